@@ -1,0 +1,175 @@
+"""The closed union of events: the agent loop's only output.
+
+Events nest in pairs, run ⊃ step ⊃ message / tool:
+
+    run_started
+    ├─ step_started
+    │  ├─ retry_scheduled*
+    │  ├─ message_started
+    │  │  └─ message_delta*          text or thinking, as it streams
+    │  ├─ message_finished           the whole message: deltas may be forgotten now
+    │  ├─ tool_started
+    │  │  ├─ approval_requested?
+    │  │  ├─ approval_decided?
+    │  │  └─ tool_running?
+    │  ├─ tool_finished              always, also after denial, error and interrupt
+    │  └─ (more tools)
+    ├─ step_finished
+    └─ (more steps)
+    run_finished                     always
+
+A `notice` may stand anywhere. Every listener gets the same stream in the same order.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter
+
+from ipyagent.schema.base import Model
+from ipyagent.schema.messages import Message, TokenUsage
+from ipyagent.schema.results import DecidedBy, Decision, ToolExecution
+from ipyagent.schema.runs import Run, RunStatus, StopReason
+
+
+class RunStarted(Model):
+    """A run begins; `run` has no steps yet."""
+
+    type: Literal["run_started"] = "run_started"
+    run: Run
+
+
+class StepStarted(Model):
+    """The model is about to be asked for the `step`-th time (from 1)."""
+
+    type: Literal["step_started"] = "step_started"
+    step: int
+
+
+class RetryScheduled(Model):
+    """Asking failed in a transient way; it is tried again after `delay` seconds."""
+
+    type: Literal["retry_scheduled"] = "retry_scheduled"
+    step: int
+    attempt: int
+    of: int
+    delay: float
+    reason: str
+
+
+class MessageStarted(Model):
+    """A reply begins to stream. After a retry it begins again, and what came before is void."""
+
+    type: Literal["message_started"] = "message_started"
+    step: int
+
+
+class MessageDelta(Model):
+    """A piece of the reply."""
+
+    type: Literal["message_delta"] = "message_delta"
+    step: int
+    kind: Literal["text", "thinking"]
+    text: str
+
+
+class MessageFinished(Model):
+    """The whole reply, also when it was cut short."""
+
+    type: Literal["message_finished"] = "message_finished"
+    step: int
+    message: Message
+    finish_reason: str | None = None
+    usage: TokenUsage = TokenUsage()
+    cost_usd: float | None = None
+    thinking_seconds: float | None = None
+
+
+class ToolStarted(Model):
+    """A call was checked and is about to be decided on."""
+
+    type: Literal["tool_started"] = "tool_started"
+    step: int
+    execution: ToolExecution
+
+
+class ApprovalRequested(Model):
+    """A person is asked about exactly this call; `approval_id` is good for one decision."""
+
+    type: Literal["approval_requested"] = "approval_requested"
+    step: int
+    call_id: str
+    approval_id: str
+
+
+class ApprovalDecided(Model):
+    """A call was decided on."""
+
+    type: Literal["approval_decided"] = "approval_decided"
+    step: int
+    call_id: str
+    decision: Decision
+    by: DecidedBy
+    reason: str | None = None
+
+
+class ToolRunning(Model):
+    """A call's tool has begun to run."""
+
+    type: Literal["tool_running"] = "tool_running"
+    step: int
+    call_id: str
+
+
+class ToolFinished(Model):
+    """A call has its one result."""
+
+    type: Literal["tool_finished"] = "tool_finished"
+    step: int
+    execution: ToolExecution
+
+
+class StepFinished(Model):
+    """A step's calls all have results."""
+
+    type: Literal["step_finished"] = "step_finished"
+    step: int
+
+
+class Notice(Model):
+    """Something the person should know."""
+
+    type: Literal["notice"] = "notice"
+    text: str
+
+
+class RunFinished(Model):
+    """A run ended."""
+
+    type: Literal["run_finished"] = "run_finished"
+    status: RunStatus
+    stop_reason: StopReason
+    error: str | None = None
+    duration: float
+
+
+Event = Annotated[
+    RunStarted
+    | StepStarted
+    | RetryScheduled
+    | MessageStarted
+    | MessageDelta
+    | MessageFinished
+    | ToolStarted
+    | ApprovalRequested
+    | ApprovalDecided
+    | ToolRunning
+    | ToolFinished
+    | StepFinished
+    | Notice
+    | RunFinished,
+    Field(discriminator="type"),
+]
+
+EventAdapter: TypeAdapter[Event] = TypeAdapter(Event)

@@ -1,0 +1,73 @@
+"""Events folded into a `Run`: the one way a run changes.
+
+Deltas are ignored, since `message_finished` brings the whole message. The front end's
+`labextension/src/model.ts` folds the same events the same way; a shared fixture checks both.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipyagent.schema.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    Event,
+    MessageFinished,
+    Notice,
+    RetryScheduled,
+    RunFinished,
+    RunStarted,
+    StepStarted,
+    ToolFinished,
+    ToolRunning,
+    ToolStarted,
+)
+from ipyagent.schema.results import ToolStatus
+from ipyagent.schema.runs import Run, Step
+
+
+def fold(run: Run | None, event: Event) -> Run:
+    """The run after `event`; only `run_started` may come first."""
+    if isinstance(event, RunStarted):
+        return event.run
+    if run is None:
+        raise ValueError(f"{event.type} before run_started")
+    match event:
+        case StepStarted(step=number):
+            return run.model_copy(update={"steps": (*run.steps, Step(number=number))})
+        case RetryScheduled():
+            note = f"{event.reason} Retry {event.attempt}/{event.of} in {event.delay:.1f} s."
+            return _with_step(run, notes=(*run.steps[-1].notes, note))
+        case MessageFinished():
+            said = event.model_dump(exclude={"type", "step", "message", "usage"})
+            return _with_step(run, message=event.message, usage=event.usage, **said)
+        case ToolStarted(execution=execution):
+            return _with_step(run, executions=(*run.steps[-1].executions, execution))
+        case ApprovalRequested():
+            return _with_call(run, event.call_id, status=ToolStatus.AWAITING_APPROVAL)
+        case ApprovalDecided():
+            decided = {"decision": event.decision, "decided_by": event.by, "reason": event.reason}
+            return _with_call(run, event.call_id, status=ToolStatus.PENDING, **decided)
+        case ToolRunning():
+            return _with_call(run, event.call_id, status=ToolStatus.RUNNING)
+        case ToolFinished(execution=execution):
+            return _with_call(run, execution.call.id, **dict(execution))
+        case Notice(text=text):
+            return run.model_copy(update={"notes": (*run.notes, text)})
+        case RunFinished():
+            return run.model_copy(update=event.model_dump(exclude={"type"}))
+    return run
+
+
+def _with_step(run: Run, **changes: Any) -> Run:
+    """The run with its newest step changed: older steps are history."""
+    *earlier, newest = run.steps
+    return run.model_copy(update={"steps": (*earlier, newest.model_copy(update=changes))})
+
+
+def _with_call(run: Run, call_id: str, **changes: Any) -> Run:
+    executions = tuple(
+        e.model_copy(update=changes) if e.call.id == call_id else e
+        for e in run.steps[-1].executions
+    )
+    return _with_step(run, executions=executions)
