@@ -3,16 +3,16 @@
 AgentError
 ├─ ConfigError                  a setting is wrong; the message names the key and the way out
 ├─ ModelError                   the model could not be asked, or answered nonsense
-│  ├─ ModelUnavailable          transient: rate limit, overload, broken connection; worth a retry
-│  └─ ModelRefused              final: bad key, unknown model, request too long
+│  ├─ ModelUnavailableError          transient: rate limit, overload, broken connection; worth a retry
+│  └─ ModelRefusedError              final: bad key, unknown model, request too long
 ├─ ToolNotFoundError            no tool has that name
 ├─ DuplicateToolError           two different tools claim one name
-├─ InvalidArguments             a call's arguments do not fit the tool's schema
+├─ InvalidArgumentsError             a call's arguments do not fit the tool's schema
 ├─ PathTraversalError           a path leads out of the workspace
 ├─ PathValidationError          a path inside the workspace cannot be used
 ├─ NoFrontendError              a person has to be asked and nobody can be
 ├─ BusyError                    this kernel already runs an agent
-└─ RunFailed                    raised by `--raise` for a run that did not succeed
+└─ RunFailedError                    raised by `--raise` for a run that did not succeed
 
 AgentInterrupted (a KeyboardInterrupt) ends a run that the person stopped.
 """
@@ -32,7 +32,7 @@ class ModelError(AgentError):
     """The model could not be asked, or its answer could not be used."""
 
 
-class ModelUnavailable(ModelError):
+class ModelUnavailableError(ModelError):
     """A transient failure of the model's service.
 
     `retry_after` is the number of seconds that the service asked us to wait, if it did.
@@ -43,7 +43,7 @@ class ModelUnavailable(ModelError):
         self.retry_after = retry_after
 
 
-class ModelRefused(ModelError):
+class ModelRefusedError(ModelError):
     """A failure that asking again will not cure."""
 
 
@@ -55,7 +55,7 @@ class DuplicateToolError(AgentError):
     """Two different tools claim one name."""
 
 
-class InvalidArguments(AgentError):
+class InvalidArgumentsError(AgentError):
     """A call's arguments do not fit the tool's schema."""
 
 
@@ -75,7 +75,7 @@ class BusyError(AgentError):
     """This kernel already runs an agent."""
 
 
-class RunFailed(AgentError):
+class RunFailedError(AgentError):
     """A run did not succeed and the caller asked for an exception."""
 
 

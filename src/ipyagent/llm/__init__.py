@@ -1,1 +1,1 @@
-"""How a model is asked: the protocol, the wire format, the gateway and what answers without a key."""
+"""How a model is asked: protocol, wire format, gateway, and what answers without a key."""

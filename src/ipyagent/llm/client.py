@@ -40,7 +40,7 @@ class Client(Protocol):
     """Something that answers like a model.
 
     `stream` yields chunks as they arrive and ends when the reply is complete. It raises
-    ModelUnavailable for transient failures and ModelRefused for final ones, nothing else;
+    ModelUnavailableError for transient failures and ModelRefusedError for final ones, nothing else;
     cancelling the task that reads it closes the connection. It never retries by itself.
     """
 

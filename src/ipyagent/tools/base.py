@@ -11,7 +11,7 @@ from typing import Any, get_type_hints, overload
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from ipyagent.errors import DuplicateToolError, InvalidArguments, ToolNotFoundError
+from ipyagent.errors import DuplicateToolError, InvalidArgumentsError, ToolNotFoundError
 from ipyagent.schema import Preview, ToolDefinition
 
 
@@ -57,14 +57,14 @@ class Tool:
         return ToolDefinition(name=self.name, description=self.description, parameters=schema)
 
     def check(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The arguments as the function takes them; raises InvalidArguments naming each field."""
+        """The arguments as the function takes them; raises InvalidArgumentsError naming each field."""
         try:
             checked = self.arguments.model_validate(arguments)
         except ValidationError as error:
             problems = "; ".join(
                 f"{'.'.join(map(str, e['loc'])) or 'arguments'}: {e['msg']}" for e in error.errors()
             )
-            raise InvalidArguments(f"{self.name}: {problems}") from None
+            raise InvalidArgumentsError(f"{self.name}: {problems}") from None
         return {name: getattr(checked, name) for name in type(checked).model_fields}
 
 
@@ -134,7 +134,7 @@ class Toolbox:
             self.add(each)
 
     def add(self, new: Tool) -> None:
-        """Add a tool. Re-running the cell that defines one replaces it; a stranger's name raises."""
+        """Add a tool. Re-running its cell replaces it; a stranger with its name raises."""
         old = self._tools.get(new.name)
         if old is not None and _origin(old) != _origin(new):
             raise DuplicateToolError(f"two tools are named {new.name!r}; rename one of them")
