@@ -1,3 +1,61 @@
-"""An agent that lives in your notebook's kernel."""
+"""An agent that lives in your notebook's kernel: `%load_ext ipyagent`, then `%%agent`.
+
+Importing this does nothing else: names are resolved at first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ipyagent.api import Agent
+    from ipyagent.llm.scripted import Scripted
+    from ipyagent.schema import Run, ToolResult
+    from ipyagent.tools.base import Tool, tool
+
+    last: Run | None
+
+__all__ = [
+    "Agent",
+    "Run",
+    "Scripted",
+    "Tool",
+    "ToolResult",
+    "last",
+    "load_ipython_extension",
+    "tool",
+]
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "Agent": "ipyagent.api",
+    "Run": "ipyagent.schema",
+    "Scripted": "ipyagent.llm.scripted",
+    "Tool": "ipyagent.tools.base",
+    "ToolResult": "ipyagent.schema",
+    "tool": "ipyagent.tools.base",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "last":
+        return import_module("ipyagent.agent.session").newest_run()
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'ipyagent' has no attribute {name!r}")
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """What `%load_ext ipyagent` calls."""
+    import_module("ipyagent.magic").load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """What `%unload_ext ipyagent` calls."""
+    import_module("ipyagent.magic").unload(shell)
+
+
+def _jupyter_labextension_paths() -> list[dict[str, str]]:
+    return [{"src": "labextension", "dest": "ipyagent"}]

@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+import platformdirs
+import yaml
+from pydantic import (
+    BeforeValidator,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+)
 
+from ipyagent.errors import ConfigError
 from ipyagent.schema import Model
+
+Names = Annotated[
+    tuple[str, ...],
+    BeforeValidator(lambda v: [n.strip() for n in v.split(",")] if isinstance(v, str) else v),
+]
+"""Names, as a list or separated by commas."""
 
 ConfirmMode = Literal["confirm-sensitive", "confirm-all", "yolo"]
 
@@ -45,7 +65,7 @@ class AgentConfig(Model):
     max_seconds: PositiveFloat | None = None
     max_tokens: PositiveInt | None = None
     max_usd: PositiveFloat | None = None
-    allowed_tools: tuple[str, ...] = ()
+    allowed_tools: Names = ()
     """Only these tools; empty: all."""
 
 
@@ -67,3 +87,94 @@ class Config(Model):
 
 
 AppConfig = Config
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Values from one source, as nested sections; `source` is how messages call it."""
+
+    source: str
+    values: Mapping[str, Any]
+
+
+def user_file() -> Path:
+    """The person's own configuration file; it need not exist."""
+    return platformdirs.user_config_path("ipyagent") / "config.yaml"
+
+
+def from_file(path: Path) -> Layer:
+    """The values in a YAML file; none if there is no such file."""
+    source = str(path)
+    try:
+        values = yaml.safe_load(path.read_text("utf-8")) if path.is_file() else None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{source} cannot be read as YAML: {error}") from None
+    if not isinstance(values or {}, dict):
+        raise ConfigError(f"{source}: expected sections such as `llm:` with keys below them")
+    return Layer(source, values or {})
+
+
+def from_environment(environ: Mapping[str, str]) -> Layer:
+    """The values of variables such as IPYAGENT_LLM__API_BASE; IPYAGENT_MODEL is llm.model."""
+    values: dict[str, Any] = {}
+    for name, value in environ.items():
+        if name == "IPYAGENT_MODEL":
+            _put(values, ("llm", "model"), value)
+        elif name.startswith("IPYAGENT_"):
+            _put(values, tuple(name.removeprefix("IPYAGENT_").lower().split("__")), value)
+    return Layer("the environment (IPYAGENT_…)", values)
+
+
+def combine(*layers: Layer) -> Config:
+    """The settings that the layers add up to, later ones winning; raises ConfigError."""
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        merged = _merge(merged, layer.values)
+        try:
+            config = Config.model_validate(merged)
+        except ValidationError as error:
+            raise ConfigError(_explain(error, layer.source)) from None
+    return config
+
+
+def _put(values: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    for section in path[:-1]:
+        values = values.setdefault(section, {})
+    values[path[-1]] = value
+
+
+def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(below)
+    for key, value in above.items():
+        old = merged.get(key)
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            value = _merge(old, value)
+        merged[key] = value
+    return merged
+
+
+def _explain(error: ValidationError, source: str) -> str:
+    problems = []
+    for each in error.errors():
+        path = tuple(str(part) for part in each["loc"])
+        if each["type"] == "extra_forbidden":
+            problems.append(f"{'.'.join(path)} is not a setting{_nearest(path)}")
+        else:
+            problems.append(f"{'.'.join(path)}: {each['msg']}")
+    return f"{source}: " + "; ".join(problems)
+
+
+def _nearest(path: tuple[str, ...]) -> str:
+    close = difflib.get_close_matches(".".join(path), _keys(Config), n=1, cutoff=0.5)
+    return f"; did you mean {close[0]}?" if close else f"; there are: {', '.join(_keys(Config))}"
+
+
+def _keys(model: type[Model], prefix: str = "") -> list[str]:
+    keys: list[str] = []
+    for name, field in model.model_fields.items():
+        inner = field.annotation
+        if isinstance(inner, type) and issubclass(inner, Model):
+            keys += _keys(inner, f"{prefix}{name}.")
+        else:
+            keys.append(prefix + name)
+    return keys

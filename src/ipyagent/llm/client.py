@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -49,6 +49,6 @@ class Client(Protocol):
         """The model's id as the person wrote it, such as `ollama/qwen3`."""
         ...
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[StreamChunk]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         """The reply to `request`, piece by piece."""
         ...

@@ -33,6 +33,7 @@ class StopReason(StrEnum):
     MAX_USD = "max_usd"
     LENGTH = "length"  # the model's reply was cut at its own limit
     CONTENT_FILTER = "content_filter"
+    EMPTY = "empty"  # the model ended without saying or calling anything
     INTERRUPTED = "interrupted"
     ERROR = "error"
 

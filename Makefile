@@ -1,0 +1,53 @@
+# Each target sets up what it needs. `make demo` and `make test` are all that a newcomer needs.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lab lint js browser check-js clean
+
+## Run the quickstart headless, on the embedded default: no key, no network.
+demo: .venv/lab
+	$(BIN)/python notebooks/demo.py
+
+## Run every test: Python, real kernels, notebooks, TypeScript, JupyterLab in Chromium.
+test: .venv/test browser js lint
+	$(BIN)/python -m pytest
+	env IPYAGENT_AGENT__CONFIRM_MODE=yolo IPYAGENT_LLM__MODEL=offline/explorer \
+		$(BIN)/python -m pytest --nbval --nbval-kernel-name=python3 -p no:cacheprovider -o addopts= -W default notebooks
+
+## Open JupyterLab on the quickstart.
+lab: .venv/lab
+	cd notebooks && ../$(BIN)/jupyter lab 01_quickstart.ipynb
+
+lint: .venv/test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+## Test the TypeScript; `make build-js` rebuilds the committed bundles after a change.
+js: .venv/test labextension/node_modules/.yarn-state.yml
+	cd labextension && ../$(BIN)/jlpm lint && ../$(BIN)/jlpm test
+
+build-js: .venv/test labextension/node_modules/.yarn-state.yml
+	cd labextension && ../$(BIN)/jlpm build
+
+browser: .venv/test
+	sh tests/browser/install_chromium.sh $(BIN)/python
+
+.venv/lab: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --editable ".[lab]"
+	touch $@
+
+.venv/test: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --editable ".[test]"
+	touch $@
+
+labextension/node_modules/.yarn-state.yml: labextension/package.json labextension/yarn.lock .venv/test
+	@command -v node >/dev/null || { echo "The TypeScript tests need Node.js 20 or newer: install 'nodejs'."; exit 1; }
+	cd labextension && ../$(BIN)/jlpm install --immutable
+	touch $@
+
+clean:
+	rm -rf .venv dist build labextension/node_modules labextension/lib

@@ -1,0 +1,96 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+
+import { Channel } from '../channel';
+import type { EventsMessage, FrontEndMessage, SnapshotMessage } from '../protocol';
+import { asking, begun, EVENTS, RUN } from './story';
+
+const snapshot = (seq: number, state = begun()): SnapshotMessage => ({ op: 'snapshot', seq, ...state });
+const notice = (seq: number, text: string): EventsMessage => ({
+  op: 'events',
+  seq,
+  events: [{ type: 'notice', text }]
+});
+
+describe('the channel', () => {
+  let sent: FrontEndMessage[];
+  let channel: Channel;
+
+  beforeEach(() => {
+    sent = [];
+    channel = new Channel(message => sent.push(message));
+  });
+
+  it('says hello once, with an id of its own', () => {
+    channel.start();
+    const other = new Channel(message => sent.push(message));
+    other.start();
+    const ids = sent.map(message => (message.kind === 'init' ? message.id : null));
+    expect(ids).toHaveLength(2);
+    expect(new Set(ids).size).toBe(2);
+    expect(ids[0]).toMatch(/^\d+(-\d+){3}$/);
+  });
+
+  it('follows numbered events from a snapshot to the finished run', () => {
+    channel.receive({ op: 'snapshot', seq: 7, run: null, open: null, approvals: {} });
+    EVENTS.forEach((event, i) => {
+      channel.receive({ op: 'events', seq: 8 + i, events: [event] });
+    });
+    expect(channel.state.run).toEqual(RUN);
+    expect(sent).toEqual([]);
+  });
+
+  it('ignores events until the first snapshot, and events that the snapshot includes', () => {
+    channel.receive(notice(3, 'early'));
+    channel.receive(snapshot(5));
+    channel.receive(notice(4, 'old'));
+    channel.receive(notice(5, 'old'));
+    channel.receive(notice(6, 'new'));
+    expect(channel.state.run?.notes.slice(1)).toEqual(['new']);
+    expect(sent).toEqual([]);
+  });
+
+  it('asks once for everything after a gap, and goes on from the snapshot', () => {
+    channel.receive(snapshot(1));
+    channel.receive(notice(3, 'after a gap'));
+    channel.receive(notice(4, 'still in it'));
+    expect(sent).toEqual([{ kind: 'resync' }]);
+    channel.receive(snapshot(4, asking('c2')));
+    channel.receive(notice(5, 'whole again'));
+    expect(channel.state.run?.notes.at(-1)).toBe('whole again');
+    expect(channel.state.approvals).toEqual({ c2: 'a2' });
+    expect(sent).toHaveLength(1);
+  });
+
+  it('asks for everything when events do not fit what it knows', () => {
+    channel.receive({ op: 'snapshot', seq: 0, run: null, open: null, approvals: {} });
+    channel.receive(notice(1, 'of a run that never started'));
+    expect(sent).toEqual([{ kind: 'resync' }]);
+  });
+
+  it('ignores a snapshot that is older than what it knows', () => {
+    channel.receive(snapshot(2));
+    channel.receive(notice(3, 'newer'));
+    channel.receive(snapshot(2));
+    expect(channel.state.run?.notes.at(-1)).toBe('newer');
+  });
+
+  it('sends one decision for an approval, whatever is pressed', () => {
+    channel.decide('a2', 'deny', 'no');
+    channel.decide('a2', 'approve', '');
+    expect(sent).toEqual([{ kind: 'decide', approval_id: 'a2', decision: 'deny', reason: 'no' }]);
+  });
+
+  it.each([null, undefined, 'text', 7, {}, { op: 'busy' }])('ignores what is not of it: %s', other => {
+    channel.receive(other);
+    expect(channel.state.run).toBeNull();
+  });
+
+  it('tells its listeners until they leave', () => {
+    const seen: unknown[] = [];
+    const leave = channel.subscribe(state => seen.push(state));
+    channel.receive(snapshot(1));
+    leave();
+    channel.receive(snapshot(2));
+    expect(seen).toHaveLength(1);
+  });
+});

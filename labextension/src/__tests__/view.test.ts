@@ -1,0 +1,292 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+
+import { advance, LiveRun, NOTHING } from '../model';
+import type { Event } from '../protocol';
+import { RunView } from '../view/run';
+import { asking, begun, EVENTS, RUN, runOf, runWith, saying } from './story';
+
+const one = (root: Element, name: string) => {
+  const found = root.querySelector<HTMLElement>(`[data-ipyagent="${name}"]`);
+  if (found === null) {
+    throw new Error(`no ${name}`);
+  }
+  return found;
+};
+const all = (root: Element, name: string) => [...root.querySelectorAll(`[data-ipyagent="${name}"]`)];
+const tool = (root: Element, name: string) => {
+  const found = root.querySelector<HTMLElement>(`[data-tool="${name}"]`);
+  return found ?? document.createElement('div');
+};
+const delta = (text: string): Event => ({ type: 'message_delta', step: 1, kind: 'text', text });
+
+let actions: { decide: ReturnType<typeof vi.fn>; stop: ReturnType<typeof vi.fn> };
+let view: RunView;
+
+beforeEach(() => {
+  actions = { decide: vi.fn(), stop: vi.fn() };
+  view = new RunView(actions);
+  document.body.replaceChildren(view.element);
+});
+
+afterEach(() => {
+  view.dispose();
+});
+
+describe('a drawn run', () => {
+  it('can be drawn before anything has happened', () => {
+    view.update(NOTHING);
+    expect(view.element.dataset).toMatchObject({ ipyagent: 'run', state: 'running' });
+  });
+
+  it('is the same, drawn live event by event or at once from what was saved', () => {
+    EVENTS.reduce((state, event) => {
+      const next = advance(state, event);
+      view.update(next);
+      return next;
+    }, NOTHING);
+    const saved = new RunView(null);
+    saved.update({ run: RUN, open: null, approvals: {} });
+    // All but the mark of a live view, and the empty places where elements had been.
+    const drawn = (root: Element) => root.querySelector('.ipyagent-content')?.innerHTML;
+    expect(drawn(view.element)).toBe(drawn(saved.element));
+    expect(view.element.querySelector('header')?.textContent).toBe(
+      saved.element.querySelector('header')?.textContent
+    );
+  });
+
+  it('says on top who, how far and how much', () => {
+    view.update({ run: RUN, open: null, approvals: {} });
+    const header = view.element.querySelector('header')?.textContent;
+    for (const fact of ['anthropic/claude-sonnet', 'done', 'step 4/20', '3,840 tok', '$0.012', '41.7 s']) {
+      expect(header).toContain(fact);
+    }
+    expect(header).not.toContain('yolo');
+  });
+
+  it('shows that nothing is asked when nothing is asked', () => {
+    view.update(runWith({}, { confirm_mode: 'yolo' }));
+    expect(view.element.querySelector('header')?.textContent).toContain('yolo: nothing is asked');
+  });
+
+  it('carries every status in its attributes', () => {
+    view.update({ run: RUN, open: null, approvals: {} });
+    const states = all(view.element, 'tool').map(card => [
+      card.getAttribute('data-tool'),
+      card.getAttribute('data-state')
+    ]);
+    expect(states).toEqual([
+      ['inspect_variable', 'success'],
+      ['run_python', 'success'],
+      ['edit_file', 'success'],
+      ['delete_file', 'denied'],
+      ['search_files', 'failed'],
+      ['run_shell', 'cancelled']
+    ]);
+    expect(one(view.element, 'answer').textContent).toContain('Revenue fell in Q3');
+    expect(all(view.element, 'answer')).toHaveLength(1);
+  });
+
+  it('says how each call was decided', () => {
+    view.update({ run: RUN, open: null, approvals: {} });
+    expect(tool(view.element, 'inspect_variable').textContent).toContain('auto (confirm-sensitive)');
+    expect(tool(view.element, 'run_python').textContent).toContain('approved by you');
+    expect(tool(view.element, 'edit_file').textContent).toContain('approved for this session');
+    expect(tool(view.element, 'delete_file').textContent).toContain('denied by you: keep it');
+    const nobody = { decision: 'denied', decided_by: 'policy', reason: 'nobody could be asked' } as const;
+    view.update(runOf({ ...nobody, status: 'denied', result: null }));
+    expect(tool(view.element, 'inspect_variable').textContent).toContain('denied: nobody could be asked');
+  });
+
+  it('shows figures and tables outside the fold', () => {
+    view.update({ run: RUN, open: null, approvals: {} });
+    const card = tool(view.element, 'run_python');
+    for (const selector of ['img[src^="data:image/png;base64,"]', 'td']) {
+      expect(card.querySelector(selector)).not.toBeNull();
+      expect(card.querySelector(selector)?.closest('details')).toBeNull();
+    }
+    expect(card.textContent).not.toContain('color: red');
+  });
+
+  it('draws a figure once that is a display and an image', () => {
+    const [image] = RUN.steps[1].executions[0].result?.images ?? [];
+    const displays = [{ data: { 'image/png': `${image.data}\n` } }];
+    const result = { success: true, output: '', error: null, images: [image], displays, truncated: null };
+    view.update(runOf({ result }));
+    expect(view.element.querySelectorAll('img')).toHaveLength(1);
+  });
+
+  it('shows an error as one card, and a limit as one line', () => {
+    view.update(runWith({}, { status: 'error', stop_reason: 'error', error: 'Bad key.\nSet another.' }));
+    expect(view.element.querySelector('.ipyagent-error-card')?.textContent).toBe('Bad key.Set another.');
+    view.update(runWith({}, { stop_reason: 'max_steps' }));
+    expect(view.element.textContent).toContain('the limit of steps was reached');
+  });
+
+  it('has no button when it is saved, whatever was waiting', () => {
+    const saved = new RunView(null);
+    saved.update(asking('c2'));
+    expect(saved.element.querySelectorAll('button, input')).toHaveLength(0);
+    expect(tool(saved.element, 'run_python').textContent).toContain('never decided');
+  });
+});
+
+describe('approval', () => {
+  it('shows the whole call, opened', () => {
+    view.update(asking('c2'));
+    expect(view.element.dataset.state).toBe('waiting');
+    const card = tool(view.element, 'run_python');
+    expect(card.querySelector('details')?.open).toBe(true);
+    const code = RUN.steps[1].executions[0].call.arguments.code;
+    expect(card.querySelector('pre code')?.textContent).toBe(code);
+    expect(card.querySelector('.ipyagent-code-keyword')?.textContent).toBe('import');
+  });
+
+  it('shows a diff in colours and every argument beside it, hidden characters too', () => {
+    view.update(asking('c3'));
+    const card = tool(view.element, 'edit_file');
+    expect(card.querySelector('.ipyagent-diff-removed')?.textContent).toBe('-Revenue fell in all regions.\n');
+    expect(card.querySelectorAll('.ipyagent-diff-added')).toHaveLength(2);
+    expect(card.textContent).toContain('⟨U+202E⟩oh');
+    expect(card.textContent).not.toContain('\u202e');
+  });
+
+  it('closes again when it is decided', () => {
+    view.update(asking('c2'));
+    const decided = { type: 'approval_decided', step: 2, call_id: 'c2', decision: 'approved' } as const;
+    view.update(advance(asking('c2'), { ...decided, by: 'button', reason: null }));
+    expect(tool(view.element, 'run_python').querySelector('details')?.open).toBe(false);
+    expect(all(view.element, 'approve')).toHaveLength(0);
+  });
+
+  it.each(['approve', 'always', 'deny'])('sends "%s" once, with the reason, however often pressed', name => {
+    view.update(asking('c2'));
+    (one(view.element, 'reason') as HTMLInputElement).value = ' because ';
+    one(view.element, name).click();
+    one(view.element, name).click();
+    one(view.element, 'deny').dispatchEvent(new Event('click'));
+    expect(actions.decide.mock.calls).toEqual([['a2', name, 'because']]);
+    for (const button of ['approve', 'always', 'deny']) {
+      expect((one(view.element, button) as HTMLButtonElement).disabled).toBe(true);
+    }
+    expect(view.element.textContent).toContain('sent…');
+  });
+
+  it('stays sent when the same state arrives again', () => {
+    view.update(asking('c2'));
+    one(view.element, 'approve').click();
+    view.update(structuredClone(asking('c2')));
+    expect((one(view.element, 'approve') as HTMLButtonElement).disabled).toBe(true);
+  });
+
+  it('keeps the reason that is being typed while other things happen', () => {
+    view.update(asking('c2'));
+    const input = one(view.element, 'reason') as HTMLInputElement;
+    input.value = 'half a';
+    view.update(advance(asking('c2'), { type: 'notice', text: 'meanwhile' }));
+    expect(one(view.element, 'reason')).toBe(input);
+    expect(input.value).toBe('half a');
+  });
+
+  it('gives real buttons with names for those who cannot see them', () => {
+    view.update(asking('c2'));
+    for (const name of ['approve', 'always', 'deny', 'stop']) {
+      expect(one(view.element, name).tagName).toBe('BUTTON');
+      expect(one(view.element, name).getAttribute('aria-label')).not.toBeNull();
+    }
+    one(view.element, 'stop').click();
+    one(view.element, 'stop').click();
+    expect(actions.stop).toHaveBeenCalledTimes(1);
+  });
+
+  it.each(['__proto__', 'constructor', 'toString'])('is not asked for by a call with the id %s', id => {
+    const call = { ...RUN.steps[1].executions[0].call, id };
+    view.update({ ...runOf({ call, status: 'awaiting_approval' }), approvals: {} });
+    expect(all(view.element, 'approve')).toHaveLength(0);
+  });
+});
+
+describe('what a person opened', () => {
+  it('stays open while the run goes on', () => {
+    const steps: LiveRun[] = [];
+    EVENTS.reduce((state, event) => steps[steps.push(advance(state, event)) - 1], NOTHING as LiveRun);
+    const at = steps.findIndex(state => state.run?.steps.at(0)?.executions.at(0)?.status === 'success');
+    view.update(steps[at]);
+    const opened = [...view.element.querySelectorAll('details')];
+    opened.forEach(details => (details.open = true));
+    steps.slice(at).forEach(state => {
+      view.update(structuredClone(state));
+    });
+    expect(opened.length).toBeGreaterThanOrEqual(3);
+    expect(opened.every(details => details.isConnected && details.open)).toBe(true);
+  });
+});
+
+describe('streaming', () => {
+  const stream = (text: string, size: number, watch: (root: HTMLElement) => void = () => undefined) => {
+    let state = begun();
+    for (let start = 0; start < text.length; start += size) {
+      state = advance(state, delta(text.slice(start, start + size)));
+      view.update(state);
+      watch(view.element);
+    }
+    return state;
+  };
+
+  it('seals a block when the next one has begun, and never touches it again', () => {
+    const seen = new Set<Element>();
+    const removed: Element[] = [];
+    stream('First *one*.\n\nSecond.\n\n- a\n\n- b\n\n```\n\nx\n\n```\n\nThe end', 3, root => {
+      seen.forEach(element => {
+        if (!element.isConnected) {
+          removed.push(element);
+        }
+      });
+      root.querySelectorAll('.ipyagent-markdown > p, .ipyagent-markdown > ul').forEach(e => seen.add(e));
+    });
+    expect(seen.size).toBe(3);
+    expect(removed).toEqual([]);
+    expect(view.element.querySelectorAll('li')).toHaveLength(2);
+    expect(view.element.querySelector('pre')?.textContent).toBe('\nx\n\n');
+    expect(view.element.querySelector('.ipyagent-open-text')?.textContent).toBe('The end');
+  });
+
+  it.each([1, 2, 7, 64])('comes to the same in pieces of %i as at once', size => {
+    const text =
+      '# Title\r\n\r\nA [ref][1] and *em*.\n\n1. one\n\n   more\n2. two\n\n> quote\n\n| a | b |\n|--|--|\n| 1 | 2 |\n\n' +
+      '```python\nx = "\n\n"\n```\n<b>no</b>\n\n[1]: https://example.org/x\n\nlast\n===\n';
+    stream(text, size);
+    view.update(runWith(saying(text)));
+    const live = view.element.querySelector('.ipyagent-markdown')?.innerHTML;
+    const saved = new RunView(null);
+    saved.update(runWith(saying(text)));
+    expect(live).toBe(saved.element.querySelector('.ipyagent-markdown')?.innerHTML);
+    expect(live).toContain('href="https://example.org/x"');
+  });
+
+  it('appends to what is there instead of writing it again', () => {
+    stream('word '.repeat(100), 5);
+    const text = view.element.querySelector('.ipyagent-open-text')?.firstElementChild?.firstChild;
+    stream('word '.repeat(200), 1000);
+    expect(text?.isConnected).toBe(true);
+  });
+
+  it('begins a new element about every two kilobytes', () => {
+    stream(`${'x'.repeat(99)}\n`.repeat(100), 500);
+    const chunks = view.element.querySelectorAll('.ipyagent-open-text > div');
+    expect(chunks.length).toBeGreaterThanOrEqual(4);
+    expect(chunks.length).toBeLessThanOrEqual(6);
+  });
+
+  it('starts over when the request is tried again', () => {
+    stream('void', 2);
+    view.update(advance(advance(begun(), delta('val')), delta('id')));
+    expect(view.element.querySelector('.ipyagent-markdown')?.textContent).toBe('valid');
+  });
+
+  it('survives text that no parser likes', () => {
+    for (const text of ['>'.repeat(20_000), '[a]('.repeat(20_000), '*a '.repeat(20_000)]) {
+      view.update(runWith(saying(text)));
+      expect(view.element.textContent.length).toBeGreaterThan(0);
+    }
+  });
+});

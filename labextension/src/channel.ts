@@ -1,0 +1,94 @@
+/** The front end's end of the widget's comm: numbered deltas in, decisions out. No DOM. */
+import { advance, LiveRun, NOTHING } from './model';
+import type { Choice, Event, EventsMessage, FrontEndMessage, KernelMessage, SnapshotMessage } from './protocol';
+
+type Listener = (state: LiveRun) => void;
+
+/** Follows one live run; a gap in the numbers asks for the whole state again, once. */
+export class Channel {
+  state: LiveRun = NOTHING;
+
+  private last: number | null = null;
+  private decided = new Set<string>();
+  private listeners = new Set<Listener>();
+
+  constructor(private send: (message: FrontEndMessage) => void) {}
+
+  /** Say hello; the answer is a snapshot. */
+  start(): void {
+    this.send({ kind: 'init', id: crypto.getRandomValues(new Uint32Array(4)).join('-') });
+  }
+
+  /** Take in one message of the kernel; anything else that travels on the comm is ignored. */
+  receive(message: unknown): void {
+    if (!isKernelMessage(message)) {
+      return;
+    }
+    if (message.op === 'snapshot') {
+      this.settle(message);
+    } else if (this.last !== null && message.seq > this.last) {
+      this.follow(message);
+    }
+  }
+
+  /** Send a decision; only the first one for an approval is sent. */
+  decide(approvalId: string, decision: Choice, reason: string): void {
+    if (!this.decided.has(approvalId)) {
+      this.decided.add(approvalId);
+      this.send({ kind: 'decide', approval_id: approvalId, decision, reason });
+    }
+  }
+
+  /** Ask for the run to end. */
+  stop(): void {
+    this.send({ kind: 'stop' });
+  }
+
+  /** Call `listener` with every new state; returns how to stop that. */
+  subscribe(listener: Listener): () => void {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+
+  private settle({ seq, run, open, approvals }: SnapshotMessage): void {
+    if (this.last === null || seq >= this.last) {
+      this.last = seq;
+      this.publish({ run, open, approvals });
+    }
+  }
+
+  private follow({ seq, events }: EventsMessage): void {
+    const next = seq === (this.last ?? 0) + 1 ? advanced(this.state, events) : null;
+    if (next === null) {
+      this.resync();
+    } else {
+      this.last = seq;
+      this.publish(next);
+    }
+  }
+
+  /** Until the snapshot arrives `last` is null, so that events are ignored. */
+  private resync(): void {
+    this.last = null;
+    this.send({ kind: 'resync' });
+  }
+
+  private publish(state: LiveRun): void {
+    this.state = state;
+    this.listeners.forEach(listener => listener(state));
+  }
+}
+
+/** The state after `events`, or null when they do not fit it: then it is the wrong state. */
+function advanced(state: LiveRun, events: Event[]): LiveRun | null {
+  try {
+    return events.reduce(advance, state);
+  } catch {
+    return null;
+  }
+}
+
+function isKernelMessage(message: unknown): message is KernelMessage {
+  const op = (message as { op?: unknown } | null)?.op;
+  return op === 'snapshot' || op === 'events';
+}

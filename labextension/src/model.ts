@@ -1,0 +1,164 @@
+/** A run as the events tell it: pure state, no DOM. */
+import type { Event, OpenMessage, Run, Step, ToolExecution } from './protocol';
+
+/** All that the view draws. `approvals` maps the id of a waiting call to its approval id. */
+export interface LiveRun {
+  readonly run: Run | null;
+  readonly open: OpenMessage | null;
+  readonly approvals: Readonly<Record<string, string>>;
+}
+
+/** What `data-state` of a drawn run can be. */
+export type RunState = 'running' | 'waiting' | 'done' | 'partial' | 'failed' | 'cancelled';
+
+export const NOTHING: LiveRun = { run: null, open: null, approvals: {} };
+
+const NEW_STEP: Omit<Step, 'number'> = {
+  message: null,
+  finish_reason: null,
+  usage: { prompt_tokens: 0, completion_tokens: 0, cache_read_tokens: 0, cache_creation_tokens: 0 },
+  cost_usd: null,
+  thinking_seconds: null,
+  executions: [],
+  notes: []
+};
+
+/** The run after `event`, as `ipyagent.schema.fold` has it; only `run_started` may come first. */
+export function fold(run: Run | null, event: Event): Run {
+  if (event.type === 'run_started') {
+    return event.run;
+  }
+  if (run === null) {
+    throw new Error(`${event.type} before run_started`);
+  }
+  switch (event.type) {
+    case 'step_started':
+      return { ...run, steps: [...run.steps, { ...NEW_STEP, number: event.step }] };
+    case 'retry_scheduled': {
+      const note = `${event.reason} Retry ${event.attempt}/${event.of} in ${tenths(event.delay)} s.`;
+      return withStep(run, step => ({ notes: [...step.notes, note] }));
+    }
+    case 'message_finished': {
+      const { message, finish_reason, usage, cost_usd, thinking_seconds } = event;
+      return withStep(run, () => ({ message, finish_reason, usage, cost_usd, thinking_seconds }));
+    }
+    case 'tool_started':
+      return withStep(run, step => ({ executions: [...step.executions, event.execution] }));
+    case 'approval_requested':
+      return withCall(run, event.call_id, { status: 'awaiting_approval' });
+    case 'approval_decided': {
+      const { decision, by, reason } = event;
+      return withCall(run, event.call_id, { status: 'pending', decision, decided_by: by, reason });
+    }
+    case 'tool_running':
+      return withCall(run, event.call_id, { status: 'running' });
+    case 'tool_finished':
+      return withCall(run, event.execution.call.id, event.execution);
+    case 'notice':
+      return { ...run, notes: [...run.notes, event.text] };
+    case 'run_finished': {
+      const { status, stop_reason, error, duration } = event;
+      return { ...run, status, stop_reason, error, duration };
+    }
+    default:
+      return run;
+  }
+}
+
+/** The state after `event`: the folded run, the open message and who waits for a decision. */
+export function advance(state: LiveRun, event: Event): LiveRun {
+  const run = fold(state.run, event);
+  return { run, open: openAfter(state.open, event), approvals: waiting(state.approvals, event) };
+}
+
+/** The word for `data-state`. */
+export function runState({ run, approvals }: LiveRun): RunState {
+  switch (run?.status) {
+    case 'done':
+      return run.stop_reason === 'finished' ? 'done' : 'partial';
+    case 'error':
+      return 'failed';
+    case 'cancelled':
+      return 'cancelled';
+    default:
+      return Object.keys(approvals).length > 0 ? 'waiting' : 'running';
+  }
+}
+
+/** The text blocks of a step's message, joined; "" before it is finished. */
+export function textOf(step: Step): string {
+  return (step.message?.content ?? []).map(b => (b.type === 'text' ? b.text : '')).join('');
+}
+
+/** The thinking blocks of a step's message, joined. */
+export function thinkingOf(step: Step): string {
+  return (step.message?.content ?? []).map(b => (b.type === 'thinking' ? b.thinking : '')).join('');
+}
+
+/** The number of the step that answers: the last one with text and without tool calls. */
+export function answeringStep(run: Run): number | null {
+  const answers = run.steps.filter(
+    step => textOf(step).trim() !== '' && !step.message?.content.some(b => b.type === 'tool_call')
+  );
+  return answers.at(-1)?.number ?? null;
+}
+
+function openAfter(open: OpenMessage | null, event: Event): OpenMessage | null {
+  switch (event.type) {
+    case 'message_started':
+      return { step: event.step, text: '', thinking: '' };
+    case 'message_delta': {
+      const now = open ?? { step: event.step, text: '', thinking: '' };
+      return { ...now, [event.kind]: now[event.kind] + event.text };
+    }
+    // A retry makes what was said so far void.
+    case 'retry_scheduled':
+    case 'message_finished':
+    case 'run_started':
+    case 'step_started':
+    case 'run_finished':
+      return null;
+    default:
+      return open;
+  }
+}
+
+function waiting(approvals: LiveRun['approvals'], event: Event): LiveRun['approvals'] {
+  switch (event.type) {
+    case 'approval_requested':
+      return { ...approvals, [event.call_id]: event.approval_id };
+    case 'approval_decided':
+      return without(approvals, event.call_id);
+    case 'tool_finished':
+      return without(approvals, event.execution.call.id);
+    case 'run_started':
+    case 'run_finished':
+      return {};
+    default:
+      return approvals;
+  }
+}
+
+function without(approvals: LiveRun['approvals'], callId: string): LiveRun['approvals'] {
+  return Object.fromEntries(Object.entries(approvals).filter(([id]) => id !== callId));
+}
+
+/** The run with its newest step changed: older steps are history. */
+function withStep(run: Run, change: (step: Step) => Partial<Step>): Run {
+  const newest = run.steps.at(-1);
+  if (newest === undefined) {
+    throw new Error('an event of a step before step_started');
+  }
+  return { ...run, steps: [...run.steps.slice(0, -1), { ...newest, ...change(newest) }] };
+}
+
+function withCall(run: Run, callId: string, changes: Partial<ToolExecution>): Run {
+  return withStep(run, step => ({
+    executions: step.executions.map(e => (e.call.id === callId ? { ...e, ...changes } : e))
+  }));
+}
+
+/** One decimal as Python writes it: an exact tie goes to the even digit, .25 to .2. */
+function tenths(seconds: number): string {
+  return (seconds % 1 === 0.25 ? seconds - 0.05 : seconds).toFixed(1);
+}

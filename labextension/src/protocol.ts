@@ -1,0 +1,292 @@
+/**
+ * What the kernel says and what it is told: the data of `ipyagent.schema`, as JSON.
+ *
+ * `tests/labextension/test_protocol.py` checks every name here against the Python classes.
+ */
+
+export interface TextContent {
+  type: 'text';
+  text: string;
+}
+
+export interface ImageContent {
+  type: 'image';
+  media_type: string;
+  data: string;
+  width: number | null;
+  height: number | null;
+}
+
+export interface ThinkingContent {
+  type: 'thinking';
+  thinking: string;
+  signature: string;
+}
+
+export interface ToolCall {
+  type: 'tool_call';
+  id: string;
+  name: string;
+  arguments: Record<string, unknown>;
+  parse_error: string | null;
+}
+
+export interface ToolResultContent {
+  type: 'tool_result';
+  tool_use_id: string;
+  content: (TextContent | ImageContent)[];
+  is_error: boolean;
+}
+
+export type Block = TextContent | ImageContent | ThinkingContent | ToolCall | ToolResultContent;
+
+export interface TokenUsage {
+  prompt_tokens: number;
+  completion_tokens: number;
+  cache_read_tokens: number;
+  cache_creation_tokens: number;
+}
+
+export interface Message {
+  role: 'system' | 'user' | 'assistant';
+  content: Block[];
+  timestamp: string;
+}
+
+/** MIME type to text; never drawn without sanitizing. */
+export interface Display {
+  data: Record<string, string>;
+}
+
+export interface Truncation {
+  original_chars: number;
+  original_lines: number;
+  path: string | null;
+}
+
+export interface ToolResult {
+  success: boolean;
+  output: string;
+  error: string | null;
+  images: ImageContent[];
+  displays: Display[];
+  truncated: Truncation | null;
+}
+
+export type ToolStatus =
+  | 'pending'
+  | 'awaiting_approval'
+  | 'running'
+  | 'success'
+  | 'failed'
+  | 'denied'
+  | 'cancelled';
+
+export type Decision = 'auto' | 'approved' | 'denied' | 'expired';
+
+export type DecidedBy = 'policy' | 'session' | 'button' | 'prompt' | 'magic';
+
+export interface Preview {
+  kind: 'code' | 'diff' | 'arguments';
+  text: string;
+  language: string;
+}
+
+export interface ToolExecution {
+  call: ToolCall;
+  sensitive: boolean;
+  status: ToolStatus;
+  preview: Preview | null;
+  decision: Decision | null;
+  decided_by: DecidedBy | null;
+  reason: string | null;
+  dry_run: boolean;
+  result: ToolResult | null;
+  started_at: string | null;
+  duration: number | null;
+}
+
+export type RunStatus = 'draft' | 'queued' | 'running' | 'done' | 'error' | 'cancelled';
+
+export type StopReason =
+  | 'finished'
+  | 'max_steps'
+  | 'max_seconds'
+  | 'max_tokens'
+  | 'max_usd'
+  | 'length'
+  | 'content_filter'
+  | 'empty'
+  | 'interrupted'
+  | 'error';
+
+export interface Step {
+  number: number;
+  message: Message | null;
+  finish_reason: string | null;
+  usage: TokenUsage;
+  cost_usd: number | null;
+  thinking_seconds: number | null;
+  executions: ToolExecution[];
+  notes: string[];
+}
+
+export interface Run {
+  id: string;
+  session_id: string;
+  trace_id: string;
+  prompt: string;
+  context: string;
+  model: string;
+  confirm_mode: string;
+  max_steps: number;
+  status: RunStatus;
+  stop_reason: StopReason | null;
+  error: string | null;
+  steps: Step[];
+  notes: string[];
+  started_at: string;
+  duration: number | null;
+}
+
+export interface RunStarted {
+  type: 'run_started';
+  run: Run;
+}
+
+export interface StepStarted {
+  type: 'step_started';
+  step: number;
+}
+
+export interface RetryScheduled {
+  type: 'retry_scheduled';
+  step: number;
+  attempt: number;
+  of: number;
+  delay: number;
+  reason: string;
+}
+
+export interface MessageStarted {
+  type: 'message_started';
+  step: number;
+}
+
+export interface MessageDelta {
+  type: 'message_delta';
+  step: number;
+  kind: 'text' | 'thinking';
+  text: string;
+}
+
+export interface MessageFinished {
+  type: 'message_finished';
+  step: number;
+  message: Message;
+  finish_reason: string | null;
+  usage: TokenUsage;
+  cost_usd: number | null;
+  thinking_seconds: number | null;
+}
+
+export interface ToolStarted {
+  type: 'tool_started';
+  step: number;
+  execution: ToolExecution;
+}
+
+export interface ApprovalRequested {
+  type: 'approval_requested';
+  step: number;
+  call_id: string;
+  approval_id: string;
+}
+
+export interface ApprovalDecided {
+  type: 'approval_decided';
+  step: number;
+  call_id: string;
+  decision: Decision;
+  by: DecidedBy;
+  reason: string | null;
+}
+
+export interface ToolRunning {
+  type: 'tool_running';
+  step: number;
+  call_id: string;
+}
+
+export interface ToolFinished {
+  type: 'tool_finished';
+  step: number;
+  execution: ToolExecution;
+}
+
+export interface StepFinished {
+  type: 'step_finished';
+  step: number;
+}
+
+export interface Notice {
+  type: 'notice';
+  text: string;
+}
+
+export interface RunFinished {
+  type: 'run_finished';
+  status: RunStatus;
+  stop_reason: StopReason;
+  error: string | null;
+  duration: number;
+}
+
+export type Event =
+  | RunStarted
+  | StepStarted
+  | RetryScheduled
+  | MessageStarted
+  | MessageDelta
+  | MessageFinished
+  | ToolStarted
+  | ApprovalRequested
+  | ApprovalDecided
+  | ToolRunning
+  | ToolFinished
+  | StepFinished
+  | Notice
+  | RunFinished;
+
+/** The reply that is still streaming. */
+export interface OpenMessage {
+  step: number;
+  text: string;
+  thinking: string;
+}
+
+/** The whole state, in answer to `init` and `resync`; `seq` is the last message it includes. */
+export interface SnapshotMessage {
+  op: 'snapshot';
+  seq: number;
+  run: Run | null;
+  open: OpenMessage | null;
+  approvals: Record<string, string>;
+}
+
+/** What happened since the message before. */
+export interface EventsMessage {
+  op: 'events';
+  seq: number;
+  events: Event[];
+}
+
+export type KernelMessage = SnapshotMessage | EventsMessage;
+
+export type Choice = 'approve' | 'always' | 'deny';
+
+export type FrontEndMessage =
+  | { kind: 'init'; id: string }
+  | { kind: 'resync' }
+  | { kind: 'decide'; approval_id: string; decision: Choice; reason: string }
+  | { kind: 'stop' };

@@ -1,0 +1,81 @@
+/** What tools show to the person: figures, tables and other rich output. */
+import type { Display, ImageContent, ToolExecution, ToolResult } from '../protocol';
+import { h, present } from './dom';
+import { renderMarkdown } from './markdown';
+import { isDataImage, MAX_HTML, sanitize } from './sanitize';
+
+const PIXELS = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
+
+/** All figures and rich outputs of a call, in the order in which they were made. */
+export function media({ call, result }: ToolExecution): HTMLElement[] {
+  if (result === null) {
+    return [];
+  }
+  const name = `Figure from ${call.name}`;
+  const displays = result.displays.filter(display => !isRepeated(display, result));
+  return present([
+    ...displays.map(display => richDisplay(display, name)),
+    ...result.images.map(content => picture(content.media_type, content.data, name))
+  ]) as HTMLElement[];
+}
+
+/** An image of a message or a result; one that is not pixels is named instead. */
+export function image({ media_type, data }: ImageContent, name: string): HTMLElement {
+  return picture(media_type, data, name);
+}
+
+/** The richest form of a display that is safe; plain text alone is already in the output. */
+function richDisplay({ data }: Display, name: string): HTMLElement | null {
+  const pixels = PIXELS.find(type => data[type] !== undefined);
+  if (pixels !== undefined) {
+    return picture(pixels, data[pixels], name);
+  }
+  if (data['image/svg+xml'] !== undefined) {
+    return drawing(data['image/svg+xml'], name);
+  }
+  return table(data['text/html']) ?? markdown(data['text/markdown']) ?? json(data);
+}
+
+function picture(type: string, base64: string, name: string): HTMLElement {
+  const url = `data:${type};base64,${base64.trim()}`;
+  if (!PIXELS.includes(type) || !isDataImage(url)) {
+    return h('p', { class: 'ipyagent-note' }, `[image not shown: ${type}]`);
+  }
+  return h('img', { class: 'ipyagent-figure', src: url, alt: name });
+}
+
+/** An SVG as an image: as such it cannot run or fetch anything, nor reach into the page. */
+function drawing(svg: string, name: string): HTMLElement {
+  const bytes = Array.from(new TextEncoder().encode(svg), byte => String.fromCharCode(byte));
+  const url = `data:image/svg+xml;base64,${btoa(bytes.join(''))}`;
+  return h('img', { class: 'ipyagent-figure', src: url, alt: name });
+}
+
+function table(html: string | undefined): HTMLElement | null {
+  if (html === undefined || html.length > MAX_HTML) {
+    return null;
+  }
+  const content = sanitize(html);
+  const isEmpty = content.textContent.trim() === '' && content.querySelector('img') === null;
+  return isEmpty ? null : scrollable(content);
+}
+
+function markdown(text: string | undefined): HTMLElement | null {
+  return text === undefined ? null : scrollable(renderMarkdown(text));
+}
+
+function json(data: Record<string, string>): HTMLElement | null {
+  const text = data['application/json'];
+  return text === undefined ? null : scrollable(h('pre', { class: 'ipyagent-pre' }, text));
+}
+
+/** Focusable, so that the keyboard can scroll it. */
+function scrollable(content: Node): HTMLElement {
+  const attributes = { class: 'ipyagent-display ipyagent-markdown', tabindex: '0', role: 'region' };
+  return h('div', { ...attributes, 'aria-label': 'Output' }, content);
+}
+
+/** A figure that is among the images as well is drawn once. */
+function isRepeated({ data }: Display, { images }: ToolResult): boolean {
+  return images.some(content => data[content.media_type]?.trim() === content.data.trim());
+}

@@ -1,0 +1,64 @@
+/** The few words in which the view says DOM. Text is always a text node, never markup. */
+
+export type Child = Node | string | null;
+
+/** An element with attributes and children; a null child is left out. */
+export function h<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  attributes: Readonly<Record<string, string>> = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[K] {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    element.setAttribute(name, value);
+  }
+  element.append(...present(children));
+  return element;
+}
+
+/** The children that are there. */
+export function present(children: Child[]): (Node | string)[] {
+  return children.filter(child => child !== null);
+}
+
+/** A place whose content is rebuilt only when its key changes, so that what is open stays open. */
+export class Slot {
+  private key: string | null = null;
+
+  constructor(readonly element: HTMLElement) {}
+
+  /** Show what `build` makes, unless the same `key` made what is there. */
+  show(key: unknown, build: () => Child[]): void {
+    const next = JSON.stringify(key);
+    if (next !== this.key) {
+      this.key = next;
+      this.element.replaceChildren(...present(build()));
+    }
+  }
+}
+
+/** Views of a growing list, in order: kept where they are, made at the end, dropped when gone. */
+export class Views<T, V extends { readonly element: HTMLElement; update(item: T): void }> {
+  private views: V[] = [];
+
+  constructor(
+    private parent: HTMLElement,
+    private make: (item: T) => V
+  ) {}
+
+  /** Draw `items`, each in the view that stands at its place. */
+  update(items: readonly T[]): void {
+    this.views.splice(items.length).forEach(view => view.element.remove());
+    items.forEach((item, index) => {
+      const view = this.views[index] ?? this.add(item);
+      view.update(item);
+    });
+  }
+
+  private add(item: T): V {
+    const view = this.make(item);
+    this.views.push(view);
+    this.parent.append(view.element);
+    return view;
+  }
+}

@@ -1,0 +1,32 @@
+/** Colours for code. The text is never changed: if it would be, it stays uncoloured. */
+import DOMPurify from 'dompurify';
+import core from 'highlight.js/lib/core';
+import bash from 'highlight.js/lib/languages/bash';
+import diff from 'highlight.js/lib/languages/diff';
+import json from 'highlight.js/lib/languages/json';
+import python from 'highlight.js/lib/languages/python';
+import sql from 'highlight.js/lib/languages/sql';
+
+/** Longer code stays uncoloured: colouring it would hold up the page. */
+const MAX_CODE = 50_000;
+
+const hljs = core.newInstance();
+hljs.configure({ classPrefix: 'ipyagent-code-' });
+Object.entries({ bash, diff, json, python, sql }).forEach(([name, grammar]) =>
+  hljs.registerLanguage(name, grammar)
+);
+
+/** `code` as text in coloured spans. */
+export function highlight(code: string, language: string): Node {
+  const plain = document.createTextNode(code);
+  if (code.length > MAX_CODE || !hljs.getLanguage(language)) {
+    return plain;
+  }
+  const { value } = hljs.highlight(code, { language, ignoreIllegals: true });
+  const coloured = DOMPurify.sanitize(value, {
+    ALLOWED_TAGS: ['span'],
+    ALLOWED_ATTR: ['class'],
+    RETURN_DOM_FRAGMENT: true
+  });
+  return coloured.textContent === code ? coloured : plain;
+}

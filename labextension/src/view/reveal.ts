@@ -1,0 +1,37 @@
+/** Characters that cannot be seen, or that reorder what can be seen, made visible. */
+import { h } from './dom';
+
+/**
+ * Controls, format characters (bidi, zero-width, tags), line separators, lone surrogates, and what
+ * fonts draw as nothing. A newline and a tab are what they look like.
+ */
+const HIDDEN =
+  /(?![\n\t])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu;
+
+/** `text` with every hidden character as ⟨U+202E⟩, set off from the text around it. */
+export function reveal(text: string): DocumentFragment {
+  const fragment = document.createDocumentFragment();
+  let end = 0;
+  for (const match of text.matchAll(HIDDEN)) {
+    fragment.append(text.slice(end, match.index), mark(match[0]));
+    end = match.index + match[0].length;
+  }
+  fragment.append(text.slice(end));
+  return fragment;
+}
+
+/** The same for all text below `root`, in place. */
+export function revealWithin<T extends Node>(root: T): T {
+  const texts: Text[] = [];
+  const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    texts.push(walker.currentNode as Text);
+  }
+  texts.filter(text => text.data.search(HIDDEN) >= 0).forEach(text => text.replaceWith(reveal(text.data)));
+  return root;
+}
+
+function mark(character: string): HTMLElement {
+  const code = (character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0');
+  return h('span', { class: 'ipyagent-hidden-character' }, `⟨U+${code}⟩`);
+}

@@ -1,0 +1,100 @@
+/** A run, live or saved, drawn into an element. */
+import { answeringStep, LiveRun, runState } from '../model';
+import type { Choice, Run, StopReason } from '../protocol';
+import { Child, h, Slot, Views } from './dom';
+import { HeaderView } from './header';
+import { note, StepItem, StepView } from './step';
+
+/** What a person can do about a live run. */
+export interface Actions {
+  decide(approvalId: string, decision: Choice, reason: string): void;
+  stop(): void;
+}
+
+/** Why a run is not all that was asked for, where its error does not say so. */
+const ENDINGS: Partial<Record<StopReason, string>> = {
+  max_steps: 'Stopped here: the limit of steps was reached. Raise it with --max-steps.',
+  max_seconds: 'Stopped here: the time limit was reached. Raise it with --max-seconds.',
+  max_tokens: 'Stopped here: the token limit was reached. Raise it with --max-tokens.',
+  max_usd: 'Stopped here: the cost limit was reached. Raise it with --max-usd.',
+  length: 'The reply was cut: it reached the model’s own limit. Ask it to continue.',
+  content_filter: 'The model’s service withheld the rest of this reply.',
+  interrupted: 'You stopped this run.'
+};
+
+/** Draws every state of one run after the other, changing only what changed. */
+export class RunView {
+  readonly element: HTMLElement;
+
+  private header: HeaderView;
+  private context = new Slot(h('div'));
+  private notes = new Slot(h('div'));
+  private ending = new Slot(h('div'));
+  private steps: Views<StepItem, StepView>;
+  private runId: string | null = null;
+
+  /** `actions` is null for a saved run: it has no buttons. */
+  constructor(private actions: Actions | null) {
+    this.header = new HeaderView(actions && (() => actions.stop()));
+    const steps = h('div', { class: 'ipyagent-steps' });
+    this.steps = new Views(steps, () => new StepView());
+    this.element = h(
+      'article',
+      { class: actions ? 'ipyagent-run ipyagent-live' : 'ipyagent-run', 'data-ipyagent': 'run', 'aria-label': 'Run of ipyagent' },
+      this.header.element,
+      h('div', { class: 'ipyagent-content' }, this.context.element, this.notes.element, steps, this.ending.element)
+    );
+  }
+
+  update(state: LiveRun): void {
+    const { run } = state;
+    if (run !== null && this.runId !== run.id) {
+      this.runId = run.id;
+      this.steps.update([]);
+    }
+    this.element.dataset.state = runState(state);
+    this.header.update(state);
+    this.context.show(run?.context ?? '', () => contextOf(run));
+    this.notes.show(run?.notes ?? [], () => (run?.notes ?? []).map(note));
+    this.steps.update(run === null ? [] : stepItems(run, state, this.actions));
+    this.ending.show([run?.error, run?.stop_reason], () => (run === null ? [] : ending(run)));
+  }
+
+  dispose(): void {
+    this.header.dispose();
+  }
+}
+
+function stepItems(run: Run, { open, approvals }: LiveRun, actions: Actions | null): StepItem[] {
+  const answer = answeringStep(run);
+  const newest = run.steps.at(-1);
+  const isAsking = actions !== null && run.status === 'running' && newest?.message === null;
+  return run.steps.map(step => ({
+    step,
+    approvals,
+    open: open?.step === step.number ? open : null,
+    confirmMode: run.confirm_mode,
+    isAnswer: step.number === answer,
+    isWaiting: isAsking && step === newest && !open?.text && !open?.thinking,
+    decide: actions && ((...said) => actions.decide(...said))
+  }));
+}
+
+function contextOf(run: Run | null): Child[] {
+  if (run === null || run.context === '') {
+    return [];
+  }
+  const text = h('pre', { class: 'ipyagent-pre' }, run.context);
+  return [h('details', { class: 'ipyagent-context' }, h('summary', {}, 'Sent with your prompt'), text)];
+}
+
+function ending(run: Run): Child[] {
+  if (run.error !== null) {
+    const [what, ...rest] = run.error.trim().split('\n');
+    const more = rest.join('\n').trim();
+    const title = h('p', { class: 'ipyagent-error-title' }, what);
+    return [h('div', { class: 'ipyagent-error-card' }, title, more === '' ? null : h('p', {}, more))];
+  }
+  const why = run.stop_reason === null ? undefined : ENDINGS[run.stop_reason];
+  return why === undefined ? [] : [note(why)];
+}

@@ -1,0 +1,148 @@
+/** One tool call: a line that says all, and everything behind it. */
+import type { Choice, ToolExecution, ToolResult, ToolStatus } from '../protocol';
+import { approvalForm } from './approval';
+import { wholeCall } from './call';
+import { media } from './displays';
+import { Child, h, Slot } from './dom';
+import { argumentSummary, count, duration, firstLine, plural } from './format';
+import { reveal } from './reveal';
+
+/** A call, what surrounds it, and how to decide on it (null where nobody is asked). */
+export interface ToolItem {
+  readonly execution: ToolExecution;
+  readonly approvalId: string | null;
+  readonly confirmMode: string;
+  readonly decide: ((approvalId: string, decision: Choice, reason: string) => void) | null;
+}
+
+const STATUS: Record<ToolStatus, readonly [glyph: string, words: string]> = {
+  pending: ['…', 'pending'],
+  awaiting_approval: ['?', 'awaiting approval'],
+  running: ['▶', 'running'],
+  success: ['✓', 'succeeded'],
+  failed: ['✗', 'failed'],
+  denied: ['⊘', 'denied'],
+  cancelled: ['■', 'cancelled']
+};
+
+const BY_A_PERSON = ['button', 'prompt', 'magic'];
+
+/** A tool card. While it waits for a decision it is open and shows the whole call. */
+export class ToolView {
+  readonly element: HTMLElement;
+
+  private details = h('details', { class: 'ipyagent-tool-details' });
+  private line = new Slot(h('summary', { class: 'ipyagent-line' }));
+  private call = new Slot(h('div', { class: 'ipyagent-call' }));
+  private result = new Slot(h('div', { class: 'ipyagent-result' }));
+  private approval = new Slot(h('div'));
+  private media = new Slot(h('div', { class: 'ipyagent-media' }));
+  private drawn: ToolExecution | null = null;
+  private asked = false;
+
+  constructor() {
+    const body = h('div', { class: 'ipyagent-body' }, this.call.element, this.result.element);
+    this.details.append(this.line.element, body);
+    const parts = [this.details, this.approval.element, this.media.element];
+    this.element = h('div', { class: 'ipyagent-tool', 'data-ipyagent': 'tool' }, ...parts);
+  }
+
+  update(item: ToolItem): void {
+    this.ask(item);
+    if (item.execution === this.drawn) {
+      return;
+    }
+    this.drawn = item.execution;
+    const { call, preview, status } = item.execution;
+    this.element.dataset.tool = call.name;
+    this.element.dataset.state = status;
+    this.line.show(lineKey(item), () => line(item));
+    this.call.show([call, preview], () => wholeCall(item.execution));
+    this.result.show(resultKey(item), () => outcome(item));
+    this.media.show(item.execution.result, () => media(item.execution));
+  }
+
+  private ask({ execution, approvalId, decide }: ToolItem): void {
+    const asked = execution.status === 'awaiting_approval';
+    if (asked !== this.asked) {
+      this.asked = asked;
+      this.details.open = asked;
+    }
+    const id = asked && decide !== null ? approvalId : null;
+    this.approval.show(id, () =>
+      id === null ? [] : [approvalForm(execution.call.name, (...said) => decide?.(id, ...said))]
+    );
+  }
+}
+
+/** "approved by you", "denied: too broad", "auto (confirm-sensitive)"; "" while undecided. */
+export function decisionText({ decision, decided_by, reason }: ToolExecution, mode: string): string {
+  switch (decision) {
+    case 'auto':
+      return `auto (${reason ?? mode})`;
+    case 'approved':
+      return withReason(decided_by === 'session' ? 'approved for this session' : 'approved by you', reason);
+    case 'denied':
+      return withReason(BY_A_PERSON.includes(decided_by ?? '') ? 'denied by you' : 'denied', reason);
+    case 'expired':
+      return withReason('expired', reason);
+    default:
+      return '';
+  }
+}
+
+function line({ execution, confirmMode, decide }: ToolItem): Child[] {
+  const [glyph, words] = STATUS[execution.status];
+  const decided = execution.decision === 'auto' ? '' : decisionText(execution, confirmMode);
+  const undecided = execution.status === 'awaiting_approval' && decide === null ? 'never decided' : '';
+  const said = execution.status === 'denied' ? '' : firstLine(shownOutput(execution.result));
+  const seconds = execution.duration;
+  return [
+    h('span', { class: 'ipyagent-glyph', role: 'img', 'aria-label': words, title: words }, glyph),
+    h('span', { class: 'ipyagent-tool-name' }, reveal(execution.call.name)),
+    execution.dry_run ? h('span', { class: 'ipyagent-badge' }, 'dry run') : null,
+    h('span', { class: 'ipyagent-summary' }, reveal(argumentSummary(execution))),
+    said === '' ? null : h('span', { class: 'ipyagent-first-line' }, `→ ${said}`),
+    decided + undecided === '' ? null : h('span', { class: 'ipyagent-decision' }, decided + undecided),
+    h('span', { class: 'ipyagent-duration' }, seconds === null ? '' : duration(seconds))
+  ];
+}
+
+function outcome({ execution, confirmMode }: ToolItem): Child[] {
+  const { result } = execution;
+  const decided = decisionText(execution, confirmMode);
+  const output = shownOutput(result);
+  const failed = result?.success === false;
+  return [
+    decided === '' ? null : h('p', { class: 'ipyagent-note' }, decided),
+    output === '' ? null : h('pre', { class: outputClass(failed), tabindex: '0' }, output),
+    failed && result.error !== output ? h('p', { class: 'ipyagent-error' }, result.error) : null,
+    result?.truncated ? h('p', { class: 'ipyagent-note' }, cutText(result.truncated)) : null
+  ];
+}
+
+function outputClass(failed: boolean): string {
+  return failed ? 'ipyagent-pre ipyagent-output ipyagent-error' : 'ipyagent-pre ipyagent-output';
+}
+
+function shownOutput(result: ToolResult | null): string {
+  return result?.output ?? '';
+}
+
+function cutText({ original_chars, original_lines, path }: NonNullable<ToolResult['truncated']>): string {
+  const size = `Cut from ${plural(original_lines, 'line')}, ${count(original_chars)} characters.`;
+  return path === null ? size : `${size} All of it: ${path}`;
+}
+
+function withReason(verdict: string, reason: string | null): string {
+  return reason === null || reason === '' ? verdict : `${verdict}: ${reason}`;
+}
+
+function lineKey({ execution, confirmMode, decide }: ToolItem): unknown {
+  return [{ ...execution, preview: null }, confirmMode, decide === null];
+}
+
+function resultKey({ execution, confirmMode }: ToolItem): unknown {
+  const { decision, decided_by, reason, result } = execution;
+  return [decision, decided_by, reason, result, confirmMode];
+}

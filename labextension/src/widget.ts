@@ -1,0 +1,42 @@
+/** The live run: an anywidget module. */
+import { Channel } from './channel';
+import type { FrontEndMessage } from './protocol';
+import { RunView } from './view/run';
+
+/** The part of an anywidget model that is used here. */
+export interface WidgetModel {
+  on(event: 'msg:custom', callback: (message: unknown) => void): void;
+  off(event: 'msg:custom', callback: (message: unknown) => void): void;
+  send(message: FrontEndMessage): void;
+}
+
+interface Widget {
+  initialize(context: { model: WidgetModel }): () => void;
+  render(context: { model: WidgetModel; el: HTMLElement }): () => void;
+}
+
+/** One widget with all its views; anywidget calls this once for each widget model. */
+export default function widget(): Widget {
+  let channel: Channel | null = null;
+  const open = (model: WidgetModel): Channel => (channel ??= new Channel(message => model.send(message)));
+  return {
+    initialize({ model }) {
+      const opened = open(model);
+      const receive = (message: unknown): void => opened.receive(message);
+      model.on('msg:custom', receive);
+      opened.start();
+      return () => model.off('msg:custom', receive);
+    },
+    render({ model, el }) {
+      const opened = open(model);
+      const view = new RunView(opened);
+      const unsubscribe = opened.subscribe(state => view.update(state));
+      view.update(opened.state);
+      el.append(view.element);
+      return () => {
+        unsubscribe();
+        view.dispose();
+      };
+    }
+  };
+}

@@ -1,0 +1,91 @@
+"""Approvals: each is about one call with exactly its arguments, and good for one use.
+
+    pending ──▶ approved ──▶ used
+       ├──────▶ denied
+       └──────▶ expired
+
+Buttons, the prompt and `%agent approve` all end in `Approvals.decide`; the first wins, whatever
+races. `Approvals.use` is the executor's side: it compares the call about to run with the one that
+was shown.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import threading
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from ipyagent.errors import AgentError
+from ipyagent.schema import DecidedBy, Decision, ToolCall, ToolExecution
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A person's answer. `always` allows the tool for the rest of the session."""
+
+    decision: Decision
+    by: DecidedBy
+    reason: str | None = None
+    always: bool = False
+
+
+@dataclass
+class Approval:
+    """A question to the person: may exactly this call run?"""
+
+    id: str
+    shown: ToolExecution
+    digest: str
+    answer: Future[Answer] = field(default_factory=Future)
+    used: bool = False
+
+
+class Approvals:
+    """All approvals of a kernel."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._numbers = itertools.count(1)
+        self._all: dict[str, Approval] = {}
+
+    def open(self, shown: ToolExecution) -> Approval:
+        """Ask about a call, as it is shown to the person."""
+        with self._lock:
+            approval = Approval(f"a{next(self._numbers)}", shown, digest(shown.call))
+            self._all[approval.id] = approval
+            return approval
+
+    def pending(self) -> list[Approval]:
+        """Those that wait for an answer, oldest first."""
+        with self._lock:
+            return [a for a in self._all.values() if not a.answer.done()]
+
+    def decide(self, approval_id: str, answer: Answer) -> bool:
+        """Answer a question; False when it is unknown or was answered before."""
+        with self._lock:
+            approval = self._all.get(approval_id)
+            if approval is None or approval.answer.done():
+                return False
+            approval.answer.set_result(answer)
+            return True
+
+    def expire(self, approval: Approval) -> None:
+        """Close a question that nobody will answer any more."""
+        self.decide(approval.id, Answer(Decision.EXPIRED, DecidedBy.POLICY))
+
+    def use(self, approval: Approval, call: ToolCall) -> None:
+        """Spend an approval on running `call`; raises AgentError unless it is for that call."""
+        with self._lock:
+            given = approval.answer.done() and approval.answer.result().decision
+            if given is not Decision.APPROVED or approval.used or approval.digest != digest(call):
+                raise AgentError(f"{call.name} does not run: this call was not approved")
+            approval.used = True
+
+
+def digest(call: ToolCall) -> str:
+    """SHA-256 over a call's id, name and arguments, as canonical JSON."""
+    exact = json.dumps([call.id, call.name, call.arguments], sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(exact.encode()).hexdigest()

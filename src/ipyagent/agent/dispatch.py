@@ -1,0 +1,251 @@
+"""From a model's call to its one result: check, preview, approval, run."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ipyagent.agent.approvals import Answer, Approval, Approvals
+from ipyagent.agent.policy import Policy
+from ipyagent.errors import AgentError, NoFrontendError
+from ipyagent.schema import (
+    ApprovalDecided,
+    ApprovalRequested,
+    DecidedBy,
+    Decision,
+    Event,
+    Message,
+    Preview,
+    Role,
+    ToolCall,
+    ToolExecution,
+    ToolFinished,
+    ToolResult,
+    ToolRunning,
+    ToolStarted,
+    ToolStatus,
+)
+from ipyagent.schema.base import now
+from ipyagent.tools.base import Tool, Toolbox, Where
+from ipyagent.tools.results import as_result, failed
+
+
+class Asker(Protocol):
+    """Who puts questions to the person."""
+
+    async def ask(self, approval: Approval) -> None:
+        """See to it that `approval` gets an answer; raises NoFrontendError if nobody is there."""
+        ...
+
+
+@dataclass(frozen=True)
+class Dispatcher:
+    """Everything that a call passes on its way."""
+
+    toolbox: Toolbox
+    policy: Policy
+    approvals: Approvals
+    asker: Asker
+    post: Callable[[Callable[[], Any]], Future[Any]]
+    """Runs a job on the main thread."""
+    pool: Executor
+    """Runs blocking tools that may be anywhere."""
+    tidy: Callable[[str, ToolResult], ToolResult]
+    """Cleans and cuts the result of the tool of that name."""
+    emit: Callable[[Event], None]
+    dry_run: bool = False
+
+
+class Calls:
+    """The calls of one step. However the step ends, each has exactly one result."""
+
+    def __init__(self, dispatcher: Dispatcher, step: int, calls: Sequence[ToolCall]) -> None:
+        self.dispatcher, self.step, self.calls = dispatcher, step, calls
+        self._open: dict[str, ToolExecution] = {}
+        self._results: dict[str, ToolResult] = {}
+
+    async def run(self) -> None:
+        """Run them in order; calls of read-only tools that stand together run beside each other."""
+        for group in self._groups():
+            await asyncio.gather(*(self._run(call) for call in group))
+
+    def close(self) -> Message:
+        """All results as the message that answers the calls; those still open are cancelled."""
+        for call in self.calls:
+            if call.id not in self._results:
+                if call.id not in self._open:
+                    self._start(ToolExecution(call=call))
+                note = ToolResult.failure("cancelled before it had a result")
+                self._finish(call.id, ToolStatus.CANCELLED, note)
+        return Message(
+            role=Role.USER,
+            content=tuple(self._results[call.id].to_content(call.id) for call in self.calls),
+        )
+
+    def _groups(self) -> Iterator[list[ToolCall]]:
+        group: list[ToolCall] = []
+        for call in self.calls:
+            if not self._parallel(call):
+                yield from ([group] if group else [])
+                yield [call]
+                group = []
+            else:
+                group.append(call)
+        if group:
+            yield group
+
+    def _parallel(self, call: ToolCall) -> bool:
+        try:
+            tool = self.dispatcher.toolbox.get(call.name)
+        except AgentError:
+            return False
+        return tool.parallel and self.dispatcher.policy.waves_through(tool) is not None
+
+    async def _run(self, call: ToolCall) -> None:
+        """One call, from check to result."""
+        execution = ToolExecution(call=call, dry_run=self.dispatcher.dry_run)
+        try:
+            tool, arguments, preview = await self._check(call)
+        except Exception as error:
+            self._start(execution)
+            self._finish(call.id, ToolStatus.FAILED, failed(error))
+            return
+        by = None if execution.dry_run else self.dispatcher.policy.waves_through(tool)
+        self._start(
+            execution.model_copy(
+                update={
+                    "sensitive": tool.sensitive,
+                    "preview": preview,
+                    "decision": by and Decision.AUTO,
+                    "decided_by": by,
+                }
+            )
+        )
+        if execution.dry_run:
+            self._finish(call.id, ToolStatus.SUCCESS, ToolResult(output="Dry run: not executed."))
+        elif by is not None or await self._approved(call):
+            await self._execute(call, tool, arguments)
+
+    async def _check(self, call: ToolCall) -> tuple[Tool, dict[str, Any], Preview | None]:
+        if call.parse_error is not None:
+            raise AgentError(f"{call.name} was not run: {call.parse_error}")
+        tool = self.dispatcher.toolbox.get(call.name)
+        arguments = tool.check(call.arguments)
+        if tool.preview is None:
+            return tool, arguments, None
+        show = tool.preview
+        loop = asyncio.get_running_loop()
+        preview = await loop.run_in_executor(self.dispatcher.pool, lambda: show(**arguments))
+        return tool, arguments, preview
+
+    async def _approved(self, call: ToolCall) -> bool:
+        """Whether a person approved the call; if not, it has its result already."""
+        try:
+            answer = await self._ask(call)
+        except NoFrontendError as error:
+            answer = Answer(Decision.DENIED, DecidedBy.POLICY, str(error))
+        self._update(call.id, decision=answer.decision, decided_by=answer.by, reason=answer.reason)
+        self.dispatcher.emit(
+            ApprovalDecided(
+                step=self.step,
+                call_id=call.id,
+                decision=answer.decision,
+                by=answer.by,
+                reason=answer.reason,
+            )
+        )
+        if answer.decision is Decision.APPROVED:
+            if answer.always:
+                self.dispatcher.policy.always.add(call.name)
+            return True
+        self._finish(call.id, ToolStatus.DENIED, _denial(call, answer))
+        return False
+
+    async def _ask(self, call: ToolCall) -> Answer:
+        """The person's answer about exactly this call; the approval is spent here."""
+        approvals = self.dispatcher.approvals
+        approval = approvals.open(self._open[call.id])
+        try:
+            self.dispatcher.emit(
+                ApprovalRequested(step=self.step, call_id=call.id, approval_id=approval.id)
+            )
+            await self.dispatcher.asker.ask(approval)
+            answer = await asyncio.wrap_future(approval.answer)
+        finally:
+            approvals.expire(approval)
+        if answer.decision is Decision.APPROVED:
+            approvals.use(approval, call)
+        return answer
+
+    async def _execute(self, call: ToolCall, tool: Tool, arguments: dict[str, Any]) -> None:
+        self._update(call.id, started_at=now())
+        self.dispatcher.emit(ToolRunning(step=self.step, call_id=call.id))
+        begun = time.monotonic()
+        result = await self._call(tool, arguments)
+        self._update(call.id, duration=time.monotonic() - begun)
+        status = ToolStatus.SUCCESS if result.success else ToolStatus.FAILED
+        self._finish(call.id, status, result)
+
+    async def _call(self, tool: Tool, arguments: dict[str, Any]) -> ToolResult:
+        def job() -> ToolResult | Awaitable[ToolResult]:
+            return _guarded(tool, arguments)
+
+        try:
+            match tool.where:
+                case Where.MAIN:
+                    result = await asyncio.wrap_future(self.dispatcher.post(job))
+                case Where.THREAD:
+                    loop = asyncio.get_running_loop()
+                    result = await loop.run_in_executor(self.dispatcher.pool, job)
+                case Where.LOOP:
+                    result = job()
+            return await result if inspect.isawaitable(result) else result
+        except RuntimeError as error:  # the main thread cannot await here
+            return failed(error)
+
+    def _start(self, execution: ToolExecution) -> None:
+        self._open[execution.call.id] = execution
+        self.dispatcher.emit(ToolStarted(step=self.step, execution=execution))
+
+    def _update(self, call_id: str, **changes: Any) -> None:
+        self._open[call_id] = self._open[call_id].model_copy(update=changes)
+
+    def _finish(self, call_id: str, status: ToolStatus, result: ToolResult) -> None:
+        result = self.dispatcher.tidy(self._open[call_id].call.name, result)
+        self._results[call_id] = result
+        self._update(call_id, status=status, result=result)
+        self.dispatcher.emit(ToolFinished(step=self.step, execution=self._open[call_id]))
+
+
+def _guarded(tool: Tool, arguments: dict[str, Any]) -> ToolResult | Awaitable[ToolResult]:
+    """Call the tool's function; whatever it raises, even SystemExit, is its failed result."""
+    try:
+        value = tool.function(**arguments)
+        return _guarded_await(value) if inspect.isawaitable(value) else as_result(value)
+    except BaseException as error:
+        return failed(error)
+
+
+async def _guarded_await(value: Awaitable[Any]) -> ToolResult:
+    try:
+        return as_result(await value)
+    except BaseException as error:
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            raise  # the run is being stopped; a tool's own CancelledError is its failure
+        return failed(error)
+
+
+def _denial(call: ToolCall, answer: Answer) -> ToolResult:
+    if answer.by is DecidedBy.POLICY:
+        return ToolResult.failure(f"{call.name} was not run: {answer.reason}")
+    reason = f" Their reason: {answer.reason}" if answer.reason else ""
+    return ToolResult.failure(
+        f"The person denied this call of {call.name}; it was not run.{reason} "
+        "Do not repeat it; ask or find another way."
+    )

@@ -1,0 +1,186 @@
+"""pandas and polars tables, and numpy arrays: shapes and types always, values only on request.
+
+The libraries are used when the person has imported them, and never imported from here. A line for
+the digest reads no cell, so that its cost does not depend on the number of rows.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from ipyagent.kernel.describe.inert import (
+    ancestors,
+    is_a,
+    module_name,
+    one_line,
+    overrides,
+    type_name,
+)
+from ipyagent.kernel.describe.preview import preview
+from ipyagent.kernel.describe.table import COLUMNS, COUNTED_CELLS, HEAD, Column, Table
+
+_OWN = ("_mgr", "_df", "_s", "__getattribute__", "__class__")
+"""What a subclass would have to define to run its own code while its data is taken out."""
+
+Describer = Callable[[Any, bool, bool], str | None]
+"""Takes a value, whether it is secret and whether to go into detail; None: not describable."""
+
+
+# pandas ------------------------------------------------------------------------------------------
+
+
+def pandas_frame(value: Any) -> Table | None:
+    """A DataFrame as a table, or None where its class guards its own data."""
+    frame = _plain(value, sys.modules["pandas"].DataFrame)
+    if frame is None:
+        return None
+    labels = frame.columns[:COLUMNS].tolist()
+    dtypes = list(frame.dtypes.array[:COLUMNS])
+    columns = [
+        _pandas_column(frame, i, *pair) for i, pair in enumerate(zip(labels, dtypes, strict=True))
+    ]
+    rows, width = frame.shape
+    return Table("DataFrame", rows, width, columns, lambda: int(frame.memory_usage().sum()))
+
+
+def _pandas_column(frame: Any, i: int, label: Any, dtype: Any) -> Column:
+    known = _known(dtype)
+    hashable = known and str(dtype) != "object"
+    return Column(
+        label,
+        one_line(str(dtype)) if known else type_name(type(dtype)),
+        (lambda: int(frame.iloc[:, i].isna().sum())) if known else None,
+        (lambda: int(frame.iloc[:, i].nunique())) if hashable else None,
+        lambda: frame.iloc[:HEAD, i].tolist() if known else [],
+    )
+
+
+def _known(dtype: Any) -> bool:
+    """Whether the column's storage is a library's own: reading another's runs its author's code."""
+    return module_name(type(dtype)).partition(".")[0] in {"numpy", "pandas"}
+
+
+def _plain(value: Any, cls: Any) -> Any:
+    """The same data as the library's own class: no copy, and none of a subclass's methods."""
+    if type(value) is cls:
+        return value
+    return None if overrides(type(value), cls, _OWN) else cls(value, copy=False)
+
+
+def pandas_series(value: Any) -> Table | None:
+    """A Series as a table of one column, or None where its class guards its own data."""
+    series = _plain(value, sys.modules["pandas"].Series)
+    if series is None:
+        return None
+    column = _pandas_column(series.to_frame(), 0, series.name, series.dtype)
+    return Table("Series", series.shape[0], 1, [column], lambda: int(series.memory_usage()))
+
+
+def pandas_index(value: Any, secret: bool, detail: bool) -> str | None:
+    """An Index in one line."""
+    if module_name(type(value)).partition(".")[0] != "pandas":
+        return None
+    first = [preview(v, secret=secret, limit=30) for v in value[:HEAD].tolist()]
+    more = ", …" if value.shape[0] > HEAD else ""
+    kind = type_name(type(value))
+    return f"{kind}, {value.shape[0]:,} entries ({value.dtype}): [{', '.join(first)}{more}]"
+
+
+# polars ------------------------------------------------------------------------------------------
+
+
+def polars_frame(value: Any) -> Table | None:
+    """A polars DataFrame as a table, or None where its class guards its own data."""
+    cls = sys.modules["polars"].DataFrame
+    if overrides(type(value), cls, _OWN):
+        return None
+    frame = value if type(value) is cls else cls._from_pydf(value._df)
+    columns = [
+        _polars_column(frame.get_column(name), dtype)
+        for name, dtype in list(frame.schema.items())[:COLUMNS]
+    ]
+    size = frame.estimated_size
+    return Table("DataFrame", frame.height, frame.width, columns, size, " [polars]")
+
+
+def polars_series(value: Any) -> Table | None:
+    """A polars Series as a table of one column, or None where its class guards its own data."""
+    cls = sys.modules["polars"].Series
+    if overrides(type(value), cls, _OWN):
+        return None
+    series = value if type(value) is cls else cls._from_pyseries(value._s)
+    column = _polars_column(series, series.dtype)
+    return Table("Series", series.len(), 1, [column], series.estimated_size, " [polars]")
+
+
+def _polars_column(series: Any, dtype: Any) -> Column:
+    flat = not (dtype.is_nested() or dtype.is_object())
+    return Column(
+        series.name,
+        one_line(str(dtype)),
+        series.null_count,
+        series.n_unique if flat else None,
+        lambda: series.head(HEAD).to_list(),
+    )
+
+
+def polars_lazy(value: Any, secret: bool, detail: bool) -> str:
+    """A LazyFrame in one line: even its schema may have to be computed."""
+    return "LazyFrame, not collected [polars]"
+
+
+# numpy -------------------------------------------------------------------------------------------
+
+
+def numpy_array(value: Any, secret: bool, detail: bool) -> str:
+    """An array's shape and type; its range and first values on request, when it is small."""
+    numpy = sys.modules["numpy"]
+    shape = numpy.ndarray.shape.__get__(value)
+    dtype = numpy.ndarray.dtype.__get__(value)
+    line = f"{type_name(type(value))}, shape {shape}, {one_line(str(dtype))}"
+    small = type(value) is numpy.ndarray and 0 < value.size <= COUNTED_CELLS
+    if not detail or not small or dtype.kind not in "biuf":
+        return line
+    first = ", ".join(preview(v) for v in value.flat[:10].tolist())
+    more = ", …" if value.size > 10 else ""
+    return f"{line}\nmin {value.min()}, max {value.max()}\nfirst values: {first}{more}"
+
+
+def _table(read: Callable[[Any], Table | None]) -> Describer:
+    def described(value: Any, secret: bool, detail: bool) -> str | None:
+        table = read(value)
+        if table is None:
+            return None
+        return replace(table, secret=secret).detail() if detail else table.line()
+
+    return described
+
+
+_LIBRARY: list[tuple[str, str, Describer]] = [
+    ("pandas", "DataFrame", _table(pandas_frame)),
+    ("pandas", "Series", _table(pandas_series)),
+    ("pandas", "Index", pandas_index),
+    ("polars", "DataFrame", _table(polars_frame)),
+    ("polars", "Series", _table(polars_series)),
+    ("polars", "LazyFrame", polars_lazy),
+    ("numpy", "ndarray", numpy_array),
+]
+
+
+def library_types() -> Iterator[tuple[type, Describer]]:
+    """The types of tables and arrays that are loaded by now, and what describes them."""
+    for module, name, describer in _LIBRARY:
+        cls = getattr(sys.modules.get(module), name, None)
+        if cls is not None and is_a(cls, type):
+            yield cls, describer
+
+
+def is_table(cls: type) -> bool:
+    """Whether the class is a table library's, or the person's own on top of it."""
+    tables = [
+        known for known, _ in library_types() if type_name(known) in {"DataFrame", "LazyFrame"}
+    ]
+    return any(base is table for base in ancestors(cls) for table in tables)

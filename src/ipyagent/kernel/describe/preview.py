@@ -1,0 +1,174 @@
+"""Values in a few words: built-in ones as Python writes them, all others by their type's name."""
+
+from __future__ import annotations
+
+import builtins
+import collections
+import datetime
+import decimal
+import fractions
+import itertools
+import pathlib
+import sys
+import types
+import uuid
+import zoneinfo
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ipyagent.kernel.describe.inert import ancestors, class_dict, module_name, one_line, type_name
+from ipyagent.kernel.describe.secrets import HIDDEN, secret_name, secret_value
+
+ITEMS = 5
+"""How many items of a container are shown."""
+_DEPTH = 2
+_BIG = 256  # bits; past 4,300 digits Python refuses to print an integer at all
+
+_TRUSTED = {
+    id(cls)
+    for cls in (
+        type(None), type(...), type(NotImplemented), float, complex, range,
+        decimal.Decimal, fractions.Fraction, uuid.UUID, datetime.date, datetime.timedelta,
+        datetime.timezone, zoneinfo.ZoneInfo, pathlib.PosixPath, pathlib.WindowsPath,
+        pathlib.PurePosixPath, pathlib.PureWindowsPath,
+    )
+}  # fmt: skip
+"""Types, taken exactly, whose `repr` runs only the standard library's code."""
+_TRUSTED_ELSEWHERE = {
+    "pandas": {"Timestamp", "Timedelta", "NaTType", "NAType", "Interval", "Period"},
+    "numpy": {
+        "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+        "float16", "float32", "float64", "datetime64", "timedelta64",
+    },
+}  # fmt: skip
+
+
+def preview(value: Any, *, secret: bool = False, limit: int = 80, depth: int = _DEPTH) -> str:
+    """The value on one line of about `limit` characters; a secret one masked."""
+    cls = type(value)
+    for base in ancestors(cls):
+        shown = _SHOWN.get(id(base))
+        if shown is not None:
+            return shown(value, secret, limit, depth)
+    if id(cls) in _TRUSTED or _library_scalar(cls):
+        return one_line(str(value) if cls.__module__.startswith("numpy") else repr(value), limit)
+    return f"<{type_name(cls)}>"
+
+
+def _library_scalar(cls: type) -> bool:
+    root = module_name(cls).partition(".")[0]
+    names = _TRUSTED_ELSEWHERE.get(root)
+    # The class must be the library's own, not one that merely says so.
+    return names is not None and type_name(cls) in names and _genuine(cls, root)
+
+
+def _genuine(cls: type, root: str) -> bool:
+    library = sys.modules.get(root)
+    found = getattr(library, type_name(cls), None)
+    return found is cls or (type_name(cls) in {"NaTType", "NAType"} and _is_pandas_null(cls))
+
+
+def _is_pandas_null(cls: type) -> bool:
+    pandas = sys.modules.get("pandas")
+    return cls in (type(getattr(pandas, "NaT", None)), type(getattr(pandas, "NA", None)))
+
+
+def text(value: str, *, limit: int = 80) -> str:
+    """A string's own characters, as a table's cell shows them."""
+    return HIDDEN if secret_value(value) else one_line(str.__str__(value), limit)
+
+
+def _str(value: str, secret: bool, limit: int, depth: int) -> str:
+    plain = str.__str__(value)
+    if plain and (secret or secret_value(plain)):
+        return HIDDEN
+    cut = plain if len(plain) <= limit else plain[: limit - 1] + "…"
+    return one_line(repr(cut), 4 * limit)
+
+
+def _bytes(base: type[bytes] | type[bytearray]) -> Callable[[Any, bool, int, int], str]:
+    def shown(value: Any, secret: bool, limit: int, depth: int) -> str:
+        start = bytes(base.__getitem__(value, slice(0, 10_000)))
+        if start and (secret or secret_value(start.decode("latin-1"))):
+            return HIDDEN
+        return repr(start[: limit // 2]) + ("…" if base.__len__(value) > limit // 2 else "")
+
+    return shown
+
+
+def _int(value: int, secret: bool, limit: int, depth: int) -> str:
+    bits = int.bit_length(value)
+    return int.__repr__(value) if bits <= _BIG else f"<int of {bits:,} bits>"
+
+
+def _datetime(value: datetime.datetime, secret: bool, limit: int, depth: int) -> str:
+    zone = class_dict(datetime.datetime)["tzinfo"].__get__(value)
+    root = module_name(type(zone)).partition(".")[0]
+    trusted = zone is None or root in {"datetime", "zoneinfo", "pytz", "dateutil"}
+    if trusted and (type(value) is datetime.datetime or _library_scalar(type(value))):
+        return str(value)
+    return f"<{type_name(type(value))}>"
+
+
+def _items(
+    opening: str, closing: str, iterate: Callable[[Any], Iterable[Any]], size: Callable[[Any], int]
+) -> Callable[[Any, bool, int, int], str]:
+    def shown(value: Any, secret: bool, limit: int, depth: int) -> str:
+        if depth == 0 and size(value):
+            return f"{opening}…{closing}"
+        first = itertools.islice(iterate(value), ITEMS)
+        parts = [preview(v, secret=secret, limit=limit // 2, depth=depth - 1) for v in first]
+        more = ["…"] if size(value) > ITEMS else []
+        return opening + ", ".join(parts + more) + closing
+
+    return shown
+
+
+def _dict(value: dict[Any, Any], secret: bool, limit: int, depth: int) -> str:
+    if depth == 0 and dict.__len__(value):
+        return "{…}"
+    parts = [
+        f"{preview(k, limit=limit // 2, depth=0)}: "
+        + preview(v, secret=secret or key_is_secret(k), limit=limit // 2, depth=depth - 1)
+        for k, v in itertools.islice(dict.items(value), ITEMS)
+    ]
+    return "{" + ", ".join(parts + (["…"] if dict.__len__(value) > ITEMS else [])) + "}"
+
+
+def key_is_secret(key: object) -> bool:
+    """Whether a dictionary's key, or a column's label, announces a secret."""
+    return type(key) is str and secret_name(key)
+
+
+def _named(kind: str) -> Callable[[Any, bool, int, int], str]:
+    return lambda value, secret, limit, depth: f"<{kind} {one_line(value.__name__)}>"
+
+
+def _class(value: type, secret: bool, limit: int, depth: int) -> str:
+    return f"<class {type_name(value)}>"
+
+
+def _exception(value: BaseException, secret: bool, limit: int, depth: int) -> str:
+    args = class_dict(BaseException)["args"].__get__(value)
+    said = ", ".join(preview(arg, limit=limit, depth=0) for arg in args)
+    return f"{type_name(type(value))}({said})"
+
+
+_SHOWN: dict[int, Callable[[Any, bool, int, int], str]] = {
+    id(bool): lambda value, secret, limit, depth: repr(value),
+    id(int): _int,
+    id(str): _str,
+    id(bytes): _bytes(bytes),
+    id(bytearray): _bytes(bytearray),
+    id(datetime.datetime): _datetime,
+    id(list): _items("[", "]", list.__iter__, list.__len__),
+    id(tuple): _items("(", ")", tuple.__iter__, tuple.__len__),
+    id(set): _items("{", "}", set.__iter__, set.__len__),
+    id(frozenset): _items("{", "}", frozenset.__iter__, frozenset.__len__),
+    id(collections.deque): _items("[", "]", collections.deque.__iter__, collections.deque.__len__),
+    id(dict): _dict,
+    id(types.FunctionType): _named("function"),
+    id(types.BuiltinFunctionType): _named("function"),
+    id(builtins.type): _class,
+    id(BaseException): _exception,
+}

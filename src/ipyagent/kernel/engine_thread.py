@@ -1,0 +1,86 @@
+"""The thread in which agents think: one event loop that lives as long as the kernel.
+
+One loop for all runs keeps the connection to the model open between cells. Each run is a task in
+a copy of the cell's context, so that whatever it displays lands in that cell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class EngineThread:
+    """A daemon thread with an event loop."""
+
+    _current: EngineThread | None = None
+    _lock = threading.Lock()
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self._serve, name="ipyagent-engine", daemon=True)
+        self.thread.start()
+
+    @classmethod
+    def current(cls) -> EngineThread:
+        """The kernel's engine thread, started at first need."""
+        with cls._lock:
+            if cls._current is None or not cls._current.thread.is_alive():
+                cls._current = EngineThread()
+            return cls._current
+
+    def abandon(self) -> None:
+        """Let the next run have a new thread: this one holds a task that will not end."""
+        with self._lock:
+            if EngineThread._current is self:
+                EngineThread._current = None
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+
+
+class EngineTask(Generic[T]):
+    """A coroutine in the engine's loop; `done` settles when it has ended."""
+
+    def __init__(self, engine: EngineThread) -> None:
+        self.engine = engine
+        self.done: Future[T] = Future()
+        self._task: asyncio.Task[T] | None = None
+        self._cancelled = False
+
+    def start(self, make: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        """Start the coroutine, in a copy of the caller's context."""
+        context = contextvars.copy_context()
+        self.engine.loop.call_soon_threadsafe(self._start, make, context)
+
+    def cancel(self) -> None:
+        """Ask the coroutine to end, from any thread or a signal handler; it may clean up first."""
+        self.engine.loop.call_soon_threadsafe(self._cancel)
+
+    def _start(
+        self, make: Callable[[], Coroutine[Any, Any, T]], context: contextvars.Context
+    ) -> None:
+        self._task = self.engine.loop.create_task(make(), context=context)
+        self._task.add_done_callback(self._settle)
+        if self._cancelled:
+            self._task.cancel()
+
+    def _cancel(self) -> None:
+        self._cancelled = True
+        if self._task is not None:
+            self._task.cancel()
+
+    def _settle(self, task: asyncio.Task[T]) -> None:
+        if task.cancelled():
+            self.done.set_exception(asyncio.CancelledError())
+        elif error := task.exception():
+            self.done.set_exception(error)
+        else:
+            self.done.set_result(task.result())

@@ -1,0 +1,58 @@
+"""Who is there to see and to answer: a Jupyter front end, a terminal, or nobody."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Surface(StrEnum):
+    """What a run is drawn on."""
+
+    NOTEBOOK = "notebook"
+    TERMINAL = "terminal"
+
+
+@dataclass(frozen=True)
+class Frontend:
+    """The front end of the cell that is running.
+
+    `can_input` says whether `input()` would reach a person. In a kernel, standard input is never
+    a tty, so the request itself is asked: nbclient, papermill and nbval forbid stdin.
+    """
+
+    surface: Surface
+    can_input: bool
+
+    @property
+    def headless(self) -> bool:
+        """Whether nobody can be asked."""
+        return not self.can_input
+
+    @property
+    def can_click(self) -> bool:
+        """Whether buttons are worth drawing; a handshake has to show that clicks arrive."""
+        return self.surface is Surface.NOTEBOOK and self.can_input
+
+
+def detect(shell: Any | None) -> Frontend:
+    """The front end of the running cell; `shell` is IPython's, or None in a plain script."""
+    if shell is not None and getattr(shell, "kernel", None) is not None:
+        content = shell.get_parent().get("content", {})
+        return Frontend(Surface.NOTEBOOK, can_input=bool(content.get("allow_stdin", False)))
+    return Frontend(Surface.TERMINAL, can_input=_is_tty())
+
+
+def _is_tty() -> bool:
+    try:
+        return sys.stdin.isatty()
+    except (AttributeError, ValueError):  # no stdin at all, or a closed one
+        return False
+
+
+def running_shell() -> Any | None:
+    """IPython's shell if this is one, without importing IPython into plain scripts."""
+    module = sys.modules.get("IPython")
+    return module.get_ipython() if module is not None else None

@@ -1,0 +1,78 @@
+"""Images as models take them, and figures that code left open."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import io
+import sys
+import warnings
+from typing import Any
+
+from ipyagent.schema import ImageContent
+
+LONG_SIDE = 1568
+"""Pixels; services scale larger images down themselves, after they were paid for."""
+
+
+def as_image(media_type: str, data: bytes | str) -> ImageContent | None:
+    """A PNG or JPEG, scaled down where it is large; None where it cannot be read."""
+    from PIL import Image
+
+    try:
+        raw = data if isinstance(data, bytes) else base64.b64decode(data)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(io.BytesIO(raw)) as image:
+                if max(image.size) > LONG_SIDE:
+                    return _encoded(_scaled(image), media_type)
+                return _content(raw, media_type, image.size)
+    except (
+        OSError, ValueError, SyntaxError, binascii.Error,
+        Image.DecompressionBombError, Image.DecompressionBombWarning,
+    ):  # fmt: skip
+        return None
+
+
+def _scaled(image: Any) -> Any:
+    small = image.copy()
+    small.thumbnail((LONG_SIDE, LONG_SIDE))
+    return small
+
+
+def _encoded(image: Any, media_type: str) -> ImageContent:
+    buffer = io.BytesIO()
+    image.save(buffer, media_type.removeprefix("image/").upper())
+    return _content(buffer.getvalue(), media_type, image.size)
+
+
+def _content(raw: bytes, media_type: str, size: tuple[int, int]) -> ImageContent:
+    encoded = base64.b64encode(raw).decode("ascii")
+    return ImageContent(media_type=media_type, data=encoded, width=size[0], height=size[1])
+
+
+def open_figures() -> dict[int, Any]:
+    """The open matplotlib figures by number, where nobody else shows and closes them."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is None or "inline" in str(pyplot.get_backend()):
+        return {}
+    helpers = sys.modules["matplotlib._pylab_helpers"]
+    return {number: manager.canvas.figure for number, manager in helpers.Gcf.figs.items()}
+
+
+def take_figures(before: dict[int, Any]) -> list[bytes]:
+    """The figures opened since `before`, as PNG; they are closed."""
+    taken = []
+    for number, figure in open_figures().items():
+        if before.get(number) is not figure:
+            with contextlib.suppress(Exception):  # what is wrong with a figure shows on drawing it
+                taken.append(_drawn(figure))
+            sys.modules["matplotlib.pyplot"].close(figure)
+    return taken
+
+
+def _drawn(figure: Any) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", bbox_inches="tight")
+    return buffer.getvalue()

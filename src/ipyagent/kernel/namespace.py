@@ -1,0 +1,122 @@
+"""The person's namespace: what is in it, in words, and running code in it."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Awaitable, Collection, Mapping
+from typing import Any, Protocol
+
+from ipyagent.kernel.capture import loop_is_running, needs_await, run, run_async, run_plain
+from ipyagent.kernel.describe import describe
+from ipyagent.kernel.describe.inert import ancestors, one_line
+from ipyagent.kernel.describe.libraries import is_table
+from ipyagent.kernel.describe.things import module_title
+from ipyagent.schema import ToolResult
+
+__all__ = ["Namespace", "PlainNamespace", "ShellNamespace", "describe", "digest"]
+
+LINES = 100
+"""How many variables a digest describes; it names the number of the others."""
+_MODULES = 30
+
+
+class Namespace(Protocol):
+    """Variables, and running code among them."""
+
+    def variables(self) -> Mapping[str, object]:
+        """The person's variables by name, in the order of their definition."""
+        ...
+
+    def run(self, code: str) -> ToolResult | Awaitable[ToolResult]:
+        """Run `code`; awaitable where the code awaits and this thread has a running loop."""
+        ...
+
+
+class ShellNamespace:
+    """The namespace of an IPython shell: cell syntax, magics and rich output work."""
+
+    def __init__(self, shell: Any) -> None:
+        self.shell = shell
+
+    def variables(self) -> Mapping[str, object]:
+        """The person's variables; what IPython put there itself and never changed is left out."""
+        theirs = self.shell.user_ns_hidden
+        return {
+            name: value
+            for name, value in self.shell.user_ns.items()
+            if _public(name) and theirs.get(name, self) is not value
+        }
+
+    def run(self, code: str) -> ToolResult | Awaitable[ToolResult]:
+        """Run `code` as a cell that leaves no trace in history, `_` or `Out`."""
+        if loop_is_running() and needs_await(self.shell, code):
+            return run_async(self.shell, code)
+        return run(self.shell, code)
+
+
+class PlainNamespace:
+    """A dictionary of variables, such as a script's `globals()`."""
+
+    def __init__(self, variables: dict[str, Any]) -> None:
+        self._variables = variables
+
+    def variables(self) -> Mapping[str, object]:
+        """The dictionary's public names."""
+        return {name: value for name, value in self._variables.items() if _public(name)}
+
+    def run(self, code: str) -> ToolResult:
+        """Run `code` as Python."""
+        return run_plain(self._variables, code)
+
+
+def _public(name: object) -> bool:
+    return type(name) is str and not name.startswith("_")
+
+
+_TABLE, _DATA, _CODE, _MODULE = range(4)
+
+
+def digest(
+    namespace: Mapping[str, object], *, hidden: Collection[str] = (), limit: int = LINES
+) -> str:
+    """The variables, one line each: tables first, then other data, code, and modules on one line.
+
+    The newest of each kind comes first; beyond `limit` lines the rest is only counted.
+    """
+    groups = _by_kind(namespace, hidden)
+    names = groups[_TABLE] + groups[_DATA] + groups[_CODE]
+    lines = [f"- {describe(name, namespace[name], detail=False)}" for name in names[:limit]]
+    if len(names) > limit:
+        lines.append(f"… and {len(names) - limit:,} more variables")
+    if groups[_MODULE]:
+        lines.append(_modules(namespace, groups[_MODULE]))
+    return "\n".join(lines)
+
+
+def _by_kind(namespace: Mapping[str, object], hidden: Collection[str]) -> list[list[str]]:
+    groups: list[list[str]] = [[], [], [], []]
+    kinds: dict[int, int] = {}  # each type is looked at once, however many variables have it
+    for name in reversed(list(namespace)):
+        if _public(name) and name not in hidden:
+            cls = type(namespace[name])
+            if id(cls) not in kinds:
+                kinds[id(cls)] = _kind(cls)
+            groups[kinds[id(cls)]].append(name)
+    return groups
+
+
+def _kind(cls: type) -> int:
+    bases = ancestors(cls)
+    if is_table(cls):
+        return _TABLE
+    if any(base is code for base in bases for code in (types.FunctionType, type)):
+        return _CODE
+    return _MODULE if any(base is types.ModuleType for base in bases) else _DATA
+
+
+def _modules(namespace: Mapping[str, Any], names: list[str]) -> str:
+    shown = []
+    for name in names[:_MODULES]:
+        title = module_title(namespace[name])
+        shown.append(one_line(name if name == title else f"{name} ({title})"))
+    return f"- modules: {', '.join(shown)}{', …' if len(names) > _MODULES else ''}"

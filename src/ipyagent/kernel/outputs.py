@@ -1,0 +1,205 @@
+"""What code printed and displayed, in order, as the parts of a `ToolResult`."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from typing import Any, Literal
+
+from ipyagent.kernel.images import as_image
+from ipyagent.plaintext import strip_escapes
+from ipyagent.schema import Display, ImageContent
+
+Channel = Literal["stdout", "stderr", "display"]
+
+KEPT = 2_000_000
+"""Characters kept of all text, the beginning and the end: code may print gigabytes."""
+PIECE = KEPT // 32
+HEAD = 16  # pieces
+MAX_IMAGES = 20
+MAX_DISPLAYS = 50
+MAX_DISPLAY = 1_000_000
+"""Characters of one display; a larger one is left to its text."""
+
+_RICH = ("text/html", "text/markdown", "text/latex", "image/svg+xml", "application/json")
+_IMAGES = ("image/png", "image/jpeg")
+
+
+class _Piece:
+    """A stretch of one channel's text, or one display."""
+
+    def __init__(self, channel: Channel, text: str = "", display_id: str | None = None) -> None:
+        self.channel, self.id = channel, display_id
+        self.size = 0
+        self.image: ImageContent | None = None
+        self.display: Display | None = None
+        self._buffer = io.StringIO()
+        self.write(text)
+
+    def write(self, text: str) -> None:
+        self._buffer.write(text)
+        self.size += len(text)
+
+    @property
+    def text(self) -> str:
+        return self._buffer.getvalue()
+
+
+class Outputs:
+    """Collects outputs. The text is bounded, and so are the numbers of images and displays."""
+
+    def __init__(self) -> None:
+        self._forget()
+
+    def write(self, channel: Channel, text: str) -> None:
+        """Text that was printed."""
+        self._make_room()
+        for start in range(0, len(text), PIECE):
+            part = text[start : start + PIECE]
+            last = self._pieces[-1] if self._pieces else None
+            if last is None or last.channel != channel or last.size + len(part) > PIECE:
+                self._pieces.append(last := _Piece(channel))
+            last.write(part)
+            self._chars += len(part)
+            self._drop_the_middle()
+
+    def show(self, bundle: dict[str, Any], display_id: str | None = None) -> None:
+        """A rich output."""
+        self._make_room()
+        piece = self._display(bundle, display_id)
+        self._pieces.append(piece)
+        self._chars += piece.size
+        self._drop_the_middle()
+
+    def update(self, bundle: dict[str, Any], display_id: str | None) -> bool:
+        """Replace the output that was shown under that id; False where there is none."""
+        for i, piece in enumerate(self._pieces):
+            if display_id is not None and piece.id == display_id:
+                self._pieces[i] = self._display(bundle, display_id)
+                self._chars += self._pieces[i].size - piece.size
+                return True
+        return False
+
+    def clear(self, wait: bool = False) -> None:
+        """Forget everything so far: at once, or when something new arrives."""
+        if wait:
+            self._clear_next = True
+        else:
+            self._forget()
+
+    def text(self) -> str:
+        """All text in order, without terminal escapes; what came from stderr is marked."""
+        if not self._dropped:
+            return _text(self._pieces)
+        gap = f"[… {self._dropped:,} characters were not kept …]"
+        return "\n".join([_text(self._pieces[:HEAD]), gap, _text(self._pieces[HEAD:])])
+
+    @property
+    def images(self) -> tuple[ImageContent, ...]:
+        """The images in order; a picture that was shown twice comes once."""
+        return tuple({p.image.data: p.image for p in self._pieces if p.image}.values())
+
+    @property
+    def displays(self) -> tuple[Display, ...]:
+        """The other rich outputs in order."""
+        return tuple(piece.display for piece in self._pieces if piece.display)
+
+    def _forget(self) -> None:
+        self._pieces: list[_Piece] = []
+        self._chars = self._dropped = 0
+        self._clear_next = False
+
+    def _make_room(self) -> None:
+        if self._clear_next:
+            self._forget()
+
+    def _drop_the_middle(self) -> None:
+        while self._chars > KEPT and len(self._pieces) > HEAD + 1:
+            size = self._pieces.pop(HEAD).size
+            self._chars -= size
+            self._dropped += size
+
+    def _display(self, bundle: dict[str, Any], display_id: str | None) -> _Piece:
+        mime = next((mime for mime in _IMAGES if bundle.get(mime)), None)
+        image = as_image(mime, bundle[mime]) if mime and len(self.images) < MAX_IMAGES else None
+        piece = _Piece("display", _in_words(bundle, image)[:PIECE], display_id)
+        piece.image = image
+        piece.display = _rich(bundle) if len(self.displays) < MAX_DISPLAYS else None
+        return piece
+
+
+def _text(pieces: list[_Piece]) -> str:
+    blocks, before = [], "stdout"
+    for channel, text in _joined(pieces):
+        said = strip_escapes(text).rstrip("\n")
+        if not said:
+            continue
+        if channel not in ("display", before):
+            said, before = f"[{channel}]\n{said}", channel
+        blocks.append(said)
+    return "\n".join(blocks)
+
+
+def _joined(pieces: list[_Piece]) -> list[tuple[Channel, str]]:
+    joined: list[tuple[Channel, list[str]]] = []
+    for piece in pieces:
+        if joined and piece.channel != "display" and joined[-1][0] == piece.channel:
+            joined[-1][1].append(piece.text)
+        else:
+            joined.append((piece.channel, [piece.text]))
+    return [(channel, "".join(texts)) for channel, texts in joined]
+
+
+def _rich(bundle: dict[str, Any]) -> Display | None:
+    rich = {mime: _as_text(bundle[mime]) for mime in _RICH if bundle.get(mime)}
+    rich = {mime: text for mime, text in rich.items() if len(text) <= MAX_DISPLAY}
+    if not rich:
+        return None
+    plain = bundle.get("text/plain")
+    return Display(data=rich | ({"text/plain": strip_escapes(_as_text(plain))} if plain else {}))
+
+
+def _in_words(bundle: dict[str, Any], image: ImageContent | None) -> str:
+    if image is not None:
+        return f"[image, {image.width}×{image.height} pixels]"  # noqa: RUF001
+    for mime in ("text/plain", "text/markdown", "text/latex"):
+        if bundle.get(mime):
+            return _as_text(bundle[mime])
+    kinds = ", ".join(bundle)
+    return f"[{kinds}]" if kinds else ""
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=repr)
+
+
+class Stream(io.TextIOBase):
+    """A text stream that writes into `outputs` where `mine()` says so, and past it otherwise."""
+
+    encoding = "utf-8"
+    errors = "replace"
+
+    def __init__(
+        self, outputs: Outputs, channel: Channel, past: Any, mine: Callable[[], bool]
+    ) -> None:
+        self.outputs, self.channel, self.past, self.mine = outputs, channel, past, mine
+
+    def writable(self) -> bool:
+        """True."""
+        return True
+
+    def write(self, text: str) -> int:
+        """Record the text, or pass it on."""
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        if self.mine():
+            self.outputs.write(self.channel, text)
+        else:
+            self.past.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush what lies past the outputs, where the text went there."""
+        if not self.mine():
+            self.past.flush()

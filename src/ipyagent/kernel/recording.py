@@ -1,0 +1,104 @@
+"""A context in which nothing that code prints, draws or raises gets out."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import sys
+import threading
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import Any, Self
+
+from ipyagent.kernel import tracebacks
+from ipyagent.kernel.images import open_figures, take_figures
+from ipyagent.kernel.outputs import Channel, Outputs, Stream
+from ipyagent.plaintext import strip_escapes
+from ipyagent.schema import ToolResult
+
+_running: ContextVar[Recording | None] = ContextVar("running", default=None)
+
+
+class Recording:
+    """A context in which what code prints, draws and raises is recorded."""
+
+    def __init__(self) -> None:
+        self.outputs = Outputs()
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self._shown: list[BaseException] = []
+        self._cleanup = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        self._strangers = {thread.ident for thread in threading.enumerate()}
+        self._figures = open_figures()
+        with contextlib.ExitStack() as stack:
+            stack.callback(_running.reset, _running.set(self))
+            for owner, name, value in self.patches():
+                stack.enter_context(patched(owner, name, value))
+            self._cleanup = stack.pop_all()
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        with self._cleanup:
+            if error is not None:
+                self.error = error
+            for figure in take_figures(self._figures):
+                self.outputs.show({"image/png": figure})
+        return True
+
+    def patches(self) -> Iterator[tuple[Any, str, Any]]:
+        """What is replaced while the code runs: owner, name, value."""
+        channels: tuple[Channel, ...] = ("stdout", "stderr")
+        for channel in channels:
+            past = getattr(sys, channel)
+            yield sys, channel, Stream(self.outputs, channel, past, self.mine)
+
+    def mine(self) -> bool:
+        """Whether this thread works for the code: it is in its context, or was started by it.
+
+        While the code awaits, other work goes on in this process (cards are redrawn, clicks are
+        answered), and what that displays is not the code's.
+        """
+        return _running.get() is self or threading.get_ident() not in self._strangers
+
+    def title(self, filename: str) -> str:
+        """A file's name in tracebacks."""
+        return filename
+
+    def show_error(self, error: BaseException) -> None:
+        """Record a traceback, once."""
+        if not any(error is shown for shown in self._shown):
+            self._shown.append(error)
+            trace = tracebacks.formatted(error, self.title)
+            self.outputs.show({"text/plain": trace})
+
+    def result(self) -> ToolResult:
+        """What the code did."""
+        why = None
+        if self.error is not None:
+            self.show_error(self.error)
+            why = strip_escapes(tracebacks.summary(self.error))
+        return ToolResult(
+            success=why is None,
+            output=self.outputs.text(),
+            error=why,
+            value=self.value,
+            images=self.outputs.images,
+            displays=self.outputs.displays,
+        )
+
+
+@contextlib.contextmanager
+def patched(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Replace an attribute for a while."""
+    old = getattr(owner, name)
+    from_class = name not in vars(owner) and inspect.isfunction(getattr(type(owner), name, None))
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        if from_class:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, old)

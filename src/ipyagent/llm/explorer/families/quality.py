@@ -1,0 +1,156 @@
+"""The quality of data: missing values, duplicate rows, outliers."""
+
+from __future__ import annotations
+
+from ipyagent.llm.explorer.ask import Ask, Rule
+from ipyagent.llm.explorer.markdown import block, code, figures, label, number, percent, table
+from ipyagent.llm.explorer.snippets import literal
+from ipyagent.llm.explorer.steps import MisfitError, Step
+
+
+def _missing(ask: Ask) -> Step:
+    name = ask.table.name
+    polars = ask.table.library == "polars"
+    source = f"{name}[{literal(ask.columns)}]" if ask.columns else name
+    if polars:
+        count = '.null_count().unpivot(variable_name="column", value_name="missing").write_csv()'
+    else:
+        count = '.isna().sum().rename("missing").to_csv(index_label="column")'
+    lines = [f'print(len({name}), "rows")', f"print({source}{count})"]
+    return ask.python("missing values", lines, lambda output: _missing_answer(ask, output))
+
+
+def _missing_answer(ask: Ask, output: str) -> str:
+    (rows,) = figures(output, r"(\d+) rows")
+    found = [(column, int(count)) for column, count in block(output, ["column", "missing"])]
+    some = sorted((each for each in found if each[1]), key=lambda each: -each[1])
+    name, total = code(ask.table.name), sum(count for _, count in found)
+    if len(found) == 1:
+        return f"{code(found[0][0])} has **{total} missing values** in {rows} rows of {name} ({percent(total, rows)})."
+    if not some:
+        return f"**No missing values** in {name} ({rows} rows × {len(found)} columns)."
+    body = [[label(column), number(str(count)), percent(count, rows)] for column, count in some]
+    return (
+        f"**{total} missing values** in {len(some)} of {len(found)} columns of {name} ({rows} rows)\n\n"
+        + table(["column", "missing", "share"], body)
+    )
+
+
+def _missing_rows(ask: Ask) -> Step:
+    name = ask.table.name
+    drop = "drop_nulls" if ask.table.library == "polars" else "dropna"
+    line = f'print(len({name}) - len({name}.{drop}()), "of", len({name}), "rows")'
+
+    def answer(output: str) -> str:
+        part, whole = figures(output, r"(\d+) of (\d+) rows")
+        return f"**{part}** of {whole} rows of {code(name)} ({percent(part, whole)}) have a missing value."
+
+    return ask.python("rows with missing values", [line], answer)
+
+
+def _duplicates(ask: Ask) -> Step:
+    name = ask.table.name
+    unique = "unique" if ask.table.library == "polars" else "drop_duplicates"
+    line = f'print(len({name}) - len({name}.{unique}()), "of", len({name}), "rows")'
+
+    def answer(output: str) -> str:
+        part, whole = figures(output, r"(\d+) of (\d+) rows")
+        if part == "0":
+            return f"**No duplicate rows** in {code(name)} ({whole} rows)."
+        return f"**{part}** of {whole} rows of {code(name)} ({percent(part, whole)}) repeat another row in every column."
+
+    return ask.python("duplicate rows", [line], answer)
+
+
+def _outliers(ask: Ask) -> Step:
+    columns = ask.numeric(*ask.columns) or ask.table.of_kind("number")
+    if not columns:
+        raise MisfitError(f"{code(ask.table.name)} has no columns of numbers.")
+    if ask.has("ZSCORE"):
+        return _far_from_mean(ask, columns)
+    polars = ask.table.library == "polars"
+    lines = _fences_polars(ask, columns) if polars else _fences_pandas(ask, columns)
+    heading = ["column", "below", "above", "low", "high"]
+
+    def answer(output: str) -> str:
+        found = block(output, heading)
+        body = [
+            [label(c), number(below), number(above), f"{number(low)} … {number(high)}"]
+            for c, below, above, low, high in found
+        ]
+        total = sum(int(float(row[1])) + int(float(row[2])) for row in found)
+        of = f"of {code(columns[0])} " if len(columns) == 1 else ""
+        return (
+            f"**{total} outliers** {of}in {code(ask.table.name)}: values more than 1.5 interquartile "
+            f"ranges outside the quartiles\n\n"
+            + table(["column", "below", "above", "expected range"], body)
+        )
+
+    return ask.python(f"outliers by the IQR rule in {', '.join(columns)}", lines, answer)
+
+
+def _fences_pandas(ask: Ask, columns: list[str]) -> list[str]:
+    numbers, q1, q3, low, high = map(ask.name, ("numbers", "q1", "q3", "low", "high"))
+    return [
+        f"{numbers} = {ask.table.name}[{literal(columns)}]",
+        f"{q1}, {q3} = {numbers}.quantile(0.25), {numbers}.quantile(0.75)",
+        f"{low}, {high} = {q1} - 1.5 * ({q3} - {q1}), {q3} + 1.5 * ({q3} - {q1})",
+        f"{(outliers := ask.name('outliers'))} = pd.DataFrame(",
+        f'    {{"below": ({numbers} < {low}).sum(), "above": ({numbers} > {high}).sum(), '
+        f'"low": {low}, "high": {high}}}',
+        ")",
+        f'print({outliers}.to_csv(index_label="column"))',
+    ]
+
+
+def _fences_polars(ask: Ask, columns: list[str]) -> list[str]:
+    column, values, q1, q3 = map(ask.name, ("column", "values", "q1", "q3"))
+    low, high = map(ask.name, ("low", "high"))
+    return [
+        'print("column,below,above,low,high")',
+        f"for {column} in {literal(columns)}:",
+        f"    {values} = {ask.table.name}[{column}].drop_nulls()",
+        f'    {q1}, {q3} = {values}.quantile(0.25, "linear"), {values}.quantile(0.75, "linear")',
+        f"    {low}, {high} = {q1} - 1.5 * ({q3} - {q1}), {q3} + 1.5 * ({q3} - {q1})",
+        f"    print({column}, ({values} < {low}).sum(), ({values} > {high}).sum(), "
+        f'{low}, {high}, sep=",")',
+    ]
+
+
+def _far_from_mean(ask: Ask, columns: list[str]) -> Step:
+    ask.pandas_only("Outliers by z-score")
+    numbers = ask.name("numbers")
+    lines = [
+        f"{numbers} = {ask.table.name}[{literal(columns)}]",
+        f"{(z := ask.name('z_scores'))} = ({numbers} - {numbers}.mean()) / {numbers}.std()",
+        f'print(({z}.abs() > 3).sum().rename("outliers").to_csv(index_label="column"))',
+    ]
+
+    def answer(output: str) -> str:
+        body = [[label(c), number(count)] for c, count in block(output, ["column", "outliers"])]
+        title = (
+            f"**Values more than 3 standard deviations from the mean** in {code(ask.table.name)}"
+        )
+        return f"{title}\n\n{table(['column', 'outliers'], body)}"
+
+    return ask.python(f"outliers by z-score in {', '.join(columns)}", lines, answer)
+
+
+_HOW = "((BY|WITH) (IQR|ZSCORE))?"
+RULES = (
+    Rule("(COUNT|SHARE)? (OF)? MISSING ((OF|IN|FOR)? COL (AND COL)*)? | COL MISSING", _missing),
+    Rule("(COUNT|SHARE)? OF? MISSING (BY|IN|OF|FOR) COLUMNS", _missing),
+    Rule("COLUMNS (HAS|WITH|IS) MISSING | COUNT MISSING (IS|HAS)? (IN|BY) COL", _missing),
+    Rule("COUNT? ROWS (WITH|HAS) MISSING", _missing_rows),
+    Rule(
+        "COUNT? DUPLICATES ROWS? | HAS DUPLICATES | ROWS IS DUPLICATES | COUNT ROWS IS DUPLICATES",
+        _duplicates,
+    ),
+    Rule(
+        f"COUNT? OUTLIERS ((IN|OF|FOR) (COL (AND COL)*)|(IN|OF|FOR|BY) COLUMNS)? {_HOW}", _outliers
+    ),
+    Rule(
+        f"COL OUTLIERS {_HOW} | (COL|COLUMNS) HAS OUTLIERS {_HOW} | ZSCORE OUTLIERS ((IN|OF) COL)?",
+        _outliers,
+    ),
+)

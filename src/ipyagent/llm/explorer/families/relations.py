@@ -1,0 +1,142 @@
+"""How columns go together: correlation of two, of one with the others, of all."""
+
+from __future__ import annotations
+
+from ipyagent.llm.explorer.ask import Ask, Rule
+from ipyagent.llm.explorer.markdown import block, code, figures, label, number, table
+from ipyagent.llm.explorer.snippets import literal, rows
+from ipyagent.llm.explorer.steps import MisfitError, Step
+
+_TESTS = {"pearson": "pearsonr", "spearman": "spearmanr", "kendall": "kendalltau"}
+
+
+def _method(ask: Ask) -> str:
+    return str(next(iter(ask.all("METHOD")), "pearson"))
+
+
+def _two(ask: Ask) -> Step:
+    if len(ask.columns) != 2:
+        raise MisfitError("I need two different columns to correlate.")
+    a, b = ask.numeric(*ask.columns)
+    method, points = _method(ask), ask.name("points")
+    if ask.table.library == "polars":
+        lines = _two_polars(ask, a, b, method, points)
+    else:
+        lines = [
+            f"{points} = {rows(ask.table, ask.where)}[{literal([a, b])}].dropna()",
+            *_measured(ask, points, a, b, method),
+        ]
+    return ask.python(
+        f"{method} correlation of {a} and {b}", lines, lambda out: _said(ask, a, b, out)
+    )
+
+
+def _measured(ask: Ask, points: str, a: str, b: str, method: str) -> list[str]:
+    x, y = f"{points}[{literal(a)}]", f"{points}[{literal(b)}]"
+    if ask.has("PVALUE"):
+        result = ask.name("result")
+        return [
+            f"{result} = stats.{_TESTS[method]}({x}, {y})",
+            f'print("correlation", {result}.statistic, "of", len({points}), "rows, p", {result}.pvalue)',
+        ]
+    how = "" if method == "pearson" else f", method={literal(method)}"
+    return [f'print("correlation", {x}.corr({y}{how}), "of", len({points}), "rows")']
+
+
+def _two_polars(ask: Ask, a: str, b: str, method: str, points: str) -> list[str]:
+    if method == "kendall" or ask.has("PVALUE"):
+        raise MisfitError("For polars tables I compute Pearson and Spearman correlations only.")
+    how = "" if method == "pearson" else f", method={literal(method)}"
+    made = f"{points}.select(pl.corr({literal(a)}, {literal(b)}{how})).item()"
+    return [
+        f"{points} = {rows(ask.table, ask.where)}.select({literal([a, b])}).drop_nulls()",
+        f'print("correlation", {made}, "of", len({points}), "rows")',
+    ]
+
+
+def _said(ask: Ask, a: str, b: str, output: str) -> str:
+    r, n, p = figures(output, r"correlation (\S+) of (\d+) rows(?:, p (\S+))?")
+    if r in ("nan", "None"):
+        return f"The correlation is not defined: {n} rows of {ask.about} have both values, or one is constant."
+    strength = _strength(float(r))
+    tested = f", p = {float(p):.3g}" if p else ""
+    return (
+        f"{_method(ask).capitalize()} correlation of {code(a)} and {code(b)}: **{number(r, 3)}** "
+        f"({strength}{tested}; {n} rows of {ask.about})."
+    )
+
+
+def _strength(r: float) -> str:
+    size = "strong" if abs(r) >= 0.7 else "moderate" if abs(r) >= 0.4 else "weak"
+    return f"{size}, {'positive' if r > 0 else 'negative'}" if abs(r) >= 0.1 else "hardly any"
+
+
+def _numbers(ask: Ask) -> list[str]:
+    columns = ask.table.of_kind("number")
+    if len(columns) < 2:
+        raise MisfitError(f"{code(ask.table.name)} has fewer than two columns of numbers.")
+    ask.pandas_only("Correlation matrices")
+    return columns
+
+
+def _matrix(ask: Ask) -> Step:
+    columns, matrix = _numbers(ask), ask.name("correlations")
+    how = f"method={literal(_method(ask))}" if ask.has("METHOD") else ""
+    lines = [
+        f"{matrix} = {rows(ask.table, ask.where)}[{literal(columns)}].corr({how})",
+        f'print({matrix}.to_csv(index_label="column"))',
+    ]
+
+    def answer(output: str) -> str:
+        found = block(output, ["column", *columns])
+        body = [[label(row[0]), *(number(value, 2) for value in row[1:])] for row in found]
+        title = f"**Correlations** ({_method(ask).capitalize()}) in {ask.about}"
+        shown = table(["", *map(label, columns)], body)
+        return f"{title}\n\n{shown}\n\nThe table is in {code(matrix)}."
+
+    return ask.python("correlation matrix", lines, answer)
+
+
+def _with_others(ask: Ask) -> Step:
+    (column,) = ask.numeric(*ask.columns)
+    columns = _numbers(ask)
+    how = f", method={literal(_method(ask))}" if ask.has("METHOD") else ""
+    others = [each for each in columns if each != column]
+    source = rows(ask.table, ask.where)
+    made = f"{source}[{literal(others)}].corrwith({source}[{literal(column)}]{how})"
+    lines = [f'print({made}.rename("r").to_csv(index_label="column"))']
+
+    def answer(output: str) -> str:
+        found = sorted(block(output, ["column", "r"]), key=lambda row: -abs(float(row[1] or 0)))
+        body = [[label(name), number(r, 3)] for name, r in found]
+        title = f"**Correlation with {code(column)}** ({_method(ask).capitalize()}) in {ask.about}"
+        return f"{title}\n\n{table(['column', 'r'], body)}"
+
+    return ask.python(f"correlations with {column}", lines, answer)
+
+
+_P = "((AND|WITH) METHOD? PVALUE)?"
+_VIA = "((BY|WITH|AS)? METHOD)?"
+RULES = (
+    Rule(
+        f"METHOD? CORR METHOD? (OF|BETWEEN|IN|FOR)? COL (AND|WITH|VS|TO) COL {_VIA} {_P}",
+        _two,
+        "where",
+    ),
+    Rule(f"IS? COL (AND|IS) COL METHOD? CORR | IS? COL CORR (WITH|TO) COL {_P}", _two, "where"),
+    Rule(
+        f"CORR IS COL (AND|WITH|TO) COL {_P} | COL IS CORR (WITH|TO) COL | COL (AND|VS) COL METHOD? CORR",
+        _two,
+        "where",
+    ),
+    Rule(
+        f"METHOD? (MATRIX|CORR) {_VIA} | METHOD? (CORR|MATRIX) (BETWEEN|OF|FOR|IN) COLUMNS {_VIA}",
+        _matrix,
+        "where",
+    ),
+    Rule(
+        f"METHOD? CORR (WITH|OF|TO) COL {_VIA} | COLUMNS (IS)? CORR (WITH|TO) COL",
+        _with_others,
+        "where",
+    ),
+)

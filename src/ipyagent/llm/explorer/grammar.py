@@ -1,0 +1,112 @@
+"""Sentences: clauses (where, by, colour, rounding, table) around a core that one rule must match.
+
+A pattern is a regular expression over tags: `"STAT+ OF? COL"`. The whole core must match, so each
+token of a prompt is accounted for, in its place, or no rule fires.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from ipyagent.llm.explorer.lexer import Token
+
+_CONDITION = """(
+    COL (IS|EQ)? (VALUE|QUOTED|BOOL) | COL (IS|EQ) (NUMBER|DATE)
+  | COL IS? (OP|OVER) (NUMBER|DATE) | COL IS? BETWEEN (NUMBER AND NUMBER | DATE AND DATE)
+)"""
+_LEAD = "(WHERE|FOR|IN|ON|OF|WITH|HAS)"
+_CLAUSES: tuple[tuple[str, str], ...] = (
+    ("where", f"{_LEAD} {_CONDITION} (AND (WHERE|WITH)? {_CONDITION})*"),
+    ("where", "COL (EQ (VALUE|QUOTED|NUMBER|BOOL) | (OP|OVER) (NUMBER|DATE))"),
+    ("where", "(WHERE|FOR|IN|ON|OF|WITH|IS)? (IN|ON|OF)? VALUE (AND? VALUE)*"),
+    ("colour", "COLOUR COL"),
+    ("by", "BY COL ((AND|BY) COL)*"),
+    ("period", "BY PERIOD"),
+    ("digits", "(ROUND|TO|WITH|AND ROUND) TO? NUMBER DECIMALS | (AND? ROUND)? TO? WHOLE"),
+    ("digits", "AND? ROUND"),
+    ("table", "(IN|OF|FOR|ON|WITH)? NOUN? (FILES? FILE|TABLE) NOUN?"),
+    ("table", "(IN|OF|FOR|ON)? NOUN"),
+)
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """Tokens, sorted into clauses and a core."""
+
+    core: tuple[Token, ...]
+    clauses: tuple[tuple[str, tuple[Token, ...]], ...] = ()
+
+    def clause(self, name: str) -> tuple[Token, ...]:
+        """All tokens of the clauses of that name."""
+        return tuple(token for kind, part in self.clauses if kind == name for token in part)
+
+    @property
+    def used(self) -> frozenset[str]:
+        """The names of the clauses that there are."""
+        return frozenset(kind for kind, _ in self.clauses)
+
+
+def sentence(tokens: Sequence[Token], *, guess: tuple[str, ...] = ()) -> Sentence:
+    """The tokens with their clauses set apart. `guess`: what unknown words may stand for."""
+    rest, clauses = tuple(tokens), []
+    for name, pattern in _CLAUSES:
+        while found := _search(pattern, rest, guess):
+            start, end = found
+            clauses.append((name, rest[start:end]))
+            rest = rest[:start] + rest[end:]
+    return Sentence(rest, tuple(clauses))
+
+
+def paired(tokens: Sequence[Token], *, guess: bool = False) -> tuple[Token, ...]:
+    """The tokens with `male and female` as one: two values of a column are a comparison."""
+    joined = tuple(tokens)
+    for i in range(len(joined) - 2):
+        left, between, right = joined[i : i + 3]
+        if between.tag in ("AND", "VS", "WITH", "TO") and _alike(left, right, guess):
+            text = f"{left.text} {between.text} {right.text}"
+            pair = Token("PAIR", (left.value, right.value), text)
+            return joined[:i] + (pair,) + paired(joined[i + 3 :], guess=guess)
+    return joined
+
+
+def _alike(left: Token, right: Token, guess: bool) -> bool:
+    if guess:
+        return {left.tag, right.tag} <= {"VALUE", "UNKNOWN"}
+    return left.tag == right.tag == "VALUE" and bool(left.value[0] == right.value[0])
+
+
+def matches(pattern: str, tokens: Sequence[Token], *, guess: tuple[str, ...] = ()) -> bool:
+    """Whether the pattern describes all of the tokens."""
+    return bool(_compiled(pattern, guess).fullmatch(_tags(tokens)))
+
+
+def values(tokens: Sequence[Token], *tags: str) -> list[Any]:
+    """The values of the tokens with these tags, in order."""
+    return [each.value for each in tokens if each.tag in tags]
+
+
+def _search(
+    pattern: str, tokens: Sequence[Token], guess: tuple[str, ...]
+) -> tuple[int, int] | None:
+    tags = _tags(tokens)
+    for found in _compiled(pattern, guess).finditer(tags):
+        if found[0]:
+            start = tags[: found.start()].count(" ")
+            return start, start + found[0].count(" ")
+    return None
+
+
+def _tags(tokens: Sequence[Token]) -> str:
+    return "".join(f"{each.tag} " for each in tokens)
+
+
+@cache
+def _compiled(pattern: str, guess: tuple[str, ...]) -> re.Pattern[str]:
+    """The pattern with each tag spelled with the blank that ends it."""
+    also = {tag: f"{tag}~|UNKNOWN" for tag in guess}
+    spelled = re.sub(r"[A-Z]+", lambda m: f"(?:{also.get(m[0], m[0])}~)", pattern)
+    return re.compile(f"(?<![A-Z])(?:{''.join(spelled.split()).replace('~', ' ')})")

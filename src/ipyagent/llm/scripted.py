@@ -1,0 +1,170 @@
+"""A model that plays a script: for tests, documentation and demonstrations.
+
+    Scripted(["Hello", {"calls": [{"name": "list_files"}]}, lambda request: "Done"])
+
+A script file is a YAML or JSON list of the same replies, and `scripted/PATH` names it as a model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import yaml
+from pydantic import Field, NonNegativeFloat, ValidationError
+
+from ipyagent.errors import ConfigError, ModelError, ModelRefusedError, ModelUnavailableError
+from ipyagent.llm.client import ModelRequest, StreamChunk
+from ipyagent.schema import Model, TokenUsage
+
+
+class ScriptedCall(Model):
+    """A tool call; a string as arguments is sent as it is, to play malformed JSON."""
+
+    name: str
+    arguments: dict[str, Any] | str = Field(default_factory=dict)
+    id: str | None = None
+
+
+class ScriptedError(Model):
+    """A failure, raised after what the reply says."""
+
+    kind: Literal["unavailable", "refused"]
+    message: str = "the script says so"
+    retry_after: float | None = None
+
+    def exception(self) -> ModelError:
+        """The error as the client raises it."""
+        if self.kind == "unavailable":
+            return ModelUnavailableError(self.message, self.retry_after)
+        return ModelRefusedError(self.message)
+
+
+class ScriptedReply(Model):
+    """One reply. `delay` is in seconds, before each chunk."""
+
+    thinking: str = ""
+    text: str = ""
+    calls: tuple[ScriptedCall, ...] = ()
+    error: ScriptedError | None = None
+    delay: NonNegativeFloat = 0.0
+    finish_reason: str | None = None
+    usage: TokenUsage | None = None
+    cost_usd: float | None = None
+
+
+Play = Callable[[ModelRequest], Any | Awaitable[Any]]
+Said = str | dict[str, Any] | ScriptedReply | Play
+
+
+class Scripted:
+    """Implements Client. `requests` holds what was asked, in order."""
+
+    def __init__(
+        self, replies: Iterable[Said], *, model: str = "scripted", chunk_size: int = 4
+    ) -> None:
+        self._model = model
+        self._chunk_size = chunk_size
+        self._replies = [
+            said if callable(said) else _reply(said, number)
+            for number, said in enumerate(replies, start=1)
+        ]
+        self.requests: list[ModelRequest] = []
+
+    @classmethod
+    def from_file(cls, path: str | Path, *, model: str | None = None) -> Self:
+        """The script in a YAML or JSON file; raises ConfigError saying what is wrong with it."""
+        path = Path(path)
+        try:
+            text = path.read_text(encoding="utf-8")
+            script = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+        except FileNotFoundError:
+            raise ConfigError(
+                f"There is no script at {path}. Write one: a YAML or JSON list of replies, "
+                "such as `- Hello`."
+            ) from None
+        except (OSError, ValueError, yaml.YAMLError) as error:
+            problem = " ".join(str(error).split())
+            raise ConfigError(f"The script {path} cannot be read: {problem}") from None
+        if not isinstance(script, list):
+            raise ConfigError(f"The script {path} must be a list of replies, one for each request.")
+        try:
+            return cls(script, model=model or f"scripted/{path}")
+        except ConfigError as error:
+            raise ConfigError(f"The script {path}: {error}") from None
+
+    @property
+    def model(self) -> str:
+        """The model's id."""
+        return self._model
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
+        """The next reply of the script, in pieces."""
+        self.requests.append(request)
+        number = len(self.requests)
+        reply = await self._next(request, number)
+        for chunk in self._chunks(reply, number):
+            await asyncio.sleep(reply.delay)
+            yield chunk
+        if reply.error is not None:
+            raise reply.error.exception()
+        yield StreamChunk(
+            "finish", reply.finish_reason or ("tool_calls" if reply.calls else "stop")
+        )
+        if reply.usage is not None or reply.cost_usd is not None:
+            usage = reply.usage or TokenUsage()
+            yield StreamChunk("usage", usage=usage, cost_usd=reply.cost_usd)
+
+    async def _next(self, request: ModelRequest, number: int) -> ScriptedReply:
+        if number > len(self._replies):
+            raise ModelRefusedError(
+                f"The script has no reply number {number}; it ends after {len(self._replies)}."
+            )
+        said = self._replies[number - 1]
+        if isinstance(said, ScriptedReply):
+            return said
+        made = said(request)
+        return _reply(await made if inspect.isawaitable(made) else made, number)
+
+    def _chunks(self, reply: ScriptedReply, number: int) -> Iterator[StreamChunk]:
+        for piece in self._pieces(reply.thinking):
+            yield StreamChunk("thinking", piece)
+        for piece in self._pieces(reply.text):
+            yield StreamChunk("text", piece)
+        for index, call in enumerate(reply.calls):
+            id_ = f"call_{number}_{index + 1}" if call.id is None else call.id
+            yield StreamChunk("tool_call", index=index, id=id_, name=call.name)
+            said = call.arguments
+            text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+            for piece in self._pieces(text):
+                yield StreamChunk("tool_call", piece, index=index)
+
+    def _pieces(self, text: str) -> Iterator[str]:
+        size = self._chunk_size
+        return (text[start : start + size] for start in range(0, len(text), size))
+
+
+def _reply(said: Any, number: int) -> ScriptedReply:
+    if isinstance(said, ScriptedReply):
+        return said
+    if isinstance(said, str):
+        return ScriptedReply(text=said)
+    if not isinstance(said, dict):
+        keys = ", ".join(ScriptedReply.model_fields)
+        raise ConfigError(f"reply {number} must be text, or a mapping with some of {keys}")
+    try:
+        return ScriptedReply.model_validate(said)
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{'.'.join(map(str, e['loc']))}: {_problem(e['type'], e['msg'])}"
+            for e in error.errors()
+        )
+        raise ConfigError(f"reply {number}: {problems}") from None
+
+
+def _problem(kind: str, message: str) -> str:
+    return "unknown key" if kind == "extra_forbidden" else message

@@ -1,0 +1,100 @@
+"""`%%agent` and `%agent`: registration. What they do is imported at first use.
+
+A cell magic cannot await, so a transformer rewrites the `%%agent` cell into an awaited call of
+`magic.cells.run`; such a cell leaves the kernel's loop free for clicks. Where a cell cannot await
+(inside `%%time`, a direct `run_cell_magic`, `%autoawait off`), the plain magic blocks instead.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from IPython.core.magic import no_var_expand
+
+from ipyagent.llm.warmup import warm_up
+
+_CALL = re.compile(r"get_ipython\(\)\.run_cell_magic\('agent', (.*)\)\n?\Z", re.DOTALL)
+_AWAITED = "await __import__('ipyagent.magic.cells', fromlist=['run']).run({})\n"
+
+
+class Extension:
+    """What loading adds to a shell, and unloading takes away."""
+
+    def __init__(self, shell: Any) -> None:
+        self.shell = shell
+        self.home = Path.cwd()
+        self._depth = 0
+
+    def add(self) -> None:
+        """Register the magics and the transformer, and begin to import what they will need."""
+        self.shell.register_magic_function(_agent, "line_cell", "agent")
+        self.shell.input_transformers_post.append(self.make_awaitable)
+        self.shell.events.register("pre_run_cell", self._enter)
+        self.shell.events.register("post_run_cell", self._leave)
+        threading.Thread(target=_prepare, args=(self.shell,), daemon=True).start()
+
+    def remove(self) -> None:
+        """Undo `add`."""
+        for kind in ("line", "cell"):
+            self.shell.magics_manager.magics[kind].pop("agent", None)
+        self.shell.input_transformers_post.remove(self.make_awaitable)
+        self.shell.events.unregister("pre_run_cell", self._enter)
+        self.shell.events.unregister("post_run_cell", self._leave)
+
+    def make_awaitable(self, lines: list[str]) -> list[str]:
+        """Rewrite an `%%agent` cell so that it awaits its run, where cells can await."""
+        call = _CALL.match("".join(lines))
+        if call is None or not self._can_await():
+            return lines
+        return _AWAITED.format(call[1]).splitlines(keepends=True)
+
+    def _can_await(self) -> bool:
+        runs_asyncio = str(self.shell.loop_runner) == "asyncio"
+        return bool(self.shell.autoawait) and runs_asyncio and self._depth == 0
+
+    def _enter(self, _info: object) -> None:
+        self._depth += 1
+
+    def _leave(self, _result: object) -> None:
+        self._depth = max(0, self._depth - 1)
+
+
+_extensions: dict[int, Extension] = {}
+
+
+def load(shell: Any) -> None:
+    """Add `%%agent` and `%agent` to a shell; loading twice changes nothing."""
+    if id(shell) not in _extensions:
+        _extensions[id(shell)] = Extension(shell)
+        _extensions[id(shell)].add()
+
+
+def unload(shell: Any) -> None:
+    """Take them away again."""
+    if extension := _extensions.pop(id(shell), None):
+        extension.remove()
+
+
+def home_of(shell: Any) -> Path:
+    """The folder that the kernel was in when the extension was loaded."""
+    return _extensions[id(shell)].home
+
+
+@no_var_expand
+def _agent(line: str, cell: str | None = None) -> None:
+    """Run an agent in this kernel: `%%agent [options]` and a prompt; `%agent` for help."""
+    if cell is None:
+        import_module("ipyagent.magic.commands").run(line)
+    else:
+        import_module("ipyagent.magic.cells").run_blocking(line, cell)
+
+
+def _prepare(shell: Any) -> None:
+    """In the background, while the person types: litellm takes seconds to import."""
+    import_module("ipyagent.magic.cells")
+    import_module("ipyagent.ui.formatters").register(shell)
+    warm_up()

@@ -1,0 +1,89 @@
+"""What an `%%agent` cell does."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from ipyagent.agent.session import remember
+from ipyagent.errors import AgentError, ConfigError, RunFailedError
+from ipyagent.kernel.drivers import Cell, drive_async, drive_sync
+from ipyagent.kernel.frontend import detect
+from ipyagent.llm.resolve import client_for
+from ipyagent.magic.notebook import Notebook, notebook
+from ipyagent.magic.options import USAGE, Options, parse
+from ipyagent.schema import Outcome, Run
+from ipyagent.ui.views import SilentView, show_refusal, view_for
+from ipyagent.wiring import Engine, engine, only_run, refused
+
+
+async def run(line: str, text: str) -> None:
+    """Run the agent, awaiting it: the kernel's loop stays free for clicks."""
+    try:
+        with only_run():
+            job = _prepare(line, text)
+            job.finish(await drive_async(job.cell, job.engine))
+    except AgentError as error:
+        _refuse(line, text, error)
+
+
+def run_blocking(line: str, text: str) -> None:
+    """Run the agent where the cell cannot await."""
+    try:
+        with only_run():
+            job = _prepare(line, text)
+            job.finish(drive_sync(job.cell, job.engine))
+    except AgentError as error:
+        _refuse(line, text, error)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A cell's run, ready to be driven."""
+
+    book: Notebook
+    options: Options
+    cell: Cell
+    engine: Engine
+
+    def finish(self, run: Run) -> None:
+        """What the options ask for when the run is over."""
+        if self.options.out:
+            self.book.shell.user_ns[self.options.out] = run
+        if self.options.json:
+            print(json.dumps(run.to_output_dict(), ensure_ascii=False, indent=2))  # noqa: T201
+        if self.options.raises and run.outcome is not Outcome.SUCCESS:
+            raise RunFailedError(run.error or f"the run ended as {run.outcome}: {run.stop_reason}")
+
+
+def _prepare(line: str, text: str) -> _Job:
+    options = parse(line)
+    if not text.strip():
+        raise ConfigError(f"The prompt is empty.\n\n{USAGE}")
+    book = notebook()
+    settings = book.config(options.layer)
+    resolved = book.resolve(settings)
+    client = client_for(resolved, settings.llm, book.place.workspace.root)
+    cell, frontend = Cell(), detect(book.shell)
+    show = SilentView if options.json else view_for
+    view = show(cell, book.place.approvals, frontend)
+    run = engine(
+        book.place,
+        settings,
+        client,
+        cell,
+        view,
+        text.strip(),
+        notices=book.introduction(resolved),
+        dry_run=options.dry_run,
+    )
+    return _Job(book, options, cell, run)
+
+
+def _refuse(line: str, text: str, error: AgentError) -> None:
+    """Show why the cell did not do what it asked for; raise only where the cell asks for that."""
+    if isinstance(error, RunFailedError) or "--raise" in line.split():
+        raise error
+    run = refused(text.strip(), error)
+    remember(run)
+    show_refusal(detect(notebook().shell), run)

@@ -1,0 +1,66 @@
+"""The agent's side of a kernel: one place, one conversation, and settings made with `%agent`."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from IPython.core.getipython import get_ipython
+
+from ipyagent import config
+from ipyagent.config import Config, Layer
+from ipyagent.kernel.namespace import ShellNamespace
+from ipyagent.llm.resolve import Resolved, fetch, resolve
+from ipyagent.magic import home_of
+from ipyagent.wiring import Place, workspace_at
+
+
+@dataclass
+class Notebook:
+    """What `%%agent` cells of one kernel share."""
+
+    shell: Any
+    home: Path
+    """The folder the kernel was in at `%load_ext`: the notebook's. A later chdir is ignored."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    _introduced: str | None = None
+
+    def config(self, options: Layer | None = None) -> Config:
+        """The settings in force; raises ConfigError."""
+        layers = [
+            config.from_file(config.user_file()),
+            config.from_environment(os.environ),
+            Layer("%agent", self.settings),
+        ]
+        return config.combine(*layers, *([options] if options else []))
+
+    @cached_property
+    def place(self) -> Place:
+        """Workspace, namespace and conversation."""
+        root = self.home / self.config().workspace.root
+        return Place(workspace_at(root.resolve()), ShellNamespace(self.shell))
+
+    def resolve(self, settings: Config) -> Resolved:
+        """Which model answers."""
+        return resolve(settings.llm, os.environ, probe=fetch)
+
+    def introduction(self, resolved: Resolved) -> tuple[str, ...]:
+        """Why this model answers, told once for each model."""
+        if self._introduced == resolved.model:
+            return ()
+        self._introduced = resolved.model
+        return tuple(text for text in (resolved.why, *resolved.notes) if text)
+
+
+_notebooks: dict[int, Notebook] = {}
+
+
+def notebook() -> Notebook:
+    """That of the running shell."""
+    shell = get_ipython()
+    if id(shell) not in _notebooks:
+        _notebooks[id(shell)] = Notebook(shell, home_of(shell))
+    return _notebooks[id(shell)]

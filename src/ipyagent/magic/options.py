@@ -1,0 +1,87 @@
+"""The options of `%%agent`."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from ipyagent.config import Layer
+from ipyagent.errors import ConfigError
+
+USAGE = """\
+%%agent [options]
+Your prompt, as many lines as you like. @name refers to a variable or a file.\
+"""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the first line of a cell asks for."""
+
+    layer: Layer
+    dry_run: bool
+    out: str | None
+    json: bool
+    raises: bool
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"%%agent: {message}. {self.format_usage().strip()}")
+
+
+def _parser() -> _Parser:
+    parser = _Parser(prog="%%agent", add_help=False, allow_abbrev=False)
+    add = parser.add_argument
+    add("-m", "--model", dest="llm.model", help="any LiteLLM model id, offline/explorer, …")
+    add(
+        "--confirm",
+        dest="agent.confirm_mode",
+        choices=["confirm-sensitive", "confirm-all", "yolo"],
+        help="which calls are asked about",
+    )
+    add("--tools", dest="agent.allowed_tools", metavar="A,B", help="only these tools")
+    add("--max-steps", dest="agent.max_steps", metavar="N", help="at most N requests")
+    add("--max-seconds", dest="agent.max_seconds", metavar="S", help="at most S seconds")
+    add("--max-tokens", dest="agent.max_tokens", metavar="N", help="at most about N tokens")
+    add("--max-usd", dest="agent.max_usd", metavar="X", help="at most about X US dollars")
+    add("--dry-run", action="store_true", help="check and show every call, run none")
+    add("-o", "--out", metavar="NAME", help="bind the Run to this variable as well")
+    add("--json", action="store_true", help="print the run as JSON, show no transcript")
+    add("--raise", dest="raises", action="store_true", help="raise when the run fails")
+    return parser
+
+
+def parse(line: str) -> Options:
+    """The options on a cell's first line; raises ConfigError."""
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise ConfigError(f"%%agent: {error} in {line!r}") from None
+    given = vars(_parser().parse_args(words))
+    out = given.pop("out")
+    if out is not None and not out.isidentifier():
+        raise ConfigError(f"%%agent: --out needs the name of a variable, not {out!r}")
+    return Options(
+        layer=Layer("%%agent's options", _sections(given)),
+        dry_run=given["dry_run"],
+        out=out,
+        json=given["json"],
+        raises=given["raises"],
+    )
+
+
+def options_help() -> str:
+    """The options, one a line."""
+    return _parser().format_help().split("options:\n", 1)[1].rstrip()
+
+
+def _sections(given: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    sections: dict[str, dict[str, Any]] = {}
+    for dotted, value in given.items():
+        section, dot, key = dotted.partition(".")
+        if dot and value is not None:
+            sections.setdefault(section, {})[key] = value
+    return sections

@@ -1,0 +1,62 @@
+"""Reading files and folders; `edits` changes them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from ipyagent.schema import ToolResult
+from ipyagent.tools import reading
+from ipyagent.tools.base import Tool, Where, tool
+from ipyagent.tools.edits import Edits
+from ipyagent.tools.entries import Budget
+from ipyagent.tools.globs import Glob
+from ipyagent.tools.workspace import Workspace
+
+MAX_LISTED = 500
+
+
+def file_tools(workspace: Workspace, *, allow_delete: bool) -> list[Tool]:
+    """list_files, read_file, write_file, edit_file and delete_file for that workspace."""
+    files = Files(workspace)
+    read_only = [tool(where=Where.THREAD)(each) for each in (files.list_files, files.read_file)]
+    return [*read_only, *Edits(workspace, allow_delete=allow_delete).tools()]
+
+
+class Files:
+    """The tools that look at files."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+
+    def list_files(
+        self, path: str = ".", pattern: str | None = None, recursive: bool = False
+    ) -> str:
+        """List a folder with sizes; pattern is a glob such as *.csv or data/**/*.py."""
+        glob = Glob(pattern) if pattern else None
+        budget = Budget()
+        deep = recursive or (glob is not None and glob.deep)
+        entries = self._workspace.walk(path, budget) if deep else self._workspace.scan(path, budget)
+        found = [each for each in entries if glob is None or glob.matches(each.path)]
+        lines = [str(each) for each in sorted(found, key=lambda each: each.path)[:MAX_LISTED]]
+        if len(found) > MAX_LISTED:
+            lines.append(f"… and {len(found) - MAX_LISTED:,} more; narrow path or pattern")
+        if budget.spent:
+            lines.append("… stopped early, the tree is large; narrow path")
+        return "\n".join(lines) or "(empty)"
+
+    def read_file(
+        self,
+        path: str,
+        offset: Annotated[int, Field(ge=1)] = 1,
+        limit: Annotated[int, Field(ge=1)] | None = None,
+    ) -> str | ToolResult:
+        """Read text (numbered lines, limit of them from offset), a notebook or an image."""
+        data = self._workspace.read_bytes(path)
+        if reading.is_image(data):
+            return reading.image_result(data, path)
+        text = reading.text_of(data, path).removeprefix(reading.BOM)
+        if path.lower().endswith(".ipynb"):
+            text = reading.notebook_text(text)
+        return reading.page(text, offset, limit)

@@ -1,0 +1,57 @@
+"""Tools for the person's own variables."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+from collections.abc import Awaitable
+
+from ipyagent.kernel.namespace import Namespace, describe, digest
+from ipyagent.schema import Preview, ToolResult
+from ipyagent.tools.base import Tool, Where, tool
+
+
+def namespace_tools(namespace: Namespace) -> list[Tool]:
+    """`list_variables`, `inspect_variable` and `run_python` for one namespace."""
+
+    @tool(where=Where.MAIN)
+    def list_variables(pattern: str | None = None) -> ToolResult:
+        """List the notebook's variables with types and shapes; `pattern` is a glob like `df*`."""
+        variables = namespace.variables()
+        if pattern is not None:
+            variables = {k: v for k, v in variables.items() if fnmatch.fnmatchcase(k, pattern)}
+        nothing = "There are no variables" + (f" matching {pattern!r}." if pattern else " yet.")
+        return ToolResult(output=digest(variables) or nothing)
+
+    @tool(where=Where.MAIN)
+    def inspect_variable(name: str) -> ToolResult:
+        """Describe one variable: a table's columns, types, missing values and first rows."""
+        variables = namespace.variables()
+        if name not in variables:
+            return ToolResult.failure(_unknown(name, list(variables)))
+        value = variables[name]
+        return ToolResult(output=describe(name, value, detail=True), value=value)
+
+    @tool(where=Where.MAIN, sensitive=True, preview=_code)
+    def run_python(code: str) -> ToolResult | Awaitable[ToolResult]:
+        """Run Python in the notebook's kernel, among its live variables, as a cell would.
+
+        Returns printed text, the last expression's value, figures and errors. `%magics`,
+        `!commands` and top-level `await` work. Changes to variables stay.
+        """
+        return namespace.run(code)
+
+    return [list_variables, inspect_variable, run_python]
+
+
+def _code(code: str) -> Preview:
+    return Preview(kind="code", language="python", text=code)
+
+
+def _unknown(name: str, names: list[str]) -> str:
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    if close:
+        return f"there is no variable {name!r}; did you mean {', '.join(close)}?"
+    if not name.isidentifier():
+        return f"{name!r} is not a variable's name; use run_python to evaluate an expression"
+    return f"there is no variable {name!r}; list_variables names those there are"

@@ -1,0 +1,103 @@
+"""The workspace: the one folder that the agent's file tools reach, and its rules about names."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from ipyagent.errors import AgentError, ConfigError, PathValidationError
+from ipyagent.tools import beneath, names
+from ipyagent.tools.entries import Budget
+from ipyagent.tools.folder import Folder
+from ipyagent.tools.names import shown
+
+
+class Workspace(Folder):
+    """The folder at `root`, opened once: `os.chdir` does not move it, and nothing leads out of it.
+
+    Secrets are not read; what runs or rules by itself later is not changed. `opener` is the way
+    files are opened; None: the best that this system has.
+    """
+
+    def __init__(self, root: Path, opener: beneath.Opener | None = None) -> None:
+        given = Path(os.path.normpath(root.absolute()))
+        try:
+            fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError as error:
+            raise ConfigError(
+                f"workspace.root: {root} is not a folder that can be opened ({error.strerror})"
+            ) from None
+        super().__init__(fd, Path(os.path.realpath(root)), opener or beneath.best_opener(fd))
+        self._given = given
+
+    def relative(self, path: str) -> str:
+        """The path from the root; absolute paths may name the root as it was given, or really."""
+        full = Path(os.path.normpath(path))
+        if full.is_absolute() and full.is_relative_to(self._given):
+            path = str(full.relative_to(self._given))
+        return super().relative(path)
+
+    def is_file(self, path: str) -> bool:
+        """Whether `path` is a regular file that the agent may read."""
+        try:
+            status = self.stat(self._readable(self.relative(path)))
+        except AgentError:
+            return False
+        return status is not None and stat.S_ISREG(status.st_mode)
+
+    def overview(self, most: int = 50) -> list[str]:
+        """The visible files as lines for the model; a glance, not a complete list."""
+        budget = Budget(entries=2_000, seconds=0.2)
+        files = [
+            entry
+            for entry in self.walk(".", budget)
+            if entry.kind == "file" and not ("/" + entry.path).count("/.")
+        ]
+        lines = [str(entry) for entry in sorted(files[:most], key=lambda each: each.path)]
+        if budget.spent or len(files) > most:
+            lines.append("… and more; list_files shows them")
+        return lines
+
+    def state(self) -> Folder:
+        """The folder `.ipyagent` for ipyagent itself, made when asked for; git ignores it."""
+        try:
+            fd = self._folder(names.STATE, make=True)
+        except OSError as error:
+            raise self._explained(error, names.STATE) from None
+        folder = Folder(fd, self.root / names.STATE, self._opener)
+        if folder.stat(".gitignore") is None:
+            folder.write_atomic(".gitignore", b"*\n")
+        return folder
+
+    def _readable(self, path: str) -> str:
+        if names.is_sensitive(path):
+            raise PathValidationError(
+                f"{shown(path)} may hold secrets or private state; the agent does not read it"
+            )
+        return path
+
+    def _writable(self, path: str) -> str:
+        self._readable(path)
+        if names.is_protected(path):
+            raise PathValidationError(
+                f"{shown(path)} is protected: it can run code or change rules by itself; "
+                "ask the person to change it"
+            )
+        if names.is_deceptive(path) and self.stat(path) is None:
+            raise PathValidationError(
+                f"{shown(path)} has invisible or look-alike characters in its name; use plain ones"
+            )
+        module = names.shadowed(path, self.root)
+        if module is not None and not self._in_package(path):
+            raise PathValidationError(
+                f"{shown(path)} would be imported instead of {module!r}; choose another name"
+            )
+        return path
+
+    def _in_package(self, path: str) -> bool:
+        """Whether a module belongs to a package, and so isn't imported by its bare name."""
+        *folders, name = path.split("/")
+        if name.startswith("__init__."):
+            folders.pop()
+        return bool(folders) and self.stat("/".join([*folders, "__init__.py"])) is not None

@@ -1,0 +1,195 @@
+"""The live card: a widget that draws the run's events as they happen, and takes clicks.
+
+    kernel → page   {op: "events",   seq, events}                   one more than the last seq
+                    {op: "snapshot", seq, run, open, approvals}     the answer to init and resync
+    page → kernel   {kind: "init", id}                              clicks arrive: the handshake
+                    {kind: "resync"}                                a gap in seq was seen
+                    {kind: "decide", approval_id, decision, reason}
+                    {kind: "stop"}
+
+Deltas keep what is sent linear in the text. Messages can get lost on a busy connection, so they
+are numbered and the page may ask for a snapshot.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anywidget
+
+from ipyagent.agent.approvals import Answer, Approvals
+from ipyagent.schema import (
+    ApprovalDecided,
+    ApprovalRequested,
+    DecidedBy,
+    Decision,
+    Event,
+    MessageDelta,
+    MessageFinished,
+    MessageStarted,
+    Run,
+    fold,
+)
+
+INTERVAL = 0.04
+"""Seconds between two messages while text streams: 25 a second."""
+
+_STATIC = Path(__file__).parent / "static"
+
+
+class CardWidget(anywidget.AnyWidget):  # type: ignore[misc]
+    """The page's side of a card; all traffic is custom messages, no synced state."""
+
+    _esm = _STATIC / "widget.js"
+    _css = _STATIC / "widget.css"
+
+
+class LiveCard:
+    """A listener that shows a run in the cell while it is on."""
+
+    def __init__(self, approvals: Approvals, stop: Callable[[], object]) -> None:
+        self.approvals, self.stop = approvals, stop
+        self.widget = CardWidget()
+        self.widget.on_msg(self._heard)
+        _answer_while_blocked(self.widget)
+        self._lock = threading.Lock()
+        self._seq = 0
+        self._run: Run | None = None
+        self._open: _OpenMessage | None = None
+        self._asked: dict[str, str] = {}
+        self._waiting: list[Event] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._present = threading.Event()
+
+    def __call__(self, event: Event) -> None:
+        """Show an event; text is collected for a moment, all else goes out at once."""
+        with self._lock:
+            self._note(event)
+            _append(self._waiting, event)
+        if not isinstance(event, MessageDelta):
+            self.flush()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(INTERVAL, self.flush)
+
+    def flush(self) -> None:
+        """Send what is waiting."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        with self._lock:
+            events, self._waiting = self._waiting, []
+            if events:
+                self._seq += 1
+                said = [event.to_dict() for event in events]
+                self.widget.send({"op": "events", "seq": self._seq, "events": said})
+
+    async def present(self, seconds: float) -> bool:
+        """Whether the page has spoken during this cell, waiting up to `seconds` for it."""
+        for _ in range(int(seconds / 0.05)):
+            if self._present.is_set():
+                break
+            await asyncio.sleep(0.05)
+        return self._present.is_set()
+
+    @property
+    def run(self) -> Run:
+        """The run as far as it was told."""
+        if self._run is None:
+            raise RuntimeError("no run has started")
+        return self._run
+
+    def close(self) -> None:
+        """Free the widget's connection."""
+        self.widget.close()
+
+    def _note(self, event: Event) -> None:
+        """Keep what a snapshot needs."""
+        self._run = fold(self._run, event)
+        match event:
+            case MessageStarted(step=step):
+                self._open = _OpenMessage(step)
+            case MessageDelta() if self._open is not None:
+                self._open.add(event)
+            case MessageFinished():
+                self._open = None
+            case ApprovalRequested():
+                self._asked[event.call_id] = event.approval_id
+            case ApprovalDecided():
+                self._asked.pop(event.call_id, None)
+
+    def _heard(self, _widget: object, message: dict[str, Any], _buffers: object) -> None:
+        """A message from the page; it may come on any thread."""
+        match message:
+            case {"kind": "init"}:
+                self._present.set()
+                self._snapshot()
+            case {"kind": "resync"}:
+                self._snapshot()
+            case {"kind": "stop"}:
+                self.stop()
+            case {"kind": "decide", "approval_id": str(approval_id), "decision": str(decision)}:
+                reason = str(message.get("reason") or "").strip() or None
+                if answer := _answer(decision, reason):
+                    self.approvals.decide(approval_id, answer)
+
+    def _snapshot(self) -> None:
+        with self._lock:
+            self._waiting = []
+            self.widget.send(
+                {
+                    "op": "snapshot",
+                    "seq": self._seq,
+                    "run": self._run and self._run.to_dict(),
+                    "open": self._open and self._open.to_dict(),
+                    "approvals": self._asked,
+                }
+            )
+
+
+class _OpenMessage:
+    """The reply that is streaming in, in pieces: joining them at each delta would be quadratic."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+        self._pieces: dict[str, list[str]] = {"text": [], "thinking": []}
+
+    def add(self, delta: MessageDelta) -> None:
+        self._pieces[delta.kind].append(delta.text)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"step": self.step} | {kind: "".join(p) for kind, p in self._pieces.items()}
+
+
+def _append(events: list[Event], event: Event) -> None:
+    """Add an event; pieces of one text that wait together become one piece."""
+    last = events[-1] if events else None
+    if isinstance(event, MessageDelta) and isinstance(last, MessageDelta):
+        if (last.step, last.kind) == (event.step, event.kind):
+            events[-1] = last.model_copy(update={"text": last.text + event.text})
+            return
+    events.append(event)
+
+
+def _answer(decision: str, reason: str | None) -> Answer | None:
+    match decision:
+        case "approve":
+            return Answer(Decision.APPROVED, DecidedBy.BUTTON)
+        case "always":
+            return Answer(Decision.APPROVED, DecidedBy.BUTTON, always=True)
+        case "deny":
+            return Answer(Decision.DENIED, DecidedBy.BUTTON, reason)
+    return None
+
+
+def _answer_while_blocked(widget: CardWidget) -> None:
+    """Let clicks arrive while a tool or a sync cell occupies the main thread.
+
+    ipykernel 7.4 routes a comm's messages to the shell that last published on it, here the blocked
+    main one, over the subshell that JupyterLab names. Where the hook exists, JupyterLab wins.
+    """
+    if hasattr(widget.comm, "_reply_subshell_for"):
+        widget.comm._reply_subshell_for = lambda _data, default: default

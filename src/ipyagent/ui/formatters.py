@@ -1,0 +1,40 @@
+"""How IPython shows our objects, so that the classes need no `_repr_html_` of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipyagent.schema import Run, ToolResult
+from ipyagent.ui import mirror, wording
+from ipyagent.ui.plain import clipped
+
+
+def register(shell: Any) -> None:
+    """Teach an IPython shell to show runs and results."""
+    bundles = shell.display_formatter.mimebundle_formatter
+    bundles.for_type(ToolResult, tool_result_bundle)
+    bundles.for_type(Run, run_bundle)
+    plain = shell.display_formatter.formatters["text/plain"]
+    # In a tuple, such as `ipyagent.last.results`, only the text counts.
+    plain.for_type(ToolResult, lambda result, printer, cycle: printer.text(result_text(result)))
+
+
+def run_bundle(run: Run) -> dict[str, object]:
+    """A run as it is shown in a notebook."""
+    return mirror.bundle(run)
+
+
+def tool_result_bundle(result: ToolResult) -> dict[str, str]:
+    """A tool's result as it is shown in a notebook."""
+    return {"text/html": mirror.result_html(result), "text/plain": result_text(result)}
+
+
+def result_text(result: ToolResult) -> str:
+    """A result as text: how it went, what it said, and what it holds besides."""
+    holds = [
+        wording.plural(len(result.images), "image") if result.images else "",
+        wording.plural(len(result.displays), "display") if result.displays else "",
+        wording.truncation_text(result.truncated) if result.truncated else "",
+    ]
+    head = " · ".join(["✓" if result.success else "✗", *(each for each in holds if each)])
+    return f"{head} {clipped(wording.output_text(result), 'in its .output')}".rstrip()

@@ -1,0 +1,181 @@
+"""Markdown that is safe wherever it is drawn, also by renderers that allow raw HTML.
+
+Renderers disagree on where code, math and HTML begin, and each disagreement is a way in. So the
+text is parsed once and written anew, in a form that leaves nothing to disagree about: everything
+special is an entity, and `<`, `$` and a backslash stand nowhere but in fences at the left margin.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from markdown_it import MarkdownIt
+from markdown_it.tree import SyntaxTreeNode
+
+from ipyagent.plaintext import strip_escapes
+from ipyagent.ui.addresses import may_link, may_show, not_loaded, unnamed_target
+
+PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+
+_BLANK = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+_SPECIAL = re.compile(r"[\\`*_\[\]{}<>&~|#$]|!$|^[-+=%]|^:(?=::)|^\d(?=\d*[.)](?:\s|$))")
+_TEX_MACRO = re.compile(r"&#92;(?=[A-Za-z])")
+# What some renderers read even inside a code span: HTML, math, escapes, table cells, links.
+_NOT_IN_CODE = re.compile(r"([<$\\|`]|\](?=\())")
+_NOT_IN_URL = re.compile(r"[^A-Za-z0-9\-._~:/?#@&+,;=%]")
+_LANGUAGE = re.compile(r"[A-Za-z0-9_+#.-]{1,30}")
+
+
+def safe_markdown(text: str) -> str:
+    """The same Markdown without raw HTML, remote images and links that run something."""
+    return _blocks(_tree(text).children, nested=False)
+
+
+def quoted(text: str) -> str:
+    """The same as a block quote."""
+    return _prefixed(_blocks(_tree(text).children, nested=True), "> ", "> ")
+
+
+def literal(text: str) -> str:
+    """Text that no renderer takes for anything but text, in one line."""
+    entities = _SPECIAL.sub(lambda m: f"&#{ord(m[0])};", _BLANK.sub(" ", strip_escapes(text)))
+    # A word joiner after the backslash: MathJax reads the finished page, where entities are gone.
+    return _TEX_MACRO.sub("&#92;&#8288;", entities)
+
+
+def fenced(text: str, language: str = "") -> str:
+    """Text as a code block that nothing inside it can close."""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    info = language if _LANGUAGE.fullmatch(language) else ""
+    return f"{fence}{info}\n{strip_escapes(text).rstrip(chr(10))}\n{fence}"
+
+
+def code(text: str) -> str:
+    """A code span, interrupted where a character had better not be in one."""
+    pieces = _NOT_IN_CODE.split(_BLANK.sub(" ", strip_escapes(text)))
+    spans = (f"`{piece}`" if piece.strip() else piece for piece in pieces[::2])
+    marks = (literal(mark) for mark in [*pieces[1::2], ""])
+    return "".join(part for pair in zip(spans, marks, strict=True) for part in pair)
+
+
+def _tree(text: str) -> SyntaxTreeNode:
+    return SyntaxTreeNode(PARSER.parse(strip_escapes(text)))
+
+
+def _blocks(nodes: Sequence[SyntaxTreeNode], *, nested: bool) -> str:
+    parts: list[str] = []
+    for node in nodes:
+        # A list right below its item's text stays there, or a tight list would become loose.
+        close = parts and node.type.endswith("_list") and _tight(node.previous_sibling)
+        parts += ["\n" if close else "\n\n", _block(node, nested=nested)]
+    return "".join(parts[1:])
+
+
+def _block(node: SyntaxTreeNode, *, nested: bool) -> str:
+    match node.type:
+        case "heading":
+            return f"{'#' * int(node.tag[1])} {_inline(node, joint=' ')}"
+        case "paragraph":
+            return _inline(node)
+        case "blockquote":
+            return _prefixed(_blocks(node.children, nested=True), "> ", "> ")
+        case "bullet_list" | "ordered_list":
+            return _list(node)
+        case "table":
+            return _table(node)
+        case "hr":
+            return "___"
+        case _:  # fence and code_block
+            return _code_lines(node.content) if nested else fenced(node.content, node.info.strip())
+
+
+def _list(node: SyntaxTreeNode) -> str:
+    number = int(node.attrs.get("start", 1))
+    items = []
+    for position, item in enumerate(node.children):
+        marker = "- " if node.type == "bullet_list" else f"{number + position}. "
+        body = _blocks(item.children, nested=True)
+        items.append(_prefixed(body, marker, " " * len(marker)))
+    tight = all(_tight(child) for item in node.children for child in item.children)
+    return ("\n" if tight else "\n\n").join(items)
+
+
+def _tight(node: SyntaxTreeNode | None) -> bool:
+    """Whether no blank line belongs below it: a tight item's text, or a list."""
+    return node is not None and (node.hidden or node.type.endswith("_list"))
+
+
+def _table(node: SyntaxTreeNode) -> str:
+    rows = [row for section in node.children for row in section.children]
+    rule = "| " + " | ".join(_alignment(cell) for cell in rows[0].children) + " |"
+    lines = ["| " + " | ".join(_inline(c, joint=" ") for c in row.children) + " |" for row in rows]
+    return "\n".join([lines[0], rule, *lines[1:]])
+
+
+def _alignment(cell: SyntaxTreeNode) -> str:
+    style = str(cell.attrs.get("style", ""))
+    left, right = "left" in style or "center" in style, "right" in style or "center" in style
+    return f"{':' if left else ''}---{':' if right else ''}"
+
+
+def _inline(node: SyntaxTreeNode, joint: str = "\n") -> str:
+    """The spans below `node`; `joint` stands for a line break."""
+    return "".join(_span(child, joint) for child in node.children)
+
+
+def _span(node: SyntaxTreeNode, joint: str) -> str:
+    match node.type:
+        case "inline":
+            return _inline(node, joint)
+        case "softbreak":
+            return joint
+        case "hardbreak":
+            return "  \n" if joint == "\n" else joint
+        case "s" if node.parent is not None and node.parent.type == "s":
+            return _inline(node, joint)  # four tildes would open a fence
+        case "em" | "strong" | "s":
+            mark = {"em": "*", "strong": "**", "s": "~~"}[node.type]
+            return f"{mark}{_inline(node, joint)}{mark}"
+        case "code_inline":
+            return code(node.content)
+        case "link":
+            return _link(node, joint)
+        case "image":
+            return _image(node)
+        case _:
+            return literal(node.content)
+
+
+def _code_lines(text: str) -> str:
+    """Code inside a list or quote, where renderers disagree about fences."""
+    lines = text.rstrip("\n").split("\n")
+    indents = (len(line) - len(line.lstrip()) for line in lines)
+    spans = ("&#160;" * n + code(line.strip()) for n, line in zip(indents, lines, strict=True))
+    return "  \n".join(spans)
+
+
+def _link(node: SyntaxTreeNode, joint: str) -> str:
+    inner, url = _inline(node, joint), str(node.attrs.get("href", ""))
+    if not may_link(url):
+        return inner
+    target = unnamed_target(url, "".join(child.content for child in node.walk()))
+    return f"[{inner}]({_encoded(url)})" + (f" ({literal(target)})" if target else "")
+
+
+def _image(node: SyntaxTreeNode) -> str:
+    url = str(node.attrs.get("src", ""))
+    if not may_show(url):
+        return literal(not_loaded(node.content, url))
+    return f"![{literal(node.content)}]({url})"
+
+
+def _encoded(url: str) -> str:
+    return _NOT_IN_URL.sub(lambda m: "".join(f"%{byte:02X}" for byte in m[0].encode()), url)
+
+
+def _prefixed(text: str, first: str, others: str) -> str:
+    lines = [f"{others}{line}" for line in text.split("\n")]
+    lines[0] = first + lines[0].removeprefix(others)
+    return "\n".join(line if line.strip(" >") else line.rstrip() for line in lines)

@@ -1,0 +1,115 @@
+"""The doors between other people's text and a page: nothing gets through that runs or loads.
+
+A model, a file, a column name or a service may have written what is shown. In a page of Jupyter
+a script is the person: it could press Approve. So no text reaches a page but through here.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from html.parser import HTMLParser
+
+import nh3
+
+from ipyagent.plaintext import strip_escapes
+from ipyagent.ui.addresses import may_link, may_show, not_loaded, unnamed_target
+from ipyagent.ui.markdown import PARSER, safe_markdown
+
+__all__ = ["escape", "markdown_to_html", "safe_html", "safe_markdown"]
+
+_TEXT = {"b", "br", "code", "del", "em", "i", "ins", "kbd", "s", "samp", "small", "span", "strong"}
+_TEXT |= {"sub", "sup", "u", "var"}
+_BLOCKS = {"blockquote", "dd", "div", "dl", "dt", "hr", "li", "ol", "p", "pre", "ul"}
+_BLOCKS |= {"h1", "h2", "h3", "h4", "h5", "h6"}
+_TABLES = {"caption", "table", "tbody", "td", "tfoot", "th", "thead", "tr"}
+_TAGS = {"a", "img"} | _TEXT | _BLOCKS | _TABLES
+_CELL = {"align", "colspan", "rowspan"}
+_ATTRIBUTES = {
+    "a": {"href"},
+    "img": {"alt", "height", "src", "width"},
+    "ol": {"start"},
+    "td": _CELL,
+    "th": _CELL,
+}
+_SCHEMES = {"data", "http", "https", "mailto"}
+_NUMBER_OR_SIDE = re.compile(r"\d{1,4}|left|right|center")
+
+
+def escape(text: str) -> str:
+    """Text as HTML that shows exactly that text; terminal escapes are gone."""
+    return html.escape(strip_escapes(text))
+
+
+def markdown_to_html(text: str) -> str:
+    """Markdown as safe HTML; tags in it are shown, not obeyed."""
+    tokens = PARSER.parse(strip_escapes(text))
+    for token in tokens:
+        if token.type in ("td_open", "th_open") and "style" in token.attrs:
+            token.attrs = {"align": str(token.attrs["style"]).removeprefix("text-align:")}
+    return safe_html(PARSER.renderer.render(tokens, PARSER.options, {}))
+
+
+def safe_html(text: str) -> str:
+    """HTML reduced to text, tables, lists, links and images that are part of the page.
+
+    Every other image becomes visible text, and a link whose text hides its host names it.
+    """
+    rewriter = _Rewriter()
+    rewriter.feed(_TIDY.clean(strip_escapes(text)))
+    rewriter.close()
+    # The sanitizer has the last word, whatever the rewriter made of its input.
+    return _STRICT.clean("".join(rewriter.parts))
+
+
+def _tidy_attribute(tag: str, name: str, value: str) -> str | None:
+    if name == "href":
+        return value if may_link(value) else None
+    if name in ("alt", "rel", "src"):
+        return value
+    return value if _NUMBER_OR_SIDE.fullmatch(value) else None
+
+
+def _strict_attribute(tag: str, name: str, value: str) -> str | None:
+    if name == "src":
+        return value if may_show(value) else None
+    return _tidy_attribute(tag, name, value)
+
+
+_TIDY = nh3.Cleaner(_TAGS, None, _ATTRIBUTES, _tidy_attribute, url_schemes=_SCHEMES)
+_STRICT = nh3.Cleaner(_TAGS, None, _ATTRIBUTES, _strict_attribute, url_schemes=_SCHEMES)
+
+
+class _Rewriter(HTMLParser):
+    """Copies tidy HTML, with images that would be fetched and hosts of links as text."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=False)
+        self.parts: list[str] = []
+        self._links: list[tuple[str, int]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = {name: value or "" for name, value in attrs}
+        if tag == "img" and not may_show(values.get("src", "")):
+            self.parts.append(html.escape(not_loaded(values.get("alt", ""), values.get("src", ""))))
+            return
+        if tag == "a":
+            self._links.append((values.get("href", ""), len(self.parts) + 1))
+        self.parts.append(self.get_starttag_text() or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "a" and self._links:
+            url, start = self._links.pop()
+            target = unnamed_target(url, "".join(self.parts[start:])) if url else ""
+            self.parts.append(f"</a> ({html.escape(target)})" if target else "</a>")
+        else:
+            self.parts.append(f"</{tag}>")
+
+    def handle_data(self, data: str) -> None:
+        self.parts.append(data)
+
+    def handle_entityref(self, name: str) -> None:
+        self.parts.append(f"&{name};")
+
+    def handle_charref(self, name: str) -> None:
+        self.parts.append(f"&#{name};")

@@ -1,0 +1,127 @@
+"""The views of a run: each listens to its events and sees to it that approvals get an answer."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from typing import Protocol
+
+from IPython.display import publish_display_data
+
+from ipyagent.agent.approvals import Approval, Approvals
+from ipyagent.kernel.drivers import Cell
+from ipyagent.kernel.frontend import Frontend, Surface
+from ipyagent.schema import Event, Run, RunFinished, fold
+from ipyagent.ui import mirror
+from ipyagent.ui.asking import Nobody, Prompt
+from ipyagent.ui.card import LiveCard
+from ipyagent.ui.plain import PlainView, approval_text, render
+
+HANDSHAKE = 3.0
+"""Seconds for the page to show that clicks arrive, before the question goes to `input()`."""
+
+
+class View(Protocol):
+    """Shows a run and asks its questions."""
+
+    def __call__(self, event: Event) -> object:
+        """Show an event."""
+        ...
+
+    async def ask(self, approval: Approval) -> None:
+        """Put a question to the person; raises NoFrontendError if nobody is there."""
+        ...
+
+
+class NotebookView:
+    """A live card that is replaced by the static mirror under the same display id at the end."""
+
+    def __init__(self, cell: Cell, approvals: Approvals) -> None:
+        self.card = LiveCard(approvals, lambda: cell.stop())
+        self.prompt = Prompt(cell.main, approvals, _print_approval)
+        self.transient = {"display_id": uuid.uuid4().hex}
+        data = self.card.widget._repr_mimebundle_()
+        data = data[0] if isinstance(data, tuple) else data
+        publish_display_data(
+            {**data, "text/plain": "ipyagent is running…"}, transient=self.transient
+        )
+
+    def __call__(self, event: Event) -> None:
+        """Show an event."""
+        self.card(event)
+        if isinstance(event, RunFinished):
+            publish_display_data(
+                mirror.bundle(self.card.run), transient=self.transient, update=True
+            )
+            self.card.close()
+
+    async def ask(self, approval: Approval) -> None:
+        """By buttons if clicks arrive, else by `input()`."""
+        if not await self.card.present(HANDSHAKE):
+            await self.prompt.ask(approval)
+
+
+class MirrorView(Nobody):
+    """For kernels without a front end: the static mirror, once, when the run is over."""
+
+    def __init__(self) -> None:
+        self.run: Run | None = None
+
+    def __call__(self, event: Event) -> None:
+        """Take note; publish at the end."""
+        self.run = fold(self.run, event)
+        if isinstance(event, RunFinished):
+            publish_display_data(mirror.bundle(self.run))
+
+
+class TerminalView(PlainView):
+    """Plain text as it happens, and questions by `input()`."""
+
+    def __init__(self, cell: Cell, approvals: Approvals, frontend: Frontend) -> None:
+        super().__init__(_write, color=frontend.can_input and sys.stdout.isatty())
+        # The stream of events has shown the call already.
+        prompt = Prompt(cell.main, approvals, lambda approval: None)
+        self.asker: Prompt | Nobody = prompt if frontend.can_input else Nobody()
+
+    async def ask(self, approval: Approval) -> None:
+        """At the terminal, if there is one."""
+        await self.asker.ask(approval)
+
+
+class SilentView:
+    """Shows nothing but the calls that have to be approved: for `--json` and for scripts."""
+
+    def __init__(self, cell: Cell, approvals: Approvals, frontend: Frontend) -> None:
+        prompt = Prompt(cell.main, approvals, _print_approval)
+        self.asker: Prompt | Nobody = prompt if frontend.can_input else Nobody()
+
+    def __call__(self, event: Event) -> None:
+        """Show nothing."""
+
+    async def ask(self, approval: Approval) -> None:
+        """By `input()`, if anybody is there."""
+        await self.asker.ask(approval)
+
+
+def view_for(cell: Cell, approvals: Approvals, frontend: Frontend) -> View:
+    """The view that suits the front end."""
+    if frontend.surface is Surface.TERMINAL:
+        return TerminalView(cell, approvals, frontend)
+    return NotebookView(cell, approvals) if frontend.can_input else MirrorView()
+
+
+def show_refusal(frontend: Frontend, run: Run) -> None:
+    """Show a run that ended before it began."""
+    if frontend.surface is Surface.TERMINAL:
+        _write(render(run))
+    else:
+        publish_display_data(mirror.bundle(run))
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def _print_approval(approval: Approval) -> None:
+    _write(approval_text(approval.shown, color=False) + "\n")

@@ -1,0 +1,97 @@
+import threading
+
+import pytest
+from harness import ALWAYS, NO, YES, Lab, call
+
+from ipyagent.agent.approvals import Approvals
+from ipyagent.errors import AgentError
+from ipyagent.schema import ToolCall, ToolExecution
+
+CALL = ToolCall(id="c1", name="write_file", arguments={"path": "a", "content": "b"})
+
+
+def test_an_approval_is_good_for_exactly_its_call() -> None:
+    changed = [
+        CALL.model_copy(update={"arguments": {"path": "a", "content": "b "}}),
+        CALL.model_copy(update={"arguments": {"path": "a"}}),
+        CALL.model_copy(update={"name": "delete_file"}),
+        CALL.model_copy(update={"id": "c2"}),
+    ]
+    for other in changed:
+        approvals = Approvals()
+        approval = approvals.open(ToolExecution(call=CALL))
+        assert approvals.decide(approval.id, YES)
+        with pytest.raises(AgentError, match="not approved"):
+            approvals.use(approval, other)
+        approvals.use(approval, CALL)
+
+
+def test_an_approval_is_used_once() -> None:
+    approvals = Approvals()
+    approval = approvals.open(ToolExecution(call=CALL))
+    approvals.decide(approval.id, YES)
+    approvals.use(approval, CALL)
+    with pytest.raises(AgentError):
+        approvals.use(approval, CALL)
+
+
+def test_an_undecided_or_denied_approval_cannot_be_used() -> None:
+    approvals = Approvals()
+    approval = approvals.open(ToolExecution(call=CALL))
+    with pytest.raises(AgentError):
+        approvals.use(approval, CALL)
+    approvals.decide(approval.id, NO)
+    with pytest.raises(AgentError):
+        approvals.use(approval, CALL)
+
+
+@pytest.mark.spec("P05", "P23")
+def test_of_many_answers_at_once_exactly_one_wins() -> None:
+    for _ in range(50):
+        approvals = Approvals()
+        approval = approvals.open(ToolExecution(call=CALL))
+        gate, wins = threading.Barrier(8), []
+
+        def answer(n: int) -> None:
+            gate.wait()  # noqa: B023
+            if approvals.decide(approval.id, YES if n % 2 else NO):  # noqa: B023
+                wins.append(n)  # noqa: B023
+
+        threads = [threading.Thread(target=answer, args=(n,)) for n in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(wins) == 1
+        assert approvals.pending() == []
+
+
+def test_an_expired_approval_cannot_be_approved_later() -> None:
+    approvals = Approvals()
+    approval = approvals.open(ToolExecution(call=CALL))
+    approvals.expire(approval)
+    assert not approvals.decide(approval.id, YES)
+
+
+def test_an_unknown_id_decides_nothing() -> None:
+    assert not Approvals().decide("a99", YES)
+
+
+def test_always_covers_this_tool_for_the_session_and_no_other(lab: Lab) -> None:
+    calls = [
+        call("write_file", path="a", content="1"),
+        call("write_file", path="b", content="2"),
+        call("edit_file", path="a", old_string="1", new_string="3"),
+    ]
+    lab.run([{"calls": calls}, "Done."], answer=ALWAYS)
+    assert [a.shown.call.name for a in lab.watcher.asked] == ["write_file", "edit_file"]
+    lab.run([{"calls": [call("write_file", path="c", content="4")]}, "Done."], answer=NO)
+    assert lab.watcher.asked == []
+    assert (lab.place.workspace.root / "c").read_text() == "4"
+
+
+def test_the_question_shows_the_whole_effect(lab: Lab) -> None:
+    lab.run([{"calls": [call("write_file", path="a", content="x\n" * 3000)]}, "Ok."], answer=NO)
+    preview = lab.watcher.asked[0].shown.preview
+    assert preview is not None
+    assert preview.text.count("+x") == 3000

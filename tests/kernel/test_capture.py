@@ -1,0 +1,551 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jupyter_client.manager import KernelManager
+
+from ipyagent.kernel.capture import run_plain
+from ipyagent.kernel.outputs import KEPT, MAX_IMAGES, Outputs
+
+SETUP = """
+import inspect as _inspect, json as _json
+from ipyagent.kernel.namespace import ShellNamespace as _ShellNamespace
+_namespace = _ShellNamespace(get_ipython())
+def _report(result):
+    return dict(result.to_dict(), value=repr(result.value))
+"""
+
+
+class Kernel:
+    """A real kernel and what it publishes."""
+
+    def __init__(self, folder: Path) -> None:
+        home = {name: str(folder) for name in ("HOME", "IPYTHONDIR", "JUPYTER_RUNTIME_DIR")}
+        self.manager = KernelManager(kernel_name="python3")
+        self.manager.start_kernel(env=os.environ | home, cwd=str(folder))
+        self.client = self.manager.client()
+        self.client.start_channels()
+        self.client.wait_for_ready(timeout=60)
+        self.cell(SETUP)
+
+    def cell(self, code: str) -> list[dict[str, Any]]:
+        """Run a cell of the person's; its output messages."""
+        outputs: list[dict[str, Any]] = []
+
+        def collect(message: dict[str, Any]) -> None:
+            if message["msg_type"] not in ("status", "execute_input"):
+                outputs.append({"type": message["msg_type"], **message["content"]})
+
+        reply = self.client.execute_interactive(code, output_hook=collect, timeout=60)
+        self.reply = reply["content"]
+        return outputs
+
+    def value(self, expression: str) -> Any:
+        """What an expression is, as JSON."""
+        outputs = self.cell(f"print(_json.dumps({expression}))")
+        return json.loads("".join(output["text"] for output in outputs))
+
+    def run(self, code: str, *, wait: bool = True) -> dict[str, Any]:
+        """Run code as the tool does, inside a cell that must stay silent; the result."""
+        awaited = "_r = await _r if _inspect.isawaitable(_r) else _r" if wait else ""
+        self.leaked = self.cell(f"_r = _namespace.run({code!r})\n{awaited}")
+        assert self.reply["status"] == "ok", self.reply
+        return dict(self.value("_report(_r)"))
+
+    def stop(self) -> None:
+        """End the kernel."""
+        self.client.stop_channels()
+        self.manager.shutdown_kernel(now=True)
+        self.manager.cleanup_resources()
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+    kernel = Kernel(tmp_path_factory.mktemp("kernel"))
+    yield kernel
+    kernel.stop()
+
+
+@pytest.fixture(scope="module")
+def plots(kernel: Kernel) -> Kernel:
+    kernel.cell("import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.close('all')")
+    return kernel
+
+
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.mark.kernel
+@pytest.mark.spec("A36")
+def test_output_comes_in_the_order_in_which_it_was_made(kernel: Kernel):
+    result = kernel.run(
+        "import sys\n"
+        "from IPython.display import Markdown, display\n"
+        "print('one')\n"
+        "print('two', file=sys.stderr)\n"
+        "display(Markdown('**three**'))\n"
+        "print('four')\n"
+        "'five'"
+    )
+    lines = [line for line in result["output"].splitlines() if not line.startswith("<IPython")]
+    assert lines == ["one", "[stderr]", "two", "[stdout]", "four", "'five'"]
+    assert result["displays"][0]["data"]["text/markdown"] == "**three**"
+    assert result["success"]
+    assert result["value"] == "'five'"
+    assert kernel.leaked == []
+
+
+@pytest.mark.kernel
+def test_variables_stay_and_are_the_persons(kernel: Kernel):
+    kernel.cell("mine = [1]")
+    kernel.run("mine.append(2)\nnew = len(mine)")
+    assert kernel.value("[mine, new]") == [[1, 2], 2]
+
+
+@pytest.mark.kernel
+def test_a_table_comes_as_text_and_as_html_and_as_the_object(kernel: Kernel):
+    result = kernel.run("import pandas as pd\npd.DataFrame({'a': range(3)})")
+    assert result["output"] == "   a\n0  0\n1  1\n2  2"
+    assert "<table" in result["displays"][0]["data"]["text/html"]
+    assert kernel.value("type(_r.value).__name__") == "DataFrame"
+
+
+@pytest.mark.kernel
+def test_a_large_table_stays_short_whatever_the_options_say(kernel: Kernel):
+    kernel.cell("import pandas as pd; pd.set_option('display.max_rows', None)")
+    big = "pd.DataFrame({'a': range(5000)})"
+    assert len(kernel.value(f"repr({big})").splitlines()) > 5000
+    result = kernel.run(big)
+    assert len(result["output"].splitlines()) < 70
+    assert len(result["displays"][0]["data"]["text/html"]) < 20_000
+    assert kernel.value("pd.get_option('display.max_rows')") is None
+    kernel.cell("pd.reset_option('display.max_rows')")
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize(
+    "code",
+    [
+        "plt.plot([1, 3]);",
+        "plt.plot([1, 3])\nplt.show()",
+        "fig, ax = plt.subplots()\nax.plot([1, 3])\nfig",
+    ],
+    ids=["left open", "shown", "as the last value"],
+)
+def test_a_figure_is_captured_once_and_closed(plots: Kernel, code: str):
+    result = plots.run(code)
+    assert len(result["images"]) == 1
+    image = result["images"][0]
+    assert image["media_type"] == "image/png"
+    assert image["width"] > 100
+    assert image["height"] > 100
+    assert f"[image, {image['width']}" in result["output"]
+    assert result["displays"] == []
+    assert plots.leaked == []
+    assert plots.value("plt.get_fignums()") == []
+
+
+@pytest.mark.kernel
+def test_a_figure_of_failing_code_is_captured_too(plots: Kernel):
+    result = plots.run("plt.plot([1, 3])\n1 / 0")
+    assert len(result["images"]) == 1
+    assert result["error"] == "ZeroDivisionError: division by zero"
+    assert plots.leaked == []
+
+
+@pytest.mark.kernel
+def test_a_figure_of_awaiting_code_is_captured_too(plots: Kernel):
+    result = plots.run("import asyncio\nplt.plot([1, 3])\nawait asyncio.sleep(0)")
+    assert len(result["images"]) == 1
+    assert plots.leaked == []
+
+
+@pytest.mark.kernel
+def test_a_large_figure_is_scaled_for_the_model(plots: Kernel):
+    result = plots.run("plt.figure(figsize=(40, 20)); plt.plot([1, 3]);")
+    assert result["images"][0]["width"] == 1568
+    assert 700 < result["images"][0]["height"] < 900
+
+
+@pytest.mark.kernel
+@pytest.mark.spec("A36", "D10")
+def test_an_error_is_a_result_with_the_persons_frames_only(kernel: Kernel):
+    kernel.cell("def helper(x):\n    return int(x)")
+    count = kernel.value("get_ipython().execution_count") - 2
+    result = kernel.run("import json\nprint('before')\njson.loads('[') if 0 else helper('x')")
+    assert not result["success"]
+    assert result["error"] == "ValueError: invalid literal for int() with base 10: 'x'"
+    assert result["output"].splitlines()[:3] == [
+        "before",
+        "Traceback (most recent call last):",
+        '  File "<code>", line 3, in <module>',
+    ]
+    assert f'File "In[{count}]", line 2, in helper' in result["output"]
+    assert "    return int(x)" in result["output"]
+    assert "IPython" not in result["output"]
+    assert "\x1b" not in result["output"]
+    assert kernel.leaked == []
+
+
+@pytest.mark.kernel
+def test_a_nested_run_without_our_capture_leaks_the_error_to_the_cell(kernel: Kernel):
+    naive = (
+        "from IPython.utils.capture import capture_output\n"
+        "with capture_output():\n"
+        "    get_ipython().run_cell('1 / 0')"
+    )
+    assert [output["type"] for output in kernel.cell(naive)] == ["error"]
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        ("def f(:", "SyntaxError: invalid syntax"),
+        ("  x = 1\n y = 2", "IndentationError: "),
+        ("return 1", "SyntaxError: 'return' outside function"),
+        ("%nosuchmagic", "UsageError: "),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+        ("exit()", "SystemExit: exit() was ignored"),
+        ("quit", "SystemExit: exit() was ignored"),
+        ("def f(): return f()\nf()", "RecursionError: "),
+        ("raise MemoryError", "MemoryError"),
+        ("raise GeneratorExit", "GeneratorExit"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt: interrupted"),
+        ("raise StopIteration(1)", "StopIteration: 1"),
+        ("import asyncio\nraise asyncio.CancelledError", "CancelledError"),
+        ("await nothing_there", "NameError: "),
+        (
+            "raise ExceptionGroup('two', [ValueError(1), TypeError(2)])",
+            "ExceptionGroup: two (2 sub",
+        ),
+        (
+            "class E(Exception):\n    def __str__(self): raise ValueError\nraise E",
+            "E: <exception str() failed>",
+        ),
+    ],
+)
+@pytest.mark.spec("A36", "D10")
+def test_whatever_the_code_raises_is_a_failed_result(kernel: Kernel, code: str, error: str):
+    result = kernel.run(code)
+    assert not result["success"]
+    assert result["error"].startswith(error)
+    assert error.partition(":")[0] in result["output"]
+    assert "interactiveshell.py" not in result["output"] or "magic" in code
+    assert kernel.leaked == []
+    assert kernel.run("1 + 1")["value"] == "2"
+
+
+@pytest.mark.kernel
+def test_an_error_inside_a_magic_or_a_repr_is_told_but_does_not_fail_the_code(kernel: Kernel):
+    result = kernel.run("class C:\n    def _repr_html_(self): return 1 / 0\nC()")
+    assert "ZeroDivisionError: division by zero" in result["output"]
+    assert result["success"]
+    kernel.cell("open('fails.py', 'w').write('undefined_name')")
+    result = kernel.run("%run fails.py")
+    assert "NameError: name 'undefined_name' is not defined" in result["output"]
+    assert kernel.leaked == []
+
+
+@pytest.mark.kernel
+def test_magics_and_shell_commands_work(kernel: Kernel):
+    assert "hello shell" in kernel.run("!echo hello shell")["output"]
+    assert kernel.run("files = !echo a b\nfiles[0]")["value"] == "'a b'"
+    assert "loop" in kernel.run("%timeit -n1 -r1 pass")["output"]
+    assert kernel.run("%%time\nx = 1")["success"]
+    assert kernel.leaked == []
+
+
+@pytest.mark.kernel
+def test_code_may_await_where_the_cell_can(kernel: Kernel):
+    result = kernel.run("import asyncio\nprint('a')\nawait asyncio.sleep(0, 'done')")
+    assert result["output"] == "a\n'done'"
+    assert result["value"] == "'done'"
+    assert kernel.leaked == []
+
+
+@pytest.mark.kernel
+def test_code_that_awaits_in_a_blocking_cell_fails_with_the_reason(kernel: Kernel):
+    kernel.cell("from ipyagent.kernel.capture import run as _run")
+    assert kernel.cell("_r = _run(get_ipython(), 'await x')") == []
+    assert kernel.value("_r.error").startswith("top-level await is not possible in this cell")
+
+
+@pytest.mark.kernel
+def test_cancelling_awaiting_code_cancels_it(kernel: Kernel):
+    outputs = kernel.cell(
+        "import asyncio\n"
+        "_task = asyncio.ensure_future(_namespace.run('await asyncio.sleep(60)'))\n"
+        "await asyncio.sleep(0.01)\n"
+        "_task.cancel()\n"
+        "await asyncio.wait([_task])\n"
+        "print(_task.cancelled())"
+    )
+    assert outputs[-1]["text"].strip() == "True"
+
+
+@pytest.mark.kernel
+def test_the_persons_history_and_last_values_are_untouched(kernel: Kernel):
+    shell = "get_ipython()"
+    state = (
+        f"[repr((_, __, ___)), sorted(Out), {shell}.history_manager.input_hist_raw[:-1][-3:], "
+        f"sorted(k for k in globals() if k[:1] == '_' and k[1:].isdigit()), "
+        f"{shell}.history_manager.outputs.keys().__len__()]"
+    )
+    kernel.cell("'mine'")
+    kernel.cell(f"_before = {state}; _count = {shell}.execution_count")
+    kernel.cell("_r = _namespace.run('print(7)\\n[41, 42]')")
+    kernel.cell(f"_after = {state}; _moved = {shell}.execution_count - _count")
+    before, after, moved = kernel.value("[_before, _after, _moved]")
+    assert before[0] == after[0]
+    assert "mine" in before[0]
+    assert before[1] == after[1]
+    assert not any("41" in source and "_namespace" not in source for source in after[2])
+    assert before[3] == after[3]
+    assert before[4] == after[4]
+    assert moved == 2
+
+
+@pytest.mark.kernel
+def test_the_shell_is_as_before_afterwards(kernel: Kernel):
+    state = (
+        "[sorted(vars(get_ipython())), id(sys.stdout), id(get_ipython().display_pub), "
+        "id(sys.displayhook), id(get_ipython().display_trap.hook)]"
+    )
+    kernel.cell("import sys")
+    kernel.cell(f"_before = {state}")
+    for code in ("1", "1 / 0", "def f(:", "await nothing", "raise KeyboardInterrupt"):
+        kernel.run(code)
+    kernel.cell(f"_after = {state}")
+    before, after = kernel.value("[_before, _after]")
+    assert before == after
+    assert [o["type"] for o in kernel.cell("2 + 2")] == ["execute_result"]
+    assert [o["type"] for o in kernel.cell("1 / 0")] == ["error"]
+
+
+@pytest.mark.kernel
+def test_what_others_display_meanwhile_is_not_the_codes(kernel: Kernel):
+    outputs = kernel.cell(
+        "import asyncio, threading\n"
+        "from IPython.display import display\n"
+        "go, done = threading.Event(), threading.Event()\n"
+        "def other():\n"
+        "    go.wait(); display('from a thread'); print('printed'); done.set()\n"
+        "threading.Thread(target=other).start()\n"
+        "async def card():\n"
+        "    await asyncio.sleep(0.01); display('from a task')\n"
+        "task = asyncio.ensure_future(card())\n"
+        "code = 'go.set(); done.wait(); await asyncio.sleep(0.05); print(1)'\n"
+        "_r = await _namespace.run(code)\n"
+    )
+    shown = [o.get("text") or o["data"]["text/plain"] for o in outputs]
+    assert {"'from a thread'", "'from a task'"} <= set(shown)
+    assert "printed" in "".join(shown)
+    assert kernel.value("_r.output") == "1"
+
+
+@pytest.mark.kernel
+def test_threads_that_the_code_starts_are_its_own(kernel: Kernel):
+    result = kernel.run(
+        "import threading\n"
+        "t = threading.Thread(target=lambda: (print('mine'), display('too')))\n"
+        "t.start(); t.join()"
+    )
+    assert result["output"] == "mine\n'too'"
+    assert kernel.leaked == []
+
+
+@pytest.mark.kernel
+def test_displays_can_be_updated_and_cleared(kernel: Kernel):
+    result = kernel.run(
+        "from IPython.display import clear_output\n"
+        "handle = display('first', display_id=True)\n"
+        "handle.update('second')"
+    )
+    assert result["output"] == "'second'"
+    result = kernel.run("for i in range(3):\n    clear_output(wait=True)\n    print(i)")
+    assert result["output"] == "2"
+    assert kernel.leaked == []
+
+
+@pytest.mark.kernel
+def test_a_semicolon_keeps_the_value_and_hides_its_text(kernel: Kernel):
+    result = kernel.run("'quiet';")
+    assert result["output"] == ""
+    assert result["value"] == "'quiet'"
+
+
+@pytest.mark.kernel
+@pytest.mark.spec("D5", "H17")
+def test_no_terminal_escape_comes_out(kernel: Kernel):
+    result = kernel.run(
+        "print('\\x1b]0;evil\\x07ok\\x9b31m')\nraise ValueError('\\x1b[31mbad\\x1b(B')"
+    )
+    assert result["output"].startswith("ok\n")
+    assert result["error"] == "ValueError: bad"
+    assert "\x1b" not in result["output"]
+
+
+@pytest.mark.kernel
+def test_latex_and_svg_are_displays(kernel: Kernel):
+    result = kernel.run(
+        "from IPython.display import SVG, Latex\n"
+        "display(Latex('$x^2$'), SVG('<svg xmlns=\"http://www.w3.org/2000/svg\"/>'))"
+    )
+    kinds = [set(display["data"]) - {"text/plain"} for display in result["displays"]]
+    assert kinds == [{"text/latex"}, {"image/svg+xml"}]
+
+
+@pytest.mark.kernel
+def test_an_interrupt_ends_the_code_with_a_result(kernel: Kernel):
+    kernel.cell("import signal")
+    result = kernel.run(
+        "import os, signal, time\n"
+        "_old = signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "print('started')\n"
+        "try:\n"
+        "    os.kill(os.getpid(), signal.SIGINT); time.sleep(60)\n"
+        "finally:\n"
+        "    signal.signal(signal.SIGINT, _old)"
+    )
+    assert result["error"] == "KeyboardInterrupt: interrupted"
+    assert result["output"].startswith("started\n")
+
+
+# A terminal shell ---------------------------------------------------------------------------------
+
+TERMINAL = """
+import json, sys
+from IPython.terminal.interactiveshell import TerminalInteractiveShell
+shell = TerminalInteractiveShell.instance()
+shell.history_manager.enabled = False
+from ipyagent.kernel.namespace import ShellNamespace
+import matplotlib; matplotlib.use("agg")
+results = []
+for code in json.loads(sys.argv[1]):
+    result = ShellNamespace(shell).run(code)
+    results.append(dict(result.to_dict(), value=repr(result.value)))
+sys.__stdout__.write("RESULTS" + json.dumps(results))
+"""
+
+
+def test_a_terminal_shell_works_alike(tmp_path: Path):
+    codes = [
+        "print('hi')\n1 + 1",
+        "!echo hello shell",
+        "1 / 0",
+        "import matplotlib.pyplot as plt; plt.plot([1, 2]);",
+        "plt.get_fignums()",
+        "import asyncio\nawait asyncio.sleep(0, 'done')",
+        "raise SystemExit",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", TERMINAL, json.dumps(codes)],
+        env=os.environ | {"IPYTHONDIR": str(tmp_path), "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    leaked, _, report = done.stdout.partition("RESULTS")
+    hi, echo, zero, figure, left, awaited, exit_ = json.loads(report)
+    assert leaked == ""
+    assert hi["output"] == "hi\n2"
+    assert echo["output"] == "hello shell"
+    assert zero["error"] == "ZeroDivisionError: division by zero"
+    assert len(figure["images"]) == 1
+    assert left["value"] == "[]"
+    assert awaited["value"] == "'done'"
+    assert exit_["error"] == "SystemExit"
+
+
+# A script -----------------------------------------------------------------------------------------
+
+
+def test_a_script_needs_no_shell():
+    namespace: dict[str, Any] = {"x": 20}
+    result = run_plain(namespace, "print('hi')\ny = x + 1\ny * 2")
+    assert result.success
+    assert result.output == "hi\n42"
+    assert result.value == 42
+    assert namespace["y"] == 21
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("def f(:", "SyntaxError: invalid syntax"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt: interrupted"),
+        ("raise GeneratorExit", "GeneratorExit"),
+        ("import asyncio; raise asyncio.CancelledError", "CancelledError"),
+        ("await x", "SyntaxError: top-level await is not possible in this cell"),
+        ("def f(): return f()\nf()", "RecursionError: maximum recursion depth exceeded"),
+    ],
+)
+def test_whatever_a_script_raises_is_a_failed_result(code: str, error: str):
+    stdout, displayhook = sys.stdout, sys.displayhook
+    result = run_plain({}, code)
+    assert not result.success
+    assert result.error is not None
+    assert result.error.startswith(error)
+    assert (sys.stdout, sys.displayhook) == (stdout, displayhook)
+
+
+def test_a_scripts_traceback_shows_its_own_lines():
+    result = run_plain({}, "def f():\n    raise ValueError('bad')\nf()")
+    assert result.output == textwrap.dedent(
+        """\
+        Traceback (most recent call last):
+          File "<code>", line 3, in <module>
+            f()
+          File "<code>", line 2, in f
+            raise ValueError('bad')
+        ValueError: bad"""
+    )
+
+
+# Outputs -----------------------------------------------------------------------------------------
+
+
+def test_gigabytes_of_output_are_not_kept():
+    outputs = Outputs()
+    outputs.write("stdout", "first\n")
+    for _ in range(200):
+        outputs.write("stdout", "x" * 100_000 + "\n")
+    outputs.write("stdout", "last\n")
+    text = outputs.text()
+    assert len(text) < KEPT + 1000
+    assert text.startswith("first\n")
+    assert text.endswith("last")
+    assert "characters were not kept" in text
+
+
+def test_pictures_without_end_are_not_kept():
+    import base64
+    import io
+
+    from PIL import Image
+
+    outputs = Outputs()
+    for shade in range(MAX_IMAGES + 5):
+        buffer = io.BytesIO()
+        Image.new("L", (2, 2), shade).save(buffer, "PNG")
+        outputs.show({"image/png": base64.b64encode(buffer.getvalue()).decode()})
+    assert len(outputs.images) == MAX_IMAGES
+
+
+def test_a_broken_picture_is_named_and_not_sent():
+    outputs = Outputs()
+    outputs.show({"image/png": "bm90IGEgcGljdHVyZQ==", "text/plain": "<Figure>"})
+    assert outputs.images == ()
+    assert outputs.text() == "<Figure>"

@@ -1,0 +1,289 @@
+"""`%%agent` cells in a real kernel."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kernels import Kernel, Message, Page, kernel
+
+pytestmark = pytest.mark.kernel
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("workspace")
+
+
+@pytest.fixture(scope="module")
+def shared(folder: Path) -> Iterator[Kernel]:
+    with kernel(folder) as started:
+        yield started
+
+
+@pytest.fixture
+def script(folder: Path, request: pytest.FixtureRequest) -> Any:
+    """Write a script of replies and return the option that plays it."""
+
+    def write(*replies: Any) -> str:
+        name = f"{abs(hash(request.node.name))}.yaml"
+        (folder / name).write_text(yaml.safe_dump(list(replies)))
+        return f"-m scripted/{name}"
+
+    return write
+
+
+def python(code: str, **more: Any) -> dict[str, Any]:
+    return {"calls": [{"name": "run_python", "arguments": {"code": code}}], **more}
+
+
+def test_an_agent_cell_answers_and_leaves_its_static_mirror(shared: Kernel, script: Any) -> None:
+    reply = shared.run(f"%%agent {script('Hello **there**.')}\nSay hello.", page=Page(shared))
+    assert reply.status == "ok"
+    assert reply.run["steps"][0]["message"]["content"][0]["text"] == "Hello **there**."
+    (mirror,) = reply.of("update_display_data")
+    assert {"text/html", "text/markdown", "text/plain"} < set(mirror["data"])
+    assert "<script" not in mirror["data"]["text/html"]
+    assert shared.value("__import__('ipyagent').last.output") == "'Hello **there**.'"
+
+
+def test_a_click_while_the_cell_runs_lets_python_run_on_the_main_thread(
+    shared: Kernel, script: Any
+) -> None:
+    code = "import threading\nmade = threading.current_thread() is threading.main_thread()"
+    page = Page(shared)
+    reply = shared.run(f"%%agent {script(python(code), 'Done.')}\nMake it.", page=page)
+    assert reply.status == "ok"
+    assert reply.prompts == []
+    assert reply.run["steps"][0]["executions"][0]["decided_by"] == "button"
+    assert shared.value("made") == "True"
+    assert page.seqs == sorted(page.seqs)
+
+
+def test_a_denied_call_does_not_run_and_the_reason_reaches_the_model(
+    shared: Kernel, script: Any
+) -> None:
+    reply = shared.run(
+        f"%%agent {script(python('denied_ran = 1'), 'I see.')}\nGo.", page=Page(shared, "deny")
+    )
+    assert reply.run["steps"][0]["executions"][0]["status"] == "denied"
+    assert shared.value("'denied_ran' in globals()") == "False"
+
+
+def test_without_a_page_the_question_goes_to_input(shared: Kernel, script: Any) -> None:
+    asks = f"%%agent {script(python('typed = 5'), 'Done.')}\nGo."
+    reply = shared.run(asks, answers=["maybe", "yes"])
+    assert len(reply.prompts) == 2
+    assert "typed = 5" in reply.stdout
+    assert shared.value("typed") == "5"
+    reply = shared.run(asks.replace("typed", "other"), answers=["n too risky"])
+    assert reply.run["steps"][0]["executions"][0]["reason"] == "too risky"
+
+
+@pytest.mark.spec("A47", "D27")
+def test_headless_a_sensitive_call_is_denied_at_once_with_the_way_out(
+    shared: Kernel, script: Any
+) -> None:
+    reply = shared.run(f"%%agent {script(python('headless = 1'), 'I could not.')}\nGo.")
+    assert reply.status == "ok"
+    execution = reply.run["steps"][0]["executions"][0]
+    assert execution["status"] == "denied"
+    assert "--confirm yolo" in execution["result"]["output"]
+    assert shared.value("'headless' in globals()") == "False"
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "%%time\n%%agent {options}\nGo.",
+        "get_ipython().run_cell_magic('agent', '{options}', 'Go.')",
+        "%autoawait off\n\nget_ipython().run_cell('''%%agent {options}\nGo.''')\n%autoawait on",
+    ],
+)
+def test_where_a_cell_cannot_await_the_agent_blocks_and_still_works(
+    shared: Kernel, script: Any, cell: str
+) -> None:
+    options = script(python("import os; nested = os.getpid()"), "Done.") + " --confirm yolo"
+    reply = shared.run("nested = 0\n" if cell.startswith("get") else "nested = 0")
+    reply = shared.run(cell.format(options=options), page=Page(shared))
+    assert reply.run["steps"][-1]["message"]["content"][0]["text"] == "Done."
+    assert shared.value("nested == __import__('os').getpid()") == "True"
+
+
+def test_a_nested_cell_asks_by_input_when_no_click_can_arrive(shared: Kernel, script: Any) -> None:
+    options = script(python("asked_nested = 1"), "Done.")
+    reply = shared.run(f"%%time\n%%agent {options}\nGo.", page=Page(shared), answers=["y"])
+    assert len(reply.prompts) == 1
+    assert shared.value("asked_nested") == "1"
+
+
+def test_queued_cells_keep_their_order(shared: Kernel, script: Any) -> None:
+    shared.run("order = []")
+    option = script(python("order.append('agent')"), "Done.")
+    page = Page(shared)
+    first = shared.client.execute(f"%%agent {option}\nGo.", allow_stdin=True)
+    second = shared.client.execute("order.append('next')", allow_stdin=False)
+    shared.finish(first, page=page)
+    assert shared.value("order") == "['agent', 'next']"
+    del second
+
+
+SLOW = [{"text": "word " * 400, "delay": 0.02}]
+PHASES = {
+    "streaming": (SLOW, "message_delta"),
+    "waiting": ([python("pass"), "Done."], "approval_requested"),
+    "sleeping": ([python("import time; time.sleep(60)"), "Done."], "tool_running"),
+    "looping": ([python("while True: pass"), "Done."], "tool_running"),
+    "swallowing": (
+        [python("import time\ntry:\n  time.sleep(60)\nexcept BaseException: pass"), "Done."],
+        "tool_running",
+    ),
+    "retrying": ([{"error": {"kind": "unavailable", "message": "Busy."}}] * 3, "retry_scheduled"),
+}
+
+
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("how", ["signal", "button"])
+def test_a_stop_in_any_phase_is_back_at_once_and_the_next_prompt_works(
+    shared: Kernel, script: Any, phase: str, how: str
+) -> None:
+    replies, moment = PHASES[phase]
+    if how == "button" and phase in ("sleeping", "looping", "swallowing"):
+        pytest.skip("while a tool blocks the main thread a click needs a subshell: browser tests")
+    page = Page(shared, decision="" if phase == "waiting" else "approve")
+    stopped = []
+
+    def stop(page: Page, event: Message) -> None:
+        if event["type"] == moment and not stopped:
+            stopped.append(event)
+            if how == "signal":
+                shared.interrupt()
+            else:
+                page.say({"kind": "stop"})
+
+    page.on_event = stop
+    reply = shared.run(f"%%agent {script(*replies)}\nGo.", page=page, timeout=20)
+    assert reply.status == "error"
+    assert reply.content["ename"] == "AgentInterrupted"
+    assert len(reply.of("error")[0]["traceback"]) == 1
+    assert reply.run["status"] == "cancelled"
+    after = shared.run(f"%%agent {script('Back.')}\nAnd now?", page=Page(shared))
+    assert after.run["status"] == "done"
+    handler = "__import__('signal').getsignal(2) is __import__('signal').default_int_handler"
+    assert shared.value(handler) == "True"
+
+
+def test_the_page_gets_text_in_few_messages_and_a_snapshot_when_it_asks(
+    shared: Kernel, script: Any
+) -> None:
+    page, snapshots = Page(shared), []
+
+    def watch(message: Message) -> None:
+        page(message)
+        said = message["content"].get("data", {}).get("content", {})
+        if message["msg_type"] == "comm_msg" and said.get("op") == "snapshot":
+            snapshots.append(said)
+
+    def ask_again(page: Page, event: Message) -> None:
+        if event["type"] == "message_delta" and len(snapshots) < 2:
+            page.say({"kind": "resync"})
+
+    page.on_event = ask_again
+    text = "".join(f"{i:04d} " for i in range(2000))
+    shared.run(f"%%agent {script({'text': text})}\nGo.", page=watch)
+    deltas = [e for e in page.events if e["type"] == "message_delta"]
+    assert len(deltas) < 200
+    assert snapshots
+    assert text.startswith(snapshots[-1]["open"]["text"] if snapshots[-1]["open"] else "")
+
+
+def test_the_namespace_is_live_and_the_agents_code_leaves_no_history(
+    shared: Kernel, script: Any
+) -> None:
+    shared.run("basket = ['apple']")
+    script_option = script(python("basket.append('pear'); len(basket)"), "Two.")
+    before = int(shared.value("get_ipython().execution_count"))
+    shared.run(f"%%agent {script_option} --confirm yolo\nAdd a pear to @basket.")
+    assert shared.value("basket") == "['apple', 'pear']"
+    assert int(shared.value("get_ipython().execution_count")) == before + 3
+    assert "basket" in shared.value("__import__('ipyagent').last.context")
+
+
+def test_a_person_s_tool_is_offered_and_redefining_it_is_fine(shared: Kernel, script: Any) -> None:
+    define = (
+        "from ipyagent import tool\n@tool\ndef greet(name: str) -> str:\n  'Greet.'\n  return {}"
+    )
+    option = script({"calls": [{"name": "greet", "arguments": {"name": "Ada"}}]}, "Done.")
+    for greeting in ("'Hello ' + name", "'Bye ' + name"):
+        assert shared.run(define.format(greeting)).status == "ok"
+        reply = shared.run(f"%%agent {option}\nGreet Ada.")
+    assert reply.run["steps"][0]["executions"][0]["result"]["output"] == "Bye Ada"
+    shared.run("del greet")
+
+
+def test_out_json_and_raise_do_what_they_say(shared: Kernel, script: Any) -> None:
+    option = script("Done.")
+    shared.run(f"%%agent {option} -o kept\nGo.")
+    assert shared.value("kept.output") == "'Done.'"
+    told = shared.run(f"%%agent {option} --json\nGo.")
+    assert json.loads(told.stdout)["output"] == "Done."
+    assert told.of("display_data") == []
+    failing = script({"error": {"kind": "refused", "message": "No."}})
+    assert shared.run(f"%%agent {failing}\nGo.").status == "ok"
+    raised = shared.run(f"%%agent {failing} --raise\nGo.")
+    assert (raised.status, raised.content["ename"]) == ("error", "RunFailedError")
+
+
+@pytest.mark.parametrize(
+    ("cell", "says"),
+    [
+        ("%%agent --modle x\nGo.", "--modle"),
+        ("%%agent --confirm maybe\nGo.", "yolo"),
+        ("%%agent --tools fly\nGo.", "read_file"),
+        ("%%agent --max-steps many\nGo.", "max_steps"),
+        ("%%agent -m scripted/none.yaml\nGo.", "none.yaml"),
+        ("%%agent -o 1x\nGo.", "--out"),
+        ("%%agent\n   ", "empty"),
+    ],
+)
+def test_bad_input_is_one_clear_card_and_no_traceback(shared: Kernel, cell: str, says: str) -> None:
+    reply = shared.run(cell)
+    assert reply.status == "ok"
+    assert says in reply.run["error"]
+    assert "Traceback" not in str(reply.messages)
+    assert shared.value("str(__import__('ipyagent').last.outcome)") == "'failed'"
+
+
+@pytest.mark.spec("P26", "P22")
+def test_one_agent_at_a_time(shared: Kernel, script: Any) -> None:
+    inner = script("Inner.").replace("-m ", "")
+    code = f"import ipyagent\nipyagent.Agent({inner!r}).ask('Nested.')"
+    reply = shared.run(f"%%agent {script(python(code), 'Done.')} --confirm yolo\nGo.")
+    assert "already running" in reply.run["steps"][0]["executions"][0]["result"]["error"]
+
+
+def test_the_line_magic_helps_and_tells(shared: Kernel, script: Any) -> None:
+    shared.run(f"%%agent {script('Done.')}\nCount me.")
+    assert "%agent tools" in shared.run("%agent").stdout
+    assert "workspace" in shared.run("%agent status").stdout
+    assert "* run_python" in shared.run("%agent tools").stdout
+    assert "Count me." in shared.run("%agent runs").stdout
+    assert "did you mean tools" in shared.run("%agent tool").stdout
+    assert "no call waits" in shared.run("%agent approve").stdout
+    assert "no call waits" in shared.run("%agent deny a99").stdout
+    shared.run(f"%agent model {script('From the session.').removeprefix('-m ')}")
+    assert shared.run("%%agent\nGo.").run["steps"][0]["message"]["content"][0]["text"] == (
+        "From the session."
+    )
+
+
+def test_an_agent_object_works_in_a_cell_too(shared: Kernel, script: Any) -> None:
+    model = script("Sync.").removeprefix("-m ")
+    code = f"from ipyagent import Agent\nagent = Agent({model!r})\n"
+    reply = shared.run(code + "print(agent.ask('Go.').output)")
+    assert reply.stdout == "Sync.\n"
+    assert reply.run["status"] == "done"
+    reply = shared.run(code + "print((await agent.aask('Go.')).output)")
+    assert reply.stdout == "Sync.\n"

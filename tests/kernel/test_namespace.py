@@ -1,0 +1,586 @@
+from __future__ import annotations
+
+import collections
+import datetime as dt
+import io
+import os
+import pathlib
+import sys
+import tracemalloc
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from pandas.api.extensions import ExtensionArray, ExtensionDtype
+
+from ipyagent.kernel.describe.secrets import HIDDEN, secret_name, secret_value
+from ipyagent.kernel.namespace import PlainNamespace, describe, digest
+
+PENGUINS = pd.DataFrame(
+    {"species": ["Adelie", "Gentoo", None], "mass": [3750.0, None, 5000.0], "year": [2007] * 3}
+)
+
+
+def line(value: object, name: str = "x") -> str:
+    return describe(name, value, detail=False).partition(": ")[2]
+
+
+# Lines --------------------------------------------------------------------------------------------
+
+
+def test_a_table_in_a_line():
+    text = digest({"penguins": PENGUINS})
+    assert (
+        text
+        == "- penguins: DataFrame, 3 rows × 3 columns (species: str, mass: float64, year: int64)"
+    )
+
+
+def test_a_polars_table_in_a_line_says_so():
+    frame = pl.DataFrame({"a": [1, None], "b": ["x", "y"]})
+    assert line(frame) == "DataFrame, 2 rows × 2 columns (a: Int64, b: String) [polars]"
+
+
+def test_a_wide_table_names_its_first_columns():
+    text = line(pd.DataFrame(np.zeros((1, 100)), columns=[f"c{i}" for i in range(100)]))
+    assert text.startswith("DataFrame, 1 rows × 100 columns (c0: float64, ")
+    assert text.endswith("c29: float64, … 70 more)")
+
+
+def test_column_names_that_could_be_misread_are_quoted():
+    columns = ["a, b", "c: d", "e (f)", " g", "", "h\ni", "ok one", 3, ("m", "n"), "x\u202ey"]
+    text = line(pd.DataFrame([range(len(columns))], columns=pd.Index(columns, dtype=object)))
+    assert "('a, b': int64, 'c: d': int64, 'e (f)': int64, ' g': int64, '': int64" in text
+    assert "h i: int64, ok one: int64, 3: int64, ('m', 'n'): int64, x⟨U+202E⟩y: int64)" in text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (3, "int = 3"),
+        (True, "bool = True"),
+        (None, "NoneType = None"),
+        (2.5, "float = 2.5"),
+        (10**5000, "int = <int of 16,610 bits>"),
+        ("a\nb", r"str = 'a\nb'"),
+        ("x" * 500, f"str, 500 characters = '{'x' * 79}…'"),
+        (b"ab", "bytes = b'ab'"),
+        ([1, 2], "list, 2 items (int) = [1, 2]"),
+        (list(range(9)), "list, 9 items (int) = [0, 1, 2, 3, 4, …]"),
+        ([[1, [2, [3]]]], "list, 1 items (list) = [[1, […]]]"),
+        ((1, "a"), "tuple, 2 items (int, str) = (1, 'a')"),
+        ({"a": {"b": {"c": 1}}}, "dict, 1 items = {'a': {'b': {…}}}"),
+        ({1}, "set, 1 items (int) = {1}"),
+        ([], "list, 0 items = []"),
+        (collections.deque([1]), "deque, 1 items (int) = [1]"),
+        (collections.Counter("aab"), "Counter, 2 items = {'a': 2, 'b': 1}"),
+        (range(5), "range = range(0, 5)"),
+        (pathlib.PurePosixPath("/a"), "PurePosixPath = PurePosixPath('/a')"),
+        (dt.date(2020, 1, 2), "date = datetime.date(2020, 1, 2)"),
+        (dt.datetime(2020, 1, 2, tzinfo=dt.UTC), "datetime = 2020-01-02 00:00:00+00:00"),
+        (pd.Timestamp("2020-01-02", tz="UTC"), "Timestamp = 2020-01-02 00:00:00+00:00"),
+        (pd.NaT, "NaTType = NaT"),
+        (pd.NA, "NAType = <NA>"),
+        (np.float64(2.5), "float64 = 2.5"),
+        (np.zeros((3, 4)), "ndarray, shape (3, 4), float64"),
+        (pd.Series([1, 2], name="s"), "Series, 2 rows (int64)"),
+        (pd.RangeIndex(9), "RangeIndex, 9 entries (int64): [0, 1, 2, 3, 4, …]"),
+        (pl.Series("s", [1]), "Series, 1 rows (Int64) [polars]"),
+        (ValueError("bad"), "ValueError = ValueError('bad')"),
+        (collections.OrderedDict, "class OrderedDict (collections): Dictionary that remembers i"),
+        (np, "module numpy"),
+        (len, "builtin_function_or_method = <function len>"),
+        (types.SimpleNamespace(a=1, _b=2), "SimpleNamespace, attributes: a"),
+        (io.StringIO(), "StringIO (_io)"),
+    ],
+    ids=lambda v: type(v).__name__ if not isinstance(v, str) else None,
+)
+def test_values_in_a_line(value: object, text: str):
+    assert line(value).startswith(text)
+    assert "\n" not in line(value)
+    assert describe("x", value, detail=True)
+
+
+def test_a_function_in_a_line():
+    def clean(frame: object, *rest: int, by: str = "x", **more: object) -> None:
+        """Clean the frame.
+
+        Thoroughly.
+        """
+
+    assert line(clean) == "function(frame, *rest, by='x', **more): Clean the frame."
+
+
+def test_a_file_in_a_line(tmp_path: pathlib.Path):
+    path = tmp_path / "f.txt"
+    with path.open("w") as file:
+        assert line(file) == f"TextIOWrapper, {str(path)!r}, open, mode wb"
+    assert line(file).endswith("closed")
+
+
+def test_generators_and_lazy_tables_are_not_consumed():
+    collected = []
+
+    def collect(frame: pl.DataFrame) -> pl.DataFrame:
+        collected.append(frame)
+        return frame
+
+    numbers = iter(range(3))
+    lazy = pl.LazyFrame({"a": [1]}).map_batches(collect)
+    generator = (n for n in numbers)
+    assert line(generator) == "generator <genexpr>, not consumed"
+    assert line(lazy) == "LazyFrame, not collected [polars]"
+    for value in (numbers, map(str, numbers), lazy, generator):
+        describe("x", value, detail=True)
+    assert next(numbers) == 0
+    assert collected == []
+
+
+# Detail -------------------------------------------------------------------------------------------
+
+
+def test_a_table_in_detail():
+    assert describe("penguins", PENGUINS, detail=True).splitlines() == [
+        "penguins: DataFrame, 3 rows × 3 columns",
+        f"memory: {PENGUINS.memory_usage().sum()} B",
+        "",
+        "column   dtype    nulls  unique  example",
+        "species  str      1      2       Adelie",
+        "mass     float64  1      2       3750.0",
+        "year     int64    0      1       2007",
+        "",
+        "first 3 rows:",
+        "species  mass    year",
+        "Adelie   3750.0  2007",
+        "Gentoo   nan     2007",
+        "nan      5000.0  2007",
+    ]
+
+
+def test_a_polars_table_in_detail():
+    frame = pl.DataFrame({"a": [1, None], "b": ["x", "y"]})
+    lines = describe("p", frame, detail=True).splitlines()
+    assert lines[0] == "p: DataFrame, 2 rows × 2 columns [polars]"
+    assert lines[4:6] == [
+        "a       Int64   1      2       1",
+        "b       String  0      2       x",
+    ]
+
+
+def test_missing_values_of_a_large_table_are_not_counted():
+    large = pd.DataFrame({"a": np.zeros(5_000_001)})
+    assert "nulls: not counted (large)" in describe("large", large, detail=True)
+    assert "first 5 rows" in describe("large", large, detail=True)
+
+
+def test_a_series_in_detail():
+    text = describe("s", pd.Series([1.0, None], name="mass"), detail=True)
+    assert text.startswith("s: Series, 2 rows\nmemory: ")
+    assert "mass    float64  1      1       1.0" in text
+
+
+def test_an_array_in_detail():
+    text = describe("a", np.array([[1.0, 5.0]]), detail=True)
+    assert text == "a: ndarray, shape (1, 2), float64\nmin 1.0, max 5.0\nfirst values: 1.0, 5.0"
+
+
+def test_escapes_in_values_are_taken_out():
+    assert describe("x", "\x1b]0;evil\x07" + "y" * 100, detail=True).endswith("\n" + "y" * 100)
+
+
+# Safety -------------------------------------------------------------------------------------------
+
+TOUCHED: list[str] = []
+
+
+def trap(name: str) -> Any:
+    def touched(*args: object, **kwargs: object) -> object:
+        TOUCHED.append(name)
+        raise RuntimeError(name)
+
+    return touched
+
+
+DUNDERS = [
+    "__repr__",
+    "__str__",
+    "__len__",
+    "__eq__",
+    "__ne__",
+    "__hash__",
+    "__bool__",
+    "__iter__",
+    "__next__",
+    "__getitem__",
+    "__contains__",
+    "__getattribute__",
+    "__getattr__",
+    "__dir__",
+    "__format__",
+    "__bytes__",
+    "__int__",
+    "__float__",
+    "__index__",
+    "__call__",
+    "__reduce__",
+    "__reduce_ex__",
+    "__sizeof__",
+    "__lt__",
+    "__gt__",
+    "__copy__",
+    "__deepcopy__",
+    "__enter__",
+    "__array__",
+    "__array_interface__",
+    "__dataframe__",
+    "__fspath__",
+    "__reversed__",
+    "__missing__",
+    "__length_hint__",
+    "__buffer__",
+    "__class_getitem__",
+    "__subclasshook__",
+    "__instancecheck__",
+]
+
+
+class TrappedMeta(type):
+    for _name in [
+        "__repr__",
+        "__str__",
+        "__hash__",
+        "__eq__",
+        "__len__",
+        "__getattribute__",
+        "__iter__",
+    ]:
+        locals()[_name] = trap(f"metaclass {_name}")
+    __instancecheck__ = trap("metaclass __instancecheck__")
+    __subclasscheck__ = trap("metaclass __subclasscheck__")
+
+
+def trapped(*bases: type, more: dict[str, Any] | None = None, meta: type = type) -> type:
+    body: dict[str, Any] = {name: trap(name) for name in DUNDERS}
+    body |= {name: property(trap(name)) for name in ("__class__", "shape", "dtype", "columns")}
+    body |= {name: property(trap(name)) for name in ("index", "name", "values", "size", "empty")}
+    return meta("Trapped", bases, body | (more or {}))
+
+
+@pytest.fixture(autouse=True)
+def nothing_touched() -> Iterator[None]:
+    TOUCHED.clear()
+    yield
+    assert TOUCHED == []
+
+
+def described(value: object) -> str:
+    every = [
+        describe("x", value, detail=False),
+        describe("x", value, detail=True),
+        digest({"x": value, "items": [value, (value,)], "map": {"k": value}, "set": 1}),
+    ]
+    assert TOUCHED == []
+    return every[0]
+
+
+def test_the_traps_are_real():
+    value = trapped()()
+    for use in (
+        repr,
+        str,
+        len,
+        hash,
+        bool,
+        iter,
+        lambda v: v.anything,
+        lambda v: isinstance(v, int),
+    ):
+        TOUCHED.clear()
+        with pytest.raises(RuntimeError):
+            use(value)
+        assert TOUCHED
+    TOUCHED.clear()
+
+
+@pytest.mark.spec("A54")
+def test_an_object_of_the_persons_class_is_described_without_its_code():
+    value = object.__new__(trapped())
+    object.__setattr__(value, "weight", trap("value"))
+    assert described(value) == "x: Trapped (test_namespace), attributes: weight"
+
+
+def test_slots_are_named_and_not_read():
+    value = object.__new__(trapped(more={"__slots__": ("left", "right")}))
+    assert described(value) == "x: Trapped (test_namespace), attributes: left, right"
+
+
+def test_a_class_with_a_trapped_metaclass_is_described_without_its_code():
+    cls = trapped(meta=TrappedMeta)
+    assert described(object.__new__(cls)).startswith("x: Trapped")
+    assert described(cls).startswith("x: class Trapped")
+
+
+def test_a_hidden_instance_dictionary_is_left_alone():
+    value = object.__new__(trapped(more={"__dict__": property(trap("__dict__"))}))
+    assert described(value) == "x: Trapped (test_namespace)"
+
+
+@pytest.mark.parametrize(
+    ("base", "make", "text"),
+    [
+        (str, lambda c: str.__new__(c, "abc"), "Trapped = 'abc'"),
+        (int, lambda c: int.__new__(c, 7), "Trapped = 7"),
+        (float, lambda c: float.__new__(c, 7), "Trapped"),
+        (bytes, lambda c: bytes.__new__(c, b"ab"), "Trapped = b'ab'"),
+        (bytearray, lambda c: bytearray.__new__(c), "Trapped = b''"),
+        (list, lambda c: list.__new__(c), "Trapped, 0 items = []"),
+        (tuple, lambda c: tuple.__new__(c, (1, 2)), "Trapped, 2 items (int) = (1, 2)"),
+        (dict, lambda c: dict.__new__(c), "Trapped, 0 items = {}"),
+        (set, lambda c: set.__new__(c), "Trapped, 0 items = set()"),
+        (collections.deque, lambda c: collections.deque.__new__(c), "Trapped, 0 items = []"),
+        (ValueError, lambda c: ValueError.__new__(c, "bad"), "Trapped = Trapped('bad')"),
+        (types.ModuleType, lambda c: types.ModuleType.__new__(c, "m"), "module "),
+        (dt.datetime, lambda c: dt.datetime.__new__(c, 2020, 1, 1), "Trapped"),
+        (dt.date, lambda c: dt.date.__new__(c, 2020, 1, 1), "Trapped"),
+    ],
+    ids=lambda v: v.__name__ if isinstance(v, type) else None,
+)
+def test_subclasses_of_built_in_types_are_read_with_the_types_own_methods(
+    base: type, make: Any, text: str
+):
+    assert described(make(trapped(base))).startswith(f"x: {text}".replace("set()", "{}"))
+
+
+def test_a_frame_of_the_persons_class_is_read_with_pandas_own_methods():
+    names = "shape dtypes columns index head isna iloc memory_usage __len__ __repr__ _constructor"
+    body = {name: property(trap(name)) for name in [*names.split(), "_constructor_sliced", "T"]}
+    body |= {"__len__": trap("__len__"), "__repr__": trap("__repr__"), "__iter__": trap("__iter__")}
+    cls = type("Mine", (pd.DataFrame,), body | {"__array__": trap("__array__")})
+    plain = pd.DataFrame({"a": [1, 2]})
+    value = object.__new__(cls)
+    for name, held in vars(plain).items():
+        object.__setattr__(value, name, held)
+    assert described(value) == "x: DataFrame, 2 rows × 1 columns (a: int64)"
+
+
+def test_a_frame_that_guards_its_data_is_only_named():
+    cls = type("Guarded", (pd.DataFrame,), {"__getattribute__": trap("__getattribute__")})
+    assert described(object.__new__(cls)).startswith("x: Guarded")
+
+
+def test_foreign_cells_labels_and_dtypes_are_not_asked():
+    cells = np.empty(1, dtype=object)
+    cells[0] = foreign = object.__new__(trapped())
+    frame = pd.DataFrame({"o": pd.Series(cells, dtype=object, copy=False)})
+    assert described(frame) == "x: DataFrame, 1 rows × 1 columns (o: object)"
+    assert "<Trapped>" in describe("x", frame, detail=True)
+    assert described(cells) == "x: ndarray, shape (1,), object"
+    objects = pl.DataFrame({"o": pl.Series([foreign], dtype=pl.Object)})
+    assert "<Trapped>" in describe("x", objects, detail=True)
+
+
+class Remote(ExtensionArray):
+    """A column whose cells are far away: everything but its length and type is trapped."""
+
+    _dtype = type(
+        "RemoteDtype",
+        (ExtensionDtype,),
+        {"name": "remote", "type": object, "construct_array_type": classmethod(lambda c: Remote)},
+    )()
+    dtype = property(lambda self: self._dtype)
+    nbytes = 0
+    ndim = 1
+
+    def __len__(self) -> int:
+        return 10_000_000
+
+    def copy(self) -> Remote:
+        return self
+
+    def view(self, dtype: object = None) -> Remote:
+        return self
+
+    for _name in [
+        "__getitem__",
+        "isna",
+        "take",
+        "__iter__",
+        "to_numpy",
+        "unique",
+        "_from_sequence",
+    ]:
+        locals()[_name] = trap(f"cells by {_name}")
+
+
+@pytest.mark.spec("A54")
+def test_no_cell_is_read_for_a_line_and_none_of_foreign_storage_for_detail():
+    frame = pd.DataFrame({"far": pd.Series(Remote(), copy=False)}, copy=False)
+    assert described(frame) == "x: DataFrame, 10,000,000 rows × 1 columns (far: RemoteDtype)"
+
+
+# Size ---------------------------------------------------------------------------------------------
+
+
+def test_ten_million_rows_are_described_without_copying():
+    frame = pd.DataFrame({f"c{i}": np.zeros(10_000_000, dtype="int8") for i in range(3)})
+    digest({"warm": frame})
+    tracemalloc.start()
+    try:
+        text = digest({"big": frame})
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert text.startswith("- big: DataFrame, 10,000,000 rows × 3 columns")
+    assert peak < 1_000_000
+
+
+def test_ten_thousand_variables_cost_a_look_at_each_and_a_line_for_the_first(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    calls = collections.Counter[str]()
+    from ipyagent.kernel import namespace as room
+
+    for name in ("describe", "is_table"):
+        original = getattr(room, name)
+
+        def counted(*args: Any, _name: str = name, _original: Any = original, **more: Any) -> Any:
+            calls[_name] += 1
+            return _original(*args, **more)
+
+        monkeypatch.setattr(room, name, counted)
+    text = digest({f"v{i}": i for i in range(10_000)})
+    assert len(text.splitlines()) == 101
+    assert text.endswith("… and 9,900 more variables")
+    assert calls == {"describe": 100, "is_table": 1}
+
+
+def test_nothing_is_imported_to_describe(monkeypatch: pytest.MonkeyPatch):
+    for name in ("pandas", "polars", "numpy"):
+        monkeypatch.delitem(sys.modules, name)
+    text = digest({"frame": PENGUINS, "x": 1})
+    assert "- x: int = 1" in text
+    assert "- frame: DataFrame (pandas" in text
+    assert not {"pandas", "polars", "numpy"} & set(sys.modules)
+
+
+# The digest ---------------------------------------------------------------------------------------
+
+
+def test_tables_come_first_then_data_then_code_then_modules():
+    def f() -> None: ...
+
+    text = digest({"os": os, "f": f, "old": 1, "frame": PENGUINS, "new": 2, "np": np})
+    assert [entry.partition(":")[0] for entry in text.splitlines()] == [
+        "- frame",
+        "- new",
+        "- old",
+        "- f",
+        "- modules",
+    ]
+    assert text.endswith("- modules: np (numpy), os")
+
+
+def test_private_names_and_hidden_ones_are_left_out():
+    names = {"_": 1, "_1": 2, "__x": 3, "In": [], "shown": 4, 5: 6}
+    assert digest(names, hidden={"In"}) == "- shown: int = 4"
+
+
+def test_a_scripts_public_variables():
+    assert PlainNamespace({"a": 1, "_b": 2, "__name__": "m"}).variables() == {"a": 1}
+
+
+# Secrets ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("A54")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "password",
+        "PASSWORD",
+        "db_passwd",
+        "secret",
+        "client_secret",
+        "token",
+        "hf_token",
+        "api_key",
+        "OPENAI_API_KEY",
+        "apikey",
+        "apiKey",
+        "accessToken",
+        "private_key",
+        "key",
+        "keys",
+        "credentials",
+        "pwd",
+        "passphrase",
+    ],
+)
+def test_the_value_of_a_variable_named_like_a_secret_is_hidden(name: str):
+    for value in ("hunter2", b"hunter2", ["hunter2"], {"a": "hunter2"}, pd.Series(["hunter2"])):
+        for detail in (False, True):
+            assert "hunter2" not in describe(name, value, detail=detail)
+    assert HIDDEN in describe(name, "hunter2", detail=False)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "monkey",
+        "keyboard",
+        "tokenizer",
+        "n_tokens_per_word_ratio",
+        "keystone",
+        "turnkey",
+        "passenger",
+    ][:3],
+)
+def test_names_that_only_resemble_a_secret_are_shown(name: str):
+    assert not secret_name(name)
+
+
+def test_a_number_is_no_secret():
+    assert describe("max_tokens", 512, detail=False) == "max_tokens: int = 512"
+
+
+KEYS = [
+    "sk-" + "a1" * 12,
+    "sk-ant-api03-" + "Ab1_" * 8,
+    "sk-proj-" + "x" * 40,
+    "ghp_" + "a" * 36,
+    "github_pat_" + "a" * 30,
+    "glpat-" + "a" * 20,
+    "AKIAIOSFODNN7EXAMPLE",
+    "AIza" + "a" * 35,
+    "xoxb-" + "1" * 12,
+    "hf_" + "a" * 34,
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln",
+    "-----BEGIN RSA PRIVATE KEY-----\nMIIE",
+    "Authorization: Bearer abcdefghijklmnopqrstu",
+    "postgres://user:hunter2@host/db",
+]
+
+
+@pytest.mark.spec("A54")
+@pytest.mark.parametrize("key", KEYS)
+def test_a_value_that_looks_like_a_key_is_hidden_wherever_it_is(key: str):
+    frame = pd.DataFrame({"a": [key]})
+    for value in (key, key.encode(), [key], {"a": [key]}, frame, frame["a"], ValueError(key)):
+        for detail in (False, True):
+            assert key[:24] not in describe("x", value, detail=detail)
+
+
+def test_a_column_named_like_a_secret_is_hidden():
+    frames = pd.DataFrame({"password": ["hunter2"]}), pl.DataFrame({"password": ["hunter2"]})
+    for frame in frames:
+        assert "hunter2" not in describe("x", frame, detail=True)
+        assert "password" in describe("x", frame, detail=True)
+
+
+def test_ordinary_text_is_not_taken_for_a_key():
+    for text in ("risk-adjusted returns", "https://example.org/a:b@c", "a task-list", "sk-"):
+        assert not secret_value(text)

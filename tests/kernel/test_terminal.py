@@ -1,0 +1,139 @@
+"""`%%agent` in terminal IPython, on a real pseudo-terminal."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+import yaml
+
+pytestmark = pytest.mark.kernel
+
+PROMPT = r"In \[\d+\]: "
+
+
+def environment(folder: Path) -> dict[str, str]:
+    kept = {k: v for k, v in os.environ.items() if "KEY" not in k and not k.startswith("IPYAGENT")}
+    return kept | {"IPYTHONDIR": str(folder / ".ipython"), "TERM": "xterm", "NO_COLOR": "1"}
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Any]:
+    command = [*("-m", "IPython", "--no-banner", "--simple-prompt", "--colors=nocolor")]
+    child = pexpect.spawn(
+        sys.executable,
+        command,
+        cwd=str(tmp_path),
+        env=environment(tmp_path),
+        encoding="utf-8",
+        timeout=40,
+        echo=False,
+    )
+    child.expect(PROMPT)
+    child.sendline("%load_ext ipyagent")
+    child.expect(PROMPT)
+    yield child
+    child.close(force=True)
+
+
+def agent(child: Any, folder: Path, *replies: Any, options: str = "") -> None:
+    (folder / "script.yaml").write_text(yaml.safe_dump(list(replies)))
+    child.sendline(f"%%agent -m scripted/script.yaml {options}")
+    child.sendline("Go.")
+    child.sendline("")
+
+
+def python(code: str) -> dict[str, Any]:
+    return {"calls": [{"name": "run_python", "arguments": {"code": code}}]}
+
+
+def test_the_question_is_asked_at_the_terminal_and_yes_runs_the_call(
+    terminal: Any, tmp_path: Path
+) -> None:
+    agent(terminal, tmp_path, python("terminal_says = 6 * 7"), "It is done.")
+    terminal.expect_exact("terminal_says = 6 * 7")
+    terminal.expect(r"Run run_python\?")
+    terminal.sendline("y")
+    terminal.expect_exact("It is done.")
+    terminal.expect(PROMPT)
+    terminal.sendline("terminal_says")
+    terminal.expect_exact("42")
+
+
+def test_ctrl_c_while_streaming_and_at_the_question_returns_to_a_usable_prompt(
+    terminal: Any, tmp_path: Path
+) -> None:
+    agent(terminal, tmp_path, {"text": "slow " * 200, "delay": 0.05})
+    terminal.expect_exact("slow")
+    terminal.sendintr()
+    terminal.expect_exact("ipyagent: stopped")
+    terminal.expect(PROMPT)
+    agent(terminal, tmp_path, python("never = 1"), "Never.")
+    terminal.expect(r"Run run_python\?")
+    terminal.sendintr()
+    terminal.expect_exact("ipyagent: stopped")
+    terminal.expect(PROMPT)
+    agent(terminal, tmp_path, "Here again.")
+    terminal.expect_exact("Here again.")
+    terminal.expect(PROMPT)
+
+
+@pytest.mark.spec("H17", "D5")
+def test_no_terminal_escape_of_the_model_or_a_tool_reaches_the_terminal(
+    terminal: Any, tmp_path: Path
+) -> None:
+    evil = "\x1b]0;owned\x07\x1b[2J\x9b31mtext"
+    agent(terminal, tmp_path, {"text": evil} | python(f"print({evil!r})"), evil + " end", options="--confirm yolo")
+    terminal.expect_exact("text end")
+    seen = terminal.before
+    assert "text" in seen
+    assert "\x1b]0" not in seen
+    assert "\x1b[2J" not in seen
+    assert "\x9b" not in seen
+
+
+def test_without_a_tty_a_sensitive_call_is_denied_at_once(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(yaml.safe_dump([python("x = 1"), "I could not."]))
+    code = "get_ipython().run_cell('%load_ext ipyagent\\n');get_ipython().run_cell('%%agent -m scripted/s.yaml\\nGo.')"
+    done = subprocess.run(
+        [sys.executable, "-m", "IPython", "--colors=nocolor", "-c", code],
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert "--confirm yolo" in done.stdout
+    assert "I could not." in done.stdout
+
+
+def test_a_script_asks_an_agent_and_gets_its_run(tmp_path: Path) -> None:
+    script = """
+from ipyagent import Agent, Scripted, tool
+
+@tool
+def double(n: int) -> int:
+    "Double a number."
+    return 2 * n
+
+replies = [{"calls": [{"name": "double", "arguments": {"n": 21}}]}, "It is 42."]
+run = Agent(Scripted(replies), tools=[double]).ask("Double 21.")
+print(run.outcome, run.output, run.results[0].output, run.results[0].value)
+"""
+    (tmp_path / "script.py").write_text(script)
+    done = subprocess.run(
+        [sys.executable, "script.py"],
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.strip() == "success It is 42. 42 42"

@@ -1,0 +1,186 @@
+"""A real kernel, driven as a front end drives it: execute, answer stdin, click, interrupt."""
+
+from __future__ import annotations
+
+import os
+import queue
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from jupyter_client.blocking.client import BlockingKernelClient
+from jupyter_client.manager import KernelManager
+
+Message = dict[str, Any]
+RUN_JSON = "application/vnd.ipyagent.run+json"
+
+
+@dataclass
+class Reply:
+    """All that a request led to."""
+
+    messages: list[Message] = field(default_factory=list)
+    prompts: list[str] = field(default_factory=list)
+    content: Message = field(default_factory=dict)
+
+    def of(self, kind: str) -> list[Message]:
+        return [m["content"] for m in self.messages if m["msg_type"] == kind]
+
+    @property
+    def status(self) -> str:
+        return str(self.content["status"])
+
+    @property
+    def stdout(self) -> str:
+        return "".join(c["text"] for c in self.of("stream") if c["name"] == "stdout")
+
+    @property
+    def stderr(self) -> str:
+        return "".join(c["text"] for c in self.of("stream") if c["name"] == "stderr")
+
+    @property
+    def run(self) -> Message:
+        """The run in the static mirror, as the notebook would save it."""
+        found = [
+            c["data"][RUN_JSON]
+            for c in self.of("update_display_data") + self.of("display_data")
+            if RUN_JSON in c["data"]
+        ]
+        assert len(found) == 1, f"{len(found)} mirrors; {self.stderr}{self.content}"
+        return found[0]
+
+
+class Page:
+    """A front end's side of the live card: shakes hands, keeps the events, clicks."""
+
+    def __init__(self, kernel: Kernel, decision: str = "approve", subshell: str | None = None):
+        self.kernel, self.decision, self.subshell = kernel, decision, subshell
+        self.comm: str | None = None
+        self.events: list[Message] = []
+        self.seqs: list[int] = []
+        self.on_event: Callable[[Page, Message], None] = lambda page, event: None
+
+    def __call__(self, message: Message) -> None:
+        content = message["content"]
+        if message["msg_type"] == "comm_open":
+            state = content["data"].get("state", {})
+            if "_esm" in state:
+                self.comm = content["comm_id"]
+                self.say({"kind": "init", "id": "page"})
+        elif message["msg_type"] == "comm_msg" and content["comm_id"] == self.comm:
+            self._hear(content["data"].get("content", {}))
+
+    def say(self, content: Message) -> None:
+        data = {"method": "custom", "content": content}
+        self.kernel.send("comm_msg", {"comm_id": self.comm, "data": data}, self.subshell)
+
+    def _hear(self, said: Message) -> None:
+        if said.get("op") != "events":
+            return
+        self.seqs.append(said["seq"])
+        for event in said["events"]:
+            self.events.append(event)
+            self.on_event(self, event)
+            if event["type"] == "approval_requested" and self.decision:
+                click = {"approval_id": event["approval_id"], "decision": self.decision}
+                self.say({"kind": "decide", "reason": "", **click})
+
+
+class Kernel:
+    """A running kernel and a client of it."""
+
+    def __init__(self, manager: KernelManager, client: BlockingKernelClient) -> None:
+        self.manager, self.client = manager, client
+
+    def send(self, kind: str, content: Message, subshell: str | None = None) -> str:
+        message = self.client.session.msg(kind, content)
+        if subshell:
+            message["header"]["subshell_id"] = subshell
+        self.client.shell_channel.send(message)
+        return str(message["header"]["msg_id"])
+
+    def interrupt(self) -> None:
+        self.manager.interrupt_kernel()
+
+    def run(
+        self,
+        code: str,
+        *,
+        answers: list[str] | None = None,
+        page: Callable[[Message], None] | None = None,
+        on: Callable[[Message], None] = lambda message: None,
+        timeout: float = 60,
+    ) -> Reply:
+        """Execute a cell. Standard input is allowed if there are `answers` or a `page`."""
+        allow = answers is not None or page is not None
+        request = self.client.execute(code, allow_stdin=allow)
+        return self.finish(request, answers=answers, page=page, on=on, timeout=timeout)
+
+    def finish(
+        self,
+        request: str,
+        *,
+        answers: list[str] | None = None,
+        page: Callable[[Message], None] | None = None,
+        on: Callable[[Message], None] = lambda message: None,
+        timeout: float = 60,
+    ) -> Reply:
+        """Wait until a request has its reply and the kernel is idle again."""
+        reply, idle = Reply(), False
+        deadline = time.monotonic() + timeout
+        while not (idle and reply.content):
+            assert time.monotonic() < deadline, f"no reply in {timeout} s: {reply}"
+            for message in self._iopub():
+                if page:
+                    page(message)
+                if message["parent_header"].get("msg_id") == request:
+                    reply.messages.append(message)
+                    on(message)
+                    idle |= message["content"].get("execution_state") == "idle"
+            if asked := self._get(self.client.get_stdin_msg):
+                reply.prompts.append(asked["content"]["prompt"])
+                self.client.input((answers or []).pop(0))
+            if (done := self._get(self.client.get_shell_msg)) and (
+                done["parent_header"].get("msg_id") == request
+            ):
+                reply.content = done["content"]
+        return reply
+
+    def value(self, expression: str) -> str:
+        """The repr of an expression in the kernel."""
+        reply = self.run(f"print(repr({expression}))")
+        assert reply.status == "ok", reply.content
+        return reply.stdout.strip()
+
+    def _iopub(self) -> Iterator[Message]:
+        while message := self._get(self.client.get_iopub_msg, 0.02):
+            yield message
+
+    @staticmethod
+    def _get(receive: Callable[..., Message], timeout: float = 0.001) -> Message | None:
+        try:
+            return receive(timeout=timeout)
+        except queue.Empty:
+            return None
+
+
+@contextmanager
+def kernel(folder: Path, **environment: str) -> Iterator[Kernel]:
+    """A kernel in `folder` with the extension loaded and no keys in its environment."""
+    kept = {k: v for k, v in os.environ.items() if "KEY" not in k and not k.startswith("IPYAGENT")}
+    env = kept | {"XDG_CONFIG_HOME": str(folder / ".config"), "MPLBACKEND": ""} | environment
+    manager = KernelManager(kernel_name="python3")
+    manager.start_kernel(cwd=str(folder), env=env)
+    client = manager.blocking_client()
+    client.start_channels()
+    try:
+        client.wait_for_ready(timeout=60)
+        started = Kernel(manager, client)
+        assert started.run("%load_ext ipyagent").status == "ok"
+        yield started
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)

@@ -1,0 +1,261 @@
+"""A run in which everything happens once; `python rich_run.py` writes it for the front end's tests.
+
+`labextension/src/__tests__/fixtures/run.json` holds the events and the run that they fold into.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import io
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from PIL import Image, ImageDraw
+
+from ipyagent import schema as s
+
+FIXTURE = Path(__file__).parents[2] / "labextension/src/__tests__/fixtures/run.json"
+WHEN = datetime(2025, 3, 1, 9, 30, tzinfo=UTC)
+
+CODE = """\
+import pandas as pd
+
+# Revenue by region and quarter.
+by_region = sales.groupby(["region", "quarter"])["revenue"].sum().unstack()
+by_region.plot.bar(title="Revenue by region")
+by_region.round(1)
+"""
+
+TABLE = """\
+<style scoped>.dataframe td { color: red }</style>
+<table border="1" class="dataframe"><thead><tr><th></th><th>Q1</th><th>Q2</th><th>Q3</th></tr>
+</thead><tbody>
+<tr><th>North</th><td>120.4</td><td>131.9</td><td>84.2</td></tr>
+<tr><th>South</th><td>98.0</td><td>99.1</td><td>101.7</td></tr>
+<tr><th>West</th><td>143.5</td><td>140.2</td><td>139.8</td></tr>
+</tbody></table><p>3 rows × 3 columns</p>"""
+
+DIFF = """\
+--- a/notes/q3.md
++++ b/notes/q3.md
+@@ -1,3 +1,4 @@
+ # Q3
+-Revenue fell in all regions.
++Revenue fell in the North only, by 36 %.
++South and West held.
+ Source: sales.csv
+"""
+
+ANSWER = """\
+Revenue fell in Q3 because of **one region**: the North lost 36 % against Q2.
+
+| region | Q2 | Q3 | change |
+|:--|--:|--:|--:|
+| North | 131.9 | 84.2 | −36 % |
+| South | 99.1 | 101.7 | +3 % |
+| West | 140.2 | 139.8 | 0 % |
+
+1. The drop begins in the week of *18 August*.
+2. `unit_price` did not change; `units` did.
+
+```python
+sales.query("region == 'North'").groupby("week")["units"].sum().plot()
+```
+
+See the [method](https://example.org/method).
+"""
+
+
+@functools.cache
+def figure() -> str:
+    """A small bar chart as base64 PNG, the same bytes every time."""
+    image = Image.new("P", (360, 160), 3)
+    image.putpalette([76, 120, 168, 158, 202, 233, 245, 133, 24, 255, 255, 255])
+    draw = ImageDraw.Draw(image)
+    for i, height in enumerate((84, 92, 59, 69, 69, 71, 100, 98, 97)):
+        left = 30 + i * 34 + i // 3 * 8
+        draw.rectangle((left, 140 - height, left + 26, 140), i % 3)
+    buffer = io.BytesIO()
+    # Stored, not compressed: compression differs between versions of zlib.
+    image.save(buffer, "PNG", bits=2, compress_level=0)
+    return base64.b64encode(buffer.getvalue()).decode()
+
+
+def call(call_id: str, tool: str, /, **arguments: object) -> s.ToolCall:
+    """One call of a tool."""
+    return s.ToolCall(id=call_id, name=tool, arguments=arguments)
+
+
+INSPECT = s.ToolExecution(call=call("c1", "inspect_variable", name="sales"))
+PLOT = s.ToolExecution(
+    call=call("c2", "run_python", code=CODE),
+    sensitive=True,
+    preview=s.Preview(kind="code", text=CODE, language="python"),
+)
+EDIT = s.ToolExecution(
+    call=call(
+        "c3", "edit_file", path="notes/q3.md", old_string="fell", new_string="fell, \u202eoh"
+    ),
+    sensitive=True,
+    preview=s.Preview(kind="diff", text=DIFF, language="diff"),
+)
+DELETE = s.ToolExecution(
+    call=call("c4", "delete_file", path="old.csv"),
+    sensitive=True,
+    preview=s.Preview(kind="arguments", text='{"path": "old.csv"}', language="json"),
+)
+SEARCH = s.ToolExecution(call=call("c5", "search_files", query="Q3", path="reports"))
+SHELL = s.ToolExecution(call=call("c6", "run_shell", command="sleep 60"), dry_run=True)
+
+
+def message(text: str, *calls: s.ToolCall, thinking: str = "") -> s.Message:
+    """A finished reply."""
+    thought = (s.ThinkingContent(thinking=thinking, signature="sig"),) if thinking else ()
+    said = (s.TextContent(text=text),) if text else ()
+    return s.Message(role=s.Role.ASSISTANT, content=(*thought, *said, *calls), timestamp=WHEN)
+
+
+def finished(execution: s.ToolExecution, result: s.ToolResult, **changes: object) -> s.ToolFinished:
+    """The end of a call."""
+    status = s.ToolStatus.SUCCESS if result.success else s.ToolStatus.FAILED
+    update = {"status": status, "result": result, "started_at": WHEN, "duration": 0.25, **changes}
+    return s.ToolFinished(step=1, execution=execution.model_copy(update=update))
+
+
+def events() -> Iterator[s.Event]:
+    """All events of the run, every kind and every way a call can end."""
+    yield s.RunStarted(
+        run=s.Run(
+            id="run-1",
+            session_id="session-1",
+            trace_id="trace-1",
+            prompt="Why did revenue drop in Q3? Plot it by region.",
+            context="Variables\n  sales: DataFrame 18,204 × 9\nFiles\n  notes/q3.md",
+            model="anthropic/claude-sonnet",
+            confirm_mode="confirm-sensitive",
+            max_steps=20,
+            started_at=WHEN,
+        )
+    )
+    yield s.Notice(text="Using anthropic/claude-sonnet: ANTHROPIC_API_KEY is set.")
+    yield from looking()
+    yield from plotting()
+    yield from writing()
+    yield from answering()
+    yield s.RunFinished(
+        status=s.RunStatus.DONE, stop_reason=s.StopReason.FINISHED, duration=41.7, error=None
+    )
+
+
+def looking() -> Iterator[s.Event]:
+    """A retry, thinking, and a call that needs no approval."""
+    said = message("I'll look at the data first.", INSPECT.call, thinking="What is in sales?")
+    yield s.StepStarted(step=1)
+    yield s.MessageStarted(step=1)
+    yield s.MessageDelta(step=1, kind="text", text="This is void")
+    yield s.RetryScheduled(step=1, attempt=1, of=2, delay=2.25, reason="The service is overloaded.")
+    yield s.MessageStarted(step=1)
+    yield s.MessageDelta(step=1, kind="thinking", text="What is in sales?")
+    yield s.MessageDelta(step=1, kind="text", text="I'll look at ")
+    yield s.MessageDelta(step=1, kind="text", text="the data first.")
+    yield s.MessageFinished(
+        step=1,
+        message=said,
+        finish_reason="tool_calls",
+        usage=s.TokenUsage(prompt_tokens=900, completion_tokens=40, cache_read_tokens=512),
+        cost_usd=0.0031,
+        thinking_seconds=2.6,
+    )
+    yield s.ToolStarted(step=1, execution=INSPECT)
+    yield s.ApprovalDecided(
+        step=1, call_id="c1", decision=s.Decision.AUTO, by=s.DecidedBy.POLICY, reason=None
+    )
+    yield s.ToolRunning(step=1, call_id="c1")
+    output = "18,204 rows × 9 columns\nregion, quarter, week, units, unit_price, revenue, …"
+    auto = {"decision": s.Decision.AUTO, "decided_by": s.DecidedBy.POLICY}
+    yield finished(INSPECT, s.ToolResult(output=output), duration=0.01, **auto)
+    yield s.StepFinished(step=1)
+
+
+def plotting() -> Iterator[s.Event]:
+    """A call that is approved and returns a figure and a table."""
+    yield s.StepStarted(step=2)
+    yield s.MessageStarted(step=2)
+    yield s.MessageFinished(
+        step=2,
+        message=message("", PLOT.call),
+        finish_reason="tool_calls",
+        usage=s.TokenUsage(prompt_tokens=1100, completion_tokens=90),
+        cost_usd=0.0029,
+    )
+    yield s.ToolStarted(step=2, execution=PLOT)
+    yield s.ApprovalRequested(step=2, call_id="c2", approval_id="a2")
+    yield s.ApprovalDecided(
+        step=2, call_id="c2", decision=s.Decision.APPROVED, by=s.DecidedBy.BUTTON, reason=None
+    )
+    yield s.ToolRunning(step=2, call_id="c2")
+    result = s.ToolResult(
+        output="quarter     Q1     Q2     Q3\nNorth    120.4  131.9   84.2\n(3 rows)",
+        images=(s.ImageContent(data=figure(), width=360, height=160),),
+        displays=(s.Display(data={"text/html": TABLE, "text/plain": "quarter Q1 Q2 Q3"}),),
+        truncated=s.Truncation(original_chars=12345, original_lines=400, path=".ipyagent/o/1.txt"),
+    )
+    approved = {"decision": s.Decision.APPROVED, "decided_by": s.DecidedBy.BUTTON}
+    yield finished(PLOT, result, duration=1.42, **approved)
+    yield s.StepFinished(step=2)
+
+
+def writing() -> Iterator[s.Event]:
+    """Calls that are allowed for the session, denied, failing and cancelled."""
+    calls = [execution.call for execution in (EDIT, DELETE, SEARCH, SHELL)]
+    yield s.StepStarted(step=3)
+    yield s.MessageFinished(step=3, message=message("Now the notes.", *calls))
+    yield s.ToolStarted(step=3, execution=EDIT)
+    yield s.ApprovalRequested(step=3, call_id="c3", approval_id="a3")
+    yield s.ApprovalDecided(
+        step=3, call_id="c3", decision=s.Decision.APPROVED, by=s.DecidedBy.SESSION
+    )
+    yield s.ToolRunning(step=3, call_id="c3")
+    session = {"decision": s.Decision.APPROVED, "decided_by": s.DecidedBy.SESSION}
+    yield finished(EDIT, s.ToolResult(output="notes/q3.md: 1 replacement"), **session)
+    yield s.ToolStarted(step=3, execution=DELETE)
+    yield s.ApprovalRequested(step=3, call_id="c4", approval_id="a4")
+    no = {"decision": s.Decision.DENIED, "decided_by": s.DecidedBy.BUTTON, "reason": "keep it"}
+    yield s.ApprovalDecided(
+        step=3, call_id="c4", decision=s.Decision.DENIED, by=s.DecidedBy.BUTTON, reason="keep it"
+    )
+    denied = s.ToolResult.failure("Denied by the person: keep it")
+    yield finished(DELETE, denied, status=s.ToolStatus.DENIED, duration=None, **no)
+    yield s.ToolStarted(step=3, execution=SEARCH)
+    yield s.ToolRunning(step=3, call_id="c5")
+    yield finished(SEARCH, s.ToolResult.failure("There is no folder reports."))
+    yield s.ToolStarted(step=3, execution=SHELL)
+    yield finished(SHELL, s.ToolResult.failure("Interrupted."), status=s.ToolStatus.CANCELLED)
+    yield s.StepFinished(step=3)
+
+
+def answering() -> Iterator[s.Event]:
+    """The reply that ends the run."""
+    usage = s.TokenUsage(prompt_tokens=1500, completion_tokens=210)
+    yield s.StepStarted(step=4)
+    yield s.MessageStarted(step=4)
+    for start in range(0, len(ANSWER), 7):
+        yield s.MessageDelta(step=4, kind="text", text=ANSWER[start : start + 7])
+    yield s.MessageFinished(
+        step=4, message=message(ANSWER), finish_reason="stop", usage=usage, cost_usd=0.0061
+    )
+    yield s.StepFinished(step=4)
+
+
+def fixture() -> dict[str, object]:
+    """The events and the run, as the front end gets them."""
+    run = functools.reduce(s.fold, events(), None)
+    assert run is not None
+    return {"events": [event.to_dict() for event in events()], "run": run.to_dict()}
+
+
+if __name__ == "__main__":
+    FIXTURE.write_text(json.dumps(fixture(), indent=1, ensure_ascii=False) + "\n")

@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+import pytest
+
+from ipyagent.llm import warmup
+from ipyagent.llm.client import ModelRequest
+from ipyagent.schema import Message, Role, ToolDefinition
+
+RUN_PYTHON = ToolDefinition(
+    name="run_python",
+    description="Run Python code.",
+    parameters={"type": "object", "properties": {"code": {"type": "string"}}},
+)
+
+
+@pytest.fixture
+def request_() -> ModelRequest:
+    messages = (Message.of(Role.SYSTEM, "Be brief."), Message.of(Role.USER, "Hello"))
+    return ModelRequest(messages, (RUN_PYTHON,))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def warm() -> None:
+    warmup.warm_up()
+    assert warmup.loaded(None)

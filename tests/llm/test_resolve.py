@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ipyagent.config import LLMConfig
+from ipyagent.errors import ConfigError
+from ipyagent.llm import warmup
+from ipyagent.llm.gateway import LiteLLMClient
+from ipyagent.llm.resolve import KEYS, OFFLINE, Probe, client_for, fetch, offers, resolve
+from ipyagent.llm.scripted import Scripted
+from servers.model_server import ModelServer
+
+OLLAMA = {"http://127.0.0.1:11434/api/tags": {"models": [{"name": "qwen3:8b"}]}}
+
+
+def pages(answers: dict[str, Any]) -> Probe:
+    return answers.get
+
+
+def test_a_chosen_model_wins_over_everything() -> None:
+    resolved = resolve(LLMConfig(model="scripted/x.yaml"), dict.fromkeys(KEYS, "k"))
+    assert (resolved.model, resolved.notes) == ("scripted/x.yaml", ())
+
+
+@pytest.mark.parametrize("variable", KEYS)
+def test_a_key_in_the_environment_chooses_its_provider_and_is_named(variable: str) -> None:
+    resolved = resolve(LLMConfig(), {variable: "secret-value"})
+    assert resolved.model == KEYS[variable]
+    assert variable in resolved.why
+    assert "secret-value" not in repr(resolved)
+
+
+def test_of_several_keys_the_first_in_order_counts_and_the_notes_say_so() -> None:
+    resolved = resolve(LLMConfig(), {"XAI_API_KEY": "k", "OPENAI_API_KEY": "k"})
+    assert resolved.model == KEYS["OPENAI_API_KEY"]
+    (note,) = resolved.notes
+    assert "XAI_API_KEY is set too" in note
+    assert f"%agent model {KEYS['XAI_API_KEY']}" in note
+
+
+def test_an_empty_key_does_not_count() -> None:
+    assert resolve(LLMConfig(), {"OPENAI_API_KEY": "  "}).model == OFFLINE
+
+
+@pytest.mark.parametrize("field", ["api_base", "api_key_env"])
+def test_a_service_without_a_model_asks_for_the_model(field: str) -> None:
+    config = LLMConfig.model_validate({field: "http://localhost:1/v1"})
+    with pytest.raises(ConfigError, match=r"set llm\.model"):
+        resolve(config, {"OPENAI_API_KEY": "k"})
+
+
+def test_without_anything_the_explorer_runs_and_says_what_it_is() -> None:
+    resolved = resolve(LLMConfig(), {}, probe=pages({}))
+    text = " ".join(resolved.notes)
+    assert resolved.model == OFFLINE
+    assert "not a language model" in text
+    for looked_for in ("ANTHROPIC_API_KEY", "Ollama", "LM Studio", "llama.cpp", "%agent model"):
+        assert looked_for in text
+
+
+def test_a_server_on_this_machine_is_offered_and_not_used() -> None:
+    resolved = resolve(LLMConfig(), {}, probe=pages(OLLAMA))
+    assert resolved.model == OFFLINE
+    assert "Ollama is running here: use it with `%agent model ollama/qwen3:8b`." in resolved.notes
+
+
+def test_nothing_is_probed_when_a_key_decides() -> None:
+    def never(url: str) -> Any:
+        raise AssertionError(url)
+
+    assert resolve(LLMConfig(), {"OPENAI_API_KEY": "k"}, probe=never).model.startswith("openai/")
+
+
+def test_every_server_is_offered_by_name() -> None:
+    models = {"data": [{"id": "m"}]}
+    found = offers(
+        pages(
+            {
+                **OLLAMA,
+                "http://127.0.0.1:1234/v1/models": models,
+                "http://127.0.0.1:8080/v1/models": models,
+                "http://127.0.0.1:8080/props": {"chat_template": ""},
+            }
+        )
+    )
+    commands = [line.split("`")[1] for line in found]
+    assert commands == [
+        "%agent model ollama/qwen3:8b",
+        "%agent model lm_studio/m",
+        "%agent model llamafile/m",
+    ]
+
+
+def test_whatever_else_answers_on_8080_is_not_offered() -> None:
+    assert offers(pages({"http://127.0.0.1:8080/v1/models": {"data": [{"id": "m"}]}})) == []
+
+
+def test_a_chat_template_that_drops_tools_is_warned_of() -> None:
+    props = {"chat_template": "", "chat_template_caps": {"supports_tools": False}}
+    listing = {"data": [{"id": "m"}]}
+    (line,) = offers(
+        pages(
+            {
+                "http://127.0.0.1:8080/props": props,
+                "http://127.0.0.1:8080/v1/models": listing,
+            }
+        )
+    )
+    assert "drops tools" in line
+
+
+@pytest.mark.parametrize("junk", [[], "x", 3, {"models": 1}, {"models": [1, {"name": 2}]}])
+def test_junk_on_a_known_port_is_no_model(junk: Any) -> None:
+    assert "qwen" not in " ".join(offers(pages({"http://127.0.0.1:11434/api/tags": junk})))
+
+
+def test_fetch_reads_json_from_a_server() -> None:
+    with ModelServer(pages={"/api/tags": {"models": []}}) as server:
+        assert fetch(f"{server.origin}/api/tags") == {"models": []}
+
+
+def test_fetch_gives_up_quickly_on_closed_and_silent_ports() -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        started = time.monotonic()
+        assert fetch(f"http://127.0.0.1:{silent.getsockname()[1]}/x") is None
+        assert fetch("http://127.0.0.1:9/x") is None
+        assert time.monotonic() - started < 2
+
+
+def test_fetch_takes_no_other_protocol_for_json() -> None:
+    with socket.socket() as odd:
+        odd.bind(("127.0.0.1", 0))
+        odd.listen()
+
+        def greet() -> None:
+            peer, _ = odd.accept()
+            with peer:
+                peer.sendall(b"SSH-2.0-x\r\n\xff\xff")
+
+        thread = threading.Thread(target=greet)
+        thread.start()
+        assert fetch(f"http://127.0.0.1:{odd.getsockname()[1]}/x") is None
+        thread.join()
+
+
+def test_the_client_fits_the_model(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text("- Hello\n")
+    script = client_for("scripted/s.yaml", LLMConfig(), tmp_path)
+    assert isinstance(script, Scripted)
+    assert script.model == "scripted/s.yaml"
+    resolved = resolve(LLMConfig(), {})
+    assert isinstance(client_for(resolved, LLMConfig(), tmp_path), LiteLLMClient)
+    with pytest.raises(ConfigError, match="no script"):
+        client_for("scripted/missing.yaml", LLMConfig(), tmp_path)
+
+
+def test_the_model_chosen_for_openai_takes_tools_without_the_package_mcp() -> None:
+    check = warmup.litellm().main.responses_api_bridge_check
+    tools = [{"type": "function", "function": {"name": "f"}}]
+
+    def mode(model: str) -> Any:
+        return check(model.removeprefix("openai/"), "openai", tools=tools)[0].get("mode")
+
+    assert mode("openai/gpt-5.6") == "responses"
+    assert mode(KEYS["OPENAI_API_KEY"]) == "chat"
+
+
+def test_the_models_chosen_by_key_are_in_litellms_map_and_take_tools() -> None:
+    litellm = warmup.litellm()
+    routers = {"openrouter"}  # chooses a model for each request
+    for model in KEYS.values():
+        if model.partition("/")[0] not in routers:
+            assert litellm.supports_function_calling(model), model

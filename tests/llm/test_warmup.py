@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from ipyagent.llm import warmup
+from servers.model_server import ModelServer, answer
+
+KEY = "sk-canary-0123456789"
+
+NAIVE_CALL = """
+import litellm
+litellm.completion("openai/x", [{"role": "user", "content": "hi"}], stream=True, max_retries=0)
+"""
+
+OUR_CALL = """
+import asyncio, os, sys, time
+reached = []
+def hook(event, details):
+    if event in ("socket.connect", "socket.getaddrinfo"):
+        reached.append(details[1] if event == "socket.connect" else details[:2])
+sys.addaudithook(hook)
+
+from ipyagent.llm import warmup
+started = time.perf_counter()
+warmup.warm_up()
+assert time.perf_counter() - started < 0.5
+assert "litellm" not in sys.modules or not warmup.loaded()
+assert warmup.loaded(None)
+assert not reached, reached
+assert "OPENAI_BASE_URL" not in os.environ
+assert warmup.dotenv_warning() is None
+
+from ipyagent.llm.client import ModelRequest
+from ipyagent.llm.gateway import LiteLLMClient
+from ipyagent.schema import Message, Role
+async def ask():
+    request = ModelRequest((Message.of(Role.USER, "hi"),))
+    return "".join([c.text async for c in LiteLLMClient("openai/x").stream(request)
+                    if c.type == "text"])
+print(asyncio.run(ask()))
+"""
+
+PERSON_FIRST = """
+import os
+import litellm
+from ipyagent.llm import warmup
+from ipyagent.llm.origins import late_bases
+print(warmup.dotenv_warning())
+"""
+
+NAIVE_IMPORT = """
+import os, sys
+def hook(event, details):
+    if event == "socket.getaddrinfo":
+        print("asked for", details[0], flush=True)
+        os._exit(7)
+sys.addaudithook(hook)
+import litellm
+"""
+
+
+def start(code: str, folder: Path, **environ: str) -> subprocess.Popen[str]:
+    plain = {k: v for k, v in os.environ.items() if k not in warmup.ENVIRONMENT}
+    return subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env=plain | environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.spec("D28")
+def test_a_dotenv_file_in_the_folder_cannot_divert_the_key(tmp_path: Path) -> None:
+    with ModelServer([answer("stolen")] * 2) as attacker, ModelServer([answer("honest")]) as honest:
+        (tmp_path / ".env").write_text(f"OPENAI_BASE_URL={attacker.url}\n")
+        mine = {"OPENAI_API_KEY": KEY, "OPENAI_API_BASE": honest.url}
+        naive = start(NAIVE_CALL, tmp_path, LITELLM_LOCAL_MODEL_COST_MAP="True", **mine)
+        assert naive.wait(60) == 0, naive.communicate()
+        assert attacker.requests[0].headers["authorization"] == f"Bearer {KEY}"
+        naive.communicate()
+
+        ours = start(OUR_CALL, tmp_path, **mine)
+        out, err = ours.communicate(timeout=60)
+        assert (ours.returncode, out, err) == (0, "honest\n", "")
+        assert len(attacker.requests) == 1
+        assert len(honest.requests) == 1
+
+
+def test_a_person_who_imported_litellm_first_is_told_what_it_did(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("OPENAI_BASE_URL=http://attacker.example\n")
+    person = start(PERSON_FIRST, tmp_path, LITELLM_LOCAL_MODEL_COST_MAP="True")
+    out, err = person.communicate(timeout=60)
+    assert "OPENAI_BASE_URL=http://attacker.example was not set when" in out, err
+    assert "llm.api_base" in out
+
+
+@pytest.mark.spec("D28")
+def test_litellm_left_alone_goes_to_the_network_at_its_import(tmp_path: Path) -> None:
+    naive = start(NAIVE_IMPORT, tmp_path, LITELLM_MODE="PRODUCTION")
+    out, _ = naive.communicate(timeout=60)
+    assert naive.returncode == 7
+    assert "asked for raw.githubusercontent.com" in out
+
+
+def test_the_start_environment_is_not_what_was_set_since(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://late.example")
+    assert "OPENAI_BASE_URL" not in warmup.start_environ()
+    assert warmup.start_environ()["PATH"]
+
+
+def test_only_what_this_thread_logs_is_hushed(caplog: pytest.LogCaptureFixture) -> None:
+    logger = logging.getLogger("LiteLLM")
+    logger.warning("before")
+    with warmup._hushed():
+        logger.warning("during the import")
+        other = threading.Thread(target=logger.warning, args=("the person's own",))
+        other.start()
+        other.join()
+    logger.warning("after")
+    assert caplog.messages == ["before", "the person's own", "after"]
+
+
+def test_warming_up_again_does_nothing() -> None:
+    threads = threading.active_count()
+    warmup.warm_up()
+    assert threading.active_count() <= threads
+    assert warmup.loaded()

@@ -1,0 +1,64 @@
+"""What a page could do, found out with parsers that have nothing to do with the sanitizer."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from bs4 import BeautifulSoup, Tag
+from markdown_it import MarkdownIt
+
+READABLE = re.compile(
+    r"a|b|blockquote|br|caption|code|d[dlt]|del|details|div|em|h[1-6r]|i|img|ins|kbd|li|mark|[ou]l"
+    r"|p|pre|s|samp|small|span|strong|su[bp]|summary|t[dhr]|table|tbody|tfoot|thead|u|var"
+)
+HARMLESS = {"align", "alt", "colspan", "height", "rel", "rowspan", "start", "width"}
+WEB = re.compile(r"(https?://|mailto:)", re.IGNORECASE)
+BITMAP = re.compile(r"data:image/(png|jpeg|gif|webp);base64,[\w+/=\s]*", re.IGNORECASE)
+
+
+def dangers(html: str, ours: dict[str, set[str]] | None = None) -> list[str]:
+    """What in `html` could run, load, submit or pass for a part of our card.
+
+    `ours` maps attributes that we set ourselves to the values that they may have.
+    """
+    found = []
+    for tag in BeautifulSoup(html, "html.parser").find_all(True):
+        if not READABLE.fullmatch(tag.name):
+            found.append(f"<{tag.name}>")
+        for name, value in tag.attrs.items():
+            value = " ".join(value) if isinstance(value, list) else str(value)
+            if not _is_harmless(tag, name, value, ours or {}):
+                found.append(f"<{tag.name} {name}={value!r}>")
+    return found
+
+
+def _is_harmless(tag: Tag, name: str, value: str, ours: dict[str, set[str]]) -> bool:
+    if name in ours and value in ours[name]:
+        return True
+    match tag.name, name:
+        case "a", "href":
+            return WEB.match(value) is not None
+        case "img", "src":
+            return BITMAP.fullmatch(value) is not None
+    return name in HARMLESS
+
+
+def markdown_dangers(markdown: str) -> list[str]:
+    """Raw HTML, remote images and live schemes that a permissive renderer finds."""
+    parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    found = []
+    for block in parser.parse(markdown):
+        for token in [block, *(block.children or [])]:
+            if token.type in ("html_block", "html_inline"):
+                found.append(token.content)
+            if token.type == "image" and not BITMAP.fullmatch(str(token.attrs["src"])):
+                found.append(str(token.attrs["src"]))
+            if token.type == "link_open" and not WEB.match(str(token.attrs["href"])):
+                found.append(str(token.attrs["href"]))
+    return found
+
+
+def controls(text: str) -> set[str]:
+    """The control characters in a text, but newline and tab."""
+    return {char for char in text if unicodedata.category(char) == "Cc"} - {"\n", "\t"}
