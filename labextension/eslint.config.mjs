@@ -22,6 +22,7 @@ export default tseslint.config(
         { property: 'createContextualFragment', message: MARKUP }
       ],
       'max-lines-per-function': ['error', 50],
+      '@typescript-eslint/no-confusing-void-expression': ['error', { ignoreArrowShorthand: true }],
       '@typescript-eslint/restrict-template-expressions': ['error', { allowNumber: true }]
     }
   },

@@ -1,6 +1,13 @@
 /** The front end's end of the widget's comm: numbered deltas in, decisions out. No DOM. */
 import { advance, LiveRun, NOTHING } from './model';
-import type { Choice, Event, EventsMessage, FrontEndMessage, KernelMessage, SnapshotMessage } from './protocol';
+import type {
+  Choice,
+  Event,
+  EventsMessage,
+  FrontEndMessage,
+  KernelMessage,
+  SnapshotMessage
+} from './protocol';
 
 type Listener = (state: LiveRun) => void;
 

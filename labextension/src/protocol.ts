@@ -55,7 +55,7 @@ export interface Message {
 
 /** MIME type to text; never drawn without sanitizing. */
 export interface Display {
-  data: Record<string, string>;
+  data: Partial<Record<string, string>>;
 }
 
 export interface Truncation {
@@ -74,13 +74,7 @@ export interface ToolResult {
 }
 
 export type ToolStatus =
-  | 'pending'
-  | 'awaiting_approval'
-  | 'running'
-  | 'success'
-  | 'failed'
-  | 'denied'
-  | 'cancelled';
+  'pending' | 'awaiting_approval' | 'running' | 'success' | 'failed' | 'denied' | 'cancelled';
 
 export type Decision = 'auto' | 'approved' | 'denied' | 'expired';
 

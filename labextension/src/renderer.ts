@@ -28,7 +28,9 @@ class RunRenderer extends Widget implements IRenderMime.IRenderer {
       this.view.update({ run: data as Run, open: null, approvals: {} });
       return this.view.element;
     } catch {
-      return note('This run was saved by another version of ipyagent and cannot be drawn by this one.');
+      return note(
+        'This run was saved by another version of ipyagent and cannot be drawn by this one.'
+      );
     }
   }
 }

@@ -18,7 +18,8 @@ interface Widget {
 /** One widget with all its views; anywidget calls this once for each widget model. */
 export default function widget(): Widget {
   let channel: Channel | null = null;
-  const open = (model: WidgetModel): Channel => (channel ??= new Channel(message => model.send(message)));
+  const open = (model: WidgetModel): Channel =>
+    (channel ??= new Channel(message => model.send(message)));
   return {
     initialize({ model }) {
       const opened = open(model);

@@ -114,22 +114,63 @@ def from_file(path: Path) -> Layer:
     return Layer(source, values or {})
 
 
-def from_environment(environ: Mapping[str, str]) -> Layer:
-    """The values of variables such as IPYAGENT_LLM__API_BASE; IPYAGENT_MODEL is llm.model."""
+PINNED = frozenset(
+    {
+        "llm.api_base",
+        "llm.api_key_env",
+        "agent.confirm_mode",
+        "workspace.root",
+        "workspace.allow_delete",
+    }
+)
+"""What a `.env` file that somebody loads later must not decide: who gets the key, what is asked."""
+
+
+def from_environment(environ: Mapping[str, str], start: Mapping[str, str] | None = None) -> Layer:
+    """The values of variables such as IPYAGENT_LLM__API_BASE; IPYAGENT_MODEL is llm.model.
+
+    `start` is the environment that the process began with: a pinned key is taken only from there,
+    and ConfigError raised if it was set since.
+    """
     values: dict[str, Any] = {}
     for name, value in environ.items():
+        path = tuple(name.removeprefix("IPYAGENT_").lower().split("__"))
         if name == "IPYAGENT_MODEL":
-            _put(values, ("llm", "model"), value)
-        elif name.startswith("IPYAGENT_"):
-            _put(values, tuple(name.removeprefix("IPYAGENT_").lower().split("__")), value)
+            path = ("llm", "model")
+        elif not name.startswith("IPYAGENT_"):
+            continue
+        key = ".".join(path)
+        if key in PINNED and start is not None and start.get(name) != value:
+            raise ConfigError(
+                f"{name} was set after this kernel started, perhaps by a .env file, and is not "
+                f"believed. To set it on purpose: %agent config {key}=…"
+            )
+        _put(values, path, value)
     return Layer("the environment (IPYAGENT_…)", values)
+
+
+def from_assignment(text: str) -> Layer:
+    """The value in `section.key=value`, as typed by the person."""
+    key, equals, value = (part.strip() for part in text.partition("="))
+    values: dict[str, Any] = {}
+    _put(values, tuple(key.split(".")), value)
+    layer = Layer("%agent config", values)
+    if not equals:
+        raise ConfigError(f"%agent config: expected KEY=VALUE{_nearest((key,))}")
+    combine(layer)
+    return layer
+
+
+def values_of(settings: Config) -> dict[str, Any]:
+    """All settings by dotted key."""
+    return {key: _get(settings, key) for key in _keys(Config)}
 
 
 def combine(*layers: Layer) -> Config:
     """The settings that the layers add up to, later ones winning; raises ConfigError."""
     merged: dict[str, Any] = {}
     for layer in layers:
-        merged = _merge(merged, layer.values)
+        merged = merge(merged, layer.values)
         try:
             config = Config.model_validate(merged)
         except ValidationError as error:
@@ -143,12 +184,19 @@ def _put(values: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
     values[path[-1]] = value
 
 
-def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def _get(settings: Model, key: str) -> Any:
+    section, dot, rest = key.partition(".")
+    value = getattr(settings, section)
+    return _get(value, rest) if dot else value
+
+
+def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested sections put over others."""
     merged = dict(below)
     for key, value in above.items():
         old = merged.get(key)
         if isinstance(old, Mapping) and isinstance(value, Mapping):
-            value = _merge(old, value)
+            value = merge(old, value)
         merged[key] = value
     return merged
 

@@ -54,7 +54,7 @@ class Place:
                 *search_tools(self.workspace),
                 *namespace_tools(self.namespace),
                 *own,
-                *(v for v in self.namespace.variables().values() if isinstance(v, Tool)),
+                *(v for v in self.namespace.variables().values() if type(v) is Tool),
             ]
         )
         return tools.only(config.agent.allowed_tools) if config.agent.allowed_tools else tools

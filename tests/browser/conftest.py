@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import secrets
@@ -45,10 +46,15 @@ def jupyterlab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     token = secrets.token_hex(8)
     kept = {k: v for k, v in os.environ.items() if "KEY" not in k and not k.startswith("IPYAGENT")}
     dirs = {f"JUPYTER_{d}_DIR": str(home / d.lower()) for d in ("CONFIG", "DATA", "RUNTIME")}
+    settings = home / "config" / "labconfig"
+    settings.mkdir(parents=True)
+    # The question about news would lie over the notebook.
+    disabled = {"@jupyterlab/apputils-extension:announcements": True}
+    (settings / "page_config.json").write_text(json.dumps({"disabledExtensions": disabled}))
     command = [
         *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
         *("--ServerApp.ip=127.0.0.1", "--ServerApp.port=0", f"--IdentityProvider.token={token}"),
-        *("--LabApp.news_url=None", "--LabApp.expose_app_in_browser=True"),
+        "--LabApp.expose_app_in_browser=True",
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
     ]
     server = subprocess.Popen(

@@ -29,7 +29,11 @@ def test_approve_by_a_click_while_the_cell_runs(jupyterlab: Any, notebook: Any) 
     option = script(
         jupyterlab.folder,
         "approve",
-        python("answer = 6 * 7\nprint('computed', answer)", thinking="I should compute.", text="Let me compute."),
+        python(
+            "answer = 6 * 7\nprint('computed', answer)",
+            thinking="I should compute.",
+            text="Let me compute.",
+        ),
         "The answer is **42**.",
     )
     book = notebook(LOAD, f"%%agent {option}\nCompute.", "print('order', answer)")
@@ -183,8 +187,11 @@ def test_text_is_readable_in_both_themes(jupyterlab: Any, notebook: Any, theme: 
     book.start_all()
     book.expect_state(1, "done")
     book.shot(f"theme-{theme.split()[-1].lower()}")
-    contrast = book.run(1).locator("[data-ipyagent=answer]").evaluate(
-        """(element) => {
+    contrast = (
+        book.run(1)
+        .locator("[data-ipyagent=answer]")
+        .evaluate(
+            """(element) => {
             const light = (color) => {
                 const [r, g, b] = color.match(/[\\d.]+/g).map(Number).map((v) => {
                     v /= 255;
@@ -201,5 +208,6 @@ def test_text_is_readable_in_both_themes(jupyterlab: Any, notebook: Any, theme: 
             const [a, b] = [light(getComputedStyle(element).color), light(background)];
             return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
         }"""
+        )
     )
     assert contrast > 4.5

@@ -140,8 +140,20 @@ PHASES = {
         [python("import time\ntry:\n  time.sleep(60)\nexcept BaseException: pass"), "Done."],
         "tool_running",
     ),
+    "awaiting": ([python("import asyncio; await asyncio.sleep(60)"), "Done."], "tool_running"),
+    "gathering": (
+        [python("import asyncio; await asyncio.gather(asyncio.sleep(60))"), "Done."],
+        "tool_running",
+    ),
+    "looping after an await": (
+        [python("import asyncio\nawait asyncio.sleep(0)\nwhile True: pass"), "Done."],
+        "tool_running",
+    ),
     "retrying": ([{"error": {"kind": "unavailable", "message": "Busy."}}] * 3, "retry_scheduled"),
 }
+
+
+BLOCKING = {"sleeping", "looping", "swallowing", "looping after an await"}
 
 
 @pytest.mark.parametrize("phase", PHASES)
@@ -150,7 +162,7 @@ def test_a_stop_in_any_phase_is_back_at_once_and_the_next_prompt_works(
     shared: Kernel, script: Any, phase: str, how: str
 ) -> None:
     replies, moment = PHASES[phase]
-    if how == "button" and phase in ("sleeping", "looping", "swallowing"):
+    if how == "button" and phase in BLOCKING:
         pytest.skip("while a tool blocks the main thread a click needs a subshell: browser tests")
     page = Page(shared, decision="" if phase == "waiting" else "approve")
     stopped = []

@@ -53,9 +53,11 @@ def test_a_wide_table_names_its_first_columns():
 
 def test_column_names_that_could_be_misread_are_quoted():
     columns = ["a, b", "c: d", "e (f)", " g", "", "h\ni", "ok one", 3, ("m", "n"), "x\u202ey"]
+    columns += ["'q'", "two  blanks"]
     text = line(pd.DataFrame([range(len(columns))], columns=pd.Index(columns, dtype=object)))
     assert "('a, b': int64, 'c: d': int64, 'e (f)': int64, ' g': int64, '': int64" in text
-    assert "h i: int64, ok one: int64, 3: int64, ('m', 'n'): int64, x⟨U+202E⟩y: int64)" in text
+    assert "h i: int64, ok one: int64, 3: int64, ('m', 'n'): int64, x⟨U+202E⟩y: int64" in text
+    assert text.endswith("\"'q'\": int64, two  blanks: int64)")
 
 
 @pytest.mark.parametrize(
@@ -94,7 +96,7 @@ def test_column_names_that_could_be_misread_are_quoted():
         (collections.OrderedDict, "class OrderedDict (collections): Dictionary that remembers i"),
         (np, "module numpy"),
         (len, "builtin_function_or_method = <function len>"),
-        (types.SimpleNamespace(a=1, _b=2), "SimpleNamespace, attributes: a"),
+        (types.SimpleNamespace(a=1, _b=2), "SimpleNamespace (types), attributes: a"),
         (io.StringIO(), "StringIO (_io)"),
     ],
     ids=lambda v: type(v).__name__ if not isinstance(v, str) else None,
@@ -154,10 +156,10 @@ def test_a_table_in_detail():
         "year     int64    0      1       2007",
         "",
         "first 3 rows:",
-        "species  mass    year",
-        "Adelie   3750.0  2007",
-        "Gentoo   nan     2007",
-        "nan      5000.0  2007",
+        "species,mass,year",
+        "Adelie,3750.0,2007",
+        "Gentoo,nan,2007",
+        "nan,5000.0,2007",
     ]
 
 
@@ -374,13 +376,11 @@ def test_a_frame_that_guards_its_data_is_only_named():
 
 def test_foreign_cells_labels_and_dtypes_are_not_asked():
     cells = np.empty(1, dtype=object)
-    cells[0] = foreign = object.__new__(trapped())
+    cells[0] = object.__new__(trapped())
     frame = pd.DataFrame({"o": pd.Series(cells, dtype=object, copy=False)})
     assert described(frame) == "x: DataFrame, 1 rows × 1 columns (o: object)"
     assert "<Trapped>" in describe("x", frame, detail=True)
     assert described(cells) == "x: ndarray, shape (1,), object"
-    objects = pl.DataFrame({"o": pl.Series([foreign], dtype=pl.Object)})
-    assert "<Trapped>" in describe("x", objects, detail=True)
 
 
 class Remote(ExtensionArray):
@@ -529,15 +529,7 @@ def test_the_value_of_a_variable_named_like_a_secret_is_hidden(name: str):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "monkey",
-        "keyboard",
-        "tokenizer",
-        "n_tokens_per_word_ratio",
-        "keystone",
-        "turnkey",
-        "passenger",
-    ][:3],
+    ["monkey", "keyboard", "keystone", "passenger"],
 )
 def test_names_that_only_resemble_a_secret_are_shown(name: str):
     assert not secret_name(name)

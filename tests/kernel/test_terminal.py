@@ -30,7 +30,7 @@ def terminal(tmp_path: Path) -> Iterator[Any]:
         cwd=str(tmp_path),
         env=environment(tmp_path),
         encoding="utf-8",
-        timeout=40,
+        timeout=20,
         echo=False,
     )
     child.expect(PROMPT)
@@ -44,7 +44,7 @@ def agent(child: Any, folder: Path, *replies: Any, options: str = "") -> None:
     (folder / "script.yaml").write_text(yaml.safe_dump(list(replies)))
     child.sendline(f"%%agent -m scripted/script.yaml {options}")
     child.sendline("Go.")
-    child.sendline("")
+    child.sendline("\n")  # an empty line, twice, ends a cell magic
 
 
 def python(code: str) -> dict[str, Any]:
@@ -87,7 +87,13 @@ def test_no_terminal_escape_of_the_model_or_a_tool_reaches_the_terminal(
     terminal: Any, tmp_path: Path
 ) -> None:
     evil = "\x1b]0;owned\x07\x1b[2J\x9b31mtext"
-    agent(terminal, tmp_path, {"text": evil} | python(f"print({evil!r})"), evil + " end", options="--confirm yolo")
+    agent(
+        terminal,
+        tmp_path,
+        {"text": evil} | python(f"print({evil!r})"),
+        evil + " end",
+        options="--confirm yolo",
+    )
     terminal.expect_exact("text end")
     seen = terminal.before
     assert "text" in seen

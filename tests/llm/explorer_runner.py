@@ -8,6 +8,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ipyagent.kernel.describe import describe
+from ipyagent.kernel.namespace import digest
 from ipyagent.llm.explorer import ExplorerReply, reply
 
 TOOLS = ["list_files", "read_file", "list_variables", "inspect_variable", "run_python"]
@@ -18,37 +20,11 @@ def offered(*names: str) -> list[dict[str, Any]]:
     return [{"type": "function", "function": {"name": n, "parameters": {}}} for n in names]
 
 
-def is_frame(value: object) -> bool:
-    return type(value).__name__ == "DataFrame"
-
-
-def described(name: str, value: Any, most: int = 99) -> str:
-    """A variable as the context lists it."""
-    if not is_frame(value):
-        return f"{name}: {type(value).__name__} = {value!r}"
-    rows, width = value.shape
-    pairs = list(zip(value.columns, value.dtypes, strict=True))
-    shown = ", ".join(f"{c}: {d}" for c, d in pairs[:most]) + (", …" if len(pairs) > most else "")
-    return f"{name}: DataFrame, {rows:,} rows × {width} columns ({shown})"
-
-
-def inspected(name: str, value: Any) -> str:
-    """What `inspect_variable` says."""
-    if not is_frame(value):
-        return described(name, value)
-    rows, width = value.shape
-    pairs = list(zip(value.columns, value.dtypes, strict=True))
-    wide = max(len(c) for c in value.columns)
-    lines = [f"{c:<{wide}}  {d!s:<10}  0" for c, d in pairs]
-    head = f"{name}: DataFrame, {rows:,} rows × {width} columns"
-    return "\n".join([head, "", f"{'name':<{wide}}  {'dtype':<10}  nulls", *lines])
-
-
 class Kernel:
     """A namespace, a folder, and the tools on them."""
 
-    def __init__(self, root: Path, most: int = 99, **variables: Any) -> None:
-        self.root, self.most, self.namespace = root, most, dict(variables)
+    def __init__(self, root: Path, **variables: Any) -> None:
+        self.root, self.namespace = root, dict(variables)
         self.code: list[str] = []
         self.calls: list[tuple[str, dict[str, Any]]] = []
 
@@ -56,15 +32,12 @@ class Kernel:
         paths = sorted(p for p in self.root.rglob("*") if p.is_file())
         return [str(p.relative_to(self.root)) for p in paths]
 
-    def variables(self) -> list[str]:
-        names = {k: v for k, v in self.namespace.items() if not k.startswith("_")}
-        plain = {k: v for k, v in names.items() if type(v).__name__ not in ("module", "function")}
-        return [described(k, v, self.most) for k, v in plain.items()]
+    def variables(self) -> str:
+        return digest({k: v for k, v in self.namespace.items() if not k.startswith("_")})
 
     def context(self) -> str:
-        variables = "\n".join(f"- {each}" for each in self.variables())
         files = "\n".join(f"- {each} (1.0 kB)" for each in self.files())
-        return f"<context>\nVariables:\n{variables}\nFiles:\n{files}\n</context>"
+        return f"<context>\nVariables:\n{self.variables()}\nFiles:\n{files}\n</context>"
 
     def run(self, tool: str, arguments: dict[str, Any]) -> str:
         self.calls.append((tool, arguments))
@@ -75,9 +48,10 @@ class Kernel:
                 lines = (self.root / arguments["path"]).read_text().splitlines()
                 return "\n".join(lines[: arguments.get("limit")])
             case "list_variables":
-                return "\n".join(self.variables())
+                return self.variables()
             case "inspect_variable":
-                return inspected(arguments["name"], self.namespace[arguments["name"]])
+                name = arguments["name"]
+                return describe(name, self.namespace[name], detail=True)
         return self.run_python(arguments["code"])
 
     def run_python(self, code: str) -> str:

@@ -267,6 +267,16 @@ async def test_a_local_server_is_asked_in_openais_format_without_a_key(
     assert (sent.path, sent.body["model"]) == ("/v1/chat/completions", "qwen3")
     assert KEY not in str(sent.headers)
     assert reply.message().tool_calls
+    assert reply.cost_usd is None
+
+
+def test_whether_a_local_model_sees_is_asked_of_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ModelServer() as server:
+        monkeypatch.setenv("OLLAMA_API_BASE", server.origin)
+        assert warmup.litellm().supports_vision("ollama/some-model") is False
+        assert [request.path for request in server.requests] == ["/api/show"]
+        assert not LiteLLMClient("ollama/some-model").vision
+        assert len(server.requests) == 1
 
 
 FAULTS = {

@@ -112,3 +112,10 @@ async def test_registering_again_after_the_person_cleared_the_list(request_: Mod
 
 async def test_an_empty_answer_is_an_answer(request_: ModelRequest) -> None:
     assert await chunks_of(says(Said()), request_) == [StreamChunk("finish", "stop")]
+
+
+async def test_the_shipped_explorer_answers_through_litellm(request_: ModelRequest) -> None:
+    chunks = await chunks_of(LiteLLMClient("offline/explorer", environ={}), request_)
+    assert [c.type for c in chunks].count("finish") == 1
+    assert {c.type for c in chunks} & {"text", "tool_call"}
+    assert any(c.type == "thinking" for c in chunks)

@@ -48,10 +48,8 @@ print(asyncio.run(ask()))
 """
 
 PERSON_FIRST = """
-import os
 import litellm
 from ipyagent.llm import warmup
-from ipyagent.llm.origins import late_bases
 print(warmup.dotenv_warning())
 """
 
@@ -78,20 +76,19 @@ def start(code: str, folder: Path, **environ: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.spec("D28")
 def test_a_dotenv_file_in_the_folder_cannot_divert_the_key(tmp_path: Path) -> None:
     with ModelServer([answer("stolen")] * 2) as attacker, ModelServer([answer("honest")]) as honest:
         (tmp_path / ".env").write_text(f"OPENAI_BASE_URL={attacker.url}\n")
         mine = {"OPENAI_API_KEY": KEY, "OPENAI_API_BASE": honest.url}
         naive = start(NAIVE_CALL, tmp_path, LITELLM_LOCAL_MODEL_COST_MAP="True", **mine)
-        assert naive.wait(60) == 0, naive.communicate()
-        assert attacker.requests[0].headers["authorization"] == f"Bearer {KEY}"
-        naive.communicate()
-
         ours = start(OUR_CALL, tmp_path, **mine)
-        out, err = ours.communicate(timeout=60)
+        assert naive.communicate(timeout=150) == ("", "")
+        out, err = ours.communicate(timeout=150)
         assert (ours.returncode, out, err) == (0, "honest\n", "")
-        assert len(attacker.requests) == 1
+        (stolen,) = attacker.requests  # the naive one's; ours sent nothing there
+        assert stolen.headers["authorization"] == f"Bearer {KEY}"
         assert len(honest.requests) == 1
 
 

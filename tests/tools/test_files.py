@@ -145,11 +145,11 @@ def test_text_is_read_with_line_numbers_from_offset_to_limit(tmp_path: Path, han
             hands.run("read_file", path="a.txt", **wrong)
 
 
-@pytest.mark.parametrize("line", ["x", "x" * 200, "é" * 3_000])
+@pytest.mark.parametrize(("line", "count"), [("x", 2_500), ("x" * 200, 1_000), ("é" * 3_000, 50)])
 def test_paging_through_a_long_file_shows_every_line_once(
-    tmp_path: Path, hands: Hands, line: str
+    tmp_path: Path, hands: Hands, line: str, count: int
 ) -> None:
-    lines = [f"{number} {line}" for number in range(2_500)]
+    lines = [f"{number} {line}" for number in range(count)]
     (tmp_path / "a.txt").write_text("\n".join(lines))
     seen: list[str] = []
     while len(seen) < len(lines):

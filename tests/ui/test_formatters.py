@@ -48,7 +48,8 @@ def test_the_text_of_a_result_is_concise():
     cut = Truncation(original_chars=9_000, original_lines=100, path="outputs/1.txt")
     long = ToolResult(output="line\n" * 100, images=(figure(),), displays=(TABLE,), truncated=cut)
     shown = tool_result_bundle(long)["text/plain"]
-    assert shown.startswith("✓ · 1 image · 1 display · Cut from 100 lines, 9,000 characters; all")
+    cut_text = "Cut from 100 lines, 9,000 characters. All of it: outputs/1.txt"
+    assert shown.startswith(f"✓ · 1 image · 1 display · {cut_text}\nline\n")
     assert shown.endswith("… 60 more lines; the full text is in its .output")
     assert tool_result_bundle(ToolResult())["text/plain"] == "✓"
 

@@ -10,7 +10,7 @@ from bs4 import BeautifulSoup
 from inspection import controls, dangers, markdown_dangers
 from markdown_it import MarkdownIt
 from nbconvert import HTMLExporter, MarkdownExporter
-from sample import CODE, call, done, run, said, sample_run, text
+from sample import CODE, call, done, figure, run, said, sample_run, text
 
 from ipyagent.schema import (
     DecidedBy,
@@ -106,7 +106,7 @@ def test_the_header_says_model_state_steps_tokens_cost_and_time():
 
 @pytest.mark.parametrize("kind", ["html", "markdown", "plain"])
 def test_a_run_that_asked_nothing_wears_a_badge(kind: str):
-    assert "yolo" in told(run(confirm_mode="yolo"))[kind]
+    assert "yolo: nothing is asked" in told(run(confirm_mode="yolo"))[kind]
     assert "yolo" not in told(run())[kind]
 
 
@@ -165,10 +165,11 @@ def test_figures_are_in_sight_without_unfolding_anything():
 
 def test_tables_of_user_code_are_drawn_and_their_text_is_not_repeated():
     soup = page(sample_run())
-    card = soup.select("[data-tool=run_python]")[0]
-    assert [cell.get_text() for cell in card.select("td")] == ["1204", "980", "611", "975"]
-    assert card.get_text().count("1204") == 1
-    assert "grouping…" in card.get_text()
+    table, _ = soup.select("table")
+    assert [cell.get_text() for cell in table.select("td")] == ["1204", "980", "611", "975"]
+    assert table.find_parent("details") is None
+    assert soup.get_text().count("1204") == 1
+    assert "grouping…" in soup.get_text()
 
 
 @pytest.mark.parametrize("kind", ["text/html", "text/markdown"])
@@ -178,6 +179,30 @@ def test_big_text_is_there_once(kind: str):
     shown = Display(data={"text/plain": big})
     said_once = one_call(done(look, "", result=ToolResult(output=big, displays=(shown,))))
     assert str(bundle(said_once)[kind]).count("line 250 of") == 1
+
+
+def test_figures_that_are_displays_and_images_are_drawn_once():
+    display = Display(data={"image/png": figure().data, "text/plain": "<Figure>"})
+    result = ToolResult(output="<Figure>", images=(figure(),), displays=(display,))
+    assert len(page(one_call(done(call("c1", "plot", {}), "", result=result))).select("img")) == 1
+
+
+def test_what_scripts_would_draw_is_told_as_text():
+    scripted = {"text/html": "<div><script>draw()</script></div>", "text/plain": "Chart(42)"}
+    result = ToolResult(output="Chart(42)", displays=(Display(data=scripted),))
+    drawn = one_call(done(call("c1", "run_python", {"code": "chart"}), "", result=result))
+    assert "Chart(42)" in page(drawn).select("pre")[-1].get_text()
+
+
+def test_images_of_the_model_are_drawn():
+    assert len(page(run((Step(number=1, message=said(figure())),))).select("img")) == 1
+
+
+def test_all_that_a_call_was_given_is_shown_beside_its_preview():
+    shell = call("c1", "run_shell", {"command": "ls", "timeout": 3})
+    preview = Preview(kind="code", text="ls", language="bash")
+    story = told(one_call(done(shell, "a\nb", preview=preview)))
+    assert all("timeout: 3" in each for each in (story["html"], story["markdown"]))
 
 
 @pytest.mark.spec("M21")
@@ -192,11 +217,11 @@ def test_one_renderer_shows_success_and_failure():
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({}, "ran without asking"),
+        ({}, "auto (confirm-sensitive)"),
         ({"decision": Decision.APPROVED, "decided_by": DecidedBy.BUTTON}, "approved by you"),
         (
             {"decision": Decision.APPROVED, "decided_by": DecidedBy.SESSION},
-            "approved by you for this session",
+            "approved for this session",
         ),
         (
             {
@@ -206,9 +231,9 @@ def test_one_renderer_shows_success_and_failure():
                 "reason": "nobody can be asked",
                 "result": ToolResult.failure("denied"),
             },
-            "denied by policy: nobody can be asked",
+            "denied: nobody can be asked",
         ),
-        ({"decision": Decision.EXPIRED, "status": ToolStatus.DENIED}, "not answered"),
+        ({"decision": Decision.EXPIRED, "status": ToolStatus.DENIED}, "expired"),
         ({"dry_run": True}, "dry run: nothing was executed"),
     ],
 )
@@ -222,7 +247,7 @@ def test_a_card_says_how_the_call_was_decided(changes: dict[str, object], senten
     ("reason", "state", "words"),
     [
         (StopReason.MAX_STEPS, "partial", "--max-steps"),
-        (StopReason.LENGTH, "partial", "cut"),
+        (StopReason.LENGTH, "partial", "The reply was cut"),
         (StopReason.INTERRUPTED, "cancelled", "You stopped"),
         (StopReason.ERROR, "failed", "no key"),
     ],
@@ -346,7 +371,8 @@ def test_only_bitmaps_are_drawn():
     result = ToolResult(output="x", images=(svg, broken))
     mirrored = one_call(done(call("c1", "draw", {}), "", result=result))
     assert page(mirrored).select("img") == []
-    assert told(mirrored)["html"].count("[image]") == 2
+    assert "[image not shown: image/svg+xml]" in told(mirrored)["html"]
+    assert "[image not shown: image/svg+xml]" in told(mirrored)["markdown"]
 
 
 def test_dollars_stay_dollars_and_mathjax_keeps_out():

@@ -116,7 +116,7 @@ def test_the_whole_call_is_shown_before_the_question_and_the_decision_after():
 def test_a_call_that_nobody_was_asked_about_is_shown_in_full_before_it_runs():
     auto = running("x = 1\ny = 2", decision=Decision.AUTO, decided_by=DecidedBy.POLICY)
     out = written(*FIRST, ToolStarted(step=1, execution=auto), ToolRunning(step=1, call_id="c1"))
-    assert "▸ run_python runs (allowed without asking):\n  │ x = 1\n  │ y = 2\n" in out
+    assert "▶ run_python runs, auto (confirm-sensitive):\n  │ x = 1\n  │ y = 2\n" in out
 
 
 def test_code_and_diffs_are_coloured_and_never_changed():

@@ -10,6 +10,7 @@ from inspection import controls, dangers, markdown_dangers
 from markdown_it import MarkdownIt
 from nbconvert.filters import markdown2html
 
+from ipyagent.plaintext import strip_escapes
 from ipyagent.ui.markdown import fenced, literal, quoted
 from ipyagent.ui.sanitize import escape, markdown_to_html, safe_html, safe_markdown
 
@@ -191,10 +192,10 @@ def test_escaped_text_is_text(text: str):
 
 
 def test_no_fence_can_be_closed_from_inside():
-    for inner in ("```", "````\n```", "~~~", "`" * 12, ""):
+    for inner in ("```", "````\n```", "~~~", "`" * 12, "", "``\x1b[m`"):
         (token,) = PERMISSIVE.parse(fenced(f"{inner}\n<b>", "python"))
         assert token.type == "fence"
-        assert token.content == f"{inner}\n<b>\n"
+        assert token.content == f"{strip_escapes(inner)}\n<b>\n"
 
 
 @pytest.mark.parametrize("language", ["{raw} html", 'x" y', "<b>", "a`b", "\n"])

@@ -4,7 +4,11 @@ import { Channel } from '../channel';
 import type { EventsMessage, FrontEndMessage, SnapshotMessage } from '../protocol';
 import { asking, begun, EVENTS, RUN } from './story';
 
-const snapshot = (seq: number, state = begun()): SnapshotMessage => ({ op: 'snapshot', seq, ...state });
+const snapshot = (seq: number, state = begun()): SnapshotMessage => ({
+  op: 'snapshot',
+  seq,
+  ...state
+});
 const notice = (seq: number, text: string): EventsMessage => ({
   op: 'events',
   seq,
@@ -80,10 +84,13 @@ describe('the channel', () => {
     expect(sent).toEqual([{ kind: 'decide', approval_id: 'a2', decision: 'deny', reason: 'no' }]);
   });
 
-  it.each([null, undefined, 'text', 7, {}, { op: 'busy' }])('ignores what is not of it: %s', other => {
-    channel.receive(other);
-    expect(channel.state.run).toBeNull();
-  });
+  it.each([null, undefined, 'text', 7, {}, { op: 'busy' }])(
+    'ignores what is not of it: %s',
+    other => {
+      channel.receive(other);
+      expect(channel.state.run).toBeNull();
+    }
+  );
 
   it('tells its listeners until they leave', () => {
     const seen: unknown[] = [];

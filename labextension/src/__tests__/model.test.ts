@@ -22,7 +22,9 @@ describe('the model', () => {
   });
 
   it('keeps what streams until the message is finished', () => {
-    const open = upTo(event => event.type === 'message_delta' && event.text === "I'll look at ").open;
+    const open = upTo(
+      event => event.type === 'message_delta' && event.text === "I'll look at "
+    ).open;
     expect(open).toEqual({ step: 1, text: "I'll look at ", thinking: 'What is in sales?' });
     expect(upTo(event => event.type === 'message_finished').open).toBeNull();
   });
@@ -53,8 +55,14 @@ describe('the model', () => {
 
   it('writes a retry with the decimals that Python writes', () => {
     const noteFor = (delay: number) =>
-      fold(begun().run, { type: 'retry_scheduled', step: 1, attempt: 1, of: 2, delay, reason: 'Busy.' })
-        .steps[0].notes;
+      fold(begun().run, {
+        type: 'retry_scheduled',
+        step: 1,
+        attempt: 1,
+        of: 2,
+        delay,
+        reason: 'Busy.'
+      }).steps[0].notes;
     expect(noteFor(0.25)).toEqual(['Busy. Retry 1/2 in 0.2 s.']);
     expect(noteFor(0.75)).toEqual(['Busy. Retry 1/2 in 0.8 s.']);
     expect(noteFor(1)).toEqual(['Busy. Retry 1/2 in 1.0 s.']);

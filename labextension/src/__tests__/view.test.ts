@@ -12,7 +12,9 @@ const one = (root: Element, name: string) => {
   }
   return found;
 };
-const all = (root: Element, name: string) => [...root.querySelectorAll(`[data-ipyagent="${name}"]`)];
+const all = (root: Element, name: string) => [
+  ...root.querySelectorAll(`[data-ipyagent="${name}"]`)
+];
 const tool = (root: Element, name: string) => {
   const found = root.querySelector<HTMLElement>(`[data-tool="${name}"]`);
   return found ?? document.createElement('div');
@@ -57,7 +59,14 @@ describe('a drawn run', () => {
   it('says on top who, how far and how much', () => {
     view.update({ run: RUN, open: null, approvals: {} });
     const header = view.element.querySelector('header')?.textContent;
-    for (const fact of ['anthropic/claude-sonnet', 'done', 'step 4/20', '3,840 tok', '$0.012', '41.7 s']) {
+    for (const fact of [
+      'anthropic/claude-sonnet',
+      'done',
+      'step 4/20',
+      '3,840 tok',
+      '$0.012',
+      '41.7 s'
+    ]) {
       expect(header).toContain(fact);
     }
     expect(header).not.toContain('yolo');
@@ -88,13 +97,21 @@ describe('a drawn run', () => {
 
   it('says how each call was decided', () => {
     view.update({ run: RUN, open: null, approvals: {} });
-    expect(tool(view.element, 'inspect_variable').textContent).toContain('auto (confirm-sensitive)');
+    expect(tool(view.element, 'inspect_variable').textContent).toContain(
+      'auto (confirm-sensitive)'
+    );
     expect(tool(view.element, 'run_python').textContent).toContain('approved by you');
     expect(tool(view.element, 'edit_file').textContent).toContain('approved for this session');
     expect(tool(view.element, 'delete_file').textContent).toContain('denied by you: keep it');
-    const nobody = { decision: 'denied', decided_by: 'policy', reason: 'nobody could be asked' } as const;
+    const nobody = {
+      decision: 'denied',
+      decided_by: 'policy',
+      reason: 'nobody could be asked'
+    } as const;
     view.update(runOf({ ...nobody, status: 'denied', result: null }));
-    expect(tool(view.element, 'inspect_variable').textContent).toContain('denied: nobody could be asked');
+    expect(tool(view.element, 'inspect_variable').textContent).toContain(
+      'denied: nobody could be asked'
+    );
   });
 
   it('shows figures and tables outside the fold', () => {
@@ -110,14 +127,25 @@ describe('a drawn run', () => {
   it('draws a figure once that is a display and an image', () => {
     const [image] = RUN.steps[1].executions[0].result?.images ?? [];
     const displays = [{ data: { 'image/png': `${image.data}\n` } }];
-    const result = { success: true, output: '', error: null, images: [image], displays, truncated: null };
+    const result = {
+      success: true,
+      output: '',
+      error: null,
+      images: [image],
+      displays,
+      truncated: null
+    };
     view.update(runOf({ result }));
     expect(view.element.querySelectorAll('img')).toHaveLength(1);
   });
 
   it('shows an error as one card, and a limit as one line', () => {
-    view.update(runWith({}, { status: 'error', stop_reason: 'error', error: 'Bad key.\nSet another.' }));
-    expect(view.element.querySelector('.ipyagent-error-card')?.textContent).toBe('Bad key.Set another.');
+    view.update(
+      runWith({}, { status: 'error', stop_reason: 'error', error: 'Bad key.\nSet another.' })
+    );
+    expect(view.element.querySelector('.ipyagent-error-card')?.textContent).toBe(
+      'Bad key.Set another.'
+    );
     view.update(runWith({}, { stop_reason: 'max_steps' }));
     expect(view.element.textContent).toContain('the limit of steps was reached');
   });
@@ -144,7 +172,9 @@ describe('approval', () => {
   it('shows a diff in colours and every argument beside it, hidden characters too', () => {
     view.update(asking('c3'));
     const card = tool(view.element, 'edit_file');
-    expect(card.querySelector('.ipyagent-diff-removed')?.textContent).toBe('-Revenue fell in all regions.\n');
+    expect(card.querySelector('.ipyagent-diff-removed')?.textContent).toBe(
+      '-Revenue fell in all regions.\n'
+    );
     expect(card.querySelectorAll('.ipyagent-diff-added')).toHaveLength(2);
     expect(card.textContent).toContain('⟨U+202E⟩oh');
     expect(card.textContent).not.toContain('\u202e');
@@ -152,24 +182,32 @@ describe('approval', () => {
 
   it('closes again when it is decided', () => {
     view.update(asking('c2'));
-    const decided = { type: 'approval_decided', step: 2, call_id: 'c2', decision: 'approved' } as const;
+    const decided = {
+      type: 'approval_decided',
+      step: 2,
+      call_id: 'c2',
+      decision: 'approved'
+    } as const;
     view.update(advance(asking('c2'), { ...decided, by: 'button', reason: null }));
     expect(tool(view.element, 'run_python').querySelector('details')?.open).toBe(false);
     expect(all(view.element, 'approve')).toHaveLength(0);
   });
 
-  it.each(['approve', 'always', 'deny'])('sends "%s" once, with the reason, however often pressed', name => {
-    view.update(asking('c2'));
-    (one(view.element, 'reason') as HTMLInputElement).value = ' because ';
-    one(view.element, name).click();
-    one(view.element, name).click();
-    one(view.element, 'deny').dispatchEvent(new Event('click'));
-    expect(actions.decide.mock.calls).toEqual([['a2', name, 'because']]);
-    for (const button of ['approve', 'always', 'deny']) {
-      expect((one(view.element, button) as HTMLButtonElement).disabled).toBe(true);
+  it.each(['approve', 'always', 'deny'])(
+    'sends "%s" once, with the reason, however often pressed',
+    name => {
+      view.update(asking('c2'));
+      (one(view.element, 'reason') as HTMLInputElement).value = ' because ';
+      one(view.element, name).click();
+      one(view.element, name).click();
+      one(view.element, 'deny').dispatchEvent(new Event('click'));
+      expect(actions.decide.mock.calls).toEqual([['a2', name, 'because']]);
+      for (const button of ['approve', 'always', 'deny']) {
+        expect((one(view.element, button) as HTMLButtonElement).disabled).toBe(true);
+      }
+      expect(view.element.textContent).toContain('sent…');
     }
-    expect(view.element.textContent).toContain('sent…');
-  });
+  );
 
   it('stays sent when the same state arrives again', () => {
     view.update(asking('c2'));
@@ -198,18 +236,27 @@ describe('approval', () => {
     expect(actions.stop).toHaveBeenCalledTimes(1);
   });
 
-  it.each(['__proto__', 'constructor', 'toString'])('is not asked for by a call with the id %s', id => {
-    const call = { ...RUN.steps[1].executions[0].call, id };
-    view.update({ ...runOf({ call, status: 'awaiting_approval' }), approvals: {} });
-    expect(all(view.element, 'approve')).toHaveLength(0);
-  });
+  it.each(['__proto__', 'constructor', 'toString'])(
+    'is not asked for by a call with the id %s',
+    id => {
+      const call = { ...RUN.steps[1].executions[0].call, id };
+      view.update({ ...runOf({ call, status: 'awaiting_approval' }), approvals: {} });
+      expect(all(view.element, 'approve')).toHaveLength(0);
+    }
+  );
 });
 
 describe('what a person opened', () => {
   it('stays open while the run goes on', () => {
     const steps: LiveRun[] = [];
-    EVENTS.reduce((state, event) => steps[steps.push(advance(state, event)) - 1], NOTHING as LiveRun);
-    const at = steps.findIndex(state => state.run?.steps.at(0)?.executions.at(0)?.status === 'success');
+    EVENTS.reduce<LiveRun>((state, event) => {
+      const next = advance(state, event);
+      steps.push(next);
+      return next;
+    }, NOTHING);
+    const at = steps.findIndex(
+      state => state.run?.steps.at(0)?.executions.at(0)?.status === 'success'
+    );
     view.update(steps[at]);
     const opened = [...view.element.querySelectorAll('details')];
     opened.forEach(details => (details.open = true));
@@ -222,7 +269,11 @@ describe('what a person opened', () => {
 });
 
 describe('streaming', () => {
-  const stream = (text: string, size: number, watch: (root: HTMLElement) => void = () => undefined) => {
+  const stream = (
+    text: string,
+    size: number,
+    watch: (root: HTMLElement) => void = () => undefined
+  ) => {
     let state = begun();
     for (let start = 0; start < text.length; start += size) {
       state = advance(state, delta(text.slice(start, start + size)));
@@ -241,12 +292,14 @@ describe('streaming', () => {
           removed.push(element);
         }
       });
-      root.querySelectorAll('.ipyagent-markdown > p, .ipyagent-markdown > ul').forEach(e => seen.add(e));
+      root
+        .querySelectorAll('.ipyagent-markdown > p, .ipyagent-markdown > ul')
+        .forEach(e => seen.add(e));
     });
     expect(seen.size).toBe(3);
     expect(removed).toEqual([]);
     expect(view.element.querySelectorAll('li')).toHaveLength(2);
-    expect(view.element.querySelector('pre')?.textContent).toBe('\nx\n\n');
+    expect(view.element.querySelector('.ipyagent-markdown pre')?.textContent).toBe('\nx\n\n');
     expect(view.element.querySelector('.ipyagent-open-text')?.textContent).toBe('The end');
   });
 

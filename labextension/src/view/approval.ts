@@ -31,7 +31,11 @@ export function approvalForm(tool: string, decide: Decide): HTMLElement {
   };
   buttons.forEach((element, i) => element.addEventListener('click', () => press(CHOICES[i][0])));
   // The notebook's own shortcuts must not see what is typed here.
-  const attributes = { class: 'ipyagent-approval', role: 'group', 'data-lm-suppress-shortcuts': 'true' };
+  const attributes = {
+    class: 'ipyagent-approval',
+    role: 'group',
+    'data-lm-suppress-shortcuts': 'true'
+  };
   return h('div', { ...attributes, 'aria-label': `May ${tool} run?` }, ...controls, status);
 }
 

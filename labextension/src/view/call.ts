@@ -13,7 +13,9 @@ export function wholeCall({ call, preview }: ToolExecution): Child[] {
   const drawn = preview === null || preview.kind === 'arguments' ? null : preview;
   const rest = Object.entries(call.arguments).filter(([, value]) => value !== drawn?.text);
   return [
-    call.parse_error === null ? null : h('p', { class: 'ipyagent-error' }, reveal(call.parse_error)),
+    call.parse_error === null
+      ? null
+      : h('p', { class: 'ipyagent-error' }, reveal(call.parse_error)),
     drawn === null ? null : previewOf(drawn),
     rest.length === 0 ? null : argumentList(rest, drawn !== null)
   ];
@@ -31,7 +33,11 @@ function previewOf(preview: Preview): HTMLElement {
 }
 
 function codeOf({ text, language }: Preview): HTMLElement {
-  return h('pre', { class: 'ipyagent-pre' }, revealWithin(h('code', {}, highlight(text, language))));
+  return h(
+    'pre',
+    { class: 'ipyagent-pre' },
+    revealWithin(h('code', {}, highlight(text, language)))
+  );
 }
 
 function diffOf(diff: string): HTMLElement {

@@ -26,14 +26,17 @@ export function image({ media_type, data }: ImageContent, name: string): HTMLEle
 
 /** The richest form of a display that is safe; plain text alone is already in the output. */
 function richDisplay({ data }: Display, name: string): HTMLElement | null {
-  const pixels = PIXELS.find(type => data[type] !== undefined);
-  if (pixels !== undefined) {
-    return picture(pixels, data[pixels], name);
+  const { 'image/svg+xml': svg, 'text/html': html, 'text/markdown': markdown } = data;
+  for (const type of PIXELS) {
+    const base64 = data[type];
+    if (base64 !== undefined) {
+      return picture(type, base64, name);
+    }
   }
-  if (data['image/svg+xml'] !== undefined) {
-    return drawing(data['image/svg+xml'], name);
+  if (svg !== undefined) {
+    return drawing(svg, name);
   }
-  return table(data['text/html']) ?? markdown(data['text/markdown']) ?? json(data);
+  return table(html) ?? prose(markdown) ?? json(data['application/json']);
 }
 
 function picture(type: string, base64: string, name: string): HTMLElement {
@@ -60,12 +63,11 @@ function table(html: string | undefined): HTMLElement | null {
   return isEmpty ? null : scrollable(content);
 }
 
-function markdown(text: string | undefined): HTMLElement | null {
-  return text === undefined ? null : scrollable(renderMarkdown(text));
+function prose(markdown: string | undefined): HTMLElement | null {
+  return markdown === undefined ? null : scrollable(renderMarkdown(markdown));
 }
 
-function json(data: Record<string, string>): HTMLElement | null {
-  const text = data['application/json'];
+function json(text: string | undefined): HTMLElement | null {
   return text === undefined ? null : scrollable(h('pre', { class: 'ipyagent-pre' }, text));
 }
 

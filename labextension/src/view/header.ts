@@ -86,7 +86,9 @@ function title(run: Run | null): Child[] {
   const asks = run?.confirm_mode !== 'yolo';
   return [
     h('b', {}, 'ipyagent'),
-    run === null ? null : h('span', { class: 'ipyagent-model', title: `trace ${run.trace_id}` }, run.model),
+    run === null
+      ? null
+      : h('span', { class: 'ipyagent-model', title: `trace ${run.trace_id}` }, run.model),
     asks ? null : h('span', { class: 'ipyagent-badge ipyagent-yolo' }, 'yolo: nothing is asked')
   ];
 }

@@ -1,29 +1,25 @@
 /** Markdown to safe nodes, whole or block by block while it streams in. */
-import { Marked, Token, Tokens, TokensList } from 'marked';
+import MarkdownIt from 'markdown-it';
 
 import { h } from './dom';
 import { imageNotLoaded, isDataImage, MAX_HTML, sanitize } from './sanitize';
 import { StreamedText } from './stream';
 
-const marked = new Marked({
-  async: false,
-  gfm: true,
-  renderer: {
-    // Markdown has no HTML here: tags are shown as they were written.
-    html: ({ text }: Tokens.HTML | Tokens.Tag) => escape(text),
-    image({ href, text }: Tokens.Image): string | false {
-      return isDataImage(href) ? false : escape(imageNotLoaded(text, href));
-    }
-  }
-});
+/** Markdown has no HTML here: tags are shown as they were written. */
+const parser = new MarkdownIt({ html: false, linkify: true });
+parser.linkify.set({ fuzzyLink: false, fuzzyEmail: false });
+restrictImages(parser);
+alignWithoutStyle(parser, 'th_open');
+alignWithoutStyle(parser, 'td_open');
 
-/** `text` as nodes; text that is too long or too deeply nested to be laid out stays plain. */
+/** `text` as nodes; text that is too long to be laid out stays plain. */
 export function renderMarkdown(text: string): DocumentFragment {
-  try {
-    return renderTokens(lex(text));
-  } catch {
-    return plain(text);
+  if (text.length <= MAX_HTML) {
+    return sanitize(parser.render(text));
   }
+  const fragment = document.createDocumentFragment();
+  fragment.append(h('div', { class: 'ipyagent-open-text' }, text));
+  return fragment;
 }
 
 /**
@@ -34,8 +30,9 @@ export class MarkdownText {
   readonly element = h('div', { class: 'ipyagent-markdown' });
 
   private text = '';
-  private sealed: string[] = [];
   private finished = false;
+  /** Where sealed blocks end, as offsets in the text; the last is where the tail begins. */
+  private cuts: number[] = [];
   private tail = new StreamedText('ipyagent-open-text');
 
   constructor() {
@@ -61,6 +58,10 @@ export class MarkdownText {
     }
   }
 
+  private get sealed(): number {
+    return this.cuts.at(-1) ?? 0;
+  }
+
   private grow(added: string): void {
     this.tail.update(this.tail.text + added);
     if (added.includes('\n')) {
@@ -70,69 +71,79 @@ export class MarkdownText {
 
   /** Lay out all blocks of the tail but the last one, which may go on. */
   private seal(): void {
-    const tokens = attempt(() => lex(this.tail.text));
-    const last = tokens?.findLastIndex(token => token.type !== 'space') ?? 0;
-    const complete = tokens?.slice(0, last) ?? [];
-    const raw = complete.map(token => token.raw);
-    const rest = this.tail.text.slice(raw.join('').length);
-    if (complete.length > 0 && this.tail.text === raw.join('') + rest) {
-      this.tail.element.before(renderTokens(complete));
-      this.sealed.push(...raw);
-      this.tail.update(rest);
+    const begin = blockStarts(this.tail.text).starts.at(-1) ?? 0;
+    if (begin > 0) {
+      this.tail.element.before(renderMarkdown(this.tail.text.slice(0, begin)));
+      this.cuts.push(this.sealed + begin);
+      this.tail.update(this.tail.text.slice(begin));
     }
   }
 
   /** Lay out what is left; all of it again where the blocks turn out to depend on each other. */
   private finish(): void {
-    const tokens = attempt(() => lex(this.text));
-    const unchanged = tokens?.slice(0, this.sealed.length).map(token => token.raw);
-    const independent = tokens !== null && Object.keys(tokens.links).length === 0;
+    const { starts, areIndependent } = blockStarts(this.text);
+    const isSound = areIndependent && this.cuts.every(cut => starts.includes(cut));
     this.tail.update('');
-    if (independent && this.sealed.every((raw, i) => raw === unchanged?.[i])) {
-      this.tail.element.before(renderTokens(tokens.slice(this.sealed.length)));
+    if (isSound) {
+      this.tail.element.before(renderMarkdown(this.text.slice(this.sealed)));
     } else {
       this.element.replaceChildren(renderMarkdown(this.text), this.tail.element);
     }
-    this.sealed = tokens?.map(token => token.raw) ?? [];
   }
 
   private reset(): void {
     this.text = '';
-    this.sealed = [];
+    this.cuts = [];
     this.tail.update('');
     this.element.replaceChildren(this.tail.element);
   }
 }
 
-function lex(text: string): TokensList {
+interface Blocks {
+  readonly starts: number[];
+  readonly areIndependent: boolean;
+}
+
+/** The offsets at which the outermost blocks begin, and whether none refers to another. */
+function blockStarts(text: string): Blocks {
   if (text.length > MAX_HTML) {
-    throw new RangeError('too long to be laid out');
+    return { starts: [], areIndependent: false };
   }
-  return marked.lexer(text);
+  const references: { references?: Record<string, unknown> } = {};
+  const offsets = lineOffsets(text);
+  const starts = parser
+    .parse(text, references)
+    .filter(token => token.level === 0 && token.nesting >= 0 && token.map !== null)
+    .map(token => offsets[token.map?.[0] ?? 0]);
+  return { starts, areIndependent: Object.keys(references.references ?? {}).length === 0 };
 }
 
-function renderTokens(tokens: Token[]): DocumentFragment {
-  try {
-    return sanitize(marked.parser(tokens));
-  } catch {
-    return plain(tokens.map(token => token.raw).join(''));
+function lineOffsets(text: string): number[] {
+  const offsets = [0];
+  for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', end + 1)) {
+    offsets.push(end + 1);
   }
+  return offsets;
 }
 
-function plain(text: string): DocumentFragment {
-  const fragment = document.createDocumentFragment();
-  fragment.append(h('div', { class: 'ipyagent-open-text' }, text));
-  return fragment;
+/** An image that would have to be fetched becomes text. */
+function restrictImages({ renderer, utils }: MarkdownIt): void {
+  const draw = renderer.rules.image;
+  renderer.rules.image = (tokens, index, options, env, self) => {
+    const url = tokens[index].attrGet('src') ?? '';
+    return isDataImage(url) && draw !== undefined
+      ? draw(tokens, index, options, env, self)
+      : utils.escapeHtml(imageNotLoaded(tokens[index].content, url));
+  };
 }
 
-function attempt<T>(action: () => T): T | null {
-  try {
-    return action();
-  } catch {
-    return null;
-  }
-}
-
-function escape(text: string): string {
-  return text.replace(/[&<>"']/g, character => `&#${character.charCodeAt(0)};`);
+/** Columns are aligned by attribute: styles do not pass the sanitizer. */
+function alignWithoutStyle({ renderer }: MarkdownIt, rule: 'th_open' | 'td_open'): void {
+  renderer.rules[rule] = (tokens, index, options, _env, self) => {
+    const side = /\w+$/.exec(tokens[index].attrGet('style') ?? '')?.[0];
+    if (side !== undefined) {
+      tokens[index].attrSet('align', side);
+    }
+    return self.renderToken(tokens, index, options);
+  };
 }

@@ -5,8 +5,7 @@ import { h } from './dom';
  * Controls, format characters (bidi, zero-width, tags), line separators, lone surrogates, and what
  * fonts draw as nothing. A newline and a tab are what they look like.
  */
-const HIDDEN =
-  /(?![\n\t])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu;
+const HIDDEN = /(?![\n\t])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu;
 
 /** `text` with every hidden character as ⟨U+202E⟩, set off from the text around it. */
 export function reveal(text: string): DocumentFragment {
@@ -27,7 +26,9 @@ export function revealWithin<T extends Node>(root: T): T {
   while (walker.nextNode()) {
     texts.push(walker.currentNode as Text);
   }
-  texts.filter(text => text.data.search(HIDDEN) >= 0).forEach(text => text.replaceWith(reveal(text.data)));
+  texts
+    .filter(text => text.data.search(HIDDEN) >= 0)
+    .forEach(text => text.replaceWith(reveal(text.data)));
   return root;
 }
 

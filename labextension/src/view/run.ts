@@ -40,9 +40,20 @@ export class RunView {
     this.steps = new Views(steps, () => new StepView());
     this.element = h(
       'article',
-      { class: actions ? 'ipyagent-run ipyagent-live' : 'ipyagent-run', 'data-ipyagent': 'run', 'aria-label': 'Run of ipyagent' },
+      {
+        class: actions ? 'ipyagent-run ipyagent-live' : 'ipyagent-run',
+        'data-ipyagent': 'run',
+        'aria-label': 'Run of ipyagent'
+      },
       this.header.element,
-      h('div', { class: 'ipyagent-content' }, this.context.element, this.notes.element, steps, this.ending.element)
+      h(
+        'div',
+        { class: 'ipyagent-content' },
+        this.context.element,
+        this.notes.element,
+        steps,
+        this.ending.element
+      )
     );
   }
 
@@ -85,7 +96,9 @@ function contextOf(run: Run | null): Child[] {
     return [];
   }
   const text = h('pre', { class: 'ipyagent-pre' }, run.context);
-  return [h('details', { class: 'ipyagent-context' }, h('summary', {}, 'Sent with your prompt'), text)];
+  return [
+    h('details', { class: 'ipyagent-context' }, h('summary', {}, 'Sent with your prompt'), text)
+  ];
 }
 
 function ending(run: Run): Child[] {
@@ -93,7 +106,9 @@ function ending(run: Run): Child[] {
     const [what, ...rest] = run.error.trim().split('\n');
     const more = rest.join('\n').trim();
     const title = h('p', { class: 'ipyagent-error-title' }, what);
-    return [h('div', { class: 'ipyagent-error-card' }, title, more === '' ? null : h('p', {}, more))];
+    return [
+      h('div', { class: 'ipyagent-error-card' }, title, more === '' ? null : h('p', {}, more))
+    ];
   }
   const why = run.stop_reason === null ? undefined : ENDINGS[run.stop_reason];
   return why === undefined ? [] : [note(why)];

@@ -11,7 +11,8 @@ import { highlight } from './highlight';
 /** HTML longer than this is refused: a page that hangs protects nobody. */
 export const MAX_HTML = 500_000;
 
-const TAGS = `a abbr b blockquote br caption code col colgroup dd del div dl dt em h1 h2 h3 h4 h5 h6 hr i
+const TAGS =
+  `a abbr b blockquote br caption code col colgroup dd del div dl dt em h1 h2 h3 h4 h5 h6 hr i
   img ins kbd li mark ol p pre s samp small span strong sub sup table tbody td tfoot th thead tr u ul
   var`.split(/\s+/);
 
@@ -56,7 +57,9 @@ function restrictImage(image: HTMLImageElement): void {
 }
 
 function restrictLink(link: HTMLAnchorElement): void {
-  const url = WEB_LINK.test(link.getAttribute('href') ?? '') ? parse(link.getAttribute('href')) : null;
+  const url = WEB_LINK.test(link.getAttribute('href') ?? '')
+    ? parse(link.getAttribute('href'))
+    : null;
   if (url === null) {
     link.replaceWith(...link.childNodes);
     return;

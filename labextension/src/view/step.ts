@@ -27,7 +27,11 @@ export class StepView {
   private images = new Slot(h('div', { class: 'ipyagent-media' }));
   private notes = new Slot(h('div'));
   private tools: Views<ToolItem, ToolView>;
-  private waiting = h('p', { class: 'ipyagent-note ipyagent-asking', hidden: '' }, 'Asking the model');
+  private waiting = h(
+    'p',
+    { class: 'ipyagent-note ipyagent-asking', hidden: '' },
+    'Asking the model'
+  );
 
   constructor() {
     const calls = h('div', { class: 'ipyagent-tools' });
@@ -51,7 +55,13 @@ export class StepView {
     mark(this.text.element, isAnswer);
     const images = (step.message?.content ?? []).filter(block => block.type === 'image');
     this.images.show(images, () => images.map(content => image(content, 'Image from the model')));
-    this.tools.update(step.executions.map(execution => ({ ...around, execution, approvalId: approvalOf(around.approvals, execution.call.id) })));
+    this.tools.update(
+      step.executions.map(execution => ({
+        ...around,
+        execution,
+        approvalId: approvalOf(around.approvals, execution.call.id)
+      }))
+    );
   }
 }
 
@@ -77,7 +87,11 @@ class ThinkingView {
     this.element.hidden = text === '';
     this.text.update(text);
     this.title.textContent =
-      open !== null ? 'Thinking…' : seconds === null ? 'Thinking' : `Thinking (${whole(seconds)} s)`;
+      open !== null
+        ? 'Thinking…'
+        : seconds === null
+          ? 'Thinking'
+          : `Thinking (${whole(seconds)} s)`;
   }
 }
 

@@ -76,14 +76,23 @@ export class ToolView {
 }
 
 /** "approved by you", "denied: too broad", "auto (confirm-sensitive)"; "" while undecided. */
-export function decisionText({ decision, decided_by, reason }: ToolExecution, mode: string): string {
+export function decisionText(
+  { decision, decided_by, reason }: ToolExecution,
+  mode: string
+): string {
   switch (decision) {
     case 'auto':
       return `auto (${reason ?? mode})`;
     case 'approved':
-      return withReason(decided_by === 'session' ? 'approved for this session' : 'approved by you', reason);
+      return withReason(
+        decided_by === 'session' ? 'approved for this session' : 'approved by you',
+        reason
+      );
     case 'denied':
-      return withReason(BY_A_PERSON.includes(decided_by ?? '') ? 'denied by you' : 'denied', reason);
+      return withReason(
+        BY_A_PERSON.includes(decided_by ?? '') ? 'denied by you' : 'denied',
+        reason
+      );
     case 'expired':
       return withReason('expired', reason);
     default:
@@ -94,7 +103,8 @@ export function decisionText({ decision, decided_by, reason }: ToolExecution, mo
 function line({ execution, confirmMode, decide }: ToolItem): Child[] {
   const [glyph, words] = STATUS[execution.status];
   const decided = execution.decision === 'auto' ? '' : decisionText(execution, confirmMode);
-  const undecided = execution.status === 'awaiting_approval' && decide === null ? 'never decided' : '';
+  const undecided =
+    execution.status === 'awaiting_approval' && decide === null ? 'never decided' : '';
   const said = execution.status === 'denied' ? '' : firstLine(shownOutput(execution.result));
   const seconds = execution.duration;
   return [
@@ -103,7 +113,9 @@ function line({ execution, confirmMode, decide }: ToolItem): Child[] {
     execution.dry_run ? h('span', { class: 'ipyagent-badge' }, 'dry run') : null,
     h('span', { class: 'ipyagent-summary' }, reveal(argumentSummary(execution))),
     said === '' ? null : h('span', { class: 'ipyagent-first-line' }, `→ ${said}`),
-    decided + undecided === '' ? null : h('span', { class: 'ipyagent-decision' }, decided + undecided),
+    decided + undecided === ''
+      ? null
+      : h('span', { class: 'ipyagent-decision' }, decided + undecided),
     h('span', { class: 'ipyagent-duration' }, seconds === null ? '' : duration(seconds))
   ];
 }
@@ -129,7 +141,11 @@ function shownOutput(result: ToolResult | null): string {
   return result?.output ?? '';
 }
 
-function cutText({ original_chars, original_lines, path }: NonNullable<ToolResult['truncated']>): string {
+function cutText({
+  original_chars,
+  original_lines,
+  path
+}: NonNullable<ToolResult['truncated']>): string {
   const size = `Cut from ${plural(original_lines, 'line')}, ${count(original_chars)} characters.`;
   return path === null ? size : `${size} All of it: ${path}`;
 }

@@ -150,7 +150,7 @@ class Loop:
         system = Message.of(Role.SYSTEM, self.system_prompt)
         tools = self.dispatcher.toolbox.definitions()
         request = ModelRequest((system, *self.session.messages), tools)
-        reply = self._unfinished = Reply(step)
+        reply = self._unfinished = Reply(step, f"{self.stream.run.id}_{step}")
         self.stream.emit(MessageStarted(step=step))
         async with contextlib.aclosing(self.client.stream(request)) as chunks:
             async for chunk in chunks:
@@ -207,9 +207,10 @@ class Loop:
 class Reply:
     """A reply as it streams in, and how long its thinking took."""
 
-    def __init__(self, step: int) -> None:
+    def __init__(self, step: int, prefix: str) -> None:
         self.step = step
-        self.builder = ReplyBuilder()
+        # For calls that come without an id: unique in the session.
+        self.builder = ReplyBuilder(prefix)
         self.thinking_seconds: float | None = None
         self._thinking_since: float | None = None
 

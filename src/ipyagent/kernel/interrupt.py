@@ -19,7 +19,7 @@ class Interrupt:
     """A context in which SIGINT, or a call of `stop`, ends the run.
 
     `on_stop` is called at once, from whichever thread asks; where a job occupies the main thread,
-    KeyboardInterrupt is raised in it as well.
+    KeyboardInterrupt is raised in it as well, or it is cancelled if it awaits.
     """
 
     def __init__(self, main: MainThread, on_stop: Callable[[], object]) -> None:
@@ -60,10 +60,11 @@ class Interrupt:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         self._request()
-        if self.main.busy:
+        if self.main.holds(frame):
             signal.default_int_handler(number, frame)
 
     def _request(self) -> None:
         # Counted first: code that swallows the KeyboardInterrupt must not let the agent carry on.
         self.requests += 1
+        self.main.cancel()
         self.on_stop()

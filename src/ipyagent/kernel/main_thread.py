@@ -6,23 +6,27 @@ only there. While a run is on, the main thread serves these jobs one at a time.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import queue
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any
 
 Job = Callable[[], Any]
+Outcome = tuple[Any, BaseException | None]
 
 
 @dataclass
 class MainThread:
-    """A queue of jobs. `ring` wakes whoever serves it; `busy` tells that a job is running."""
+    """A queue of jobs. `ring` wakes whoever serves it; `busy` tells that a job is on."""
 
     ring: Callable[[], object] = lambda: None
     busy: bool = False
     _jobs: queue.SimpleQueue[tuple[Job, Future[Any]]] = field(default_factory=queue.SimpleQueue)
+    _awaited: asyncio.Task[Any] | None = None
 
     def post(self, job: Job) -> Future[Any]:
         """Queue a job; the future gets what it returns or raises."""
@@ -35,47 +39,78 @@ class MainThread:
         """Run all queued jobs (sync driver)."""
         while (taken := self._take()) is not None:
             job, future = taken
-            with _Settled(self, future) as settled:
-                result = job()
-                if inspect.isawaitable(result):
-                    _discard(result)
-                    raise RuntimeError("this cell cannot await")
-                settled.result = result
+            value, error = _run(job)
+            if inspect.iscoroutine(value):
+                value.close()
+                error = RuntimeError("this cell cannot await")
+            self._settle(future, value, error)
 
     async def serve_async(self) -> None:
         """Run all queued jobs, awaiting what they return where it is awaitable (async driver)."""
         while (taken := self._take()) is not None:
             job, future = taken
-            with _Settled(self, future) as settled:
-                result = job()
-                settled.result = await result if inspect.isawaitable(result) else result
+            value, error = _run(job)
+            if inspect.isawaitable(value):
+                value, error = await self._await(value)
+            self._settle(future, value, error)
+
+    def holds(self, frame: FrameType | None) -> bool:
+        """Whether a job's code is what runs at `frame`, so that an exception there reaches it.
+
+        A job that awaits leaves the thread to the kernel's loop, which an exception would end.
+        """
+        while frame is not None:
+            if frame.f_code in (_run.__code__, _awaiting.__code__):
+                return True
+            frame = frame.f_back
+        return False
+
+    def cancel(self) -> None:
+        """End a job that awaits; called on the thread that serves it, or in a signal handler."""
+        if self._awaited is not None:
+            self._awaited.get_loop().call_soon_threadsafe(self._awaited.cancel)
+
+    async def _await(self, value: Awaitable[Any]) -> Outcome:
+        self._awaited = asyncio.ensure_future(_awaiting(value))
+        try:
+            await asyncio.wait([self._awaited])
+            return self._awaited.result(), None
+        except BaseException as error:
+            if not self._awaited.done():  # the cell itself is being cancelled
+                self._awaited.cancel()
+                raise
+            return None, error
+        finally:
+            self._awaited = None
 
     def _take(self) -> tuple[Job, Future[Any]] | None:
-        try:
-            job, future = self._jobs.get_nowait()
-        except queue.Empty:
-            return None
-        # A job whose asker was cancelled meanwhile must not run.
-        return (job, future) if future.set_running_or_notify_cancel() else self._take()
+        while True:
+            try:
+                job, future = self._jobs.get_nowait()
+            except queue.Empty:
+                return None
+            # A job whose asker was cancelled meanwhile must not run.
+            if future.set_running_or_notify_cancel():
+                self.busy = True
+                return job, future
 
-
-class _Settled:
-    """Whatever happens to the job, its future is settled and the thread is free again."""
-
-    def __init__(self, main: MainThread, future: Future[Any]) -> None:
-        self.main, self.future, self.result = main, future, None
-
-    def __enter__(self) -> _Settled:
-        self.main.busy = True
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        self.main.busy = False
+    def _settle(self, future: Future[Any], value: Any, error: BaseException | None) -> None:
+        self.busy = False
         if error is None:
-            self.future.set_result(self.result)
+            future.set_result(value)
         else:
-            self.future.set_exception(_harmless(error))
-        return True
+            future.set_exception(_harmless(error))
+
+
+def _run(job: Job) -> Outcome:
+    try:
+        return job(), None
+    except BaseException as error:
+        return None, error
+
+
+async def _awaiting(value: Awaitable[Any]) -> Any:
+    return await value
 
 
 def _harmless(error: BaseException) -> Exception:
@@ -83,9 +118,3 @@ def _harmless(error: BaseException) -> Exception:
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
     return RuntimeError(f"{type(error).__name__} on the main thread: {error}")
-
-
-def _discard(awaitable: Awaitable[Any]) -> None:
-    close = getattr(awaitable, "close", None)
-    if close is not None:
-        close()

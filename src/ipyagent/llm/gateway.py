@@ -15,7 +15,7 @@ from ipyagent.errors import ModelError, ModelRefusedError, ModelUnavailableError
 from ipyagent.llm import offline, warmup
 from ipyagent.llm.client import ModelRequest, StreamChunk
 from ipyagent.llm.faults import CUT_OFF, fault
-from ipyagent.llm.origins import Destination, destination
+from ipyagent.llm.origins import Destination, destination, is_compatible
 from ipyagent.llm.wire import to_openai, tools_to_openai, well_formed
 from ipyagent.schema import TokenUsage
 
@@ -59,6 +59,9 @@ class LiteLLMClient:
         if self._config.vision is not None:
             return self._config.vision
         litellm = warmup.litellm()
+        if is_compatible(self._model.partition("/")[0]):
+            # LiteLLM would ask Ollama's server, here and for a price.
+            return bool(litellm.model_cost.get(self._model, {}).get("supports_vision"))
         with _quiet(litellm):
             try:
                 return bool(litellm.supports_vision(self._model))
@@ -80,7 +83,7 @@ class LiteLLMClient:
                 # LiteLLM invents a finish for a stream that just ended.
                 if _finish(chunk) and not stream.received_finish_reason:
                     raise ModelUnavailableError(f"{self._model}: {CUT_OFF}")
-                for said in self._said(litellm, provider, chunk):
+                for said in self._said(litellm, provider, where, chunk):
                     yield whole(said)
                 if provider == offline.PROVIDER and _finish(chunk):
                     return  # all that follows is an estimate of tokens that nobody pays for
@@ -149,7 +152,9 @@ class LiteLLMClient:
         except Exception as error:
             raise fault(error, self._model, where.key) from None
 
-    def _said(self, litellm: Any, provider: str, chunk: Any) -> Iterator[StreamChunk]:
+    def _said(
+        self, litellm: Any, provider: str, where: Destination, chunk: Any
+    ) -> Iterator[StreamChunk]:
         """One of LiteLLM's chunks in ours."""
         if chunk.choices:
             delta = chunk.choices[0].delta
@@ -167,7 +172,8 @@ class LiteLLMClient:
             if finish := _finish(chunk):
                 yield StreamChunk("finish", finish)
         if (usage := getattr(chunk, "usage", None)) and provider != offline.PROVIDER:
-            yield StreamChunk("usage", usage=_tokens(usage), cost_usd=self._cost(litellm, usage))
+            cost = None if where.compatible else self._cost(litellm, usage)
+            yield StreamChunk("usage", usage=_tokens(usage), cost_usd=cost)
 
     def _cost(self, litellm: Any, usage: Any) -> float | None:
         """US dollars by LiteLLM's local price map; None for a model without a price there."""

@@ -124,8 +124,15 @@ def destination(
         )
     if base and provider == "ollama" and not base.rstrip("/").endswith("/v1"):
         base = base.rstrip("/") + "/v1"  # LiteLLM's settings for Ollama name its root
-    key = _key(provider, known, config, environ)
-    return Destination(base, key, compatible=known is not None and known.compatible)
+    return Destination(
+        base, _key(provider, known, config, environ), compatible=is_compatible(provider)
+    )
+
+
+def is_compatible(provider: str) -> bool:
+    """Whether it is a server of one's own that is asked in OpenAI's format."""
+    known = PROVIDERS.get(ALIASES.get(provider, provider))
+    return known is not None and known.compatible
 
 
 def late_bases(environ: Mapping[str, str], start: Mapping[str, str]) -> dict[str, str]:

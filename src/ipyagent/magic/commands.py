@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable
 
+from ipyagent import config
 from ipyagent.agent.approvals import Answer
 from ipyagent.errors import AgentError, ConfigError
 from ipyagent.magic.notebook import Notebook, notebook
@@ -59,9 +60,23 @@ def _status(book: Notebook, _rest: str) -> str:
 def _model(book: Notebook, rest: str) -> str:
     """show the model, or use this one from now on"""
     if rest:
-        book.settings.setdefault("llm", {})["model"] = rest
+        book.set(config.from_assignment(f"llm.model={rest}"))
     resolved = book.resolve(book.config())
     return f"{resolved.model} ({resolved.why})"
+
+
+def _config(book: Notebook, rest: str) -> str:
+    """show the settings, or set KEY=VALUE for this session"""
+    if "=" in rest:
+        book.set(config.from_assignment(rest))
+    shown = config.values_of(book.config())
+    rows = {key: value for key, value in shown.items() if key.startswith(rest.partition("=")[0])}
+    return "\n".join(f"{key:<25} {value}" for key, value in rows.items()) or _no_setting(rest)
+
+
+def _no_setting(key: str) -> str:
+    config.from_assignment(f"{key}=")  # raises, naming the nearest setting
+    return ""
 
 
 def _tools(book: Notebook, _rest: str) -> str:
@@ -118,6 +133,7 @@ COMMANDS: dict[str, Command] = {
     "help": _help,
     "status": _status,
     "model": _model,
+    "config": _config,
     "tools": _tools,
     "runs": _runs,
     "approve": _approve,

@@ -13,6 +13,7 @@ from IPython.core.getipython import get_ipython
 from ipyagent import config
 from ipyagent.config import Config, Layer
 from ipyagent.kernel.namespace import ShellNamespace
+from ipyagent.llm.warmup import dotenv_warning, start_environ
 from ipyagent.llm.resolve import Resolved, fetch, resolve
 from ipyagent.magic import home_of
 from ipyagent.wiring import Place, workspace_at
@@ -32,7 +33,7 @@ class Notebook:
         """The settings in force; raises ConfigError."""
         layers = [
             config.from_file(config.user_file()),
-            config.from_environment(os.environ),
+            config.from_environment(os.environ, start_environ()),
             Layer("%agent", self.settings),
         ]
         return config.combine(*layers, *([options] if options else []))
@@ -43,16 +44,21 @@ class Notebook:
         root = self.home / self.config().workspace.root
         return Place(workspace_at(root.resolve()), ShellNamespace(self.shell))
 
+    def set(self, layer: Layer) -> None:
+        """Put a setting in force for the rest of the session."""
+        self.settings = config.merge(self.settings, layer.values)
+
     def resolve(self, settings: Config) -> Resolved:
         """Which model answers."""
         return resolve(settings.llm, os.environ, probe=fetch)
 
     def introduction(self, resolved: Resolved) -> tuple[str, ...]:
-        """Why this model answers, told once for each model."""
+        """What the person should know about the model that answers, told once for each."""
         if self._introduced == resolved.model:
             return ()
         self._introduced = resolved.model
-        return tuple(text for text in (resolved.why, *resolved.notes) if text)
+        warning = dotenv_warning()
+        return (*([warning] if warning else []), *resolved.notes)
 
 
 _notebooks: dict[int, Notebook] = {}

@@ -42,7 +42,8 @@ class Edits:
 
     def write_file(self, path: str, content: str, mode: Mode = "overwrite") -> str:
         """Write a text file, or append to it. Parent folders are made."""
-        return self._apply(digest("write", path, content, mode), self._write(path, content, mode))
+        mark = self._take(digest("write", path, content, mode))
+        return self._apply(self._write(path, content, mode), mark)
 
     def edit_file(
         self, path: str, old_string: str, new_string: str, replace_all: bool = False
@@ -51,12 +52,13 @@ class Edits:
 
         Copy old_string from the file without line numbers, with its indentation.
         """
-        call = digest("edit", path, old_string, new_string, replace_all)
-        return self._apply(call, self._edit(path, old_string, new_string, replace_all))
+        mark = self._take(digest("edit", path, old_string, new_string, replace_all))
+        return self._apply(self._edit(path, old_string, new_string, replace_all), mark)
 
     def delete_file(self, path: str) -> str:
         """Delete a file."""
-        return self._apply(digest("delete", path), self._delete(path))
+        mark = self._take(digest("delete", path))
+        return self._apply(self._delete(path), mark)
 
     def _preview_write(self, path: str, content: str, mode: Mode) -> Preview:
         return self._show(digest("write", path, content, mode), self._write(path, content, mode))
@@ -83,8 +85,6 @@ class Edits:
     def _edit(self, path: str, old: str, new: str, replace_all: bool) -> Change:
         if not old:
             raise InvalidArgumentsError("old_string is empty; write_file makes new files")
-        if old == new:
-            raise InvalidArgumentsError("old_string and new_string are equal; nothing to do")
         path, before = self._current(path)
         if before is None:
             raise PathValidationError(f"{shown(path)}: no such file; list_files shows them")
@@ -92,6 +92,8 @@ class Edits:
         crlf = _is_crlf(text)
         if crlf:
             text, old, new = (each.replace("\r\n", "\n") for each in (text, old, new))
+        if old == new:
+            raise InvalidArgumentsError("old_string and new_string are equal; nothing to do")
         rows = _rows_of(old, text)
         if not rows:
             raise InvalidArgumentsError(_not_found(path, old, text))
@@ -128,11 +130,14 @@ class Edits:
             self._marks.setdefault(call, []).append(change.mark())
         return Preview(kind="diff", language="diff", text=change.diff())
 
-    def _apply(self, call: str, change: Change) -> str:
+    def _take(self, call: str) -> str | None:
+        """What was shown for this call, once; None if nobody was asked."""
         with self._lock:
             marks = self._marks.get(call)
             # The newest: an older one belongs to a call that was denied.
-            mark = marks.pop() if marks else None
+            return marks.pop() if marks else None
+
+    def _apply(self, change: Change, mark: str | None) -> str:
         if mark is not None and mark != change.mark():
             raise PathValidationError(
                 f"{shown(change.path)} has changed since it was shown; nothing was done"

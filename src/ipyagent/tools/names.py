@@ -136,7 +136,7 @@ def shadowed(path: str, root: Path) -> str | None:
         if not folders:
             return None
         stem = folders[-1]
-    return next((each for each in {stem, *_folded(stem)} if _is_installed(each, root)), None)
+    return next((each for each in (stem, *_folded(stem)) if _is_installed(each, root)), None)
 
 
 def _is_installed(module: str, root: Path) -> bool:
@@ -154,7 +154,7 @@ def _is_installed(module: str, root: Path) -> bool:
 def _is_own(entry: Path, root: Path) -> bool:
     """Whether an import path holds the person's own modules; an environment may lie inside, too."""
     installed = {"site-packages", "dist-packages"}.intersection(entry.parts)
-    return not installed and entry.absolute().is_relative_to(root)
+    return not installed and entry.resolve().is_relative_to(root)
 
 
 def _matches(path: str, patterns: tuple[str, ...]) -> bool:

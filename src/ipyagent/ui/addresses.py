@@ -7,10 +7,12 @@ from urllib.parse import urlsplit
 
 from ipyagent.schema import ImageContent
 
-_LINK = re.compile(r"(?:https?://|mailto:)[^\s\x00-\x1f]+", re.IGNORECASE)
-_IMAGE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[a-z0-9+/=\s]+", re.IGNORECASE)
+_LINK = re.compile(r"(?:https?://|mailto:)[^\s\x00-\x1f\x7f-\x9f]+", re.ASCII | re.IGNORECASE)
+_IMAGE = re.compile(
+    r"data:image/(?:png|jpeg|gif|webp);base64,[a-z0-9+/= \t\n]+", re.ASCII | re.IGNORECASE
+)
 
-_SCHEME = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
+_SCHEME = re.compile(r"(?:https?://|mailto:)", re.ASCII | re.IGNORECASE)
 
 
 def may_link(url: str) -> bool:
@@ -44,5 +46,5 @@ def unnamed_target(url: str, text: str) -> str:
 
 def image_source(image: ImageContent) -> str | None:
     """The image as a data: address; None unless it is a bitmap that a page may show."""
-    url = f"data:{image.media_type};base64,{image.data}"
+    url = f"data:{image.media_type};base64,{''.join(image.data.split())}"
     return url if may_show(url) else None

@@ -37,4 +37,5 @@ def result_text(result: ToolResult) -> str:
         wording.truncation_text(result.truncated) if result.truncated else "",
     ]
     head = " · ".join(["✓" if result.success else "✗", *(each for each in holds if each)])
-    return f"{head} {clipped(wording.output_text(result), 'in its .output')}".rstrip()
+    text = clipped(wording.output_text(result), "in its .output")
+    return f"{head}{chr(10) if chr(10) in text else ' '}{text}".rstrip()

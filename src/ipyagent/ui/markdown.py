@@ -46,10 +46,11 @@ def literal(text: str) -> str:
 
 def fenced(text: str, language: str = "") -> str:
     """Text as a code block that nothing inside it can close."""
+    text = strip_escapes(text).rstrip("\n")
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     info = language if _LANGUAGE.fullmatch(language) else ""
-    return f"{fence}{info}\n{strip_escapes(text).rstrip(chr(10))}\n{fence}"
+    return f"{fence}{info}\n{text}\n{fence}"
 
 
 def code(text: str) -> str:

@@ -8,12 +8,14 @@ application/vnd.ipyagent.run+json   the run itself, drawn by the labextension as
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ipyagent.schema import Display, ImageContent, Run, Step, ToolExecution, ToolResult
 from ipyagent.ui import wording
 from ipyagent.ui.addresses import image_source
 from ipyagent.ui.mirror_markdown import run_markdown
 from ipyagent.ui.plain import render
-from ipyagent.ui.sanitize import escape, markdown_to_html, safe_html
+from ipyagent.ui.sanitize import escape, markdown_to_html, safe_html, says_something
 from ipyagent.ui.secrets import without_secrets
 from ipyagent.ui.wording import shown, state_of
 
@@ -41,7 +43,7 @@ def run_html(run: Run) -> str:
         _header(run),
         _details("Sent with your prompt", _pre(run.context)) if run.context else "",
         *map(_note, run.notes),
-        *(_step(step, is_answer=step is answer) for step in run.steps),
+        *(_step(step, run.confirm_mode, is_answer=step is answer) for step in run.steps),
         _ending(run),
     ]
     state = state_of(run)
@@ -51,21 +53,7 @@ def run_html(run: Run) -> str:
 def result_html(result: ToolResult) -> str:
     """A tool's result as HTML: text, tables, images, and the error if there is one."""
     failed = "" if result.success else "<p><strong>✗ failed</strong></p>"
-    parts = [failed, result_body(result), *map(_image, result.images)]
-    return f"<div {_NO_MATH}>\n{_joined(parts)}\n</div>"
-
-
-def result_body(result: ToolResult) -> str:
-    """What a result says, without its images."""
-    output, displays = wording.text_and_displays(result)
-    more = wording.more_output(result)
-    parts = [
-        _pre(output),
-        _pre(more),
-        *map(_display, displays),
-        _note(wording.truncation_text(result.truncated)) if result.truncated else "",
-    ]
-    return _joined(parts)
+    return f"<div {_NO_MATH}>\n{_joined([failed, _said(result), *_media(result)])}\n</div>"
 
 
 def _header(run: Run) -> str:
@@ -75,16 +63,18 @@ def _header(run: Run) -> str:
     return f"<p>{' · '.join(parts)}</p>"
 
 
-def _step(step: Step, *, is_answer: bool) -> str:
+def _step(step: Step, mode: str, *, is_answer: bool) -> str:
     message = step.message
     said = markdown_to_html(message.text) if message else ""
     public = ' data-ipyagent="answer"' if is_answer else ""
     rule = "<hr>" if is_answer and step.number > 1 else ""
+    blocks = message.content if message else ()
     parts = [
         *map(_note, step.notes),
         _thinking(step, message.thinking) if message and message.thinking.strip() else "",
         f"{rule}<div{public}>\n{said}</div>" if said else "",
-        *map(_tool, step.executions),
+        *(_image(block, "the model") for block in blocks if isinstance(block, ImageContent)),
+        *(_tool(execution, mode) for execution in step.executions),
     ]
     return _joined(parts)
 
@@ -94,38 +84,51 @@ def _thinking(step: Step, text: str) -> str:
     return _details(title, markdown_to_html(text), 'data-ipyagent="thinking"')
 
 
-def _tool(execution: ToolExecution) -> str:
-    """A card to unfold, and its figures below, in sight."""
+def _tool(execution: ToolExecution, mode: str) -> str:
+    """A card to unfold; its figures and tables are below, in sight."""
     name = escape(shown(execution.call.name))
     public = f'data-ipyagent="tool" data-tool="{name}" data-state="{execution.status}"'
-    images = execution.result.images if execution.result else ()
-    card = _details(_tool_summary(execution, name), _tool_body(execution), public)
-    return _joined([card, *map(_image, images)])
+    card = _details(_tool_summary(execution, name), _tool_body(execution, mode), public)
+    return _joined([card, *(_media(execution.result, name) if execution.result else ())])
 
 
 def _tool_summary(execution: ToolExecution, name: str) -> str:
     arguments = escape(wording.argument_summary(execution.call))
-    line = escape(wording.outcome_line(execution))
+    line, verdict = escape(wording.outcome_line(execution)), escape(wording.verdict(execution))
     duration = "" if execution.duration is None else wording.seconds(execution.duration)
     parts = [
-        wording.GLYPHS[execution.status],
-        f"<strong>{name}</strong>",
+        f"{wording.GLYPHS[execution.status]} <strong>{name}</strong>",
+        "<mark>dry run</mark>" if execution.dry_run else "",
         f"<code>{arguments}</code>" if arguments else "",
         f"→ {line}" if line else "",
+        f"<em>{verdict}</em>" if verdict else "",
         f"<small>{duration.replace(' ', '&nbsp;')}</small>" if duration else "",
     ]
     return " ".join(part for part in parts if part)
 
 
-def _tool_body(execution: ToolExecution) -> str:
-    preview, result = wording.preview_text(execution), wording.new_result(execution)
-    in_summary = result and wording.says_only(result, wording.outcome_line(execution))
+def _tool_body(execution: ToolExecution, mode: str) -> str:
+    result = wording.new_result(execution)
+    told = result is None or wording.says_only(result, wording.outcome_line(execution))
     parts = [
-        _pre(preview),
-        *(f"<p><em>{escape(text)}</em></p>" for text in wording.remarks(execution)),
-        result_body(result) if result and not in_summary else "",
+        *([] if wording.in_summary(execution) else map(_pre, wording.call_texts(execution))),
+        *(f"<p><em>{escape(text)}</em></p>" for text in wording.remarks(execution, mode)),
+        "" if result is None or told else _said(result),
     ]
     return _joined(parts)
+
+
+def _said(result: ToolResult) -> str:
+    """What a result says in words."""
+    output, _ = wording.text_and_displays(result)
+    cut = _note(wording.truncation_text(result.truncated)) if result.truncated else ""
+    return _joined([_pre(output), _pre(wording.more_output(result)), cut])
+
+
+def _media(result: ToolResult, name: str = "a tool") -> list[str]:
+    """What a result shows."""
+    _, displays = wording.text_and_displays(result)
+    return [*map(_display, displays), *(_image(image, name) for image in result.images)]
 
 
 def _display(display: Display) -> str:
@@ -133,30 +136,34 @@ def _display(display: Display) -> str:
     content = display.data.get(mime, "")
     match mime:
         case "text/html":
-            return safe_html(content)
+            # Some objects are drawn by scripts alone: then there is nothing left to see.
+            drawn = safe_html(content)
+            return drawn if says_something(drawn) else _pre(display.data.get("text/plain", ""))
         case "text/markdown":
             return markdown_to_html(content)
         case "image/png" | "image/jpeg":
-            return _image(ImageContent(media_type=mime, data=content.strip()))
+            return _image(ImageContent(media_type=mime, data=content), "a display")
         case "text/plain":
             return _pre(content)
     return _note(wording.unshown(display))
 
 
-def _image(image: ImageContent) -> str:
+def _image(image: ImageContent, origin: str) -> str:
+    """An image; `origin` is HTML."""
     url = image_source(image)
     if url is None:
-        return _note(wording.image_text(image))
-    return f'<p><img src="{escape(url)}" alt="{escape(wording.image_text(image))}"></p>'
+        return _note(wording.not_drawn(image))
+    return f'<p><img src="{url}" alt="Figure from {origin}"></p>'
 
 
 def _ending(run: Run) -> str:
-    text = wording.ending(run)
-    if not text:
+    what, _, more = wording.ending(run).strip().partition("\n")
+    if not what:
         return ""
-    state = wording.STATES[state_of(run)].capitalize()
-    lines = escape(shown(text)).replace("\n", "<br>")
-    return f"<blockquote><p><strong>{state}.</strong> {lines}</p></blockquote>"
+    lines = escape(shown(more.strip())).replace("\n", "<br>")
+    title = escape(shown(what))
+    title = f"<strong>✗ {title}</strong>" if run.error else f"<em>{title}</em>"
+    return f"<blockquote><p>{title}{'<br>' if lines else ''}{lines}</p></blockquote>"
 
 
 def _note(text: str) -> str:
@@ -164,12 +171,13 @@ def _note(text: str) -> str:
 
 
 def _details(summary: str, body: str, attributes: str = "") -> str:
-    return f"<details {attributes}><summary>{summary}</summary>\n{body}\n</details>"
+    body = f"<blockquote>\n{body}\n</blockquote>\n" if body else ""
+    return f"<details {attributes}><summary>{summary}</summary>\n{body}</details>"
 
 
 def _pre(text: str) -> str:
     return f"<pre><code>{escape(shown(text))}</code></pre>" if text.strip() else ""
 
 
-def _joined(parts: list[str]) -> str:
+def _joined(parts: Iterable[str]) -> str:
     return "\n".join(part for part in parts if part)

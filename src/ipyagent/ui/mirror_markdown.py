@@ -17,62 +17,71 @@ def run_markdown(run: Run) -> str:
         " · ".join(header),
         f"*Sent with your prompt*\n\n{fenced(shown(run.context))}" if run.context else "",
         *map(_remark, run.notes),
-        *(_step(step, is_answer=step is answer) for step in run.steps),
+        *(_step(step, run.confirm_mode, is_answer=step is answer) for step in run.steps),
         _ending(run),
     ]
     return _joined(parts)
 
 
-def _step(step: Step, *, is_answer: bool) -> str:
+def _step(step: Step, mode: str, *, is_answer: bool) -> str:
     message = step.message
     thinking = message.thinking if message else ""
     title = wording.thinking_title(step.thinking_seconds)
+    blocks = message.content if message else ()
     parts = [
         *map(_remark, step.notes),
         f"*{title}*\n\n{quoted(thinking)}" if thinking.strip() else "",
         "___" if is_answer and step.number > 1 else "",
         safe_markdown(message.text) if message else "",
-        *map(_tool, step.executions),
+        *(_image(block, "the model") for block in blocks if isinstance(block, ImageContent)),
+        *(_tool(execution, mode) for execution in step.executions),
     ]
     return _joined(parts)
 
 
-def _tool(execution: ToolExecution) -> str:
-    preview, result = wording.preview_text(execution), wording.new_result(execution)
-    language = execution.preview.language if execution.preview else ""
-    in_title = result and wording.says_only(result, wording.outcome_line(execution))
+def _tool(execution: ToolExecution, mode: str) -> str:
+    preview, result = wording.drawn_preview(execution), wording.new_result(execution)
+    told = result is None or wording.says_only(result, wording.outcome_line(execution))
+    texts = [] if wording.in_summary(execution) else wording.call_texts(execution)
+    languages = [preview.language if preview else "", ""]
     parts = [
         _tool_title(execution),
-        fenced(preview, language) if preview else "",
-        *map(_remark, wording.remarks(execution)),
-        _result(result) if result and not in_title else "",
-        *map(_image, result.images if result else ()),
+        *(fenced(text, language) for text, language in zip(texts, languages, strict=False)),
+        *map(_remark, wording.remarks(execution, mode)),
+        "" if result is None or told else _said(result),
+        *(_media(execution.result, execution.call.name) if execution.result else ()),
     ]
     return _joined(parts)
 
 
 def _tool_title(execution: ToolExecution) -> str:
     arguments = wording.argument_summary(execution.call)
-    line, duration = wording.outcome_line(execution), execution.duration
+    line, verdict = wording.outcome_line(execution), wording.verdict(execution)
     parts = [
         f"**{wording.GLYPHS[execution.status]} {literal(shown(execution.call.name))}**",
+        "*dry run*" if execution.dry_run else "",
         code(arguments) if arguments else "",
         f"→ {literal(line)}" if line else "",
-        f"({wording.seconds(duration)})" if duration is not None else "",
+        _remark(verdict) if verdict else "",
+        f"({wording.seconds(execution.duration)})" if execution.duration is not None else "",
     ]
     return " ".join(part for part in parts if part)
 
 
-def _result(result: ToolResult) -> str:
-    output, displays = wording.text_and_displays(result)
+def _said(result: ToolResult) -> str:
+    output, _ = wording.text_and_displays(result)
     more = wording.more_output(result)
     parts = [
         fenced(output, "text") if output else "",
         fenced(more, "text") if more else "",
-        *map(_display, displays),
         _remark(wording.truncation_text(result.truncated)) if result.truncated else "",
     ]
     return _joined(parts)
+
+
+def _media(result: ToolResult, name: str) -> list[str]:
+    _, displays = wording.text_and_displays(result)
+    return [*map(_display, displays), *(_image(image, name) for image in result.images)]
 
 
 def _display(display: Display) -> str:
@@ -80,20 +89,24 @@ def _display(display: Display) -> str:
     if mime == "text/markdown":
         return safe_markdown(display.data[mime])
     if mime.startswith("image/"):
-        return _image(ImageContent(media_type=mime, data=display.data[mime].strip()))
+        return _image(ImageContent(media_type=mime, data=display.data[mime]), "a display")
     plain = display.data.get("text/plain", "")
     return fenced(shown(plain), "text") if plain else _remark(wording.unshown(display))
 
 
-def _image(image: ImageContent) -> str:
-    url, text = image_source(image), literal(wording.image_text(image))
-    return f"![{text}]({''.join(url.split())})" if url else f"*{text}*"
+def _image(image: ImageContent, origin: str) -> str:
+    url = image_source(image)
+    return (
+        f"![Figure from {literal(shown(origin))}]({url})"
+        if url
+        else _remark(wording.not_drawn(image))
+    )
 
 
 def _ending(run: Run) -> str:
-    text = wording.ending(run)
-    state = wording.STATES[wording.state_of(run)].capitalize()
-    return f"> **{state}.** {literal(shown(text))}" if text else ""
+    what, _, more = wording.ending(run).strip().partition("\n")
+    title = f"**✗ {literal(shown(what))}**" if run.error else _remark(what)
+    return f"> {title} {literal(shown(more))}".rstrip() if what else ""
 
 
 def _remark(text: str) -> str:

@@ -127,19 +127,18 @@ class PlainView:
     def _running(self, execution: ToolExecution) -> None:
         """What changes something is shown in full before it runs, also where nobody was asked."""
         if execution.sensitive and execution.call.id not in self._shown:
-            why = wording.decision_text(execution)
-            head = f"▸ {shown(execution.call.name)} runs" + (f" ({why})" if why else "")
+            why = wording.decision_text(execution, self.run.confirm_mode if self.run else "")
+            head = f"▶ {shown(execution.call.name)} runs" + (f", {why}" if why else "")
             self._line(_call_text(head, execution, color=self.color))
 
     def _tool(self, execution: ToolExecution) -> None:
         line, result = wording.outcome_line(execution), wording.new_result(execution)
-        if result is None or wording.says_only(result, line):
-            self._line(self._tool_line(execution, line))
-        else:
-            self._line(self._tool_line(execution))
+        said = [wording.output_text(result), wording.more_output(result)] if result else []
+        fits = said in ([], [line, ""])
+        self._line(self._tool_line(execution, line if fits else ""))
+        for text in [] if fits else said:
             where = f"in ipyagent.last.results[{self._index(execution)}].output"
-            self._block(wording.output_text(result), where)
-            self._block(wording.more_output(result), where)
+            self._block(text, where)
         for image in result.images if result else ():
             self._line(f"  {wording.image_text(image)}")
 
@@ -155,6 +154,7 @@ class PlainView:
             f"{glyph} {self._painted(shown(execution.call.name), 'bold')}",
             wording.argument_summary(execution.call),
             f"→ {line}" if line else "",
+            wording.decision_text(execution) if execution.status is ToolStatus.DENIED else "",
             self._painted(f" {wording.seconds(duration)}", "dim") if duration is not None else "",
         ]
         return " ".join(part for part in parts if part)
@@ -234,11 +234,11 @@ def approval_text(execution: ToolExecution, *, color: bool) -> str:
 
 
 def _call_text(head: str, execution: ToolExecution, *, color: bool) -> str:
-    text = wording.preview_text(execution) or wording.arguments_text(execution.call)
-    text = text.rstrip("\n")
-    if color and execution.preview:
-        language = "diff" if execution.preview.kind == "diff" else execution.preview.language
-        text = _highlighted(text, language)
+    texts, preview = wording.call_texts(execution), wording.drawn_preview(execution)
+    if color and preview:
+        language = "diff" if preview.kind == "diff" else preview.language
+        texts[0] = _highlighted(texts[0].rstrip("\n"), language)
+    text = "\n".join(text.rstrip("\n") for text in texts)
     body = "".join(f"\n  │ {line}" for line in text.split("\n")) if text else ""
     return f"{head}{':' if body else ''}{body}"
 
@@ -255,7 +255,7 @@ def clipped(text: str, where: str) -> str:
 
 
 def _highlighted(code: str, language: str) -> str:
-    from pygments import formatters, highlight, lexers, util  # type: ignore[import-untyped]
+    from pygments import formatters, highlight, lexers, util
 
     try:
         lexer = lexers.get_lexer_by_name(language, stripnl=False)

@@ -16,7 +16,7 @@ from ipyagent.plaintext import strip_escapes
 from ipyagent.ui.addresses import may_link, may_show, not_loaded, unnamed_target
 from ipyagent.ui.markdown import PARSER, safe_markdown
 
-__all__ = ["escape", "markdown_to_html", "safe_html", "safe_markdown"]
+__all__ = ["escape", "markdown_to_html", "safe_html", "safe_markdown", "says_something"]
 
 _TEXT = {"b", "br", "code", "del", "em", "i", "ins", "kbd", "s", "samp", "small", "span", "strong"}
 _TEXT |= {"sub", "sup", "u", "var"}
@@ -60,6 +60,11 @@ def safe_html(text: str) -> str:
     rewriter.close()
     # The sanitizer has the last word, whatever the rewriter made of its input.
     return _STRICT.clean("".join(rewriter.parts))
+
+
+def says_something(safe: str) -> bool:
+    """Whether there is anything to see in HTML that `safe_html` returned."""
+    return bool(re.sub(r"<(?!img)[^>]*>", "", safe).strip())
 
 
 def _tidy_attribute(tag: str, name: str, value: str) -> str | None:

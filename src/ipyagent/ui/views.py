@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import uuid
 from typing import Protocol
@@ -78,7 +79,9 @@ class TerminalView(PlainView):
     """Plain text as it happens, and questions by `input()`."""
 
     def __init__(self, cell: Cell, approvals: Approvals, frontend: Frontend) -> None:
-        super().__init__(_write, color=frontend.can_input and sys.stdout.isatty())
+        # https://no-color.org
+        color = frontend.can_input and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        super().__init__(_write, color=color)
         # The stream of events has shown the call already.
         prompt = Prompt(cell.main, approvals, lambda approval: None)
         self.asker: Prompt | Nobody = prompt if frontend.can_input else Nobody()

@@ -1,6 +1,6 @@
 """The words, numbers and signs that every picture of a run shares.
 
-`labextension/src/view` says the same; what is changed here is changed there.
+The live view says the same in `labextension/src/view`: what changes here changes there.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ipyagent.schema import (
     Display,
     ImageContent,
     Outcome,
+    Preview,
     Run,
     RunStatus,
     Step,
@@ -31,34 +32,29 @@ LINE = 60
 """Characters of arguments, and of output, that fit into a summary line."""
 
 GLYPHS = {
-    ToolStatus.PENDING: "·",
+    ToolStatus.PENDING: "…",
     ToolStatus.AWAITING_APPROVAL: "?",
-    ToolStatus.RUNNING: "…",
+    ToolStatus.RUNNING: "▶",
     ToolStatus.SUCCESS: "✓",
     ToolStatus.FAILED: "✗",
     ToolStatus.DENIED: "⊘",
     ToolStatus.CANCELLED: "■",
 }
 
-STATES = {
-    "running": "running",
-    "waiting": "waiting for you",
-    "done": "done",
-    "partial": "stopped early",
-    "failed": "failed",
-    "cancelled": "stopped by you",
-}
+STATES = {"waiting": "waiting for you"}
+"""What is said for a state where that is not the state's own name."""
 
+_LIMIT = "Stopped here: the {} was reached. Raise it with {}."
 ENDINGS = {
-    StopReason.MAX_STEPS: "The limit of steps was reached (--max-steps).",
-    StopReason.MAX_SECONDS: "The time limit was reached (--max-seconds).",
-    StopReason.MAX_TOKENS: "The limit of tokens was reached (--max-tokens).",
-    StopReason.MAX_USD: "The cost limit was reached (--max-usd).",
-    StopReason.LENGTH: "The model's reply was cut at its own limit of length.",
-    StopReason.CONTENT_FILTER: "The provider's content filter stopped the reply.",
-    StopReason.INTERRUPTED: "You stopped the run. What was done until then is kept.",
-    StopReason.ERROR: "The run failed.",
+    StopReason.MAX_STEPS: _LIMIT.format("limit of steps", "--max-steps"),
+    StopReason.MAX_SECONDS: _LIMIT.format("time limit", "--max-seconds"),
+    StopReason.MAX_TOKENS: _LIMIT.format("token limit", "--max-tokens"),
+    StopReason.MAX_USD: _LIMIT.format("cost limit", "--max-usd"),
+    StopReason.LENGTH: "The reply was cut: it reached the model's own limit. Ask it to continue.",
+    StopReason.CONTENT_FILTER: "The model's service withheld the rest of this reply.",
+    StopReason.INTERRUPTED: "You stopped this run.",
 }
+"""Why a run is not all that was asked for, where its error does not say so."""
 
 _YOU = {DecidedBy.BUTTON, DecidedBy.PROMPT, DecidedBy.MAGIC}
 
@@ -83,10 +79,10 @@ def state_of(run: Run, waiting: bool = False) -> str:
 
 def header(run: Run, waiting: bool = False) -> list[str]:
     """The parts of the first line, after the product's name."""
-    total = run.usage.total_tokens
+    total, state = run.usage.total_tokens, state_of(run, waiting)
     parts = [
         model_name(run),
-        STATES[state_of(run, waiting)],
+        STATES.get(state, state),
         f"step {len(run.steps)}/{run.max_steps}" if run.steps else "",
         f"{total:,} tok" if total else "",
         dollars(run.cost_usd) if run.cost_usd is not None else "",
@@ -102,15 +98,13 @@ def model_name(run: Run) -> str:
 
 
 def badge(run: Run) -> str:
-    """A warning beside the header: "yolo" when nothing was asked; else ""."""
-    return "yolo" if run.confirm_mode == "yolo" else ""
+    """A warning beside the header, or ""."""
+    return "yolo: nothing is asked" if run.confirm_mode == "yolo" else ""
 
 
 def ending(run: Run) -> str:
-    """Why the run ended, in a sentence; "" while it runs and when it simply finished."""
-    if run.outcome in (Outcome.RUNNING, Outcome.SUCCESS):
-        return ""
-    return run.error or ENDINGS.get(run.stop_reason or StopReason.ERROR, "")
+    """Why the run is not all that was asked for; "" while it runs and when it simply finished."""
+    return run.error or (ENDINGS.get(run.stop_reason, "") if run.stop_reason else "")
 
 
 def answering(run: Run) -> Step | None:
@@ -157,31 +151,51 @@ def arguments_text(call: ToolCall) -> str:
     return visible("\n".join(f"{name}: {_text(value)}" for name, value in named))
 
 
-def preview_text(execution: ToolExecution) -> str:
-    """What the call would do, in full, with hidden characters spelt out.
+def call_texts(execution: ToolExecution) -> list[str]:
+    """The call in full: its preview, and the arguments that this does not show.
 
-    "" when its arguments are all in `argument_summary` already.
+    Long arguments beside a preview are cut, visibly: a diff tells them better.
     """
-    preview, call = execution.preview, execution.call
-    spells_secrets = masked(call.arguments) != call.arguments
-    if preview is None or (preview.kind == "arguments" and spells_secrets):
-        in_summary = list(masked(call.arguments).values()) in ([], [argument_summary(call)])
-        return "" if in_summary else arguments_text(call)
-    return shown(preview.text)
+    call, preview = execution.call, drawn_preview(execution)
+    if preview is None:
+        return [arguments_text(call)] if call.arguments else []
+    rest = {k: v for k, v in masked(call.arguments).items() if v != preview.text}
+    lines = [f"{shown(name)}: {shorten(_text(value), 2 * LINE)}" for name, value in rest.items()]
+    return [text for text in (shown(preview.text), "\n".join(lines)) if text]
+
+
+def drawn_preview(execution: ToolExecution) -> Preview | None:
+    """The preview, where it is more than the arguments."""
+    preview = execution.preview
+    return None if preview is None or preview.kind == "arguments" else preview
+
+
+def in_summary(execution: ToolExecution) -> bool:
+    """Whether the line of the call shows all of it."""
+    values = list(masked(execution.call.arguments).values())
+    return drawn_preview(execution) is None and values in ([], [argument_summary(execution.call)])
 
 
 def outcome_line(execution: ToolExecution) -> str:
-    """The call's result in one line, "" before there is one."""
-    if execution.status is ToolStatus.DENIED:
-        return decision_text(execution)
-    return first_line(output_text(execution.result)) if execution.result else ""
+    """The call's result in one line, "" before there is one and when it was denied."""
+    if execution.result is None or execution.status is ToolStatus.DENIED:
+        return ""
+    return first_line(output_text(execution.result))
 
 
-def remarks(execution: ToolExecution) -> list[str]:
-    """What is to be said about a call beside its result: the decision, and what went wrong."""
+def verdict(execution: ToolExecution) -> str:
+    """The decision where a line has room for it: "" for calls that are allowed as a rule."""
+    if execution.status is ToolStatus.AWAITING_APPROVAL:
+        return "never decided"
+    return "" if execution.decision is Decision.AUTO else decision_text(execution)
+
+
+def remarks(execution: ToolExecution, mode: str) -> list[str]:
+    """What is to be said about a call beside its line and its result."""
     dry = "dry run: nothing was executed" if execution.dry_run else ""
     broken = shown(execution.call.parse_error or "")
-    return [text for text in (decision_text(execution), dry, broken) if text]
+    decided = "" if verdict(execution) else decision_text(execution, mode)
+    return [text for text in (decided, dry, broken) if text]
 
 
 def new_result(execution: ToolExecution) -> ToolResult | None:
@@ -192,21 +206,20 @@ def new_result(execution: ToolExecution) -> ToolResult | None:
     return None if told else result
 
 
-def decision_text(execution: ToolExecution) -> str:
-    """How it was decided whether the call may run: "approved by you"."""
-    by = execution.decided_by
+def decision_text(execution: ToolExecution, mode: str = "") -> str:
+    """How it was decided whether the call may run: "approved by you", "auto (yolo)"."""
+    by, reason = execution.decided_by, shown(execution.reason or "")
     match execution.decision:
         case None:
             return ""
         case Decision.AUTO:
-            text = "ran without asking" if execution.result else "allowed without asking"
-        case Decision.APPROVED if by is DecidedBy.SESSION:
-            text = "approved by you for this session"
+            return f"auto ({reason or shown(mode)})" if reason or mode else "auto"
+        case Decision.APPROVED:
+            text = "approved " + ("for this session" if by is DecidedBy.SESSION else "by you")
+        case Decision.DENIED:
+            text = "denied by you" if by in _YOU else "denied"
         case Decision.EXPIRED:
-            text = "not answered"
-        case decision:
-            text = f"{decision} by {'you' if by in _YOU else by or 'policy'}"
-    reason = shown(execution.reason or "")
+            text = "expired"
     return f"{text}: {reason}" if reason else text
 
 
@@ -217,21 +230,22 @@ def output_text(result: ToolResult) -> str:
 
 
 def says_only(result: ToolResult, line: str) -> bool:
-    """Whether `line` is all that there is to read in a result."""
-    output, displays = text_and_displays(result)
-    return output == line and not displays and not more_output(result) and not result.truncated
+    """Whether there is nothing to read beside `line` and what is drawn."""
+    output, _ = text_and_displays(result)
+    return output in ("", line) and not more_output(result) and not result.truncated
 
 
 def text_and_displays(result: ToolResult) -> tuple[str, list[Display]]:
     """The output, and the displays that are not in it already; nothing is shown twice."""
     text, displays = output_text(result), []
+    figures = {image.data.strip() for image in result.images}
     for display in result.displays:
-        plain = shown(display.data.get("text/plain", "")).strip("\n")
+        mime, plain = richest(display), shown(display.data.get("text/plain", "")).strip("\n")
         repeated = bool(plain) and plain in text
-        if richest(display) != "text/plain":
-            text = text.replace(plain, "", 1).strip("\n") if repeated else text
-        elif repeated:
+        if display.data.get(mime, "").strip() in figures or (mime == "text/plain" and repeated):
             continue
+        if repeated:
+            text = text.replace(plain, "", 1).strip("\n")
         displays.append(display)
     return text, displays
 
@@ -245,14 +259,19 @@ def more_output(result: ToolResult) -> str:
 
 def truncation_text(cut: Truncation) -> str:
     """What was cut from an output, and where all of it is."""
-    size = f"{plural(cut.original_lines, 'line')}, {plural(cut.original_chars, 'character')}"
-    return f"Cut from {size}" + (f"; all of it is in {shown(cut.path)}." if cut.path else ".")
+    size = f"{plural(cut.original_lines, 'line')}, {cut.original_chars:,} characters"
+    return f"Cut from {size}." + (f" All of it: {shown(cut.path)}" if cut.path else "")
 
 
 def image_text(image: ImageContent) -> str:
     """An image where none can be drawn, with its width and height."""
     size = f" {image.width}×{image.height}" if image.width and image.height else ""  # noqa: RUF001
     return f"[image{size}]"
+
+
+def not_drawn(image: ImageContent) -> str:
+    """An image of a kind that a page may not draw."""
+    return f"[image not shown: {shorten(image.media_type)}]"
 
 
 def unshown(display: Display) -> str:
@@ -262,7 +281,7 @@ def unshown(display: Display) -> str:
 
 def richest(display: Display) -> str:
     """The MIME type in which a display is shown."""
-    known = ("text/html", "text/markdown", "image/png", "image/jpeg", "text/plain")
+    known = ("image/png", "image/jpeg", "text/html", "text/markdown", "text/plain")
     return next((mime for mime in known if mime in display.data), "")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +12,10 @@ from ipyagent.kernel.describe.inert import one_line
 from ipyagent.kernel.describe.preview import key_is_secret, preview, text
 from ipyagent.kernel.describe.secrets import HIDDEN
 
-COLUMNS = 30
-"""How many columns are named."""
+NAMED = 30
+"""How many columns are named in a line."""
+COLUMNS = 100
+"""How many columns are gone into."""
 HEAD = 5
 COUNTED_CELLS = 5_000_000
 """Missing values are counted up to this size; above it, looking takes too long to be unasked."""
@@ -33,11 +37,10 @@ class Column:
     @property
     def name(self) -> str:
         """The label as text; quoted where it could be misread."""
-        label = self.label
-        if type(label) is not str:
-            return preview(label, limit=60)
-        plain = one_line(label, 60)
-        misread = not plain or plain != plain.strip() or any(c in plain for c in "\"',:()")
+        if type(self.label) is not str:
+            return preview(self.label, limit=60)
+        plain = one_line(self.label, 60)
+        misread = plain != plain.strip() or not plain or any(c in "\"',:()[]=|" for c in plain)
         return repr(plain) if misread else plain
 
 
@@ -57,34 +60,42 @@ class Table:
     def size(self) -> str:
         """Type and shape."""
         size = f"{self.kind}, {self.rows:,} rows"
-        return size if self.kind == "Series" else f"{size} {_TIMES} {self.width:,} columns"
+        return size if self.is_series else f"{size} {_TIMES} {self.width:,} columns"
+
+    @property
+    def is_series(self) -> bool:
+        """Whether this is a column without a table around it."""
+        return self.kind == "Series"
 
     def line(self) -> str:
         """Size, columns and their types, in one line."""
-        if self.kind == "Series":
+        if self.is_series:
             return f"{self.size} ({self.columns[0].dtype}){self.suffix}"
-        named = [f"{column.name}: {column.dtype}" for column in self.columns]
+        named = [f"{c.name}: {c.dtype}" for c in self.columns[:NAMED]]
         if self.width > len(named):
             named.append(f"… {self.width - len(named):,} more")
         return f"{self.size} ({', '.join(named)}){self.suffix}"
 
     def detail(self) -> str:
         """Size, memory, what is in each column, and the first rows."""
-        blocks = [f"{self.size}{self.suffix}", f"memory: {_bytes(self.memory())}"]
-        if self.rows * self.width > COUNTED_CELLS:
-            blocks.append("nulls: not counted (large)")
-        return "\n".join(blocks) + f"\n\n{self._profile()}\n\n{self._first_rows()}"
+        facts = [self.size + self.suffix, f"memory: {_bytes(self.memory())}"]
+        if not self._counted:
+            facts.append("nulls: not counted (large)")
+        return "\n\n".join(["\n".join(facts), self._profile(), self._first_rows()])
+
+    @property
+    def _counted(self) -> bool:
+        return self.rows * self.width <= COUNTED_CELLS
 
     def _profile(self) -> str:
-        counted = self.rows * self.width <= COUNTED_CELLS
-        header = ["column", "dtype", *(["nulls", "unique"] if counted else []), "example"]
-        rows = []
+        rows = [["column", "dtype", *(["nulls", "unique"] if self._counted else []), "example"]]
         for column in self.columns:
-            counts = self._counts(column) if counted else []
+            counts = self._counts(column) if self._counted else []
             example = next((v for v in self._cells(column) if v not in _NULLS), "")
             rows.append([column.name, column.dtype, *counts, example])
-        more = [[f"… {self.width - len(rows):,} more"]] if self.width > len(rows) else []
-        return aligned([header, *rows, *more])
+        if self.width > len(self.columns):
+            rows.append([f"… {self.width - len(self.columns):,} more"])
+        return aligned(rows)
 
     def _counts(self, column: Column) -> list[str]:
         unique = column.unique if self.rows <= _UNIQUE_ROWS else None
@@ -97,13 +108,14 @@ class Table:
         return [text(v, limit=40) if type(v) is str else preview(v, limit=40) for v in values]
 
     def _first_rows(self) -> str:
-        shown = self.columns[:12]
-        cells = [self._cells(column) for column in shown]
-        rows = [list(row) for row in zip(*cells, strict=False)]
-        title = f"first {min(HEAD, self.rows)} rows" + (
-            f", first {len(shown)} columns" if self.width > len(shown) else ""
-        )
-        return f"{title}:\n" + aligned([[column.name for column in shown], *rows])
+        shown = self.columns[:NAMED]
+        rows = zip(*map(self._cells, shown), strict=False)
+        of = f", first {len(shown)} columns" if self.width > len(shown) else ""
+        buffer = io.StringIO()
+        buffer.write(f"first {min(HEAD, self.rows)} rows{of}:\n")
+        writer = csv.writer(buffer, lineterminator="\n")
+        writer.writerows([[column.name for column in shown], *rows])
+        return buffer.getvalue().rstrip("\n")
 
 
 def _bytes(count: float) -> str:

@@ -1,9 +1,9 @@
-"""A sentence as its rule sees it: the table, what is asked of it, and the clauses, made sense of."""
+"""A sentence as its rule sees it: the table, and what is asked of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -42,6 +42,10 @@ class Ask:
         """Whether the core has such a token."""
         return any(each.tag == tag for each in self.sentence.core)
 
+    def says(self, word: str) -> bool:
+        """Whether the core has this very word."""
+        return any(each.text.lower() == word for each in self.sentence.core)
+
     @property
     def columns(self) -> list[str]:
         """The columns that the core names, each once."""
@@ -51,6 +55,12 @@ class Ask:
     def by(self) -> list[str]:
         """The columns to group by."""
         return list(dict.fromkeys(values(self.sentence.clause("by"), "COL")))
+
+    def grouped(self, key: str) -> Ask:
+        """The same question, by the groups of a column."""
+        clause = ("by", (Token("COL", key, key),))
+        clauses = (*self.sentence.clauses, clause)
+        return replace(self, sentence=replace(self.sentence, clauses=clauses))
 
     @property
     def period(self) -> str | None:

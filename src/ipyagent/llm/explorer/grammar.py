@@ -50,38 +50,35 @@ class Sentence:
         return frozenset(kind for kind, _ in self.clauses)
 
 
-def sentence(tokens: Sequence[Token], *, guess: tuple[str, ...] = ()) -> Sentence:
-    """The tokens with their clauses set apart. `guess`: what unknown words may stand for."""
-    rest, clauses = tuple(tokens), []
+def sentence(tokens: Sequence[Token]) -> Sentence:
+    """The tokens with their clauses set apart."""
+    rest, clauses = _paired(tuple(tokens)), []
     for name, pattern in _CLAUSES:
-        while found := _search(pattern, rest, guess):
+        while found := _search(pattern, rest):
             start, end = found
             clauses.append((name, rest[start:end]))
             rest = rest[:start] + rest[end:]
     return Sentence(rest, tuple(clauses))
 
 
-def paired(tokens: Sequence[Token], *, guess: bool = False) -> tuple[Token, ...]:
+def _paired(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
     """The tokens with `male and female` as one: two values of a column are a comparison."""
-    joined = tuple(tokens)
-    for i in range(len(joined) - 2):
-        left, between, right = joined[i : i + 3]
-        if between.tag in ("AND", "VS", "WITH", "TO") and _alike(left, right, guess):
+    for i in range(len(tokens) - 2):
+        left, between, right = tokens[i : i + 3]
+        if between.tag in ("AND", "VS", "WITH", "TO") and _alike(left, right):
             text = f"{left.text} {between.text} {right.text}"
             pair = Token("PAIR", (left.value, right.value), text)
-            return joined[:i] + (pair,) + paired(joined[i + 3 :], guess=guess)
-    return joined
+            return (*tokens[:i], pair, *_paired(tokens[i + 3 :]))
+    return tokens
 
 
-def _alike(left: Token, right: Token, guess: bool) -> bool:
-    if guess:
-        return {left.tag, right.tag} <= {"VALUE", "UNKNOWN"}
+def _alike(left: Token, right: Token) -> bool:
     return left.tag == right.tag == "VALUE" and bool(left.value[0] == right.value[0])
 
 
-def matches(pattern: str, tokens: Sequence[Token], *, guess: tuple[str, ...] = ()) -> bool:
+def matches(pattern: str, tokens: Sequence[Token]) -> bool:
     """Whether the pattern describes all of the tokens."""
-    return bool(_compiled(pattern, guess).fullmatch(_tags(tokens)))
+    return bool(_compiled(pattern).fullmatch(_tags(tokens)))
 
 
 def values(tokens: Sequence[Token], *tags: str) -> list[Any]:
@@ -89,11 +86,9 @@ def values(tokens: Sequence[Token], *tags: str) -> list[Any]:
     return [each.value for each in tokens if each.tag in tags]
 
 
-def _search(
-    pattern: str, tokens: Sequence[Token], guess: tuple[str, ...]
-) -> tuple[int, int] | None:
+def _search(pattern: str, tokens: Sequence[Token]) -> tuple[int, int] | None:
     tags = _tags(tokens)
-    for found in _compiled(pattern, guess).finditer(tags):
+    for found in _compiled(pattern).finditer(tags):
         if found[0]:
             start = tags[: found.start()].count(" ")
             return start, start + found[0].count(" ")
@@ -105,8 +100,7 @@ def _tags(tokens: Sequence[Token]) -> str:
 
 
 @cache
-def _compiled(pattern: str, guess: tuple[str, ...]) -> re.Pattern[str]:
+def _compiled(pattern: str) -> re.Pattern[str]:
     """The pattern with each tag spelled with the blank that ends it."""
-    also = {tag: f"{tag}~|UNKNOWN" for tag in guess}
-    spelled = re.sub(r"[A-Z]+", lambda m: f"(?:{also.get(m[0], m[0])}~)", pattern)
+    spelled = re.sub(r"[A-Z]+", r"(?:\g<0>~)", pattern)
     return re.compile(f"(?<![A-Z])(?:{''.join(spelled.split()).replace('~', ' ')})")

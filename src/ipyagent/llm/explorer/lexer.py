@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from ipyagent.llm.explorer.names import Words, spellings, usable, words
-from ipyagent.llm.explorer.vocabulary import AFTER, BEFORE, PHRASES, STOP_LIST
+from ipyagent.llm.explorer.vocabulary import AFTER, AMID, BEFORE, PHRASES, STOP_LIST, TURNING
 from ipyagent.llm.explorer.workspace import Table, Workspace
 
 # Which reading wins where a name is also a word, or two names are spelled alike.
@@ -27,7 +27,7 @@ _CHUNK = re.compile(
     | (?P<number>(?<![\w.])-?\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\w])
         |(?<![\w.])-?\d{1,15}(?:\.\d{1,15})?(?![\w]|\.\d))(?P<percent>%)?
     | (?P<ordinal>\d{1,3})(?:st|nd|rd|th)\b
-    | (?P<word>[^\W_]+(?:['’](?:s|d|t|re|ll|ve|m)\b)?)
+    | (?P<word>[^\W_]+(?:'(?:s|d|t|re|ll|ve|m)\b)?)
     | (?P<sign>>=|<=|==|!=|[^\w\s])
     """,
     re.VERBOSE,
@@ -48,7 +48,7 @@ _A_PATH = re.compile(
     r"|[\w.~-]*/[\w./~-]*\.\w{1,8}",
     re.IGNORECASE,
 )
-_SEPARATORS = frozenset("@'’\"`(){}[]")
+_SEPARATORS = frozenset("@'\"`(){}[]")
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,8 @@ def _prefer_exact(names: Names) -> None:
 
 def tokens(prompt: str, names: Names, order: tuple[str, ...] = ORDERS[0]) -> list[Token]:
     """The prompt in tokens, without politeness."""
-    chunks = _polite_parts_dropped(_chunks(prompt, names), names.words)
+    plain = prompt.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    chunks = _polite_parts_dropped(_chunks(plain, names), names.words)
     found: list[Token] = []
     at = 0
     while at < len(chunks):
@@ -185,7 +186,7 @@ def _cut(text: str) -> list[Token]:
         elif kind == "date":
             found.append(Token("DATE", written, written))
         elif kind == "word":
-            found.append(Token("WORD", written.casefold().replace("’", "'"), written))
+            found.append(Token("WORD", written.casefold(), written))
         elif not _mere_separator(match, text):
             found.append(Token("SIGN", written, written))
     return found
@@ -204,33 +205,39 @@ def _number(written: str) -> Token:
 
 
 def _polite_parts_dropped(chunks: list[Token], in_names: frozenset[str]) -> list[Token]:
-    """The chunks without the stop list, unless a name holds the word, and without phrases around."""
+    """The chunks without idle words, unless names hold them, and without polite phrases."""
     idle = STOP_LIST - in_names
     kept = [each for each in chunks if not (each.tag == "WORD" and each.value in idle)]
-    changed = True
-    while changed:
-        changed = False
-        said = tuple(str(each.value) if each.tag in ("WORD", "SIGN") else "" for each in kept)
-        if said in PHRASES:
+    while (said := _said(kept)) not in PHRASES:
+        start, end = _politeness(said)
+        if start == end:
             break
-        for phrase in sorted(BEFORE, key=len, reverse=True):
-            if said[: len(phrase)] == phrase and not _starts_a_longer_phrase(said, len(phrase)):
-                kept, changed = kept[len(phrase) :], True
-                break
-        else:
-            for phrase in sorted(AFTER, key=len, reverse=True):
-                if len(said) > len(phrase) and said[-len(phrase) :] == phrase:
-                    kept, changed = kept[: -len(phrase)], True
-                    break
-        while kept and kept[0].tag == "SIGN" and kept[0].value in ",:":
-            kept = kept[1:]
-        while kept and kept[-1].tag == "SIGN" and kept[-1].value in ",.?!":
-            kept = kept[:-1]
+        kept = kept[:start] + kept[end:]
     return kept
 
 
-def _starts_a_longer_phrase(said: tuple[str, ...], length: int) -> bool:
-    return any(said[:n] in PHRASES for n in range(length + 1, 7))
+def _said(chunks: list[Token]) -> Words:
+    return tuple(str(each.value) if each.tag in ("WORD", "SIGN") else "" for each in chunks)
+
+
+def _politeness(said: Words) -> tuple[int, int]:
+    """Where a phrase stands that can be left out; an empty place if there is none."""
+    if said and said[0] in (",", ":"):
+        return 0, 1
+    if said and said[-1] in (",", ".", "?", "!"):
+        return len(said) - 1, len(said)
+    for phrase in BEFORE:
+        n = len(phrase)
+        if said[:n] == phrase and not any(said[:more] in PHRASES for more in range(n + 1, 7)):
+            return 0, n
+    for phrase in AMID:
+        for i in range(len(said)):
+            if said[i : i + len(phrase)] == phrase:
+                return i, i + len(phrase)
+    for phrase in AFTER:
+        if len(said) > len(phrase) and said[-len(phrase) :] == phrase:
+            return len(said) - len(phrase), len(said)
+    return 0, 0
 
 
 def _next(
@@ -258,7 +265,8 @@ def _next(
         return first, 1
     if first.value in STOP_LIST:
         return None, 1
-    return Token("UNKNOWN", first.text, first.text), 1
+    tag = "TURNING" if first.value in TURNING or first.tag == "SIGN" else "UNKNOWN"
+    return Token(tag, first.text, first.text), 1
 
 
 def _named(way: Words, text: str, names: Names, order: tuple[str, ...]) -> Token | None:

@@ -49,7 +49,7 @@ def figures(output: str, pattern: str) -> tuple[str, ...]:
 def number(text: str, digits: int | None = None) -> str:
     """A printed number as people write it; other text unchanged, nothing as a dash."""
     if text in ("", "nan", "NaN", "None", "null"):
-        return "–"
+        return "n/a"
     if not re.fullmatch(r"-?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", text, re.IGNORECASE):
         return cell(text)
     value = float(text)
@@ -62,9 +62,24 @@ def number(text: str, digits: int | None = None) -> str:
     return f"{value:.2f}" if abs(value) >= 10 else f"{value:.4g}"
 
 
+def numbers(rows: Sequence[Sequence[str]], digits: int | None = None) -> Rows:
+    """Printed numbers, those of one column all with as many decimals."""
+    columns = [_alike(column, digits) for column in zip(*rows, strict=True)]
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _alike(cells: Sequence[str], digits: int | None) -> list[str]:
+    values = [float(c) for c in cells if re.fullmatch(r"-?[\d.]+(e[-+]?\d+)?", c)]
+    if not any("." in cell for cell in cells) or len(values) < len(cells) - cells.count(""):
+        return [number(each) for each in cells]
+    if digits is None and any(value != int(value) for value in values):
+        digits = 2 if max(map(abs, values)) >= 10 else 3
+    return [number(each, digits) for each in cells]
+
+
 def percent(part: str | float, whole: str | float = 1) -> str:
     """A share in percent."""
-    return f"{100 * float(part) / float(whole):.1f} %" if float(whole) else "–"
+    return f"{100 * float(part) / float(whole):.1f} %" if float(whole) else "n/a"
 
 
 def code(text: str) -> str:

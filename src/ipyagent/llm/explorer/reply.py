@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,9 +16,7 @@ from ipyagent.llm.explorer.workspace import Workspace, of_context, with_files, w
 
 MAX_CALLS = 6
 
-_DENIED = re.compile(
-    r"\b(denied|not approved|declined|approval|nobody can be asked)\b", re.IGNORECASE
-)
+_DENIED = re.compile(r"\b(denied|not run|not approved)\b", re.IGNORECASE)
 _ABSENT = re.compile(r"No module named '([\w.]+)'|Missing optional dependency '([\w.]+)'")
 
 _STRANGE = "This conversation holds a call that I did not ask for; please ask again."
@@ -59,7 +57,7 @@ def reply(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> Explor
 
 
 def _step(
-    conversation: Conversation, workspace: Workspace, unseen: list[Callable[[Workspace], Look]]
+    conversation: Conversation, workspace: Workspace, unseen: Sequence[Callable[[Workspace], Look]]
 ) -> Step:
     """The next step; where it would be words and the workspace wasn't shown, a look at that."""
     step = next_step(conversation.prompt, workspace)
@@ -122,13 +120,13 @@ def _stopped(done: Done) -> ExplorerReply:
     output = done.output
     if "dry run" in output[:200].lower():
         return ExplorerReply("a dry run", "This was a dry run: the call is shown, nothing was run.")
+    said = fence(output.removeprefix("Error: "), lines=15)
     if _failed(done) and _DENIED.search(output[:400]):
         text = (
-            f"**The call of {code(done.tool)} was denied, so I stopped.** Nothing was run. "
-            f"Run the cell again and approve it, or ask for something else."
+            f"**The call of {code(done.tool)} was denied, so I stopped;** it was not run. "
+            f"Run the cell again and approve it, or ask for something else.\n\n{said}"
         )
         return ExplorerReply("denied", text)
-    said = fence(output, lines=15)
     if not _failed(done):
         text = (
             f"**{code(done.tool)} returned something that I can't read**, so I draw no conclusion:"

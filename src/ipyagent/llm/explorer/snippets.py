@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ipyagent.llm.explorer.workspace import Table
+
+_WIDTH = 88
+_IMPORTS = {
+    "plt.": "import matplotlib.pyplot as plt",
+    "pd.": "import pandas as pd",
+    "pl.": "import polars as pl",
+    "cs.": "import polars.selectors as cs",
+    "stats.": "from scipy import stats",
+}
 
 
 @dataclass(frozen=True)
@@ -17,7 +28,7 @@ class Condition:
     value: str | int | float | bool
 
     def __str__(self) -> str:
-        sign = "is" if self.sign == "==" else self.sign
+        sign = "=" if self.sign == "==" else self.sign
         return f"{self.column} {sign} {self.value}"
 
 
@@ -38,10 +49,30 @@ def rows(table: Table, where: Where) -> str:
     if not where:
         return table.name
     if table.library == "polars":
-        tests = [f"pl.col({literal(c.column)}) {c.sign} {_operand(table, c)}" for c in where]
-        return f"{table.name}.filter({', '.join(tests)})"
-    tests = [f"{table.name}[{literal(c.column)}] {c.sign} {_operand(table, c)}" for c in where]
-    return f"{table.name}[{' & '.join(f'({t})' for t in tests) if len(tests) > 1 else tests[0]}]"
+        return f"{table.name}.filter({', '.join(_tests(table, where))})"
+    return f"{table.name}[{_mask(table, where)}]"
+
+
+def cut(table: Table, where: Where, columns: str | Sequence[str]) -> str:
+    """One column (a name) or several (a list) of the rows that meet all conditions."""
+    if table.library == "polars" or not where:
+        return f"{rows(table, where)}[{literal(columns)}]"
+    return f"{table.name}.loc[{_mask(table, where)}, {literal(columns)}]"
+
+
+def _mask(table: Table, where: Where) -> str:
+    tests = _tests(table, where)
+    return " & ".join(f"({test})" for test in tests) if len(tests) > 1 else tests[0]
+
+
+def _tests(table: Table, where: Where) -> list[str]:
+    return [f"{_column(table, c.column)} {c.sign} {_operand(table, c)}" for c in where]
+
+
+def _column(table: Table, column: str) -> str:
+    if table.library == "polars":
+        return f"pl.col({literal(column)})"
+    return f"{table.name}[{literal(column)}]"
 
 
 def _operand(table: Table, condition: Condition) -> str:
@@ -57,24 +88,27 @@ def selected(table: Table, where: Where, name: str) -> tuple[list[str], str]:
     return [f"{name} = {rows(table, where)}"], name
 
 
+def chained(name: str, source: str, *links: str) -> list[str]:
+    """Lines that give a name to a chain of calls."""
+    body = [f"    {source}{links[0]}", *(f"    {link}" for link in links[1:])]
+    return [f"{name} = (", *body, ")"]
+
+
+def printed(source: str, *links: str) -> list[str]:
+    """Lines that print a chain of calls: one, if it fits."""
+    line = f"print({source}{''.join(links)})"
+    if len(line) <= _WIDTH:
+        return [line]
+    body = [f"    {source}{links[0]}", *(f"    {link}" for link in links[1:])]
+    return ["print(", *body, ")"]
+
+
 def script(*lines: str) -> str:
-    """The lines as one cell, after the import that they need."""
+    """The lines as one cell, after the imports that they need."""
     body = "\n".join(lines)
-    imports = [
-        line
-        for alias, line in (
-            ("pd.", "import pandas as pd"),
-            ("pl.", "import polars as pl"),
-            ("cs.", "import polars.selectors as cs"),
-            ("plt.", "import matplotlib.pyplot as plt"),
-            ("stats.", "from scipy import stats"),
-        )
-        if _uses(alias, body)
-    ]
-    return "\n".join([*sorted(imports, key=lambda i: "." not in i), *[""] * bool(imports), body])
+    imports = [line for alias, line in _IMPORTS.items() if _uses(alias, body)]
+    return "\n".join([*imports, *[""] * bool(imports), body])
 
 
 def _uses(alias: str, body: str) -> bool:
-    import re
-
-    return bool(re.search(rf"(?<![\w.\"']){re.escape(alias)}", body))
+    return bool(re.search(rf"(?<![\w.\"']){re.escape(alias)}\w", body))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 
 from ipyagent.llm.explorer.ask import Ask, Rule
 from ipyagent.llm.explorer.families import (
@@ -20,14 +21,15 @@ from ipyagent.llm.explorer.families import (
     plots,
     profiling,
     quality,
+    ranking,
     relations,
     shape,
     talk,
 )
-from ipyagent.llm.explorer.grammar import Sentence, matches, paired, sentence
+from ipyagent.llm.explorer.grammar import Sentence, matches, sentence
 from ipyagent.llm.explorer.lexer import ORDERS, Token, names_of, tokens
 from ipyagent.llm.explorer.markdown import block, code, codes
-from ipyagent.llm.explorer.snippets import literal, script
+from ipyagent.llm.explorer.snippets import literal, printed, script
 from ipyagent.llm.explorer.steps import Look, MisfitError, Say, Step
 from ipyagent.llm.explorer.workspace import Table, Workspace, inspected, is_table_file
 
@@ -37,6 +39,7 @@ _ON_A_TABLE: tuple[Rule, ...] = (
     *profiling.RULES,
     *quality.RULES,
     *dates.RULES,
+    *ranking.RULES,
     *measures.RULES,
     *counts.RULES,
     *relations.RULES,
@@ -45,6 +48,11 @@ _ON_A_TABLE: tuple[Rule, ...] = (
     *plots.RULES,
 )
 _NOWHERE = Table("")
+# What unknown words may be: before a table is loaded, and while only its values are unknown.
+Guesses = tuple[tuple[str, ...], ...]
+_ANYTHING: Guesses = (("COL",), ("VALUE",), ("VALUE", "COL"))
+_VALUES: Guesses = (("VALUE",),)
+_MAX_UNKNOWN = 4  # runs of unknown words that are worth a guess
 _MAX_LENGTH = 500  # characters of a prompt: nothing longer is one request
 _MAX_VALUES = 500  # of the text columns together
 
@@ -118,7 +126,7 @@ def _targets(prompt: str, workspace: Workspace) -> list[Token]:
 
 def _load_first(prompt: str, path: str, workspace: Workspace) -> Step | None:
     """Load a file, if the prompt may be understood once its columns are known."""
-    if not is_table_file(path) or not _may_fit(prompt, workspace, None, ("COL", "VALUE")):
+    if not is_table_file(path) or not _may_fit(prompt, workspace, None, _ANYTHING):
         return None
     return files.loading(path, workspace)
 
@@ -126,7 +134,7 @@ def _load_first(prompt: str, path: str, workspace: Workspace) -> Step | None:
 def _which(
     prompt: str, workspace: Workspace, paths: Sequence[str], reasons: list[str]
 ) -> Step | None:
-    if paths and _may_fit(prompt, workspace, None, ("COL", "VALUE")):
+    if paths and _may_fit(prompt, workspace, None, _ANYTHING):
         reasons.append(f"That could be about {codes(paths)}: please name the file.")
     return None
 
@@ -135,7 +143,7 @@ def _on_this_table(
     prompt: str, workspace: Workspace, table: Table, reasons: list[str]
 ) -> Step | None:
     if table.columns is None:
-        fits = _may_fit(prompt, workspace, table, ("COL", "VALUE"))
+        fits = _may_fit(prompt, workspace, table, _ANYTHING)
         return _inspect(workspace, table) if fits else None
     steps: list[Step] = []
     for found in _readings(prompt, workspace, table):
@@ -147,10 +155,9 @@ def _on_this_table(
         return None
     if steps:
         return steps[0]
-    if table.values is None and table.of_kind("text"):
-        if _may_fit(prompt, workspace, table, ("VALUE",)):
-            return _values(workspace, table)
-    return None
+    unseen = table.values is None and bool(table.of_kind("text"))
+    fits = unseen and _may_fit(prompt, workspace, table, _VALUES)
+    return _values(workspace, table) if fits else None
 
 
 def _readings(prompt: str, workspace: Workspace, table: Table) -> Iterator[Sentence]:
@@ -162,7 +169,7 @@ def _readings(prompt: str, workspace: Workspace, table: Table) -> Iterator[Sente
         ]
         if found not in seen:
             seen.append(found)
-            yield sentence(paired(found))
+            yield sentence(found)
 
 
 def _loaded(token: Token, workspace: Workspace) -> Token:
@@ -188,16 +195,14 @@ def _first(
     return None
 
 
-def _matching(
-    rules: Sequence[Rule], found: Sentence, guess: tuple[str, ...] = ()
-) -> Iterator[tuple[Rule, tuple[Token, ...]]]:
+def _matching(rules: Sequence[Rule], found: Sentence) -> Iterator[tuple[Rule, tuple[Token, ...]]]:
     used = found.used - {"table"}
     for rule in rules:
         needs = set(rule.needs.split())
         if not needs <= used <= needs | set(rule.allows.split()):
             continue
         for core in _cores(found.core):
-            if matches(rule.pattern, core, guess=guess):
+            if matches(rule.pattern, core):
                 yield rule, core
                 break
 
@@ -209,16 +214,31 @@ def _cores(core: tuple[Token, ...]) -> Iterator[tuple[Token, ...]]:
         yield core[1:]
 
 
-def _may_fit(
-    prompt: str, workspace: Workspace, table: Table | None, guess: tuple[str, ...]
-) -> bool:
+def _may_fit(prompt: str, workspace: Workspace, table: Table | None, guesses: Guesses) -> bool:
     """Whether a rule would match if unknown words were columns or values."""
     for order in ORDERS:
         found = tokens(prompt, names_of(workspace, table), order)
-        for each in (found, list(paired(found, guess=True))):
-            if any(_matching(_ON_A_TABLE, sentence(each, guess=guess), guess)):
-                return True
+        if any(any(_matching(_ON_A_TABLE, sentence(each))) for each in _guessed(found, guesses)):
+            return True
     return False
+
+
+def _guessed(found: Sequence[Token], guesses: Guesses) -> Iterator[list[Token]]:
+    """The tokens, with unknown words taken for names in every way."""
+    unknown = [i for i, each in enumerate(found) if each.tag in ("UNKNOWN", "QUOTED")]
+    if len(unknown) > _MAX_UNKNOWN or not (unknown or guesses is _ANYTHING):
+        return
+    for tags in product(guesses, repeat=len(unknown)):
+        stand_ins = dict(zip(unknown, tags, strict=True))
+        yield [
+            made
+            for i, token in enumerate(found)
+            for made in (_named(token, stand_ins[i]) if i in stand_ins else [token])
+        ]
+
+
+def _named(token: Token, tags: tuple[str, ...]) -> list[Token]:
+    return [Token(tag, ("", token.text), token.text) for tag in tags]
 
 
 def _inspect(workspace: Workspace, table: Table) -> Look:
@@ -227,7 +247,7 @@ def _inspect(workspace: Workspace, table: Table) -> Look:
         code_ = script(files.schema_line(table.name))
 
         def learn_printed(output: str) -> Workspace:
-            known = {column: dtype for column, dtype in block(output, ["column", "dtype"])}
+            known = dict(block(output, ["column", "dtype"]))
             return workspace.with_table(replace(table, columns=known))
 
         return Look(f"columns of {table.name}", "run_python", {"code": code_}, learn_printed)
@@ -242,27 +262,26 @@ def _values(workspace: Workspace, table: Table) -> Look:
     """Learn the values of a table's text columns."""
     texts = literal(table.of_kind("text"))
     if table.library == "polars":
-        chain = (
-            f".unpivot().drop_nulls().unique(maintain_order=True).head({_MAX_VALUES}).write_csv()"
-        )
-        line = f"print({table.name}.select({texts}){chain})"
+        links = [".unpivot()", ".drop_nulls()", ".unique(maintain_order=True)"]
+        lines = printed(f"{table.name}[{texts}]", *links, f".head({_MAX_VALUES})", ".write_csv()")
     else:
-        chain = f".melt().dropna().drop_duplicates().head({_MAX_VALUES}).to_csv(index=False)"
-        line = f"print({table.name}[{texts}]{chain})"
+        links = [".melt()", ".dropna()", ".drop_duplicates()", f".head({_MAX_VALUES})"]
+        lines = printed(f"{table.name}[{texts}]", *links, ".to_csv(index=False)")
 
     def learn(output: str) -> Workspace:
         pairs = tuple((column, value) for column, value in block(output, ["variable", "value"]))
         return workspace.with_table(replace(table, values=pairs))
 
-    return Look(f"values in {table.name}", "run_python", {"code": script(line)}, learn)
+    return Look(f"values in {table.name}", "run_python", {"code": script(*lines)}, learn)
 
 
 def _two_tables(prompt: str, workspace: Workspace, reasons: list[str]) -> Step | None:
     """Compare two tables; those that are files are loaded first."""
     found = tokens(prompt, names_of(workspace, None), ORDERS[1])
     found = [_loaded(each, workspace) for each in found]
-    as_tables = [replace(each, tag="TABLE") if each.tag == "FILE" else each for each in found]
-    keyed = matches(comparisons.KEYED, as_tables, guess=("COL",))
+    tags = {"FILE": "TABLE", "UNKNOWN": "COL"}
+    as_tables = [replace(each, tag=tags.get(each.tag, each.tag)) for each in found]
+    keyed = matches(comparisons.KEYED, as_tables)
     if not keyed and not matches(comparisons.TABLES, as_tables):
         return None
     targets = [each for each in found if each.tag in ("TABLE", "FILE")]
@@ -305,7 +324,11 @@ def _same(one: Step, other: Step) -> bool:
 def _unknown(prompt: str, workspace: Workspace) -> list[str]:
     """The words that nothing accounts for, as they were written."""
     readings = [
-        [each.text for each in tokens(prompt, names_of(workspace, table)) if each.tag == "UNKNOWN"]
+        _strange(tokens(prompt, names_of(workspace, table)))
         for table in (*workspace.tables.values(), None)
     ]
-    return list(dict.fromkeys(min(readings, key=len)))
+    return list(dict.fromkeys(min(readings, key=lambda words: len(words))))
+
+
+def _strange(found: Sequence[Token]) -> list[str]:
+    return [each.text for each in found if each.tag in ("UNKNOWN", "TURNING")]

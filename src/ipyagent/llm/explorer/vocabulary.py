@@ -79,8 +79,11 @@ _WORDS: tuple[tuple[str, str, str], ...] = (
     ("COLUMNS", "", "column names|names of columns"),
     ("TYPES", "", "types|type|dtypes|data types|column types|columns types"),
     ("SIZE", "", "shape|size|dimensions|how big|how large"),
-    ("FIRST", "head", "first|head"),
-    ("FIRST", "tail", "last|tail"),
+    ("FIRST", "head", "first"),
+    ("FIRST", "tail", "last"),
+    ("END", "head", "head"),
+    ("END", "tail", "tail"),
+    ("VIA", "", "using|via"),
     ("UNIQUE", "", "unique|distinct|different"),
     ("VALUES", "", "values|value|levels|categories"),
     ("LOAD", "", "load|import|load in|read in"),
@@ -134,102 +137,42 @@ PHRASES: dict[tuple[str, ...], tuple[str, str]] = {
 }
 
 # Said anywhere without changing what is asked for.
-STOP_LIST = frozenset(["the", "a", "an", "please", "kindly"])
+STOP_LIST = frozenset({"the", "a", "an", "any", "please", "kindly"})
 
-# Said before a request or after it.
-BEFORE = tuple(
-    tuple(phrase.split())
-    for phrase in [
-        "hey",
-        "hi",
-        "hello",
-        "ok",
-        "okay",
-        "so",
-        "now",
-        "can you",
-        "could you",
-        "would you",
-        "will you",
-        "can i",
-        "can we",
-        "i want to",
-        "i want",
-        "i would like to",
-        "i'd like to",
-        "i would like",
-        "i'd like",
-        "i need to",
-        "i need",
-        "let's",
-        "let us",
-        "tell me",
-        "tell us",
-        "show me",
-        "give me",
-        "give us",
-        "get me",
-        "give",
-        "find",
-        "find out",
-        "compute",
-        "calculate",
-        "get",
-        "know",
-        "report",
-        "return",
-        "what is",
-        "what's",
-        "what are",
-        "what was",
-        "what were",
-        "what",
-        "which",
-        "is there",
-        "are there",
-        "do we have",
-        "do i have",
-        "how does",
-        "how do",
-        "there are",
-        "and",
-        "look for",
-        "check for",
-        "check",
-        "me",
-        "make me",
-        "see",
-        "determine",
-        "draw me",
-        "plot me",
-        "how is",
-        "does",
-        "do",
-    ]
+# Said before a request, after it, and in its middle.
+_BEFORE = (
+    "hey|hi|hello|ok|okay|so|now|and|can you|could you|would you|will you|can i|can we|i want to|"
+    "i want|i would like to|i'd like to|i would like|i'd like|i need to|i need|let's|let us|"
+    "tell me|tell us|show me|give me|give us|get me|give|find|find out|compute|calculate|get|know|"
+    "report|return|what is|what's|what are|what was|what were|what|which|is there|are there|"
+    "do we have|do i have|how does|how do|there are|look for|check for|check|me|make me|see|"
+    "determine|draw me|plot me|how is|does|do|just show me|just give me"
 )
-AFTER = tuple(
-    tuple(phrase.split())
-    for phrase in [
-        "for me",
-        "are there",
-        "is there",
-        "do we have",
-        "do i have",
-        "there are",
-        "in total",
-        "thanks",
-        "thank you",
-        "there",
-        "exist",
-        "look like",
-        "please",
-        "now",
-        "there is",
-        "are there in total",
-        "altogether",
-        "overall",
-        "have",
-        "does it have",
-        "do they have",
-    ]
+_AFTER = (
+    "for me|do we have|do i have|in total|altogether|overall|thanks|thank you|there|exist|please|"
+    "now|have|does it have|do they have|look like|at all"
 )
+_AMID = "are there|is there|there are|there is"
+
+
+def _phrases(text: str) -> tuple[tuple[str, ...], ...]:
+    """Phrases as words, the longest first."""
+    return tuple(sorted((tuple(each.split()) for each in text.split("|")), key=len, reverse=True))
+
+
+BEFORE, AFTER, AMID = map(_phrases, (_BEFORE, _AFTER, _AMID))
+
+# Words that turn a sentence around. They are no value to look for, so nothing is run for them.
+_TURNING = """
+    not without excluding except exclude excludes other neither nor or either why because than only
+    unless but ignore ignoring drop remove delete predict forecast cause causes caused should could
+    would significant significantly reason reasons explain likely expect expected best worst
+    normalise normalize scale cluster clusters train model fit regression interesting never isn't
+    aren't don't doesn't wasn't weren't until although instead increase decrease changed change
+    changes improve email send write save rename replace fill impute convert merge join pivot sort
+    then each all also else weighted second third half double about test more fewer less next
+    previous rolling cumulative moving growth trend log squared trimmed geometric harmonic relative
+    adjusted sorted ordered heavier lighter heaviest lightest bigger smaller taller longer shorter
+    longest shortest older newer oldest newest who how changed typical normal normally distributed
+"""
+TURNING = frozenset(_TURNING.split())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 Library = Literal["pandas", "polars"]
 
+TIMES = "\N{MULTIPLICATION SIGN}"
 TABLE_ENDINGS = ("csv", "tsv", "parquet", "xlsx", "json", "jsonl")
 
 _NUMBER = re.compile(r"u?int\d*|float\d*|decimal", re.IGNORECASE)
@@ -15,8 +17,11 @@ _DATE = re.compile(r"datetime|date\b", re.IGNORECASE)
 _POLARS = re.compile(r"String|Utf8|Boolean|Date|Categorical|Enum|List|Struct|Null|Decimal")
 _VARIABLE = re.compile(r"(?:- )?(?P<name>[^\W\d]\w*): (?P<rest>\S.*)")
 _FRAME = re.compile(
-    r"(?P<kind>[\w.]*)DataFrame, (?P<rows>[\d,]+) rows? [×x] (?P<width>[\d,]+) columns?"
-    r"(?: \((?P<columns>.*)\))?"
+    rf"DataFrame, [\d,]+ rows? [x{TIMES}] (?P<width>[\d,]+) columns?(?P<rest>.*)", re.DOTALL
+)
+_NAME = r"""'(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" | [^,:'"()\[\]=]+"""
+_COLUMN = re.compile(
+    rf"(?P<name>{_NAME}): [ ] (?P<dtype>.+?) (?: , [ ] (?=(?:{_NAME}):[ ]) | \Z)", re.VERBOSE
 )
 _SIZE = re.compile(r"(?: \([^()]*\)|\s{2,}.*|\t.*)$")
 
@@ -87,11 +92,13 @@ def of_context(context: str) -> Workspace:
 def with_variables(workspace: Workspace, listing: str) -> Workspace:
     """The workspace with what a listing of variables tells."""
     for line in listing.splitlines():
-        if not (found := _VARIABLE.fullmatch(line.strip())):
+        found = _VARIABLE.fullmatch(line.strip())
+        if not found or found["name"] == "modules":
             continue
         if frame := _FRAME.match(found["rest"]):
-            columns = _named_in_line(frame["columns"] or "", int(frame["width"].replace(",", "")))
-            library = _library(frame["kind"], columns)
+            listed = frame["rest"].removesuffix(" [polars]").removeprefix(" (").removesuffix(")")
+            columns = _named_in_line(listed, _integer(frame["width"]))
+            library = _library(frame["rest"], columns)
             workspace = workspace.with_table(Table(found["name"], library, columns))
         workspace = replace(workspace, variables=workspace.variables | {found["name"]})
     return workspace
@@ -101,7 +108,7 @@ def with_files(workspace: Workspace, listing: str) -> Workspace:
     """The workspace with what a listing of files tells."""
     lines = (_SIZE.sub("", line.strip().removeprefix("- ")) for line in listing.splitlines())
     files = tuple(line for line in lines if line and not line.startswith(("(", "…")))
-    return replace(workspace, files=files)
+    return replace(workspace, files=tuple(each for each in files if not each.endswith("/")))
 
 
 def inspected(table: Table, output: str) -> Table | None:
@@ -111,33 +118,59 @@ def inspected(table: Table, output: str) -> Table | None:
     frame = _FRAME.match(found["rest"]) if found else None
     if frame is None:
         return None
-    columns = _named_in_rows(lines, int(frame["width"].replace(",", "")))
-    return columns and replace(table, columns=columns, library=_library(frame["kind"], columns))
+    columns = _named_in_rows(lines, _integer(frame["width"]))
+    if columns is None:
+        return None
+    return replace(table, columns=columns, library=_library(frame["rest"], columns))
+
+
+def _integer(text: str) -> int:
+    return int(text.replace(",", ""))
 
 
 def _named_in_line(text: str, width: int) -> dict[str, str] | None:
     """Columns of `name: dtype, name: dtype`; None unless all of them can be told apart."""
-    parts = [part.rpartition(": ") for part in re.split(r", (?=[^,]+: )", text)]
-    columns = {name: dtype for name, colon, dtype in parts if colon}
-    return columns if len(columns) == width == len(parts) else None
+    columns, at = {}, 0
+    while found := _COLUMN.match(text, at):
+        columns[_plain(found["name"])] = found["dtype"]
+        at = found.end()
+    return _whole(columns, width) if at == len(text) else None
 
 
 def _named_in_rows(lines: list[str], width: int) -> dict[str, str] | None:
-    columns: dict[str, str] = {}
-    for line in lines:
-        cells = [c.strip() for c in re.split(r"\s*\|\s*|\s{2,}|\t", line.strip().strip("|"))]
-        if len(cells) >= 2 and re.match(r"[A-Za-z][\w\[\], ():='/]*$", cells[1]):
-            columns[cells[0]] = cells[1]
-    if len(columns) == width + 1:  # the heading looked like a column
-        columns.pop(next(iter(columns)))
-    return columns if len(columns) == width else None
+    """Columns of an aligned listing whose heading says `column` and `dtype`."""
+    start = next((i for i, line in enumerate(lines) if re.match(r"column +dtype\b", line)), None)
+    if start is None:
+        return None
+    heading, columns = lines[start], {}
+    at = heading.index("dtype")
+    end = at + len(re.match(r"dtype *", heading[at:])[0])  # type: ignore[index]
+    for line in lines[start + 1 :]:
+        if not line.strip():
+            break
+        dtype = line[at:end] if len(heading) > end else line[at:]
+        columns[_plain(line[:at].strip())] = dtype.strip()
+    return _whole(columns, width)
 
 
-def _library(kind: str, columns: dict[str, str] | None) -> Library:
-    if "polars" in kind or kind == "pl.":
+def _whole(columns: dict[str, str], width: int) -> dict[str, str] | None:
+    """The columns, if they are all there and none of their names was cut."""
+    cut = any(name.endswith("…") or not dtype for name, dtype in columns.items())
+    return columns if len(columns) == width and not cut else None
+
+
+def _plain(name: str) -> str:
+    """A name without the quotes that it is listed with where it could be misread."""
+    if name[:1] not in ("'", '"'):
+        return name
+    try:
+        return str(ast.literal_eval(name))
+    except (SyntaxError, ValueError):
+        return name
+
+
+def _library(described: str, columns: dict[str, str] | None) -> Library:
+    if "[polars]" in described:
         return "polars"
-    if "pandas" in kind or kind == "pd.":
-        return "pandas"
-    dtypes = list((columns or {}).values())
-    plain = all(re.match(r"U?Int|Float", dtype) for dtype in dtypes)
-    return "polars" if dtypes and (plain or any(map(_POLARS.match, dtypes))) else "pandas"
+    dtypes = (columns or {}).values()
+    return "polars" if any(map(_POLARS.match, dtypes)) else "pandas"

@@ -1,1 +1,1 @@
-"""Families of requests: each file holds how they are said, their code, and how they are answered."""
+"""Families of requests. A file holds how they are said, their code, and how they are answered."""

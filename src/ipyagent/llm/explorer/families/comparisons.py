@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from ipyagent.llm.explorer.ask import Ask, Rule
-from ipyagent.llm.explorer.families.measures import Question, by_group, expression
-from ipyagent.llm.explorer.markdown import block, cell, code, codes, figures, label, number, table
-from ipyagent.llm.explorer.snippets import literal, rows
+from ipyagent.llm.explorer.families.grouping import by_group
+from ipyagent.llm.explorer.families.statistic import Question, expressions, title
+from ipyagent.llm.explorer.markdown import (
+    block,
+    cell,
+    code,
+    codes,
+    figures,
+    label,
+    number,
+    numbers,
+    table,
+)
+from ipyagent.llm.explorer.snippets import literal, printed, rows
 from ipyagent.llm.explorer.steps import MisfitError, Step
 from ipyagent.llm.explorer.workspace import Table
 
@@ -15,51 +26,61 @@ _STATS = ["count", "mean", "median", "std"]
 def _two_groups(ask: Ask) -> Step:
     (key, one), (_, other) = ask.all("PAIR")[0]
     column = ask.numeric(*ask.columns)[0]
-    heading = [key, *_STATS]
+    source, pair = rows(ask.table, ask.where), literal([one, other])
     if ask.table.library == "polars":
-        lines = [
-            "print(",
-            f"    {rows(ask.table, ask.where)}",
-            f"    .filter(pl.col({literal(key)}).is_in({literal([one, other])}))",
-            f"    .group_by({literal(key)})",
-            f"    .agg({', '.join(expression(column, stat) for stat in _STATS)})",
-            "    .write_csv()",
-            ")",
-        ]
+        lines = printed(
+            source,
+            f".filter(pl.col({literal(key)}).is_in({pair}))",
+            f".group_by({literal(key)})",
+            f".agg({expressions(column, _STATS)})",
+            ".write_csv()",
+        )
     else:
-        groups = ask.name("groups")
-        lines = [
-            f"{groups} = {rows(ask.table, ask.where)}.groupby({literal(key)})[{literal(column)}]",
-            f"print({groups}.agg({literal(_STATS)}).loc[{literal([one, other])}].to_csv())",
-        ]
+        links = [f".groupby({literal(key)})[{literal(column)}]", f".agg({literal(_STATS)})"]
+        lines = printed(source, *links, f".reindex({pair})", ".to_csv()")
     return ask.python(
         f"{column} of {one} and {other}",
         lines,
-        lambda output: _groups_answer(ask, column, (one, other), block(output, heading)),
+        lambda output: _said(ask, column, (one, other), block(output, [key, *_STATS])),
     )
 
 
-def _groups_answer(ask: Ask, column: str, names: tuple[str, str], found: list[list[str]]) -> str:
+def _said(ask: Ask, column: str, names: tuple[str, str], found: list[list[str]]) -> str:
     by_name = {row[0]: row[1:] for row in found}
-    if set(names) - set(by_name):
-        return f"One of {codes(names)} has no rows in {ask.about}."
-    body = [[cell(name), *map(number, by_name[name])] for name in names]
-    one, other = (float(by_name[name][1] or "nan") for name in names)
-    gap = abs(one - other)
-    first, second = names if one >= other else names[::-1]
+    means = [by_name.get(name, ["", ""])[1] for name in names]
+    if not all(means):
+        return f"One of {codes(names)} has no values of {code(column)} in {ask.about}."
     key = ask.all("PAIR")[0][0][0]
-    heading = [label(key), "values", "mean", "median", "standard deviation"]
-    return (
-        f"**{cell(first)} has the higher mean {code(column)}**, by {number(str(gap))} "
-        f"({number(by_name[first][1])} against {number(by_name[second][1])} for {cell(second)})\n\n"
-        f"{table(heading, body)}\n\nIn {ask.about}."
+    body = numbers([by_name[name] for name in names])
+    shown = table(
+        [label(key), *map(title, _STATS)],
+        [[cell(name), *row] for name, row in zip(names, body, strict=True)],
     )
+    gap = float(means[0]) - float(means[1])
+    if gap == 0:
+        head = f"**{cell(names[0])} and {cell(names[1])} have the same mean {code(column)}**"
+    else:
+        higher = names[0] if gap > 0 else names[1]
+        head = f"**{cell(higher)} has the higher mean {code(column)}**, by {number(str(abs(gap)))}"
+    return f"{head} (in {ask.about})\n\n{shown}"
+
+
+def _two_means(ask: Ask) -> Step:
+    if ask.all("STAT") != ["mean"]:
+        raise MisfitError("I compare two groups by their means.")
+    return _two_groups(ask)
 
 
 def _by_column(ask: Ask) -> Step:
-    if not ask.by:
-        raise MisfitError("I need two groups to compare, or a column to group by.")
     return by_group(Question(ask, ask.numeric(*ask.columns), ["mean", "median", "std"]))
+
+
+def _across(ask: Ask) -> Step:
+    """`compare body mass between species`."""
+    column, *keys = ask.columns
+    if len(keys) != 1:
+        raise MisfitError("I need one column to measure and another one to group by.")
+    return by_group(Question(ask.grouped(keys[0]), ask.numeric(column), ["mean", "median", "std"]))
 
 
 def two_tables(ask: Ask, other: Table, key: str | None) -> Step:
@@ -78,7 +99,7 @@ def two_tables(ask: Ask, other: Table, key: str | None) -> Step:
     return ask.python(
         f"compare {names[0]} and {names[1]}",
         lines,
-        lambda out: _tables_answer(one, other, shared, out),
+        lambda out: _tables_said(one, other, shared, out),
     )
 
 
@@ -97,28 +118,25 @@ def _common_rows(ask: Ask, names: tuple[str, str], shared: list[str]) -> list[st
     ]
 
 
-def _tables_answer(one: Table, other: Table, shared: list[str], output: str) -> str:
+def _tables_said(one: Table, other: Table, shared: list[str], output: str) -> str:
     left, right = figures(output, r"(\d+) and (\d+) rows")
     mine, theirs = one.columns or {}, other.columns or {}
     names = code(one.name), code(other.name)
-    body = [["rows", left, right], ["columns", str(len(mine)), str(len(theirs))]]
     only = [[c for c in mine if c not in theirs], [c for c in theirs if c not in mine]]
-    lines = [f"- Only in {n}: {codes(c)}" for n, c in zip(names, only, strict=True) if c]
     changed = [c for c in mine if c in theirs and c not in shared]
-    lines += [
-        f"- {code(c)} is {cell(mine[c])} in {names[0]}, {cell(theirs[c])} in {names[1]}"
-        for c in changed
-    ]
+    notes = [f"- Only in {n}: {codes(c)}" for n, c in zip(names, only, strict=True) if c]
+    for c in changed:
+        notes.append(f"- {code(c)} is {cell(mine[c])} in one, {cell(theirs[c])} in the other")
     if shared:
-        common = dict(block(output, ["_merge", "count"]))
-        lines.append(
-            f"- Different rows over the {len(shared)} shared columns: {common.get('both', '0')} in both, "
-            f"{common.get('left_only', '0')} only in {names[0]}, {common.get('right_only', '0')} only in {names[1]}"
+        counts = dict(block(output, ["_merge", "count"]))
+        both, mine_only, theirs_only = (counts[k] for k in ("both", "left_only", "right_only"))
+        notes.append(
+            f"- Different rows over the {len(shared)} shared columns: {both} in both, "
+            f"{mine_only} only in {names[0]}, {theirs_only} only in {names[1]}"
         )
-    head = f"**{names[0]} and {names[1]}**"
-    return f"{head}\n\n{table(['', *map(label, (one.name, other.name))], body)}\n\n" + "\n".join(
-        lines
-    )
+    sizes = [["rows", left, right], ["columns", str(len(mine)), str(len(theirs))]]
+    shown = table(["", *map(label, (one.name, other.name))], sizes)
+    return f"**{names[0]} and {names[1]}**\n\n{shown}\n\n" + "\n".join(notes)
 
 
 def _by_key(ask: Ask, other: Table, key: str) -> Step:
@@ -139,7 +157,8 @@ def _by_key(ask: Ask, other: Table, key: str) -> Step:
     def answer(output: str) -> str:
         ours, theirs, common = figures(output, r"(\d+) and (\d+) rows, (\d+) shared keys")
         body = [[label(c), n] for c, n in block(output, ["column", "differences"])]
-        head = f"**{code(ask.table.name)} ({ours} rows) and {code(other.name)} ({theirs} rows)** share {common} values of {code(key)}"
+        sizes = f"{code(ask.table.name)} ({ours} rows) and {code(other.name)} ({theirs} rows)"
+        head = f"**{sizes} share {common} values of {code(key)}**"
         return f"{head}\n\n{table(['column', 'rows that differ'], body)}"
 
     return ask.python(f"compare {ask.table.name} and {other.name} by {key}", lines, answer)
@@ -148,15 +167,11 @@ def _by_key(ask: Ask, other: Table, key: str) -> Step:
 TABLES = "(COMPARE|DIFFERENCE) (BETWEEN|OF)? TABLE (AND|WITH|TO|VS) TABLE"
 KEYED = f"{TABLES} (BY|ON) COL"
 RULES = (
-    Rule(
-        "COMPARE COL (BETWEEN|OF|FOR|IN|BY)? PAIR | COMPARE PAIR (BY|IN|ON|FOR) COL",
-        _two_groups,
-        "where",
-    ),
-    Rule(
-        "DIFFERENCE (IN|OF) (STAT)? COL BETWEEN PAIR | COL DIFFERENCE BETWEEN PAIR",
-        _two_groups,
-        "where",
-    ),
-    Rule("COMPARE COL (BETWEEN COL)?", _by_column, "where by digits"),
+    Rule("COMPARE COL (BETWEEN|OF|FOR|IN|BY)? PAIR", _two_groups, "where"),
+    Rule("COMPARE PAIR (BY|IN|ON|FOR) COL", _two_groups, "where"),
+    Rule("DIFFERENCE (IN|OF) COL BETWEEN PAIR", _two_groups, "where"),
+    Rule("DIFFERENCE (IN|OF) STAT COL BETWEEN PAIR", _two_means, "where"),
+    Rule("COL DIFFERENCE BETWEEN PAIR", _two_groups, "where"),
+    Rule("COMPARE COL BETWEEN COL", _across, "where digits"),
+    Rule("COMPARE COL", _by_column, "where digits", "by"),
 )

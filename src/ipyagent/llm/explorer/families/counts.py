@@ -14,7 +14,7 @@ from ipyagent.llm.explorer.markdown import (
     percent,
     table,
 )
-from ipyagent.llm.explorer.snippets import literal, rows
+from ipyagent.llm.explorer.snippets import chained, literal, rows
 from ipyagent.llm.explorer.steps import MisfitError, Step
 
 _MAX_VALUES = 30
@@ -34,7 +34,7 @@ def _count(ask: Ask) -> Step:
         tests = " and ".join(code(str(each)) for each in ask.where)
         return (
             f"**{number(part)}** of {number(whole)} rows of {code(name)} "
-            f"({percent(part, whole)}) have {tests}."
+            f"({percent(part, whole)}) meet {tests}."
         )
 
     return ask.python("count rows that meet a condition", [line], answer)
@@ -55,19 +55,16 @@ def _by_category(ask: Ask, keys: list[str]) -> Step:
     heading = [*keys, "count", "share"]
     if "count" in keys or "share" in keys:
         raise MisfitError("I can't count by a column that is itself called count or share.")
-    if ask.table.library == "polars":
-        lines = _polars(ask, keys, counts)
-    else:
-        lines = _pandas(ask, keys, counts)
-    return ask.python(
-        f"rows by {', '.join(keys)}", lines, lambda out: _answer(ask, keys, heading, counts, out)
-    )
+    lines = (_polars if ask.table.library == "polars" else _pandas)(ask, keys, counts)
+    what = f"rows by {', '.join(keys)}"
+    return ask.python(what, lines, lambda out: _said(ask, keys, heading, counts, out))
 
 
 def _pandas(ask: Ask, keys: list[str], counts: str) -> list[str]:
-    source = rows(ask.table, ask.where)
+    key = literal(keys[0] if len(keys) == 1 else keys)
+    made = f"{rows(ask.table, ask.where)}.value_counts({key}, dropna=False).reset_index()"
     return [
-        f"{counts} = {source}.value_counts({literal(keys)}, dropna=False).reset_index()",
+        f"{counts} = {made}",
         f'{counts}["share"] = {counts}["count"] / {counts}["count"].sum()',
         f'print(len({counts}), "groups")',
         f"print({counts}.head({_MAX_VALUES}).to_csv(index=False))",
@@ -75,20 +72,20 @@ def _pandas(ask: Ask, keys: list[str], counts: str) -> list[str]:
 
 
 def _polars(ask: Ask, keys: list[str], counts: str) -> list[str]:
+    links = [
+        f".group_by({literal(keys)})",
+        ".agg(count=pl.len())",
+        '.with_columns(share=pl.col("count") / pl.col("count").sum())',
+        '.sort("count", descending=True)',
+    ]
     return [
-        f"{counts} = (",
-        f"    {rows(ask.table, ask.where)}",
-        f"    .group_by({literal(keys)})",
-        "    .agg(count=pl.len())",
-        '    .with_columns(share=pl.col("count") / pl.col("count").sum())',
-        '    .sort("count", descending=True)',
-        ")",
+        *chained(counts, rows(ask.table, ask.where), *links),
         f'print(len({counts}), "groups")',
         f"print({counts}.head({_MAX_VALUES}).write_csv())",
     ]
 
 
-def _answer(ask: Ask, keys: list[str], heading: list[str], counts: str, output: str) -> str:
+def _said(ask: Ask, keys: list[str], heading: list[str], counts: str, output: str) -> str:
     (groups,) = figures(output, r"(\d+) groups")
     found = block(output, heading)
     body = [[*map(cell, row[:-2]), number(row[-2]), percent(row[-1])] for row in found]
@@ -115,7 +112,7 @@ def _share(ask: Ask) -> Step:
 
 RULES = (
     Rule("COUNT (OF? ROWS)? (HAS|IS)? | COUNT ROWS (IN|BY)? | COUNT IS", _count, "where by"),
-    Rule("ROWS", _count, "where by"),
+    Rule("ROWS", _count, "where", "by"),
     Rule("SHARE (OF? ROWS)? (IS|HAS)?", _share, "where by"),
     Rule("SHARE OF? COL VALUES? | SHARE OF COL", _share, "by"),
     Rule("(COUNT|COUNT OF)? UNIQUE? VALUES? (OF|IN|FOR)? COL VALUES?", _values, "where by"),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 from ipyagent.llm.explorer.ask import Ask, Rule
-from ipyagent.llm.explorer.families.measures import title
-from ipyagent.llm.explorer.markdown import block, cell, code, number, table
+from ipyagent.llm.explorer.families.statistic import expressions, sentence_case, title
+from ipyagent.llm.explorer.markdown import block, cell, code, numbers, table
 from ipyagent.llm.explorer.names import words
-from ipyagent.llm.explorer.snippets import literal, selected
+from ipyagent.llm.explorer.snippets import chained, literal, printed, selected
 from ipyagent.llm.explorer.steps import MisfitError, Step
 
 _PANDAS = {"day": "D", "week": "W", "month": "M", "quarter": "Q", "year": "Y"}
 _POLARS = {"day": "1d", "week": "1w", "month": "1mo", "quarter": "1q", "year": "1y"}
+_MAX_PERIODS = 200
 _SAYS_DATE = frozenset({"date", "day", "time", "timestamp", "datetime"})
 
 
@@ -34,14 +37,19 @@ def _dates(ask: Ask, source: str, column: str) -> str:
     return values if ask.table.kind(column) == "date" else f"pd.to_datetime({values})"
 
 
+def _real_dates(ask: Ask, column: str) -> str:
+    """A column of dates in polars, which converts no text by itself."""
+    if ask.table.kind(column) != "date":
+        raise MisfitError(f"{code(column)} holds text; convert it to dates first.")
+    return f"pl.col({literal(column)})"
+
+
 def _range(ask: Ask) -> Step:
     column = _date_column(ask, next(iter(ask.columns), None))
     name = ask.table.name
     if ask.table.library == "polars":
-        if ask.table.kind(column) != "date":
-            raise MisfitError(f"{code(column)} holds text; convert it to dates first.")
-        made = f"{name}.select(first=pl.col({literal(column)}).min(), last=pl.col({literal(column)}).max())"
-        lines = [f"print({made}.write_csv())"]
+        dates = _real_dates(ask, column)
+        lines = printed(name, f".select(first={dates}.min(), last={dates}.max())", ".write_csv()")
     else:
         dates = ask.name("dates")
         lines = [
@@ -52,71 +60,58 @@ def _range(ask: Ask) -> Step:
 
     def answer(output: str) -> str:
         ((first, last),) = block(output, ["first", "last"])
-        short = [
-            text.removesuffix(" 00:00:00").removesuffix("T00:00:00.000000")
-            for text in (first, last)
-        ]
-        return f"{code(column)} runs from **{cell(short[0])}** to **{cell(short[1])}** in {code(name)}."
+        ends = f"from **{cell(_day(first))}** to **{cell(_day(last))}**"
+        return f"{code(column)} runs {ends} in {code(name)}."
 
     return ask.python(f"date range of {column}", lines, answer)
 
 
+def _day(moment: str) -> str:
+    """A moment without a time of midnight."""
+    return re.sub(r"[ T]00:00:00(\.0+)?$", "", moment)
+
+
 def _by_period(ask: Ask) -> Step:
-    period = ask.period or next(iter(ask.all("PERIOD")))
-    date = _date_column(ask)
-    stats = [stat for stat in ask.all("STAT", "EXTREME") if stat != "mode"]
-    if len(stats) != 1 or len(ask.columns) != 1 or stats[0] in ("range", "quartiles"):
+    period = ask.period or str(next(iter(ask.all("PERIOD"))))
+    stats = ask.all("STAT", "EXTREME")
+    if len(ask.columns) != 1 or set(stats) & {"mode", "range", "quartiles"}:
         raise MisfitError("By periods I compute one statistic of one column.")
-    column = ask.numeric(*ask.columns)[0]
-    return _grouped(ask, date, period, column, [stats[0], "count"])
+    (column,) = ask.numeric(*ask.columns)
+    return _grouped(ask, period, column, [*stats, "count"])
 
 
 def _rows_by_period(ask: Ask) -> Step:
-    date = _date_column(ask)
-    return _grouped(ask, date, ask.period or "", date, ["count"])
+    return _grouped(ask, ask.period or "", _date_column(ask), ["count"])
 
 
-def _grouped(ask: Ask, date: str, period: str, column: str, stats: list[str]) -> Step:
-    result = ask.name(f"{column}_by_{period}")
+def _grouped(ask: Ask, period: str, column: str, stats: list[str]) -> Step:
+    date, result = _date_column(ask), ask.name(f"{column}_by_{period}")
     lines, source = selected(ask.table, ask.where, ask.name("selected"))
     if ask.table.library == "polars":
-        if ask.table.kind(date) != "date":
-            raise MisfitError(f"{code(date)} holds text; convert it to dates first.")
-        named = ", ".join(f"{stat}=pl.col({literal(column)}).{stat}()" for stat in stats)
-        lines += [
-            f"{result} = (",
-            f"    {source}",
-            f"    .group_by({period}=pl.col({literal(date)}).dt.truncate({literal(_POLARS[period])}))",
-            f"    .agg({named})",
-            f"    .sort({literal(period)})",
-            ")",
-            f"print({result}.head(200).write_csv())",
-        ]
+        start = f"{_real_dates(ask, date)}.dt.truncate({literal(_POLARS[period])})"
+        links = [f".group_by({period}={start})", f".agg({expressions(column, stats)})"]
+        lines += chained(result, source, *links, f".sort({literal(period)})")
+        lines.append(f"print({result}.head({_MAX_PERIODS}).write_csv())")
     else:
-        months = ask.name(f"{period}s")
+        periods, heading = ask.name(f"{period}s"), literal(period)
         lines += [
-            f"{months} = {_dates(ask, source, date)}.dt.to_period({literal(_PANDAS[period])})",
-            f"{result} = {source}.groupby({months})[{literal(column)}].agg({literal(stats)})",
-            f"print({result}.head(200).to_csv(index_label={literal(period)}))",
+            f"{periods} = {_dates(ask, source, date)}.dt.to_period({literal(_PANDAS[period])})",
+            f"{result} = {source}.groupby({periods})[{literal(column)}].agg({literal(stats)})",
+            f"print({result}.head({_MAX_PERIODS}).to_csv(index_label={heading}))",
         ]
-    return ask.python(
-        f"{', '.join(stats)} of {column} by {period}",
-        lines,
-        lambda output: _answer(ask, column, [period, *stats], result, output),
-    )
+    what = f"{', '.join(stats)} of {column} by {period}"
+    return ask.python(what, lines, lambda out: _said(ask, column, [period, *stats], result, out))
 
 
-def _answer(ask: Ask, column: str, heading: list[str], result: str, output: str) -> str:
+def _said(ask: Ask, column: str, heading: list[str], result: str, output: str) -> str:
     found = block(output, heading)
-    body = [
-        [cell(row[0].split("T")[0]), *(number(v, ask.digits) for v in row[1:])] for row in found
-    ]
+    measured = numbers([row[1:] for row in found], ask.digits)
+    body = [[cell(_day(row[0])), *m] for row, m in zip(found, measured, strict=True)]
     period, stat = heading[0], title(heading[1])
-    what = f"{stat} of {code(column)}" if len(heading) > 2 else "rows"
-    head = f"**{what[0].upper()}{what[1:]} by {period}** in {ask.about}"
-    shown = [period, *("rows" if s == "count" else title(s) for s in heading[1:])]
+    what = f"{sentence_case(stat)} of {code(column)}" if len(heading) > 2 else "Rows"
+    shown = table([period, *("rows" if s == "count" else title(s) for s in heading[1:])], body)
     note = f"{period.capitalize()}s without rows are left out. The table is in {code(result)}."
-    return f"{head}\n\n{table(shown, body)}\n\n{note}"
+    return f"**{what} by {period}** in {ask.about}\n\n{shown}\n\n{note}"
 
 
 RULES = (

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from ipyagent.llm.explorer.ask import Ask, Rule
-from ipyagent.llm.explorer.markdown import block, code, codes, fence
+from ipyagent.llm.explorer.markdown import block, code, codes, fence, figures
 from ipyagent.llm.explorer.names import fresh
 from ipyagent.llm.explorer.snippets import literal, script
 from ipyagent.llm.explorer.steps import Look, MisfitError, Say, Step, Task
@@ -40,7 +40,7 @@ def loading(path: str, workspace: Workspace) -> Look:
     name = fresh(PurePosixPath(path).stem, workspace.variables)
 
     def learn(output: str) -> Workspace:
-        columns = {column: dtype for column, dtype in block(output, _SCHEMA)}
+        columns = dict(block(output, _SCHEMA))
         known = workspace.with_table(Table(name, columns=columns))
         return replace(known, loaded={**known.loaded, path: name})
 
@@ -100,9 +100,9 @@ def _load(ask: Ask) -> Step:
 
     def answer(output: str) -> str:
         columns = [column for column, _ in block(output, _SCHEMA)]
-        rows = output.split(" rows", 1)[0].strip().rsplit("\n", 1)[-1]
+        (rows,) = figures(output, r"(\d+) rows")
         return (
-            f"Loaded {code(path)} into **{code(name)}**: {rows} rows × {len(columns)} columns.\n\n"
+            f"Loaded {code(path)} into **{code(name)}**: {rows} rows, {len(columns)} columns.\n\n"
             f"Columns: {codes(columns)}.\n\nNext: “Profile {name}”."
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ipyagent.llm.explorer.ask import Ask, Rule
-from ipyagent.llm.explorer.families.measures import expression, title
+from ipyagent.llm.explorer.families.statistic import expressions, title
 from ipyagent.llm.explorer.markdown import block, cell, code, codes, figures, label, number, table
 from ipyagent.llm.explorer.snippets import literal, selected
 from ipyagent.llm.explorer.steps import MisfitError, Step
@@ -46,8 +46,7 @@ class Plot:
     def medians(self, column: str, key: str) -> str:
         """Code for the number of values and the median by groups, as CSV."""
         if self.polars:
-            stats = ", ".join(expression(column, stat) for stat in ("count", "median"))
-            by = literal(key)
+            stats, by = expressions(column, ["count", "median"]), literal(key)
             return f"{self.source}.group_by({by}).agg({stats}).sort({by}).write_csv()"
         measured = f"groupby({literal(key)})[{literal(column)}]"
         return f'{self.source}.{measured}.agg(["count", "median"]).to_csv()'
@@ -97,7 +96,8 @@ def _histogram(ask: Ask) -> Step:
     def answer(output: str) -> str:
         count, median = figures(output, r"(\d+) values, median (\S+)")
         split = f", coloured by {code(key)}" if key else ""
-        return f"**Histogram of {code(column)}**{split}: {count} values in {ask.about}, median {number(median)}."
+        seen = f"{count} values in {ask.about}, median {number(median)}"
+        return f"**Histogram of {code(column)}**{split}: {seen}."
 
     return ask.python(f"histogram of {column}{by}", lines, answer)
 
@@ -171,7 +171,8 @@ def _scatter(ask: Ask) -> Step:
     def answer(output: str) -> str:
         count, r = figures(output, r"(\d+) points, correlation (\S+)")
         split = f", coloured by {code(key)}" if key else ""
-        return f"**{code(y)} against {code(x)}**{split}: {count} points in {ask.about}, correlation {number(r, 2)}."
+        seen = f"{count} points in {ask.about}, correlation {number(r, 2)}"
+        return f"**{code(y)} against {code(x)}**{split}: {seen}."
 
     return ask.python(f"scatter plot of {y} against {x}", lines, answer)
 
@@ -237,7 +238,7 @@ def _stat_bars(ask: Ask, stats: list[str]) -> Step:
     if plot.polars:
         made = (
             f"{plot.source}.drop_nulls({literal(key)}).group_by({literal(key)})"
-            f".agg({expression(column, stat)}).sort({literal(stat)}, descending=True)"
+            f".agg({expressions(column, [stat])}).sort({literal(stat)}, descending=True)"
         )
     else:
         made = (
@@ -264,7 +265,7 @@ def _drawn(ask: Ask, plot: Plot, made: list[str], bars: tuple[str, str, str], he
     def answer(output: str) -> str:
         body = [[cell(group), number(height)] for group, height in block(output, [key, value])]
         shown = table([label(key), "rows" if value == "count" else title(value)], body)
-        return f"**Bars: {cell(heading)}** in {ask.about}\n\n{shown}"
+        return f"**Bar chart: {heading}** in {ask.about}\n\n{shown}"
 
     return ask.python(f"bars: {heading}", lines, answer)
 

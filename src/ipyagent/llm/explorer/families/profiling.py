@@ -18,7 +18,8 @@ def _profile(ask: Ask) -> Step:
 
 def _pandas(ask: Ask) -> list[str]:
     name, profile = ask.table.name, ask.name(f"{ask.table.name}_profile")
-    numbers, low, high, reach, pairs = map(ask.name, ("numbers", "low", "high", "reach", "pairs"))
+    numbers, low, high, reach = map(ask.name, ("numbers", "low", "high", "reach"))
+    outside, pairs = map(ask.name, ("outside", "pairs"))
     return [
         f'{numbers} = {name}.select_dtypes("number")',
         f"{low}, {high} = {numbers}.quantile(0.25), {numbers}.quantile(0.75)",
@@ -27,7 +28,8 @@ def _pandas(ask: Ask) -> list[str]:
         f'{profile}["missing"] = {name}.isna().sum()',
         f'{profile}["distinct"] = {name}.nunique()',
         f'{profile}[["min", "median", "max"]] = {numbers}.agg(["min", "median", "max"]).T',
-        f'{profile}["outliers"] = (({numbers} < {low} - {reach}) | ({numbers} > {high} + {reach})).sum()',
+        f"{outside} = ({numbers} < {low} - {reach}) | ({numbers} > {high} + {reach})",
+        f'{profile}["outliers"] = {outside}.sum()',
         f'print(len({name}), "rows,", {name}.duplicated().sum(), "duplicates")',
         f'print({profile}.to_csv(index_label="column"))',
         *_correlations(ask, pairs, numbers),
@@ -39,8 +41,9 @@ def _correlations(ask: Ask, pairs: str, numbers: str) -> list[str]:
         return []
     return [
         f"{pairs} = {numbers}.corr().unstack()",
-        f"{pairs} = {pairs}[[a < b for a, b in {pairs}.index]].sort_values(key=abs, ascending=False)",
-        f'print({pairs}.head(3).to_csv(header=["r"], index_label=["a", "b"]))',
+        f"{pairs} = {pairs}[[a < b for a, b in {pairs}.index]]",
+        f"{pairs} = {pairs}.sort_values(key=abs, ascending=False).head(3)",
+        f'print({pairs}.to_csv(header=["r"], index_label=["a", "b"]))',
     ]
 
 
@@ -64,7 +67,8 @@ def _polars(ask: Ask) -> list[str]:
         lines += [
             f"for {column} in {literal(numbers)}:",
             f"    {values} = {name}[{column}].drop_nulls()",
-            f'    {low}, {high} = {values}.quantile(0.25, "linear"), {values}.quantile(0.75, "linear")',
+            f'    {low} = {values}.quantile(0.25, "linear")',
+            f'    {high} = {values}.quantile(0.75, "linear")',
             f"    {reach} = 1.5 * ({high} - {low})  # the usual fences for outliers",
             f"    print({first}, {values}.min(), {values}.median(), {values}.max(), "
             f'(({values} < {low} - {reach}) | ({values} > {high} + {reach})).sum(), sep=",")',
@@ -81,7 +85,8 @@ def _answer(ask: Ask, output: str) -> str:
     found.sort(key=lambda row: order.index(row[0]) if row[0] in order else len(order))
     body = [[label(row[0]), cell(row[1]), *_figures(row[2:])] for row in found]
     name = code(ask.table.name)
-    head = f"**{name}: {number(rows)} rows × {len(found)} columns, {_duplicate(duplicates)}**"
+    size = f"{number(rows)} rows, {len(found)} columns, {_duplicate(duplicates)}"
+    head = f"**{name}: {size}**"
     parts = [head, table(_HEADING, body, left=2), *_notes(found, int(rows)), *_related(ask, output)]
     return "\n\n".join(part for part in parts if part)
 

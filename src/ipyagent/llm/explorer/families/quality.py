@@ -26,14 +26,14 @@ def _missing_answer(ask: Ask, output: str) -> str:
     some = sorted((each for each in found if each[1]), key=lambda each: -each[1])
     name, total = code(ask.table.name), sum(count for _, count in found)
     if len(found) == 1:
-        return f"{code(found[0][0])} has **{total} missing values** in {rows} rows of {name} ({percent(total, rows)})."
+        column, share = code(found[0][0]), percent(total, rows)
+        return f"{column} has **{total} missing values** in {rows} rows of {name} ({share})."
     if not some:
-        return f"**No missing values** in {name} ({rows} rows × {len(found)} columns)."
+        return f"**No missing values** in {name} ({rows} rows, {len(found)} columns)."
     body = [[label(column), number(str(count)), percent(count, rows)] for column, count in some]
-    return (
-        f"**{total} missing values** in {len(some)} of {len(found)} columns of {name} ({rows} rows)\n\n"
-        + table(["column", "missing", "share"], body)
-    )
+    where = f"{len(some)} of {len(found)} columns of {name} ({rows} rows)"
+    shown = table(["column", "missing", "share"], body)
+    return f"**{total} missing values** in {where}\n\n{shown}"
 
 
 def _missing_rows(ask: Ask) -> Step:
@@ -43,7 +43,8 @@ def _missing_rows(ask: Ask) -> Step:
 
     def answer(output: str) -> str:
         part, whole = figures(output, r"(\d+) of (\d+) rows")
-        return f"**{part}** of {whole} rows of {code(name)} ({percent(part, whole)}) have a missing value."
+        share = percent(part, whole)
+        return f"**{part}** of {whole} rows of {code(name)} ({share}) have a missing value."
 
     return ask.python("rows with missing values", [line], answer)
 
@@ -57,7 +58,8 @@ def _duplicates(ask: Ask) -> Step:
         part, whole = figures(output, r"(\d+) of (\d+) rows")
         if part == "0":
             return f"**No duplicate rows** in {code(name)} ({whole} rows)."
-        return f"**{part}** of {whole} rows of {code(name)} ({percent(part, whole)}) repeat another row in every column."
+        share = percent(part, whole)
+        return f"**{part}** of {whole} rows of {code(name)} ({share}) repeat another row."
 
     return ask.python("duplicate rows", [line], answer)
 
@@ -70,23 +72,21 @@ def _outliers(ask: Ask) -> Step:
         return _far_from_mean(ask, columns)
     polars = ask.table.library == "polars"
     lines = _fences_polars(ask, columns) if polars else _fences_pandas(ask, columns)
-    heading = ["column", "below", "above", "low", "high"]
+    what = f"outliers by the IQR rule in {', '.join(columns)}"
+    return ask.python(what, lines, lambda output: _outliers_said(ask, columns, output))
 
-    def answer(output: str) -> str:
-        found = block(output, heading)
-        body = [
-            [label(c), number(below), number(above), f"{number(low)} … {number(high)}"]
-            for c, below, above, low, high in found
-        ]
-        total = sum(int(float(row[1])) + int(float(row[2])) for row in found)
-        of = f"of {code(columns[0])} " if len(columns) == 1 else ""
-        return (
-            f"**{total} outliers** {of}in {code(ask.table.name)}: values more than 1.5 interquartile "
-            f"ranges outside the quartiles\n\n"
-            + table(["column", "below", "above", "expected range"], body)
-        )
 
-    return ask.python(f"outliers by the IQR rule in {', '.join(columns)}", lines, answer)
+def _outliers_said(ask: Ask, columns: list[str], output: str) -> str:
+    found = block(output, ["column", "below", "above", "low", "high"])
+    total = sum(int(row[1]) + int(row[2]) for row in found)
+    body = [
+        [label(c), number(below), number(above), f"{number(low)} … {number(high)}"]
+        for c, below, above, low, high in found
+    ]
+    of = f"of {code(columns[0])} " if len(columns) == 1 else ""
+    rule = "more than 1.5 interquartile ranges outside the quartiles"
+    shown = table(["column", "below", "above", "expected range"], body)
+    return f"**{total or 'No'} outliers** {of}in {code(ask.table.name)}: values {rule}\n\n{shown}"
 
 
 def _fences_pandas(ask: Ask, columns: list[str]) -> list[str]:
@@ -136,21 +136,15 @@ def _far_from_mean(ask: Ask, columns: list[str]) -> Step:
     return ask.python(f"outliers by z-score in {', '.join(columns)}", lines, answer)
 
 
-_HOW = "((BY|WITH) (IQR|ZSCORE))?"
+_HOW = "((BY|WITH|VIA) (IQR|ZSCORE))?"
+_OF = "(OF|IN|FOR)"
 RULES = (
-    Rule("(COUNT|SHARE)? (OF)? MISSING ((OF|IN|FOR)? COL (AND COL)*)? | COL MISSING", _missing),
-    Rule("(COUNT|SHARE)? OF? MISSING (BY|IN|OF|FOR) COLUMNS", _missing),
+    Rule(f"(COUNT|SHARE)? OF? MISSING ({_OF}? COL (AND COL)*)? | COL MISSING", _missing),
+    Rule(f"(COUNT|SHARE)? OF? MISSING (BY|{_OF}) COLUMNS", _missing),
     Rule("COLUMNS (HAS|WITH|IS) MISSING | COUNT MISSING (IS|HAS)? (IN|BY) COL", _missing),
     Rule("COUNT? ROWS (WITH|HAS) MISSING", _missing_rows),
-    Rule(
-        "COUNT? DUPLICATES ROWS? | HAS DUPLICATES | ROWS IS DUPLICATES | COUNT ROWS IS DUPLICATES",
-        _duplicates,
-    ),
-    Rule(
-        f"COUNT? OUTLIERS ((IN|OF|FOR) (COL (AND COL)*)|(IN|OF|FOR|BY) COLUMNS)? {_HOW}", _outliers
-    ),
-    Rule(
-        f"COL OUTLIERS {_HOW} | (COL|COLUMNS) HAS OUTLIERS {_HOW} | ZSCORE OUTLIERS ((IN|OF) COL)?",
-        _outliers,
-    ),
+    Rule("COUNT? DUPLICATES ROWS? | HAS DUPLICATES | COUNT? ROWS IS DUPLICATES", _duplicates),
+    Rule(f"COUNT? OUTLIERS ({_OF} (COL (AND COL)*|COLUMNS)|BY COLUMNS)? {_HOW}", _outliers),
+    Rule(f"COL OUTLIERS {_HOW} | (COL|COLUMNS) HAS OUTLIERS {_HOW}", _outliers),
+    Rule(f"(ZSCORE|IQR) OUTLIERS ({_OF} COL)?", _outliers),
 )

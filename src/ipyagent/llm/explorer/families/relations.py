@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ipyagent.llm.explorer.ask import Ask, Rule
 from ipyagent.llm.explorer.markdown import block, code, figures, label, number, table
-from ipyagent.llm.explorer.snippets import literal, rows
+from ipyagent.llm.explorer.snippets import cut, literal, printed, rows
 from ipyagent.llm.explorer.steps import MisfitError, Step
 
 _TESTS = {"pearson": "pearsonr", "spearman": "spearmanr", "kendall": "kendalltau"}
@@ -23,7 +23,7 @@ def _two(ask: Ask) -> Step:
         lines = _two_polars(ask, a, b, method, points)
     else:
         lines = [
-            f"{points} = {rows(ask.table, ask.where)}[{literal([a, b])}].dropna()",
+            f"{points} = {cut(ask.table, ask.where, [a, b])}.dropna()",
             *_measured(ask, points, a, b, method),
         ]
     return ask.python(
@@ -33,14 +33,17 @@ def _two(ask: Ask) -> Step:
 
 def _measured(ask: Ask, points: str, a: str, b: str, method: str) -> list[str]:
     x, y = f"{points}[{literal(a)}]", f"{points}[{literal(b)}]"
+    r = ask.name("r")
     if ask.has("PVALUE"):
-        result = ask.name("result")
         return [
-            f"{result} = stats.{_TESTS[method]}({x}, {y})",
-            f'print("correlation", {result}.statistic, "of", len({points}), "rows, p", {result}.pvalue)',
+            f"{r} = stats.{_TESTS[method]}({x}, {y})",
+            f'print("correlation", {r}.statistic, "of", len({points}), "rows, p", {r}.pvalue)',
         ]
-    how = "" if method == "pearson" else f", method={literal(method)}"
-    return [f'print("correlation", {x}.corr({y}{how}), "of", len({points}), "rows")']
+    how = "" if method == "pearson" else f"method={literal(method)}"
+    return [
+        f"{r} = {points}.corr({how}).iloc[0, 1]",
+        f'print("correlation", {r}, "of", len({points}), "rows")',
+    ]
 
 
 def _two_polars(ask: Ask, a: str, b: str, method: str, points: str) -> list[str]:
@@ -50,14 +53,15 @@ def _two_polars(ask: Ask, a: str, b: str, method: str, points: str) -> list[str]
     made = f"{points}.select(pl.corr({literal(a)}, {literal(b)}{how})).item()"
     return [
         f"{points} = {rows(ask.table, ask.where)}.select({literal([a, b])}).drop_nulls()",
-        f'print("correlation", {made}, "of", len({points}), "rows")',
+        f"{(r := ask.name('r'))} = {made}",
+        f'print("correlation", {r}, "of", len({points}), "rows")',
     ]
 
 
 def _said(ask: Ask, a: str, b: str, output: str) -> str:
     r, n, p = figures(output, r"correlation (\S+) of (\d+) rows(?:, p (\S+))?")
     if r in ("nan", "None"):
-        return f"The correlation is not defined: {n} rows of {ask.about} have both values, or one is constant."
+        return f"The correlation is not defined: {n} rows of {ask.about} have both values."
     strength = _strength(float(r))
     tested = f", p = {float(p):.3g}" if p else ""
     return (
@@ -83,7 +87,7 @@ def _matrix(ask: Ask) -> Step:
     columns, matrix = _numbers(ask), ask.name("correlations")
     how = f"method={literal(_method(ask))}" if ask.has("METHOD") else ""
     lines = [
-        f"{matrix} = {rows(ask.table, ask.where)}[{literal(columns)}].corr({how})",
+        f"{matrix} = {cut(ask.table, ask.where, columns)}.corr({how})",
         f'print({matrix}.to_csv(index_label="column"))',
     ]
 
@@ -100,11 +104,10 @@ def _matrix(ask: Ask) -> Step:
 def _with_others(ask: Ask) -> Step:
     (column,) = ask.numeric(*ask.columns)
     columns = _numbers(ask)
-    how = f", method={literal(_method(ask))}" if ask.has("METHOD") else ""
-    others = [each for each in columns if each != column]
-    source = rows(ask.table, ask.where)
-    made = f"{source}[{literal(others)}].corrwith({source}[{literal(column)}]{how})"
-    lines = [f'print({made}.rename("r").to_csv(index_label="column"))']
+    how = f"method={literal(_method(ask))}" if ask.has("METHOD") else ""
+    links = [f".corr({how})[{literal(column)}]", f".drop({literal(column)})", '.rename("r")']
+    source = cut(ask.table, ask.where, columns)
+    lines = printed(source, *links, '.to_csv(index_label="column")')
 
     def answer(output: str) -> str:
         found = sorted(block(output, ["column", "r"]), key=lambda row: -abs(float(row[1] or 0)))
@@ -115,28 +118,16 @@ def _with_others(ask: Ask) -> Step:
     return ask.python(f"correlations with {column}", lines, answer)
 
 
-_P = "((AND|WITH) METHOD? PVALUE)?"
-_VIA = "((BY|WITH|AS)? METHOD)?"
+_P = "((AND|WITH) PVALUE)?"
+_VIA = "((BY|WITH|VIA)? METHOD)?"
+_TO = "(AND|WITH|VS|TO)"
 RULES = (
-    Rule(
-        f"METHOD? CORR METHOD? (OF|BETWEEN|IN|FOR)? COL (AND|WITH|VS|TO) COL {_VIA} {_P}",
-        _two,
-        "where",
-    ),
+    Rule(f"METHOD? CORR METHOD? (OF|BETWEEN|IN|FOR)? COL {_TO} COL {_VIA} {_P}", _two, "where"),
     Rule(f"IS? COL (AND|IS) COL METHOD? CORR | IS? COL CORR (WITH|TO) COL {_P}", _two, "where"),
-    Rule(
-        f"CORR IS COL (AND|WITH|TO) COL {_P} | COL IS CORR (WITH|TO) COL | COL (AND|VS) COL METHOD? CORR",
-        _two,
-        "where",
-    ),
-    Rule(
-        f"METHOD? (MATRIX|CORR) {_VIA} | METHOD? (CORR|MATRIX) (BETWEEN|OF|FOR|IN) COLUMNS {_VIA}",
-        _matrix,
-        "where",
-    ),
-    Rule(
-        f"METHOD? CORR (WITH|OF|TO) COL {_VIA} | COLUMNS (IS)? CORR (WITH|TO) COL",
-        _with_others,
-        "where",
-    ),
+    Rule(f"CORR IS COL {_TO} COL {_P} | COL IS CORR (WITH|TO) COL", _two, "where"),
+    Rule("COL (AND|VS) COL METHOD? CORR", _two, "where"),
+    Rule(f"METHOD? (MATRIX|CORR) {_VIA}", _matrix, "where"),
+    Rule(f"METHOD? (MATRIX|CORR) (BETWEEN|OF|FOR|IN) COLUMNS {_VIA}", _matrix, "where"),
+    Rule(f"METHOD? CORR (WITH|OF|TO) COL {_VIA}", _with_others, "where"),
+    Rule("COLUMNS IS? CORR (WITH|TO) COL", _with_others, "where"),
 )

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ipyagent.llm.explorer.ask import Ask, Rule
 from ipyagent.llm.explorer.markdown import block, cell, code, figures, label, table
+from ipyagent.llm.explorer.snippets import selected
 from ipyagent.llm.explorer.steps import MisfitError, Step, Task
+from ipyagent.llm.explorer.workspace import TIMES
 
-_SIZE = r".*DataFrame, ([\d,]+) rows? [×x] ([\d,]+) columns?.*"
+_SIZE = rf".*DataFrame, ([\d,]+) rows? [x{TIMES}] ([\d,]+) columns?.*"
 _MAX_HEAD = 50
 
 
@@ -31,14 +35,14 @@ def _columns(ask: Ask) -> Step:
     return _inspection(ask, "columns and types", answer)
 
 
-def _inspection(ask: Ask, rule: str, answer) -> Task:  # type: ignore[no-untyped-def]
+def _inspection(ask: Ask, rule: str, answer: Callable[[str], str]) -> Task:
     name = ask.table.name
     return Task(f"{rule} ({name})", "inspect_variable", {"name": name}, answer)
 
 
 def _head(ask: Ask) -> Step:
-    end = next(iter(ask.all("FIRST")), "head")
-    count = next(iter(ask.all("NUMBER")), 5)
+    end = next(iter(ask.all("FIRST", "END")), "head")
+    count = next(iter(ask.all("NUMBER")), 1 if ask.says("row") else 5)
     if not (isinstance(count, int) and 0 < count <= _MAX_HEAD):
         raise MisfitError(f"I can show 1 to {_MAX_HEAD} rows.")
     writer = "write_csv()" if ask.table.library == "polars" else "to_csv(index=False)"
@@ -47,24 +51,44 @@ def _head(ask: Ask) -> Step:
 
     def answer(output: str) -> str:
         rows = [[cell(value) for value in row] for row in block(output, heading)]
-        title = f"**The {which} {len(rows)} rows of {code(name)}**"
+        title = (
+            f"**The {which} {'row' if len(rows) == 1 else f'{len(rows)} rows'} of {code(name)}**"
+        )
         return f"{title}\n\n{table([*map(label, heading)], rows, left=len(heading))}"
 
     return ask.python(f"{which} rows", [f"print({name}.{end}({count}).{writer})"], answer)
 
 
+def _rows(ask: Ask) -> Step:
+    """`show rows where sex is male`, `penguins with body mass above 6000`."""
+    count = next(iter(ask.all("NUMBER")), 10)
+    if not (isinstance(count, int) and 0 < count <= _MAX_HEAD):
+        raise MisfitError(f"I can show 1 to {_MAX_HEAD} rows.")
+    name, heading = ask.table.name, list(ask.table.columns or {})
+    lines, source = selected(ask.table, ask.where, ask.name("selected"))
+    writer = "write_csv()" if ask.table.library == "polars" else "to_csv(index=False)"
+    lines += [
+        f'print(len({source}), "of", len({name}), "rows")',
+        f"print({source}.head({count}).{writer})",
+    ]
+
+    def answer(output: str) -> str:
+        part, whole = figures(output, r"(\d+) of (\d+) rows")
+        if part == "0":
+            return f"No row of {ask.about} ({whole} rows in all)."
+        body = [[cell(value) for value in row] for row in block(output, heading)]
+        shown = table([*map(label, heading)], body, left=len(heading))
+        some = f"; here are {len(body)}" if int(part) > len(body) else ""
+        return f"**{part} of {whole} rows** in {ask.about}{some}\n\n{shown}"
+
+    return ask.python("rows that meet a condition", lines, answer)
+
+
 RULES = (
-    Rule(
-        "SIZE | COUNT ROWS (AND COUNT? COLUMNS)? | COUNT COLUMNS (AND ROWS)? | ROWS AND COLUMNS",
-        _size,
-    ),
-    Rule("COUNT", _size),
-    Rule(
-        "COLUMNS (AND (COLUMNS|TYPES))? | TYPES (OF COLUMNS)? | COLUMNS (HAS|IS|WITH) TYPES?",
-        _columns,
-    ),
-    Rule(
-        "SHOW | FIRST NUMBER? ROWS? | SHOW FIRST NUMBER? ROWS? | SHOW NUMBER ROWS | NUMBER ROWS",
-        _head,
-    ),
+    Rule("SIZE | COUNT | COUNT ROWS (AND COUNT? COLUMNS)? | COUNT COLUMNS (AND ROWS)?", _size),
+    Rule("ROWS AND COLUMNS | COLUMNS AND ROWS", _size),
+    Rule("COLUMNS (AND (COLUMNS|TYPES))? | TYPES (OF COLUMNS)?", _columns),
+    Rule("COLUMNS (HAS|IS|WITH) TYPES?", _columns),
+    Rule("SHOW | FIRST NUMBER ROWS? | NUMBER? FIRST ROWS | NUMBER ROWS | END NUMBER? ROWS?", _head),
+    Rule("(SHOW|FIRST NUMBER|NUMBER)? ROWS? | SHOW", _rows, "", "where"),
 )

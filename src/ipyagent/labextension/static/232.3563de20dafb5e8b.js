@@ -4,7 +4,10 @@
  */
 .ipyagent-run {
   --ipyagent-text: var(--jp-content-font-color1, currentcolor);
-  --ipyagent-muted: var(--jp-content-font-color2, color-mix(in srgb, currentcolor 65%, transparent));
+  --ipyagent-muted: var(
+    --jp-content-font-color2,
+    color-mix(in srgb, currentcolor 65%, transparent)
+  );
   --ipyagent-line: var(--jp-border-color2, color-mix(in srgb, currentcolor 18%, transparent));
   --ipyagent-soft: color-mix(in srgb, currentcolor 5%, transparent);
   --ipyagent-accent: var(--jp-brand-color1, #2f7de1);
@@ -13,6 +16,11 @@
   --ipyagent-warn: var(--jp-warn-color1, #c77700);
   --ipyagent-mono: var(--jp-code-font-family, ui-monospace, menlo, consolas, monospace);
   --ipyagent-small: 0.86em;
+  --ipyagent-code-keyword: var(--jp-mirror-editor-keyword-color, #8250df);
+  --ipyagent-code-string: var(--jp-mirror-editor-string-color, #b35900);
+  --ipyagent-code-number: var(--jp-mirror-editor-number-color, #1f7f4c);
+  --ipyagent-code-comment: var(--jp-mirror-editor-comment-color, #6e8188);
+  --ipyagent-code-name: var(--jp-mirror-editor-def-color, #2f7de1);
 
   box-sizing: border-box;
   max-width: 100%;
@@ -402,6 +410,11 @@
   unicode-bidi: isolate;
 }
 
+.ipyagent-first-line {
+  flex-shrink: 0;
+  max-width: 40%;
+}
+
 .ipyagent-summary:empty {
   display: none;
 }
@@ -422,12 +435,24 @@
 }
 
 .ipyagent-decision {
-  flex-shrink: 1;
   font-style: italic;
 }
 
 .ipyagent-duration {
   margin-inline-start: auto;
+}
+
+.ipyagent-line::after {
+  content: '›';
+  flex: none;
+  width: 0.8em;
+  color: var(--ipyagent-muted);
+  text-align: center;
+  transition: transform 0.12s;
+}
+
+[open] > .ipyagent-line::after {
+  transform: rotate(90deg);
 }
 
 .ipyagent-body {
@@ -482,12 +507,15 @@
   max-height: 22em;
 }
 
-.ipyagent-arguments > div {
+.ipyagent-arguments {
   display: grid;
-  grid-template-columns: minmax(4em, max-content) 1fr;
-  gap: 2px 10px;
+  grid-template-columns: minmax(3em, max-content) 1fr;
+  gap: 3px 10px;
   align-items: baseline;
-  margin-bottom: 3px;
+}
+
+.ipyagent-arguments > div {
+  display: contents;
 }
 
 .ipyagent-arguments .ipyagent-pre {
@@ -541,6 +569,11 @@
 
 .ipyagent-tool[data-state='awaiting_approval'] .ipyagent-line {
   padding: 4px 8px;
+}
+
+/* All of it is below. */
+.ipyagent-tool[data-state='awaiting_approval'] > [open] .ipyagent-summary {
+  display: none;
 }
 
 .ipyagent-tool[data-state='awaiting_approval'] .ipyagent-body {
@@ -630,6 +663,21 @@
   max-height: 22em;
   padding: 0;
   overflow: auto;
+  font-size: var(--ipyagent-small);
+}
+
+.ipyagent-run .ipyagent-display table {
+  margin: 0;
+  font-size: inherit;
+}
+
+.ipyagent-run .ipyagent-display table + p {
+  padding-top: 3px;
+  color: var(--ipyagent-muted);
+}
+
+.ipyagent-answer {
+  margin-top: 6px;
 }
 
 /* The end */
@@ -654,14 +702,6 @@
 }
 
 /* Code */
-
-.ipyagent-run {
-  --ipyagent-code-keyword: var(--jp-mirror-editor-keyword-color, #8250df);
-  --ipyagent-code-string: var(--jp-mirror-editor-string-color, #b35900);
-  --ipyagent-code-number: var(--jp-mirror-editor-number-color, #1f7f4c);
-  --ipyagent-code-comment: var(--jp-mirror-editor-comment-color, #6e8188);
-  --ipyagent-code-name: var(--jp-mirror-editor-def-color, #2f7de1);
-}
 
 .ipyagent-code-keyword,
 .ipyagent-code-literal,

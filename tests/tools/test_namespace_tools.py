@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from ipyagent.errors import InvalidArgumentsError
+from ipyagent.kernel.namespace import PlainNamespace
+from ipyagent.schema import ToolResult
+from ipyagent.tools.base import Toolbox, Where
+from ipyagent.tools.namespace import namespace_tools
+
+
+@pytest.fixture
+def variables() -> dict[str, object]:
+    return {"penguins": pd.DataFrame({"species": ["Adelie"]}), "df_2": 1, "x": 3, "_x": 4}
+
+
+@pytest.fixture
+def tools(variables: dict[str, object]) -> Toolbox:
+    return Toolbox(namespace_tools(PlainNamespace(variables)))
+
+
+def call(tools: Toolbox, tool_name: str, /, **arguments: object) -> ToolResult:
+    tool = tools.get(tool_name)
+    result = tool(**tool.check(arguments))
+    assert isinstance(result, ToolResult)
+    return result
+
+
+@pytest.mark.spec("A55", "N23")
+def test_all_run_one_at_a_time_on_the_main_thread_and_only_code_is_sensitive(tools: Toolbox):
+    assert {tool.name: (tool.where, tool.sensitive, tool.parallel) for tool in tools} == {
+        "list_variables": (Where.MAIN, False, False),
+        "inspect_variable": (Where.MAIN, False, False),
+        "run_python": (Where.MAIN, True, False),
+    }
+
+
+def test_the_model_is_told_of_them_in_few_words(tools: Toolbox):
+    for definition in tools.definitions():
+        assert len(definition.description) < 300
+    assert tools.get("run_python").definition().parameters["required"] == ["code"]
+    assert "required" not in tools.get("list_variables").definition().parameters
+
+
+def test_variables_are_listed(tools: Toolbox):
+    assert call(tools, "list_variables").output.splitlines() == [
+        "- penguins: DataFrame, 1 rows × 1 columns (species: str)",
+        "- x: int = 3",
+        "- df_2: int = 1",
+    ]
+
+
+def test_a_pattern_narrows_the_list(tools: Toolbox):
+    assert call(tools, "list_variables", pattern="df*").output == "- df_2: int = 1"
+    nothing = call(tools, "list_variables", pattern="z*")
+    assert nothing.success
+    assert nothing.output == "There are no variables matching 'z*'."
+
+
+def test_an_empty_namespace_says_so():
+    tools = Toolbox(namespace_tools(PlainNamespace({})))
+    assert call(tools, "list_variables").output == "There are no variables yet."
+
+
+def test_inspecting_gives_the_live_object(tools: Toolbox, variables: dict[str, object]):
+    result = call(tools, "inspect_variable", name="penguins")
+    assert result.value is variables["penguins"]
+    assert result.output.startswith("penguins: DataFrame, 1 rows × 1 columns\n")
+
+
+@pytest.mark.spec("A36")
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("pengiuns", "there is no variable 'pengiuns'; did you mean penguins?"),
+        ("nothing", "there is no variable 'nothing'; list_variables names those there are"),
+        ("penguins['a']", "did you mean penguins?"),
+        ("f(1)", "'f(1)' is not a variable's name; use run_python to evaluate an expression"),
+        ("_x", "there is no variable '_x'"),
+    ],
+)
+def test_an_unknown_variable_is_a_failed_result_with_a_way_out(
+    tools: Toolbox, name: str, error: str
+):
+    result = call(tools, "inspect_variable", name=name)
+    assert not result.success
+    assert result.error is not None
+    assert error in result.error
+
+
+@pytest.mark.spec("N23")
+def test_code_runs_among_the_live_variables(tools: Toolbox, variables: dict[str, object]):
+    result = call(tools, "run_python", code="y = x + 1\nprint('hi')\ny")
+    assert (result.success, result.output, result.value) == (True, "hi\n4", 4)
+    assert variables["y"] == 4
+
+
+@pytest.mark.spec("A36", "D10")
+def test_failing_code_is_a_failed_result(tools: Toolbox):
+    result = call(tools, "run_python", code="1 / 0")
+    assert not result.success
+    assert result.error == "ZeroDivisionError: division by zero"
+
+
+@pytest.mark.spec("D10")
+def test_missing_code_never_runs(tools: Toolbox):
+    with pytest.raises(InvalidArgumentsError, match="code"):
+        call(tools, "run_python", source="1")
+
+
+@pytest.mark.spec("A12")
+def test_the_card_shows_all_of_the_code(tools: Toolbox):
+    code = "x = 1\n" * 1000
+    preview = tools.get("run_python").preview
+    assert preview is not None
+    shown = preview(code=code)
+    assert (shown.kind, shown.language, shown.text) == ("code", "python", code)
