@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -97,6 +98,9 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
+_numbers = itertools.count()
+
+
 class Notebook:
     """A notebook open in JupyterLab."""
 
@@ -127,6 +131,11 @@ class Notebook:
     def start_all(self) -> None:
         """Run All, without waiting for it to end."""
         self.page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells') }")
+
+    def start(self, index: int) -> None:
+        """Run one cell as a person does, without waiting for it to end."""
+        self.cell(index).locator(".cm-content").click()
+        self.page.keyboard.press("Shift+Enter")
 
     def cell(self, index: int) -> Locator:
         return self.page.locator(".jp-Notebook .jp-CodeCell").nth(index)
@@ -160,10 +169,9 @@ class Notebook:
 def notebook(jupyterlab: Lab, chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Any]:
     """Make, open and get ready a notebook of the given cells."""
     context = chromium.new_context(viewport={"width": 1200, "height": 900})
-    names = iter(range(100))
 
     def make(*sources: str, ready: bool = True) -> Notebook:
-        name = f"{request.node.name[:40].replace('[', '-').strip(']')}-{next(names)}.ipynb"
+        name = f"{request.node.name[:30].replace('[', '-')}-{next(_numbers)}.ipynb"
         cells = [nbformat.v4.new_code_cell(source) for source in sources]
         meta = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
         nbformat.write(

@@ -81,20 +81,15 @@ def test_stop_while_a_tool_blocks_the_main_thread(jupyterlab: Any, notebook: Any
     option = script(jupyterlab.folder, "stop", python("import time; time.sleep(60)"), "Never.")
     again = script(jupyterlab.folder, "again", "Back.")
     book = notebook(LOAD, f"%%agent {option} --confirm yolo\nSleep.", f"%%agent {again}\nAnd now?")
-    book.command("notebook:run-cell-and-select-next")
-    book.expect_done(0)
-    book.page.evaluate(
-        "() => { window.jupyterapp.commands.execute('notebook:run-cell-and-select-next') }"
-    )
+    book.start_all()
     expect(book.run(1).locator("[data-ipyagent=tool]")).to_have_attribute(
         "data-state", "running", timeout=30_000
     )
     book.run(1).locator("[data-ipyagent=stop]").click()
     book.expect_state(1, "cancelled", timeout=10_000)
-    expect(book.output(1)).to_contain_text("AgentInterrupted" if False else "ipyagent: stopped")
-    book.page.evaluate(
-        "() => { window.jupyterapp.commands.execute('notebook:run-cell-and-select-next') }"
-    )
+    expect(book.output(1)).to_contain_text("ipyagent: stopped")
+    expect(book.prompt(2)).to_have_text("[ ]:")  # Run All stops there
+    book.start(2)
     book.expect_state(2, "done")
 
 
@@ -154,10 +149,8 @@ def test_hostile_text_runs_nothing_fetches_nothing_and_forges_no_button(
     requests: list[str] = []
     book.page.on("request", lambda request: requests.append(request.url))
     book.page.on("dialog", lambda dialog: dialog.dismiss())
-    book.command("notebook:run-cell-and-select-next")
-    book.page.evaluate(
-        "() => { window.jupyterapp.commands.execute('notebook:run-cell-and-select-next') }"
-    )
+    book.start(0)
+    book.start(1)
     book.expect_state(1, "waiting")
     assert book.page.locator("[data-ipyagent=approve]").count() == 1
     book.run(1).locator("[data-ipyagent=approve]").click()
@@ -168,7 +161,7 @@ def test_hostile_text_runs_nothing_fetches_nothing_and_forges_no_button(
     assert "pwned" not in book.page.title()
     assert not [url for url in requests if "leak" in url]
     # The same text in an output of its own does fire: the check above can fail.
-    book.command("notebook:run-cell-and-select-next")
+    book.start(2)
     expect(book.page).to_have_title(re.compile("pwned"), timeout=10_000)
 
 

@@ -78,7 +78,10 @@ export class HeaderView {
 
   private showElapsed(): void {
     const seconds = Math.max(0, Math.floor((Date.now() - (this.began ?? 0)) / 1_000));
-    this.clock.textContent = seconds < 60 ? `${seconds} s` : duration(seconds);
+    const text = seconds < 60 ? `${seconds} s` : duration(seconds);
+    if (this.clock.textContent !== text) {
+      this.clock.textContent = text;
+    }
   }
 }
 

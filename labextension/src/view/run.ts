@@ -19,6 +19,7 @@ const ENDINGS: Partial<Record<StopReason, string>> = {
   max_usd: 'Stopped here: the cost limit was reached. Raise it with --max-usd.',
   length: 'The reply was cut: it reached the model’s own limit. Ask it to continue.',
   content_filter: 'The model’s service withheld the rest of this reply.',
+  empty: 'The model ended without saying anything. Ask again, or ask another model.',
   interrupted: 'You stopped this run.'
 };
 

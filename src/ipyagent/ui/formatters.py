@@ -6,6 +6,7 @@ from typing import Any
 
 from ipyagent.schema import Run, ToolResult
 from ipyagent.ui import mirror, wording
+from ipyagent.ui.format import plural
 from ipyagent.ui.plain import clipped
 
 
@@ -32,8 +33,8 @@ def tool_result_bundle(result: ToolResult) -> dict[str, str]:
 def result_text(result: ToolResult) -> str:
     """A result as text: how it went, what it said, and what it holds besides."""
     holds = [
-        wording.plural(len(result.images), "image") if result.images else "",
-        wording.plural(len(result.displays), "display") if result.displays else "",
+        plural(len(result.images), "image") if result.images else "",
+        plural(len(result.displays), "display") if result.displays else "",
         wording.truncation_text(result.truncated) if result.truncated else "",
     ]
     head = " · ".join(["✓" if result.success else "✗", *(each for each in holds if each)])

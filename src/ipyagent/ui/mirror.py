@@ -13,11 +13,12 @@ from collections.abc import Iterable
 from ipyagent.schema import Display, ImageContent, Run, Step, ToolExecution, ToolResult
 from ipyagent.ui import wording
 from ipyagent.ui.addresses import image_source
+from ipyagent.ui.format import seconds, shown
 from ipyagent.ui.mirror_markdown import run_markdown
 from ipyagent.ui.plain import render
 from ipyagent.ui.sanitize import escape, markdown_to_html, safe_html, says_something
 from ipyagent.ui.secrets import without_secrets
-from ipyagent.ui.wording import shown, state_of
+from ipyagent.ui.wording import state_of
 
 RUN_MIME = "application/vnd.ipyagent.run+json"
 
@@ -95,7 +96,7 @@ def _tool(execution: ToolExecution, mode: str) -> str:
 def _tool_summary(execution: ToolExecution, name: str) -> str:
     arguments = escape(wording.argument_summary(execution.call))
     line, verdict = escape(wording.outcome_line(execution)), escape(wording.verdict(execution))
-    duration = "" if execution.duration is None else wording.seconds(execution.duration)
+    duration = "" if execution.duration is None else seconds(execution.duration)
     parts = [
         f"{wording.GLYPHS[execution.status]} <strong>{name}</strong>",
         "<mark>dry run</mark>" if execution.dry_run else "",

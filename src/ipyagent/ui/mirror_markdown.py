@@ -5,8 +5,8 @@ from __future__ import annotations
 from ipyagent.schema import Display, ImageContent, Run, Step, ToolExecution, ToolResult
 from ipyagent.ui import wording
 from ipyagent.ui.addresses import image_source
+from ipyagent.ui.format import seconds, shown
 from ipyagent.ui.markdown import code, fenced, literal, quoted, safe_markdown
-from ipyagent.ui.wording import shown
 
 
 def run_markdown(run: Run) -> str:
@@ -63,7 +63,7 @@ def _tool_title(execution: ToolExecution) -> str:
         code(arguments) if arguments else "",
         f"→ {literal(line)}" if line else "",
         _remark(verdict) if verdict else "",
-        f"({wording.seconds(execution.duration)})" if execution.duration is not None else "",
+        f"({seconds(execution.duration)})" if execution.duration is not None else "",
     ]
     return " ".join(part for part in parts if part)
 

@@ -26,8 +26,8 @@ from ipyagent.schema import (
     fold,
 )
 from ipyagent.ui import wording
+from ipyagent.ui.format import plural, seconds, shown
 from ipyagent.ui.replay import replayed
-from ipyagent.ui.wording import shown
 
 MAX_CHARS, MAX_LINES = 5_000, 40
 
@@ -86,7 +86,7 @@ class PlainView:
         parts = ["ipyagent", wording.model_name(run), wording.badge(run)]
         self._line(" · ".join(part for part in parts if part), "bold")
         if run.context:
-            size = wording.plural(len(run.context.splitlines()), "line")
+            size = plural(len(run.context.splitlines()), "line")
             self._line(f"sent with your prompt: {size} of context", "dim")
         for note in run.notes:
             self._line(shown(note), "yellow")
@@ -155,7 +155,7 @@ class PlainView:
             wording.argument_summary(execution.call),
             f"→ {line}" if line else "",
             wording.decision_text(execution) if execution.status is ToolStatus.DENIED else "",
-            self._painted(f" {wording.seconds(duration)}", "dim") if duration is not None else "",
+            self._painted(f" {seconds(duration)}", "dim") if duration is not None else "",
         ]
         return " ".join(part for part in parts if part)
 
@@ -250,7 +250,7 @@ def clipped(text: str, where: str) -> str:
         return text
     rest = text[len(kept) :]
     lines = rest.count("\n")
-    more = wording.plural(lines, "more line") if lines else f"{len(rest):,} more characters"
+    more = plural(lines, "more line") if lines else f"{len(rest):,} more characters"
     return f"{kept}\n… {more}; the full text is {where}"
 
 

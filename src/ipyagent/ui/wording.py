@@ -26,10 +26,8 @@ from ipyagent.schema import (
     ToolStatus,
     Truncation,
 )
+from ipyagent.ui.format import LINE, dollars, first_line, plural, seconds, shorten, shown
 from ipyagent.ui.secrets import masked
-
-LINE = 60
-"""Characters of arguments, and of output, that fit into a summary line."""
 
 GLYPHS = {
     ToolStatus.PENDING: "…",
@@ -57,11 +55,6 @@ ENDINGS = {
 """Why a run is not all that was asked for, where its error does not say so."""
 
 _YOU = {DecidedBy.BUTTON, DecidedBy.PROMPT, DecidedBy.MAGIC}
-
-
-def shown(text: str) -> str:
-    """Text as it is shown where every character counts: nothing acts, nothing hides."""
-    return visible(strip_escapes(text))
 
 
 def state_of(run: Run, waiting: bool = False) -> str:
@@ -117,25 +110,6 @@ def answering(run: Run) -> Step | None:
 def thinking_title(value: float | None) -> str:
     """The heading of collapsed thinking: "Thinking (3 s)"."""
     return "Thinking" if value is None else f"Thinking ({max(1, round(value))} s)"
-
-
-def seconds(value: float) -> str:
-    """A duration: 0.01 s, 12.3 s, 2 min 5 s."""
-    if value < 10:
-        return f"{max(value, 0.01):.2f} s"
-    return f"{value:.1f} s" if value < 60 else f"{int(value // 60)} min {int(value % 60)} s"
-
-
-def dollars(cost: float) -> str:
-    """A price: $0.006, $1.25, <$0.001."""
-    if 0 < cost < 0.001:
-        return "<$0.001"
-    return f"${cost:.3f}" if cost < 1 else f"${cost:,.2f}"
-
-
-def plural(number: int, noun: str) -> str:
-    """A count of things: 1 line, 2,000 lines."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def argument_summary(call: ToolCall) -> str:
@@ -283,17 +257,6 @@ def richest(display: Display) -> str:
     """The MIME type in which a display is shown."""
     known = ("image/png", "image/jpeg", "text/html", "text/markdown", "text/plain")
     return next((mime for mime in known if mime in display.data), "")
-
-
-def first_line(text: str) -> str:
-    """The first line with something on it, cut to fit."""
-    return shorten(next((line for line in text.split("\n") if line.strip()), ""))
-
-
-def shorten(text: str, width: int = LINE) -> str:
-    """Text in one line of at most `width` characters."""
-    line = " ".join(shown(text[: 8 * width]).split())
-    return line if len(line) <= width else f"{line[: width - 1]}…"
 
 
 def _text(value: Any) -> str:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from ipyagent.llm.explorer.chunks import Token
 from ipyagent.llm.explorer.grammar import Sentence, values
-from ipyagent.llm.explorer.lexer import Token
 from ipyagent.llm.explorer.markdown import code
-from ipyagent.llm.explorer.names import fresh
+from ipyagent.llm.explorer.names import fresh, words
 from ipyagent.llm.explorer.snippets import Condition, Where, script
 from ipyagent.llm.explorer.steps import MisfitError, Step, Task
 from ipyagent.llm.explorer.workspace import Table, Workspace
@@ -93,6 +93,13 @@ class Ask:
         tests = " and ".join(f"{code(str(each))}" for each in self.where)
         return code(self.table.name) + (f" where {tests}" if tests else "")
 
+    @property
+    def number(self) -> str:
+        """The one column that the core names, if it holds numbers."""
+        if len(self.columns) != 1:
+            raise MisfitError("I need exactly one column of numbers for that.")
+        return self.numeric(*self.columns)[0]
+
     def numeric(self, *columns: str) -> list[str]:
         """The columns, if they hold numbers."""
         return self._of_kind("number", "numbers", columns)
@@ -149,6 +156,12 @@ def conditions(table: Table, tokens: Sequence[Token]) -> Where:
     return tuple(found)
 
 
+def _year_column(table: Table, number: float) -> str | None:
+    """The column that `in 2007` is about."""
+    years = [each for each in table.of_kind("number") if words(each) == ("year",)]
+    return years[0] if len(years) == 1 and 1000 <= number < 3000 else None
+
+
 def _condition(table: Table, column: str | None, sign: str, token: Token) -> Condition:
     value = token.value
     if token.tag == "VALUE":
@@ -157,6 +170,8 @@ def _condition(table: Table, column: str | None, sign: str, token: Token) -> Con
         column, value = value
     if token.tag == "BOOL":
         value = value == "true"
+    if column is None and token.tag == "NUMBER":
+        column = _year_column(table, value)
     if column is None:
         raise MisfitError(f"I don't know which column {code(token.text)} is about.")
     kinds = {"VALUE": "text", "QUOTED": "text", "NUMBER": "number", "DATE": "date", "BOOL": "bool"}

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from ipyagent.llm.explorer.lexer import Token
+from ipyagent.llm.explorer.chunks import Token
 
 _CONDITION = """(
     COL (IS|EQ)? (VALUE|QUOTED|BOOL) | COL (IS|EQ) (NUMBER|DATE)
@@ -20,13 +20,14 @@ _CONDITION = """(
 )"""
 _LEAD = "(WHERE|FOR|IN|ON|OF|WITH|HAS)"
 _CLAUSES: tuple[tuple[str, str], ...] = (
-    ("where", f"{_LEAD} {_CONDITION} (AND (WHERE|WITH)? {_CONDITION})*"),
+    ("where", f"AND? {_LEAD} {_CONDITION} (AND (WHERE|WITH)? {_CONDITION})*"),
     ("where", "COL (EQ (VALUE|QUOTED|NUMBER|BOOL) | (OP|OVER) (NUMBER|DATE))"),
     ("where", "(WHERE|FOR|IN|ON|OF|WITH|IS)? (IN|ON|OF)? VALUE (AND? VALUE)*"),
-    ("colour", "COLOUR COL"),
-    ("by", "BY COL ((AND|BY) COL)*"),
+    ("where", "(IN|FOR) NUMBER"),
+    ("colour", "AND? COLOUR COL"),
+    ("by", "AND? BY COL ((AND|BY) COL)*"),
     ("period", "BY PERIOD"),
-    ("digits", "(ROUND|TO|WITH|AND ROUND) TO? NUMBER DECIMALS | (AND? ROUND)? TO? WHOLE"),
+    ("digits", "AND? (ROUND|TO|WITH) TO? NUMBER DECIMALS | (AND? ROUND)? TO? WHOLE"),
     ("digits", "AND? ROUND"),
     ("table", "(IN|OF|FOR|ON|WITH)? NOUN? (FILES? FILE|TABLE) NOUN?"),
     ("table", "(IN|OF|FOR|ON)? NOUN"),
@@ -52,13 +53,20 @@ class Sentence:
 
 def sentence(tokens: Sequence[Token]) -> Sentence:
     """The tokens with their clauses set apart."""
-    rest, clauses = _paired(tuple(tokens)), []
+    rest, clauses = _paired(_questioned(tuple(tokens))), []
     for name, pattern in _CLAUSES:
         while found := _search(pattern, rest):
             start, end = found
             clauses.append((name, rest[start:end]))
             rest = rest[:start] + rest[end:]
     return Sentence(rest, tuple(clauses))
+
+
+def _questioned(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
+    """The tokens with a leading `is` marked: it asks for yes or no and states no condition."""
+    if tokens and tokens[0].tag == "IS":
+        return (replace(tokens[0], tag="ASK"), *tokens[1:])
+    return tokens
 
 
 def _paired(tokens: tuple[Token, ...]) -> tuple[Token, ...]:

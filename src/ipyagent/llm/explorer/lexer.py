@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
-from ipyagent.llm.explorer.names import Words, spellings, usable, words
-from ipyagent.llm.explorer.vocabulary import AFTER, AMID, BEFORE, PHRASES, STOP_LIST, TURNING
+from ipyagent.llm.explorer.chunks import Token, chunks, without_politeness
+from ipyagent.llm.explorer.names import UNITS, Words, spellings, words
+from ipyagent.llm.explorer.vocabulary import PHRASES, STOP_LIST, TURNING
 from ipyagent.llm.explorer.workspace import Table, Workspace
 
 # Which reading wins where a name is also a word, or two names are spelled alike.
@@ -18,46 +18,6 @@ ORDERS: tuple[tuple[str, ...], ...] = (
     ("TABLE", "FILE", "COL", "VALUE", "VAR", "FOLDER", "WORD"),
     ("WORD", "COL", "VALUE", "TABLE", "FILE", "VAR", "FOLDER"),
 )
-
-_CHUNK = re.compile(
-    r"""
-      "(?P<double>[^"\n]*)" | “(?P<curly>[^”\n]*)” | `(?P<back>[^`\n]*)`
-    | (?<![\w'])'(?P<single>[^'\n]+)'(?!\w)
-    | (?P<date>\d{4}-\d\d-\d\d)(?![\w-])
-    | (?P<number>(?<![\w.])-?\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\w])
-        |(?<![\w.])-?\d{1,15}(?:\.\d{1,15})?(?![\w]|\.\d))(?P<percent>%)?
-    | (?P<ordinal>\d{1,3})(?:st|nd|rd|th)\b
-    | (?P<word>[^\W_]+(?:'(?:s|d|t|re|ll|ve|m)\b)?)
-    | (?P<sign>>=|<=|==|!=|[^\w\s])
-    """,
-    re.VERBOSE,
-)
-# The one name that a prompt may bring along is the one that it gives.
-_NEW_TABLE = re.compile(
-    r"\b(?:load|import|read)\b.*\b(?:as|into|called|named)\s+[`'\"]?(?P<name>[A-Za-z]\w*)[`'\"]?"
-    r"(?=\s*[.!]?\s*\Z)",
-    re.IGNORECASE | re.DOTALL,
-)
-_NEW_COLUMN = re.compile(
-    r"\b(?:add|create|make|derive)\s(?:.*\b(?:column|called|named)\s+)?[`'\"]?"
-    r"(?P<name>[A-Za-z]\w*)[`'\"]?(?=\s*(?:=(?!=)|:|\bas\b|\bwith\b|\bfrom\b))",
-    re.IGNORECASE | re.DOTALL,
-)
-_A_PATH = re.compile(
-    r"[\w./~-]*\w\.(?:csv|tsv|parquet|xlsx|xls|jsonl?|txt|md|py|ipynb|ya?ml|toml|log|html|pdf)"
-    r"|[\w.~-]*/[\w./~-]*\.\w{1,8}",
-    re.IGNORECASE,
-)
-_SEPARATORS = frozenset("@'\"`(){}[]")
-
-
-@dataclass(frozen=True)
-class Token:
-    """A piece of a prompt. `text` is how it was written; UNKNOWN is what nothing accounts for."""
-
-    tag: str
-    value: Any
-    text: str
 
 
 @dataclass
@@ -128,116 +88,14 @@ def _prefer_exact(names: Names) -> None:
 def tokens(prompt: str, names: Names, order: tuple[str, ...] = ORDERS[0]) -> list[Token]:
     """The prompt in tokens, without politeness."""
     plain = prompt.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
-    chunks = _polite_parts_dropped(_chunks(plain, names), names.words)
+    parts = without_politeness(chunks(plain, names.paths), names.words)
     found: list[Token] = []
     at = 0
-    while at < len(chunks):
-        token, length = _next(chunks, at, names, order)
+    while at < len(parts):
+        token, length = _next(parts, at, names, order)
         found += [token] if token is not None else []
         at += length
-    return _joined(found)
-
-
-def _chunks(prompt: str, names: Names) -> list[Token]:
-    """Words, numbers, quotations, signs and paths; nothing is looked up but paths."""
-    new = _NEW_TABLE.search(prompt) or _NEW_COLUMN.search(prompt)
-    if new is None or not usable(new["name"]):
-        return _parts(prompt, names)
-    before, after = prompt[: new.start("name")], prompt[new.end("name") :]
-    name = Token("NAME", new["name"], new["name"])
-    return [*_parts(before.rstrip("`\"'"), names), name, *_parts(after.lstrip("`\"'"), names)]
-
-
-def _parts(prompt: str, names: Names) -> list[Token]:
-    found: list[Token] = []
-    for part in re.split(r"(\s+)", prompt):
-        bare = part.strip("\"'`@,;:!?()").removesuffix(".")
-        if token := _path(bare, names):
-            found.append(token)
-            found += [Token("SIGN", ",", ",")] * part.endswith(",")
-        elif found and found[-1].tag == "RAW":
-            found[-1] = Token("RAW", None, found[-1].text + part)
-        else:
-            found.append(Token("RAW", None, part))
-    return [c for each in found for c in (_cut(each.text) if each.tag == "RAW" else [each])]
-
-
-def _path(written: str, names: Names) -> Token | None:
-    if "." not in written and "/" not in written:
-        return None
-    if path := names.paths.get(written.casefold()):
-        return Token("FOLDER" if path.endswith("/") else "FILE", path, written)
-    return Token("NOFILE", written, written) if _A_PATH.fullmatch(written) else None
-
-
-def _cut(text: str) -> list[Token]:
-    found: list[Token] = []
-    for match in _CHUNK.finditer(text):
-        kind, written = str(match.lastgroup), match[0]
-        if match["percent"]:
-            found.append(_number(match["number"]))
-            found.append(Token("SIGN", "%", "%"))
-        elif kind in ("double", "curly", "back", "single"):
-            found.append(Token("QUOTED", match[kind], written))
-        elif kind == "number":
-            found.append(_number(written))
-        elif kind == "ordinal":
-            found.append(Token("NUMBER", int(match["ordinal"]), written))
-        elif kind == "date":
-            found.append(Token("DATE", written, written))
-        elif kind == "word":
-            found.append(Token("WORD", written.casefold(), written))
-        elif not _mere_separator(match, text):
-            found.append(Token("SIGN", written, written))
-    return found
-
-
-def _mere_separator(match: re.Match[str], text: str) -> bool:
-    """Whether a sign only holds words together or ends the prompt."""
-    hyphen = match[0] == "-" and text[match.start() - 1 : match.start()].isalnum()
-    ends = match[0] in ".?!" and not text[match.end() :].strip(" \n\t.?!")
-    return match[0] in _SEPARATORS or hyphen or ends
-
-
-def _number(written: str) -> Token:
-    plain = written.replace(",", "")
-    return Token("NUMBER", float(plain) if "." in plain else int(plain), written)
-
-
-def _polite_parts_dropped(chunks: list[Token], in_names: frozenset[str]) -> list[Token]:
-    """The chunks without idle words, unless names hold them, and without polite phrases."""
-    idle = STOP_LIST - in_names
-    kept = [each for each in chunks if not (each.tag == "WORD" and each.value in idle)]
-    while (said := _said(kept)) not in PHRASES:
-        start, end = _politeness(said)
-        if start == end:
-            break
-        kept = kept[:start] + kept[end:]
-    return kept
-
-
-def _said(chunks: list[Token]) -> Words:
-    return tuple(str(each.value) if each.tag in ("WORD", "SIGN") else "" for each in chunks)
-
-
-def _politeness(said: Words) -> tuple[int, int]:
-    """Where a phrase stands that can be left out; an empty place if there is none."""
-    if said and said[0] in (",", ":"):
-        return 0, 1
-    if said and said[-1] in (",", ".", "?", "!"):
-        return len(said) - 1, len(said)
-    for phrase in BEFORE:
-        n = len(phrase)
-        if said[:n] == phrase and not any(said[:more] in PHRASES for more in range(n + 1, 7)):
-            return 0, n
-    for phrase in AMID:
-        for i in range(len(said)):
-            if said[i : i + len(phrase)] == phrase:
-                return i, i + len(phrase)
-    for phrase in AFTER:
-        if len(said) > len(phrase) and said[-len(phrase) :] == phrase:
-            return len(said) - len(phrase), len(said)
-    return 0, 0
+    return _joined(_units_dropped(found))
 
 
 def _next(
@@ -280,6 +138,19 @@ def _named(way: Words, text: str, names: Names, order: tuple[str, ...]) -> Token
                 return Token("AMBIGUOUS", tuple(values), text)
             return Token(tag, values[0], text)
     return None
+
+
+def _units_dropped(found: list[Token]) -> list[Token]:
+    """The tokens without units of numbers that are the unit of the column before: `> 4000 g`."""
+    kept: list[Token] = []
+    unit: Words = ()
+    for token in found:
+        if token.tag == "COL":
+            unit = words(token.value)[-1:]
+        is_unit = token.tag == "UNKNOWN" and words(token.text) == unit and set(unit) <= UNITS
+        if not (is_unit and kept and kept[-1].tag == "NUMBER"):
+            kept.append(token)
+    return kept
 
 
 def _joined(found: list[Token]) -> list[Token]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 Words = tuple[str, ...]
 
 _WORD = re.compile(r"[^\W_]+")
-_UNITS = frozenset(
+UNITS = frozenset(
     [
         "mm",
         "cm",
@@ -82,7 +82,7 @@ def spellings(name: str) -> set[Words]:
     parted = words(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name))
     ways = {words(name), parted}
     for way in list(ways):
-        if len(way) > 1 and way[-1] in _UNITS:
+        if len(way) > 1 and way[-1] in UNITS:
             ways.add(way[:-1])
     return {way for each in ways if each for way in (each, *_numbers(each))}
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
+from ipyagent.llm.explorer import looks
 from ipyagent.llm.explorer.conversation import Conversation, Done, read
 from ipyagent.llm.explorer.markdown import code, fence
 from ipyagent.llm.explorer.steps import Look, Say, Step, Task, UnreadableError
 from ipyagent.llm.explorer.understanding import next_step
-from ipyagent.llm.explorer.workspace import Workspace, of_context, with_files, with_variables
+from ipyagent.llm.explorer.workspace import Workspace, of_context
 
 MAX_CALLS = 6
 
@@ -40,7 +40,7 @@ def reply(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> Explor
     conversation = read(messages)
     offered = {tool.get("function", {}).get("name") for tool in tools}
     workspace = of_context(conversation.context or "")
-    unseen = [] if conversation.context is not None else [_see_variables, _see_files]
+    unseen = [] if conversation.context is not None else [looks.at_variables, looks.at_files]
     for done in conversation.done[:MAX_CALLS]:
         step = _step(conversation, workspace, unseen)
         if not isinstance(step, Look):
@@ -62,17 +62,6 @@ def _step(
     """The next step; where it would be words and the workspace wasn't shown, a look at that."""
     step = next_step(conversation.prompt, workspace)
     return unseen[0](workspace) if unseen and isinstance(step, Say) and step.declined else step
-
-
-def _see_variables(workspace: Workspace) -> Look:
-    return Look(
-        "which variables there are", "list_variables", {}, partial(with_variables, workspace)
-    )
-
-
-def _see_files(workspace: Workspace) -> Look:
-    arguments = {"path": ".", "recursive": True}
-    return Look("which files there are", "list_files", arguments, partial(with_files, workspace))
 
 
 def _next(step: Step, offered: set[str | None]) -> ExplorerReply:

@@ -66,7 +66,14 @@ def _mask(table: Table, where: Where) -> str:
 
 
 def _tests(table: Table, where: Where) -> list[str]:
-    return [f"{_column(table, c.column)} {c.sign} {_operand(table, c)}" for c in where]
+    return [_test(table, each) for each in where]
+
+
+def _test(table: Table, condition: Condition) -> str:
+    column = _column(table, condition.column)
+    if isinstance(condition.value, bool):
+        return column if condition.value else f"~{column}"
+    return f"{column} {condition.sign} {_operand(table, condition)}"
 
 
 def _column(table: Table, column: str) -> str:
@@ -90,8 +97,7 @@ def selected(table: Table, where: Where, name: str) -> tuple[list[str], str]:
 
 def chained(name: str, source: str, *links: str) -> list[str]:
     """Lines that give a name to a chain of calls."""
-    body = [f"    {source}{links[0]}", *(f"    {link}" for link in links[1:])]
-    return [f"{name} = (", *body, ")"]
+    return [f"{name} = (", *_hung(source, links), ")"]
 
 
 def printed(source: str, *links: str) -> list[str]:
@@ -99,8 +105,15 @@ def printed(source: str, *links: str) -> list[str]:
     line = f"print({source}{''.join(links)})"
     if len(line) <= _WIDTH:
         return [line]
-    body = [f"    {source}{links[0]}", *(f"    {link}" for link in links[1:])]
-    return ["print(", *body, ")"]
+    return ["print(", *_hung(source, links), ")"]
+
+
+def _hung(source: str, links: Sequence[str]) -> list[str]:
+    """A chain, one call a line; the first beside its source, if it fits."""
+    start, rest = f"{source}{links[0]}", links[1:]
+    if len(start) > _WIDTH:
+        start, rest = source, links
+    return [f"    {line}" for line in (start, *rest)]
 
 
 def script(*lines: str) -> str:

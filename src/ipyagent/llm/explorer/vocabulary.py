@@ -6,6 +6,9 @@ causes and predictions stay unknown, so that prompts which use them are declined
 
 from __future__ import annotations
 
+# Said anywhere without changing what is asked for.
+STOP_LIST = frozenset({"the", "a", "an", "any", "all", "this", "please", "kindly"})
+
 # tag, value, the ways to write it
 _WORDS: tuple[tuple[str, str, str], ...] = (
     ("STAT", "mean", "mean|average|avg|mean value|average value|means|averages"),
@@ -34,7 +37,7 @@ _WORDS: tuple[tuple[str, str, str], ...] = (
     ("TO", "", "to"),
     ("AS", "", "as|called|named|into"),
     ("WHERE", "", "where|whose|when|having|if|that are|which are|who are|that have|which have"),
-    ("IS", "", "is|are|was|were|equals|equal to|is equal to|are equal to"),
+    ("IS", "", "is|are|was|were|equals|equal to|is equal to|are equal to|live"),
     ("EQ", "", "=|=="),
     ("OP", ">", ">|above|greater than|more than|larger than|higher than|after"),
     ("OP", ">=", ">=|≥|at least"),
@@ -83,6 +86,9 @@ _WORDS: tuple[tuple[str, str, str], ...] = (
     ("FIRST", "tail", "last"),
     ("END", "head", "head"),
     ("END", "tail", "tail"),
+    ("LOOKS", "", "look like|looks like"),
+    ("COMPARATIVE", "max", "higher|larger|greater"),
+    ("COMPARATIVE", "min", "lower|smaller"),
     ("VIA", "", "using|via"),
     ("UNIQUE", "", "unique|distinct|different"),
     ("VALUES", "", "values|value|levels|categories"),
@@ -91,7 +97,7 @@ _WORDS: tuple[tuple[str, str, str], ...] = (
     ("FILES", "", "files|file|data files"),
     ("LOOK", "", "look around|what is here|what's here|what is in the workspace"),
     ("LOOK", "", "what's in the workspace|look at the workspace|look around the workspace"),
-    ("LOOK", "", "what is in the folder|what's in the folder|what is in this folder|workspace"),
+    ("LOOK", "", "what is in the folder|what's in the folder|folder|workspace"),
     ("VARIABLES", "", "variables|objects|dataframes|data frames|live variables"),
     ("NOUN", "", "table|data|dataset|dataframe|data frame|data set"),
     ("INSPECT", "", "inspect"),
@@ -107,7 +113,7 @@ _WORDS: tuple[tuple[str, str, str], ...] = (
     ("HELP", "", "help me|what can i ask you|are you a language model|what else can you do"),
     ("THANKS", "", "thanks|thank you|thx|great|nice|cool|perfect|well done|thanks a lot"),
     ("COMPARE", "", "compare|comparison|comparison of"),
-    ("DIFFERENCE", "", "difference|differences|differ|differs|different"),
+    ("DIFFERENCE", "", "difference|differences|differ|differs"),
     ("NEW", "", "add|create|make|derive|add new|create new|make new"),
     ("RATIO", "", "ratio"),
     ("ARITH", "+", "+|plus"),
@@ -131,13 +137,10 @@ _WORDS: tuple[tuple[str, str, str], ...] = (
 )  # fmt: skip
 
 PHRASES: dict[tuple[str, ...], tuple[str, str]] = {
-    tuple(phrase.replace(",", " , ").split()): (tag, value)
+    tuple(w for w in phrase.replace(",", " , ").split() if w not in STOP_LIST): (tag, value)
     for tag, value, phrases in _WORDS
     for phrase in phrases.split("|")
 }
-
-# Said anywhere without changing what is asked for.
-STOP_LIST = frozenset({"the", "a", "an", "any", "please", "kindly"})
 
 # Said before a request, after it, and in its middle.
 _BEFORE = (
@@ -146,13 +149,14 @@ _BEFORE = (
     "tell me|tell us|show me|give me|give us|get me|give|find|find out|compute|calculate|get|know|"
     "report|return|what is|what's|what are|what was|what were|what|which|is there|are there|"
     "do we have|do i have|how does|how do|there are|look for|check for|check|me|make me|see|"
-    "determine|draw me|plot me|how is|does|do|just show me|just give me"
+    "determine|draw me|plot me|how is|how strongly|how closely|does|do|what does|what do|"
+    "just show me|just give me"
 )
 _AFTER = (
     "for me|do we have|do i have|in total|altogether|overall|thanks|thank you|there|exist|please|"
-    "now|have|does it have|do they have|look like|at all"
+    "now|have|does it have|do they have|at all"
 )
-_AMID = "are there|is there|there are|there is"
+_AMID = "are there|is there|there are|there is|does|do"
 
 
 def _phrases(text: str) -> tuple[tuple[str, ...], ...]:
@@ -170,7 +174,7 @@ _TURNING = """
     normalise normalize scale cluster clusters train model fit regression interesting never isn't
     aren't don't doesn't wasn't weren't until although instead increase decrease changed change
     changes improve email send write save rename replace fill impute convert merge join pivot sort
-    then each all also else weighted second third half double about test more fewer less next
+    then each also else weighted second third half double about test more fewer less next
     previous rolling cumulative moving growth trend log squared trimmed geometric harmonic relative
     adjusted sorted ordered heavier lighter heaviest lightest bigger smaller taller longer shorter
     longest shortest older newer oldest newest who how changed typical normal normally distributed

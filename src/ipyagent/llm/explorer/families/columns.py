@@ -56,4 +56,13 @@ def _sign(ask: Ask) -> str:
 
 
 _MADE = "(COL ARITH COL | (RATIO|DIFFERENCE|STAT) (OF|BETWEEN) COL (AND|TO) COL)"
-RULES = (Rule(f"NEW COLUMNS? (FOR|AS|OF)? AS? NAME (EQ|AS|STOP|WITH|IN|IS|FOR) {_MADE}", _new),)
+
+
+def _unnamed(ask: Ask) -> Step:
+    raise MisfitError("Please name the new column, as in “Add a column ratio = a / b”.")
+
+
+RULES = (
+    Rule(f"NEW COLUMNS? (FOR|AS|OF)? AS? NAME (EQ|AS|STOP|WITH|IN|IS|FOR) {_MADE}", _new),
+    Rule(f"NEW COLUMNS? (WITH|FOR|AS|OF)? {_MADE}", _unnamed),
+)

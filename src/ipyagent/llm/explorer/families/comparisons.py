@@ -25,7 +25,7 @@ _STATS = ["count", "mean", "median", "std"]
 
 def _two_groups(ask: Ask) -> Step:
     (key, one), (_, other) = ask.all("PAIR")[0]
-    column = ask.numeric(*ask.columns)[0]
+    column = ask.number
     source, pair = rows(ask.table, ask.where), literal([one, other])
     if ask.table.library == "polars":
         lines = printed(
@@ -94,7 +94,7 @@ def two_tables(ask: Ask, other: Table, key: str | None) -> Step:
     names = one.name, other.name
     lines = [
         f'print(len({names[0]}), "and", len({names[1]}), "rows")',
-        *(_common_rows(ask, names, shared) if shared else []),
+        *(_common_rows(ask, other, shared) if shared else []),
     ]
     return ask.python(
         f"compare {names[0]} and {names[1]}",
@@ -108,11 +108,16 @@ def _shared(one: Table, other: Table) -> list[str]:
     return [name for name, dtype in (one.columns or {}).items() if theirs.get(name) == dtype]
 
 
-def _common_rows(ask: Ask, names: tuple[str, str], shared: list[str]) -> list[str]:
-    columns, both = ask.name("shared_columns"), ask.name("both")
-    left, right = (f"{name}[{columns}].drop_duplicates()" for name in names)
+def _common_rows(ask: Ask, other: Table, shared: list[str]) -> list[str]:
+    one, two = ask.table.name, other.name
+    left, right, both = map(ask.name, ("left", "right", "both"))
+    lines, chosen = [], ""
+    if not shared == list(ask.table.columns or {}) == list(other.columns or {}):
+        columns = ask.name("shared_columns")
+        lines, chosen = [f"{columns} = {literal(shared)}"], f"[{columns}]"
     return [
-        f"{columns} = {literal(shared)}",
+        *lines,
+        f"{left}, {right} = {one}{chosen}.drop_duplicates(), {two}{chosen}.drop_duplicates()",
         f'{both} = {left}.merge({right}, how="outer", indicator=True)',
         f'print({both}["_merge"].value_counts().to_csv())',
     ]

@@ -42,80 +42,83 @@ def _count(ask: Ask) -> Step:
 
 def _values(ask: Ask) -> Step:
     """`value counts of species`, `how many species`, `share of each species`."""
-    if ask.by and ask.columns:
-        return _by_category(ask, [*ask.by, *ask.columns])
-    return _by_category(ask, ask.columns or ask.by)
+    if ask.by and ask.columns and not ask.says("count"):
+        raise MisfitError("Do you mean rows, or different values? Say “count … by … and …”.")
+    return _by_category(ask, [*ask.by, *ask.columns])
 
 
-def _by_category(ask: Ask, keys: list[str]) -> Step:
+def _most_frequent(ask: Ask) -> Step:
+    """`top 3 species`."""
+    most = ask.all("NUMBER")[0]
+    if ask.all("TOP") != ["max"] or not (isinstance(most, int) and 0 < most <= _MAX_VALUES):
+        raise MisfitError(f"I can show the 1 to {_MAX_VALUES} most frequent values.")
+    return _by_category(ask, ask.columns, most)
+
+
+def _by_category(ask: Ask, keys: list[str], most: int = _MAX_VALUES) -> Step:
     if not keys:
         raise MisfitError("I need a column to count by.")
     ask.groups(*keys)
-    counts = ask.name(f"count_by_{'_'.join(keys)}")
-    heading = [*keys, "count", "share"]
     if "count" in keys or "share" in keys:
         raise MisfitError("I can't count by a column that is itself called count or share.")
-    lines = (_polars if ask.table.library == "polars" else _pandas)(ask, keys, counts)
+    name = ask.name(f"count_by_{'_'.join(keys)}")
+    polars = ask.table.library == "polars"
+    drop, writer = ("drop_nulls", "write_csv()") if polars else ("dropna", "to_csv(index=False)")
+    lines = [
+        *(_polars if polars else _pandas)(ask, keys, name),
+        f'print(len({name}), "groups,", len({name}.{drop}()), "without gaps")',
+        f"print({name}.head({most}).{writer})",
+    ]
     what = f"rows by {', '.join(keys)}"
-    return ask.python(what, lines, lambda out: _said(ask, keys, heading, counts, out))
+    return ask.python(what, lines, lambda out: _said(ask, keys, name, out))
 
 
-def _pandas(ask: Ask, keys: list[str], counts: str) -> list[str]:
+def _pandas(ask: Ask, keys: list[str], name: str) -> list[str]:
     key = literal(keys[0] if len(keys) == 1 else keys)
     made = f"{rows(ask.table, ask.where)}.value_counts({key}, dropna=False).reset_index()"
     return [
-        f"{counts} = {made}",
-        f'{counts}["share"] = {counts}["count"] / {counts}["count"].sum()',
-        f'print(len({counts}), "groups")',
-        f"print({counts}.head({_MAX_VALUES}).to_csv(index=False))",
+        f"{name} = {made}",
+        f'{name}["share"] = {name}["count"] / {name}["count"].sum()',
     ]
 
 
-def _polars(ask: Ask, keys: list[str], counts: str) -> list[str]:
-    links = [
+def _polars(ask: Ask, keys: list[str], name: str) -> list[str]:
+    return chained(
+        name,
+        rows(ask.table, ask.where),
         f".group_by({literal(keys)})",
         ".agg(count=pl.len())",
         '.with_columns(share=pl.col("count") / pl.col("count").sum())',
-        '.sort("count", descending=True)',
-    ]
-    return [
-        *chained(counts, rows(ask.table, ask.where), *links),
-        f'print(len({counts}), "groups")',
-        f"print({counts}.head({_MAX_VALUES}).write_csv())",
-    ]
+        f".sort({literal(['count', *keys])}, descending={[True] + [False] * len(keys)})",
+    )
 
 
-def _said(ask: Ask, keys: list[str], heading: list[str], counts: str, output: str) -> str:
-    (groups,) = figures(output, r"(\d+) groups")
-    found = block(output, heading)
+def _said(ask: Ask, keys: list[str], name: str, output: str) -> str:
+    groups, named = figures(output, r"(\d+) groups, (\d+) without gaps")
+    found = block(output, [*keys, "count", "share"])
     body = [[*map(cell, row[:-2]), number(row[-2]), percent(row[-1])] for row in found]
     shown = table([*map(label, keys), "rows", "share"], body, left=len(keys))
-    missing = any(not all(row[: len(keys)]) for row in found)
-    title = f"**Rows by {codes(keys)}** in {ask.about}"
+    head = f"**Rows by {codes(keys)}** in {ask.about}"
     if len(keys) == 1:
-        distinct = int(groups) - missing
-        also = " and missing ones" if missing else ""
-        title = f"**{code(keys[0])} has {distinct} different values{also}** in {ask.about}"
+        also = "" if named == groups else " and missing ones"
+        values = "value" if named == "1" else "different values"
+        head = f"**{code(keys[0])} has {named} {values}{also}** in {ask.about}"
     rest = "" if int(groups) <= len(found) else f"\n\nThe {len(found)} most frequent of {groups}."
-    return f"{title}\n\n{shown}{rest}\n\nThe table is in {code(counts)}."
+    return f"{head}\n\n{shown}{rest}\n\nThe table is in {code(name)}."
 
 
 def _share(ask: Ask) -> Step:
-    if ask.by or ask.columns:
-        if ask.where and not ask.by:
-            raise MisfitError(
-                "I can show the share of a condition or of a column's values, not both."
-            )
-        return _values(ask)
-    return _count(ask)
+    """`share of each species`, `what percentage of penguins are female`."""
+    if len(ask.where) > 1 or (ask.where and (ask.by or ask.columns)):
+        raise MisfitError("A share of what? I can take one condition, or one column's values.")
+    return _values(ask) if ask.by or ask.columns else _count(ask)
 
 
 RULES = (
     Rule("COUNT (OF? ROWS)? (HAS|IS)? | COUNT ROWS (IN|BY)? | COUNT IS", _count, "where by"),
-    Rule("ROWS", _count, "where", "by"),
-    Rule("SHARE (OF? ROWS)? (IS|HAS)?", _share, "where by"),
-    Rule("SHARE OF? COL VALUES? | SHARE OF COL", _share, "by"),
-    Rule("(COUNT|COUNT OF)? UNIQUE? VALUES? (OF|IN|FOR)? COL VALUES?", _values, "where by"),
-    Rule("COUNT UNIQUE? COL (VALUES)? (IS|HAS)? | UNIQUE COL VALUES?", _values, "where by"),
-    Rule("TOP NUMBER COL", _values, ""),
+    Rule("ROWS", _count, "", "by"),
+    Rule("SHARE (OF? ROWS)? (IS|HAS)? | SHARE OF? COL VALUES?", _share, "where by"),
+    Rule("COUNT? UNIQUE? VALUES? (OF|IN|FOR)? COL VALUES?", _values, "where by"),
+    Rule("COUNT UNIQUE? COL VALUES? (IS|HAS)?", _values, "where by"),
+    Rule("TOP NUMBER COL", _most_frequent),
 )

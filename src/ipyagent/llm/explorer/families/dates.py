@@ -76,7 +76,7 @@ def _by_period(ask: Ask) -> Step:
     stats = ask.all("STAT", "EXTREME")
     if len(ask.columns) != 1 or set(stats) & {"mode", "range", "quartiles"}:
         raise MisfitError("By periods I compute one statistic of one column.")
-    (column,) = ask.numeric(*ask.columns)
+    column = ask.number
     return _grouped(ask, period, column, [*stats, "count"])
 
 
@@ -109,7 +109,8 @@ def _said(ask: Ask, column: str, heading: list[str], result: str, output: str) -
     body = [[cell(_day(row[0])), *m] for row, m in zip(found, measured, strict=True)]
     period, stat = heading[0], title(heading[1])
     what = f"{sentence_case(stat)} of {code(column)}" if len(heading) > 2 else "Rows"
-    shown = table([period, *("rows" if s == "count" else title(s) for s in heading[1:])], body)
+    names = ["rows"] if heading[1:] == ["count"] else map(title, heading[1:])
+    shown = table([period, *names], body)
     note = f"{period.capitalize()}s without rows are left out. The table is in {code(result)}."
     return f"**{what} by {period}** in {ask.about}\n\n{shown}\n\n{note}"
 
@@ -118,5 +119,5 @@ RULES = (
     Rule("DATES ((OF|IN)? COL)?", _range),
     Rule("RESAMPLE? (STAT|EXTREME) (OF|IN)? COL", _by_period, "where digits", "period"),
     Rule("PERIOD (STAT|EXTREME) (OF|IN)? COL", _by_period, "where digits"),
-    Rule("COUNT (OF? ROWS)?", _rows_by_period, "where", "period"),
+    Rule("COUNT (OF? ROWS)? | ROWS", _rows_by_period, "where", "period"),
 )

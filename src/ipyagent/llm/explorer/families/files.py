@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -10,8 +9,8 @@ from ipyagent.llm.explorer.ask import Ask, Rule
 from ipyagent.llm.explorer.markdown import block, code, codes, fence, figures
 from ipyagent.llm.explorer.names import fresh
 from ipyagent.llm.explorer.snippets import literal, script
-from ipyagent.llm.explorer.steps import Look, MisfitError, Say, Step, Task
-from ipyagent.llm.explorer.workspace import Table, Workspace, is_table_file
+from ipyagent.llm.explorer.steps import MisfitError, Say, Step, Task
+from ipyagent.llm.explorer.workspace import Table, is_table_file
 
 _READERS = {
     "csv": "pd.read_csv({})",
@@ -21,30 +20,21 @@ _READERS = {
     "json": "pd.read_json({})",
     "jsonl": "pd.read_json({}, lines=True)",
 }
-_SCHEMA = ["column", "dtype"]
+SCHEMA = ["column", "dtype"]
 
 
 def load_code(path: str, name: str) -> str:
     """Code that loads a table file into a variable and prints its size and columns."""
     reader = _READERS[path.lower().rsplit(".", 1)[-1]].format(literal(path))
-    return script(f"{name} = {reader}", f'print(len({name}), "rows")', schema_line(name))
+    return script(f"{name} = {reader}", f'print(len({name}), "rows")', schema_line(Table(name)))
 
 
-def schema_line(name: str) -> str:
-    """A line that prints columns and dtypes of a pandas table."""
-    return f'print({name}.dtypes.rename("dtype").to_csv(index_label="column"))'
-
-
-def loading(path: str, workspace: Workspace) -> Look:
-    """The step that loads a file before a question about it can be answered."""
-    name = fresh(PurePosixPath(path).stem, workspace.variables)
-
-    def learn(output: str) -> Workspace:
-        columns = dict(block(output, _SCHEMA))
-        known = workspace.with_table(Table(name, columns=columns))
-        return replace(known, loaded={**known.loaded, path: name})
-
-    return Look(f"load {path} first", "run_python", {"code": load_code(path, name)}, learn)
+def schema_line(table: Table) -> str:
+    """A line that prints the columns of a table and their types."""
+    if table.library == "polars":
+        columns = f"{table.name}.columns, {table.name}.dtypes"
+        return f'print("column,dtype", *map("{{}},{{}}".format, {columns}), sep="\\n")'
+    return f'print({table.name}.dtypes.rename("dtype").to_csv(index_label="column"))'
 
 
 def _list(ask: Ask) -> Step:
@@ -99,7 +89,7 @@ def _load(ask: Ask) -> Step:
         name = fresh(stem, ask.workspace.variables)
 
     def answer(output: str) -> str:
-        columns = [column for column, _ in block(output, _SCHEMA)]
+        columns = [column for column, _ in block(output, SCHEMA)]
         (rows,) = figures(output, r"(\d+) rows")
         return (
             f"Loaded {code(path)} into **{code(name)}**: {rows} rows, {len(columns)} columns.\n\n"

@@ -19,6 +19,8 @@ def _statistics(ask: Ask) -> Step:
     ends_of_dates = set(stats) <= {"min", "max"} and {*map(ask.table.kind, ask.columns)} == {"date"}
     if not ends_of_dates:
         ask.numeric(*ask.columns)
+    if "sum" in stats and len(ask.columns) > 1:
+        raise MisfitError("Of each column, or of both row by row? Ask for one, or add a column.")
     question = Question(ask, ask.columns, stats)
     return by_group(question) if ask.by else _overall(question)
 
@@ -107,6 +109,12 @@ def _mode(ask: Ask) -> Step:
     return ask.python(f"mode of {column}", printed(source, *links), answer)
 
 
+def _most_common(ask: Ask) -> Step:
+    if ask.all("STAT") != ["mode"]:
+        raise MisfitError("I know which value is the most common, nothing else that one can be.")
+    return _mode(ask)
+
+
 def _percentile(ask: Ask) -> Step:
     share = float(ask.all("NUMBER")[0])
     share = share / 100 if share > 1 else share
@@ -116,7 +124,7 @@ def _percentile(ask: Ask) -> Step:
 
 
 def _quantiles(ask: Ask, shares: list[float]) -> Step:
-    column = ask.numeric(*ask.columns)[0]
+    column = ask.number
     source = cut(ask.table, ask.where, column)
     if ask.table.library == "polars":
         made = [f'print({q}, {source}.quantile({q}, "linear"), sep=",")' for q in shares]
@@ -153,7 +161,9 @@ _ALL = "where by digits"
 RULES = (
     Rule(f"{_STATS} (VALUES? (OF|FOR|IN))? (OF|IN|FOR)? COL (AND COL)* VALUES?", _statistics, _ALL),
     Rule(f"COL {_STATS}", _statistics, _ALL),
+    Rule("COL IS STAT", _most_common, "where"),
     Rule("NUMBER QUANTILE (OF|IN|FOR)? COL", _percentile, "where digits"),
     Rule("QUANTILE NUMBER (OF|IN|FOR) COL", _percentile, "where digits"),
+    Rule("COL", _summary, "where digits", "by"),
     Rule("SUMMARY (OF|FOR|IN|ON)? (COL (AND COL)*)? | COL SUMMARY", _summary, _ALL),
 )

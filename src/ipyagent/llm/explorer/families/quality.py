@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from ipyagent.llm.explorer.ask import Ask, Rule
-from ipyagent.llm.explorer.markdown import block, code, figures, label, number, percent, table
+from ipyagent.llm.explorer.markdown import (
+    block,
+    cell,
+    code,
+    figures,
+    label,
+    number,
+    percent,
+    table,
+)
 from ipyagent.llm.explorer.snippets import literal
 from ipyagent.llm.explorer.steps import MisfitError, Step
 
@@ -47,6 +56,33 @@ def _missing_rows(ask: Ask) -> Step:
         return f"**{part}** of {whole} rows of {code(name)} ({share}) have a missing value."
 
     return ask.python("rows with missing values", [line], answer)
+
+
+def _gaps(ask: Ask) -> Step:
+    """`which rows have missing values`."""
+    name, heading = ask.table.name, list(ask.table.columns or {})
+    if ask.table.library == "polars":
+        gaps = f"{name}.filter(pl.any_horizontal(pl.all().is_null()))"
+        writer = "write_csv()"
+    else:
+        gaps, writer = f"{name}[{name}.isna().any(axis=1)]", "to_csv(index=False)"
+    rows = ask.name("incomplete")
+    lines = [
+        f"{rows} = {gaps}",
+        f'print(len({rows}), "of", len({name}), "rows")',
+        f"print({rows}.head(10).{writer})",
+    ]
+
+    def answer(output: str) -> str:
+        part, whole = figures(output, r"(\d+) of (\d+) rows")
+        body = [[cell(value) for value in row] for row in block(output, heading)]
+        head = f"**{part} of {whole} rows** of {code(name)} have a missing value"
+        if not body:
+            return f"{head}."
+        some = f"; here are {len(body)}" if int(part) > len(body) else ""
+        return f"{head}{some}\n\n{table([*map(label, heading)], body, left=len(heading))}"
+
+    return ask.python("rows with missing values", lines, answer)
 
 
 def _duplicates(ask: Ask) -> Step:
@@ -142,7 +178,9 @@ RULES = (
     Rule(f"(COUNT|SHARE)? OF? MISSING ({_OF}? COL (AND COL)*)? | COL MISSING", _missing),
     Rule(f"(COUNT|SHARE)? OF? MISSING (BY|{_OF}) COLUMNS", _missing),
     Rule("COLUMNS (HAS|WITH|IS) MISSING | COUNT MISSING (IS|HAS)? (IN|BY) COL", _missing),
-    Rule("COUNT? ROWS (WITH|HAS) MISSING", _missing_rows),
+    Rule("COUNT ROWS (WITH|HAS) MISSING", _missing_rows),
+    Rule("COUNT (ROWS IS)? MISSING COL | COUNT ROWS (WITH|HAS) MISSING COL", _missing),
+    Rule("SHOW? ROWS (WITH|HAS) MISSING", _gaps),
     Rule("COUNT? DUPLICATES ROWS? | HAS DUPLICATES | COUNT? ROWS IS DUPLICATES", _duplicates),
     Rule(f"COUNT? OUTLIERS ({_OF} (COL (AND COL)*|COLUMNS)|BY COLUMNS)? {_HOW}", _outliers),
     Rule(f"COL OUTLIERS {_HOW} | (COL|COLUMNS) HAS OUTLIERS {_HOW}", _outliers),

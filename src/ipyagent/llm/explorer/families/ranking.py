@@ -18,7 +18,7 @@ def _which(ask: Ask) -> Step:
     if len(measured) != 1:
         raise MisfitError("I need one column to group by and another one to measure.")
     question = Question(ask.grouped(key), ask.numeric(*measured), [_stat(ask)])
-    return by_group(question, (_how_many(ask, 1), ask.all("EXTREME", "TOP")[0]))
+    return by_group(question, (_how_many(ask, 1), ask.all("EXTREME", "COMPARATIVE", "TOP")[0]))
 
 
 def _highest(ask: Ask) -> Step:
@@ -70,7 +70,8 @@ def _rows(ask: Ask) -> Step:
 
 _WHERE = "where digits"
 RULES = (
-    Rule("COL (HAS|IS WITH|WITH) EXTREME STAT (OF|IN|FOR)? COL", _which, _WHERE),
+    Rule("NUMBER? COL (HAS|IS? WITH) EXTREME STAT (OF|IN|FOR)? COL", _which, _WHERE),
+    Rule("COL (HAS|IS? WITH) COMPARATIVE STAT (OF|IN|FOR)? COL", _which, _WHERE),
     Rule("TOP NUMBER COL BY STAT (OF|IN|FOR)? COL", _which, _WHERE),
     Rule("EXTREME STAT (OF|IN|FOR)? COL", _highest, _WHERE, "by"),
     Rule("TOP NUMBER ROWS?", _rows, "where", "by"),

@@ -102,7 +102,7 @@ def _matrix(ask: Ask) -> Step:
 
 
 def _with_others(ask: Ask) -> Step:
-    (column,) = ask.numeric(*ask.columns)
+    column = ask.number
     columns = _numbers(ask)
     how = f"method={literal(_method(ask))}" if ask.has("METHOD") else ""
     links = [f".corr({how})[{literal(column)}]", f".drop({literal(column)})", '.rename("r")']
@@ -123,7 +123,7 @@ _VIA = "((BY|WITH|VIA)? METHOD)?"
 _TO = "(AND|WITH|VS|TO)"
 RULES = (
     Rule(f"METHOD? CORR METHOD? (OF|BETWEEN|IN|FOR)? COL {_TO} COL {_VIA} {_P}", _two, "where"),
-    Rule(f"IS? COL (AND|IS) COL METHOD? CORR | IS? COL CORR (WITH|TO) COL {_P}", _two, "where"),
+    Rule(f"ASK? COL (AND|IS) COL METHOD? CORR | ASK? COL CORR (WITH|TO) COL {_P}", _two, "where"),
     Rule(f"CORR IS COL {_TO} COL {_P} | COL IS CORR (WITH|TO) COL", _two, "where"),
     Rule("COL (AND|VS) COL METHOD? CORR", _two, "where"),
     Rule(f"METHOD? (MATRIX|CORR) {_VIA}", _matrix, "where"),

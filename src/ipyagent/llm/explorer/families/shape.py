@@ -85,10 +85,14 @@ def _rows(ask: Ask) -> Step:
 
 
 RULES = (
-    Rule("SIZE | COUNT | COUNT ROWS (AND COUNT? COLUMNS)? | COUNT COLUMNS (AND ROWS)?", _size),
+    Rule("SIZE IS? | COUNT | COUNT ROWS (AND COUNT? COLUMNS)? | COUNT COLUMNS (AND ROWS)?", _size),
     Rule("ROWS AND COLUMNS | COLUMNS AND ROWS", _size),
     Rule("COLUMNS (AND (COLUMNS|TYPES))? | TYPES (OF COLUMNS)?", _columns),
     Rule("COLUMNS (HAS|IS|WITH) TYPES?", _columns),
-    Rule("SHOW | FIRST NUMBER ROWS? | NUMBER? FIRST ROWS | NUMBER ROWS | END NUMBER? ROWS?", _head),
-    Rule("(SHOW|FIRST NUMBER|NUMBER)? ROWS? | SHOW", _rows, "", "where"),
+    Rule(
+        "SHOW | LOOKS | FIRST NUMBER ROWS? | NUMBER? FIRST ROWS | NUMBER ROWS | END NUMBER? ROWS?",
+        _head,
+    ),
+    Rule("(SHOW|FIRST NUMBER|NUMBER)? ROWS | SHOW", _rows, "", "where"),
+    Rule("", _rows, "", "where table"),
 )

@@ -1,0 +1,73 @@
+"""What the plots share: the rows they draw, and how their library spells things."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ipyagent.llm.explorer.ask import Ask
+from ipyagent.llm.explorer.families.statistic import expressions
+from ipyagent.llm.explorer.snippets import literal, selected
+from ipyagent.llm.explorer.steps import MisfitError
+
+FIGURE = "plt.figure(figsize=(7, 4))"
+
+
+@dataclass(frozen=True)
+class Plot:
+    """The rows to draw and how their library spells things."""
+
+    ask: Ask
+    lines: list[str]
+    source: str
+
+    def values(self, column: str, of: str = "") -> str:
+        """The values of a column that are there."""
+        drop = "drop_nulls" if self.polars else "dropna"
+        return f"{of or self.source}[{literal(column)}].{drop}()"
+
+    @property
+    def polars(self) -> bool:
+        """Whether the table is polars."""
+        return self.ask.table.library == "polars"
+
+    def groups(self, key: str) -> tuple[str, str, str]:
+        """The head of a loop over groups, and the names of a group's key and rows."""
+        name, group = self.ask.name("name"), self.ask.name("group")
+        if self.polars:
+            drop = f"{self.source}.drop_nulls({literal(key)}).sort({literal(key)})"
+            head = (
+                f"for ({name},), {group} in {drop}.group_by({literal(key)}, maintain_order=True):"
+            )
+        else:
+            head = f"for {name}, {group} in {self.source}.groupby({literal(key)}):"
+        return head, name, group
+
+    def medians(self, column: str, key: str) -> str:
+        """Code for the number of values and the median by groups, as CSV."""
+        if self.polars:
+            stats, by = expressions(column, ["count", "median"]), literal(key)
+            return f"{self.source}.group_by({by}).agg({stats}).sort({by}).write_csv()"
+        measured = f"groupby({literal(key)})[{literal(column)}]"
+        return f'{self.source}.{measured}.agg(["count", "median"]).to_csv()'
+
+    def labels(self, x: str, y: str, heading: str) -> list[str]:
+        """Axis labels and a title."""
+        return [
+            f"plt.xlabel({literal(x)})",
+            f"plt.ylabel({literal(y)})",
+            f"plt.title({literal(heading)})",
+        ]
+
+
+def plot_of(ask: Ask) -> Plot:
+    """A plot of the rows that are asked about."""
+    lines, source = selected(ask.table, ask.where, ask.name("selected"))
+    return Plot(ask, lines, source)
+
+
+def one_key(ask: Ask) -> str | None:
+    """The column that splits the plot, if any."""
+    keys = [*ask.by, *([ask.colour] if ask.colour else [])]
+    if len(keys) > 1:
+        raise MisfitError("I can split a plot by one column only.")
+    return ask.groups(*keys)[0] if keys else None

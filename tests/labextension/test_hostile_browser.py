@@ -1,0 +1,148 @@
+"""Hostile text in a real browser: nothing runs, nothing is fetched, nothing can be pressed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich_run import fixture
+
+CHROMIUM = shutil.which("chromium")
+STATIC = Path(__file__).parents[2] / "src/ipyagent/ui/static"
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium"),
+]
+
+PAGE = """<!doctype html><meta charset="utf-8"><link rel="stylesheet" href="/widget.css">
+<div id="place"></div>
+<script type="module">
+import widget from '/widget.js';
+const model = {on: (_, receive) => (window.receive = receive), off() {}, send() {}};
+const made = widget();
+made.initialize({model});
+made.render({model, el: document.getElementById('place')});
+window.ready = true;
+</script>"""
+
+SVG = """<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9" onload="top.pwned = 1">
+<image href="/leak/svg.png" width="9" height="9"/><script>top.pwned = 1</script></svg>"""
+
+VECTORS = [
+    '<img src=x onerror="window.pwned = 1">',
+    '<img src="/leak/img.png">',
+    '<svg onload="window.pwned = 1"></svg>',
+    '<details open ontoggle="window.pwned = 1">x</details>',
+    '<iframe srcdoc="<script>top.pwned = 1</script>"></iframe>',
+    '<style>@import "/leak/style.css"; body { background: url(/leak/body.png) }</style>',
+    '<video src="/leak/video.mp4" poster="/leak/poster.png" autoplay></video>',
+    '<link rel="stylesheet" href="/leak/link.css">',
+    '<input autofocus onfocus="window.pwned = 1">',
+    '<table background="/leak/table.png"><td>x</td></table>',
+    '<button data-ipyagent="approve">Approve</button>',
+    "![x](/leak/markdown.png)",
+    "[x](javascript:window.pwned=1)",
+]
+
+
+class Site(ThreadingHTTPServer):
+    """Serves the widget, and remembers what was asked for below /leak/."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.leaks: list[str] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Site
+
+    def do_GET(self) -> None:
+        name = self.path.strip("/")
+        if name.startswith("leak/"):
+            self.server.leaks.append(self.path)
+        kinds = {"": "text/html", "widget.js": "text/javascript", "widget.css": "text/css"}
+        self.send_response(200 if name in kinds else 404)
+        self.send_header("Content-Type", kinds.get(name, "text/plain"))
+        self.end_headers()
+        if name in kinds:
+            self.wfile.write((STATIC / name).read_bytes() if name else PAGE.encode())
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    server = Site()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def page(site: Site) -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        tab = browser.new_page()
+        tab.goto(site.url)
+        tab.wait_for_function("window.ready")
+        yield tab
+        browser.close()
+
+
+def hostile_run() -> dict[str, Any]:
+    """The story with hostile text in its answer, output, tables, drawings, notes and errors."""
+    text = "\n\n".join(VECTORS)
+    run = json.loads(json.dumps(fixture()["run"]))
+    run |= {"context": text, "notes": [text], "error": text, "model": text}
+    for step in run["steps"]:
+        for block in (step["message"] or {"content": []})["content"]:
+            block |= {key: text for key in ("text", "thinking") if key in block}
+        for execution in step["executions"]:
+            execution["call"]["arguments"] = {text: text}
+            kinds = {"text/html": text}, {"text/markdown": text}, {"image/svg+xml": SVG}
+            execution["result"] |= {"output": text, "displays": [{"data": data} for data in kinds]}
+    return run
+
+
+def settle(page: Any) -> None:
+    """Let everything that wants to load or run do so."""
+    page.wait_for_load_state("networkidle")
+    page.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done, 200)))")
+
+
+def test_hostile_text_set_as_markup_runs_and_leaks(site: Site, page: Any):
+    page.evaluate("t => (document.getElementById('place').innerHTML = t)", "".join(VECTORS))
+    settle(page)
+    assert page.evaluate("window.pwned") == 1
+    assert len(site.leaks) >= 5
+
+
+@pytest.mark.spec("H17")
+def test_hostile_text_in_a_run_is_only_text(site: Site, page: Any):
+    snapshot = {"op": "snapshot", "seq": 0, "open": None, "approvals": {}}
+    page.evaluate("m => receive(m)", {**snapshot, "run": hostile_run()})
+    page.evaluate("document.querySelectorAll('details').forEach(d => (d.open = true))")
+    page.locator("[data-ipyagent=answer]").click()
+    settle(page)
+    assert "window.pwned = 1" in page.locator("[data-ipyagent=answer]").text_content()
+    assert page.locator("img[src^='data:image/svg']").count() > 0
+    assert page.evaluate("window.pwned") is None
+    assert site.leaks == []
+    assert page.locator("#place button, #place input, #place form, #place iframe").count() == 0
+    assert page.locator("#place [style], #place [id], #place script, #place style").count() == 0
