@@ -29,7 +29,7 @@ js: .venv/test labextension/node_modules/.yarn-state.yml
 	cd labextension && ../$(BIN)/jlpm lint && ../$(BIN)/jlpm test
 
 build-js: .venv/test labextension/node_modules/.yarn-state.yml
-	cd labextension && ../$(BIN)/jlpm build
+	cd labextension && PATH="$(abspath $(BIN)):$$PATH" jlpm build
 
 browser: .venv/test
 	sh tests/browser/install_chromium.sh $(BIN)/python

@@ -9,6 +9,10 @@ import type {
   SnapshotMessage
 } from './protocol';
 
+/** Every 0.3 s, for half a minute. */
+const HELLO_INTERVAL = 300;
+const HELLOS = 100;
+
 type Listener = (state: LiveRun) => void;
 
 /** Follows one live run; a gap in the numbers asks for the whole state again, once. */
@@ -16,14 +20,31 @@ export class Channel {
   state: LiveRun = NOTHING;
 
   private last: number | null = null;
+  private hellos = 0;
   private decided = new Set<string>();
   private listeners = new Set<Listener>();
 
   constructor(private send: (message: FrontEndMessage) => void) {}
 
-  /** Say hello; the answer is a snapshot. */
+  /**
+   * Say hello until the answer comes, a snapshot. JupyterLab sends a comm's first messages to the
+   * kernel's main shell, where a blocking tool keeps them waiting, until its subshell has started.
+   */
   start(): void {
-    this.send({ kind: 'init', id: crypto.getRandomValues(new Uint32Array(4)).join('-') });
+    const id = crypto.getRandomValues(new Uint32Array(4)).join('-');
+    const hello = (): void => {
+      if (this.last === null && this.hellos < HELLOS) {
+        this.hellos += 1;
+        this.send({ kind: 'init', id });
+        setTimeout(hello, HELLO_INTERVAL);
+      }
+    };
+    hello();
+  }
+
+  /** Say nothing more. */
+  close(): void {
+    this.hellos = HELLOS;
   }
 
   /** Take in one message of the kernel; anything else that travels on the comm is ignored. */

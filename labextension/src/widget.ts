@@ -26,7 +26,10 @@ export default function widget(): Widget {
       const receive = (message: unknown): void => opened.receive(message);
       model.on('msg:custom', receive);
       opened.start();
-      return () => model.off('msg:custom', receive);
+      return () => {
+        opened.close();
+        model.off('msg:custom', receive);
+      };
     },
     render({ model, el }) {
       const opened = open(model);

@@ -1,8 +1,8 @@
 import threading
 
 import pytest
-from harness import ALWAYS, NO, YES, Lab, call
 
+from harness import ALWAYS, NO, YES, Lab, call
 from ipyagent.agent.approvals import Approvals
 from ipyagent.errors import AgentError
 from ipyagent.schema import ToolCall, ToolExecution

@@ -2,8 +2,8 @@ import itertools
 import json
 
 import pytest
-from harness import NO, YES, Lab, call
 
+from harness import NO, YES, Lab, call
 from ipyagent.errors import AgentInterrupted
 from ipyagent.llm.wire import to_openai, tools_to_openai
 from ipyagent.schema import Message, Outcome, Role, RunStatus, StopReason, ToolStatus

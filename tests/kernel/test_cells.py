@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+
 from kernels import Kernel, Message, Page, kernel
 
 pytestmark = pytest.mark.kernel

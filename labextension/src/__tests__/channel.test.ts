@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { Channel } from '../channel';
 import type { EventsMessage, FrontEndMessage, SnapshotMessage } from '../protocol';
@@ -24,10 +24,29 @@ describe('the channel', () => {
     channel = new Channel(message => sent.push(message));
   });
 
-  it('says hello once, with an id of its own', () => {
+  it('says hello until it is answered, or closed', () => {
+    vi.useFakeTimers();
+    channel.start();
+    vi.advanceTimersByTime(700);
+    expect(sent).toHaveLength(3);
+    channel.receive(snapshot(1));
+    vi.advanceTimersByTime(60_000);
+    expect(sent).toHaveLength(3);
+
+    const other = new Channel(message => sent.push(message));
+    other.start();
+    other.close();
+    vi.advanceTimersByTime(60_000);
+    expect(sent).toHaveLength(4);
+    vi.useRealTimers();
+  });
+
+  it('says hello with an id of its own', () => {
     channel.start();
     const other = new Channel(message => sent.push(message));
     other.start();
+    channel.close();
+    other.close();
     const ids = sent.map(message => (message.kind === 'init' ? message.id : null));
     expect(ids).toHaveLength(2);
     expect(new Set(ids).size).toBe(2);

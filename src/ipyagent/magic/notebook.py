@@ -13,8 +13,8 @@ from IPython.core.getipython import get_ipython
 from ipyagent import config
 from ipyagent.config import Config, Layer
 from ipyagent.kernel.namespace import ShellNamespace
-from ipyagent.llm.warmup import dotenv_warning, start_environ
 from ipyagent.llm.resolve import Resolved, fetch, resolve
+from ipyagent.llm.warmup import dotenv_warning, start_environ
 from ipyagent.magic import home_of
 from ipyagent.wiring import Place, workspace_at
 
