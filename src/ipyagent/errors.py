@@ -1,18 +1,18 @@
 """Every error that ipyagent raises on purpose.
 
 AgentError
-├─ ConfigError                  a setting is wrong; the message names the key and the way out
-├─ ModelError                   the model could not be asked, or answered nonsense
-│  ├─ ModelUnavailableError          transient: rate limit, overload, broken connection; worth a retry
-│  └─ ModelRefusedError              final: bad key, unknown model, request too long
-├─ ToolNotFoundError            no tool has that name
-├─ DuplicateToolError           two different tools claim one name
-├─ InvalidArgumentsError             a call's arguments do not fit the tool's schema
-├─ PathTraversalError           a path leads out of the workspace
-├─ PathValidationError          a path inside the workspace cannot be used
-├─ NoFrontendError              a person has to be asked and nobody can be
-├─ BusyError                    this kernel already runs an agent
-└─ RunFailedError                    raised by `--raise` for a run that did not succeed
+├─ ConfigError                a setting is wrong; the message names the key and the way out
+├─ ModelError                 the model could not be asked, or answered nonsense
+│  ├─ ModelUnavailableError   transient: rate limit, overload, broken connection
+│  └─ ModelRefusedError       final: bad key, unknown model, request too long
+├─ ToolNotFoundError          no tool has that name
+├─ DuplicateToolError         two different tools claim one name
+├─ InvalidArgumentsError      a call's arguments do not fit the tool's schema
+├─ PathTraversalError         a path leads out of the workspace
+├─ PathValidationError        a path inside the workspace cannot be used
+├─ NoFrontendError            a person has to be asked and nobody can be
+├─ BusyError                  this kernel already runs an agent
+└─ RunFailedError             raised by `--raise` for a run that did not succeed
 
 AgentInterrupted (a KeyboardInterrupt) ends a run that the person stopped.
 """
@@ -22,6 +22,10 @@ from __future__ import annotations
 
 class AgentError(Exception):
     """Base of all errors raised on purpose; its text is written for the person at the notebook."""
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows: one line, no traceback."""
+        return [f"{type(self).__name__}: {self}"]
 
 
 class ConfigError(AgentError):

@@ -225,7 +225,7 @@ def test_a_stop_leaves_a_valid_session_and_the_next_prompt_works(lab: Lab, momen
     assert_every_call_has_exactly_one_result(lab.place.session.messages)
     assert lab.run(["Back."]).output == "Back."
     roles = [m.role for m in lab.client.requests[-1].messages]  # type: ignore[union-attr]
-    assert all(a is not b for a, b in zip(roles, roles[1:], strict=False))
+    assert all(a is not b for a, b in itertools.pairwise(roles))
 
 
 def test_each_request_extends_the_last_one(lab: Lab) -> None:

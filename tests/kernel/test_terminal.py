@@ -104,7 +104,8 @@ def test_no_terminal_escape_of_the_model_or_a_tool_reaches_the_terminal(
 
 def test_without_a_tty_a_sensitive_call_is_denied_at_once(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(yaml.safe_dump([python("x = 1"), "I could not."]))
-    code = "get_ipython().run_cell('%load_ext ipyagent\\n');get_ipython().run_cell('%%agent -m scripted/s.yaml\\nGo.')"
+    cells = ["%load_ext ipyagent", "%%agent -m scripted/s.yaml\nGo."]
+    code = "; ".join(f"get_ipython().run_cell({cell!r})" for cell in cells)
     done = subprocess.run(
         [sys.executable, "-m", "IPython", "--colors=nocolor", "-c", code],
         cwd=tmp_path,

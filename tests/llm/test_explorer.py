@@ -102,6 +102,12 @@ def test_without_a_context_it_looks_for_itself(root: Path) -> None:
     kernel = Kernel(root, penguins=pd.read_csv(PENGUINS))
     answer = kernel.ask("mean body mass", context=False)
     assert "**4201.75**" in answer.text
+    assert [tool for tool, _ in kernel.calls] == ["list_variables", "run_python"]
+
+
+def test_without_a_context_it_looks_for_files_to_load(root: Path) -> None:
+    kernel = Kernel(root)
+    assert "344 rows, 8 columns" in kernel.ask("Load penguins", context=False).text
     assert [tool for tool, _ in kernel.calls] == ["list_variables", "list_files", "run_python"]
 
 

@@ -212,10 +212,15 @@ def kernel(root: Path):
 
 
 @pytest.mark.parametrize("case", UNDERSTOOD, ids=[case[0] for case in UNDERSTOOD])
-def test_the_answer_holds_the_right_numbers(kernel: Kernel, case: tuple[str, ...]) -> None:
+def test_the_numbers_are_right_the_code_is_short_and_nothing_is_overwritten(
+    kernel: Kernel, case: tuple[str, ...]
+) -> None:
     prompt, *expected = case
+    before = {name: id(value) for name, value in kernel.namespace.items()}
     answer = kernel.ask(prompt).text
     assert [part for part in expected if part not in answer] == [], answer
+    assert all(len(code.strip().splitlines()) <= 18 for code in kernel.code)
+    assert {name: id(kernel.namespace[name]) for name in before} == before
 
 
 @pytest.mark.parametrize("case", PLOTS, ids=[case[0] for case in PLOTS])
@@ -225,14 +230,6 @@ def test_a_plot_has_one_figure_with_labelled_axes(kernel: Kernel, case: tuple[st
     (axes,) = plt.figure(number).axes
     assert axes.get_ylabel()
     assert axes.get_title()
-
-
-@pytest.mark.parametrize("case", UNDERSTOOD, ids=[case[0] for case in UNDERSTOOD])
-def test_the_code_is_short_and_overwrites_nothing(kernel: Kernel, case: tuple[str, ...]) -> None:
-    before = {name: id(value) for name, value in kernel.namespace.items()}
-    kernel.ask(case[0])
-    assert all(len(code.strip().splitlines()) <= 18 for code in kernel.code)
-    assert {name: id(kernel.namespace[name]) for name in before} == before
 
 
 def test_names_that_are_taken_are_left_alone(kernel: Kernel) -> None:

@@ -111,7 +111,7 @@ def test_no_value_becomes_code(template: str, text: str, quotes: str) -> None:
     follow(messages(template.format(quotes.format(text))))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.text(min_size=1, max_size=20))
 def test_no_name_of_a_column_or_file_becomes_code(name: str) -> None:
     table = f"species: str, {name!r}: float64, sex: str"

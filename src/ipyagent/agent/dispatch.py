@@ -195,6 +195,7 @@ class Calls:
         def job() -> ToolResult | Awaitable[ToolResult]:
             return _guarded(tool, arguments)
 
+        result: ToolResult | Awaitable[ToolResult]
         try:
             match tool.where:
                 case Where.MAIN:
@@ -204,7 +205,7 @@ class Calls:
                     result = await loop.run_in_executor(self.dispatcher.pool, job)
                 case Where.LOOP:
                     result = job()
-            return await result if inspect.isawaitable(result) else result
+            return result if isinstance(result, ToolResult) else await result
         except RuntimeError as error:  # the main thread cannot await here
             return failed(error)
 

@@ -84,7 +84,7 @@ def home_of(shell: Any) -> Path:
     return _extensions[id(shell)].home
 
 
-@no_var_expand
+@no_var_expand  # type: ignore[untyped-decorator]
 def _agent(line: str, cell: str | None = None) -> None:
     """Run an agent in this kernel: `%%agent [options]` and a prompt; `%agent` for help."""
     if cell is None:

@@ -57,7 +57,7 @@ class Tool:
         return ToolDefinition(name=self.name, description=self.description, parameters=schema)
 
     def check(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The arguments as the function takes them; raises InvalidArgumentsError naming each field."""
+        """The arguments as the function takes them; raises InvalidArgumentsError."""
         try:
             checked = self.arguments.model_validate(arguments)
         except ValidationError as error:

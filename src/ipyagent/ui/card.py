@@ -166,12 +166,11 @@ class _OpenMessage:
 
 def _append(events: list[Event], event: Event) -> None:
     """Add an event; pieces of one text that wait together become one piece."""
-    last = events[-1] if events else None
-    if isinstance(event, MessageDelta) and isinstance(last, MessageDelta):
-        if (last.step, last.kind) == (event.step, event.kind):
+    match events[-1:], event:
+        case [MessageDelta() as last], MessageDelta() if last.kind == event.kind:
             events[-1] = last.model_copy(update={"text": last.text + event.text})
-            return
-    events.append(event)
+        case _:
+            events.append(event)
 
 
 def _answer(decision: str, reason: str | None) -> Answer | None:

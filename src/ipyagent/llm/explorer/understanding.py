@@ -30,6 +30,7 @@ from ipyagent.llm.explorer.workspace import Table, Workspace, is_table_file
 
 _NOWHERE = Table("")
 _NAMES_FIRST, _TABLES_FIRST, _ = ORDERS
+_MAX_UNSEEN = 3  # tables of unknown columns that are looked at when none is named
 _MAX_LENGTH = 500  # characters of a prompt: nothing longer is one request
 
 
@@ -143,6 +144,9 @@ class _Reader:
 
     def on_any_table(self) -> Step | None:
         tables = self.workspace.tables
+        unseen = [table for table in tables.values() if table.columns is None]
+        if 0 < len(unseen) <= _MAX_UNSEEN and (look := self.columns_of(unseen[0])):
+            return look
         steps = {name: step for name in tables if (step := self.on_this_table(tables[name]))}
         if len(steps) > 1:
             self.reasons[:] = [f"That could be about {codes(steps)}: please name the table."]
@@ -153,8 +157,7 @@ class _Reader:
 
     def on_this_table(self, table: Table) -> Step | None:
         if table.columns is None:
-            fits = self.may_fit(table, ANYTHING)
-            return looks.at_columns(table, self.workspace) if fits else None
+            return self.columns_of(table)
         steps: list[Step] = []
         for found in self.readings(table):
             step = first(ON_A_TABLE, found, self.workspace, table, self.reasons)
@@ -168,6 +171,12 @@ class _Reader:
         unseen = table.values is None and bool(table.of_kind("text"))
         fits = unseen and self.may_fit(table, A_VALUE)
         return looks.at_values(table, self.workspace) if fits else None
+
+    def columns_of(self, table: Table) -> Step | None:
+        """A look at the columns; one that has to be asked for only if it may help."""
+        turned = any(each.tag == "TURNING" for each in self.tokens(table))
+        helps = self.may_fit(table, ANYTHING) if table.opaque else not turned
+        return looks.at_columns(table, self.workspace) if helps else None
 
     def readings(self, table: Table) -> Iterator[Sentence]:
         """The sentence, as often as words can be read as names or as themselves."""

@@ -1,0 +1,129 @@
+"""The whole way in a real kernel: a model server speaking OpenAI's format over HTTP."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from kernels import Kernel, Page, kernel
+from servers.model_server import Cut, ModelServer, answer, delta, failure, stream
+
+pytestmark = pytest.mark.kernel
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Kernel, ModelServer]]:
+    with (
+        ModelServer([]) as server,
+        kernel(
+            tmp_path_factory.mktemp("served"),
+            IPYAGENT_LLM__API_BASE=server.url,
+            IPYAGENT_LLM__MODEL="openai/test-model",
+            IPYAGENT_LLM__RETRY__INITIAL_DELAY="0.05",
+            OPENAI_API_KEY="sk-test-0123456789abcdef",
+        ) as started,
+    ):
+        yield started, server
+
+
+PNG = "import matplotlib.pyplot as plt\n_ = plt.plot([1, 2])"
+
+
+def test_it_thinks_calls_and_answers_over_one_connection(
+    served: tuple[Kernel, ModelServer],
+) -> None:
+    kernel, server = served
+    server.replies = [
+        answer("Let me see.", thinking="Hm.", calls=[("run_python", {"code": "seven = 7"})]),
+        answer("It is **7**."),
+    ]
+    before = server.connections
+    reply = kernel.run("%%agent\nSet seven.", page=Page(kernel))
+    run = reply.run
+    assert [step["message"]["content"][0]["type"] for step in run["steps"]] == ["thinking", "text"]
+    assert run["steps"][0]["usage"]["prompt_tokens"] == 11
+    assert kernel.value("seven") == "7"
+    assert reply.stderr == ""
+    assert server.connections - before <= 1
+    assert server.requests[-1].headers["authorization"] == "Bearer sk-test-0123456789abcdef"
+    sent = server.requests[-1].body["messages"]
+    assert [m["role"] for m in sent] == ["system", "user", "assistant", "tool"]
+    assert sent[2]["tool_calls"][0]["id"] == sent[3]["tool_call_id"]
+
+
+def test_the_next_cell_continues_the_conversation(served: tuple[Kernel, ModelServer]) -> None:
+    kernel, server = served
+    server.replies = [answer("First."), answer("Second.")]
+    kernel.run("%%agent\nOne.")
+    kernel.run("%%agent\nTwo.")
+    one, two = (request.body["messages"] for request in server.requests[-2:])
+    assert two[: len(one)] == one
+    assert [m["role"] for m in two[len(one) :]] == ["assistant", "user"]
+
+
+@pytest.mark.parametrize(
+    ("faults", "outcome"),
+    [
+        ([failure(429, headers={"Retry-After": "0"}), answer("Ok.")], "done"),
+        ([failure(500), answer("Ok.")], "done"),
+        ([answer("Half of it").cut(200, Cut("rst")), answer("Ok.")], "done"),
+        ([failure(503)] * 3, "error"),
+        ([failure(401, "bad key")], "error"),
+        ([stream("not json", delta(content="x"))] * 3, "error"),
+    ],
+)
+def test_faults_of_the_service_end_in_an_answer_or_one_clear_card(
+    served: tuple[Kernel, ModelServer], faults: list[object], outcome: str
+) -> None:
+    kernel, server = served
+    server.replies = list(faults)  # type: ignore[arg-type]
+    reply = kernel.run("%%agent\nGo.")
+    assert reply.status == "ok"
+    assert reply.run["status"] == outcome
+    shown = str(reply.of("display_data"))
+    assert "Traceback" not in shown + reply.stdout + reply.stderr
+    assert "sk-test-0123456789abcdef" not in str(reply.messages)
+    server.replies = [answer("Again.")]
+    assert kernel.run("%%agent\nAnd now?").run["status"] == "done"
+
+
+def test_malformed_arguments_are_not_run_and_go_back(served: tuple[Kernel, ModelServer]) -> None:
+    kernel, server = served
+    server.replies = [answer(calls=[("run_python", '{"code": "broken = 1"')]), answer("Oh.")]
+    run = kernel.run("%%agent --confirm yolo\nGo.").run
+    assert run["steps"][0]["executions"][0]["status"] == "failed"
+    assert kernel.value("'broken' in globals()") == "False"
+
+
+def test_a_figure_reaches_a_model_that_sees_as_an_image_and_others_as_a_note(
+    served: tuple[Kernel, ModelServer],
+) -> None:
+    kernel, server = served
+    for model, sees in (("openai/gpt-4o", True), ("openai/test-model", False)):
+        server.replies = [answer(calls=[("run_python", {"code": PNG})]), answer("A line.")]
+        run = kernel.run(f"%%agent -m {model} --confirm yolo\nPlot.").run
+        assert run["steps"][0]["executions"][0]["result"]["images"]
+        body = server.requests[-1].raw
+        assert (b"data:image/png;base64," in body) is sees
+        if not sees:
+            assert b"iVBOR" not in body
+
+
+def test_an_interrupt_while_the_model_streams_closes_the_connection(
+    served: tuple[Kernel, ModelServer],
+) -> None:
+    kernel, server = served
+    never = threading.Event()
+    server.replies = [answer("A long answer that never ends.").pause(never, after=4)]
+    page, stopped = Page(kernel), []
+
+    def stop(_page: Page, event: dict[str, object]) -> None:
+        if event["type"] == "message_delta" and not stopped:
+            stopped.append(event)
+            kernel.interrupt()
+
+    page.on_event = stop
+    reply = kernel.run("%%agent\nGo.", page=page, timeout=20)
+    assert reply.content["ename"] == "AgentInterrupted"
+    assert server.requests[-1].closed.wait(10)
+    server.replies = [answer("Back.")]
+    assert kernel.run("%%agent\nAnd now?").run["status"] == "done"
