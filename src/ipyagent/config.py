@@ -129,24 +129,32 @@ PINNED = frozenset(
 def from_environment(environ: Mapping[str, str], start: Mapping[str, str] | None = None) -> Layer:
     """The values of variables such as IPYAGENT_LLM__API_BASE; IPYAGENT_MODEL is llm.model.
 
-    `start` is the environment that the process began with: a pinned key is taken only from there,
-    and ConfigError raised if it was set since.
+    `start` is the environment that the process began with: pinned keys are taken from there only.
     """
     values: dict[str, Any] = {}
+    ignored = set() if start is None else set(late(environ, start))
     for name, value in environ.items():
-        path = tuple(name.removeprefix("IPYAGENT_").lower().split("__"))
-        if name == "IPYAGENT_MODEL":
-            path = ("llm", "model")
-        elif not name.startswith("IPYAGENT_"):
-            continue
-        key = ".".join(path)
-        if key in PINNED and start is not None and start.get(name) != value:
-            raise ConfigError(
-                f"{name} was set after this kernel started, perhaps by a .env file, and is not "
-                f"believed. To set it on purpose: %agent config {key}=…"
-            )
-        _put(values, path, value)
+        if name.startswith("IPYAGENT_") and name not in ignored:
+            _put(values, _path(name), value)
     return Layer("the environment (IPYAGENT_…)", values)
+
+
+def late(environ: Mapping[str, str], start: Mapping[str, str]) -> list[str]:
+    """Variables for pinned keys that were set after the process began, perhaps by a `.env` file."""
+    return [
+        name
+        for name, value in environ.items()
+        if name.startswith("IPYAGENT_")
+        and ".".join(_path(name)) in PINNED
+        and start.get(name) != value
+    ]
+
+
+def _path(name: str) -> tuple[str, ...]:
+    """The setting that an IPYAGENT_ variable is for."""
+    if name == "IPYAGENT_MODEL":
+        return ("llm", "model")
+    return tuple(name.removeprefix("IPYAGENT_").lower().split("__"))
 
 
 def from_assignment(text: str) -> Layer:

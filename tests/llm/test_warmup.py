@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ipyagent.llm import warmup
+from ipyagent.llm import environment, warmup
 from servers.model_server import ModelServer, answer
 
 KEY = "sk-canary-0123456789"
@@ -27,7 +27,7 @@ def hook(event, details):
         reached.append(details[1] if event == "socket.connect" else details[:2])
 sys.addaudithook(hook)
 
-from ipyagent.llm import warmup
+from ipyagent.llm import environment, warmup
 started = time.perf_counter()
 warmup.warm_up()
 assert time.perf_counter() - started < 0.5
@@ -49,7 +49,7 @@ print(asyncio.run(ask()))
 
 PERSON_FIRST = """
 import litellm
-from ipyagent.llm import warmup
+from ipyagent.llm import environment, warmup
 print(warmup.dotenv_warning())
 """
 
@@ -65,7 +65,7 @@ import litellm
 
 
 def start(code: str, folder: Path, **environ: str) -> subprocess.Popen[str]:
-    plain = {k: v for k, v in os.environ.items() if k not in warmup.ENVIRONMENT}
+    plain = {k: v for k, v in os.environ.items() if k not in environment.ENVIRONMENT}
     return subprocess.Popen(
         [sys.executable, "-c", code],
         cwd=folder,
@@ -110,8 +110,8 @@ def test_litellm_left_alone_goes_to_the_network_at_its_import(tmp_path: Path) ->
 
 def test_the_start_environment_is_not_what_was_set_since(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://late.example")
-    assert "OPENAI_BASE_URL" not in warmup.start_environ()
-    assert warmup.start_environ()["PATH"]
+    assert "OPENAI_BASE_URL" not in environment.start_environ()
+    assert environment.start_environ()["PATH"]
 
 
 def test_only_what_this_thread_logs_is_hushed(caplog: pytest.LogCaptureFixture) -> None:

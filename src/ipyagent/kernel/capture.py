@@ -119,7 +119,8 @@ class _Cell(Recording):
                 yield shell, name, self._shell_shows_error
         if hasattr(shell, "system_piped"):
             yield shell, "system", shell.system_piped  # a terminal's own writes past sys.stdout
-        yield shell, "ask_exit", _refuse_exit
+        if hasattr(shell, "ask_exit"):
+            yield shell, "ask_exit", _refuse_exit
 
     def outcome(self, done: Any) -> None:
         """Take over how the cell ended."""

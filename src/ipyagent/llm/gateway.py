@@ -14,6 +14,7 @@ from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelError, ModelRefusedError, ModelUnavailableError
 from ipyagent.llm import offline, warmup
 from ipyagent.llm.client import ModelRequest, StreamChunk
+from ipyagent.llm.environment import start_environ
 from ipyagent.llm.faults import CUT_OFF, fault
 from ipyagent.llm.origins import Destination, destination, is_compatible
 from ipyagent.llm.wire import to_openai, tools_to_openai, well_formed
@@ -108,7 +109,7 @@ class LiteLLMClient:
         if provider == offline.PROVIDER:
             offline.register(litellm, self._explore)
             return Destination(None, None, compatible=False)
-        start = warmup.start_environ() if self._start is None else self._start
+        start = start_environ() if self._start is None else self._start
         return destination(provider, self._config, self._environ, start)
 
     def _settings(self, request: ModelRequest, provider: str, where: Destination) -> dict[str, Any]:

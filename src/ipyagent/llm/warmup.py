@@ -1,8 +1,6 @@
 """The one way to litellm: its environment first, then its import, in the background if possible.
 
-Left alone, litellm's import reads the `.env` of the working folder into the process (which may
-redirect a key to whoever wrote that file) and fetches a price list from the network. Both are
-switched off here before the import; nothing else in this package may import it.
+Nothing else in this package may import it.
 """
 
 from __future__ import annotations
@@ -15,32 +13,16 @@ import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
+from ipyagent.llm.environment import prepare, start_environ
 from ipyagent.llm.origins import late_bases
 
 log = logging.getLogger(__name__)
 
-ENVIRONMENT = {"LITELLM_MODE": "PRODUCTION", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
-
 _lock = threading.Lock()
 _thread: threading.Thread | None = None
-_snapshot = dict(os.environ)
 _imported_before_us = "litellm" in sys.modules
-
-
-def start_environ() -> Mapping[str, str]:
-    """The environment that this process was started with.
-
-    Where the system does not tell, the one that this module found when it was imported.
-    """
-    try:
-        raw = Path("/proc/self/environ").read_bytes()
-    except OSError:
-        return _snapshot
-    pairs = (entry.partition(b"=") for entry in raw.split(b"\0") if entry)
-    return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
 
 
 def litellm() -> Any:
@@ -48,8 +30,7 @@ def litellm() -> Any:
     # The filter that litellm sets at its import. Set again for each call, since whoever restores
     # filters in between (pytest does) would be told of what litellm itself has chosen to ignore.
     warnings.filterwarnings("ignore", "Accessing the .* on the instance", DeprecationWarning)
-    for name, value in ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
+    prepare()
     if (module := sys.modules.get("litellm")) is not None and hasattr(module, "acompletion"):
         return module
     with _hushed():
@@ -60,8 +41,7 @@ def litellm() -> Any:
 def warm_up() -> None:
     """Import litellm in a daemon thread, unless that was begun before; returns at once."""
     global _thread
-    for name, value in ENVIRONMENT.items():  # also for an import by the person meanwhile
-        os.environ.setdefault(name, value)
+    prepare()
     with _lock:
         if _thread is None:
             _thread = threading.Thread(target=_warm, name="ipyagent-warm-up", daemon=True)

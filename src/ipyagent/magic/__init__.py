@@ -15,7 +15,7 @@ from typing import Any
 
 from IPython.core.magic import no_var_expand
 
-from ipyagent.llm.warmup import warm_up
+from ipyagent.llm import environment
 
 _CALL = re.compile(r"get_ipython\(\)\.run_cell_magic\('agent', (.*)\)\n?\Z", re.DOTALL)
 _AWAITED = "await __import__('ipyagent.magic.cells', fromlist=['run']).run({})\n"
@@ -31,6 +31,7 @@ class Extension:
 
     def add(self) -> None:
         """Register the magics and the transformer, and begin to import what they will need."""
+        environment.prepare()
         self.shell.register_magic_function(_agent, "line_cell", "agent")
         self.shell.input_transformers_post.append(self.make_awaitable)
         self.shell.events.register("pre_run_cell", self._enter)
@@ -97,4 +98,4 @@ def _prepare(shell: Any) -> None:
     """In the background, while the person types: litellm takes seconds to import."""
     import_module("ipyagent.magic.cells")
     import_module("ipyagent.ui.formatters").register(shell)
-    warm_up()
+    import_module("ipyagent.llm.warmup").warm_up()

@@ -74,7 +74,7 @@ def _prepare(line: str, text: str) -> _Job:
         cell,
         view,
         text.strip(),
-        notices=book.introduction(resolved),
+        notices=book.notices(resolved),
         dry_run=options.dry_run,
     )
     return _Job(book, options, cell, run)

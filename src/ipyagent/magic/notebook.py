@@ -13,8 +13,9 @@ from IPython.core.getipython import get_ipython
 from ipyagent import config
 from ipyagent.config import Config, Layer
 from ipyagent.kernel.namespace import ShellNamespace
+from ipyagent.llm.environment import start_environ
 from ipyagent.llm.resolve import Resolved, fetch, resolve
-from ipyagent.llm.warmup import dotenv_warning, start_environ
+from ipyagent.llm.warmup import dotenv_warning
 from ipyagent.magic import home_of
 from ipyagent.wiring import Place, workspace_at
 
@@ -52,13 +53,22 @@ class Notebook:
         """Which model answers."""
         return resolve(settings.llm, os.environ, probe=fetch)
 
-    def introduction(self, resolved: Resolved) -> tuple[str, ...]:
-        """What the person should know about the model that answers, told once for each."""
+    def notices(self, resolved: Resolved) -> tuple[str, ...]:
+        """What the person should know before a run; about a model, only at its first."""
         if self._introduced == resolved.model:
-            return ()
+            return self._warnings()
         self._introduced = resolved.model
-        warning = dotenv_warning()
-        return (*([warning] if warning else []), *resolved.notes)
+        return (*self._warnings(), *resolved.notes)
+
+    def _warnings(self) -> tuple[str, ...]:
+        warnings = [
+            f"{name} was set after this kernel started, perhaps by a .env file, and is ignored. "
+            "To set it on purpose: %agent config KEY=VALUE."
+            for name in config.late(os.environ, start_environ())
+        ]
+        if warning := dotenv_warning():
+            warnings.append(warning)
+        return tuple(warnings)
 
 
 _notebooks: dict[int, Notebook] = {}

@@ -109,7 +109,9 @@ def answering(run: Run) -> Step | None:
 
 def thinking_title(value: float | None) -> str:
     """The heading of collapsed thinking: "Thinking (3 s)"."""
-    return "Thinking" if value is None else f"Thinking ({max(1, round(value))} s)"
+    if value is None:
+        return "Thinking"
+    return f"Thinking ({'<1' if value < 1 else round(value)} s)"
 
 
 def argument_summary(call: ToolCall) -> str:

@@ -149,7 +149,7 @@ def conditions(table: Table, tokens: Sequence[Token]) -> Where:
                 between, sign = True, ">="
             case "VALUE" | "QUOTED" | "NUMBER" | "DATE" | "BOOL":
                 found.append(_condition(table, column, sign, token))
-                column, sign = (column, "<=") if between else (None, "==")
+                column, sign = (found[-1].column, "<=") if between else (None, "==")
     equal = [each.column for each in found if each.sign == "=="]
     if len(equal) != len(set(equal)):
         raise MisfitError("No row can have two values in one column; compare them instead.")
@@ -162,6 +162,12 @@ def _year_column(table: Table, number: float) -> str | None:
     return years[0] if len(years) == 1 and 1000 <= number < 3000 else None
 
 
+def _date_column(table: Table) -> str | None:
+    """The column that `after 2024-01-31` is about."""
+    dates = table.of_kind("date")
+    return dates[0] if len(dates) == 1 else None
+
+
 def _condition(table: Table, column: str | None, sign: str, token: Token) -> Condition:
     value = token.value
     if token.tag == "VALUE":
@@ -170,8 +176,8 @@ def _condition(table: Table, column: str | None, sign: str, token: Token) -> Con
         column, value = value
     if token.tag == "BOOL":
         value = value == "true"
-    if column is None and token.tag == "NUMBER":
-        column = _year_column(table, value)
+    if column is None and token.tag in ("NUMBER", "DATE"):
+        column = _date_column(table) if token.tag == "DATE" else _year_column(table, value)
     if column is None:
         raise MisfitError(f"I don't know which column {code(token.text)} is about.")
     kinds = {"VALUE": "text", "QUOTED": "text", "NUMBER": "number", "DATE": "date", "BOOL": "bool"}

@@ -142,11 +142,11 @@ def _politeness(said: Words) -> tuple[int, int]:
         n = len(phrase)
         if said[:n] == phrase and not any(said[:more] in PHRASES for more in range(n + 1, 7)):
             return 0, n
+    for phrase in AFTER:
+        if len(said) > len(phrase) and said[-len(phrase) :] == phrase:
+            return len(said) - len(phrase), len(said)
     for phrase in AMID:
         for i in range(len(said)):
             if said[i : i + len(phrase)] == phrase:
                 return i, i + len(phrase)
-    for phrase in AFTER:
-        if len(said) > len(phrase) and said[-len(phrase) :] == phrase:
-            return len(said) - len(phrase), len(said)
     return 0, 0

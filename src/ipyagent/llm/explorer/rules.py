@@ -91,11 +91,13 @@ def _guessed(found: Sequence[Token], guesses: Guesses) -> Iterator[list[Token]]:
         return
     for tags in product(guesses, repeat=len(unknown)):
         taken_as = dict(zip(unknown, tags, strict=True))
-        yield [
-            each
-            for i, token in enumerate(found)
-            for each in (_named(token, taken_as[i]) if i in taken_as else [token])
-        ]
+        guessed = [_named(t, taken_as[i]) if i in taken_as else [t] for i, t in enumerate(found)]
+        yield [token for part in guessed for token in part]
+        # `the North region`: a value beside its own column is one value.
+        beside = {j for i in unknown for j in (i - 1, i + 1)}
+        own = [p for i, p in enumerate(guessed) if not (i in beside and p[0].tag == "COL")]
+        if len(own) < len(guessed):
+            yield [token for part in own for token in part]
 
 
 def _named(token: Token, tags: tuple[str, ...]) -> list[Token]:

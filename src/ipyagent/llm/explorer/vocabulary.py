@@ -7,7 +7,7 @@ causes and predictions stay unknown, so that prompts which use them are declined
 from __future__ import annotations
 
 # Said anywhere without changing what is asked for.
-STOP_LIST = frozenset({"the", "a", "an", "any", "all", "this", "please", "kindly"})
+STOP_LIST = frozenset({"the", "a", "an", "any", "all", "this", "our", "my", "please", "kindly"})
 
 # tag, value, the ways to write it
 _WORDS: tuple[tuple[str, str, str], ...] = (
@@ -40,7 +40,7 @@ _WORDS: tuple[tuple[str, str, str], ...] = (
     ("IS", "", "is|are|was|were|equals|equal to|is equal to|are equal to|live"),
     ("EQ", "", "=|=="),
     ("OP", ">", ">|above|greater than|more than|larger than|higher than|after"),
-    ("OP", ">=", ">=|≥|at least"),
+    ("OP", ">=", ">=|≥|at least|since"),
     ("OP", "<", "<|under|below|less than|smaller than|lower than|before"),
     ("OP", "<=", "<=|≤|at most"),
     ("OVER", ">", "over"),
@@ -153,7 +153,7 @@ _BEFORE = (
     "just show me|just give me"
 )
 _AFTER = (
-    "for me|do we have|do i have|in total|altogether|overall|thanks|thank you|there|exist|please|"
+    "for me|are there|is there|there are|there is|we have|i have|do we have|do i have|in total|altogether|overall|thanks|thank you|there|exist|please|"
     "now|have|does it have|do they have|at all"
 )
 _AMID = "are there|is there|there are|there is|does|do"

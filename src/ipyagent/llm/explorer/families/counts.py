@@ -116,7 +116,8 @@ def _share(ask: Ask) -> Step:
 
 RULES = (
     Rule("COUNT (OF? ROWS)? (HAS|IS)? | COUNT ROWS (IN|BY)? | COUNT IS", _count, "where by"),
-    Rule("ROWS", _count, "", "by"),
+    Rule("ROWS", _count, "where", "by"),
+    Rule("", _count, "where", "by table"),
     Rule("SHARE (OF? ROWS)? (IS|HAS)? | SHARE OF? COL VALUES?", _share, "where by"),
     Rule("COUNT? UNIQUE? VALUES? (OF|IN|FOR)? COL VALUES?", _values, "where by"),
     Rule("COUNT UNIQUE? COL VALUES? (IS|HAS)?", _values, "where by"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ipyagent.llm.explorer.ask import Ask, Rule
+from ipyagent.llm.explorer.families.drawing import FIGURE
 from ipyagent.llm.explorer.families.statistic import expressions, sentence_case, title
 from ipyagent.llm.explorer.markdown import block, cell, code, numbers, table
 from ipyagent.llm.explorer.names import words
@@ -85,34 +86,66 @@ def _rows_by_period(ask: Ask) -> Step:
 
 
 def _grouped(ask: Ask, period: str, column: str, stats: list[str]) -> Step:
+    lines, result = _lines(ask, period, column, stats)
+    polars = ask.table.library == "polars"
+    writer = "write_csv()" if polars else f"to_csv(index_label={literal(period)})"
+    lines.append(f"print({result}.head({_MAX_PERIODS}).{writer})")
+    what = f"{', '.join(stats)} of {column} by {period}"
+    return ask.python(what, lines, lambda out: _said(ask, column, [period, *stats], result, out))
+
+
+def _lines(ask: Ask, period: str, column: str, stats: list[str]) -> tuple[list[str], str]:
+    """Lines that make a table by periods, and its name."""
     date, result = _date_column(ask), ask.name(f"{column}_by_{period}")
     lines, source = selected(ask.table, ask.where, ask.name("selected"))
     if ask.table.library == "polars":
         start = f"{_real_dates(ask, date)}.dt.truncate({literal(_POLARS[period])})"
         links = [f".group_by({period}={start})", f".agg({expressions(column, stats)})"]
-        lines += chained(result, source, *links, f".sort({literal(period)})")
-        lines.append(f"print({result}.head({_MAX_PERIODS}).write_csv())")
-    else:
-        periods, heading = ask.name(f"{period}s"), literal(period)
-        lines += [
-            f"{periods} = {_dates(ask, source, date)}.dt.to_period({literal(_PANDAS[period])})",
-            f"{result} = {source}.groupby({periods})[{literal(column)}].agg({literal(stats)})",
-            f"print({result}.head({_MAX_PERIODS}).to_csv(index_label={heading}))",
-        ]
-    what = f"{', '.join(stats)} of {column} by {period}"
-    return ask.python(what, lines, lambda out: _said(ask, column, [period, *stats], result, out))
+        return [*lines, *chained(result, source, *links, f".sort({literal(period)})")], result
+    periods = ask.name(f"{period}s")
+    lines += [
+        f"{periods} = {_dates(ask, source, date)}.dt.to_period({literal(_PANDAS[period])})",
+        f"{result} = {source}.groupby({periods})[{literal(column)}].agg({literal(stats)})",
+    ]
+    return lines, result
+
+
+def _plotted(ask: Ask) -> Step:
+    """`plot total revenue by month`."""
+    kind, stats = next(iter(ask.all("CHART")), "bar"), ask.all("STAT", "EXTREME")
+    if kind not in ("bar", "line") or set(stats) & {"mode", "range", "quartiles"}:
+        raise MisfitError("By periods I draw bars or a line of one statistic.")
+    period, column, (stat,) = ask.period or "", ask.number, stats
+    lines, result = _lines(ask, period, column, stats)
+    polars = ask.table.library == "polars"
+    x = f"{result}[{literal(period)}].dt.to_string()" if polars else f"{result}.index.astype(str)"
+    writer = "write_csv()" if polars else f"to_csv(index_label={literal(period)})"
+    lines += [
+        FIGURE,
+        f"plt.{'plot' if kind == 'line' else 'bar'}({x}, {result}[{literal(stat)}])",
+        "plt.xticks(rotation=90)",
+        f"plt.ylabel({literal(f'{title(stat)} of {column}')})",
+        f"plt.title({literal(f'{sentence_case(title(stat))} of {column} by {period}')})",
+        f"print({result}.head({_MAX_PERIODS}).{writer})",
+    ]
+    what = f"{kind} plot of {stat} of {column} by {period}"
+    return ask.python(what, lines, lambda out: _said(ask, column, [period, stat], result, out))
 
 
 def _said(ask: Ask, column: str, heading: list[str], result: str, output: str) -> str:
     found = block(output, heading)
     measured = numbers([row[1:] for row in found], ask.digits)
     body = [[cell(_day(row[0])), *m] for row, m in zip(found, measured, strict=True)]
-    period, stat = heading[0], title(heading[1])
-    what = f"{sentence_case(stat)} of {code(column)}" if len(heading) > 2 else "Rows"
-    names = ["rows"] if heading[1:] == ["count"] else map(title, heading[1:])
+    period, stat, counted = heading[0], title(heading[1]), heading[1:] == ["count"]
+    what = "Rows" if counted else f"{sentence_case(stat)} of {code(column)}"
+    names = ["rows"] if counted else map(title, heading[1:])
     shown = table([period, *names], body)
     note = f"{period.capitalize()}s without rows are left out. The table is in {code(result)}."
     return f"**{what} by {period}** in {ask.about}\n\n{shown}\n\n{note}"
+
+
+def _no_statistic(ask: Ask) -> Step:
+    raise MisfitError("By periods I need a statistic, as in “total … by month”.")
 
 
 RULES = (
@@ -120,4 +153,9 @@ RULES = (
     Rule("RESAMPLE? (STAT|EXTREME) (OF|IN)? COL", _by_period, "where digits", "period"),
     Rule("PERIOD (STAT|EXTREME) (OF|IN)? COL", _by_period, "where digits"),
     Rule("COUNT (OF? ROWS)? | ROWS", _rows_by_period, "where", "period"),
+    Rule("", _rows_by_period, "where", "period table"),
+    Rule("PLOT (OF|FOR)? (STAT|EXTREME) OF? COL", _plotted, "where", "period"),
+    Rule("(PLOT|NEW)? CHART (OF|FOR)? (STAT|EXTREME) OF? COL", _plotted, "where", "period"),
+    Rule("COL", _no_statistic, "where", "period"),
+    Rule("PERIOD COL", _no_statistic, "where"),
 )

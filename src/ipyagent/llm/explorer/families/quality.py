@@ -7,6 +7,7 @@ from ipyagent.llm.explorer.markdown import (
     block,
     cell,
     code,
+    codes,
     figures,
     label,
     number,
@@ -59,13 +60,15 @@ def _missing_rows(ask: Ask) -> Step:
 
 
 def _gaps(ask: Ask) -> Step:
-    """`which rows have missing values`."""
+    """`which rows have missing values`, `rows where sex is missing`."""
     name, heading = ask.table.name, list(ask.table.columns or {})
+    columns, star = literal(ask.columns) if ask.columns else "", literal("*")
     if ask.table.library == "polars":
-        gaps = f"{name}.filter(pl.any_horizontal(pl.all().is_null()))"
+        gaps = f"{name}.filter(pl.any_horizontal(pl.col({columns or star}).is_null()))"
         writer = "write_csv()"
     else:
-        gaps, writer = f"{name}[{name}.isna().any(axis=1)]", "to_csv(index=False)"
+        chosen = f"{name}[{columns}]" if columns else name
+        gaps, writer = f"{name}[{chosen}.isna().any(axis=1)]", "to_csv(index=False)"
     rows = ask.name("incomplete")
     lines = [
         f"{rows} = {gaps}",
@@ -76,7 +79,8 @@ def _gaps(ask: Ask) -> Step:
     def answer(output: str) -> str:
         part, whole = figures(output, r"(\d+) of (\d+) rows")
         body = [[cell(value) for value in row] for row in block(output, heading)]
-        head = f"**{part} of {whole} rows** of {code(name)} have a missing value"
+        where = f" in {codes(ask.columns)}" if ask.columns else ""
+        head = f"**{part} of {whole} rows** of {code(name)} have a missing value{where}"
         if not body:
             return f"{head}."
         some = f"; here are {len(body)}" if int(part) > len(body) else ""
@@ -180,7 +184,9 @@ RULES = (
     Rule("COLUMNS (HAS|WITH|IS) MISSING | COUNT MISSING (IS|HAS)? (IN|BY) COL", _missing),
     Rule("COUNT ROWS (WITH|HAS) MISSING", _missing_rows),
     Rule("COUNT (ROWS IS)? MISSING COL | COUNT ROWS (WITH|HAS) MISSING COL", _missing),
-    Rule("SHOW? ROWS (WITH|HAS) MISSING", _gaps),
+    Rule("SHOW? ROWS (WITH|HAS) MISSING COL?", _gaps),
+    Rule("SHOW? ROWS? WHERE COL IS MISSING", _gaps),
+    Rule("(HAS|WITH) MISSING COL?", _gaps, "", "table"),
     Rule("COUNT? DUPLICATES ROWS? | HAS DUPLICATES | COUNT? ROWS IS DUPLICATES", _duplicates),
     Rule(f"COUNT? OUTLIERS ({_OF} (COL (AND COL)*|COLUMNS)|BY COLUMNS)? {_HOW}", _outliers),
     Rule(f"COL OUTLIERS {_HOW} | (COL|COLUMNS) HAS OUTLIERS {_HOW}", _outliers),
