@@ -21,6 +21,7 @@ def main() -> int:
     os.environ["IPYAGENT_AGENT__CONFIRM_MODE"] = "yolo"
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     client = NotebookClient(notebook, resources={"metadata": {"path": str(HERE)}})
+    client.extra_arguments = ["--log-level=ERROR"]
     try:
         client.execute()
     except CellExecutionError as error:

@@ -38,7 +38,7 @@ def test_loading_brings_in_neither_the_model_room_nor_the_widgets_up_front() -> 
 import sys
 from IPython.core.interactiveshell import InteractiveShell
 import ipyagent.magic as magic
-magic._prepare = lambda shell: None   # what the background does is not up front
+magic._prepare = lambda: None   # what the background does is not up front
 shell = InteractiveShell.instance()
 shell.run_line_magic('load_ext', 'ipyagent')
 heavy = {'litellm', 'openai', 'ipywidgets', 'anywidget', 'pandas', 'PIL', 'matplotlib'}

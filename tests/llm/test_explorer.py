@@ -303,6 +303,11 @@ def sales() -> pd.DataFrame:
         ("mean revenue where paid is false", ["**20** (1 values"]),
         ("how many sales where order date after 2024-02-01", ["**2** of 4 rows"]),
         ("mean revenue where order date between 2024-01-01 and 2024-01-31", ["**15.25**"]),
+        ("how many sales after 2024-02-01", ["**2** of 4 rows"]),
+        ("mean revenue since 2024-01-20", ["**13.62** (2 values"]),
+        ("sales per month", ["| 2024-01 | 2 |"]),
+        ("plot total revenue by month", ["| 2024-01 | 30.50 |", "| 2024-02 | 0.00 |"]),
+        ("revenue by month", ["By periods I need a statistic"]),
         ("plot revenue over order date", ["4 rows"]),
     ],
 )

@@ -83,7 +83,6 @@ delete the file data/penguins.csv
 rename species to kind
 convert body mass to kg
 sort by body mass
-rows where body mass is missing
 compare penguins
 compare Adelie and Gentoo
 what about the islands

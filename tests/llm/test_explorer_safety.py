@@ -15,7 +15,7 @@ from ipyagent.llm.explorer.vocabulary import PHRASES
 
 NAMES = ["species", "body_mass_g", "sex", "order date", "paid", "Adelie", "male", "data/p.csv"]
 TABLE = "species: str, body_mass_g: float64, sex: str, order date: datetime64[us], paid: bool"
-BUILTINS_CALLED = {"print", "len", "list", "map", "str", "repr"}
+CALLED = {"print", "len", "list", "map", "str", "dict", "profile", "outliers", "differences"}
 MODULES = {"pandas", "polars", "polars.selectors", "matplotlib.pyplot", "scipy"}
 ATTRIBUTES_REFUSED = {
     "system",
@@ -62,13 +62,13 @@ def check(code: str) -> None:
             named = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module]
             assert set(named) <= MODULES, code
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            assert node.func.id in BUILTINS_CALLED, code
+            assert node.func.id in CALLED, code
         if isinstance(node, ast.Attribute):
             assert node.attr not in ATTRIBUTES_REFUSED, code
             assert not node.attr.startswith("_"), code
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             assert not hasattr(builtins, node.id), code
-        assert not isinstance(node, ast.Lambda | ast.FunctionDef | ast.ClassDef | ast.Global), code
+        assert not isinstance(node, ast.Lambda | ast.ClassDef | ast.Global), code
 
 
 def follow(conversation: list[dict[str, object]]) -> None:
@@ -91,7 +91,7 @@ def follow(conversation: list[dict[str, object]]) -> None:
 def test_the_check_would_find_injected_code() -> None:
     value = "x']; __import__('os').system('id') #"
     naive = f"p[p['species'] == '{value}']"
-    for code in (naive, "p[0]; eval('1')", "p.apply(print)", "import os", "print = 3"):
+    for code in (naive, "p[0]; eval('1')", "p.query('a')", "import os", "print = 3"):
         try:
             check(code)
         except (AssertionError, SyntaxError):

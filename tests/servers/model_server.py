@@ -258,7 +258,7 @@ class ModelServer:
         server.close()
         for task in (tasks := list(self._open)):
             task.cancel()
-        await asyncio.gather(*tasks)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
@@ -317,10 +317,14 @@ class ModelServer:
         ending = "Transfer-Encoding: chunked" if reply.framed else "Connection: close"
         headers = "".join(f"{name}: {value}\r\n" for name, value in reply.headers.items())
         writer.write(f"HTTP/1.1 {reply.status} Status\r\n{headers}{ending}\r\n\r\n".encode())
-        if not await self._send(reply.frames, writer, framed=reply.framed):
+        # The end goes out with the last frame: a client that has read that may look no further,
+        # and then closes a connection whose end it has not seen.
+        whole = reply.framed and bool(reply.frames) and isinstance(reply.frames[-1], bytes)
+        frames, last = (reply.frames[:-1], reply.frames[-1]) if whole else (reply.frames, b"")
+        if not await self._send(frames, writer, framed=reply.framed):
             return False
         if reply.framed:
-            writer.write(b"0\r\n\r\n")
+            writer.write((_chunk(last) if last else b"") + b"0\r\n\r\n")
         await writer.drain()
         return reply.framed
 
@@ -331,7 +335,7 @@ class ModelServer:
             match frame:
                 case bytes():
                     if frame:
-                        writer.write(b"%x\r\n%s\r\n" % (len(frame), frame) if framed else frame)
+                        writer.write(_chunk(frame) if framed else frame)
                         await writer.drain()
                 case Pause(event):
                     await asyncio.to_thread(event.wait, 30)
@@ -347,6 +351,10 @@ class ModelServer:
                         writer.transport.abort()
                     return False
         return True
+
+
+def _chunk(frame: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(frame), frame)
 
 
 async def _closed(reader: asyncio.StreamReader) -> None:

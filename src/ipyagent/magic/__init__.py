@@ -36,7 +36,7 @@ class Extension:
         self.shell.input_transformers_post.append(self.make_awaitable)
         self.shell.events.register("pre_run_cell", self._enter)
         self.shell.events.register("post_run_cell", self._leave)
-        threading.Thread(target=_prepare, args=(self.shell,), daemon=True).start()
+        threading.Thread(target=_prepare, daemon=True).start()
 
     def remove(self) -> None:
         """Undo `add`."""
@@ -94,8 +94,7 @@ def _agent(line: str, cell: str | None = None) -> None:
         import_module("ipyagent.magic.cells").run_blocking(line, cell)
 
 
-def _prepare(shell: Any) -> None:
+def _prepare() -> None:
     """In the background, while the person types: litellm takes seconds to import."""
     import_module("ipyagent.magic.cells")
-    import_module("ipyagent.ui.formatters").register(shell)
     import_module("ipyagent.llm.warmup").warm_up()

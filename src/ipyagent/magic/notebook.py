@@ -17,6 +17,7 @@ from ipyagent.llm.environment import start_environ
 from ipyagent.llm.resolve import Resolved, fetch, resolve
 from ipyagent.llm.warmup import dotenv_warning
 from ipyagent.magic import home_of
+from ipyagent.ui import formatters
 from ipyagent.wiring import Place, workspace_at
 
 
@@ -78,5 +79,6 @@ def notebook() -> Notebook:
     """That of the running shell."""
     shell = get_ipython()
     if id(shell) not in _notebooks:
+        formatters.register(shell)
         _notebooks[id(shell)] = Notebook(shell, home_of(shell))
     return _notebooks[id(shell)]

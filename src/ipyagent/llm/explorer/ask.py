@@ -122,8 +122,14 @@ class Ask:
         """A variable name like this that nobody has yet."""
         return fresh(wanted, self.workspace.variables)
 
-    def python(self, rule: str, lines: Sequence[str], answer: Callable[[str], str]) -> Task:
-        """A task that runs these lines."""
+    def python(
+        self, rule: str, lines: Sequence[str], answer: Callable[[str], str], *drop: str
+    ) -> Task:
+        """A task that runs these lines, and drops the names that only the code needed.
+
+        Otherwise each answer would leave a table behind that the next question could be about.
+        """
+        lines = [*lines, f"del {', '.join(drop)}"] if drop else lines
         arguments = {"code": script(*lines)}
         return Task(f"{rule} ({self.table.name})", "run_python", arguments, answer)
 

@@ -21,7 +21,7 @@ _CONDITION = """(
 _LEAD = "(WHERE|FOR|IN|ON|OF|WITH|HAS)"
 _CLAUSES: tuple[tuple[str, str], ...] = (
     ("where", f"AND? {_LEAD} {_CONDITION} (AND (WHERE|WITH)? {_CONDITION})*"),
-    ("where", "COL (EQ (VALUE|QUOTED|NUMBER|BOOL) | (OP|OVER) (NUMBER|DATE))"),
+    ("where", "COL (EQ (VALUE|QUOTED|NUMBER|BOOL) | (OP|OVER) NUMBER)"),
     ("where", "(WHERE|FOR|IN|ON|OF|WITH|IS)? (IN|ON|OF)? VALUE (AND? VALUE)*"),
     ("where", "(IN|FOR) NUMBER | OP DATE | BETWEEN DATE AND DATE"),
     ("colour", "AND? COLOUR COL"),

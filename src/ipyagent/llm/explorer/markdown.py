@@ -10,7 +10,7 @@ from ipyagent.llm.explorer.steps import UnreadableError
 
 Rows = list[list[str]]
 
-MAX_ROWS = 20  # of a table in an answer
+MAX_ROWS = 60  # of a table in an answer
 
 
 def block(output: str, heading: Sequence[str]) -> Rows:

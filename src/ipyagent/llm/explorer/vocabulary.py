@@ -153,8 +153,9 @@ _BEFORE = (
     "just show me|just give me"
 )
 _AFTER = (
-    "for me|are there|is there|there are|there is|we have|i have|do we have|do i have|in total|altogether|overall|thanks|thank you|there|exist|please|"
-    "now|have|does it have|do they have|at all"
+    "for me|are there|is there|there are|there is|we have|i have|do we have|do i have|in total|"
+    "altogether|overall|thanks|thank you|there|exist|please|now|have|does it have|do they have|"
+    "at all"
 )
 _AMID = "are there|is there|there are|there is|does|do"
 

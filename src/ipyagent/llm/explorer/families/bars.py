@@ -23,21 +23,19 @@ def _counts(ask: Ask) -> Step:
     if len(keys) != 1 or (ask.by and ask.columns):
         raise MisfitError("For bars of counts I need one column of categories.")
     (key,) = ask.groups(*keys)
-    plot, name = plot_of(ask), ask.name(f"count_by_{key}")
+    plot, column = plot_of(ask), f"[{literal(key)}]"
     if plot.polars:
-        links = [f"[{literal(key)}]", ".drop_nulls()", ".value_counts(sort=True)"]
+        links = [column, ".drop_nulls()", ".value_counts(sort=True)"]
     else:
-        links = [f"[{literal(key)}]", ".value_counts()", ".reset_index()"]
-    made = chained(name, plot.source, *links, f".head({_MAX_BARS})")
-    return _drawn(plot, made, (name, key, "count"), "")
+        links = [column, ".value_counts()"]
+    return _drawn(plot, links, (ask.name(f"count_by_{key}"), key, "count"), "")
 
 
 def _statistic(ask: Ask, stats: list[str]) -> Step:
     key = one_key(ask)
     if key is None or len(stats) != 1 or stats[0] in ("mode", "range", "quartiles"):
         raise MisfitError("Bars need one statistic of one column, by one column.")
-    column, stat = ask.number, stats[0]
-    plot, name = plot_of(ask), ask.name(f"{column}_by_{key}")
+    plot, column, stat = plot_of(ask), ask.number, stats[0]
     if plot.polars:
         links = [
             f".drop_nulls({literal(key)})",
@@ -48,26 +46,26 @@ def _statistic(ask: Ask, stats: list[str]) -> Step:
     else:
         links = [
             f".groupby({literal(key)})[{literal(column)}]",
-            f".agg([{literal(stat)}])",
-            f".sort_values({literal(stat)}, ascending=False)",
-            ".reset_index()",
+            f".{stat}()",
+            ".sort_values(ascending=False)",
         ]
-    made = chained(name, plot.source, *links, f".head({_MAX_BARS})")
-    return _drawn(plot, made, (name, key, stat), column)
+    return _drawn(plot, links, (ask.name(f"{column}_by_{key}"), key, stat), column)
 
 
-def _drawn(plot: Plot, made: list[str], names: tuple[str, str, str], column: str) -> Step:
-    """The lines that draw bars: of the statistic of a column, or of counts where it is ""."""
+def _drawn(plot: Plot, links: list[str], names: tuple[str, str, str], column: str) -> Step:
+    """Bars of a statistic of a column, or of counts where the column is ""."""
     name, key, stat = names
     height = title(stat) if column else "rows"
-    writer = "write_csv()" if plot.polars else "to_csv(index=False)"
-    cast = ".cast(str)" if plot.polars else ".astype(str)"
     heading = sentence_case(f"{height} of {column}" if column else height)
+    if plot.polars:
+        bars_of = f"{name}[{literal(key)}].cast(str), {name}[{literal(stat)}]"
+        writer = "write_csv()"
+    else:
+        bars_of, writer = f"{name}.index.astype(str), {name}", f"to_csv(header=[{literal(stat)}])"
     lines = [
-        *plot.lines,
-        *made,
+        *chained(name, plot.source, *links, f".head({_MAX_BARS})"),
         FIGURE,
-        f"plt.bar({name}[{literal(key)}]{cast}, {name}[{literal(stat)}])",
+        f"plt.bar({bars_of})",
         *plot.labels(key, height, f"{heading} by {key}"),
         f"print({name}.{writer})",
     ]
@@ -78,4 +76,4 @@ def _drawn(plot: Plot, made: list[str], names: tuple[str, str, str], column: str
         head = f"**Bar chart: {what} by {code(key)}** in {plot.ask.about}"
         return f"{head}\n\n{table([label(key), height], body)}"
 
-    return plot.ask.python(f"bars: {heading} by {key}", lines, answer)
+    return plot.run(f"bars: {heading} by {key}", lines, answer, name)

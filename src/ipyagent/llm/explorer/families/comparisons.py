@@ -109,18 +109,16 @@ def _shared(one: Table, other: Table) -> list[str]:
 
 
 def _common_rows(ask: Ask, other: Table, shared: list[str]) -> list[str]:
-    one, two = ask.table.name, other.name
-    left, right, both = map(ask.name, ("left", "right", "both"))
-    lines, chosen = [], ""
-    if not shared == list(ask.table.columns or {}) == list(other.columns or {}):
-        columns = ask.name("shared_columns")
-        lines, chosen = [f"{columns} = {literal(shared)}"], f"[{columns}]"
-    return [
-        *lines,
-        f"{left}, {right} = {one}{chosen}.drop_duplicates(), {two}{chosen}.drop_duplicates()",
-        f'{both} = {left}.merge({right}, how="outer", indicator=True)',
-        f'print({both}["_merge"].value_counts().to_csv())',
-    ]
+    chosen = f"[{literal(shared)}]"
+    if shared == list(ask.table.columns or {}) == list(other.columns or {}):
+        chosen = ""
+    return printed(
+        f"{ask.table.name}{chosen}",
+        ".drop_duplicates()",
+        f'.merge({other.name}{chosen}.drop_duplicates(), how="outer", indicator=True)["_merge"]',
+        ".value_counts()",
+        ".to_csv()",
+    )
 
 
 def _tables_said(one: Table, other: Table, shared: list[str], output: str) -> str:
@@ -148,15 +146,21 @@ def _by_key(ask: Ask, other: Table, key: str) -> Step:
     shared = [c for c in ask.table.columns or {} if c in (other.columns or {}) and c != key]
     if key not in (other.columns or {}) or not shared:
         raise MisfitError(f"Both tables need {code(key)} and one more column in common.")
-    left, right, keys, differs = map(ask.name, ("left", "right", "shared_keys", "differs"))
+    name, columns = ask.name("differences"), literal(shared)
+    both = ask.table.name, other.name
+    tables = [f"{each}.set_index({literal(key)})[{columns}]" for each in both]
     lines = [
-        f"{left} = {ask.table.name}.set_index({literal(key)})[{literal(shared)}]",
-        f"{right} = {other.name}.set_index({literal(key)})[{literal(shared)}]",
-        f"{keys} = {left}.index.intersection({right}.index)",
-        f'print(len({left}), "and", len({right}), "rows,", len({keys}), "shared keys")',
-        f"{left}, {right} = {left}.loc[{keys}], {right}.loc[{keys}]",
-        f"{differs} = ({left} != {right}) & ({left}.notna() | {right}.notna())",
-        f'print({differs}.sum().rename("differences").to_csv(index_label="column"))',
+        f"def {name}(left, right):",
+        "    keys = left.index.intersection(right.index)",
+        '    print(len(left), "and", len(right), "rows,", len(keys), "shared keys")',
+        "    left, right = left.loc[keys], right.loc[keys]",
+        "    return ((left != right) & (left.notna() | right.notna())).sum()",
+        "",
+        *printed(
+            f"{name}({', '.join(tables)})",
+            '.rename("differences")',
+            '.to_csv(index_label="column")',
+        ),
     ]
 
     def answer(output: str) -> str:
@@ -166,7 +170,8 @@ def _by_key(ask: Ask, other: Table, key: str) -> Step:
         head = f"**{sizes} share {common} values of {code(key)}**"
         return f"{head}\n\n{table(['column', 'rows that differ'], body)}"
 
-    return ask.python(f"compare {ask.table.name} and {other.name} by {key}", lines, answer)
+    what = f"compare {ask.table.name} and {other.name} by {key}"
+    return ask.python(what, lines, answer, name)
 
 
 TABLES = "(COMPARE|DIFFERENCE) (BETWEEN|OF)? TABLE (AND|WITH|TO|VS) TABLE"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ipyagent.llm.explorer.ask import Ask, Rule
+from ipyagent.llm.explorer.families.grouping import MOST
 from ipyagent.llm.explorer.markdown import (
     block,
     cell,
@@ -14,10 +15,10 @@ from ipyagent.llm.explorer.markdown import (
     percent,
     table,
 )
-from ipyagent.llm.explorer.snippets import chained, literal, rows
+from ipyagent.llm.explorer.snippets import literal, printed, rows
 from ipyagent.llm.explorer.steps import MisfitError, Step
 
-_MAX_VALUES = 30
+_MAX_VALUES = 30  # that are shown
 
 
 def _count(ask: Ask) -> Step:
@@ -59,52 +60,39 @@ def _by_category(ask: Ask, keys: list[str], most: int = _MAX_VALUES) -> Step:
     if not keys:
         raise MisfitError("I need a column to count by.")
     ask.groups(*keys)
-    if "count" in keys or "share" in keys:
-        raise MisfitError("I can't count by a column that is itself called count or share.")
-    name = ask.name(f"count_by_{'_'.join(keys)}")
-    polars = ask.table.library == "polars"
-    drop, writer = ("drop_nulls", "write_csv()") if polars else ("dropna", "to_csv(index=False)")
-    lines = [
-        *(_polars if polars else _pandas)(ask, keys, name),
-        f'print(len({name}), "groups,", len({name}.{drop}()), "without gaps")',
-        f"print({name}.head({most}).{writer})",
-    ]
+    if "count" in keys:
+        raise MisfitError("I can't count by a column that is itself called count.")
+    source = rows(ask.table, ask.where)
+    if ask.table.library == "polars":
+        order = f"{literal(['count', *keys])}, descending={[True] + [False] * len(keys)}"
+        links = [f".group_by({literal(keys)})", ".agg(count=pl.len())", f".sort({order})"]
+        lines = printed(source, *links, f".head({MOST})", ".write_csv()")
+    else:
+        key = literal(keys[0] if len(keys) == 1 else keys)
+        lines = printed(
+            source, f".value_counts({key}, dropna=False)", f".head({MOST})", ".to_csv()"
+        )
     what = f"rows by {', '.join(keys)}"
-    return ask.python(what, lines, lambda out: _said(ask, keys, name, out))
+    return ask.python(what, lines, lambda out: _said(ask, keys, block(out, [*keys, "count"]), most))
 
 
-def _pandas(ask: Ask, keys: list[str], name: str) -> list[str]:
-    key = literal(keys[0] if len(keys) == 1 else keys)
-    made = f"{rows(ask.table, ask.where)}.value_counts({key}, dropna=False).reset_index()"
-    return [
-        f"{name} = {made}",
-        f'{name}["share"] = {name}["count"] / {name}["count"].sum()',
+def _said(ask: Ask, keys: list[str], found: list[list[str]], most: int) -> str:
+    total = sum(int(row[-1]) for row in found)
+    named = sum(all(row[:-1]) for row in found)
+    cut = len(found) == MOST  # there may be more, so that no total is known
+    body = [
+        [*map(cell, row[:-1]), number(row[-1]), "" if cut else percent(row[-1], total)]
+        for row in found[:most]
     ]
-
-
-def _polars(ask: Ask, keys: list[str], name: str) -> list[str]:
-    return chained(
-        name,
-        rows(ask.table, ask.where),
-        f".group_by({literal(keys)})",
-        ".agg(count=pl.len())",
-        '.with_columns(share=pl.col("count") / pl.col("count").sum())',
-        f".sort({literal(['count', *keys])}, descending={[True] + [False] * len(keys)})",
-    )
-
-
-def _said(ask: Ask, keys: list[str], name: str, output: str) -> str:
-    groups, named = figures(output, r"(\d+) groups, (\d+) without gaps")
-    found = block(output, [*keys, "count", "share"])
-    body = [[*map(cell, row[:-2]), number(row[-2]), percent(row[-1])] for row in found]
     shown = table([*map(label, keys), "rows", "share"], body, left=len(keys))
     head = f"**Rows by {codes(keys)}** in {ask.about}"
     if len(keys) == 1:
-        also = "" if named == groups else " and missing ones"
-        values = "value" if named == "1" else "different values"
-        head = f"**{code(keys[0])} has {named} {values}{also}** in {ask.about}"
-    rest = "" if int(groups) <= len(found) else f"\n\nThe {len(found)} most frequent of {groups}."
-    return f"{head}\n\n{shown}{rest}\n\nThe table is in {code(name)}."
+        also = " and missing ones" if named < len(found) else ""
+        values = "value" if named == 1 else "different values"
+        many = f"at least {named}" if cut else named
+        head = f"**{code(keys[0])} has {many} {values}{also}** in {ask.about}"
+    rest = f"\n\nThe {most} most frequent of {len(found)}." if most < len(found) else ""
+    return f"{head}\n\n{shown}{rest}"
 
 
 def _share(ask: Ask) -> Step:

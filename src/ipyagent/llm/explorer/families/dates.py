@@ -9,12 +9,11 @@ from ipyagent.llm.explorer.families.drawing import FIGURE
 from ipyagent.llm.explorer.families.statistic import expressions, sentence_case, title
 from ipyagent.llm.explorer.markdown import block, cell, code, numbers, table
 from ipyagent.llm.explorer.names import words
-from ipyagent.llm.explorer.snippets import chained, literal, printed, selected
+from ipyagent.llm.explorer.snippets import chained, literal, printed, rows
 from ipyagent.llm.explorer.steps import MisfitError, Step
 
 _PANDAS = {"day": "D", "week": "W", "month": "M", "quarter": "Q", "year": "Y"}
 _POLARS = {"day": "1d", "week": "1w", "month": "1mo", "quarter": "1q", "year": "1y"}
-_MAX_PERIODS = 200
 _SAYS_DATE = frozenset({"date", "day", "time", "timestamp", "datetime"})
 
 
@@ -52,12 +51,8 @@ def _range(ask: Ask) -> Step:
         dates = _real_dates(ask, column)
         lines = printed(name, f".select(first={dates}.min(), last={dates}.max())", ".write_csv()")
     else:
-        dates = ask.name("dates")
-        lines = [
-            f"{dates} = {_dates(ask, name, column)}",
-            'print("first,last")',
-            f'print({dates}.min(), {dates}.max(), sep=",")',
-        ]
+        dates = _dates(ask, name, column)
+        lines = ['print("first,last")', f'print({dates}.min(), {dates}.max(), sep=",")']
 
     def answer(output: str) -> str:
         ((first, last),) = block(output, ["first", "last"])
@@ -86,28 +81,31 @@ def _rows_by_period(ask: Ask) -> Step:
 
 
 def _grouped(ask: Ask, period: str, column: str, stats: list[str]) -> Step:
-    lines, result = _lines(ask, period, column, stats)
-    polars = ask.table.library == "polars"
-    writer = "write_csv()" if polars else f"to_csv(index_label={literal(period)})"
-    lines.append(f"print({result}.head({_MAX_PERIODS}).{writer})")
-    what = f"{', '.join(stats)} of {column} by {period}"
-    return ask.python(what, lines, lambda out: _said(ask, column, [period, *stats], result, out))
-
-
-def _lines(ask: Ask, period: str, column: str, stats: list[str]) -> tuple[list[str], str]:
-    """Lines that make a table by periods, and its name."""
-    date, result = _date_column(ask), ask.name(f"{column}_by_{period}")
-    lines, source = selected(ask.table, ask.where, ask.name("selected"))
     if ask.table.library == "polars":
-        start = f"{_real_dates(ask, date)}.dt.truncate({literal(_POLARS[period])})"
-        links = [f".group_by({period}={start})", f".agg({expressions(column, stats)})"]
-        return [*lines, *chained(result, source, *links, f".sort({literal(period)})")], result
-    periods = ask.name(f"{period}s")
-    lines += [
-        f"{periods} = {_dates(ask, source, date)}.dt.to_period({literal(_PANDAS[period])})",
-        f"{result} = {source}.groupby({periods})[{literal(column)}].agg({literal(stats)})",
+        lines = printed(*_by_polars(ask, period, column, stats), ".write_csv()")
+    else:
+        writer = f".to_csv(index_label={literal(period)})"
+        lines = printed(*_by_pandas(ask, period, column), f".agg({literal(stats)})", writer)
+    what = f"{', '.join(stats)} of {column} by {period}"
+    return ask.python(what, lines, lambda out: _said(ask, column, [period, *stats], out))
+
+
+def _by_pandas(ask: Ask, period: str, column: str) -> tuple[str, str]:
+    """The source and the link that group by a period of time."""
+    source = rows(ask.table, ask.where)
+    periods = f"{_dates(ask, source, _date_column(ask))}.dt.to_period({literal(_PANDAS[period])})"
+    return source, f".groupby({periods})[{literal(column)}]"
+
+
+def _by_polars(ask: Ask, period: str, column: str, stats: list[str]) -> list[str]:
+    """The source and the links that group and aggregate."""
+    start = f"{_real_dates(ask, _date_column(ask))}.dt.truncate({literal(_POLARS[period])})"
+    return [
+        rows(ask.table, ask.where),
+        f".group_by({period}={start})",
+        f".agg({expressions(column, stats)})",
+        f".sort({literal(period)})",
     ]
-    return lines, result
 
 
 def _plotted(ask: Ask) -> Step:
@@ -116,32 +114,37 @@ def _plotted(ask: Ask) -> Step:
     if kind not in ("bar", "line") or set(stats) & {"mode", "range", "quartiles"}:
         raise MisfitError("By periods I draw bars or a line of one statistic.")
     period, column, (stat,) = ask.period or "", ask.number, stats
-    lines, result = _lines(ask, period, column, stats)
-    polars = ask.table.library == "polars"
-    x = f"{result}[{literal(period)}].dt.to_string()" if polars else f"{result}.index.astype(str)"
-    writer = "write_csv()" if polars else f"to_csv(index_label={literal(period)})"
-    lines += [
+    name = ask.name(f"{column}_by_{period}")
+    if ask.table.library == "polars":
+        made = chained(name, *_by_polars(ask, period, column, [stat]))
+        x, y = f"{name}[{literal(period)}].dt.to_string()", f"{name}[{literal(stat)}]"
+        writer = "write_csv()"
+    else:
+        made = chained(name, *_by_pandas(ask, period, column), f".{stat}()")
+        x, y = f"{name}.index.astype(str)", name
+        writer = f"to_csv(index_label={literal(period)}, header=[{literal(stat)}])"
+    lines = [
+        *made,
         FIGURE,
-        f"plt.{'plot' if kind == 'line' else 'bar'}({x}, {result}[{literal(stat)}])",
+        f"plt.{'plot' if kind == 'line' else 'bar'}({x}, {y})",
         "plt.xticks(rotation=90)",
         f"plt.ylabel({literal(f'{title(stat)} of {column}')})",
         f"plt.title({literal(f'{sentence_case(title(stat))} of {column} by {period}')})",
-        f"print({result}.head({_MAX_PERIODS}).{writer})",
+        f"print({name}.{writer})",
     ]
     what = f"{kind} plot of {stat} of {column} by {period}"
-    return ask.python(what, lines, lambda out: _said(ask, column, [period, stat], result, out))
+    return ask.python(what, lines, lambda out: _said(ask, column, [period, stat], out), name)
 
 
-def _said(ask: Ask, column: str, heading: list[str], result: str, output: str) -> str:
+def _said(ask: Ask, column: str, heading: list[str], output: str) -> str:
     found = block(output, heading)
     measured = numbers([row[1:] for row in found], ask.digits)
     body = [[cell(_day(row[0])), *m] for row, m in zip(found, measured, strict=True)]
     period, stat, counted = heading[0], title(heading[1]), heading[1:] == ["count"]
     what = "Rows" if counted else f"{sentence_case(stat)} of {code(column)}"
     names = ["rows"] if counted else map(title, heading[1:])
-    shown = table([period, *names], body)
-    note = f"{period.capitalize()}s without rows are left out. The table is in {code(result)}."
-    return f"**{what} by {period}** in {ask.about}\n\n{shown}\n\n{note}"
+    note = f"{period.capitalize()}s without rows are left out."
+    return f"**{what} by {period}** in {ask.about}\n\n{table([period, *names], body)}\n\n{note}"
 
 
 def _no_statistic(ask: Ask) -> Step:

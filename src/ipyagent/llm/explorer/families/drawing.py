@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ipyagent.llm.explorer.ask import Ask
 from ipyagent.llm.explorer.families.statistic import expressions
 from ipyagent.llm.explorer.snippets import literal, selected
-from ipyagent.llm.explorer.steps import MisfitError
+from ipyagent.llm.explorer.steps import MisfitError, Step
 
 FIGURE = "plt.figure(figsize=(7, 4))"
 
@@ -29,6 +30,13 @@ class Plot:
     def polars(self) -> bool:
         """Whether the table is polars."""
         return self.ask.table.library == "polars"
+
+    def run(
+        self, rule: str, lines: Sequence[str], answer: Callable[[str], str], *drop: str
+    ) -> Step:
+        """A task that draws; what the code needed on the way is dropped."""
+        picked = [self.source] if self.lines else []
+        return self.ask.python(rule, [*self.lines, *lines], answer, *picked, *drop)
 
     def groups(self, key: str) -> tuple[str, str, str]:
         """The head of a loop over groups, and the names of a group's key and rows."""

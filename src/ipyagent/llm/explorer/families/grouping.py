@@ -8,16 +8,16 @@ from ipyagent.llm.explorer.markdown import (
     cell,
     code,
     codes,
-    figures,
     label,
     number,
     numbers,
     table,
 )
-from ipyagent.llm.explorer.snippets import chained, literal, rows
+from ipyagent.llm.explorer.snippets import literal, printed, rows
 from ipyagent.llm.explorer.steps import MisfitError, Step
 
-MAX_GROUPS = 30
+MAX_GROUPS = 30  # that one may ask for
+MOST = 500  # that are printed
 
 
 def by_group(question: Question, top: tuple[int, str] | None = None) -> Step:
@@ -32,17 +32,13 @@ def by_group(question: Question, top: tuple[int, str] | None = None) -> Step:
     stats = list(dict.fromkeys([*question.stats, "count"]))
     if set(keys) & set(stats):
         raise MisfitError("I can't group by a column that is named like a statistic.")
-    name = ask.name(f"{column}_by_{'_'.join(keys)}")
     by = question.stats[0] if len(keys) == 1 else None
     polars = ask.table.library == "polars"
     links = (_polars if polars else _pandas)(question, stats, by, bool(top and top[1] == "min"))
-    lines = [
-        *chained(name, rows(ask.table, ask.where), *links),
-        f'print(len({name}), "groups")',
-        f"print({name}.head({MAX_GROUPS}).{'write_csv()' if polars else 'to_csv(index=False)'})",
-    ]
+    writer = ".write_csv()" if polars else ".to_csv()"
+    lines = printed(rows(ask.table, ask.where), *links, f".head({MOST})", writer)
     what = f"{', '.join(map(title, question.stats))} of {column} by {', '.join(keys)}"
-    return ask.python(what, lines, lambda out: _said(question, out, [*keys, *stats], name, top))
+    return ask.python(what, lines, lambda out: _said(question, block(out, [*keys, *stats]), top))
 
 
 def _pandas(question: Question, stats: list[str], by: str | None, ascending: bool) -> list[str]:
@@ -54,7 +50,6 @@ def _pandas(question: Question, stats: list[str], by: str | None, ascending: boo
         f".agg({literal(stats)})",
         *order,
         *question.rounding,
-        ".reset_index()",
     ]
 
 
@@ -69,13 +64,8 @@ def _polars(question: Question, stats: list[str], by: str | None, ascending: boo
     ]
 
 
-def _said(
-    question: Question, output: str, heading: list[str], name: str, top: tuple[int, str] | None
-) -> str:
-    ask, column = question.ask, question.columns[0]
-    keys, stats = heading[: len(ask.by)], heading[len(ask.by) :]
-    (groups,) = figures(output, r"(\d+) groups")
-    found = block(output, heading)
+def _said(question: Question, found: list[list[str]], top: tuple[int, str] | None) -> str:
+    ask, column, keys = question.ask, question.columns[0], question.ask.by
     if not found:
         return f"There are no rows in {ask.about}."
     named = [row for row in found if all(row[: len(keys)])]
@@ -87,9 +77,9 @@ def _said(
     elif top:
         which = f"{_end(top[1])} {stat} of {code(column)}"
         head = f"**The {len(kept)} {codes(keys)} with the {which}** in {ask.about}"
+    stats = list(dict.fromkeys([*question.stats, "count"]))
     shown = table([*map(label, keys), *map(title, stats)], _body(question, kept), left=len(keys))
-    many = f"\n\nThe first {len(found)} of {groups} groups." if int(groups) > len(found) else ""
-    return f"{head}\n\n{shown}{many}\n\nThe table is in {code(name)}."
+    return f"{head}\n\n{shown}"
 
 
 def _body(question: Question, found: list[list[str]]) -> list[list[str]]:

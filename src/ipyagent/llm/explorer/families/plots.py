@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ipyagent.llm.explorer.ask import Ask, Rule
 from ipyagent.llm.explorer.families.bars import bars
 from ipyagent.llm.explorer.families.drawing import FIGURE, Plot, one_key, plot_of
@@ -13,8 +15,10 @@ from ipyagent.llm.explorer.steps import MisfitError, Step
 def _histogram(ask: Ask) -> Step:
     plot, key = plot_of(ask), one_key(ask)
     column = ask.number
+    loop: tuple[str, ...] = ()
     if key:
         head, name, group = plot.groups(key)
+        loop = name, group
         drawn = [
             head,
             f"    plt.hist({plot.values(column, group)}, bins=20, alpha=0.6, label={name})",
@@ -24,7 +28,6 @@ def _histogram(ask: Ask) -> Step:
         drawn = [f"plt.hist({plot.values(column)}, bins=20)"]
     by = f" by {key}" if key else ""
     lines = [
-        *plot.lines,
         FIGURE,
         *drawn,
         *plot.labels(column, "rows", f"Distribution of {column}{by}"),
@@ -37,7 +40,7 @@ def _histogram(ask: Ask) -> Step:
         seen = f"{count} values in {ask.about}, median {number(median)}"
         return f"**Histogram of {code(column)}**{split}: {seen}."
 
-    return ask.python(f"histogram of {column}{by}", lines, answer)
+    return plot.run(f"histogram of {column}{by}", lines, answer, *loop)
 
 
 def _boxes(ask: Ask) -> Step:
@@ -45,17 +48,15 @@ def _boxes(ask: Ask) -> Step:
     column = ask.number
     if key is None:
         lines = [
-            *plot.lines,
             FIGURE,
             f"plt.boxplot({plot.values(column)})",
             *plot.labels("", column, f"Distribution of {column}"),
             f'print("median", {plot.values(column)}.median())',
         ]
-        return ask.python(f"box plot of {column}", lines, lambda out: _box_said(ask, column, out))
+        return plot.run(f"box plot of {column}", lines, lambda out: _box_said(ask, column, out))
     head, name, group = plot.groups(key)
     boxes = ask.name("boxes")
     lines = [
-        *plot.lines,
         f"{boxes} = {{}}",
         head,
         f"    {boxes}[{name}] = {plot.values(column, group)}",
@@ -64,9 +65,9 @@ def _boxes(ask: Ask) -> Step:
         *plot.labels(key, column, f"{column} by {key}"),
         f"print({plot.medians(column, key)})",
     ]
-    return ask.python(
-        f"box plot of {column} by {key}", lines, lambda out: _boxes_said(ask, column, key, out)
-    )
+    what = f"box plot of {column} by {key}"
+    said = partial(_boxes_said, ask, column, key)
+    return plot.run(what, lines, said, boxes, name, group)
 
 
 def _box_said(ask: Ask, column: str, output: str) -> str:
@@ -86,8 +87,10 @@ def _scatter(ask: Ask) -> Step:
     if len(ask.columns) != 2:
         raise MisfitError("A scatter plot needs two columns of numbers.")
     y, x = ask.numeric(*ask.columns)
+    loop: tuple[str, ...] = ()
     if key:
         head, name, group = plot.groups(key)
+        loop = name, group
         drawn = [
             head,
             f"    plt.scatter({group}[{literal(x)}], {group}[{literal(y)}], s=12, label={name})",
@@ -95,30 +98,28 @@ def _scatter(ask: Ask) -> Step:
         ]
     else:
         drawn = [f"plt.scatter({plot.source}[{literal(x)}], {plot.source}[{literal(y)}], s=12)"]
-    drop = "drop_nulls" if plot.polars else "dropna"
-    points = ask.name("points")
+    points = f"{plot.source}[{literal([x, y])}].{'drop_nulls' if plot.polars else 'dropna'}()"
     lines = [
-        *plot.lines,
         FIGURE,
         *drawn,
         *plot.labels(x, y, f"{y} against {x}"),
-        f"{points} = {plot.source}[{literal([x, y])}].{drop}()",
-        f'print(len({points}), "points, correlation", {_corr(plot, points, x, y)})',
+        f'print(len({points}), "points")',
+        f'print("correlation", {_corr(plot, points, x, y)})',
     ]
 
     def answer(output: str) -> str:
-        count, r = figures(output, r"(\d+) points, correlation (\S+)")
+        (count,), (r,) = figures(output, r"(\d+) points"), figures(output, r"correlation (\S+)")
         split = f", coloured by {code(key)}" if key else ""
         seen = f"{count} points in {ask.about}, correlation {number(r, 2)}"
         return f"**{code(y)} against {code(x)}**{split}: {seen}."
 
-    return ask.python(f"scatter plot of {y} against {x}", lines, answer)
+    return plot.run(f"scatter plot of {y} against {x}", lines, answer, *loop)
 
 
 def _corr(plot: Plot, points: str, x: str, y: str) -> str:
     if plot.polars:
         return f"{points}.select(pl.corr({literal(x)}, {literal(y)})).item()"
-    return f"{points}[{literal(x)}].corr({points}[{literal(y)}])"
+    return f"{plot.source}[{literal(x)}].corr({plot.source}[{literal(y)}])"
 
 
 def _line(ask: Ask) -> Step:
@@ -132,7 +133,6 @@ def _line(ask: Ask) -> Step:
     line = ask.name("line")
     order = f"sort({literal(x)})" if plot.polars else f"sort_values({literal(x)})"
     lines = [
-        *plot.lines,
         f"{line} = {plot.source}[{literal([x, y])}].{order}",
         FIGURE,
         f"plt.plot({line}[{literal(x)}], {line}[{literal(y)}])",
@@ -144,7 +144,7 @@ def _line(ask: Ask) -> Step:
         (count,) = figures(output, r"(\d+) points")
         return f"**{code(y)} over {code(x)}**: a line through {count} rows of {ask.about}."
 
-    return ask.python(f"line plot of {y} over {x}", lines, answer)
+    return plot.run(f"line plot of {y} over {x}", lines, answer, line)
 
 
 def _fitting(ask: Ask) -> Step:

@@ -14,7 +14,7 @@ from ipyagent.llm.explorer.markdown import (
     percent,
     table,
 )
-from ipyagent.llm.explorer.snippets import literal
+from ipyagent.llm.explorer.snippets import literal, printed
 from ipyagent.llm.explorer.steps import MisfitError, Step
 
 
@@ -69,11 +69,9 @@ def _gaps(ask: Ask) -> Step:
     else:
         chosen = f"{name}[{columns}]" if columns else name
         gaps, writer = f"{name}[{chosen}.isna().any(axis=1)]", "to_csv(index=False)"
-    rows = ask.name("incomplete")
     lines = [
-        f"{rows} = {gaps}",
-        f'print(len({rows}), "of", len({name}), "rows")',
-        f"print({rows}.head(10).{writer})",
+        f'print(len({gaps}), "of", len({name}), "rows")',
+        f"print({gaps}.head(10).{writer})",
     ]
 
     def answer(output: str) -> str:
@@ -110,15 +108,16 @@ def _outliers(ask: Ask) -> Step:
         raise MisfitError(f"{code(ask.table.name)} has no columns of numbers.")
     if ask.has("ZSCORE"):
         return _far_from_mean(ask, columns)
+    name = ask.name("outliers")
     polars = ask.table.library == "polars"
-    lines = _fences_polars(ask, columns) if polars else _fences_pandas(ask, columns)
+    lines = (_fences_polars if polars else _fences_pandas)(ask, name, columns)
     what = f"outliers by the IQR rule in {', '.join(columns)}"
-    return ask.python(what, lines, lambda output: _outliers_said(ask, columns, output))
+    return ask.python(what, lines, lambda output: _outliers_said(ask, columns, output), name)
 
 
 def _outliers_said(ask: Ask, columns: list[str], output: str) -> str:
     found = block(output, ["column", "below", "above", "low", "high"])
-    total = sum(int(row[1]) + int(row[2]) for row in found)
+    total = sum(int(float(row[1])) + int(float(row[2])) for row in found)
     body = [
         [label(c), number(below), number(above), f"{number(low)} … {number(high)}"]
         for c, below, above, low, high in found
@@ -129,40 +128,44 @@ def _outliers_said(ask: Ask, columns: list[str], output: str) -> str:
     return f"**{total or 'No'} outliers** {of}in {code(ask.table.name)}: values {rule}\n\n{shown}"
 
 
-def _fences_pandas(ask: Ask, columns: list[str]) -> list[str]:
-    numbers, q1, q3, low, high = map(ask.name, ("numbers", "q1", "q3", "low", "high"))
+def _fences_pandas(ask: Ask, name: str, columns: list[str]) -> list[str]:
     return [
-        f"{numbers} = {ask.table.name}[{literal(columns)}]",
-        f"{q1}, {q3} = {numbers}.quantile(0.25), {numbers}.quantile(0.75)",
-        f"{low}, {high} = {q1} - 1.5 * ({q3} - {q1}), {q3} + 1.5 * ({q3} - {q1})",
-        f"{(outliers := ask.name('outliers'))} = pd.DataFrame(",
-        f'    {{"below": ({numbers} < {low}).sum(), "above": ({numbers} > {high}).sum(), '
-        f'"low": {low}, "high": {high}}}',
-        ")",
-        f'print({outliers}.to_csv(index_label="column"))',
+        f"def {name}(values):",
+        "    q1, q3 = values.quantile(0.25), values.quantile(0.75)",
+        "    low, high = q1 - 1.5 * (q3 - q1), q3 + 1.5 * (q3 - q1)",
+        "    below, above = (values < low).sum(), (values > high).sum()",
+        '    return pd.Series({"below": below, "above": above, "low": low, "high": high})',
+        "",
+        *printed(
+            f"{ask.table.name}[{literal(columns)}]",
+            f".apply({name})",
+            ".T",
+            '.to_csv(index_label="column")',
+        ),
     ]
 
 
-def _fences_polars(ask: Ask, columns: list[str]) -> list[str]:
-    column, values, q1, q3 = map(ask.name, ("column", "values", "q1", "q3"))
-    low, high = map(ask.name, ("low", "high"))
+def _fences_polars(ask: Ask, name: str, columns: list[str]) -> list[str]:
     return [
-        'print("column,below,above,low,high")',
-        f"for {column} in {literal(columns)}:",
-        f"    {values} = {ask.table.name}[{column}].drop_nulls()",
-        f'    {q1}, {q3} = {values}.quantile(0.25, "linear"), {values}.quantile(0.75, "linear")',
-        f"    {low}, {high} = {q1} - 1.5 * ({q3} - {q1}), {q3} + 1.5 * ({q3} - {q1})",
-        f"    print({column}, ({values} < {low}).sum(), ({values} > {high}).sum(), "
-        f'{low}, {high}, sep=",")',
+        f"def {name}(values):",
+        '    q1, q3 = values.quantile(0.25, "linear"), values.quantile(0.75, "linear")',
+        "    low, high = q1 - 1.5 * (q3 - q1), q3 + 1.5 * (q3 - q1)",
+        "    below, above = (values < low).sum(), (values > high).sum()",
+        "    column = values.name",
+        "    return dict(column=column, below=below, above=above, low=low, high=high)",
+        "",
+        *printed(
+            f"pl.from_dicts([{name}(c) for c in {ask.table.name}[{literal(columns)}]])",
+            ".write_csv()",
+        ),
     ]
 
 
 def _far_from_mean(ask: Ask, columns: list[str]) -> Step:
     ask.pandas_only("Outliers by z-score")
-    numbers = ask.name("numbers")
+    source = f"{ask.table.name}[{literal(columns)}]"
     lines = [
-        f"{numbers} = {ask.table.name}[{literal(columns)}]",
-        f"{(z := ask.name('z_scores'))} = ({numbers} - {numbers}.mean()) / {numbers}.std()",
+        f"{(z := ask.name('z_scores'))} = ({source} - {source}.mean()) / {source}.std()",
         f'print(({z}.abs() > 3).sum().rename("outliers").to_csv(index_label="column"))',
     ]
 
@@ -173,7 +176,7 @@ def _far_from_mean(ask: Ask, columns: list[str]) -> Step:
         )
         return f"{title}\n\n{table(['column', 'outliers'], body)}"
 
-    return ask.python(f"outliers by z-score in {', '.join(columns)}", lines, answer)
+    return ask.python(f"outliers by z-score in {', '.join(columns)}", lines, answer, z)
 
 
 _HOW = "((BY|WITH|VIA) (IQR|ZSCORE))?"

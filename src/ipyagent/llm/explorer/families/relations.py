@@ -18,48 +18,36 @@ def _two(ask: Ask) -> Step:
     if len(ask.columns) != 2:
         raise MisfitError("I need two different columns to correlate.")
     a, b = ask.numeric(*ask.columns)
-    method, points = _method(ask), ask.name("points")
-    if ask.table.library == "polars":
-        lines = _two_polars(ask, a, b, method, points)
-    else:
-        lines = [
-            f"{points} = {cut(ask.table, ask.where, [a, b])}.dropna()",
-            *_measured(ask, points, a, b, method),
-        ]
-    return ask.python(
-        f"{method} correlation of {a} and {b}", lines, lambda out: _said(ask, a, b, out)
-    )
+    lines = (_two_polars if ask.table.library == "polars" else _two_pandas)(ask, a, b)
+    what = f"{_method(ask)} correlation of {a} and {b}"
+    return ask.python(what, lines, lambda output: _said(ask, a, b, output))
 
 
-def _measured(ask: Ask, points: str, a: str, b: str, method: str) -> list[str]:
-    x, y = f"{points}[{literal(a)}]", f"{points}[{literal(b)}]"
-    r = ask.name("r")
-    if ask.has("PVALUE"):
-        return [
-            f"{r} = stats.{_TESTS[method]}({x}, {y})",
-            f'print("correlation", {r}.statistic, "of", len({points}), "rows, p", {r}.pvalue)',
-        ]
+def _two_pandas(ask: Ask, a: str, b: str) -> list[str]:
+    method, points = _method(ask), cut(ask.table, ask.where, [a, b])
     how = "" if method == "pearson" else f"method={literal(method)}"
-    return [
-        f"{r} = {points}.corr({how}).iloc[0, 1]",
-        f'print("correlation", {r}, "of", len({points}), "rows")',
+    lines = [
+        f'print("rows", len({points}.dropna()))',
+        f'print("correlation", {points}.corr({how}).iloc[0, 1])',
     ]
+    if ask.has("PVALUE"):
+        lines.append(f'print("p", stats.{_TESTS[method]}(*{points}.dropna().to_numpy().T).pvalue)')
+    return lines
 
 
-def _two_polars(ask: Ask, a: str, b: str, method: str, points: str) -> list[str]:
+def _two_polars(ask: Ask, a: str, b: str) -> list[str]:
+    method = _method(ask)
     if method == "kendall" or ask.has("PVALUE"):
         raise MisfitError("For polars tables I compute Pearson and Spearman correlations only.")
     how = "" if method == "pearson" else f", method={literal(method)}"
+    points = f"{rows(ask.table, ask.where)}.select({literal([a, b])}).drop_nulls()"
     made = f"{points}.select(pl.corr({literal(a)}, {literal(b)}{how})).item()"
-    return [
-        f"{points} = {rows(ask.table, ask.where)}.select({literal([a, b])}).drop_nulls()",
-        f"{(r := ask.name('r'))} = {made}",
-        f'print("correlation", {r}, "of", len({points}), "rows")',
-    ]
+    return [f'print("rows", len({points}))', f'print("correlation", {made})']
 
 
 def _said(ask: Ask, a: str, b: str, output: str) -> str:
-    r, n, p = figures(output, r"correlation (\S+) of (\d+) rows(?:, p (\S+))?")
+    (n,), (r,) = figures(output, r"rows (\d+)"), figures(output, r"correlation (\S+)")
+    p = figures(output, r"p (\S+)")[0] if ask.has("PVALUE") else ""
     if r in ("nan", "None"):
         return f"The correlation is not defined: {n} rows of {ask.about} have both values."
     strength = _strength(float(r))
@@ -84,19 +72,17 @@ def _numbers(ask: Ask) -> list[str]:
 
 
 def _matrix(ask: Ask) -> Step:
-    columns, matrix = _numbers(ask), ask.name("correlations")
+    columns = _numbers(ask)
     how = f"method={literal(_method(ask))}" if ask.has("METHOD") else ""
-    lines = [
-        f"{matrix} = {cut(ask.table, ask.where, columns)}.corr({how})",
-        f'print({matrix}.to_csv(index_label="column"))',
-    ]
+    source = cut(ask.table, ask.where, columns)
+    lines = printed(source, f".corr({how})", '.to_csv(index_label="column")')
 
     def answer(output: str) -> str:
         found = block(output, ["column", *columns])
         body = [[label(row[0]), *(number(value, 2) for value in row[1:])] for row in found]
         title = f"**Correlations** ({_method(ask).capitalize()}) in {ask.about}"
         shown = table(["", *map(label, columns)], body)
-        return f"{title}\n\n{shown}\n\nThe table is in {code(matrix)}."
+        return f"{title}\n\n{shown}"
 
     return ask.python("correlation matrix", lines, answer)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ipyagent.llm.explorer.ask import Ask, Rule
 from ipyagent.llm.explorer.markdown import block, cell, code, figures, label, table
-from ipyagent.llm.explorer.snippets import selected
+from ipyagent.llm.explorer.snippets import rows
 from ipyagent.llm.explorer.steps import MisfitError, Step, Task
 from ipyagent.llm.explorer.workspace import TIMES
 
@@ -50,11 +50,10 @@ def _head(ask: Ask) -> Step:
     which = "first" if end == "head" else "last"
 
     def answer(output: str) -> str:
-        rows = [[cell(value) for value in row] for row in block(output, heading)]
-        title = (
-            f"**The {which} {'row' if len(rows) == 1 else f'{len(rows)} rows'} of {code(name)}**"
-        )
-        return f"{title}\n\n{table([*map(label, heading)], rows, left=len(heading))}"
+        body = [[cell(value) for value in row] for row in block(output, heading)]
+        many = "row" if len(body) == 1 else f"{len(body)} rows"
+        title = f"**The {which} {many} of {code(name)}**"
+        return f"{title}\n\n{table([*map(label, heading)], body, left=len(heading))}"
 
     return ask.python(f"{which} rows", [f"print({name}.{end}({count}).{writer})"], answer)
 
@@ -65,9 +64,9 @@ def _rows(ask: Ask) -> Step:
     if not (isinstance(count, int) and 0 < count <= _MAX_HEAD):
         raise MisfitError(f"I can show 1 to {_MAX_HEAD} rows.")
     name, heading = ask.table.name, list(ask.table.columns or {})
-    lines, source = selected(ask.table, ask.where, ask.name("selected"))
+    source = rows(ask.table, ask.where)
     writer = "write_csv()" if ask.table.library == "polars" else "to_csv(index=False)"
-    lines += [
+    lines = [
         f'print(len({source}), "of", len({name}), "rows")',
         f"print({source}.head({count}).{writer})",
     ]

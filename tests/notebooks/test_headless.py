@@ -1,0 +1,77 @@
+"""Notebooks run without anybody there, and read without a kernel."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+import yaml
+from nbclient import NotebookClient
+from nbconvert import HTMLExporter, MarkdownExporter
+
+pytestmark = pytest.mark.kernel
+
+RUN_JSON = "application/vnd.ipyagent.run+json"
+FIGURE = "import matplotlib.pyplot as plt\n_ = plt.plot([1, 2])\nprint('<b>drawn</b>')"
+
+
+def executed(folder: Path, *sources: str, **replies: list[Any]) -> Any:
+    for name, script in replies.items():
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump(script))
+    cells = [nbformat.v4.new_code_cell(source) for source in ("%load_ext ipyagent", *sources)]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    client = NotebookClient(
+        notebook, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
+    )
+    return client.execute()
+
+
+def python(code: str) -> dict[str, Any]:
+    return {"calls": [{"name": "run_python", "arguments": {"code": code}}]}
+
+
+@pytest.mark.spec("A47")
+def test_a_sensitive_call_is_denied_without_waiting_and_the_notebook_goes_on(
+    tmp_path: Path,
+) -> None:
+    begun = time.monotonic()
+    notebook = executed(
+        tmp_path,
+        "%%agent -m scripted/a.yaml\nGo.",
+        "print('ran' in globals())",
+        a=[python("ran = 1"), "I could not."],
+    )
+    assert time.monotonic() - begun < 30
+    run = notebook.cells[1].outputs[0].data[RUN_JSON]
+    assert run["steps"][0]["executions"][0]["status"] == "denied"
+    assert notebook.cells[2].outputs[0].text == "False\n"
+
+
+def test_what_was_seen_is_in_every_export_of_the_notebook(tmp_path: Path) -> None:
+    notebook = executed(
+        tmp_path,
+        "%%agent -m scripted/a.yaml --confirm yolo\nGo.",
+        a=[python(FIGURE) | {"thinking": "A line will do."}, "See the **line**."],
+    )
+    assert len(notebook.cells[1].outputs) == 1
+    assert "metadata" not in notebook or "widgets" not in notebook.metadata
+    html, _ = HTMLExporter().from_notebook_node(notebook)
+    assert "<strong>line</strong>" in html
+    assert "A line will do." in html
+    assert "data:image/png;base64," in html
+    assert "<b>drawn</b>" not in html
+    markdown, _ = MarkdownExporter().from_notebook_node(notebook)
+    assert "See the **line**." in markdown
+
+
+def test_the_run_is_there_for_the_cells_that_follow(tmp_path: Path) -> None:
+    notebook = executed(
+        tmp_path,
+        "%%agent -m scripted/a.yaml --confirm yolo -o run\nGo.",
+        "import ipyagent\nrun is ipyagent.last, run.results[0].value",
+        "run.results[0]",
+        a=[python("6 * 7"), "Done."],
+    )
+    assert notebook.cells[2].outputs[0].data["text/plain"] == "(True, 42)"
+    assert "42" in notebook.cells[3].outputs[0].data["text/html"]
