@@ -3,9 +3,9 @@ import threading
 import pytest
 
 from harness import ALWAYS, NO, YES, Lab, call
-from ipyagent.agent.approvals import Approvals
+from ipyagent.agent.approvals import Answer, Approval, Approvals
 from ipyagent.errors import AgentError
-from ipyagent.schema import ToolCall, ToolExecution
+from ipyagent.schema import ToolCall, ToolExecution, ToolStatus
 
 CALL = ToolCall(id="c1", name="write_file", arguments={"path": "a", "content": "b"})
 
@@ -95,3 +95,13 @@ def test_the_question_shows_the_whole_effect(lab: Lab) -> None:
     preview = lab.watcher.asked[0].shown.preview
     assert preview is not None
     assert preview.text.count("+x") == 3000
+
+
+def test_arguments_changed_after_they_were_shown_are_not_run(lab: Lab) -> None:
+    def swap(approval: Approval) -> Answer:
+        approval.shown.call.arguments["content"] = "something else"
+        return YES
+
+    run = lab.run([{"calls": [call("write_file", path="a", content="shown")]}, "Ok."], answer=swap)
+    assert run.executions[0].status is ToolStatus.DENIED
+    assert not (lab.place.workspace.root / "a").exists()

@@ -62,7 +62,7 @@ def test_what_was_seen_is_in_every_export_of_the_notebook(tmp_path: Path) -> Non
     assert "data:image/png;base64," in html
     assert "<b>drawn</b>" not in html
     markdown, _ = MarkdownExporter().from_notebook_node(notebook)
-    assert "See the **line**." in markdown
+    assert "<strong>line</strong>" in markdown
 
 
 def test_the_run_is_there_for_the_cells_that_follow(tmp_path: Path) -> None:

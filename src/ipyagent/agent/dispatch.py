@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from ipyagent.agent.approvals import Answer, Approval, Approvals
 from ipyagent.agent.policy import Policy
-from ipyagent.errors import AgentError, NoFrontendError
+from ipyagent.errors import AgentError
 from ipyagent.schema import (
     ApprovalDecided,
     ApprovalRequested,
@@ -110,7 +110,7 @@ class Calls:
         """One call, from check to result."""
         execution = ToolExecution(call=call, dry_run=self.dispatcher.dry_run)
         try:
-            tool, arguments, preview = await self._check(call)
+            tool, preview = await self._check(call)
         except Exception as error:
             self._start(execution)
             self._finish(call.id, ToolStatus.FAILED, failed(error))
@@ -129,25 +129,26 @@ class Calls:
         if execution.dry_run:
             self._finish(call.id, ToolStatus.SUCCESS, ToolResult(output="Dry run: not executed."))
         elif by is not None or await self._approved(call):
-            await self._execute(call, tool, arguments)
+            # Taken from the call once more: what runs is what was approved.
+            await self._execute(call, tool, tool.check(call.arguments))
 
-    async def _check(self, call: ToolCall) -> tuple[Tool, dict[str, Any], Preview | None]:
+    async def _check(self, call: ToolCall) -> tuple[Tool, Preview | None]:
         if call.parse_error is not None:
             raise AgentError(f"{call.name} was not run: {call.parse_error}")
         tool = self.dispatcher.toolbox.get(call.name)
         arguments = tool.check(call.arguments)
         if tool.preview is None:
-            return tool, arguments, None
+            return tool, None
         show = tool.preview
         loop = asyncio.get_running_loop()
         preview = await loop.run_in_executor(self.dispatcher.pool, lambda: show(**arguments))
-        return tool, arguments, preview
+        return tool, preview
 
     async def _approved(self, call: ToolCall) -> bool:
         """Whether a person approved the call; if not, it has its result already."""
         try:
             answer = await self._ask(call)
-        except NoFrontendError as error:
+        except AgentError as error:  # nobody is there, or the call is not what was shown
             answer = Answer(Decision.DENIED, DecidedBy.POLICY, str(error))
         self._update(call.id, decision=answer.decision, decided_by=answer.by, reason=answer.reason)
         self.dispatcher.emit(
