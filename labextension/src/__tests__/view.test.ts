@@ -77,6 +77,11 @@ describe('a drawn run', () => {
     expect(view.element.querySelector('header')?.textContent).toContain('yolo: nothing is asked');
   });
 
+  it('says of the data explorer that it is not a language model', () => {
+    view.update(runWith({}, { model: 'offline/explorer' }));
+    expect(view.element.querySelector('header')?.textContent).toContain('not a language model');
+  });
+
   it('carries every status in its attributes', () => {
     view.update({ run: RUN, open: null, approvals: {} });
     const states = all(view.element, 'tool').map(card => [

@@ -91,9 +91,14 @@ function title(run: Run | null): Child[] {
     h('b', {}, 'ipyagent'),
     run === null
       ? null
-      : h('span', { class: 'ipyagent-model', title: `trace ${run.trace_id}` }, run.model),
+      : h('span', { class: 'ipyagent-model', title: `trace ${run.trace_id}` }, modelName(run)),
     asks ? null : h('span', { class: 'ipyagent-badge ipyagent-yolo' }, 'yolo: nothing is asked')
   ];
+}
+
+/** The data explorer says on every card what it is not. */
+function modelName({ model }: Run): string {
+  return model.startsWith('offline/') ? `${model} (not a language model)` : model;
 }
 
 function facts(run: Run): string[] {

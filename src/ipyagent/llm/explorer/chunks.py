@@ -29,7 +29,7 @@ _NEW_TABLE = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _NEW_COLUMN = re.compile(
-    r"\b(?:add|create|make|derive)\s(?:.*\b(?:column|called|named)\s+)?[`'\"]?"
+    r"\b(?:add|create|make|derive|new)\s(?:.*\b(?:column|called|named)\s+)?[`'\"]?"
     r"(?P<name>[A-Za-z]\w*)[`'\"]?(?=\s*(?:=(?!=)|:|\bas\b|\bwith\b|\bfrom\b))",
     re.IGNORECASE | re.DOTALL,
 )

@@ -16,7 +16,7 @@ from ipyagent.llm.explorer.chunks import Token
 
 _CONDITION = """(
     COL (IS|EQ)? (VALUE|QUOTED|BOOL) | COL (IS|EQ) (NUMBER|DATE)
-  | COL IS? (OP|OVER) (NUMBER|DATE) | COL IS? BETWEEN (NUMBER AND NUMBER | DATE AND DATE)
+  | COL (IS|OF)? (OP|OVER) (NUMBER|DATE) | COL IS? BETWEEN (NUMBER AND NUMBER | DATE AND DATE)
 )"""
 _LEAD = "(WHERE|FOR|IN|ON|OF|WITH|HAS)"
 _CLAUSES: tuple[tuple[str, str], ...] = (

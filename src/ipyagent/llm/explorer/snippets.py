@@ -96,7 +96,10 @@ def selected(table: Table, where: Where, name: str) -> tuple[list[str], str]:
 
 
 def chained(name: str, source: str, *links: str) -> list[str]:
-    """Lines that give a name to a chain of calls."""
+    """Lines that give a name to a chain of calls: one, if it fits."""
+    line = f"{name} = {source}{''.join(links)}"
+    if len(line) <= _WIDTH:
+        return [line]
     return [f"{name} = (", *_hung(source, links), ")"]
 
 

@@ -114,7 +114,7 @@ _WORDS: tuple[tuple[str, str, str], ...] = (
     ("THANKS", "", "thanks|thank you|thx|great|nice|cool|perfect|well done|thanks a lot"),
     ("COMPARE", "", "compare|comparison|comparison of"),
     ("DIFFERENCE", "", "difference|differences|differ|differs"),
-    ("NEW", "", "add|create|make|derive|add new|create new|make new"),
+    ("NEW", "", "add|create|make|derive|new|add new|create new|make new"),
     ("RATIO", "", "ratio"),
     ("ARITH", "+", "+|plus"),
     ("ARITH", "-", "-|minus"),

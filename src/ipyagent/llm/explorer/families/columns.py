@@ -11,36 +11,40 @@ _WORDS = {"+": "plus", "-": "minus", "*": "times", "/": "divided by"}
 
 
 def _new(ask: Ask) -> Step:
-    if len(ask.columns) != 2:
-        raise MisfitError("I need two different columns to make a new one from.")
-    a, b = ask.numeric(*ask.columns)
-    sign = _sign(ask)
+    a, sign, b = _made_of(ask)
     name = next(iter(ask.all("NAME")))
     if name in (ask.table.columns or {}):
         raise MisfitError(f"{code(name)} is a column already; choose another name.")
     table = ask.table.name
     if ask.table.library == "polars":
-        made = f"(pl.col({literal(a)}) {sign} pl.col({literal(b)})).alias({literal(name)})"
+        other = f"pl.col({literal(b)})" if isinstance(b, str) else literal(b)
+        made = f"(pl.col({literal(a)}) {sign} {other}).alias({literal(name)})"
         lines = [f"{table} = {table}.with_columns({made})"]
-        writer = f"{table}[{literal(name)}].describe().write_csv()"
-        heading = ["statistic", "value"]
+        writer, heading = "describe().write_csv()", ["statistic", "value"]
     else:
-        lines = [f"{table}[{literal(name)}] = {table}[{literal(a)}] {sign} {table}[{literal(b)}]"]
-        writer = f'{table}[{literal(name)}].describe().to_csv(index_label="statistic")'
-        heading = ["statistic", name]
-    lines.append(f"print({writer})")
+        other = f"{table}[{literal(b)}]" if isinstance(b, str) else literal(b)
+        lines = [f"{table}[{literal(name)}] = {table}[{literal(a)}] {sign} {other}"]
+        writer, heading = 'describe().to_csv(index_label="statistic")', ["statistic", name]
+    lines.append(f"print({table}[{literal(name)}].{writer})")
 
     def answer(output: str) -> str:
         found = dict(block(output, heading))
-        spread = (
-            f"from {number(found['min'])} to {number(found['max'])}, mean {number(found['mean'])}"
-        )
+        count, low, mean, high = (number(found[k]) for k in ("count", "min", "mean", "max"))
         return (
-            f"Added **{code(name)}** to {code(table)}: {code(a)} {_WORDS[sign]} {code(b)} "
-            f"({number(found['count'])} values, {spread})."
+            f"Added **{code(name)}** to {code(table)}: {code(a)} {_WORDS[sign]} {code(str(b))} "
+            f"({count} values from {low} to {high}, mean {mean})."
         )
 
     return ask.python(f"new column {name} = {a} {sign} {b}", lines, answer)
+
+
+def _made_of(ask: Ask) -> tuple[str, str, str | float]:
+    """What the new column is made of: a column, a sign, and a column or a number."""
+    parts, sign = [*ask.columns, *ask.all("NUMBER")], _sign(ask)
+    if len(parts) != 2 or (sign == "/" and parts[1] == 0):
+        raise MisfitError("I make a new column of two different columns, or of one and a number.")
+    ask.numeric(*ask.columns)
+    return parts[0], sign, parts[1]
 
 
 def _sign(ask: Ask) -> str:
@@ -55,7 +59,7 @@ def _sign(ask: Ask) -> str:
     raise MisfitError("I can add, subtract, multiply and divide two columns.")
 
 
-_MADE = "(COL ARITH COL | (RATIO|DIFFERENCE|STAT) (OF|BETWEEN) COL (AND|TO) COL)"
+_MADE = "(COL ARITH (COL|NUMBER) | (RATIO|DIFFERENCE|STAT) (OF|BETWEEN) COL (AND|TO) COL)"
 
 
 def _unnamed(ask: Ask) -> Step:

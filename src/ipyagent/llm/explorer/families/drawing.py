@@ -38,17 +38,18 @@ class Plot:
         picked = [self.source] if self.lines else []
         return self.ask.python(rule, [*self.lines, *lines], answer, *picked, *drop)
 
-    def groups(self, key: str) -> tuple[str, str, str]:
-        """The head of a loop over groups, and the names of a group's key and rows."""
-        name, group = self.ask.name("name"), self.ask.name("group")
-        if self.polars:
-            drop = f"{self.source}.drop_nulls({literal(key)}).sort({literal(key)})"
-            head = (
-                f"for ({name},), {group} in {drop}.group_by({literal(key)}, maintain_order=True):"
-            )
-        else:
-            head = f"for {name}, {group} in {self.source}.groupby({literal(key)}):"
-        return head, name, group
+    def loop(self, key: str, name: str, group: str) -> str:
+        """The head of a loop over the groups of a column."""
+        if not self.polars:
+            return f"for {name}, {group} in {self.source}.groupby({literal(key)})"
+        rows = f"{self.source}.drop_nulls({literal(key)}).sort({literal(key)})"
+        return f"for ({name},), {group} in {rows}.group_by({literal(key)}, maintain_order=True)"
+
+    def by_group(self, groups: str, column: str, key: str) -> list[str]:
+        """Lines that make a dictionary of a column's values by groups."""
+        values = self.values(column, "group")
+        loop = self.loop(key, "name", "group")
+        return [f"{groups} = {{", f"    name: {values}", f"    {loop}", "}"]
 
     def medians(self, column: str, key: str) -> str:
         """Code for the number of values and the median by groups, as CSV."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from ipyagent.llm.explorer.ask import Ask, Rule
@@ -13,34 +14,37 @@ from ipyagent.llm.explorer.steps import MisfitError, Step
 
 
 def _histogram(ask: Ask) -> Step:
-    plot, key = plot_of(ask), one_key(ask)
-    column = ask.number
-    loop: tuple[str, ...] = ()
+    plot, key, column = plot_of(ask), one_key(ask), ask.number
     if key:
-        head, name, group = plot.groups(key)
-        loop = name, group
-        drawn = [
-            head,
-            f"    plt.hist({plot.values(column, group)}, bins=20, alpha=0.6, label={name})",
-            f"plt.legend(title={literal(key)})",
-        ]
-    else:
-        drawn = [f"plt.hist({plot.values(column)}, bins=20)"]
-    by = f" by {key}" if key else ""
+        return _histograms(plot, column, key)
     lines = [
         FIGURE,
-        *drawn,
-        *plot.labels(column, "rows", f"Distribution of {column}{by}"),
+        f"plt.hist({plot.values(column)}, bins=20)",
+        *plot.labels(column, "rows", f"Distribution of {column}"),
         f'print(len({plot.values(column)}), "values, median", {plot.values(column)}.median())',
     ]
 
     def answer(output: str) -> str:
         count, median = figures(output, r"(\d+) values, median (\S+)")
-        split = f", coloured by {code(key)}" if key else ""
         seen = f"{count} values in {ask.about}, median {number(median)}"
-        return f"**Histogram of {code(column)}**{split}: {seen}."
+        return f"**Histogram of {code(column)}**: {seen}."
 
-    return plot.run(f"histogram of {column}{by}", lines, answer, *loop)
+    return plot.run(f"histogram of {column}", lines, answer)
+
+
+def _histograms(plot: Plot, column: str, key: str) -> Step:
+    groups = plot.ask.name("groups")
+    style = 'bins=20, histtype="stepfilled", alpha=0.6'
+    lines = [
+        *plot.by_group(groups, column, key),
+        FIGURE,
+        f"plt.hist(list({groups}.values()), {style}, label=list({groups}))",
+        f"plt.legend(title={literal(key)})",
+        *plot.labels(column, "rows", f"Distribution of {column} by {key}"),
+        f"print({plot.medians(column, key)})",
+    ]
+    said = partial(_groups_said, plot.ask, "Histogram", column, key)
+    return plot.run(f"histogram of {column} by {key}", lines, said, groups)
 
 
 def _boxes(ask: Ask) -> Step:
@@ -54,20 +58,16 @@ def _boxes(ask: Ask) -> Step:
             f'print("median", {plot.values(column)}.median())',
         ]
         return plot.run(f"box plot of {column}", lines, lambda out: _box_said(ask, column, out))
-    head, name, group = plot.groups(key)
-    boxes = ask.name("boxes")
+    groups = ask.name("groups")
     lines = [
-        f"{boxes} = {{}}",
-        head,
-        f"    {boxes}[{name}] = {plot.values(column, group)}",
+        *plot.by_group(groups, column, key),
         FIGURE,
-        f"plt.boxplot(list({boxes}.values()), tick_labels=list({boxes}))",
+        f"plt.boxplot(list({groups}.values()), tick_labels=list({groups}))",
         *plot.labels(key, column, f"{column} by {key}"),
         f"print({plot.medians(column, key)})",
     ]
-    what = f"box plot of {column} by {key}"
-    said = partial(_boxes_said, ask, column, key)
-    return plot.run(what, lines, said, boxes, name, group)
+    said = partial(_groups_said, ask, "Box plot", column, key)
+    return plot.run(f"box plot of {column} by {key}", lines, said, groups)
 
 
 def _box_said(ask: Ask, column: str, output: str) -> str:
@@ -75,10 +75,12 @@ def _box_said(ask: Ask, column: str, output: str) -> str:
     return f"**Box plot of {code(column)}** in {ask.about}: median {number(median)}."
 
 
-def _boxes_said(ask: Ask, column: str, key: str, output: str) -> str:
+def _groups_said(ask: Ask, kind: str, column: str, key: str, output: str) -> str:
     found = block(output, [key, "count", "median"])
     body = [[cell(row[0]), row[1], number(row[2])] for row in found if row[0]]
-    head = f"**Box plot of {code(column)} by {code(key)}** in {ask.about}"
+    if not body:
+        return f"There are no values to draw in {ask.about}."
+    head = f"**{kind} of {code(column)} by {code(key)}** in {ask.about}"
     return f"{head}\n\n{table([label(key), 'values', 'median'], body)}"
 
 
@@ -87,19 +89,19 @@ def _scatter(ask: Ask) -> Step:
     if len(ask.columns) != 2:
         raise MisfitError("A scatter plot needs two columns of numbers.")
     y, x = ask.numeric(*ask.columns)
-    loop: tuple[str, ...] = ()
+    points, drop = ask.name("points"), "drop_nulls" if plot.polars else "dropna"
+    chosen = literal([x, y, key] if key else [x, y])
+    drawn, names = [f"plt.scatter({points}[{literal(x)}], {points}[{literal(y)}], s=12)"], [points]
     if key:
-        head, name, group = plot.groups(key)
-        loop = name, group
+        name, group = ask.name("name"), ask.name("group")
+        names += [name, group]
         drawn = [
-            head,
+            f"{replace(plot, source=points).loop(key, name, group)}:",
             f"    plt.scatter({group}[{literal(x)}], {group}[{literal(y)}], s=12, label={name})",
             f"plt.legend(title={literal(key)})",
         ]
-    else:
-        drawn = [f"plt.scatter({plot.source}[{literal(x)}], {plot.source}[{literal(y)}], s=12)"]
-    points = f"{plot.source}[{literal([x, y])}].{'drop_nulls' if plot.polars else 'dropna'}()"
     lines = [
+        f"{points} = {plot.source}[{chosen}].{drop}()",
         FIGURE,
         *drawn,
         *plot.labels(x, y, f"{y} against {x}"),
@@ -113,13 +115,13 @@ def _scatter(ask: Ask) -> Step:
         seen = f"{count} points in {ask.about}, correlation {number(r, 2)}"
         return f"**{code(y)} against {code(x)}**{split}: {seen}."
 
-    return plot.run(f"scatter plot of {y} against {x}", lines, answer, *loop)
+    return plot.run(f"scatter plot of {y} against {x}", lines, answer, *names)
 
 
 def _corr(plot: Plot, points: str, x: str, y: str) -> str:
     if plot.polars:
         return f"{points}.select(pl.corr({literal(x)}, {literal(y)})).item()"
-    return f"{plot.source}[{literal(x)}].corr({plot.source}[{literal(y)}])"
+    return f"{points}[{literal(x)}].corr({points}[{literal(y)}])"
 
 
 def _line(ask: Ask) -> Step:
