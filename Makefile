@@ -34,12 +34,13 @@ build-js: .venv/test labextension/node_modules/.yarn-state.yml
 browser: .venv/test
 	sh tests/browser/install_chromium.sh $(BIN)/python
 
-.venv/lab: pyproject.toml
+# The built front end is copied into the environment when the package is installed.
+.venv/lab: pyproject.toml src/ipyagent/labextension/package.json
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --editable ".[lab]"
 	touch $@
 
-.venv/test: pyproject.toml
+.venv/test: pyproject.toml src/ipyagent/labextension/package.json
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --editable ".[test]"
 	touch $@

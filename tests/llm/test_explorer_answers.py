@@ -123,7 +123,7 @@ COUNTS = [
     ("How many penguins live on Dream?", "**124** of 344 rows"),
     ("How many penguins have a body mass above 5000 g?", "**61** of 344 rows"),
     ("how many penguins have body mass at least 5,000", "**67** of 344 rows"),
-    ("How many penguins have flipper length of at least 210 mm?", "**103** of 344 rows"),
+    ("How many penguins have flipper length of at least 210 mm?", "**114** of 344 rows"),
     ("how many penguins where flipper_length_mm < 180", "**8** of 344 rows"),
     ("what percentage of penguins are Gentoo", "**124** of 344 rows", "36.0 %"),
     ("how many species are there", "3 different values"),
@@ -132,6 +132,8 @@ COUNTS = [
     ("List the unique species", "3 different values"),
     ("how many islands have Adelie", "| Dream | 56 | 36.8 % |"),
     ("species in 2007", "| Adelie | 50 | 45.5 % |"),
+    ("count species by island", "| Dream | Chinstrap | 68 | 19.8 % |"),
+    ("species by island", "| Torgersen | Adelie | 52 | 15.1 % |"),
     ("penguins per island", "| Biscoe | 168 | 48.8 % |"),
     ("top 2 species", "| Gentoo | 124 |", "2 most frequent of 3"),
 ]

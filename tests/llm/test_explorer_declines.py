@@ -66,6 +66,9 @@ are all penguins Adelie
 percentage of Adelie penguins on Torgersen
 what percentage of Adelie penguins are male
 share of Adelie by island
+share of body mass by island
+share of species by island
+number of islands per species
 ratio of male to female
 how many species per island
 how many more males than females

@@ -114,19 +114,19 @@ def _by_key(found: list[str]) -> Resolved:
 
 
 def _offline(offered: list[str]) -> Resolved:
-    notes = (
-        f"Looked for a chosen model, for an API key in the environment ({', '.join(KEYS)}) and "
-        "for a model server on this machine (Ollama, LM Studio, llama.cpp).",
-        f"{OFFLINE} runs now. It is not a language model: it follows fixed rules that turn "
-        "requests about your data and files into tool calls, and declines what it does not fully "
-        "understand. It needs no key and no network.",
-        *(
-            offered
-            or ["A model on this machine: install Ollama, then `%agent model ollama/qwen3`."]
-        ),
-        "A model from a provider: set its API key, such as ANTHROPIC_API_KEY, in the environment.",
+    what = (
+        f"{OFFLINE} answers: a data explorer that follows fixed rules, not a language model. "
+        "It needs no key and no network."
     )
-    return Resolved(OFFLINE, "no model was chosen and no API key was found", notes)
+    keys = f"an API key ({', '.join(list(KEYS)[:2])}, …)"
+    if offered:
+        return Resolved(OFFLINE, f"{keys} was looked for and not found", (what, *offered))
+    sought = f"{keys} and a model server here (Ollama, LM Studio, llama.cpp)"
+    way = (
+        f"Looked for {sought} and found neither. For a language model, set a key before the kernel "
+        "starts, or install Ollama and run `%agent model ollama/qwen3`."
+    )
+    return Resolved(OFFLINE, "no model was chosen, no key and no server found", (what, way))
 
 
 def _ollama(probe: Probe) -> str | None:

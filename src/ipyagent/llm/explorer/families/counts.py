@@ -43,7 +43,8 @@ def _count(ask: Ask) -> Step:
 
 def _values(ask: Ask) -> Step:
     """`value counts of species`, `how many species`, `share of each species`."""
-    if ask.by and ask.columns and not ask.says("count"):
+    counted = any(map(ask.says, ("how many", "number of", "total number of")))
+    if ask.by and ask.columns and counted:
         raise MisfitError("Do you mean rows, or different values? Say “count … by … and …”.")
     return _by_category(ask, [*ask.by, *ask.columns])
 
@@ -97,7 +98,7 @@ def _said(ask: Ask, keys: list[str], found: list[list[str]], most: int) -> str:
 
 def _share(ask: Ask) -> Step:
     """`share of each species`, `what percentage of penguins are female`."""
-    if len(ask.where) > 1 or (ask.where and (ask.by or ask.columns)):
+    if len(ask.where) > 1 or sum(map(bool, (ask.where, ask.by, ask.columns))) > 1:
         raise MisfitError("A share of what? I can take one condition, or one column's values.")
     return _values(ask) if ask.by or ask.columns else _count(ask)
 
