@@ -7,7 +7,6 @@ import json
 import os
 import re
 import secrets
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,15 +16,8 @@ from typing import Any
 
 import nbformat
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect
 
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 SCREENSHOTS = os.environ.get("IPYAGENT_SCREENSHOTS")
 
 
@@ -86,16 +78,6 @@ def _url(server: subprocess.Popen[str]) -> str:
             threading.Thread(target=server.stderr.read, daemon=True).start()
             return found[1]
     raise AssertionError("JupyterLab did not start:\n" + "".join(seen))
-
-
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Browser]:
-    names = ("chromium", "chromium-browser", "google-chrome")
-    path = next(filter(None, map(shutil.which, names)), None)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 _numbers = itertools.count()

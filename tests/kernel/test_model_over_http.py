@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+
 from kernels import Kernel, Page, kernel
 from servers.model_server import Cut, ModelServer, answer, delta, failure, stream
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,16 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import Browser, Page
 from rich_run import fixture
 
-CHROMIUM = shutil.which("chromium")
 STATIC = Path(__file__).parents[2] / "src/ipyagent/ui/static"
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium"),
-]
+pytestmark = pytest.mark.browser
 
 PAGE = """<!doctype html><meta charset="utf-8"><link rel="stylesheet" href="/widget.css">
 <div id="place"></div>
@@ -93,16 +88,12 @@ def site() -> Iterator[Site]:
 
 
 @pytest.fixture
-def page(site: Site) -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        tab = browser.new_page()
-        tab.goto(site.url)
-        tab.wait_for_function("window.ready")
-        yield tab
-        browser.close()
+def page(site: Site, chromium: Browser) -> Iterator[Page]:
+    tab = chromium.new_page()
+    tab.goto(site.url)
+    tab.wait_for_function("window.ready")
+    yield tab
+    tab.close()
 
 
 def hostile_run() -> dict[str, Any]:

@@ -66,5 +66,5 @@ class Interrupt:
     def _request(self) -> None:
         # Counted first: code that swallows the KeyboardInterrupt must not let the agent carry on.
         self.requests += 1
-        self.main.cancel()
+        self.main.stop()
         self.on_stop()

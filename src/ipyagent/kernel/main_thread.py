@@ -21,10 +21,14 @@ Outcome = tuple[Any, BaseException | None]
 
 @dataclass
 class MainThread:
-    """A queue of jobs. `ring` wakes whoever serves it; `busy` tells that a job is on."""
+    """A queue of jobs. `ring` wakes whoever serves it; `busy` tells that a job is on.
+
+    Once stopped, it runs no more jobs, not even one that was queued before.
+    """
 
     ring: Callable[[], object] = lambda: None
     busy: bool = False
+    stopped: bool = False
     _jobs: queue.SimpleQueue[tuple[Job, Future[Any]]] = field(default_factory=queue.SimpleQueue)
     _awaited: asyncio.Task[Any] | None = None
 
@@ -39,7 +43,7 @@ class MainThread:
         """Run all queued jobs (sync driver)."""
         while (taken := self._take()) is not None:
             job, future = taken
-            value, error = _run(job)
+            value, error = self._run(job)
             if inspect.iscoroutine(value):
                 value.close()
                 error = RuntimeError("this cell cannot await")
@@ -49,7 +53,7 @@ class MainThread:
         """Run all queued jobs, awaiting what they return where it is awaitable (async driver)."""
         while (taken := self._take()) is not None:
             job, future = taken
-            value, error = _run(job)
+            value, error = self._run(job)
             if inspect.isawaitable(value):
                 value, error = await self._await(value)
             self._settle(future, value, error)
@@ -60,18 +64,30 @@ class MainThread:
         A job that awaits leaves the thread to the kernel's loop, which an exception would end.
         """
         while frame is not None:
-            if frame.f_code in (_run.__code__, _awaiting.__code__):
+            if frame.f_code in (MainThread._run.__code__, _awaiting.__code__):
                 return True
             frame = frame.f_back
         return False
 
-    def cancel(self) -> None:
-        """End a job that awaits; called on the thread that serves it, or in a signal handler."""
-        if self._awaited is not None:
-            self._awaited.get_loop().call_soon_threadsafe(self._awaited.cancel)
+    def stop(self) -> None:
+        """Run no more jobs, and end one that awaits; from any thread or a signal handler."""
+        self.stopped = True
+        if (awaited := self._awaited) is not None:
+            awaited.get_loop().call_soon_threadsafe(awaited.cancel)
+
+    def _run(self, job: Job) -> Outcome:
+        try:
+            # In here, so that an interrupt comes either before this question or out of the job.
+            if self.stopped:
+                raise KeyboardInterrupt
+            return job(), None
+        except BaseException as error:
+            return None, error
 
     async def _await(self, value: Awaitable[Any]) -> Outcome:
         self._awaited = asyncio.ensure_future(_awaiting(value))
+        if self.stopped:
+            self._awaited.cancel()
         try:
             await asyncio.wait([self._awaited])
             return self._awaited.result(), None
@@ -100,13 +116,6 @@ class MainThread:
             future.set_result(value)
         else:
             future.set_exception(_harmless(error))
-
-
-def _run(job: Job) -> Outcome:
-    try:
-        return job(), None
-    except BaseException as error:
-        return None, error
 
 
 async def _awaiting(value: Awaitable[Any]) -> Any:

@@ -1,0 +1,48 @@
+import asyncio
+from concurrent.futures import Future
+
+import pytest
+
+from ipyagent.kernel.main_thread import MainThread
+
+
+def test_a_job_that_was_queued_before_the_stop_does_not_run_after_it() -> None:
+    main, ran = MainThread(), []
+    future = main.post(lambda: ran.append(1))
+    main.stop()
+    main.serve()
+    assert ran == []
+    with pytest.raises(RuntimeError, match="KeyboardInterrupt"):
+        future.result(0)
+
+
+async def test_an_awaiting_job_ends_when_it_is_stopped() -> None:
+    main = MainThread()
+    future: Future[None] = main.post(lambda: asyncio.sleep(60))
+    serving = asyncio.ensure_future(main.serve_async())
+    await asyncio.sleep(0.01)
+    assert main.busy
+    main.stop()
+    await asyncio.wait_for(serving, 10)
+    assert future.exception(0) is not None
+    assert not main.busy
+
+
+@pytest.mark.parametrize("error", [SystemExit(1), KeyboardInterrupt(), StopIteration()])
+def test_what_would_end_an_event_loop_comes_back_as_an_ordinary_error(error: BaseException) -> None:
+    main = MainThread()
+
+    def job() -> None:
+        raise error
+
+    future = main.post(job)
+    main.serve()
+    assert isinstance(future.exception(0), RuntimeError)
+
+
+def test_a_job_whose_asker_has_gone_does_not_run() -> None:
+    main, ran = MainThread(), []
+    future = main.post(lambda: ran.append(1))
+    future.cancel()
+    main.serve()
+    assert ran == []
