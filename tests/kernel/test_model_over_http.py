@@ -126,5 +126,6 @@ def test_an_interrupt_while_the_model_streams_closes_the_connection(
     reply = kernel.run("%%agent\nGo.", page=page, timeout=20)
     assert reply.content["ename"] == "AgentInterrupted"
     assert server.requests[-1].closed.wait(10)
+    never.set()
     server.replies = [answer("Back.")]
     assert kernel.run("%%agent\nAnd now?").run["status"] == "done"

@@ -81,7 +81,7 @@ def test_a_reply_that_did_not_stream_is_written_whole():
 @pytest.mark.spec("M13")
 def test_thinking_streams_dimmed_in_colour_and_folds_to_a_line_without():
     events = (*FIRST, delta("hm, hm", "thinking"), delta("42"), ended("42"))
-    assert written(*events).endswith("Thinking… (1 s)\n42\n")
+    assert written(*events).endswith("Thinking… (<1 s)\n42\n")
     assert "\x1b[2mhm, hm\x1b[0m\n42\n" in written(*events, color=True)
 
 
@@ -180,12 +180,12 @@ def test_the_last_line_says_how_it_went():
 def test_a_finished_run_reads_as_it_did_live():
     looked = done(call("c1", "look", {"x": 1}), "a\nb")
     message = said(ThinkingContent(thinking="hm"), text("I look."), looked.call)
-    step = Step(number=1, message=message, thinking_seconds=1, executions=(looked,))
+    step = Step(number=1, message=message, thinking_seconds=0.2, executions=(looked,))
     live = written(
         *FIRST,
         delta("hm", "thinking"),
         delta("I look."),
-        MessageFinished(step=1, message=message, thinking_seconds=1),
+        MessageFinished(step=1, message=message, thinking_seconds=0.2),
         ToolStarted(step=1, execution=looked),
         ToolFinished(step=1, execution=looked),
         RunFinished(status=RunStatus.DONE, stop_reason=StopReason.FINISHED, duration=12.34),
