@@ -349,7 +349,7 @@ def test_secret_arguments_are_not_kept_in_the_notebook():
         "api_key": "sk-1",
         "headers": {"Authorization": "sk-2"},
         "accessToken": "sk-3",
-        "passwords": "visible-1",
+        "passwords": "sk-5",
         "password": ["sk-4"],
         "max_tokens": 100,
         "keyword": "visible-2",
@@ -358,10 +358,9 @@ def test_secret_arguments_are_not_kept_in_the_notebook():
     preview = Preview(kind="arguments", text=str(secrets))
     execution = done(asked, "ok", preview=preview)
     leaking = run((Step(number=1, message=said(text("x"), asked), executions=(execution,)),))
-    assert json.dumps(leaking.to_dict()).count("sk-") == 12
+    assert json.dumps(leaking.to_dict()).count("sk-") == 15
     kept = json.dumps(bundle(leaking))
     assert "sk-" not in kept
-    assert "visible-1" in kept
     assert "visible-2" in kept
 
 

@@ -1,17 +1,16 @@
-"""Arguments whose names say that they are secret are not shown, and not kept in a notebook."""
+"""Arguments whose names say that they are secret are not kept in a notebook.
+
+Where a person decides about a call they see all of it: what is approved is what is shown.
+"""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
+from ipyagent.kernel.describe.secrets import secret_name
 from ipyagent.schema import Message, Run, Step, ToolCall, ToolExecution
 
 MASK = "••••••"
-
-_SECRET = {"apikey", "authorization", "credentials", "key", "passphrase", "passwd", "password"}
-_SECRET |= {"secret", "token"}
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
 def masked(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -29,8 +28,7 @@ def _masked(name: str, value: Any) -> Any:
         return masked(value)
     if isinstance(value, list):
         return [_masked(name, each) for each in value]
-    secret = isinstance(value, str) and any(w.lower() in _SECRET for w in _WORD.findall(name))
-    return MASK if secret and value else value
+    return MASK if isinstance(value, str) and value and secret_name(name) else value
 
 
 def _step(step: Step) -> Step:

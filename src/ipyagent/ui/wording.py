@@ -27,7 +27,6 @@ from ipyagent.schema import (
     Truncation,
 )
 from ipyagent.ui.format import LINE, dollars, first_line, plural, seconds, shorten, shown
-from ipyagent.ui.secrets import masked
 
 GLYPHS = {
     ToolStatus.PENDING: "…",
@@ -116,14 +115,14 @@ def thinking_title(value: float | None) -> str:
 
 def argument_summary(call: ToolCall) -> str:
     """The arguments in one line: the first bare, the others named."""
-    named = masked(call.arguments).items()
+    named = call.arguments.items()
     parts = [_one_line(v) if i == 0 else f"{k}={_one_line(v)}" for i, (k, v) in enumerate(named)]
     return shorten(", ".join(parts))
 
 
 def arguments_text(call: ToolCall) -> str:
     """All arguments, one a line."""
-    named = masked(call.arguments).items()
+    named = call.arguments.items()
     return visible("\n".join(f"{name}: {_text(value)}" for name, value in named))
 
 
@@ -135,7 +134,7 @@ def call_texts(execution: ToolExecution) -> list[str]:
     call, preview = execution.call, drawn_preview(execution)
     if preview is None:
         return [arguments_text(call)] if call.arguments else []
-    rest = {k: v for k, v in masked(call.arguments).items() if v != preview.text}
+    rest = {k: v for k, v in call.arguments.items() if v != preview.text}
     lines = [f"{shown(name)}: {shorten(_text(value), 2 * LINE)}" for name, value in rest.items()]
     return [text for text in (shown(preview.text), "\n".join(lines)) if text]
 
@@ -148,7 +147,7 @@ def drawn_preview(execution: ToolExecution) -> Preview | None:
 
 def in_summary(execution: ToolExecution) -> bool:
     """Whether the line of the call shows all of it."""
-    values = list(masked(execution.call.arguments).values())
+    values = list(execution.call.arguments.values())
     return drawn_preview(execution) is None and values in ([], [argument_summary(execution.call)])
 
 

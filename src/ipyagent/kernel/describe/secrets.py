@@ -8,7 +8,7 @@ HIDDEN = "\u2039hidden\u203a"
 """What is shown in a secret's place."""
 
 _NAME = re.compile(
-    r"passw|secret|credential|passphrase|private_?key|api_?key|access_?key|auth_?key"
+    r"passw|secret|authori[sz]ation|credential|passphrase|private_?key|api_?key|access_?key|auth_?key"
     r"|(?:^|_)(?:tokens?|keys?|pwd|bearer)(?:_|$)",
     re.IGNORECASE,
 )
