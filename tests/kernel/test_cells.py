@@ -230,6 +230,35 @@ def test_the_namespace_is_live_and_the_agents_code_leaves_no_history(
     assert "basket" in shared.value("__import__('ipyagent').last.context")
 
 
+@pytest.mark.parametrize(("agent", "told"), [(False, []), (True, ["busy", "idle"])])
+def test_a_widget_s_message_during_an_agent_cell_gets_its_statuses(
+    shared: Kernel, script: Any, agent: bool, told: list[str]
+) -> None:
+    """Without them ipywidgets holds back what is typed; a plain async cell shows the trouble."""
+    code = "import ipywidgets\nfield = ipywidgets.Text()\nprint(field.comm.comm_id)"
+    comm = shared.run(code).stdout.strip()
+    typed, statuses = [], []
+
+    def watch(message: Message) -> None:
+        page(message)
+        if typed and message["parent_header"].get("msg_id") == typed[0]:
+            statuses.append(message["content"].get("execution_state"))
+        begun = "tool_running" in str(message["content"]) or message["msg_type"] == "stream"
+        if begun and not typed:
+            state = {"method": "update", "state": {"value": "h"}, "buffer_paths": []}
+            typed.append(shared.send("comm_msg", {"comm_id": comm, "data": state}))
+
+    page = Page(shared)
+    waiting = (
+        "import asyncio\nfor _ in range(200):\n  await asyncio.sleep(0.05)\n  if field.value: break"
+    )
+    cell = f"%%agent {script(python(waiting), 'Done.')} --confirm yolo\nGo."
+    reply = shared.run(cell if agent else "print('go')\n" + waiting, page=watch)
+    assert reply.status == "ok"
+    assert shared.value("field.value") == "'h'"
+    assert [s for s in statuses if s] == told
+
+
 def test_a_person_s_tool_is_offered_and_redefining_it_is_fine(shared: Kernel, script: Any) -> None:
     define = (
         "from ipyagent import tool\n@tool\ndef greet(name: str) -> str:\n  'Greet.'\n  return {}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ipyagent.agent.session import remember
 from ipyagent.errors import AgentError, ConfigError, RunFailedError
+from ipyagent.kernel.comm_status import comm_status
 from ipyagent.kernel.drivers import Cell, drive_async, drive_sync
 from ipyagent.kernel.frontend import detect
 from ipyagent.llm.resolve import client_for
@@ -20,7 +21,7 @@ from ipyagent.wiring import Engine, engine, only_run, refused
 async def run(line: str, text: str) -> None:
     """Run the agent, awaiting it: the kernel's loop stays free for clicks."""
     try:
-        with only_run():
+        with only_run(), comm_status(notebook().shell):
             job = _prepare(line, text)
             job.finish(await drive_async(job.cell, job.engine))
     except AgentError as error:
