@@ -364,6 +364,17 @@ def test_secret_arguments_are_not_kept_in_the_notebook():
     assert "visible-2" in kept
 
 
+def test_a_failure_is_told_by_its_reason_not_by_how_its_traceback_begins():
+    error = "ZeroDivisionError: division by zero"
+    result = ToolResult(
+        success=False, output=f"Traceback (most recent call last):\n{error}", error=error
+    )
+    mirrored = page(one_call(done(call("c1", "run_python", {"code": "1/0"}), "", result=result)))
+    summary = mirrored.select_one("[data-ipyagent=tool] summary").get_text()
+    assert error in summary
+    assert "Traceback" not in summary
+
+
 def test_only_bitmaps_are_drawn():
     svg = ImageContent(media_type="image/svg+xml", data="PHN2Zy8+")
     broken = ImageContent(data='AAAA" onload="alert(1)')

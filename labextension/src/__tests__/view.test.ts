@@ -82,6 +82,15 @@ describe('a drawn run', () => {
     expect(view.element.querySelector('header')?.textContent).toContain('not a language model');
   });
 
+  it('tells a failure by its reason, not by how its traceback begins', () => {
+    const output = 'Traceback (most recent call last):\nZeroDivisionError: division by zero';
+    const error = 'ZeroDivisionError: division by zero';
+    const result = { success: false, output, error, images: [], displays: [], truncated: null };
+    view.update(runOf({ status: 'failed', result }));
+    const line = view.element.querySelector('.ipyagent-first-line')?.textContent;
+    expect(line).toBe(`→ ${error}`);
+  });
+
   it('carries every status in its attributes', () => {
     view.update({ run: RUN, open: null, approvals: {} });
     const states = all(view.element, 'tool').map(card => [

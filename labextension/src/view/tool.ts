@@ -105,7 +105,7 @@ function line({ execution, confirmMode, decide }: ToolItem): Child[] {
   const decided = execution.decision === 'auto' ? '' : decisionText(execution, confirmMode);
   const undecided =
     execution.status === 'awaiting_approval' && decide === null ? 'never decided' : '';
-  const said = execution.status === 'denied' ? '' : firstLine(shownOutput(execution.result));
+  const said = execution.status === 'denied' ? '' : firstLine(headline(execution.result));
   const seconds = execution.duration;
   return [
     h('span', { class: 'ipyagent-glyph', role: 'img', 'aria-label': words, title: words }, glyph),
@@ -139,6 +139,11 @@ function outputClass(failed: boolean): string {
 
 function shownOutput(result: ToolResult | null): string {
   return result?.output ?? '';
+}
+
+/** What a result says first: of a failure its reason, since a traceback ends with it. */
+function headline(result: ToolResult | null): string {
+  return result?.success === false ? (result.error ?? result.output) : shownOutput(result);
 }
 
 function cutText({

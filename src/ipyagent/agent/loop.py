@@ -102,8 +102,6 @@ class Loop:
             return RunStatus.ERROR, StopReason.ERROR, str(error)
         except Exception as error:
             if isinstance(error, TimeoutError) and clock.expired():
-                seconds = self.config.agent.max_seconds
-                self.stream.emit(Notice(text=f"Stopped after {seconds:g} s (max_seconds)."))
                 return RunStatus.DONE, StopReason.MAX_SECONDS, None
             log.exception("the loop failed")
             return RunStatus.ERROR, StopReason.ERROR, f"ipyagent itself failed: {error!r}"
@@ -111,9 +109,7 @@ class Loop:
     async def _work(self) -> StopReason:
         for step in itertools.count(1):
             if spent := limits.reached(self.stream.run, self.config.agent):
-                reason, sentence = spent
-                self.stream.emit(Notice(text=f"{sentence} Say “continue” to go on."))
-                return reason
+                return spent
             self.stream.emit(StepStarted(step=step))
             reply = await self._ask(step)
             calls = reply.builder.message().tool_calls
@@ -121,7 +117,7 @@ class Loop:
                 await self._act(step, calls)
             self.stream.emit(StepFinished(step=step))
             if not calls:
-                return self._reason(reply)
+                return _reason(reply)
         raise AssertionError("count() never ends")
 
     async def _ask(self, step: int) -> Reply:
@@ -189,19 +185,16 @@ class Loop:
         finally:
             self.session.add(work.close())
 
-    def _reason(self, reply: Reply) -> StopReason:
-        """Why a reply without calls ends the run."""
-        match reply.builder.finish_reason:
-            case "length":
-                self.stream.emit(Notice(text="The reply was cut at the model's length limit."))
-                return StopReason.LENGTH
-            case "content_filter":
-                self.stream.emit(Notice(text="The provider's content filter ended the reply."))
-                return StopReason.CONTENT_FILTER
-        if not reply.builder.message().text.strip():
-            self.stream.emit(Notice(text="The model ended without an answer."))
-            return StopReason.EMPTY
-        return StopReason.FINISHED
+
+def _reason(reply: Reply) -> StopReason:
+    """Why a reply without calls ends the run."""
+    match reply.builder.finish_reason:
+        case "length":
+            return StopReason.LENGTH
+        case "content_filter":
+            return StopReason.CONTENT_FILTER
+    said = reply.builder.message().text.strip()
+    return StopReason.FINISHED if said else StopReason.EMPTY
 
 
 class Reply:

@@ -15,7 +15,7 @@ from typing import Any
 @contextmanager
 def comm_status(shell: Any) -> Iterator[None]:
     """Publish busy and idle around each comm message that comes meanwhile."""
-    kernel = getattr(shell, "kernel", None)
+    kernel: Any = getattr(shell, "kernel", None)
     handlers = getattr(kernel, "shell_handlers", {})
     handle = handlers.get("comm_msg")
     if handle is None or not hasattr(kernel, "_publish_status"):

@@ -49,6 +49,7 @@ ENDINGS = {
     StopReason.MAX_USD: _LIMIT.format("cost limit", "--max-usd"),
     StopReason.LENGTH: "The reply was cut: it reached the model's own limit. Ask it to continue.",
     StopReason.CONTENT_FILTER: "The model's service withheld the rest of this reply.",
+    StopReason.EMPTY: "The model ended without saying anything. Ask again, or ask another model.",
     StopReason.INTERRUPTED: "You stopped this run.",
 }
 """Why a run is not all that was asked for, where its error does not say so."""
@@ -155,7 +156,8 @@ def outcome_line(execution: ToolExecution) -> str:
     """The call's result in one line, "" before there is one and when it was denied."""
     if execution.result is None or execution.status is ToolStatus.DENIED:
         return ""
-    return first_line(output_text(execution.result))
+    result = execution.result
+    return first_line(output_text(result) if result.success else result.error or "")
 
 
 def verdict(execution: ToolExecution) -> str:
