@@ -14,6 +14,7 @@ import random
 import time
 import uuid
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from ipyagent.agent import limits
 from ipyagent.agent.dispatch import Calls, Dispatcher
@@ -41,6 +42,7 @@ from ipyagent.schema import (
     StopReason,
     TextContent,
     ToolCall,
+    ToolDefinition,
 )
 
 log = logging.getLogger("ipyagent")
@@ -57,6 +59,10 @@ class Loop:
     dispatcher: Dispatcher
     stream: EventStream
     _unfinished: Reply | None = field(default=None, init=False)
+
+    @cached_property
+    def _definitions(self) -> tuple[ToolDefinition, ...]:
+        return self.dispatcher.toolbox.definitions()
 
     async def run(self, prompt: str, context: str, notices: tuple[str, ...] = ()) -> Run:
         """Answer `prompt`; `context` is what the model is told beside it. Never raises."""
@@ -144,8 +150,7 @@ class Loop:
 
     async def _stream_reply(self, step: int) -> Reply:
         system = Message.of(Role.SYSTEM, self.system_prompt)
-        tools = self.dispatcher.toolbox.definitions()
-        request = ModelRequest((system, *self.session.messages), tools)
+        request = ModelRequest((system, *self.session.messages), self._definitions)
         reply = self._unfinished = Reply(step, f"{self.stream.run.id}_{step}")
         self.stream.emit(MessageStarted(step=step))
         async with contextlib.aclosing(self.client.stream(request)) as chunks:
