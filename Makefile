@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lab lint js browser check-js clean
+.PHONY: demo test lab lint js build-js browser clean
 
 ## Run the quickstart headless, on the embedded default: no key, no network.
 demo: .venv/lab
@@ -16,7 +16,7 @@ test: .venv/test browser js lint
 
 ## Open JupyterLab on the quickstart.
 lab: .venv/lab
-	cd notebooks && ../$(BIN)/jupyter lab 01_quickstart.ipynb
+	cd notebooks && ../$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) 01_quickstart.ipynb
 
 lint: .venv/test
 	$(BIN)/ruff check .

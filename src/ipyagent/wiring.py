@@ -144,5 +144,5 @@ def _pool() -> ThreadPoolExecutor:
 def _tidy(store: OutputStore, tool: str, result: ToolResult) -> ToolResult:
     """Text without terminal escapes, cut to what a model should read at once."""
     output, truncated = truncate(strip_escapes(result.output), save=store.save)
-    error = result.error and strip_escapes(result.error)
+    error = result.error and truncate(strip_escapes(result.error), save=None, max_chars=2_000)[0]
     return result.model_copy(update={"output": output, "error": error, "truncated": truncated})

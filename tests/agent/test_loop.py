@@ -278,3 +278,22 @@ def test_a_denial_goes_back_with_its_reason(lab: Lab) -> None:
     assert "not today" in run.results[0].output
     assert run.executions[0].reason == "not today"
     assert not (lab.place.workspace.root / "x").exists()
+
+
+def test_long_outputs_and_errors_are_cut_and_the_whole_output_is_kept(lab: Lab) -> None:
+    @tool
+    def talk() -> str:
+        """Talk."""
+        return "word " * 20_000
+
+    @tool
+    def wail() -> str:
+        """Wail."""
+        raise ValueError("woe " * 20_000)
+
+    run = lab.run([{"calls": [call("talk"), call("wail")]}, "Ok."], tools=[talk, wail])
+    talked, wailed = run.results
+    assert len(talked.output) <= 30_000
+    assert talked.truncated is not None
+    assert (lab.place.workspace.root / str(talked.truncated.path)).read_text() == "word " * 20_000
+    assert len(wailed.error or "") <= 2_000
