@@ -1,0 +1,35 @@
+"""What the model is told beside the prompt."""
+
+from harness import Lab
+from ipyagent.agent.context import SYSTEM_PROMPT, context_block, mentioned
+
+
+def test_a_mentioned_variable_is_described_and_a_mentioned_file_named() -> None:
+    found = mentioned(
+        "Compare @sales with @data/old.csv, and mail me@work.org about @nothing.",
+        {"sales": [1, 2, 3], "work": 1},
+        lambda path: path == "data/old.csv",
+    )
+    assert len(found) == 2
+    assert found[0].startswith("sales: list")
+    assert "data/old.csv" in found[1]
+
+
+def test_without_anything_to_tell_there_is_no_context() -> None:
+    assert context_block("", [], []) == ""
+
+
+def test_variables_and_files_travel_with_the_prompt_and_not_in_the_system_prompt(lab: Lab) -> None:
+    lab.variables["answer"] = 42
+    (lab.place.workspace.root / "notes.txt").write_text("hello")
+    run = lab.run(["Ok."], "What is @answer?")
+    assert "answer: int = 42" in run.context
+    assert "notes.txt" in run.context
+    assert lab.client is not None
+    system, asked = lab.client.requests[0].messages
+    assert system.text == SYSTEM_PROMPT
+    assert [block.text for block in asked.content] == ["What is @answer?", run.context]
+
+
+def test_braces_in_a_prompt_are_left_alone(lab: Lab) -> None:
+    assert lab.run(["Ok."], "Use f'{x}' and {y}.").prompt == "Use f'{x}' and {y}."
