@@ -335,3 +335,20 @@ def test_an_agent_object_works_in_a_cell_too(shared: Kernel, script: Any) -> Non
     assert reply.run["status"] == "done"
     reply = shared.run(code + "print((await agent.aask('Go.')).output)")
     assert reply.stdout == "Sync.\n"
+
+
+def test_of_several_keys_a_person_chooses_once_and_headless_the_order_decides(
+    tmp_path: Path,
+) -> None:
+    # A proxy that is not there: nothing of this leaves the machine.
+    dead = dict.fromkeys(("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"), "http://127.0.0.1:9")
+    keys = dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY"), "not-a-key")
+    with kernel(tmp_path, IPYAGENT_LLM__RETRY__MAX_RETRIES="0", **dead, **keys) as started:
+        headless = started.run("%%agent --max-seconds 5\nGo.").run
+        assert headless["model"].startswith("anthropic/")
+        assert "OPENAI_API_KEY" in str(headless["notes"])
+        asked = started.run("%%agent --max-seconds 5\nGo.", answers=["seven", "2"])
+        assert len(asked.prompts) == 2
+        assert asked.run["model"].startswith("openai/")
+        again = started.run("%%agent --max-seconds 5\nGo.", answers=[])
+        assert (again.prompts, again.run["model"]) == ([], asked.run["model"])

@@ -40,6 +40,8 @@ def test_of_several_keys_the_first_in_order_counts_and_the_notes_say_so() -> Non
     resolved = resolve(LLMConfig(), {"XAI_API_KEY": "k", "OPENAI_API_KEY": "k"})
     assert resolved.model == KEYS["OPENAI_API_KEY"]
     (note,) = resolved.notes
+    assert resolved.others
+    assert resolved.model not in resolved.others
     assert "XAI_API_KEY is set too" in note
     assert f"%agent model {KEYS['XAI_API_KEY']}" in note
 

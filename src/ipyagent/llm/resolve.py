@@ -48,11 +48,15 @@ Probe = Callable[[str], Any]
 
 @dataclass(frozen=True)
 class Resolved:
-    """The model that answers, why this one, and what the person should know about it."""
+    """The model that answers, why this one, and what the person should know about it.
+
+    `others` are models that it could have been as well: a person who can be asked should choose.
+    """
 
     model: str
     why: str
     notes: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
 
 def resolve(
@@ -110,7 +114,8 @@ def _by_key(found: list[str]) -> Resolved:
             f"{', '.join(others)} {'is' if len(others) == 1 else 'are'} set too; {first} comes "
             f"first in the order {', '.join(KEYS)}. To choose: `%agent model {KEYS[others[0]]}`.",
         )
-    return Resolved(KEYS[first], f"the environment variable {first} is set", notes)
+    why = f"the environment variable {first} is set"
+    return Resolved(KEYS[first], why, notes, tuple(KEYS[name] for name in others))
 
 
 def _offline(offered: list[str]) -> Resolved:

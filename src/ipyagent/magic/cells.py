@@ -63,7 +63,7 @@ def _prepare(line: str, text: str) -> _Job:
         raise ConfigError(f"The prompt is empty.\n\n{USAGE}")
     book = notebook()
     settings = book.config(options.layer)
-    resolved = book.resolve(settings)
+    resolved = book.choose(settings)
     client = client_for(resolved, settings.llm, book.place.workspace.root)
     cell, frontend = Cell(), detect(book.shell)
     show = SilentView if options.json else view_for

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import textwrap
 from collections.abc import Callable
 
 from ipyagent import config
@@ -53,7 +54,7 @@ def _status(book: Notebook, _rest: str) -> str:
         "session": f"{session.id}, {len(session.runs)} runs, {len(session.messages)} messages",
         "waiting": ", ".join(a.id for a in book.place.approvals.pending()) or "nothing",
     }
-    notes = "".join(f"\n{note}" for note in resolved.notes)
+    notes = "".join("\n" + textwrap.fill(note, 88) for note in resolved.notes)
     return "\n".join(f"{key:<15} {value}" for key, value in lines.items()) + notes
 
 

@@ -12,12 +12,14 @@ from IPython.core.getipython import get_ipython
 
 from ipyagent import config
 from ipyagent.config import Config, Layer
+from ipyagent.kernel.frontend import detect
 from ipyagent.kernel.namespace import ShellNamespace
 from ipyagent.llm.environment import start_environ
 from ipyagent.llm.resolve import Resolved, fetch, resolve
 from ipyagent.llm.warmup import dotenv_warning
 from ipyagent.magic import home_of
 from ipyagent.ui import formatters
+from ipyagent.ui.asking import choose
 from ipyagent.wiring import Place, workspace_at
 
 
@@ -53,6 +55,18 @@ class Notebook:
     def resolve(self, settings: Config) -> Resolved:
         """Which model answers."""
         return resolve(settings.llm, os.environ, probe=fetch)
+
+    def choose(self, settings: Config) -> Resolved:
+        """Which model answers; where several could, the person chooses, once for the session."""
+        resolved = self.resolve(settings)
+        if not resolved.others or not detect(self.shell).can_input:
+            return resolved
+        model = choose(
+            "Several providers' API keys are set. Which model should answer?",
+            (resolved.model, *resolved.others),
+        )
+        self.set(config.from_assignment(f"llm.model={model}"))
+        return Resolved(model, "you chose it")
 
     def notices(self, resolved: Resolved) -> tuple[str, ...]:
         """What the person should know before a run; about a model, only at its first."""

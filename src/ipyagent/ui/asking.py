@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ipyagent.agent.approvals import Answer, Approval, Approvals
 from ipyagent.errors import NoFrontendError
@@ -57,3 +57,12 @@ def understand(text: str) -> Answer | None:
         case "n" | "no" | "deny":
             return Answer(Decision.DENIED, DecidedBy.PROMPT, reason.strip() or None)
     return None
+
+
+def choose(question: str, choices: Sequence[str]) -> str:
+    """One of `choices`, by number; the first one for an empty answer. On the main thread."""
+    rows = "\n".join(f"  {number}  {choice}" for number, choice in enumerate(choices, 1))
+    while True:
+        text = input(f"{question}\n{rows}\nNumber [1]: ").strip() or "1"
+        if text.isdecimal() and 1 <= int(text) <= len(choices):
+            return choices[int(text) - 1]
