@@ -120,6 +120,14 @@ def test_a_nested_cell_asks_by_input_when_no_click_can_arrive(shared: Kernel, sc
     assert shared.value("asked_nested") == "1"
 
 
+def test_a_finished_run_leaves_no_widget_behind(shared: Kernel, script: Any) -> None:
+    count = "len(__import__('ipywidgets').widgets.widget._instances)"
+    before = shared.value(count)
+    reply = shared.run(f"%%agent {script('Hello.')}\nGo.", page=Page(shared))
+    assert len(reply.of("comm_open")) == len(reply.of("comm_close")) > 0
+    assert shared.value(count) == before
+
+
 def test_queued_cells_keep_their_order(shared: Kernel, script: Any) -> None:
     shared.run("order = []")
     option = script(python("order.append('agent')"), "Done.")

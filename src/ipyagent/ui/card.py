@@ -103,7 +103,8 @@ class LiveCard:
         return self._run
 
     def close(self) -> None:
-        """Free the widget's connection."""
+        """Free the widget's connections."""
+        self.widget.layout.close()
         self.widget.close()
 
     def _note(self, event: Event) -> None:
