@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lab lint js build-js browser clean
+.PHONY: demo test lab lint js build-js bench browser clean
 
 ## Run the quickstart headless, on the embedded default: no key, no network.
 demo: .venv/lab
@@ -30,6 +30,10 @@ js: .venv/test labextension/node_modules/.yarn-state.yml
 
 build-js: .venv/test labextension/node_modules/.yarn-state.yml
 	cd labextension && PATH="$(abspath $(BIN)):$$PATH" jlpm build
+
+## Compare CPU time with a raw client; not part of the tests.
+bench: .venv/test
+	$(BIN)/python benchmarks/compare.py
 
 browser: .venv/test
 	sh tests/browser/install_chromium.sh $(BIN)/python
