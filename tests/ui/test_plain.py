@@ -164,6 +164,27 @@ def test_calls_that_end_in_any_order_name_their_own_results():
     assert out.index("results[1]") < out.index("results[0]")
 
 
+def test_services_that_number_calls_anew_in_each_reply_confuse_nothing():
+    first, second = running("one = 1"), running("two = 2" * 50)
+    asked = ApprovalRequested(step=1, call_id="c1", approval_id="a1")
+    result = ToolResult(output="line\n" * 200)
+    ends = second.model_copy(update={"status": ToolStatus.SUCCESS, "result": result})
+    out = written(
+        *FIRST,
+        ToolStarted(step=1, execution=first),
+        asked,
+        ToolFinished(step=1, execution=first.model_copy(update={"result": result})),
+        StepStarted(step=2),
+        MessageStarted(step=2),
+        ToolStarted(step=2, execution=second),
+        ToolRunning(step=2, call_id="c1"),
+        ToolFinished(step=2, execution=ends),
+    )
+    assert "run_python runs" in out
+    assert "results[0]" in out
+    assert "results[1]" in out
+
+
 def test_images_are_named_with_their_size():
     assert "  [image 480×200]\n" in render(sample_run())
 

@@ -59,6 +59,7 @@ class PlainView:
             case RunStarted():
                 self._begin(run)
             case MessageStarted():
+                self._shown.clear()
                 self._close_text()
             case MessageDelta(kind=kind, text=text):
                 self._stream(kind, text)
@@ -144,8 +145,9 @@ class PlainView:
 
     def _index(self, execution: ToolExecution) -> int:
         """The place of a call's result; calls that run beside each other end in any order."""
-        executions = self.run.executions if self.run else ()
-        return [each.call.id for each in executions].index(execution.call.id)
+        ids = [each.call.id for each in self.run.executions] if self.run else []
+        # The last one: some services number the calls of every reply from zero.
+        return len(ids) - 1 - ids[::-1].index(execution.call.id)
 
     def _tool_line(self, execution: ToolExecution, line: str = "") -> str:
         glyph = self._painted(wording.GLYPHS[execution.status], _COLORS.get(execution.status, ""))
