@@ -73,6 +73,27 @@ def test_a_denied_call_does_not_run_and_the_reason_reaches_the_model(
     assert shared.value("'denied_ran' in globals()") == "False"
 
 
+@pytest.mark.spec("P05", "P23")
+def test_a_second_click_another_tab_and_a_replay_do_nothing(shared: Kernel, script: Any) -> None:
+    shared.run("ran = []")
+    page, asked = Page(shared, decision=""), []
+
+    def click_wildly(page: Page, event: Message) -> None:
+        if event["type"] != "approval_requested":
+            return
+        asked.append(event["approval_id"])
+        for decision in ("approve", "approve", "deny"):
+            for approval_id in (asked[0], asked[-1], "a999"):
+                page.say({"kind": "decide", "approval_id": approval_id, "decision": decision})
+
+    page.on_event = click_wildly
+    replies = [python("ran.append(1)"), python("ran.append(2)"), "Done."]
+    reply = shared.run(f"%%agent {script(*replies)}\nGo.", page=page)
+    assert len(set(asked)) == 2
+    assert [e["decision"] for s in reply.run["steps"] for e in s["executions"]] == ["approved"] * 2
+    assert shared.value("ran") == "[1, 2]"
+
+
 def test_without_a_page_the_question_goes_to_input(shared: Kernel, script: Any) -> None:
     asks = f"%%agent {script(python('typed = 5'), 'Done.')}\nGo."
     reply = shared.run(asks, answers=["maybe", "yes"])
