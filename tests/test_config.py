@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from ipyagent.config import (
+    AppConfig,
     Config,
     Layer,
     combine,
@@ -18,6 +19,7 @@ from ipyagent.errors import ConfigError
 
 
 def test_without_any_source_the_defaults_hold() -> None:
+    assert AppConfig is Config
     assert combine(Layer("nothing", {})) == Config()
 
 

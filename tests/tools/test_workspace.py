@@ -158,7 +158,6 @@ def test_no_hostile_path_reads_or_changes_anything_outside(root: Path, opener: O
         lambda path: by_name["edit_file"](path, "canary", "broken"),
         lambda path: by_name["write_file"](path, "broken"),
         lambda path: by_name["write_file"](path, "broken", "append"),
-        workspace.makedirs,
     ]
     before = [fingerprint(root.parent / name) for name in ("outside", "ws-evil")]
     begun = time.monotonic()
@@ -538,7 +537,6 @@ def test_every_spelling_of_git_is_protected(root: Path, name: str) -> None:
             lambda path: workspace.append(path, b"x"),
             lambda path: workspace.swap(path, None, b"x"),
             workspace.delete,
-            workspace.makedirs,
         ):
             with pytest.raises(PathValidationError):
                 operation(path)

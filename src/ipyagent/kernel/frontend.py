@@ -26,16 +26,6 @@ class Frontend:
     surface: Surface
     can_input: bool
 
-    @property
-    def headless(self) -> bool:
-        """Whether nobody can be asked."""
-        return not self.can_input
-
-    @property
-    def can_click(self) -> bool:
-        """Whether buttons are worth drawing; a handshake has to show that clicks arrive."""
-        return self.surface is Surface.NOTEBOOK and self.can_input
-
 
 def detect(shell: Any | None) -> Frontend:
     """The front end of the running cell; `shell` is IPython's, or None in a plain script."""

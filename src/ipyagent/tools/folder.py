@@ -127,14 +127,6 @@ class Folder:
         except OSError as error:
             raise self._explained(error, path) from None
 
-    def makedirs(self, path: str) -> None:
-        """Make a folder and its parents."""
-        path = self.changeable(path)
-        try:
-            os.close(self._folder(path, make=True))
-        except OSError as error:
-            raise self._explained(error, path) from None
-
     def scan(self, path: str, budget: Budget | None = None) -> list[Entry]:
         """What lies directly in a folder, by name."""
         path = self._readable(self.relative(path))
