@@ -15,6 +15,7 @@ from ipyagent.kernel.drivers import Cell, drive_async, drive_sync
 from ipyagent.kernel.frontend import detect, running_shell
 from ipyagent.kernel.namespace import PlainNamespace, ShellNamespace
 from ipyagent.llm.client import Client
+from ipyagent.llm.environment import start_environ
 from ipyagent.llm.resolve import client_for, resolve
 from ipyagent.schema import Run
 from ipyagent.tools.base import Tool, tool
@@ -39,7 +40,7 @@ class Agent:
         confirm_mode: str | None = None,
         allowed_tools: Iterable[str] = (),
         max_steps: int | None = None,
-        root: str | Path = ".",
+        root: str | Path | None = None,
     ) -> None:
         given = {
             "confirm_mode": confirm_mode,
@@ -48,19 +49,21 @@ class Agent:
         }
         agent = {key: value for key, value in given.items() if value is not None}
         llm = {"model": model} if isinstance(model, str) else {}
+        workspace = {} if root is None else {"root": str(root)}
+        self._shell = running_shell()
+        # A script's environment is its author's; a kernel's may have been written to by a `.env`.
+        start = None if self._shell is None else start_environ()
         self.config: Config = settings.combine(
-            settings.from_file(settings.user_file()),
-            settings.from_environment(os.environ),
-            Layer("Agent(…)", {"agent": agent, "llm": llm}),
+            *settings.standing(os.environ, start),
+            Layer("Agent(…)", {"agent": agent, "llm": llm, "workspace": workspace}),
         )
         self.tools = [each if isinstance(each, Tool) else tool(each) for each in tools]
-        self._shell = running_shell()
         namespace = (
             ShellNamespace(self._shell)
             if self._shell is not None
             else PlainNamespace(vars(sys.modules["__main__"]))
         )
-        self.place = Place(workspace_at(Path(root).resolve()), namespace)
+        self.place = Place(workspace_at(Path(self.config.workspace.root).resolve()), namespace)
         self._client = model if model is not None and not isinstance(model, str) else None
 
     def ask(self, prompt: str) -> Run:

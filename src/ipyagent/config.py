@@ -157,6 +157,11 @@ def _path(name: str) -> tuple[str, ...]:
     return tuple(name.removeprefix("IPYAGENT_").lower().split("__"))
 
 
+def standing(environ: Mapping[str, str], start: Mapping[str, str] | None) -> tuple[Layer, ...]:
+    """The layers that hold for every run: the person's file, then the environment."""
+    return from_file(user_file()), from_environment(environ, start)
+
+
 def from_assignment(text: str) -> Layer:
     """The value in `section.key=value`, as typed by the person."""
     key, equals, value = (part.strip() for part in text.partition("="))

@@ -381,3 +381,22 @@ def test_of_several_keys_a_person_chooses_once_and_headless_the_order_decides(
         assert asked.run["model"].startswith("openai/")
         again = started.run("%%agent --max-seconds 5\nGo.", answers=[])
         assert (again.prompts, again.run["model"]) == ([], asked.run["model"])
+
+
+def test_an_agent_object_in_a_kernel_believes_no_late_variable_either(tmp_path: Path) -> None:
+    late = "import os\nos.environ['IPYAGENT_AGENT__CONFIRM_MODE'] = 'yolo'\n"
+    naive = (
+        "from ipyagent.config import combine, from_environment\n"
+        "print(combine(from_environment(os.environ)).agent.confirm_mode)\n"
+    )
+    ours = (
+        "from ipyagent import Agent\n"
+        "print(Agent().config.agent.confirm_mode)\n"
+        "print(Agent(confirm_mode='yolo').config.agent.confirm_mode)"
+    )
+    with kernel(tmp_path, IPYAGENT_WORKSPACE__ROOT="inner") as started:
+        (tmp_path / "inner").mkdir()
+        said = started.run(late + naive + ours).stdout.split()
+        assert said == ["yolo", "confirm-sensitive", "yolo"]
+        assert started.value("Agent().place.workspace.root.name") == "'inner'"
+        assert started.value("Agent(root='.').place.workspace.root.name != 'inner'") == "True"

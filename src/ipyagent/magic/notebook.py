@@ -35,12 +35,9 @@ class Notebook:
 
     def config(self, options: Layer | None = None) -> Config:
         """The settings in force; raises ConfigError."""
-        layers = [
-            config.from_file(config.user_file()),
-            config.from_environment(os.environ, start_environ()),
-            Layer("%agent", self.settings),
-        ]
-        return config.combine(*layers, *([options] if options else []))
+        standing = config.standing(os.environ, start_environ())
+        session = Layer("%agent", self.settings)
+        return config.combine(*standing, session, *([options] if options else []))
 
     @cached_property
     def place(self) -> Place:

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 
 from ipyagent.schema.base import Model
 from ipyagent.schema.messages import Message, TokenUsage
@@ -171,5 +171,3 @@ Event = Annotated[
     | RunFinished,
     Field(discriminator="type"),
 ]
-
-EventAdapter: TypeAdapter[Event] = TypeAdapter(Event)

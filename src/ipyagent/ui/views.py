@@ -83,8 +83,7 @@ class TerminalView(PlainView):
         color = frontend.can_input and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         super().__init__(_write, color=color)
         # The stream of events has shown the call already.
-        prompt = Prompt(cell.main, approvals, lambda approval: None)
-        self.asker: Prompt | Nobody = prompt if frontend.can_input else Nobody()
+        self.asker = _asker(frontend, Prompt(cell.main, approvals, lambda approval: None))
 
     async def ask(self, approval: Approval) -> None:
         """At the terminal, if there is one."""
@@ -95,8 +94,7 @@ class SilentView:
     """Shows nothing but the calls that have to be approved: for `--json` and for scripts."""
 
     def __init__(self, cell: Cell, approvals: Approvals, frontend: Frontend) -> None:
-        prompt = Prompt(cell.main, approvals, _print_approval)
-        self.asker: Prompt | Nobody = prompt if frontend.can_input else Nobody()
+        self.asker = _asker(frontend, Prompt(cell.main, approvals, _print_approval))
 
     def __call__(self, event: Event) -> None:
         """Show nothing."""
@@ -119,6 +117,10 @@ def show_refusal(frontend: Frontend, run: Run) -> None:
         _write(render(run))
     else:
         publish_display_data(mirror.bundle(run))
+
+
+def _asker(frontend: Frontend, prompt: Prompt) -> Prompt | Nobody:
+    return prompt if frontend.can_input else Nobody()
 
 
 def _write(text: str) -> None:
