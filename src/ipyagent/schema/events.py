@@ -4,6 +4,7 @@ Events nest in pairs, run ⊃ step ⊃ message / tool:
 
     run_started
     ├─ step_started
+    │  ├─ compacted?                the older part of the conversation became a summary
     │  ├─ retry_scheduled*
     │  ├─ message_started
     │  │  └─ message_delta*          text or thinking, as it streams
@@ -27,70 +28,94 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ipyagent.schema.base import Model
+from ipyagent.schema.base import Amount, Count, Flag, Model, Text
 from ipyagent.schema.messages import Message, TokenUsage
-from ipyagent.schema.results import DecidedBy, Decision, ToolExecution
+from ipyagent.schema.results import DecidedBy, Decision, ToolDefinition, ToolExecution
 from ipyagent.schema.runs import Run, RunStatus, StopReason
 
 
 class RunStarted(Model):
-    """A run begins; `run` has no steps yet."""
+    """A run begins; `run` has no steps yet.
+
+    `system_prompt` and `tools` are given where they differ from those of the session so far.
+    """
 
     type: Literal["run_started"] = "run_started"
     run: Run
+    system_prompt: Text | None = None
+    tools: tuple[ToolDefinition, ...] | None = None
 
 
 class StepStarted(Model):
-    """The model is about to be asked for the `step`-th time (from 1)."""
+    """The model is about to be asked for the `step`-th time (from 1).
+
+    `nudge` is what it is told before, by no person: to continue a reply that was cut, or to come to
+    an end because the budget is spent (then the step is `closing`).
+    """
 
     type: Literal["step_started"] = "step_started"
-    step: int
+    step: Count
+    closing: Flag = False
+    nudge: Text | None = None
+
+
+class Compacted(Model):
+    """The older part of the conversation became `summary`.
+
+    `before` and `after` are the ids of the nodes that stay verbatim on either side of it.
+    """
+
+    type: Literal["compacted"] = "compacted"
+    step: Count
+    summary: Message
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
 
 
 class RetryScheduled(Model):
     """Asking failed in a transient way; it is tried again after `delay` seconds."""
 
     type: Literal["retry_scheduled"] = "retry_scheduled"
-    step: int
-    attempt: int
-    of: int
-    delay: float
-    reason: str
+    step: Count
+    attempt: Count
+    of: Count
+    delay: Amount
+    reason: Text
 
 
 class MessageStarted(Model):
     """A reply begins to stream. After a retry it begins again, and what came before is void."""
 
     type: Literal["message_started"] = "message_started"
-    step: int
+    step: Count
 
 
 class MessageDelta(Model):
     """A piece of the reply."""
 
     type: Literal["message_delta"] = "message_delta"
-    step: int
+    step: Count
     kind: Literal["text", "thinking"]
     text: str
 
 
 class MessageFinished(Model):
-    """The whole reply, also when it was cut short."""
+    """The whole reply, also when it was cut short; None where the model said nothing."""
 
     type: Literal["message_finished"] = "message_finished"
-    step: int
-    message: Message
-    finish_reason: str | None = None
+    step: Count
+    message: Message | None
+    finish_reason: Text | None = None
     usage: TokenUsage = TokenUsage()
-    cost_usd: float | None = None
-    thinking_seconds: float | None = None
+    cost_usd: Amount | None = None
+    thinking_seconds: Amount | None = None
 
 
 class ToolStarted(Model):
     """A call was checked and is about to be decided on."""
 
     type: Literal["tool_started"] = "tool_started"
-    step: int
+    step: Count
     execution: ToolExecution
 
 
@@ -98,7 +123,7 @@ class ApprovalRequested(Model):
     """A person is asked about exactly this call; `approval_id` is good for one decision."""
 
     type: Literal["approval_requested"] = "approval_requested"
-    step: int
+    step: Count
     call_id: str
     approval_id: str
 
@@ -107,18 +132,18 @@ class ApprovalDecided(Model):
     """A call was decided on."""
 
     type: Literal["approval_decided"] = "approval_decided"
-    step: int
+    step: Count
     call_id: str
     decision: Decision
     by: DecidedBy
-    reason: str | None = None
+    reason: Text | None = None
 
 
 class ToolRunning(Model):
     """A call's tool has begun to run."""
 
     type: Literal["tool_running"] = "tool_running"
-    step: int
+    step: Count
     call_id: str
 
 
@@ -126,7 +151,7 @@ class ToolFinished(Model):
     """A call has its one result."""
 
     type: Literal["tool_finished"] = "tool_finished"
-    step: int
+    step: Count
     execution: ToolExecution
 
 
@@ -134,14 +159,14 @@ class StepFinished(Model):
     """A step's calls all have results."""
 
     type: Literal["step_finished"] = "step_finished"
-    step: int
+    step: Count
 
 
 class Notice(Model):
     """Something the person should know."""
 
     type: Literal["notice"] = "notice"
-    text: str
+    text: Text
 
 
 class RunFinished(Model):
@@ -150,13 +175,14 @@ class RunFinished(Model):
     type: Literal["run_finished"] = "run_finished"
     status: RunStatus
     stop_reason: StopReason
-    error: str | None = None
-    duration: float
+    error: Text | None = None
+    duration: Amount
 
 
 Event = Annotated[
     RunStarted
     | StepStarted
+    | Compacted
     | RetryScheduled
     | MessageStarted
     | MessageDelta

@@ -11,6 +11,7 @@ from typing import Any
 from ipyagent.schema.events import (
     ApprovalDecided,
     ApprovalRequested,
+    Compacted,
     Event,
     MessageFinished,
     Notice,
@@ -33,8 +34,12 @@ def fold(run: Run | None, event: Event) -> Run:
     if run is None:
         raise ValueError(f"{event.type} before run_started")
     match event:
-        case StepStarted(step=number):
-            return run.model_copy(update={"steps": (*run.steps, Step(number=number))})
+        case StepStarted(step=number, closing=closing):
+            step = Step(number=number, closing=closing)
+            return run.model_copy(update={"steps": (*run.steps, step)})
+        case Compacted():
+            note = "The older part of the conversation was summarised to make room."
+            return _with_step(run, notes=(*run.steps[-1].notes, note))
         case RetryScheduled():
             note = f"{event.reason} Retry {event.attempt}/{event.of} in {event.delay:.1f} s."
             return _with_step(run, notes=(*run.steps[-1].notes, note))

@@ -1,13 +1,30 @@
-"""What is said between the person, the model and the tools."""
+"""What is said between the person, the model and the tools.
+
+One form for all: a message is a role and a tuple of content blocks. Other shapes (OpenAI's,
+Anthropic's, plain text as content) are accepted and normalised; `to_openai` and `to_anthropic`
+emit them.
+"""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Any, Self
 
-from pydantic import AwareDatetime, Field, NonNegativeInt
+from pydantic import AliasChoices, Field, model_validator
 
-from ipyagent.schema.base import Model, now
+from ipyagent.schema import accept, accept_counts
+from ipyagent.schema.base import Count, Flag, Model, Moment, now
+from ipyagent.schema.blocks import (
+    BlockField,
+    ImageContent,
+    TextContent,
+    ThinkingContent,
+    ToolCall,
+    ToolResultContent,
+)
+
+MAX_TYPED = 10_000
+"""Characters that a person may type as one message; what is interpolated is cut elsewhere."""
 
 
 class Role(StrEnum):
@@ -18,76 +35,42 @@ class Role(StrEnum):
     ASSISTANT = "assistant"
 
 
-class TextContent(Model):
-    """Plain or Markdown text."""
-
-    type: Literal["text"] = "text"
-    text: str
-
-
-class ImageContent(Model):
-    """An image, base64-encoded. `width` and `height` are in pixels, where known."""
-
-    type: Literal["image"] = "image"
-    media_type: str = "image/png"
-    data: str = Field(repr=False)
-    width: int | None = None
-    height: int | None = None
-
-
-class ThinkingContent(Model):
-    """A model's reasoning. `signature` is replayed verbatim to the provider, never shown."""
-
-    type: Literal["thinking"] = "thinking"
-    thinking: str
-    signature: str = Field(default="", repr=False)
-
-
-class ToolCall(Model):
-    """A model's wish to run a tool.
-
-    `parse_error` is set when the arguments were not a JSON object; such a call is never executed.
-    """
-
-    type: Literal["tool_call"] = "tool_call"
-    id: str = Field(min_length=1)
-    name: str = Field(min_length=1)
-    arguments: dict[str, Any] = Field(default_factory=dict)
-    parse_error: str | None = None
-
-
-class ToolResultContent(Model):
-    """What the model sees of a tool's result."""
-
-    type: Literal["tool_result"] = "tool_result"
-    tool_use_id: str
-    content: tuple[TextContent | ImageContent, ...]
-    is_error: bool = False
-
-    @property
-    def text(self) -> str:
-        """The text blocks, joined."""
-        return "\n".join(b.text for b in self.content if isinstance(b, TextContent))
-
-
-Block = Annotated[
-    TextContent | ImageContent | ThinkingContent | ToolCall | ToolResultContent,
-    Field(discriminator="type"),
-]
-
-
 class TokenUsage(Model):
     """Tokens of one request, or of several added up. `prompt_tokens` includes cached ones."""
 
-    prompt_tokens: NonNegativeInt = 0
-    completion_tokens: NonNegativeInt = 0
-    cache_read_tokens: NonNegativeInt = 0
-    cache_creation_tokens: NonNegativeInt = 0
+    prompt_tokens: Count = 0
+    completion_tokens: Count = 0
+    cache_read_tokens: Count = 0
+    cache_creation_tokens: Count = 0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept(cls, data: Any) -> Any:
+        return accept_counts.usage(data)
 
     @property
     def total_tokens(self) -> int:
         """Prompt and completion together."""
         return self.prompt_tokens + self.completion_tokens
+
+    def to_openai(self) -> dict[str, Any]:
+        """OpenAI's count, which has no place for tokens written to a cache."""
+        return {
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+            "total_tokens": self.total_tokens,
+            "prompt_tokens_details": {"cached_tokens": self.cache_read_tokens},
+        }
+
+    def to_anthropic(self) -> dict[str, int]:
+        """Anthropic's count, in which `input_tokens` leaves out what was cached."""
+        cached = self.cache_read_tokens + self.cache_creation_tokens
+        return {
+            "input_tokens": max(0, self.prompt_tokens - cached),
+            "output_tokens": self.completion_tokens,
+            "cache_creation_input_tokens": self.cache_creation_tokens,
+            "cache_read_input_tokens": self.cache_read_tokens,
+        }
 
     def __add__(self, other: TokenUsage) -> TokenUsage:
         mine, theirs = self.model_dump(), other.model_dump()
@@ -95,16 +78,28 @@ class TokenUsage(Model):
 
 
 class Message(Model):
-    """One turn of a conversation, as blocks."""
+    """One turn of a conversation, as blocks.
+
+    `synthetic` marks what no person and no model said: context, summaries, reminders.
+    """
 
     role: Role
-    content: tuple[Block, ...]
-    timestamp: AwareDatetime = Field(default_factory=now)
+    content: tuple[BlockField, ...]
+    synthetic: Flag = False
+    timestamp: Moment = Field(default_factory=now, validation_alias=AliasChoices("timestamp", "ts"))
+    usage: TokenUsage | None = Field(
+        default=None, validation_alias=AliasChoices("usage", "tokens_used")
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept(cls, data: Any) -> Any:
+        return accept.message(data)
 
     @classmethod
-    def of(cls, role: Role, text: str) -> Message:
+    def of(cls, role: Role, text: str, *, synthetic: bool = False) -> Message:
         """A message of one text block."""
-        return cls(role=role, content=(TextContent(text=text),))
+        return cls(role=role, content=(TextContent(text=text),), synthetic=synthetic)
 
     @property
     def text(self) -> str:
@@ -120,3 +115,50 @@ class Message(Model):
     def tool_calls(self) -> tuple[ToolCall, ...]:
         """The calls in this message, in order."""
         return tuple(b for b in self.content if isinstance(b, ToolCall))
+
+    @property
+    def tool_results(self) -> tuple[ToolResultContent, ...]:
+        """The tool results in this message, in order."""
+        return tuple(b for b in self.content if isinstance(b, ToolResultContent))
+
+    def to_anthropic(self) -> dict[str, Any]:
+        """The message in Anthropic's format."""
+        content = [block.to_anthropic() for block in self.content]
+        return {"role": str(self.role), "content": content}
+
+    def to_openai(self) -> list[dict[str, Any]]:
+        """The message in OpenAI's chat format, where each tool result is a message of its own.
+
+        Blocks that the format has no place for are left out. What a model is really sent is up to
+        `ipyagent.llm.wire`, which knows what the model takes in.
+        """
+        results = [
+            {"role": "tool", "tool_call_id": each.tool_use_id, "content": each.text}
+            for each in self.tool_results
+        ]
+        parts = [b for b in self.content if isinstance(b, (TextContent, ImageContent))]
+        parts += [b for each in self.tool_results for b in each.images]
+        said: dict[str, Any] = {"role": str(self.role), "content": self.text or None}
+        if any(isinstance(b, ImageContent) for b in parts):
+            said["content"] = [b.to_openai() for b in parts]
+        if self.tool_calls:
+            said["tool_calls"] = [call.to_openai() for call in self.tool_calls]
+        return [*results, said] if said["content"] or self.tool_calls else results
+
+    @model_validator(mode="after")
+    def _says_something_in_its_role(self) -> Self:
+        if not self.content:
+            raise ValueError("a message has at least one block")
+        if self.role is not Role.ASSISTANT and self.tool_calls:
+            raise ValueError("only the assistant makes tool calls")
+        if self.role is not Role.USER and self.tool_results:
+            raise ValueError("tool results are told to the model, in a user message")
+        if all(isinstance(b, TextContent) and not b.text.strip() for b in self.content):
+            raise ValueError("a message of text says something")
+        if self.role is Role.USER and not self.synthetic and not self.tool_results:
+            typed = len(self.text.strip())
+            if typed > MAX_TYPED:
+                raise ValueError(
+                    f"the message has {typed:,} characters; at most {MAX_TYPED:,} can be typed"
+                )
+        return self

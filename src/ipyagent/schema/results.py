@@ -2,63 +2,129 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AwareDatetime, Field, NonNegativeFloat, NonNegativeInt, model_validator
+from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
-from ipyagent.schema.base import Model
-from ipyagent.schema.messages import ImageContent, TextContent, ToolCall, ToolResultContent
+from ipyagent.plaintext import strip_escapes
+from ipyagent.schema import accept, accept_runs
+from ipyagent.schema.base import (
+    Amount,
+    Count,
+    Flag,
+    JsonObject,
+    Model,
+    Moment,
+    Positive,
+    Text,
+    now,
+)
+from ipyagent.schema.blocks import ImageContent, TextContent, ToolCall, ToolResultContent
+
+_CALM = re.compile(r"[^\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]*")
+"""Text that has no escapes: to see that is a hundred times quicker than to look for them."""
+
+
+def _shown(text: Any) -> Any:
+    return strip_escapes(text) if isinstance(text, str) and not _CALM.fullmatch(text) else text
+
+
+Shown = Annotated[str, BeforeValidator(_shown)]
+"""What a tool put out, without terminal escapes."""
 
 
 class ToolDefinition(Model):
-    """A tool as the model is told of it. `parameters` is a JSON Schema of type object."""
+    """A tool as the model is told of it. `input_schema` is a JSON Schema of type object."""
 
-    name: str
-    description: str
-    parameters: dict[str, Any]
+    name: str = Field(min_length=1)
+    description: Text = ""
+    input_schema: JsonObject = Field(validation_alias=AliasChoices("input_schema", "parameters"))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept(cls, data: Any) -> Any:
+        return accept.definition(data)
+
+    def to_openai(self) -> dict[str, Any]:
+        """OpenAI's function format."""
+        function = {
+            "name": self.name,
+            "description": self.description,
+            "parameters": self.input_schema,
+        }
+        return {"type": "function", "function": function}
+
+    def to_anthropic(self) -> dict[str, Any]:
+        """Anthropic's tool format."""
+        return self.to_dict()
+
+    def to_schema(self) -> dict[str, Any]:
+        """Anthropic's tool format, which is also ours."""
+        return self.to_anthropic()
 
 
 class Display(Model):
     """One rich output of user code: MIME type to text (never shown without sanitizing)."""
 
-    data: dict[str, str]
+    data: dict[Text, Text]
 
 
-class Truncation(Model):
+class TruncationConfig(Model):
+    """How much of a tool's output the model gets to read at once."""
+
+    max_chars: Positive = 30_000
+    max_lines: Positive = 1_000
+    enabled: Flag = True
+
+
+STANDARD = TruncationConfig()
+"""What holds for a tool that says nothing else."""
+
+
+class TruncatedOutput(Model):
     """What was cut from an output. `path` holds the full text, relative to the workspace."""
 
-    original_chars: NonNegativeInt
-    original_lines: NonNegativeInt
-    path: str | None = None
+    tool_name: str
+    path: str | None = Field(default=None, validation_alias=AliasChoices("path", "temp_file_path"))
+    original_chars: Count
+    original_lines: Count
+    created_at: Moment = Field(default_factory=now)
 
 
 class ToolResult(Model):
     """What a tool returned.
 
-    `output` is the text for the model, always present; `value` is the live object, never
-    serialised and never sent; `images` reach models that can see; `displays` are for the person.
+    `output` is the text for the model, always present; `value` is the live object and
+    `full_output` the uncut text, both never serialised and never sent; `images` reach models that
+    can see; `displays` are for the person.
     """
 
-    success: bool = True
-    output: str = ""
-    error: str | None = None
+    success: Flag = True
+    output: Shown = Field(default="", validation_alias=AliasChoices("output", "content"))
+    error: Shown | None = None
     value: Any = Field(default=None, exclude=True, repr=False)
     images: tuple[ImageContent, ...] = ()
     displays: tuple[Display, ...] = ()
-    truncated: Truncation | None = None
+    truncated: TruncatedOutput | None = None
+    full_output: Shown = Field(default="", exclude=True, repr=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept(cls, data: Any) -> Any:
+        return accept_runs.result(data)
 
     @model_validator(mode="after")
     def _a_failure_says_why(self) -> Self:
-        if self.success:
-            if self.error is not None:
-                raise ValueError("a successful result has no error")
-            return self
-        if not self.error and not self.output:
-            raise ValueError("a failed result needs an error or an output")
+        if self.success and self.error is not None:
+            raise ValueError("a successful result has no error")
         # object.__setattr__ because the record is frozen for everybody else.
-        object.__setattr__(self, "error", self.error or self.output)
-        object.__setattr__(self, "output", self.output or self.error)
+        if not self.success:
+            said = self.error or self.output or accept_runs.SILENT  # it may have been escapes only
+            object.__setattr__(self, "error", said)
+            object.__setattr__(self, "output", self.output or said)
+        object.__setattr__(self, "full_output", self.full_output or self.output)
         return self
 
     @classmethod
@@ -66,16 +132,20 @@ class ToolResult(Model):
         """A failed result; `error` is what model and person read."""
         return cls(success=False, error=error)
 
+    @property
+    def content(self) -> tuple[TextContent | ImageContent, ...]:
+        """What the model sees, as blocks."""
+        return (TextContent(text=self.output or "(no output)"), *self.images)
+
     def to_content(self, call_id: str) -> ToolResultContent:
         """The result as the model sees it, answering the call with that id."""
-        text = TextContent(text=self.output or "(no output)")
         return ToolResultContent(
-            tool_use_id=call_id, content=(text, *self.images), is_error=not self.success
+            tool_use_id=call_id, content=self.content, is_error=not self.success
         )
 
 
 class ToolStatus(StrEnum):
-    """Where a call is on its way; the last four are final."""
+    """Where a call is on its way; the last five are final."""
 
     PENDING = "pending"
     AWAITING_APPROVAL = "awaiting_approval"
@@ -84,6 +154,7 @@ class ToolStatus(StrEnum):
     FAILED = "failed"
     DENIED = "denied"
     CANCELLED = "cancelled"
+    UNKNOWN = "unknown"  # it had begun when kernel or run ended: done, half done or not at all
 
 
 class Decision(StrEnum):
@@ -109,7 +180,7 @@ class Preview(Model):
     """What a call would do, as the approval card shows it."""
 
     kind: Literal["code", "diff", "arguments"]
-    text: str
+    text: Text
     language: str = "text"
 
 
@@ -117,13 +188,31 @@ class ToolExecution(Model):
     """One call and all that happened to it. `duration` is in seconds."""
 
     call: ToolCall
-    sensitive: bool = False
+    sensitive: Flag = False
     status: ToolStatus = ToolStatus.PENDING
     preview: Preview | None = None
     decision: Decision | None = None
     decided_by: DecidedBy | None = None
-    reason: str | None = None
-    dry_run: bool = False
+    reason: Text | None = None
+    dry_run: Flag = Field(default=False, validation_alias=AliasChoices("dry_run", "was_dry_run"))
     result: ToolResult | None = None
-    started_at: AwareDatetime | None = None
-    duration: NonNegativeFloat | None = None
+    started_at: Moment | None = Field(
+        default=None, validation_alias=AliasChoices("started_at", "timestamp")
+    )
+    duration: Amount | None = Field(
+        default=None, validation_alias=AliasChoices("duration", "execution_time")
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept(cls, data: Any) -> Any:
+        return accept_runs.execution(data)
+
+    @model_validator(mode="after")
+    def _a_failure_says_why(self) -> Self:
+        succeeded = self.result is not None and self.result.success
+        if self.status is ToolStatus.FAILED and (succeeded or self.result is None):
+            raise ValueError("a failed execution needs a result with an error")
+        if self.status is ToolStatus.SUCCESS and self.result is not None and not succeeded:
+            raise ValueError("a successful execution has no result with an error")
+        return self

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import uuid
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
-from pydantic import AwareDatetime, Field, NonNegativeFloat, NonNegativeInt
+from pydantic import AliasChoices, Field, model_validator
 
-from ipyagent.schema.base import Model, now
-from ipyagent.schema.messages import ImageContent, Message, TokenUsage
+from ipyagent.schema import accept, accept_runs
+from ipyagent.schema.base import Amount, Count, Flag, Model, Moment, OrEmpty, Text, now
+from ipyagent.schema.blocks import ImageContent, ToolCall
+from ipyagent.schema.messages import Message, Role, TokenUsage
+from ipyagent.schema.responses import LLMResponse
 from ipyagent.schema.results import ToolExecution, ToolResult
+
+MAX_ARGUMENT = 200
+"""Characters of one argument in the summary for scripts."""
 
 
 class RunStatus(StrEnum):
-    """Lifecycle of a run."""
+    """Lifecycle of a run; MOVES has the legal transitions."""
 
     DRAFT = "draft"
     QUEUED = "queued"
@@ -23,15 +32,27 @@ class RunStatus(StrEnum):
     CANCELLED = "cancelled"
 
 
+MOVES: dict[RunStatus, frozenset[RunStatus]] = {
+    RunStatus.DRAFT: frozenset({RunStatus.QUEUED, RunStatus.CANCELLED}),
+    RunStatus.QUEUED: frozenset({RunStatus.RUNNING, RunStatus.CANCELLED, RunStatus.ERROR}),
+    RunStatus.RUNNING: frozenset({RunStatus.DONE, RunStatus.ERROR, RunStatus.CANCELLED}),
+    RunStatus.DONE: frozenset(),
+    RunStatus.ERROR: frozenset(),
+    RunStatus.CANCELLED: frozenset(),
+}
+"""What may follow each status; the last three are final."""
+
+
 class StopReason(StrEnum):
     """Why a run ended."""
 
     FINISHED = "finished"
     MAX_STEPS = "max_steps"
     MAX_SECONDS = "max_seconds"
-    MAX_TOKENS = "max_tokens"
+    MAX_TOKENS = "max_tokens"  # of the run's budget, or the model's own for one reply
     MAX_USD = "max_usd"
-    LENGTH = "length"  # the model's reply was cut at its own limit
+    TIMEOUT = "timeout"  # one step took too long
+    CONTEXT_OVERFLOW = "context_overflow"
     CONTENT_FILTER = "content_filter"
     EMPTY = "empty"  # the model ended without saying or calling anything
     INTERRUPTED = "interrupted"
@@ -47,37 +68,126 @@ class Outcome(StrEnum):
     FAILED = "failed"
 
 
-class Step(Model):
-    """One request to the model and the calls that it asked for."""
+class PlanStep(Model):
+    """One call of a plan that a person confirms as a whole."""
 
-    number: int
+    call: ToolCall
+    note: Text = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept(cls, data: Any) -> Any:
+        return accept_runs.plan_step(data)
+
+
+class Step(Model):
+    """One request to the model and the calls that it asked for.
+
+    A `closing` step is the graceful end of a run whose budget is spent: no tools, just words.
+    """
+
+    number: Count = Field(validation_alias=AliasChoices("number", "step_number"))
+    closing: Flag = False
     message: Message | None = None
-    finish_reason: str | None = None
+    finish_reason: Text | None = None
     usage: TokenUsage = TokenUsage()
-    cost_usd: float | None = None
-    thinking_seconds: NonNegativeFloat | None = None
+    cost_usd: Amount | None = None
+    thinking_seconds: Amount | None = None
     executions: tuple[ToolExecution, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Text, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and "llm_response" in data:
+            data = _with_reply(**data)
+        return accept_runs.step(data)
+
+
+def _with_reply(*, llm_response: Any, timestamp: Any = None, **data: Any) -> dict[str, Any]:
+    """A step with what its model's reply holds; the reply was given at `timestamp`."""
+    reply = LLMResponse.model_validate(llm_response)
+    message = reply.message
+    if message and timestamp is not None:
+        message = Message.model_validate(dict(message) | {"timestamp": timestamp})
+    fields = ("finish_reason", "usage", "cost_usd")
+    return data | {key: getattr(reply, key) for key in fields} | {"message": message}
+
+
+def _with_answer(*, final_output: Any, steps: Any = (), **data: Any) -> dict[str, Any]:
+    """A run whose answer stands apart: where no step gave it, a closing step does."""
+    done = [Step.model_validate(each) for each in accept.listed(steps, "steps")]
+    said = [step.message.text for step in done if step.message]
+    if final_output and final_output not in said:
+        message = {"role": Role.ASSISTANT, "content": final_output}
+        done.append(
+            Step.model_validate({"number": len(done) + 1, "closing": True, "message": message})
+        )
+    if "run_id" not in data:
+        data.setdefault("id", uuid.uuid4().hex)
+    return data | {"steps": tuple(done)}
 
 
 class Run(Model):
-    """What one prompt led to: every step, every call, and how it ended."""
+    """What one prompt led to: every step, every call, and how it ended.
 
-    id: str
-    session_id: str
-    trace_id: str
-    prompt: str
-    context: str = ""
-    model: str
-    confirm_mode: str
-    max_steps: NonNegativeInt
+    `agent` is the profile that answered, `parent_id` the run from within which this one was begun,
+    `verbose` how much of it is drawn open (0 to 3).
+    """
+
+    id: str = Field(validation_alias=AliasChoices("id", "run_id"))
+    session_id: str = Field(default="", validation_alias=AliasChoices("session_id", "chat_id"))
+    trace_id: str = ""
+    parent_id: str | None = None
+    agent: str | None = None
+    prompt: Text = Field(default="", validation_alias=AliasChoices("prompt", "goal"))
+    context: Text = ""
+    model: OrEmpty = ""
+    confirm_mode: str = ""
+    max_steps: Count = 0
+    verbose: Count = 0
+    plan_id: str | None = None
+    plan: tuple[PlanStep, ...] = ()
+    current_step_path: str | None = None
+    last_event: str | None = None
     status: RunStatus = RunStatus.RUNNING
     stop_reason: StopReason | None = None
-    error: str | None = None
+    error: Text | None = None
     steps: tuple[Step, ...] = ()
-    notes: tuple[str, ...] = ()
-    started_at: AwareDatetime = Field(default_factory=now)
-    duration: NonNegativeFloat | None = None
+    notes: tuple[Text, ...] = ()
+    started_at: Moment = Field(
+        default_factory=now, validation_alias=AliasChoices("started_at", "start_time")
+    )
+    duration: Amount | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept(cls, data: Any) -> Any:
+        data = accept_runs.run(data)
+        if isinstance(data, Mapping) and "final_output" in data:
+            return _with_answer(**data)
+        return data
+
+    def move(self, status: RunStatus) -> Self:
+        """The run in its next status; raises ValueError for an illegal transition."""
+        if status not in MOVES[self.status]:
+            raise ValueError(f"a run that is {self.status} cannot become {status}")
+        return self.model_copy(update={"status": status})
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the status is final."""
+        return not MOVES[self.status]
+
+    @property
+    def current_step(self) -> int:
+        """How many times the model was asked."""
+        return len(self.steps)
+
+    @property
+    def total_tool_calls(self) -> int:
+        """How many calls all steps asked for."""
+        return len(self.executions)
 
     @property
     def outcome(self) -> Outcome:
@@ -92,9 +202,14 @@ class Run(Model):
 
     @property
     def output(self) -> str:
-        """The answer: the text of the last reply that had any, or ""."""
-        texts = (s.message.text for s in reversed(self.steps) if s.message)
-        return next((text for text in texts if text.strip()), "")
+        """The answer: the text of the last reply that had any, after what it continues, or ""."""
+        answer = ""
+        for step in reversed(self.steps):
+            if answer and (step.finish_reason != "length" or step.executions):
+                break
+            text = step.message.text if step.message else ""
+            answer = text + answer if text.strip() else answer
+        return answer
 
     @property
     def executions(self) -> tuple[ToolExecution, ...]:
@@ -133,8 +248,9 @@ class Run(Model):
             "tools_used": [
                 {
                     "name": e.call.name,
-                    "args": e.call.arguments,
+                    "args": {key: _in_part(value) for key, value in e.call.arguments.items()},
                     "success": bool(e.result and e.result.success),
+                    "error": e.result.error if e.result else None,
                 }
                 for e in self.executions
             ],
@@ -144,3 +260,9 @@ class Run(Model):
             "model": self.model,
             "trace_id": self.trace_id,
         }
+
+
+def _in_part(value: Any) -> Any:
+    """An argument, of long text or data only the beginning."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if len(text) <= MAX_ARGUMENT else text[:MAX_ARGUMENT] + "…"

@@ -1,0 +1,200 @@
+"""The conversation as a graph of nodes: what was said, what was done, and where it forked.
+
+SystemPrompt ─ ToolDefinitions ─ user ─ assistant ─┬─ ToolExecution ─┬─ tool results ─ …
+                                                   └─ ToolExecution ─┘
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
+
+from ipyagent.schema.base import JsonObject, JsonValue, Model, Moment, Text, now
+from ipyagent.schema.messages import Message, TokenUsage
+from ipyagent.schema.results import ToolDefinition, ToolExecution
+from ipyagent.schema.runs import StopReason
+
+
+class SystemPrompt(Model):
+    """Instructions to the model; several are joined by a blank line."""
+
+    type: Literal["system_prompt"] = "system_prompt"
+    content: Text
+
+
+class ToolDefinitions(Model):
+    """The tools on offer from here on."""
+
+    type: Literal["tool_definitions"] = "tool_definitions"
+    tools: tuple[ToolDefinition, ...] = ()
+
+
+_REASONS = {
+    "end_turn": StopReason.FINISHED,
+    "stop_sequence": StopReason.FINISHED,
+    "stop": StopReason.FINISHED,
+    "completed": StopReason.FINISHED,
+    "length": StopReason.MAX_TOKENS,
+}
+"""What providers call an end."""
+
+
+class Stop(Model):
+    """A run ended here; `usage` is that of all its steps.
+
+    A provider's word that is no StopReason is kept in `finish_reason`.
+    """
+
+    type: Literal["stop_reason"] = "stop_reason"
+    reason: StopReason | None = None
+    finish_reason: Text | None = None
+    usage: TokenUsage = TokenUsage()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept(cls, data: Any) -> Any:
+        match data:
+            case {"reason": str(word), **rest} if word not in set(StopReason):
+                return rest | {"reason": _REASONS.get(word), "finish_reason": word}
+        return data
+
+
+class OpaqueData(Model):
+    """What a newer version put into a node: kept as it came, never sent or shown."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, JsonValue] = Field(init=False)
+
+
+_KINDS = ("system_prompt", "tool_definitions", "tool_execution", "stop_reason")
+
+
+def _tag(data: Any) -> str:
+    kind = data.get("type") if isinstance(data, Mapping) else getattr(data, "type", None)
+    if kind is not None:
+        return kind if kind in _KINDS else "opaque"
+    if isinstance(data, Message) or (isinstance(data, Mapping) and "role" in data):
+        return "message"
+    if isinstance(data, ToolExecution) or (isinstance(data, Mapping) and "call" in data):
+        return "tool_execution"
+    return "opaque"
+
+
+NodeData = SystemPrompt | ToolDefinitions | Message | ToolExecution | Stop | OpaqueData
+
+_DataField = Annotated[
+    Annotated[SystemPrompt, Tag("system_prompt")]
+    | Annotated[ToolDefinitions, Tag("tool_definitions")]
+    | Annotated[Message, Tag("message")]
+    | Annotated[ToolExecution, Tag("tool_execution")]
+    | Annotated[Stop, Tag("stop_reason")]
+    | Annotated[OpaqueData, Tag("opaque")],
+    Discriminator(_tag),
+]
+
+COMPACTED = "compacted"
+"""Key in a summary's metadata: {"before": [ids], "after": [ids]} of what stays verbatim."""
+
+
+class Node(Model):
+    """One element of a conversation. Its parents are what it follows."""
+
+    id: str = Field(default_factory=lambda: uuid.uuid4().hex[:12], min_length=1)
+    parent_ids: tuple[str, ...] = ()
+    data: _DataField
+    timestamp: Moment = Field(default_factory=now)
+    metadata: JsonObject = Field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+
+class Graph:
+    """Nodes by id; parents come before children. No operation recurses."""
+
+    def __init__(self, nodes: Iterable[Node] = ()) -> None:
+        self.nodes: dict[str, Node] = {}
+        for node in nodes:
+            self.add(node)
+
+    def add(self, node: Node) -> None:
+        """Add a node; raises ValueError for an id that is taken or a parent that is missing."""
+        if node.id in self.nodes:
+            raise ValueError(f"two nodes have the id {node.id!r}")
+        if missing := [each for each in node.parent_ids if each not in self.nodes]:
+            raise ValueError(f"node {node.id!r} follows {missing[0]!r}, which is not there")
+        self.nodes[node.id] = node
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The ids of nodes without children, in order."""
+        parents = {parent for node in self.nodes.values() for parent in node.parent_ids}
+        return tuple(each for each in self.nodes if each not in parents)
+
+    def ancestors(self, head: str) -> list[Node]:
+        """The node and all that it follows, parents before children.
+
+        Raises ValueError where there is no such node.
+        """
+        if head not in self.nodes:
+            raise ValueError(f"there is no node {head!r}")
+        found: set[str] = set()
+        stack = [head]
+        while stack:
+            each = stack.pop()
+            if each not in found:
+                found.add(each)
+                stack += self.nodes[each].parent_ids
+        return [node for each, node in self.nodes.items() if each in found]
+
+    def to_messages(self, head: str) -> tuple[Message, ...]:
+        """What a model is sent at `head`: a summary stands for what it summarises."""
+        said: list[Node] = []
+        for node in self.ancestors(head):
+            if not isinstance(node.data, Message):
+                continue
+            match node.metadata.get(COMPACTED):
+                case {"before": list(before), "after": list(after)}:
+                    kept = [*map(self._node, before), node, *map(self._node, after)]
+                    said = kept
+                case _:
+                    said.append(node)
+        return tuple(node.data for node in said if isinstance(node.data, Message))
+
+    def system_prompt(self, head: str) -> str:
+        """All system prompts up to `head`, joined by blank lines."""
+        return "\n\n".join(
+            node.data.content
+            for node in self.ancestors(head)
+            if isinstance(node.data, SystemPrompt)
+        )
+
+    def tools(self, head: str) -> tuple[ToolDefinition, ...]:
+        """The tools on offer at `head`: the newest definitions count."""
+        found: tuple[ToolDefinition, ...] = ()
+        for node in self.ancestors(head):
+            if isinstance(node.data, ToolDefinitions):
+                found = node.data.tools
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """The nodes by id, parents first, and the heads."""
+        nodes = {each: node.to_dict() for each, node in self.nodes.items()}
+        return {"nodes": nodes, "head_ids": list(self.heads)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Graph:
+        """The graph that `to_dict` described; raises ValueError otherwise."""
+        return cls(map(Node.from_dict, data["nodes"].values()))
+
+    def _node(self, each: Any) -> Node:
+        return self.nodes[str(each)]
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self.nodes.values())
+
+    def __len__(self) -> int:
+        return len(self.nodes)

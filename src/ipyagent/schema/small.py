@@ -1,0 +1,101 @@
+"""Small records that tools and services keep."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from pathlib import PurePath
+from typing import Annotated, Any
+
+from pydantic import AliasChoices, BeforeValidator, Field
+
+from ipyagent.schema.base import Count, Flag, JsonObject, Model, Moment, Positive, Text, now
+
+
+def _names(given: Any) -> Any:
+    """Names in one text are separated by commas or blanks."""
+    return re.findall(r"[^\s,]+", given) if isinstance(given, str) else given
+
+
+def _or_empty(given: Any) -> Any:
+    return {} if given is None else given
+
+
+def _as_text(path: Any) -> Any:
+    return str(path) if isinstance(path, PurePath) else path
+
+
+class TodoStatus(StrEnum):
+    """How far a task is."""
+
+    PENDING = "pending"
+    IN_PROGRESS = "in_progress"
+    COMPLETED = "completed"
+
+
+class Todo(Model):
+    """One task of a checklist; `active_form` says it as being done: "Running tests"."""
+
+    content: Text = Field(min_length=1)
+    status: TodoStatus = TodoStatus.PENDING
+    active_form: str = Field(default="", validation_alias=AliasChoices("active_form", "activeForm"))
+
+
+class Note(Model):
+    """Something worth remembering in later sessions."""
+
+    content: Text = Field(min_length=1)
+    category: str | None = None
+    created_at: Moment = Field(
+        default_factory=now, validation_alias=AliasChoices("created_at", "timestamp")
+    )
+
+
+class Skill(Model):
+    """Instructions for one kind of task; `content` is read when the task comes up."""
+
+    name: str = Field(min_length=1)
+    description: Text
+    content: Text
+    license: str | None = None
+    allowed_tools: Annotated[tuple[str, ...] | None, BeforeValidator(_names)] = Field(
+        default=None, validation_alias=AliasChoices("allowed_tools", "allowed-tools")
+    )
+    metadata: Annotated[JsonObject, BeforeValidator(_or_empty)] = Field(default_factory=dict)
+    skill_path: Annotated[str | None, BeforeValidator(_as_text)] = None
+
+    def to_prompt(self) -> str:
+        """The skill as the model reads it."""
+        return f"# Skill: {self.name}\n\n{self.description}\n\n---\n\n{self.content}\n"
+
+
+class Endpoint(Model):
+    """One operation that a service's description allows."""
+
+    method: str
+    path: str
+
+
+class PendingEdit(Model):
+    """An edit that waits for a person; lines are counted from 1."""
+
+    file_path: str
+    old_string: Text = Field(min_length=1)
+    new_string: Text
+    match_line: Positive
+    context_before: tuple[Text, ...] = ()
+    context_after: tuple[Text, ...] = ()
+    created_at: Moment = Field(default_factory=now)
+    replace_all: Flag = False
+    match_count: Positive = 1
+
+
+class PythonScript(Model):
+    """A script that the agent keeps; times are those of its last run."""
+
+    file_id: str = Field(min_length=1)
+    file_path: str
+    content: Text
+    created_at: Moment = Field(default_factory=now)
+    last_run_at: Moment | None = None
+    run_count: Count = 0

@@ -1,0 +1,169 @@
+"""Events folded into a run."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from strategies import amounts, counts, names, replies, results, usages
+
+from ipyagent.schema import (
+    ApprovalDecided,
+    ApprovalRequested,
+    Compacted,
+    DecidedBy,
+    Decision,
+    Event,
+    Message,
+    MessageDelta,
+    MessageFinished,
+    MessageStarted,
+    Notice,
+    RetryScheduled,
+    Role,
+    Run,
+    RunFinished,
+    RunStarted,
+    RunStatus,
+    StepFinished,
+    StepStarted,
+    StopReason,
+    ToolCall,
+    ToolExecution,
+    ToolFinished,
+    ToolResult,
+    ToolRunning,
+    ToolStarted,
+    ToolStatus,
+    fold,
+)
+
+
+def after(events: list[Event]) -> Run:
+    run: Run | None = None
+    for event in events:
+        run = fold(run, event)
+    assert run is not None
+    return run
+
+
+@st.composite
+def tool_events(draw: st.DrawFn, step: int, call_id: str) -> list[Event]:
+    """What one call goes through."""
+    call = ToolCall(id=call_id, name=draw(names))
+    begun = ToolExecution(call=call, sensitive=draw(st.booleans()))
+    said: list[Event] = [ToolStarted(step=step, execution=begun)]
+    denied = False
+    if draw(st.booleans()):
+        decision = draw(st.sampled_from(Decision))
+        denied = decision in (Decision.DENIED, Decision.EXPIRED)
+        said += [
+            ApprovalRequested(step=step, call_id=call_id, approval_id="a"),
+            ApprovalDecided(step=step, call_id=call_id, decision=decision, by=DecidedBy.BUTTON),
+        ]
+    result = ToolResult.failure("no") if denied else draw(results)
+    status = ToolStatus.SUCCESS if result.success else ToolStatus.FAILED
+    if denied:
+        status = ToolStatus.DENIED
+    else:
+        said.append(ToolRunning(step=step, call_id=call_id))
+    done = begun.model_copy(update={"status": status, "result": result})
+    return [*said, ToolFinished(step=step, execution=ToolExecution.from_dict(dict(done)))]
+
+
+@st.composite
+def step_events(draw: st.DrawFn, number: int) -> list[Event]:
+    """What one step goes through."""
+    said: list[Event] = [StepStarted(step=number, closing=draw(st.booleans()))]
+    if draw(st.booleans()):
+        said.append(Compacted(step=number, summary=Message.of(Role.USER, "so far", synthetic=True)))
+    for attempt in range(draw(st.integers(0, 2))):
+        said += [
+            RetryScheduled(step=number, attempt=attempt + 1, of=2, delay=0.5, reason="busy."),
+            MessageStarted(step=number),
+            MessageDelta(step=number, kind="text", text=draw(names)),
+        ]
+    said.append(
+        MessageFinished(
+            step=number,
+            message=draw(st.none() | replies),
+            usage=draw(usages),
+            cost_usd=draw(st.none() | amounts),
+        )
+    )
+    for call in range(draw(st.integers(0, 2))):
+        said += draw(tool_events(number, f"call_{number}_{call}"))
+    return [*said, StepFinished(step=number)]
+
+
+@st.composite
+def run_events(draw: st.DrawFn) -> list[Event]:
+    """A whole run."""
+    said: list[Event] = [RunStarted(run=Run(id="r", max_steps=draw(counts)))]
+    for number in range(1, draw(st.integers(1, 3)) + 1):
+        said += draw(step_events(number))
+        if draw(st.booleans()):
+            said.append(Notice(text=draw(names)))
+    status = draw(st.sampled_from([RunStatus.DONE, RunStatus.ERROR, RunStatus.CANCELLED]))
+    reason = draw(st.sampled_from(StopReason))
+    return [*said, RunFinished(status=status, stop_reason=reason, duration=draw(amounts))]
+
+
+@pytest.mark.spec("A33", "A34", "N18")
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(run_events(), st.data())
+def test_a_story_folds_into_a_run_at_every_moment(events: list[Event], data: st.DataObject) -> None:
+    so_far = after(events[: data.draw(st.integers(1, len(events)))])
+    assert Run.from_dict(json.loads(json.dumps(so_far.to_dict()))) == so_far
+    run = after(events)
+    assert Run.from_dict(json.loads(json.dumps(run.to_dict()))) == run
+    assert run.is_finished
+    assert run.current_step == sum(isinstance(event, StepStarted) for event in events)
+    assert run.total_tool_calls == sum(isinstance(event, ToolStarted) for event in events)
+    assert [step.number for step in run.steps] == list(range(1, len(run.steps) + 1))
+    finished = [event for event in events if isinstance(event, MessageFinished)]
+    assert [step.message for step in run.steps] == [event.message for event in finished]
+    assert run.usage.total_tokens == sum(event.usage.total_tokens for event in finished)
+    assert all(each.result is not None for each in run.executions)
+
+
+@pytest.mark.spec("A33")
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@given(run_events())
+def test_steps_only_grow_and_runs_before_are_untouched(events: list[Event]) -> None:
+    run: Run | None = None
+    for event in events:
+        before, copy = run, run.to_dict() if run else None
+        run = fold(run, event)
+        if before is not None:
+            assert before.to_dict() == copy
+            assert run.steps[: len(before.steps) - 1] == before.steps[:-1]
+            assert len(run.steps) in (len(before.steps), len(before.steps) + 1)
+
+
+def test_nothing_comes_before_a_run_has_started() -> None:
+    with pytest.raises(ValueError, match="before run_started"):
+        fold(None, Notice(text="x"))
+
+
+def test_a_call_is_seen_through_its_states() -> None:
+    call = ToolCall(id="c", name="f")
+    begun = ToolExecution(call=call)
+    result = ToolResult(output="ok")
+    events: list[Event] = [
+        RunStarted(run=Run(id="r")),
+        StepStarted(step=1),
+        ToolStarted(step=1, execution=begun),
+        ApprovalRequested(step=1, call_id="c", approval_id="a"),
+        ApprovalDecided(step=1, call_id="c", decision=Decision.APPROVED, by=DecidedBy.BUTTON),
+        ToolRunning(step=1, call_id="c"),
+        ToolFinished(
+            step=1, execution=ToolExecution(call=call, status=ToolStatus.SUCCESS, result=result)
+        ),
+    ]
+    states = [after(events[:n]).executions[0].status for n in range(3, len(events) + 1)]
+    assert states == ["pending", "awaiting_approval", "pending", "running", "success"]
+    assert after(events[:5]).executions[0].decision is Decision.APPROVED
+    assert after(events).results == (result,)
