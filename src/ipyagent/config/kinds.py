@@ -1,0 +1,50 @@
+"""The kinds of values that settings have beside numbers, words and switches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator
+
+
+def _names(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    return [name.strip() for name in value.split(",") if name.strip()]
+
+
+def _own_path(path: Path) -> Path:
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise ValueError("there is no such person's folder") from None
+
+
+def _address(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError("this is not an address such as https://example.org/v1")
+    if "@" in parts.netloc:
+        raise ValueError("an address must not hold a name or password; use a key's variable")
+    return url
+
+
+def _variable(name: str) -> str:
+    if not (name.isascii() and name.isidentifier()):
+        raise ValueError("this is the NAME of an environment variable, not the secret in it")
+    return name
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+"""Names, as a list or separated by commas."""
+
+OwnPath = Annotated[Path, AfterValidator(_own_path)]
+"""A path; `~` is the person's home."""
+
+Address = Annotated[str, AfterValidator(_address)]
+"""The address of a service: http or https, without credentials."""
+
+Variable = Annotated[str, AfterValidator(_variable)]
+"""The name of an environment variable that holds a secret."""

@@ -1,0 +1,161 @@
+"""What all sources add up to, and where each value comes from."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from ipyagent.config.keys import Key, explain, leaves, nested, put, text_of, told
+from ipyagent.config.policy import refused
+from ipyagent.config.sections import Config
+from ipyagent.config.sources import Layer, check_homes, checked, from_environment, user_layer
+from ipyagent.config.trust import workspace_layers
+from ipyagent.errors import AgentNotFoundError, ConfigError
+
+DEFAULT = "default"
+
+_INSTEAD = {"system_prompt": "system_prompt_path", "system_prompt_path": "system_prompt"}
+"""Keys of which the later one replaces the other."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings in force, the source of each by dotted key, and what the person should know."""
+
+    config: Config
+    origins: Mapping[str, str]
+    notices: tuple[str, ...] = ()
+
+
+class Row(NamedTuple):
+    """A setting as it is shown."""
+
+    key: str
+    value: str
+    origin: str
+
+
+def standing(
+    environ: Mapping[str, str], start: Mapping[str, str] | None, folder: Path | None = None
+) -> tuple[Layer, ...]:
+    """The layers that hold for every run: the person's file, the folder's, the environment."""
+    check_homes(environ, start)
+    brought = () if folder is None else workspace_layers(folder)
+    return user_layer(), *brought, from_environment(environ, start)
+
+
+def settle(*layers: Layer, agent: str | None = None) -> Settings:
+    """What the layers add up to, later ones winning; raises ConfigError.
+
+    A named `agent` is laid over all but the last layer, which is what the person says right now.
+    """
+    total = _Sum()
+    before = layers if agent is None else layers[:-1]
+    for layer in before:
+        total.add(layer)
+    if agent is not None:
+        total.lay_over(agent)
+        total.add(layers[-1])
+    return total.settings()
+
+
+def combine(*layers: Layer, agent: str | None = None) -> Config:
+    """The settings that the layers add up to; raises ConfigError."""
+    return settle(*layers, agent=agent).config
+
+
+def from_assignment(text: str, *below: Layer) -> Layer:
+    """The value in `section.key=value`, as typed by the person, over the layers `below`."""
+    key, equals, value = (part.strip() for part in text.partition("="))
+    if not equals:
+        raise ConfigError("%agent config: expected KEY=VALUE, such as agent.max_steps=30")
+    values: dict[str, Any] = {}
+    put(values, tuple(key.split(".")), value)
+    layer = Layer("%agent", values)
+    combine(*below, layer)
+    return layer
+
+
+def shown(settings: Settings) -> tuple[Row, ...]:
+    """Every setting with its value, secrets masked, and where it comes from."""
+    rows = []
+    for key, value in leaves(settings.config):
+        name = ".".join(key)
+        rows.append(Row(told(name), text_of(value), settings.origins[name]))
+    return tuple(rows)
+
+
+@dataclass
+class _Sum:
+    """What layers add up to so far."""
+
+    values: dict[Key, Any] = field(default_factory=dict)
+    sources: dict[Key, Layer] = field(default_factory=dict)
+    notices: list[str] = field(default_factory=list)
+
+    def add(self, layer: Layer) -> None:
+        self.notices += layer.notices
+        self._put(layer, dict(leaves(checked(layer), given=True)))
+
+    def lay_over(self, agent: str) -> None:
+        """The named agent's settings over the agent's, those of trusted sources first."""
+        names = sorted({key[1] for key in self.values if key[0] == "agents"})
+        if agent not in names:
+            raise AgentNotFoundError(_no_agent(agent, names))
+        keys = [key for key in self.values if key[:2] == ("agents", agent) and len(key) > 2]
+        for key in sorted(keys, key=lambda key: not self.sources[key].trusted):
+            layer = self.sources[key]
+            layer = replace(layer, source=f"{layer.source}, agents.{told(agent)}")
+            self._put(layer, {("agent", key[2]): self.values[key]})
+
+    def _put(self, layer: Layer, given: dict[Key, Any]) -> None:
+        if not layer.trusted:
+            self._tighten(layer, given)
+        for key, value in given.items():
+            instead = (*key[:-1], _INSTEAD.get(key[-1], ""))
+            if value is not None:
+                self.values.pop(instead, None)
+            self.values[key], self.sources[key] = value, layer
+        self.notices += _discouraged(layer, given)
+
+    def _tighten(self, layer: Layer, given: dict[Key, Any]) -> None:
+        """Leave out what an untrusted folder may not set, and say so."""
+        for key, why in refused(given, self.values, layer.folder).items():
+            del given[key]
+            self.notices.append(
+                f"{layer.source}: {told('.'.join(key))} is ignored, because a folder's settings "
+                f"{why}. If you trust this folder as it is now: `%agent trust`."
+            )
+
+    def settings(self) -> Settings:
+        try:
+            config = Config.model_validate(nested(self.values.items()))
+        except ValidationError as error:  # each layer is right, but together something is missing
+            raise ConfigError(f"{self._source(('llm', 'mode'))}: {explain(error)}") from None
+        origins = {".".join(key): self._source(key) for key, _ in leaves(config)}
+        return Settings(config, origins, tuple(self.notices))
+
+    def _source(self, key: Key) -> str:
+        return self.sources[key].source if key in self.sources else DEFAULT
+
+
+def _discouraged(layer: Layer, given: Mapping[Key, Any]) -> Iterator[str]:
+    for server in given.get(("mcp", "servers"), ()):
+        if server.token is not None:
+            yield (
+                f"{layer.source}: the token of {told(server.name)} is written out there. Put it "
+                "into an environment variable, and the name of that into token_env."
+            )
+
+
+def _no_agent(name: str, names: list[str]) -> str:
+    if not names:
+        return f"no agent is called {name!r}: the settings have no section agents.NAME"
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {told(close[0])}? " if close else ""
+    return f"no agent is called {name!r}; {hint}There are: {told(', '.join(names))}"
