@@ -1,0 +1,1 @@
+"""What lasts: the journal, graph files, what a notebook keeps."""

@@ -1,0 +1,223 @@
+"""Conversations in files: a graph as JSON, in nano-agent's layout, and the runs in a notebook.
+
+{"session_id", "created_at", "metadata", "head_ids": [id, …],
+ "nodes": {id: {"id", "parent_ids", "data", "timestamp", "metadata"}}}
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import json
+import os
+import tempfile
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from ipyagent.errors import SessionError
+from ipyagent.schema import Graph, Node, Run
+from ipyagent.store.graph_shapes import node_of, shape_of
+from ipyagent.store.lenient import fault, lenient
+
+RUN_MIME = "application/vnd.ipyagent.run+json"
+"""Under which a notebook's outputs keep a run."""
+
+_KNOWN = {"session_id", "created_at", "metadata", "head_ids", "nodes"}
+_RUN = TypeAdapter(Run)
+
+
+@dataclass(frozen=True)
+class LoadedGraph:
+    """What a file held; `heads` are the nodes that the conversation can go on from."""
+
+    graph: Graph
+    heads: tuple[str, ...] = ()
+    session_id: str = ""
+    created_at: datetime | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+def save(
+    path: Path,
+    graph: Graph,
+    *,
+    heads: Iterable[str] = (),
+    session_id: str = "",
+    metadata: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a graph; `heads` are its leaves unless given. Raises SessionError.
+
+    The file is there as a whole or not at all, and takes only the place of another saved graph.
+    """
+    content = {
+        "session_id": session_id,
+        "created_at": time.time(),
+        "metadata": dict(metadata or {}),
+        "head_ids": list(heads) or list(graph.heads),
+        "nodes": {node.id: shape_of(node) for node in graph},
+    }
+    if path.exists() and not _is_graph(path):
+        raise SessionError(f"{path} is there and is no saved session; choose another name")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _replace(path, json.dumps(content, ensure_ascii=False, indent=1))
+    except OSError as error:
+        raise SessionError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def load(path: Path) -> LoadedGraph:
+    """The graph in a file, written here or by nano-agent; raises SessionError.
+
+    Keys that this version doesn't know are left out, with a warning.
+    """
+    content = _json(path)
+    shapes = content.get("nodes")
+    if not isinstance(shapes, dict) or not all(isinstance(s, dict) for s in shapes.values()):
+        raise SessionError(f"{path} is no saved session: it has no object `nodes` of nodes")
+    graph, unknown = Graph(), {*content} - _KNOWN
+    for name in _parents_first(path, {name: _parents(path, name, s) for name, s in shapes.items()}):
+        node, dropped = _node(path, name, shapes[name])
+        unknown.update(dropped)
+        graph.add(node)
+    if unknown:
+        _warn(path, unknown)
+    heads = content.get("head_ids")
+    known = tuple(head for head in heads if head in shapes) if isinstance(heads, list) else ()
+    metadata = content.get("metadata")
+    return LoadedGraph(
+        graph,
+        known or graph.heads,
+        str(content.get("session_id") or ""),
+        _moment(content.get("created_at")),
+        metadata if isinstance(metadata, dict) else {},
+    )
+
+
+def runs_in_notebook(path: Path) -> list[Run]:
+    """The runs in a notebook's outputs, in the order of its cells; raises SessionError."""
+    cells = _json(path).get("cells")
+    if not isinstance(cells, list):
+        raise SessionError(f"{path} is no notebook: it has no list `cells`")
+    found: dict[str, Run] = {}
+    unknown: set[str] = set()
+    for number, cell in enumerate(cells, start=1):
+        for data in _runs_in(cell):
+            try:
+                run, dropped = lenient(_RUN, data)
+            except ValidationError as error:
+                raise SessionError(f"{path}, cell {number}: the run {fault(error)}") from None
+            unknown.update(dropped)
+            found.setdefault(run.id, run)  # a copied cell has copied outputs
+    if unknown:
+        _warn(path, unknown)
+    return list(found.values())
+
+
+def _runs_in(cell: Any) -> list[Any]:
+    outputs = cell.get("outputs") if isinstance(cell, dict) else None
+    bundles = [o.get("data") for o in outputs or () if isinstance(o, dict)]
+    return [b[RUN_MIME] for b in bundles if isinstance(b, dict) and RUN_MIME in b]
+
+
+def _node(path: Path, name: str, shape: dict[str, Any]) -> tuple[Node, list[str]]:
+    try:
+        node, dropped = node_of({"id": name} | shape)
+    except (ValueError, TypeError) as error:
+        raise SessionError(f"{path}, node {name!r}: {fault(error)}") from None
+    if node.id != name:
+        raise SessionError(f"{path}, node {name!r}: it calls itself {node.id!r}")
+    return node, dropped
+
+
+def _parents(path: Path, name: str, shape: dict[str, Any]) -> set[str]:
+    parents = shape.get("parent_ids", [])
+    if not isinstance(parents, list) or not all(isinstance(each, str) for each in parents):
+        raise SessionError(f"{path}, node {name!r}: its parent_ids must be a list of ids")
+    return set(parents)
+
+
+def _parents_first(path: Path, parents: dict[str, set[str]]) -> list[str]:
+    """The ids in the order of the file, as far as parents come before their children."""
+    names = list(parents)
+    places = {name: place for place, name in enumerate(names)}
+    children: defaultdict[str, list[str]] = defaultdict(list)
+    for name, each in parents.items():
+        if missing := sorted(parent for parent in each if parent not in parents):
+            raise SessionError(f"{path}, node {name!r}: it follows {missing[0]!r}, not in the file")
+        for parent in each:
+            children[parent].append(name)
+    waits = {name: len(each) for name, each in parents.items()}
+    ready = [places[name] for name in names if not waits[name]]
+    order = []
+    while ready:
+        order.append(names[heapq.heappop(ready)])
+        for child in children[order[-1]]:
+            waits[child] -= 1
+            if not waits[child]:
+                heapq.heappush(ready, places[child])
+    if len(order) < len(names):
+        name = _in_circle(parents, next(name for name in names if waits[name]), waits)
+        raise SessionError(f"{path}, node {name!r}: it follows itself, directly or by others")
+    return order
+
+
+def _in_circle(parents: dict[str, set[str]], name: str, waits: dict[str, int]) -> str:
+    """Upwards from a node that waits for ever, until one comes again."""
+    seen = set()
+    while name not in seen:
+        seen.add(name)
+        name = next(parent for parent in sorted(parents[name]) if waits[parent])
+    return name
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise SessionError(f"{path} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise SessionError(f"{path} is not JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise SessionError(f"{path} holds no JSON object")
+    return content
+
+
+def _is_graph(path: Path) -> bool:
+    with contextlib.suppress(SessionError):
+        return {"nodes", "head_ids"} <= _json(path).keys()
+    return False
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a new file beside it, which takes its name when it is whole."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(handle)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _warn(path: Path, unknown: set[str]) -> None:
+    names = ", ".join(sorted(unknown))
+    warnings.warn(
+        f"{path} was written by a newer version; this was left out: {names}", stacklevel=3
+    )
+
+
+def _moment(seconds: Any) -> datetime | None:
+    with contextlib.suppress(ValueError, TypeError, OverflowError, OSError):
+        return datetime.fromtimestamp(seconds, UTC)
+    return None

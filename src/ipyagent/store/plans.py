@@ -1,0 +1,29 @@
+"""Plans as they are kept: what was shown, letter by letter, and the digest of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+
+from ipyagent.schema import PlanStep, Run
+
+
+def plan_json(plan: Iterable[PlanStep]) -> str:
+    """The plan as text; equal plans give equal texts."""
+    return json.dumps([step.to_dict() for step in plan], sort_keys=True)
+
+
+def plan_digest(plan: Iterable[PlanStep]) -> str:
+    """What a card shows, so that a person can tell that this plan is run and no other."""
+    return digest_of(plan_json(plan))
+
+
+def digest_of(text: str) -> str:
+    """The SHA-256 of a text, in hexadecimal digits."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def stripped(run: Run) -> str:
+    """The run as text, without its plan."""
+    return json.dumps(run.model_dump(mode="json", exclude={"plan", "steps"}))

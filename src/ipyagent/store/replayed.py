@@ -1,0 +1,95 @@
+"""A run as the events that led to it: fold them, and the run is there again.
+
+What a run does not keep cannot be told again: reminders, summaries, and when what was said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ipyagent.schema import (
+    Event,
+    MessageFinished,
+    MessageStarted,
+    Notice,
+    RetryScheduled,
+    Run,
+    RunFinished,
+    RunStarted,
+    RunStatus,
+    Step,
+    StepFinished,
+    StepStarted,
+    StopReason,
+    ToolExecution,
+    ToolFinished,
+    ToolStarted,
+    ToolStatus,
+)
+
+_RETRY = re.compile(r"(?s)(.*) Retry (\d+)/(\d+) in (\d+\.\d) s\.")
+_NOT_YET = {"status": ToolStatus.PENDING, "result": None, "started_at": None, "duration": None}
+_AT_FIRST = {
+    "status": RunStatus.RUNNING,
+    "stop_reason": None,
+    "error": None,
+    "steps": (),
+    "notes": (),
+    "duration": None,
+}
+
+
+def events_of(run: Run) -> list[Event]:
+    """The events that fold to `run`; a summary's note becomes one of the run as a whole."""
+    events: list[Event] = [RunStarted(run=run.model_copy(update=_AT_FIRST))]
+    events += (Notice(text=text) for text in run.notes)
+    for step in run.steps:
+        events += _of_step(step)
+    if run.is_finished:
+        otherwise = StopReason.FINISHED if run.status is RunStatus.DONE else StopReason.ERROR
+        events.append(
+            RunFinished(
+                status=run.status,
+                stop_reason=run.stop_reason or otherwise,
+                error=run.error,
+                duration=run.duration or 0.0,
+            )
+        )
+    return events
+
+
+def _of_step(step: Step) -> Iterator[Event]:
+    yield StepStarted(step=step.number, closing=step.closing)
+    for text in step.notes:
+        yield _note(step.number, text)
+    yield MessageStarted(step=step.number)
+    yield MessageFinished(
+        step=step.number,
+        message=step.message,
+        finish_reason=step.finish_reason,
+        usage=step.usage,
+        cost_usd=step.cost_usd,
+        thinking_seconds=step.thinking_seconds,
+    )
+    for execution in step.executions:
+        yield from _of_call(step.number, execution)
+    if all(execution.result for execution in step.executions):
+        yield StepFinished(step=step.number)
+
+
+def _note(step: int, text: str) -> Event:
+    if retry := _RETRY.fullmatch(text):
+        reason, attempt, of, delay = retry.groups()
+        return RetryScheduled(
+            step=step, attempt=int(attempt), of=int(of), delay=float(delay), reason=reason
+        )
+    return Notice(text=text)
+
+
+def _of_call(step: int, execution: ToolExecution) -> Iterator[Event]:
+    if execution.result is None:
+        yield ToolStarted(step=step, execution=execution)
+        return
+    yield ToolStarted(step=step, execution=execution.model_copy(update=_NOT_YET))
+    yield ToolFinished(step=step, execution=execution)

@@ -1,0 +1,248 @@
+"""Where each run stands. A transition is one UPDATE that names the status it starts from.
+
+    draft ─▶ queued ─▶ running ─▶ done | error | cancelled
+
+Whoever changes the row has made the transition; whoever comes second changes nothing and is told
+what happened before. The columns of the session follow in the same transaction: `pending_run_id`
+waits for a person, `active_run_id` is on its way.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from datetime import datetime
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from ipyagent.errors import SessionError
+from ipyagent.schema import (
+    Event,
+    Run,
+    RunFinished,
+    RunStarted,
+    RunStatus,
+    StepStarted,
+    ToolStarted,
+)
+from ipyagent.schema.base import now
+from ipyagent.schema.runs import MOVES
+from ipyagent.store import plans
+from ipyagent.store.lenient import read
+
+SOURCES = {to: tuple(each for each in MOVES if to in MOVES[each]) for to in RunStatus}
+"""From where each status may be reached."""
+
+ACTIVE = (RunStatus.QUEUED, RunStatus.RUNNING)
+
+_RUN = TypeAdapter(Run)
+
+_NO_PLAN = "no pending plan; `%%agent --plan` makes one"
+
+
+def draft(db: sqlite3.Connection, session_id: str, run: Run) -> str:
+    """Store a plan before it is shown; its digest."""
+    if run.status is not RunStatus.DRAFT:
+        raise SessionError(
+            f"a plan that waits for approval is a draft, and {run.id} is {run.status}"
+        )
+    pending, _ = _pointers(db, session_id)
+    if pending:
+        raise SessionError(
+            f"the plan {pending} waits for you: `%agent approve {pending}` or "
+            f"`%agent deny {pending}`"
+        )
+    _refuse_second(db, session_id, run.id)
+    text = plans.plan_json(run.plan)
+    digest = plans.digest_of(text)
+    db.execute(
+        "INSERT INTO runs"
+        " (id, session_id, status, goal, record, plan_json, plan_digest, updated_at)"
+        " VALUES (?, ?, 'draft', ?, ?, ?, ?, ?)",
+        (run.id, session_id, run.prompt, plans.stripped(run), text, digest, _moment()),
+    )
+    db.execute("UPDATE sessions SET pending_run_id = ? WHERE id = ?", (run.id, session_id))
+    touch(db, session_id)
+    return digest
+
+
+def confirm(db: sqlite3.Connection, session_id: str, run_id: str | None) -> Run:
+    """draft → queued, for the one who comes first; the run with the plan as it was stored."""
+    pending, active = _pointers(db, session_id)
+    wanted = run_id or pending or active
+    if wanted is None:
+        raise SessionError(_NO_PLAN)
+    row = _row(db, session_id, wanted)
+    if row["status"] != RunStatus.DRAFT:
+        raise SessionError(_told(row))
+    _refuse_second(db, session_id, wanted)
+    if plans.digest_of(row["plan_json"]) != row["plan_digest"]:
+        raise SessionError(
+            f"the plan {wanted} is not the one that was shown; nothing was run. Ask for it again."
+        )
+    # Nobody can come between: the transaction has the database to itself.
+    _move(db, wanted, RunStatus.QUEUED)
+    db.execute("UPDATE runs SET confirmed_at = updated_at WHERE id = ?", (wanted,))
+    db.execute(
+        "UPDATE sessions SET pending_run_id = nullif(pending_run_id, :run), active_run_id = :run"
+        " WHERE id = :session",
+        {"run": wanted, "session": session_id},
+    )
+    touch(db, session_id)
+    return rebuilt(row, RunStatus.QUEUED)
+
+
+def rebuilt(row: sqlite3.Row, status: RunStatus) -> Run:
+    """The run from its row, with the plan that was stored; raises SessionError."""
+
+    def complete(record: dict[str, Any]) -> dict[str, Any]:
+        plan = json.loads(row["plan_json"])
+        return record | {"plan": plan, "status": status, "error": row["error"]}
+
+    return read(_RUN, row["record"], f"the run {row['id']}", complete)
+
+
+def cancel(db: sqlite3.Connection, session_id: str, run_id: str | None) -> None:
+    """draft | queued → cancelled, for good."""
+    pending, active = _pointers(db, session_id)
+    wanted = run_id or pending or active
+    if wanted is None:
+        raise SessionError(_NO_PLAN)
+    row = _row(db, session_id, wanted)
+    if row["status"] not in (RunStatus.DRAFT, RunStatus.QUEUED):
+        raise SessionError(_told(row))
+    end(db, wanted, RunStatus.CANCELLED, None)
+
+
+def begin(db: sqlite3.Connection, session_id: str, run: Run) -> None:
+    """queued → running; a run that was never a plan comes into being."""
+    _refuse_second(db, session_id, run.id)
+    row = db.execute("SELECT * FROM runs WHERE id = ?", (run.id,)).fetchone()
+    if row is not None and row["status"] == RunStatus.RUNNING:
+        raise SessionError(_told(row))
+    if why := _started(db, session_id, run):
+        raise SessionError(why)
+    db.execute(
+        "UPDATE runs SET record = ?, plan_json = ? WHERE id = ? AND record IS NULL",
+        (plans.stripped(run), plans.plan_json(run.plan), run.id),
+    )
+
+
+def end(db: sqlite3.Connection, run_id: str, status: RunStatus, error: str | None) -> bool:
+    """To a final status. Clears only what still points at this run."""
+    if not _move(db, run_id, status, error):
+        return False
+    db.execute(
+        "UPDATE sessions SET pending_run_id = nullif(pending_run_id, :run),"
+        " active_run_id = nullif(active_run_id, :run), last_run_id = :run,"
+        " last_run_status = :status, last_run_at = :at"
+        " WHERE id = (SELECT session_id FROM runs WHERE id = :run)",
+        {"run": run_id, "status": status, "at": _moment()},
+    )
+    return True
+
+
+def follow(db: sqlite3.Connection, session_id: str, run_id: str, event: Event) -> str | None:
+    """Keep a run's row up to date with an event; why the run may not begin, if so."""
+    match event:
+        case RunStarted(run=run):
+            if why := _started(db, session_id, run):
+                return why
+        case StepStarted(step=step):
+            _at(db, run_id, str(step))
+        case ToolStarted(step=step, execution=execution):
+            _at(db, run_id, f"{step}/{execution.call.name}")
+        case RunFinished(status=status, error=error):
+            end(db, run_id, status, error)
+            touch(db, session_id)
+    db.execute(
+        "UPDATE runs SET last_event = ?, updated_at = ? WHERE id = ?",
+        (event.type, _moment(), run_id),
+    )
+    return None
+
+
+def touch(db: sqlite3.Connection, session_id: str) -> None:
+    """Make the session the newest. Counted, since clocks go backwards at times."""
+    db.execute(
+        "UPDATE sessions SET activity = (SELECT max(activity) + 1 FROM sessions) WHERE id = ?",
+        (session_id,),
+    )
+
+
+def _started(db: sqlite3.Connection, session_id: str, run: Run) -> str | None:
+    """Why the run may not begin."""
+    fresh = db.execute(
+        "INSERT INTO runs (id, session_id, status, goal, updated_at)"
+        " SELECT ?, id, 'running', ?, ? FROM sessions WHERE id = ? ON CONFLICT (id) DO NOTHING",
+        (run.id, run.prompt, _moment(), session_id),
+    )
+    if not fresh.rowcount and not _move(db, run.id, RunStatus.RUNNING):
+        row = db.execute("SELECT * FROM runs WHERE id = ?", (run.id,)).fetchone()
+        if row is None:
+            return f"the session {session_id} is not in it"
+        if row["status"] != RunStatus.RUNNING:
+            return _told(row)
+    db.execute("UPDATE sessions SET active_run_id = ? WHERE id = ?", (run.id, session_id))
+    touch(db, session_id)
+    return None
+
+
+def _move(db: sqlite3.Connection, run_id: str, status: RunStatus, error: str | None = None) -> bool:
+    """Whether the run was where it can come from, and is in `status` now."""
+    changed = db.execute(
+        "UPDATE runs SET status = ?, error = ?, updated_at = ? WHERE id = ?"
+        " AND status IN (SELECT value FROM json_each(?))",
+        (status, error, _moment(), run_id, json.dumps(SOURCES[status])),
+    )
+    return changed.rowcount == 1
+
+
+def _at(db: sqlite3.Connection, run_id: str, path: str) -> None:
+    db.execute("UPDATE runs SET current_step_path = ? WHERE id = ?", (path, run_id))
+
+
+def _pointers(db: sqlite3.Connection, session_id: str) -> tuple[str | None, str | None]:
+    row = db.execute(
+        "SELECT pending_run_id, active_run_id FROM sessions WHERE id = ?", (session_id,)
+    ).fetchone()
+    if row is None:
+        raise SessionError(f"the session {session_id} is not in the journal")
+    return row["pending_run_id"], row["active_run_id"]
+
+
+def _refuse_second(db: sqlite3.Connection, session_id: str, run_id: str) -> None:
+    _, active = _pointers(db, session_id)
+    if active not in (None, run_id):
+        raise SessionError(f"already running: {active}; wait for its end, or stop it")
+
+
+def _row(db: sqlite3.Connection, session_id: str, run_id: str) -> sqlite3.Row:
+    row: sqlite3.Row | None = db.execute(
+        "SELECT * FROM runs WHERE id = ? AND session_id = ?", (run_id, session_id)
+    ).fetchone()
+    if row is None:
+        raise SessionError(f"no pending plan is called {run_id!r}")
+    return row
+
+
+def _told(row: sqlite3.Row) -> str:
+    """What happened to a run before somebody came late."""
+    name, status = row["id"], row["status"]
+    if status == RunStatus.DRAFT:
+        return f"the plan {name} waits for you: `%agent approve {name}`"
+    ended = "" if status in ACTIVE else f"; it is {status}"
+    if row["confirmed_at"]:
+        return f"already approved at {_clock(row['confirmed_at'])}: {name}{ended}"
+    if status == RunStatus.CANCELLED:
+        return f"already cancelled at {_clock(row['updated_at'])}: {name}; ask for it again"
+    return f"already running: {name}" if not ended else f"already run: {name}{ended}"
+
+
+def _clock(moment: str) -> str:
+    return f"{datetime.fromisoformat(moment).astimezone():%H:%M}"
+
+
+def _moment() -> str:
+    return now().isoformat()

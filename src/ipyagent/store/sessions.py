@@ -1,0 +1,99 @@
+"""The records of sessions, and how one is found."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from ipyagent.errors import SessionError
+from ipyagent.schema import Node, Session
+from ipyagent.schema.base import now
+from ipyagent.store.lenient import read
+
+log = logging.getLogger("ipyagent")
+
+SHORTEST = 4
+"""Characters that the beginning of an id needs at least."""
+
+_STATE = ("pending_run_id", "active_run_id", "last_run_id", "last_run_status", "last_run_at")
+"""Columns that follow the runs: nobody sets them by hand."""
+
+_SESSION = TypeAdapter(Session)
+_NODE = TypeAdapter(Node)
+
+
+def create(db: sqlite3.Connection, session: Session, nodes: Iterable[Node]) -> None:
+    """Add a session and the history that it begins with."""
+    try:
+        db.execute(
+            "INSERT INTO sessions (id, name, record, activity)"
+            " VALUES (?, ?, ?, (SELECT coalesce(max(activity), 0) + 1 FROM sessions))",
+            (session.id, session.name, _text(session)),
+        )
+    except sqlite3.IntegrityError:
+        raise SessionError(f"the session {session.id} is in the journal already") from None
+    rows = ((session.id, place, node.model_dump_json()) for place, node in enumerate(nodes))
+    db.executemany("INSERT INTO nodes (session_id, position, node) VALUES (?, ?, ?)", rows)
+
+
+def update(db: sqlite3.Connection, session: Session) -> None:
+    """Store a session's name, state, origin and metadata."""
+    changed = db.execute(
+        "UPDATE sessions SET name = ?, record = ? WHERE id = ?",
+        (session.name, _text(session), session.id),
+    )
+    if not changed.rowcount:
+        raise SessionError(f"the session {session.id} is not in the journal")
+
+
+def find(db: sqlite3.Connection, reference: str) -> Session | None:
+    """By id, by name (the newest that has it), or by the beginning of an id."""
+    query = "SELECT * FROM sessions WHERE {} ORDER BY activity DESC"
+    for column in ("id", "name"):
+        row = db.execute(query.format(f"{column} = ?"), (reference,)).fetchone()
+        if row is not None:
+            return _session(row)
+    if len(reference) < SHORTEST:
+        return None
+    begins = query.format("substr(id, 1, ?) = ?")
+    found = db.execute(begins, (len(reference), reference.lower())).fetchall()
+    if len(found) > 1:
+        listed = ", ".join(f"{row['id']} ({row['name']})" for row in found[:5])
+        raise SessionError(f"several sessions begin with {reference!r}: {listed}")
+    return _session(found[0]) if found else None
+
+
+def newest_first(db: sqlite3.Connection) -> list[Session]:
+    """All sessions that can be read."""
+    found = []
+    for row in db.execute("SELECT * FROM sessions ORDER BY activity DESC"):
+        try:
+            found.append(_session(row))
+        except SessionError as error:
+            log.warning("%s", error)
+    return found
+
+
+def nodes(db: sqlite3.Connection, session_id: str) -> list[Node]:
+    """The history that a session began with."""
+    rows = db.execute(
+        "SELECT node FROM nodes WHERE session_id = ? ORDER BY position", (session_id,)
+    )
+    return [read(_NODE, row["node"], f"the history of session {session_id}") for row in rows]
+
+
+def _text(session: Session) -> str:
+    return session.model_dump_json(exclude={"messages", *_STATE})
+
+
+def _session(row: sqlite3.Row) -> Session:
+    def complete(record: dict[str, Any]) -> dict[str, Any]:
+        # A clock that was set back makes no session unreadable.
+        started_at = min(record["started_at"], now().isoformat())
+        return record | {column: row[column] for column in _STATE} | {"started_at": started_at}
+
+    return read(_SESSION, row["record"], f"the session {row['name']!r} ({row['id']})", complete)

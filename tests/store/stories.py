@@ -1,0 +1,99 @@
+"""What runs tell a journal, for its tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from ipyagent import schema as s
+from ipyagent.store.journal import Journal
+
+PLAN = (
+    s.PlanStep(call=s.ToolCall(id="p1", name="read_file", arguments={"path": "a.txt"})),
+    s.PlanStep(call=s.ToolCall(id="p2", name="delete_file", arguments={"path": "a.txt"})),
+)
+
+
+def begun(journal: Journal, name: str = "notebook") -> s.Session:
+    """A new session."""
+    session = s.Session(name=name)
+    journal.create(session)
+    return session
+
+
+def tell(journal: Journal, session: s.Session, run_id: str, events: Iterable[s.Event]) -> None:
+    """Append and flush."""
+    for event in events:
+        journal.append(session.id, run_id, event)
+    journal.flush().result()
+
+
+def plan(run_id: str = "r1") -> s.Run:
+    return s.Run(id=run_id, prompt="Tidy up.", model="m", status=s.RunStatus.DRAFT, plan=PLAN)
+
+
+def started(run_id: str = "r1", prompt: str = "Go on.") -> s.RunStarted:
+    return s.RunStarted(run=s.Run(id=run_id, prompt=prompt, model="m"))
+
+
+def ended(status: s.RunStatus = s.RunStatus.DONE, error: str | None = None) -> s.RunFinished:
+    reason = s.StopReason.ERROR if error else s.StopReason.FINISHED
+    return s.RunFinished(status=status, stop_reason=reason, error=error, duration=1.5)
+
+
+def asked(step: int, *calls: s.ToolCall, text: str = "I will.") -> s.MessageFinished:
+    blocks = (s.TextContent(text=text), *calls) if text else calls
+    message = s.Message(role=s.Role.ASSISTANT, content=blocks)
+    return s.MessageFinished(step=step, message=message, finish_reason="stop")
+
+
+def called(n: int = 1, **arguments: object) -> s.ToolCall:
+    return s.ToolCall(id=f"c{n}", name="write_file", arguments=arguments or {"path": "a.txt"})
+
+
+def doing(step: int, call: s.ToolCall, preview: str = "a") -> Iterator[s.Event]:
+    """A call up to the moment when its tool runs."""
+    shown = s.Preview(kind="diff", text=preview)
+    yield s.ToolStarted(step=step, execution=s.ToolExecution(call=call, preview=shown))
+    yield s.ToolRunning(step=step, call_id=call.id)
+
+
+def done(step: int, call: s.ToolCall, output: str = "ok", preview: str = "a") -> s.ToolFinished:
+    execution = s.ToolExecution(
+        call=call,
+        preview=s.Preview(kind="diff", text=preview),
+        status=s.ToolStatus.SUCCESS,
+        result=s.ToolResult(output=output),
+        started_at=s.Run(id="x").started_at,
+        duration=0.1,
+    )
+    return s.ToolFinished(step=step, execution=execution)
+
+
+def whole_run(run_id: str = "r1", steps: int = 2, **texts: str) -> list[s.Event]:
+    """A run with a call in each step but the last."""
+    events: list[s.Event] = [started(run_id)]
+    for step in range(1, steps + 1):
+        call = called(step, path="a.txt", content=texts.get("content", "x"))
+        last = step == steps
+        events += [s.StepStarted(step=step), s.MessageStarted(step=step)]
+        events.append(asked(step) if last else asked(step, call))
+        if not last:
+            preview = texts.get("preview", "a")
+            events += [*doing(step, call, preview), done(step, call, preview=preview)]
+        events.append(s.StepFinished(step=step))
+    return [*events, ended()]
+
+
+def deltas(text: str, size: int = 10, step: int = 1) -> Iterator[s.MessageDelta]:
+    for at in range(0, len(text), size):
+        yield s.MessageDelta(step=step, kind="text", text=text[at : at + size])
+
+
+def types(journal: Journal, session: s.Session) -> list[str]:
+    return [record.event.type for record in journal.events(session.id)]
+
+
+def reopened(path: Path, journal: Journal) -> Journal:
+    journal.close()
+    return Journal.open(path)
