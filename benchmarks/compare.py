@@ -14,6 +14,8 @@ from resource import RUSAGE_CHILDREN, getrusage
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+import steps
+
 from servers.model_server import ModelServer, Reply, answer
 
 FEW, MANY = 500, 5_500
@@ -82,6 +84,7 @@ def main() -> None:
         raw, ours = per_chunk(RAW, server), per_chunk(OURS, server)
     print(f"a chunk, raw openai        {raw:6.0f} µs")
     print(f"a chunk, through the loop  {ours:6.0f} µs   {ours / raw:5.2f} times (goal 4.00)")
+    steps.measure()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""What operators see: the event log, the logger, traces."""

@@ -1,0 +1,107 @@
+"""The event log: a JSON Lines file with one object for each thing that happens in a run."""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ipyagent.schema import (
+    Event,
+    MessageDelta,
+    MessageFinished,
+    MessageStarted,
+    RetryScheduled,
+    RunFinished,
+    RunStarted,
+    StepStarted,
+)
+from ipyagent.schema.base import now
+from ipyagent.telemetry.records import Record, header, milliseconds, record
+
+log = logging.getLogger("ipyagent")
+
+Mask = Callable[[Record], Record]
+
+# Some readers take these for ends of lines too.
+_LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
+
+
+class EventLog:
+    """A listener that appends the events of a run, and of the next one, to the file at `path`.
+
+    `mask` takes what is secret out of a record. Pieces of a reply are not written, only the whole;
+    `request.start` and `request.end` stand around each request to the model. A file that cannot be
+    written costs one warning, and the rest of the run is not logged.
+    """
+
+    def __init__(self, path: Path, *, mask: Mask) -> None:
+        self._path = path
+        self._mask = mask
+        self._header: Record = {}
+        self._request: tuple[int, float] | None = None
+        self._lost = False
+
+    def __call__(self, event: Event) -> None:
+        """Write the lines of one event."""
+        match event:
+            case MessageDelta():
+                return
+            case RunStarted(run=run):
+                self._header, self._request, self._lost = header(run), None, False
+            case MessageFinished(finish_reason=reason):
+                self._end_request("finish_reason", reason)
+            case RetryScheduled(reason=reason):
+                self._end_request("error", reason)
+            case RunFinished():
+                self._end_request("error", event.error or event.stop_reason)
+        self._write(event.type, record(event))
+        if isinstance(event, StepStarted | MessageStarted) and self._request is None:
+            self._request = event.step, time.monotonic()
+            self._write("request.start", {"step": event.step})
+
+    def _end_request(self, name: str, value: str | None) -> None:
+        if self._request is not None:
+            step, since = self._request
+            self._request = None
+            duration = milliseconds(time.monotonic() - since)
+            self._write("request.end", {"step": step, name: value, "duration_ms": duration})
+
+    def _write(self, event: str, fields: Record) -> None:
+        if self._lost:
+            return
+        line = {"time": now().isoformat(), **self._header, "event": event, **self._mask(fields)}
+        try:
+            _append(self._path, _encoded(line))
+        except OSError as error:
+            self._lost = True
+            log.warning("the event log %s cannot be written: %s", self._path, error)
+
+
+def _encoded(line: Record) -> bytes:
+    """One line of JSON in UTF-8."""
+    given = {name: value for name, value in line.items() if value is not None}
+    text = json.dumps(given, ensure_ascii=False).translate(_LINE_ENDS)
+    return text.encode() + b"\n"
+
+
+def _append(path: Path, line: bytes) -> None:
+    """Append in one write, so that lines of several kernels do not mix.
+
+    Links are not followed and pipes not waited for: the folder may be somebody else's.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    links = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | links, 0o600)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        if os.write(fd, line) < len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    finally:
+        os.close(fd)

@@ -1,0 +1,250 @@
+"""A run as spans."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode, format_span_id, format_trace_id
+
+from harness import NO, YES, Lab, call
+from ipyagent.schema import Run, RunFinished, RunStarted, RunStatus, StepStarted, StopReason
+from ipyagent.telemetry.spans import Spans
+from ipyagent.tools.base import tool
+
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+PARENT = "00f067aa0ba902b7"
+
+
+class Collector:
+    """A provider that keeps its spans."""
+
+    def __init__(self) -> None:
+        self._exporter = InMemorySpanExporter()
+        self._provider = TracerProvider(shutdown_on_exit=False)
+        self._provider.add_span_processor(SimpleSpanProcessor(self._exporter))
+        self.listener = Spans(self._provider)
+
+    @property
+    def spans(self) -> tuple[ReadableSpan, ...]:
+        """In the order in which they ended."""
+        return self._exporter.get_finished_spans()
+
+    def only(self, start: str) -> ReadableSpan:
+        (span,) = [span for span in self.spans if span.name.startswith(start)]
+        return span
+
+
+@pytest.fixture
+def collector() -> Collector:
+    return Collector()
+
+
+def attributes(span: ReadableSpan) -> dict[str, Any]:
+    return dict(span.attributes or {})
+
+
+def short_run(**fields: Any) -> tuple[Any, ...]:
+    """The events of a run in which nothing is said."""
+    end = RunFinished(status=RunStatus.DONE, stop_reason=StopReason.EMPTY, duration=0.0)
+    return RunStarted(run=Run(id="r", **fields)), StepStarted(step=1), end
+
+
+@pytest.mark.spec("P08", "H21")
+def test_a_run_is_a_tree_of_spans_in_the_trace_of_its_own_id(
+    lab: Lab, collector: Collector
+) -> None:
+    run = lab.run([{"calls": [call("list_files")]}, "Done."], heard=collector.listener)
+    chat, execute, chat_again, invoke = collector.spans
+    assert [span.name for span in collector.spans] == [
+        "chat scripted",
+        "execute_tool list_files",
+        "chat scripted",
+        "invoke_agent ipyagent",
+    ]
+    assert {format_trace_id(span.context.trace_id) for span in collector.spans} == {run.trace_id}
+    assert invoke.parent is None
+    parents = {span.parent.span_id for span in (chat, execute, chat_again) if span.parent}
+    assert parents == {invoke.context.span_id}
+    assert (invoke.kind, execute.kind) == (SpanKind.INTERNAL, SpanKind.INTERNAL)
+    assert chat.kind is chat_again.kind is SpanKind.CLIENT
+    moments = [(span.start_time or 0, span.end_time or 0) for span in (chat, execute, chat_again)]
+    assert all(start <= end for start, end in moments)
+    assert moments == sorted(moments)
+    assert {span.status.status_code for span in collector.spans} == {StatusCode.UNSET}
+
+
+@pytest.mark.spec("H21")
+def test_spans_speak_the_conventions_language(lab: Lab, collector: Collector) -> None:
+    usage = {"prompt_tokens": 20, "completion_tokens": 3, "cache_read_tokens": 16}
+    first = {"calls": [call("list_files")], "usage": usage, "cost_usd": 0.25}
+    last = {"text": "Done.", "usage": {"prompt_tokens": 30, "completion_tokens": 2}}
+    run = lab.run([first, last], heard=collector.listener)
+    chat, execute, _, invoke = map(attributes, collector.spans)
+    common = {
+        "gen_ai.provider.name": "_OTHER",
+        "gen_ai.request.model": "scripted",
+        "gen_ai.conversation.id": run.session_id,
+    }
+    assert chat == common | {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.response.finish_reasons": ("tool_calls",),
+        "gen_ai.usage.input_tokens": 20,
+        "gen_ai.usage.output_tokens": 3,
+        "gen_ai.usage.cache_read.input_tokens": 16,
+        "gen_ai.usage.cache_creation.input_tokens": 0,
+        "ipyagent.step": 1,
+        "ipyagent.cost_usd": 0.25,
+    }
+    assert execute == {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "list_files",
+        "gen_ai.tool.type": "function",
+        "gen_ai.tool.call.id": run.executions[0].call.id,
+        "ipyagent.tool.status": "success",
+    }
+    assert invoke == common | {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": "ipyagent",
+        "gen_ai.usage.input_tokens": 50,
+        "gen_ai.usage.output_tokens": 5,
+        "gen_ai.usage.cache_read.input_tokens": 16,
+        "gen_ai.usage.cache_creation.input_tokens": 0,
+        "ipyagent.run_id": run.id,
+        "ipyagent.trace_id": run.trace_id,
+        "ipyagent.status": "done",
+        "ipyagent.stop_reason": "finished",
+    }
+
+
+@pytest.mark.parametrize(
+    ("model", "provider"),
+    [
+        ("openai/gpt-x", "openai"),
+        ("anthropic/claude-x", "anthropic"),
+        ("gemini/gemini-x", "gcp.gemini"),
+        ("xai/grok-x", "x_ai"),
+        ("openrouter/openai/gpt-x", "openrouter"),
+        ("gpt-x", "_OTHER"),
+        ("", "_OTHER"),
+    ],
+)
+def test_the_provider_is_read_off_the_models_id(
+    collector: Collector, model: str, provider: str
+) -> None:
+    for event in short_run(model=model, agent="reviewer"):
+        collector.listener(event)
+    chat, invoke = collector.spans
+    assert attributes(chat)["gen_ai.provider.name"] == provider
+    assert invoke.name == "invoke_agent reviewer"
+
+
+@pytest.mark.spec("H21")
+@pytest.mark.parametrize("said", ["", "I was about to"])
+def test_what_fails_is_marked_also_where_a_reply_was_cut(
+    lab: Lab, collector: Collector, said: str
+) -> None:
+    error = {"kind": "refused", "message": "no such model"}
+    lab.run([{"text": said, "error": error}], heard=collector.listener)
+    chat, invoke = collector.spans
+    for span in (chat, invoke):
+        assert span.status.status_code is StatusCode.ERROR
+        assert attributes(span)["error.type"] == "error"
+
+
+@pytest.mark.spec("H21")
+def test_a_tool_that_fails_is_an_error_of_its_own_and_not_the_runs(
+    lab: Lab, collector: Collector
+) -> None:
+    lab.run([{"calls": [call("read_file", path="none.txt")]}, "Sorry."], heard=collector.listener)
+    execute = collector.only("execute_tool")
+    assert execute.status.status_code is StatusCode.ERROR
+    assert attributes(execute)["error.type"] == "failed"
+    assert collector.only("invoke_agent").status.status_code is StatusCode.UNSET
+
+
+def test_what_a_person_decided_is_told_and_no_error(lab: Lab, collector: Collector) -> None:
+    script = [{"calls": [call("write_file", path="a.txt", content="A")]}, "As you like."]
+    lab.run(script, answer=NO, heard=collector.listener)
+    execute = collector.only("execute_tool")
+    assert execute.status.status_code is StatusCode.UNSET
+    assert attributes(execute)["ipyagent.tool.status"] == "denied"
+    asked, decided = execute.events
+    assert (asked.name, decided.name) == ("approval_requested", "approval_decided")
+    assert dict(decided.attributes or {}) == {"decision": "denied", "by": "button"}
+
+
+def test_an_interrupted_run_ends_its_spans(collector: Collector) -> None:
+    started, step, _ = short_run()
+    end = RunFinished(status=RunStatus.CANCELLED, stop_reason=StopReason.INTERRUPTED, duration=0.0)
+    for event in (started, step, end):
+        collector.listener(event)
+    chat, invoke = collector.spans
+    assert chat.status.status_code is invoke.status.status_code is StatusCode.UNSET
+    assert attributes(invoke)["ipyagent.stop_reason"] == "interrupted"
+
+
+def test_a_request_with_all_its_retries_is_one_span(lab: Lab, collector: Collector) -> None:
+    busy = {"error": {"kind": "unavailable", "message": "busy"}}
+    retry = {"llm": {"retry": {"initial_delay": 0.0}}}
+    lab.run([busy, "Done."], settings=retry, heard=collector.listener)
+    chat = collector.only("chat")
+    assert [event.name for event in chat.events] == ["retry"]
+    assert chat.status.status_code is StatusCode.UNSET
+
+
+@pytest.mark.spec("H21")
+def test_nothing_that_was_said_is_in_a_span(lab: Lab, collector: Collector) -> None:
+    canary = "canary-4711"
+
+    @tool
+    def fetch(key: str) -> str:
+        """Fetch something."""
+        raise ValueError(f"{key} is wrong")
+
+    script = [
+        {"text": canary, "thinking": canary, "calls": [call("fetch", key=canary)]},
+        {"text": canary, "error": {"kind": "refused", "message": canary}},
+    ]
+    run = lab.run(script, canary, tools=[fetch], answer=YES, heard=collector.listener)
+    assert str(run.to_dict()).count(canary) > 4
+    assert canary not in "".join(span.to_json() for span in collector.spans)
+
+
+@pytest.mark.spec("P08")
+def test_a_traceparent_makes_the_run_a_part_of_somebody_elses_trace(collector: Collector) -> None:
+    given = f"00-{TRACE}-{PARENT}-01"
+    for event in short_run(trace_id=given):
+        collector.listener(event)
+    invoke = collector.only("invoke_agent")
+    assert format_trace_id(invoke.context.trace_id) == TRACE
+    assert invoke.parent is not None
+    assert format_span_id(invoke.parent.span_id) == PARENT
+    assert attributes(invoke)["ipyagent.trace_id"] == given
+
+
+@pytest.mark.spec("P08")
+@pytest.mark.parametrize("given", ["order-4711", "0" * 32, TRACE[:-1], f"00-{TRACE}-{'0' * 16}-01"])
+def test_an_id_that_is_no_traces_is_an_attribute(collector: Collector, given: str) -> None:
+    for event in short_run(trace_id=given):
+        collector.listener(event)
+    invoke = collector.only("invoke_agent")
+    assert invoke.context.trace_id
+    assert format_trace_id(invoke.context.trace_id) != TRACE
+    assert attributes(invoke)["ipyagent.trace_id"] == given
+
+
+def test_each_run_has_its_own_trace(lab: Lab, collector: Collector) -> None:
+    runs = [lab.run(["Hello."], heard=collector.listener) for _ in range(2)]
+    traces = [format_trace_id(span.context.trace_id) for span in collector.spans]
+    assert traces == [run.trace_id for run in runs for _ in range(2)]
+
+
+def test_any_tracer_provider_will_do(lab: Lab) -> None:
+    """Not only the SDK's: its own tracers make their own ids."""
+    from opentelemetry.trace import NoOpTracerProvider
+
+    heard: Callable[[Any], None] = Spans(NoOpTracerProvider())
+    assert lab.run([{"calls": [call("list_files")]}, "Done."], heard=heard).output == "Done."

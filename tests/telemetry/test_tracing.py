@@ -1,0 +1,172 @@
+"""Spans on their way out of a process of their own."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
+from pydantic import TypeAdapter
+
+from harness import Lab, call
+from ipyagent.errors import ConfigError
+from ipyagent.schema import Event
+from ipyagent.telemetry.tracing import spans
+from servers.model_server import ModelServer, Reply, Silence, failure
+
+EVENTS = TypeAdapter(tuple[Event, ...])
+
+HEAR = """
+import os, sys, time
+from pydantic import TypeAdapter
+from ipyagent.schema import Event
+from ipyagent.telemetry.tracing import spans
+hear = spans(os.environ)
+events = TypeAdapter(tuple[Event, ...]).validate_json(sys.stdin.read())
+begun = time.monotonic()
+for event in events:
+    hear(event)
+print(time.monotonic() - begun, time.time())
+"""
+NAIVE = """
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+provider = TracerProvider()
+provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(timeout=0.1)))
+provider.get_tracer("naive").start_span("a").end()
+"""
+
+
+@dataclass
+class Done:
+    """What a process printed, and how many seconds telling the events and ending took it."""
+
+    out: str
+    err: str
+    telling: float = 0.0
+    ending: float = 0.0
+
+
+def python(code: str, endpoint: str, told: bytes = b"") -> Done:
+    own = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=told,
+        env=own | {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint},
+        capture_output=True,
+        check=True,
+    )
+    return Done(done.stdout.decode(), done.stderr.decode())
+
+
+def hear(events: bytes, endpoint: str) -> Done:
+    """A process that is told a run and ends."""
+    done = python(HEAR, endpoint, events)
+    took, at = map(float, done.out.split())
+    return Done(done.out, done.err, took, time.time() - at)
+
+
+@pytest.fixture
+def events(lab: Lab) -> bytes:
+    lab.run([{"calls": [call("list_files")]}, "Done."])
+    return EVENTS.dump_json(tuple(lab.watcher.events))
+
+
+def received(server: ModelServer) -> list[ResourceSpans]:
+    """What a collector got."""
+    assert {request.path for request in server.requests} == {"/v1/traces"}
+    return [
+        each
+        for request in server.requests
+        for each in ExportTraceServiceRequest.FromString(request.raw).resource_spans
+    ]
+
+
+@pytest.mark.spec("H21", "P08")
+def test_a_collector_gets_the_run_before_the_process_ends(events: bytes) -> None:
+    trace = json.loads(events)[0]["run"]["trace_id"]
+    with ModelServer([Reply((b"",))] * 3) as server:
+        done = hear(events, server.url.removesuffix("/v1"))
+        (resource,) = received(server)
+    service = {a.key: a.value.string_value for a in resource.resource.attributes}
+    assert service["service.name"] == "ipyagent"
+    (scope,) = resource.scope_spans
+    assert scope.scope.name == "ipyagent"
+    assert {span.trace_id.hex() for span in scope.spans} == {trace}
+    assert sorted(span.name for span in scope.spans) == [
+        "chat scripted",
+        "chat scripted",
+        "execute_tool list_files",
+        "invoke_agent ipyagent",
+    ]
+    assert done.err == ""
+
+
+@pytest.mark.parametrize("fault", ["refused", "silent", "unavailable"])
+def test_a_dead_collector_prints_nothing_and_delays_nothing(events: bytes, fault: str) -> None:
+    faults = {"silent": Reply(before=(Silence(),)), "unavailable": failure(503)}
+    with ModelServer([faults.get(fault, Reply())] * 9) as server:
+        url = "http://127.0.0.1:9" if fault == "refused" else server.url.removesuffix("/v1")
+        if fault == "refused":
+            assert "Failed to export" in python(NAIVE, url).err
+        done = hear(events, url)
+    assert done.err == ""
+    assert done.telling < 1
+    assert done.ending < 6  # two seconds and what a busy machine adds; left alone it is ten
+
+
+@pytest.mark.spec("H21")
+def test_a_provider_that_the_process_has_is_the_one_that_is_used(events: bytes) -> None:
+    own = """
+import atexit
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+kept = InMemorySpanExporter()
+provider = TracerProvider()
+provider.add_span_processor(SimpleSpanProcessor(kept))
+trace.set_tracer_provider(provider)
+"""
+    end = "\nprint(sorted(span.name for span in kept.get_finished_spans()))"
+    with ModelServer() as server:
+        done = python(own + HEAR + end, server.url, events)
+        assert not server.requests
+    assert "'invoke_agent ipyagent'" in done.out
+
+
+@pytest.mark.spec("H21")
+@pytest.mark.parametrize("environ", [{}, {"OTEL_EXPORTER_OTLP_ENDPOINT": ""}])
+def test_without_an_endpoint_it_is_said_what_to_do(environ: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match=r"nowhere to go: set OTEL_EXPORTER_OTLP_ENDPOINT"):
+        spans(environ)
+
+
+@pytest.mark.spec("H21")
+def test_without_the_packages_it_is_said_what_to_install() -> None:
+    code = """
+import sys
+sys.modules["opentelemetry"] = None
+from ipyagent.errors import ConfigError
+from ipyagent.telemetry.tracing import spans
+try:
+    spans({})
+except ConfigError as error:
+    print(error)
+"""
+    assert "pip install 'ipyagent[otel]'" in python(code, "").out
+
+
+@pytest.mark.spec("H21")
+def test_opentelemetry_is_imported_only_where_spans_are_wanted() -> None:
+    code = """
+import sys
+from ipyagent.telemetry import eventlog, logs, trace_ids, tracing
+print([name for name in sys.modules if name.startswith("opentelemetry")])
+"""
+    assert python(code, "").out.strip() == "[]"
