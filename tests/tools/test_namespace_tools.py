@@ -39,8 +39,8 @@ def test_all_run_one_at_a_time_on_the_main_thread_and_only_code_is_sensitive(too
 def test_the_model_is_told_of_them_in_few_words(tools: Toolbox):
     for definition in tools.definitions():
         assert len(definition.description) < 300
-    assert tools.get("run_python").definition().parameters["required"] == ["code"]
-    assert "required" not in tools.get("list_variables").definition().parameters
+    assert tools.get("run_python").definition().input_schema["required"] == ["code"]
+    assert "required" not in tools.get("list_variables").definition().input_schema
 
 
 def test_variables_are_listed(tools: Toolbox):
@@ -107,6 +107,15 @@ def test_failing_code_is_a_failed_result(tools: Toolbox):
 def test_missing_code_never_runs(tools: Toolbox):
     with pytest.raises(InvalidArgumentsError, match="code"):
         call(tools, "run_python", source="1")
+
+
+def test_looking_and_running_code_can_be_had_one_without_the_other():
+    def names(**flags: bool) -> list[str]:
+        return [tool.name for tool in namespace_tools(PlainNamespace({}), **flags)]
+
+    assert names(python=False) == ["list_variables", "inspect_variable"]
+    assert names(variables=False) == ["run_python"]
+    assert names(python=False, variables=False) == []
 
 
 @pytest.mark.spec("A12")

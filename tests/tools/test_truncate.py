@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipyagent.errors import PathValidationError
+from ipyagent.schema import TruncationConfig
 from ipyagent.tools.files import file_tools
+from ipyagent.tools.folder import MAX_BYTES
 from ipyagent.tools.truncate import OutputStore, truncate
 from ipyagent.tools.workspace import Workspace
 
@@ -26,7 +29,7 @@ from ipyagent.tools.workspace import Workspace
     ],
 )
 def test_what_fits_exactly_is_left_alone(text: str) -> None:
-    assert truncate(text, save=None) == (text, None)
+    assert truncate(text, tool="t", save=None) == (text, None)
 
 
 @pytest.mark.spec("N21", "D25")
@@ -40,7 +43,7 @@ def test_what_fits_exactly_is_left_alone(text: str) -> None:
     ],
 )
 def test_one_more_is_cut_and_stays_within_the_limits(text: str, lines: int) -> None:
-    output, cut = truncate(text, save=lambda _: "full.txt")
+    output, cut = truncate(text, tool="t", save=lambda _: "full.txt")
     assert cut is not None
     assert (cut.original_chars, cut.original_lines, cut.path) == (len(text), lines, "full.txt")
     assert len(output) <= 30_000
@@ -50,24 +53,58 @@ def test_one_more_is_cut_and_stays_within_the_limits(text: str, lines: int) -> N
 @pytest.mark.spec("N21", "D25")
 @given(
     text=st.text(st.sampled_from("ab \n\r\v\f\x1c\x85\u2028é🙂"), min_size=0, max_size=3_000),
-    max_chars=st.integers(250, 2_000),
-    max_lines=st.integers(4, 200),
+    max_chars=st.integers(1, 2_000),
+    max_lines=st.integers(1, 200),
     saved=st.booleans(),
 )
 def test_body_and_footer_together_never_exceed_the_limits(
     text: str, max_chars: int, max_lines: int, saved: bool
 ) -> None:
     save = (lambda _: ".ipyagent/outputs/0123456789ab.txt") if saved else None
-    output, cut = truncate(text, save=save, max_chars=max_chars, max_lines=max_lines)
+    limits = TruncationConfig(max_chars=max_chars, max_lines=max_lines)
+    output, cut = truncate(text, tool="t", save=save, limits=limits)
     assert len(output) <= max_chars
     assert len(output.splitlines()) <= max_lines
     assert (cut is None) == (output == text)
     assert (cut is None) == (len(text) <= max_chars and len(text.splitlines()) <= max_lines)
 
 
+@pytest.mark.spec("N21")
+@pytest.mark.parametrize(
+    ("limits", "text", "whole"),
+    [
+        (TruncationConfig(max_chars=200), "x" * 200, True),
+        (TruncationConfig(max_chars=200), "x" * 201, False),
+        (TruncationConfig(max_lines=5), "x\n" * 5, True),
+        (TruncationConfig(max_lines=5), "x\n" * 5 + "x", False),
+        (TruncationConfig(max_lines=1), "x\n", True),
+        (TruncationConfig(max_lines=1), "x\nx", False),
+        (TruncationConfig(enabled=False), "x\n" * 50_000, True),
+    ],
+)
+def test_a_tool_may_have_limits_of_its_own_or_none(
+    limits: TruncationConfig, text: str, whole: bool
+) -> None:
+    output, cut = truncate(text, tool="t", save=None, limits=limits)
+    assert (output == text, cut is None) == (whole, whole)
+    assert whole or len(output) <= limits.max_chars
+    assert whole or len(output.splitlines()) <= limits.max_lines
+
+
+@pytest.mark.spec("N21")
+def test_narrow_limits_leave_room_for_the_text_and_for_where_all_of_it_is() -> None:
+    path = ".ipyagent/outputs/0123456789ab.txt"
+    for max_chars in (100, 200, 400):
+        limits = TruncationConfig(max_chars=max_chars)
+        output, _ = truncate("x" * 1_000, tool="t", save=lambda _: path, limits=limits)
+        assert max_chars - 5 < len(output) <= max_chars
+        assert output.startswith("xxxxx")
+        assert f"read_file {path} has all]" in output
+
+
 def test_the_beginning_and_the_end_are_kept_and_the_footer_says_what_is_missing() -> None:
     text = "".join(f"line {number}\n" for number in range(5_000))
-    output, _ = truncate(text, save=lambda _: "full.txt")
+    output, _ = truncate(text, tool="t", save=lambda _: "full.txt")
     body, footer = output.rsplit("\n", 1)
     head, tail = body.split("\n…\n")
     assert text.startswith(head)
@@ -82,10 +119,12 @@ def test_the_beginning_and_the_end_are_kept_and_the_footer_says_what_is_missing(
 def test_the_full_text_can_be_read_by_read_file_and_nothing_beside_it(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
     text = "".join(f"line {number}\n" for number in range(5_000))
-    _, cut = truncate(text, save=OutputStore(workspace).save)
+    _, cut = truncate(text, tool="long", save=OutputStore(workspace).save)
     assert cut is not None
     assert cut.path is not None
     assert cut.path.startswith(".ipyagent/outputs/")
+    assert (cut.tool_name, cut.original_chars, cut.original_lines) == ("long", len(text), 5_000)
+    assert abs(datetime.now(UTC) - cut.created_at) < timedelta(minutes=5)
     assert (tmp_path / cut.path).read_text() == text
     assert (tmp_path / ".ipyagent" / ".gitignore").read_text() == "*\n"
 
@@ -104,13 +143,22 @@ def test_equal_outputs_share_a_file_so_that_a_replay_gives_the_same_text(tmp_pat
     store.save("\ud800")  # what no encoding can say is spelled out
 
 
+def test_a_text_longer_than_any_file_is_cut_between_two_characters(tmp_path: Path) -> None:
+    text = "a" + "é" * (MAX_BYTES // 2)
+    with pytest.raises(UnicodeDecodeError):
+        text.encode()[:MAX_BYTES].decode()
+    saved = tmp_path / OutputStore(Workspace(tmp_path)).save(text)
+    assert saved.stat().st_size == MAX_BYTES - 1
+    assert text.startswith(saved.read_text())
+
+
 def test_a_root_that_cannot_be_written_costs_the_file_and_not_the_output(tmp_path: Path) -> None:
     # A file where the folder should be stops root, too, whom permissions do not.
     (tmp_path / ".ipyagent").write_text("in the way")
     store = OutputStore(Workspace(tmp_path))
     with pytest.raises(PathValidationError):
         store.save("x")
-    output, cut = truncate("x" * 40_000, save=store.save)
+    output, cut = truncate("x" * 40_000, tool="t", save=store.save)
     assert cut is not None
     assert cut.path is None
     assert "the full text could not be saved" in output
@@ -121,7 +169,7 @@ def test_outputs_are_not_written_through_a_link(tmp_path: Path) -> None:
     outside.mkdir()
     (root / ".ipyagent").mkdir(parents=True)
     (root / ".ipyagent" / "outputs").symlink_to(outside)
-    _, cut = truncate("x" * 40_000, save=OutputStore(Workspace(root)).save)
+    _, cut = truncate("x" * 40_000, tool="t", save=OutputStore(Workspace(root)).save)
     assert cut is not None
     assert cut.path is None
     assert list(outside.iterdir()) == []

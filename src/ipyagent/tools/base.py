@@ -1,18 +1,33 @@
-"""What a tool is: a function, the schema of its arguments, and where it may run."""
+"""What a tool is: a function, the arguments that it takes, and where it may run."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from types import SimpleNamespace
-from typing import Any, get_type_hints, overload
+from typing import Any, overload
 
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic import BaseModel
 
-from ipyagent.errors import DuplicateToolError, InvalidArgumentsError, ToolNotFoundError
-from ipyagent.schema import Preview, ToolDefinition
+from ipyagent.errors import (
+    ConfigError,
+    DuplicateToolError,
+    InvalidArgumentsError,
+    ToolNotFoundError,
+)
+from ipyagent.kernel.describe.inert import is_a
+from ipyagent.schema import STANDARD, Preview, ToolDefinition, TruncationConfig
+from ipyagent.tools.arguments import (
+    Arguments,
+    DescribedArguments,
+    TypedArguments,
+    arguments_of,
+)
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider takes
 
 
 class Where(StrEnum):
@@ -28,16 +43,27 @@ class Tool:
     """A function that a model may call.
 
     `preview` gets the checked arguments and returns what the approval card shows; what it raises
-    becomes the call's failed result before anybody is asked.
+    becomes the call's failed result before anybody is asked. `truncate` says how much of the
+    output the model gets to read at once; `allow_override`, that this one takes the place of
+    another tool of its name.
     """
 
     name: str
     description: str
     function: Callable[..., Any]
-    arguments: type[BaseModel]
+    arguments: Arguments
     sensitive: bool = False
     where: Where = Where.MAIN
     preview: Callable[..., Preview] | None = None
+    truncate: TruncationConfig = STANDARD
+    allow_override: bool = False
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ConfigError(
+                f"a tool cannot be named {self.name!r}: models take 1 to 64 of the characters "
+                "a-z, A-Z, 0-9, _ and -"
+            )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The plain function: a tool stays callable by its author."""
@@ -50,26 +76,77 @@ class Tool:
 
     def definition(self) -> ToolDefinition:
         """The tool as the model is told of it."""
-        schema = self.arguments.model_json_schema()
-        schema.pop("title", None)
-        for prop in schema.get("properties", {}).values():
-            prop.pop("title", None)
-        return ToolDefinition(name=self.name, description=self.description, parameters=schema)
+        return ToolDefinition(
+            name=self.name, description=self.description, input_schema=self.arguments.schema
+        )
+
+    def to_schema(self) -> dict[str, Any]:
+        """The definition in Anthropic's format."""
+        return self.definition().to_anthropic()
+
+    def get_schema(self) -> dict[str, Any]:
+        """The definition in OpenAI's format."""
+        return self.definition().to_openai()
 
     def check(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments as the function takes them; raises InvalidArgumentsError."""
         try:
-            checked = self.arguments.model_validate(arguments)
-        except ValidationError as error:
-            problems = "; ".join(
-                f"{'.'.join(map(str, e['loc'])) or 'arguments'}: {e['msg']}" for e in error.errors()
-            )
-            raise InvalidArgumentsError(f"{self.name}: {problems}") from None
-        return {name: getattr(checked, name) for name in type(checked).model_fields}
+            return self.arguments.check(arguments)
+        except InvalidArgumentsError as error:
+            raise InvalidArgumentsError(f"{self.name}: {error}") from None
+
+
+class BaseTool:
+    """A tool written as a class: it has a `name` and a method `execute`, sync or async.
+
+    What `execute` takes is said by `args_model` (a pydantic model), else by `parameters` (a JSON
+    Schema), else by its own signature; it gets them as keyword arguments. All else is as in `tool`.
+    """
+
+    name: str
+    description: str = ""
+    args_model: type[BaseModel] | None = None
+    parameters: Mapping[str, Any] | None = None
+    execute: Callable[..., Any]
+    sensitive: bool = False
+    where: Where | str | None = None
+    truncate: TruncationConfig = STANDARD
+    allow_override: bool = False
+
+    def as_tool(self) -> Tool:
+        """The same as a Tool; raises ConfigError where something is missing."""
+        for needed in ("name", "execute"):
+            if not hasattr(self, needed):
+                raise ConfigError(f"{type(self).__name__} is no tool yet: it has no {needed!r}")
+        return Tool(
+            name=self.name,
+            description=self.description or inspect.cleandoc(type(self).__doc__ or ""),
+            function=self.execute,
+            arguments=self._arguments(),
+            sensitive=self.sensitive,
+            where=_where(self.where, self.execute),
+            truncate=self.truncate,
+            allow_override=self.allow_override,
+        )
+
+    def to_schema(self) -> dict[str, Any]:
+        """The definition in Anthropic's format."""
+        return self.as_tool().to_schema()
+
+    def get_schema(self) -> dict[str, Any]:
+        """The definition in OpenAI's format."""
+        return self.as_tool().get_schema()
+
+    def _arguments(self) -> Arguments:
+        if self.args_model is not None:
+            return TypedArguments(self.args_model)
+        if self.parameters is not None:
+            return DescribedArguments(self.parameters)
+        return arguments_of(self.execute)
 
 
 @overload
-def tool(function: Callable[..., Any], /) -> Tool: ...
+def tool(function: Callable[..., Any] | BaseTool, /) -> Tool: ...
 @overload
 def tool(
     *,
@@ -77,52 +154,64 @@ def tool(
     sensitive: bool = False,
     where: Where | str | None = None,
     preview: Callable[..., Preview] | None = None,
+    truncate: TruncationConfig = ...,
+    allow_override: bool = False,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
-    function: Callable[..., Any] | None = None,
+    function: Callable[..., Any] | BaseTool | None = None,
     /,
     *,
     name: str | None = None,
     sensitive: bool = False,
     where: Where | str | None = None,
     preview: Callable[..., Preview] | None = None,
+    truncate: TruncationConfig = STANDARD,
+    allow_override: bool = False,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a function a tool; its docstring is the description, its signature the schema.
 
     Sync functions run on the kernel's main thread, where the person's connections and figures
     live, unless `where="thread"`; async functions run in the engine's loop. `sensitive=True` means
-    that each call is asked about first.
+    that each call is asked about first. What is a tool already is returned as a Tool.
     """
+    # Where a tool is made inside a function, its annotations may name what is defined there.
+    local = sys._getframe(1).f_locals
 
-    def make(function: Callable[..., Any]) -> Tool:
-        is_async = inspect.iscoroutinefunction(function)
+    def make(function: Any) -> Tool:
+        if isinstance(function, type):
+            raise ConfigError(f"{function.__name__} is a class; a tool is an object of it")
+        call = function if inspect.isroutine(function) else function.__call__
         return Tool(
-            name=name or function.__name__,
+            name=name or str(getattr(function, "__name__", type(function).__name__)),
             description=inspect.getdoc(function) or "",
-            function=function,
-            arguments=_arguments_of(function),
+            function=call,
+            arguments=arguments_of(call, local),
             sensitive=sensitive,
-            where=Where(where) if where else (Where.LOOP if is_async else Where.MAIN),
+            where=_where(where, call),
             preview=preview,
+            truncate=truncate,
+            allow_override=allow_override,
         )
 
-    return make(function) if function is not None else make
+    match function:
+        case None:
+            return make
+        case Tool():
+            return function
+        case BaseTool():
+            return function.as_tool()
+    return make(function)
 
 
-def _arguments_of(function: Callable[..., Any]) -> type[BaseModel]:
-    # Only the parameters' annotations are resolved: a return type may name a module that the
-    # author never imported ("pandas.DataFrame").
-    hints = {k: v for k, v in function.__annotations__.items() if k != "return"}
-    types = get_type_hints(
-        SimpleNamespace(__annotations__=hints), function.__globals__, include_extras=True
-    )
-    fields: dict[str, Any] = {}
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise TypeError(f"{function.__name__}: a tool cannot take *{parameter.name}")
-        default = ... if parameter.default is parameter.empty else parameter.default
-        fields[parameter.name] = (types.get(parameter.name, Any), default)
-    return create_model(function.__name__, __config__=ConfigDict(extra="forbid"), **fields)
+def tools_among(values: Iterable[Any]) -> list[Tool]:
+    """The tools among any objects, which are not asked what they are."""
+    return [tool(each) for each in values if is_a(each, Tool) or is_a(each, BaseTool)]
+
+
+def _where(where: Where | str | None, function: Callable[..., Any]) -> Where:
+    if where:
+        return Where(where)
+    return Where.LOOP if inspect.iscoroutinefunction(function) else Where.MAIN
 
 
 class Toolbox:
@@ -133,11 +222,15 @@ class Toolbox:
         for each in tools:
             self.add(each)
 
-    def add(self, new: Tool) -> None:
+    def add(self, new: Tool, *, allow_override: bool = False) -> None:
         """Add a tool. Re-running its cell replaces it; a stranger with its name raises."""
         old = self._tools.get(new.name)
-        if old is not None and _origin(old) != _origin(new):
-            raise DuplicateToolError(f"two tools are named {new.name!r}; rename one of them")
+        override = allow_override or new.allow_override
+        if old is not None and not override and _origin(old) != _origin(new):
+            raise DuplicateToolError(
+                f"two tools are named {new.name!r}; rename one of them, or make the one that is "
+                "to replace the other with allow_override=True"
+            )
         self._tools[new.name] = new
 
     def get(self, name: str) -> Tool:
@@ -149,12 +242,15 @@ class Toolbox:
             raise ToolNotFoundError(f"no tool is named {name!r}; available: {known}") from None
 
     def only(self, names: Iterable[str]) -> Toolbox:
-        """A toolbox with just these; raises ToolNotFoundError for a name it doesn't have."""
-        return Toolbox(self.get(name) for name in names)
+        """A toolbox with just these, or all if none is named; raises ToolNotFoundError."""
+        return Toolbox([self.get(name) for name in names] or self)
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
         """All tools as the model is told of them."""
         return tuple(each.definition() for each in self._tools.values())
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._tools
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self._tools.values())
@@ -164,4 +260,7 @@ class Toolbox:
 
 
 def _origin(each: Tool) -> tuple[str, str]:
-    return each.function.__module__, each.function.__qualname__
+    """Who a tool belongs to: re-running a cell makes another object of the same origin."""
+    owner = getattr(each.function, "__self__", None)
+    made_by = type(owner) if isinstance(owner, BaseTool) else each.function
+    return made_by.__module__, made_by.__qualname__

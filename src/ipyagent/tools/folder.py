@@ -233,7 +233,8 @@ class Folder:
             case errno.ELOOP:
                 link = shown(self._link_in(path))
                 return PathValidationError(
-                    f"{link} is a symbolic link; ipyagent does not follow links"
+                    f"{link} is a symbolic link; none is followed, because a link easily "
+                    "escapes the workspace"
                 )
             case errno.EXDEV:
                 return PathTraversalError(f"{name!r} escapes the workspace")

@@ -11,25 +11,27 @@ from ipyagent.schema import Preview, ToolResult
 from ipyagent.tools.base import Tool, Where, tool
 
 
-def namespace_tools(namespace: Namespace) -> list[Tool]:
-    """`list_variables`, `inspect_variable` and `run_python` for one namespace."""
+def namespace_tools(
+    namespace: Namespace, *, variables: bool = True, python: bool = True
+) -> list[Tool]:
+    """`list_variables` and `inspect_variable`, and `run_python`, for one namespace."""
 
     @tool(where=Where.MAIN)
     def list_variables(pattern: str | None = None) -> ToolResult:
         """List the notebook's variables with types and shapes; `pattern` is a glob like `df*`."""
-        variables = namespace.variables()
+        found = namespace.variables()
         if pattern is not None:
-            variables = {k: v for k, v in variables.items() if fnmatch.fnmatchcase(k, pattern)}
+            found = {k: v for k, v in found.items() if fnmatch.fnmatchcase(k, pattern)}
         nothing = "There are no variables" + (f" matching {pattern!r}." if pattern else " yet.")
-        return ToolResult(output=digest(variables) or nothing)
+        return ToolResult(output=digest(found) or nothing)
 
     @tool(where=Where.MAIN)
     def inspect_variable(name: str) -> ToolResult:
         """Describe one variable: a table's columns, types, missing values and first rows."""
-        variables = namespace.variables()
-        if name not in variables:
-            return ToolResult.failure(_unknown(name, list(variables)))
-        value = variables[name]
+        known = namespace.variables()
+        if name not in known:
+            return ToolResult.failure(_unknown(name, list(known)))
+        value = known[name]
         return ToolResult(output=describe(name, value, detail=True), value=value)
 
     @tool(where=Where.MAIN, sensitive=True, preview=_code)
@@ -41,7 +43,8 @@ def namespace_tools(namespace: Namespace) -> list[Tool]:
         """
         return namespace.run(code)
 
-    return [list_variables, inspect_variable, run_python]
+    looking = [list_variables, inspect_variable] if variables else []
+    return [*looking, run_python] if python else looking
 
 
 def _code(code: str) -> Preview:

@@ -1,13 +1,31 @@
-"""Whatever a tool returns or raises becomes a `ToolResult`."""
+"""Whatever a tool returns or raises becomes a `ToolResult`, fit to be shown to a model."""
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pydantic_core
+from pydantic import BaseModel
+
 from ipyagent.errors import AgentError
 from ipyagent.kernel.namespace import describe
-from ipyagent.schema import ToolResult
+from ipyagent.plaintext import strip_escapes
+from ipyagent.schema import (
+    STANDARD,
+    ImageContent,
+    TextContent,
+    ToolResult,
+    TruncationConfig,
+)
+from ipyagent.tools.truncate import truncate
+
+_ERRORS = TruncationConfig(max_chars=2_000)
 
 
-def as_result(value: object) -> ToolResult:
+def as_result(value: Any) -> ToolResult:
     """A tool's return value as a result; objects are described, and kept in `value`."""
     match value:
         case ToolResult():
@@ -18,12 +36,60 @@ def as_result(value: object) -> ToolResult:
             return ToolResult(output=value, value=value)
         case bool() | int() | float():
             return ToolResult(output=str(value), value=value)
-    return ToolResult(output=describe("result", value, detail=True), value=value)
+        case TextContent() | ImageContent():
+            return _of_blocks([value])
+        case list() | tuple() if value and all(map(_is_block, value)):
+            return _of_blocks(value)
+    output = _as_json(value) or describe("result", value, detail=True)
+    return ToolResult(output=output, value=value)
 
 
 def failed(error: BaseException) -> ToolResult:
     """A raised exception as a result; our own errors already speak to the reader."""
-    text = str(error)
-    if not isinstance(error, AgentError):
+    text = ""
+    with contextlib.suppress(BaseException):  # the text of a stranger's error is code, too
+        text = strip_escapes(str(error))
+    if not text or not isinstance(error, AgentError):
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return ToolResult.failure(text)
+
+
+def tidied(
+    result: ToolResult,
+    *,
+    tool: str,
+    save: Callable[[str], str] | None,
+    limits: TruncationConfig = STANDARD,
+) -> ToolResult:
+    """The result cut to what a model should read at once; `full_output` stays whole.
+
+    `save` keeps a text that is cut and returns where.
+    """
+    output, cut = truncate(result.output, tool=tool, save=save, limits=limits)
+    error = result.error and truncate(result.error, tool=tool, save=None, limits=_ERRORS)[0]
+    return result.model_copy(update={"output": output, "error": error, "truncated": cut})
+
+
+def _is_block(value: object) -> bool:
+    return isinstance(value, TextContent | ImageContent)
+
+
+def _of_blocks(blocks: Any) -> ToolResult:
+    return ToolResult(
+        output="\n".join(block.text for block in blocks if isinstance(block, TextContent)),
+        images=tuple(block for block in blocks if isinstance(block, ImageContent)),
+    )
+
+
+def _as_json(value: object) -> str | None:
+    """Records and their like in full: a description would name only the first of their items."""
+    if not isinstance(value, dict | list | tuple | BaseModel) and not _is_record(value):
+        return None
+    try:
+        return pydantic_core.to_json(value, inf_nan_mode="constants").decode()
+    except (ValueError, TypeError, RecursionError):  # holds what JSON cannot say
+        return None
+
+
+def _is_record(value: object) -> bool:
+    return dataclasses.is_dataclass(value) and not isinstance(value, type)

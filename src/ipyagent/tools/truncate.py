@@ -6,12 +6,12 @@ import hashlib
 from collections.abc import Callable
 
 from ipyagent.errors import AgentError
-from ipyagent.schema import Truncation
+from ipyagent.schema import STANDARD, TruncatedOutput, TruncationConfig
 from ipyagent.tools.folder import MAX_BYTES
 from ipyagent.tools.names import STATE
 from ipyagent.tools.workspace import Workspace
 
-_GAP = "\n…\n"
+_BETWEEN = "\n…\n\n"  # the line breaks around what is left out, and before the footer
 _BREAKS = "\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # what str.splitlines splits at
 
 
@@ -26,7 +26,10 @@ class OutputStore:
 
         Raises AgentError where the workspace cannot be written.
         """
-        data = text.encode("utf-8", "backslashreplace")[:MAX_BYTES]
+        data = text.encode("utf-8", "backslashreplace")
+        if len(data) > MAX_BYTES:
+            # A character that is cut in two would make the file unreadable.
+            data = data[:MAX_BYTES].decode("utf-8", "ignore").encode()
         name = f"outputs/{hashlib.sha256(data).hexdigest()[:12]}.txt"
         state = self._workspace.state()
         if state.stat(name) is None:
@@ -37,26 +40,35 @@ class OutputStore:
 def truncate(
     text: str,
     *,
+    tool: str,
     save: Callable[[str], str] | None,
-    max_chars: int = 30_000,
-    max_lines: int = 1_000,
-) -> tuple[str, Truncation | None]:
+    limits: TruncationConfig = STANDARD,
+) -> tuple[str, TruncatedOutput | None]:
     """The text if it fits, else its beginning and end and a footer, together within the limits.
 
     `save` keeps the full text and returns where; if it cannot, the footer says so.
     """
     lines = text.splitlines(keepends=True)
-    if len(text) <= max_chars and len(lines) <= max_lines:
+    max_chars, max_lines = limits.max_chars, limits.max_lines
+    if not limits.enabled or (len(text) <= max_chars and len(lines) <= max_lines):
         return text, None
-    cut = Truncation(original_chars=len(text), original_lines=len(lines), path=_saved(text, save))
+    cut = TruncatedOutput(
+        tool_name=tool,
+        original_chars=len(text),
+        original_lines=len(lines),
+        path=_saved(text, save),
+    )
     # All of it missing makes the longest footer, so the real one fits where that does.
-    room = max(0, max_chars - len(_footer(cut, len(text))) - len(_GAP) - 1)
+    brief = len(_footer(cut, len(text))) > max_chars // 2
+    footer = _footer(cut, len(text), brief=brief)
+    room = max(0, max_chars - len(footer) - len(_BETWEEN))
     rows = max(0, max_lines - 2)
     head = "".join(lines[: rows - rows // 2])[: room - room // 2].rstrip(_BREAKS)
     tail = "".join(lines[max(0, len(lines) - rows // 2) :])
     tail = tail[max(0, len(tail) - room // 2) :].rstrip(_BREAKS)
-    missing = len(text) - len(head) - len(tail)
-    return f"{head}{_GAP}{tail}\n{_footer(cut, missing)}"[-max_chars:], cut
+    footer = _footer(cut, len(text) - len(head) - len(tail), brief=brief)
+    parts = (head, "…", tail, footer) if max_lines > 1 else (footer,)
+    return "\n".join(part for part in parts if part)[-max_chars:], cut
 
 
 def _saved(text: str, save: Callable[[str], str] | None) -> str | None:
@@ -66,8 +78,10 @@ def _saved(text: str, save: Callable[[str], str] | None) -> str | None:
         return None
 
 
-def _footer(cut: Truncation, missing: int) -> str:
+def _footer(cut: TruncatedOutput, missing: int, *, brief: bool = False) -> str:
     where = f"read_file {cut.path} has all" if cut.path else "the full text could not be saved"
+    if brief:
+        return f"[cut; {where}]"
     return (
         f"[{missing:,} of {cut.original_chars:,} characters ({cut.original_lines:,} lines) "
         f"are left out at the …; {where}]"

@@ -1,0 +1,343 @@
+"""What makes a tool: a function, a class, its name; and the box that keeps them apart."""
+
+from __future__ import annotations
+
+import functools
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import BaseModel
+
+from ipyagent.errors import (
+    ConfigError,
+    DuplicateToolError,
+    InvalidArgumentsError,
+    ToolNotFoundError,
+)
+from ipyagent.schema import TruncationConfig
+from ipyagent.tools.base import BaseTool, Tool, Toolbox, Where, tool, tools_among
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string"},
+        "days": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+    },
+    "required": ["city"],
+}
+
+
+class Asked(BaseModel):
+    city: str
+    days: int = 1
+
+
+class Weather(BaseTool):
+    """Tell the weather."""
+
+    name = "weather"
+
+    def execute(self, city: str, days: int = 1) -> str:
+        return f"{city}: {days}"
+
+
+class ByModel(Weather):
+    args_model = Asked
+
+
+class BySchema(Weather):
+    description = "Ask the sky."
+    parameters = SCHEMA
+
+    async def execute(self, **arguments: Any) -> str:  # type: ignore[override]
+        return str(arguments)
+
+
+@tool(sensitive=True)
+def query(sql: str, limit: int = 100) -> DataFrame:
+    """Run a read-only SQL query."""
+    return f"{sql} {limit}"  # type: ignore[return-value]
+
+
+# --- functions -----------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("M19")
+def test_a_function_becomes_a_tool_by_its_signature_and_docstring() -> None:
+    assert (query.name, query.description) == ("query", "Run a read-only SQL query.")
+    assert (query.sensitive, query.where) == (True, Where.MAIN)
+    assert query("select 1") == "select 1 100", "it stays callable by its author"
+
+    @tool
+    async def fetch(url: str) -> str:
+        return url
+
+    assert (fetch.where, fetch.description) == (Where.LOOP, "")
+    assert tool(query) is query
+
+
+@pytest.mark.spec("M20")
+def test_a_tool_is_told_in_the_formats_of_both_providers() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"sql": {"type": "string"}, "limit": {"type": "integer", "default": 100}},
+        "required": ["sql"],
+        "additionalProperties": False,
+    }
+    described = {"name": "query", "description": "Run a read-only SQL query."}
+    assert query.to_schema() == {**described, "input_schema": schema}
+    assert query.get_schema() == {
+        "type": "function",
+        "function": {**described, "parameters": schema},
+    }
+    assert query.to_schema() == query.definition().to_anthropic()
+    assert query.get_schema() == query.definition().to_openai()
+
+
+@pytest.mark.spec("M19")
+def test_methods_wrapped_functions_and_callable_objects_are_functions_too() -> None:
+    class Shop:
+        def price(self, item: str) -> str:
+            """Look it up."""
+            return item
+
+    class Greet:
+        """Say hello."""
+
+        async def __call__(self, name: str) -> str:
+            return name
+
+    def noisy(function: FunctionType) -> Any:
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return function(*args, **kwargs)
+
+        return wrapper
+
+    @tool
+    @noisy
+    def half(asked: Asked) -> str:
+        return asked.city
+
+    made = [tool(Shop().price), tool(Greet()), half]
+    assert [(each.name, each.where) for each in made] == [
+        ("price", Where.MAIN),
+        ("Greet", Where.LOOP),
+        ("half", Where.MAIN),
+    ]
+    assert [list(each.arguments.schema["properties"]) for each in made] == [
+        ["item"],
+        ["name"],
+        ["asked"],
+    ]
+    assert made[0](**made[0].check({"item": "tea"})) == "tea"
+    assert made[2](**made[2].check({"asked": {"city": "Rome"}})) == "Rome"
+
+
+def test_an_annotation_may_name_what_is_defined_beside_the_tool() -> None:
+    class Point(BaseModel):
+        x: int
+
+    @tool(sensitive=True)
+    def go(to: Point, by: list[Point] | None = None) -> str:
+        return str(to.x)
+
+    assert go(**go.check({"to": {"x": 3}})) == "3"
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda: tool(lambda *paths: 1), r"by name only, not \*paths"),
+        (lambda: tool(lambda **more: 1), r"by name only, not \*\*more"),
+        (lambda: tool(lambda a, /: 1), "by name only, not a"),
+        (lambda: tool(lambda: 1), "cannot be named '<lambda>'"),
+        (lambda: tool(name="mcp_my srv_get.it")(lambda: 1), "cannot be named"),
+        (lambda: tool(name="größe")(lambda: 1), "cannot be named"),
+        (lambda: tool(name="x" * 65)(lambda: 1), "cannot be named"),
+        (lambda: tool(name="x\n")(lambda: 1), "cannot be named"),
+        (lambda: tool(Weather), "Weather is a class"),
+        (lambda: tool(tells_a_lie), "name 'Nowhere' is not defined; define the type"),
+        (lambda: tool(takes_anything), "cannot take these"),
+    ],
+)
+@pytest.mark.spec("M19", "D12")
+def test_what_no_model_could_call_is_refused_when_it_is_defined(make: Any, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        make()
+
+
+def tells_a_lie(x: Nowhere) -> None:  # type: ignore[name-defined]  # noqa: F821
+    """Take what isn't there."""
+
+
+def takes_anything(x: FunctionType) -> None:
+    """Take what JSON cannot say."""
+
+
+def test_the_longest_name_and_every_character_that_providers_take() -> None:
+    name = "aZ09_-".ljust(64, "x")
+    assert tool(name=name)(lambda: 1).name == name
+
+
+# --- classes -------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("M19", "M20")
+@pytest.mark.parametrize("kind", [Weather, ByModel, BySchema])
+def test_a_class_is_a_tool_by_signature_model_or_schema(kind: type[BaseTool]) -> None:
+    made = tool(kind())
+    assert isinstance(made, Tool)
+    assert kind().to_schema() == made.to_schema() == made.definition().to_anthropic()
+    assert kind().get_schema() == made.get_schema() == made.definition().to_openai()
+    for wrong in ({}, {"city": 3}, {"city": "Rome", "days": "soon"}, {"city": "R", "colour": 1}):
+        with pytest.raises(InvalidArgumentsError, match=r"weather: .*(city|days|colour)"):
+            made.check(wrong)
+
+
+@pytest.mark.spec("M19")
+def test_a_class_runs_where_its_execute_belongs_with_all_that_tool_can_say() -> None:
+    class Careful(BySchema):
+        sensitive = True
+        where = "thread"
+        truncate = TruncationConfig(max_chars=50)
+
+    assert (tool(Weather()).where, tool(BySchema()).where) == (Where.MAIN, Where.LOOP)
+    made = tool(Careful())
+    assert (made.sensitive, made.where, made.truncate.max_chars) == (True, Where.THREAD, 50)
+    assert tool(ByModel())(**made.check({"city": "Rome"})) == "Rome: 1"
+    assert [tool(each()).description for each in (Weather, ByModel, BySchema)] == [
+        "Tell the weather.",
+        "",
+        "Ask the sky.",
+    ]
+
+
+@pytest.mark.spec("M20", "D12")
+def test_a_schema_is_told_as_it_was_written() -> None:
+    assert BySchema().to_schema()["input_schema"] == SCHEMA
+    assert BySchema().get_schema()["function"]["parameters"] == SCHEMA
+
+
+@pytest.mark.spec("M19")
+def test_properties_say_it_as_well_as_attributes() -> None:
+    class Computed(BaseTool):
+        def __init__(self, place: str) -> None:
+            self.place = place
+
+        @property
+        def name(self) -> str:  # type: ignore[override]
+            return f"weather_{self.place}"
+
+        @property
+        def parameters(self) -> dict[str, Any]:  # type: ignore[override]
+            return {}
+
+        def execute(self) -> str:
+            return self.place
+
+    made = tool(Computed("rome"))
+    assert (made.name, made()) == ("weather_rome", "rome")
+    assert made.arguments.schema == {"type": "object", "properties": {}}
+
+
+def test_an_unfinished_class_says_what_it_lacks() -> None:
+    class Nameless(BaseTool):
+        def execute(self) -> None:
+            """Do nothing."""
+
+    class Idle(BaseTool):
+        name = "idle"
+
+    for kind, lacks in ((Nameless, "'name'"), (Idle, "'execute'")):
+        with pytest.raises(ConfigError, match=f"{kind.__name__} is no tool yet: it has no {lacks}"):
+            tool(kind())
+
+
+def test_tools_are_found_among_variables_without_asking_any_object() -> None:
+    class Liar:
+        @property
+        def __class__(self) -> Any:
+            raise RuntimeError("do not ask")
+
+        def __getattr__(self, name: str) -> Any:
+            raise RuntimeError("do not ask")
+
+    with pytest.raises(RuntimeError):
+        isinstance(Liar(), Tool)
+    found = tools_among([1, Liar(), query, Weather, Weather(), len, None])
+    assert [each.name for each in found] == ["query", "weather"]
+
+
+# --- the box -------------------------------------------------------------------------------------
+
+
+def named(name: str, **options: Any) -> Tool:
+    def stranger(x: int) -> None:
+        """Belong to somebody else."""
+
+    return tool(name=name, **options)(stranger)
+
+
+@pytest.mark.spec("A49")
+def test_another_owners_tool_of_the_same_name_is_refused_unless_it_may_override() -> None:
+    box = Toolbox([query])
+    with pytest.raises(DuplicateToolError, match=r"two tools are named 'query'.*allow_override"):
+        box.add(named("query"))
+    assert box.get("query") is query
+    mine = named("query", allow_override=True)
+    box.add(mine)
+    assert box.get("query") is mine
+    box.add(query, allow_override=True)
+    assert list(box) == [query]
+
+
+@pytest.mark.spec("A49")
+def test_running_the_cell_that_defines_a_tool_again_replaces_it() -> None:
+    cell = "from ipyagent import tool\n@tool\ndef probe(x: int) -> int:\n    return x + {n}\n"
+    cell += "from ipyagent.tools.base import BaseTool\nclass Sky(BaseTool):\n    name = 'sky'\n"
+    cell += "    def execute(self): return {n}\nsky = Sky()\n"
+    runs: list[dict[str, Any]] = []
+    for n in range(2):
+        notebook: dict[str, Any] = {"__name__": "__main__"}
+        exec(cell.format(n=n), notebook)
+        runs.append(notebook)
+    box = Toolbox(tools_among([*runs[0].values(), *runs[1].values()]))
+    assert len(box) == 2
+    assert (box.get("probe")(1), box.get("sky")()) == (2, 1), "the newer one counts"
+
+
+@pytest.mark.spec("A49")
+def test_another_class_with_the_same_name_is_another_owner() -> None:
+    class Other(Weather):
+        pass
+
+    box = Toolbox([tool(Weather())])
+    box.add(tool(Weather()))
+    with pytest.raises(DuplicateToolError):
+        box.add(tool(Other()))
+
+
+@pytest.mark.spec("A48", "H14")
+def test_a_name_that_nobody_has_is_answered_with_those_there_are() -> None:
+    box = Toolbox([query, tool(Weather())])
+    with pytest.raises(ToolNotFoundError, match="'fly'; available: query, weather"):
+        box.get("fly")
+    with pytest.raises(ToolNotFoundError, match="available: none"):
+        Toolbox().get("fly")
+
+
+@pytest.mark.spec("A11")
+def test_only_some_tools_all_of_them_or_an_error_that_lists_them() -> None:
+    box = Toolbox([query, tool(Weather())])
+    assert [each.name for each in box.only(["weather"])] == ["weather"]
+    assert [each.name for each in box.only([])] == ["query", "weather"]
+    assert [each.name for each in box.only(["weather", "weather"])] == ["weather"]
+    with pytest.raises(ToolNotFoundError, match="'wether'; available: query, weather"):
+        box.only(["query", "wether"])
+    with pytest.raises(ToolNotFoundError, match="available: weather"):
+        box.only(["weather"]).get("query")

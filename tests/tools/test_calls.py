@@ -1,0 +1,252 @@
+"""From a model's call to what it reads back, through the whole engine: a tool never raises."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import NO, YES, Lab, call
+from ipyagent.errors import AgentError, ToolNotFoundError
+from ipyagent.schema import Outcome, ToolResult, ToolStatus, TruncationConfig
+from ipyagent.tools.base import BaseTool, Tool, tool
+
+
+class UnreadableError(Exception):
+    def __str__(self) -> str:
+        raise KeyboardInterrupt
+
+
+def dig() -> None:
+    dig()
+
+
+def thrower(error: BaseException | None, where: str) -> Tool:
+    """A tool that raises `error`; None: what Python raises by itself when it digs too deep."""
+
+    def throw() -> None:
+        """Fail."""
+        if error is None:
+            dig()
+        else:
+            raise error
+
+    async def throw_later() -> None:
+        """Fail."""
+        throw()
+
+    return tool(name="throw", where=where)(throw_later if where == "loop" else throw)
+
+
+RAISED = [ValueError("bad"), SystemExit(3), KeyboardInterrupt(), GeneratorExit(), MemoryError()]
+RAISED += [StopIteration(), StopAsyncIteration(), UnreadableError(), AgentError()]
+
+
+@pytest.mark.spec("A36", "A37", "A38", "D10", "D26")
+@pytest.mark.parametrize("where", ["main", "thread", "loop"])
+@pytest.mark.parametrize("error", [*RAISED, None], ids=lambda error: type(error).__name__)
+def test_whatever_a_tool_raises_wherever_it_runs_is_its_failed_result(
+    lab: Lab, error: BaseException | None, where: str
+) -> None:
+    made = thrower(error, where)
+    with pytest.raises(type(error) if error else RecursionError):
+        thrower(error, "main")()
+    run = lab.run([{"calls": [call("throw")]}, "Still here."], tools=[made])
+    (execution,) = run.executions
+    assert execution.status is ToolStatus.FAILED
+    assert execution.result is not None
+    name = type(error).__name__ if error else "RecursionError"
+    assert name in (execution.result.error or "")
+    assert name in execution.result.output
+    assert (run.output, run.outcome) == ("Still here.", Outcome.SUCCESS)
+    told = lab.client.requests[-1].messages[-1].tool_results[0]  # type: ignore[union-attr]
+    assert (told.is_error, name in told.text) == (True, True)
+
+
+class Shouting(str):
+    def __getattribute__(self, name: str) -> Any:
+        raise SystemExit
+
+
+@pytest.mark.spec("A36")
+@pytest.mark.parametrize(
+    ("value", "output"),
+    [
+        (None, "Done."),
+        ({"a": 1}, '{"a":1}'),
+        (b"x", "result: bytes = b'x'"),
+        (object, "result: class object"),
+        (ToolResult(output="its own"), "its own"),
+    ],
+)
+@pytest.mark.parametrize("where", ["main", "thread", "loop"])
+def test_whatever_a_tool_returns_is_a_result(
+    lab: Lab, value: object, output: str, where: str
+) -> None:
+    @tool(where=where)
+    def give() -> Any:
+        """Give."""
+        return value
+
+    run = lab.run([{"calls": [call("give")]}, "Thanks."], tools=[give])
+    assert (run.results[0].success, run.output) == (True, "Thanks.")
+    assert run.results[0].output.startswith(output)
+
+
+@pytest.mark.spec("A36")
+def test_a_value_that_fights_back_is_a_failed_result(lab: Lab) -> None:
+    @tool
+    def give() -> str:
+        """Give."""
+        return Shouting("x")
+
+    run = lab.run([{"calls": [call("give")]}, "Still here."], tools=[give])
+    assert run.output == "Still here."
+    assert len(run.results) == 1
+
+
+@pytest.mark.spec("M19", "A39")
+def test_tools_written_as_classes_are_called_like_any_other(lab: Lab) -> None:
+    class Sync(BaseTool):
+        name = "sync"
+
+        def execute(self, n: int) -> int:
+            return n + 1
+
+    class Later(BaseTool):
+        name = "later"
+        parameters = {"type": "object", "properties": {"n": {"type": "integer"}}}  # noqa: RUF012
+
+        async def execute(self, n: int = 0) -> dict[str, int]:
+            return {"n": n}
+
+    calls = [call("sync", n=1), call("later"), call("later", n="1"), call("later", m=1)]
+    run = lab.run([{"calls": calls}, "Ok."], tools=[tool(Sync()), tool(Later())])
+    assert [result.success for result in run.results] == [True, True, False, False]
+    assert [result.output for result in run.results[:2]] == ["2", '{"n":0}']
+    assert "n: " in run.results[2].output
+    assert "'m' was unexpected" in run.results[3].output
+
+
+@pytest.mark.spec("A11", "A48", "H14")
+def test_only_allowed_tools_are_offered_and_answer(lab: Lab) -> None:
+    calls = [call("list_files"), call("read_file", path="x"), call("fly")]
+    run = lab.run([{"calls": calls}, "Ok."], allowed_tools=["list_files"])
+    offered = lab.client.requests[0].tools  # type: ignore[union-attr]
+    assert [each.name for each in offered] == ["list_files"]
+    assert [result.success for result in run.results] == [True, False, False]
+    for result, name in zip(run.results[1:], ["read_file", "fly"], strict=True):
+        assert result.error == f"no tool is named {name!r}; available: list_files"
+    assert run.outcome is Outcome.SUCCESS
+
+
+@pytest.mark.spec("A11")
+def test_an_allowed_tool_that_is_none_is_an_error_that_lists_them_and_none_named_is_all(
+    lab: Lab,
+) -> None:
+    with pytest.raises(ToolNotFoundError, match=r"'red_file'; available: .*read_file"):
+        lab.run(["Never."], allowed_tools=["list_files", "red_file"])
+    lab.run(["Ok."], allowed_tools=[])
+    names = {each.name for each in lab.client.requests[0].tools}  # type: ignore[union-attr]
+    assert {"list_files", "read_file", "write_file", "run_python", "list_variables"} <= names
+
+
+@pytest.mark.spec("A18")
+@pytest.mark.parametrize(
+    ("allowed", "answer", "mode", "gone", "says"),
+    [
+        (False, YES, "confirm-sensitive", False, "disabled; set workspace.allow_delete=true"),
+        (False, YES, "yolo", False, "disabled; set workspace.allow_delete=true"),
+        (True, YES, "confirm-sensitive", True, "deleted a.txt"),
+        (True, NO, "confirm-sensitive", False, "denied"),
+        (True, None, "confirm-sensitive", False, "delete_file was not run"),
+    ],
+)
+def test_deleting_needs_the_setting_and_an_approval(
+    lab: Lab, allowed: bool, answer: Any, mode: str, gone: bool, says: str
+) -> None:
+    path = lab.place.workspace.root / "a.txt"
+    path.write_text("x")
+    run = lab.run(
+        [{"calls": [call("delete_file", path="a.txt")]}, "Ok."],
+        answer=answer,
+        settings={"workspace": {"allow_delete": allowed}},
+        confirm_mode=mode,
+    )
+    assert says in run.results[0].output
+    assert path.exists() is not gone
+    assert bool(lab.watcher.asked) is (allowed and mode != "yolo")
+    offered = lab.client.requests[0].tools  # type: ignore[union-attr]
+    assert "delete_file" in {each.name for each in offered}, "it is listed either way"
+
+
+@pytest.mark.spec("D11", "A37", "A38")
+def test_a_denial_has_an_output_and_an_error(lab: Lab) -> None:
+    for answer in (NO, None):
+        run = lab.run([{"calls": [call("run_python", code="1")]}, "Ok."], answer=answer)
+        (result,) = run.results
+        assert not result.success
+        assert result.output
+        assert result.error
+
+
+@pytest.mark.spec("A45", "A46", "A42")
+def test_paths_that_lead_out_or_nowhere_are_failed_results(lab: Lab, tmp_path: Path) -> None:
+    outside = tmp_path.parent / f"{tmp_path.name}-outside"
+    outside.mkdir()
+    (outside / "secret.txt").write_text("canary")
+    (tmp_path / "link.txt").symlink_to(outside / "secret.txt")
+    paths = [f"../{outside.name}/secret.txt", "/etc/passwd", "link.txt"]
+    calls = [call("read_file", path=path) for path in paths]
+    run = lab.run([{"calls": [*calls, call("read_file", path="nope.txt")]}, "Ok."])
+    for result, path in zip(run.results[:3], paths, strict=True):
+        assert not result.success
+        assert "escapes the workspace" in result.output
+        assert str(outside) not in result.output
+        assert "canary" not in result.output
+        assert path in result.output
+    assert run.results[3].error == "nope.txt: no such file or folder; list_files shows them"
+
+
+@pytest.mark.spec("N21", "N22")
+def test_the_model_pages_through_what_was_cut(lab: Lab) -> None:
+    text = "".join(f"row {number}\n" for number in range(2_000))
+
+    @tool
+    def long() -> str:
+        """Say much."""
+        return text
+
+    @tool(truncate=TruncationConfig(max_chars=300))
+    def short() -> str:
+        """Say less."""
+        return text
+
+    @tool(truncate=TruncationConfig(enabled=False))
+    def whole() -> str:
+        """Say all."""
+        return text
+
+    calls = [call(each) for each in ("long", "short", "whole")]
+    run = lab.run([{"calls": calls}, "Ok."], tools=[long, short, whole])
+    assert [result.full_output for result in run.results] == [text] * 3
+    assert run.results[2].output == text
+    assert len(run.results[1].output) <= 300
+    assert len(run.results[0].output.splitlines()) <= 1_000
+    cut = run.results[0].truncated
+    assert cut is not None
+    again = lab.run([{"calls": [call("read_file", path=cut.path, offset=1_500, limit=1)]}, "Ok."])
+    assert again.results[0].output.startswith("  1500\trow 1499")
+
+
+@pytest.mark.spec("H17")
+def test_what_a_tool_says_comes_without_terminal_escapes_and_its_value_with_them(lab: Lab) -> None:
+    @tool
+    def paint() -> str:
+        """Paint."""
+        return "\x1b[31mred\x1b[0m"
+
+    run = lab.run([{"calls": [call("paint")]}, "Ok."], tools=[paint])
+    assert (run.results[0].output, run.results[0].value) == ("red", "\x1b[31mred\x1b[0m")
+    assert "\x1b" not in lab.client.requests[-1].messages[-1].tool_results[0].text  # type: ignore[union-attr]
