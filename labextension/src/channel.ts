@@ -6,6 +6,7 @@ import type {
   EventsMessage,
   FrontEndMessage,
   KernelMessage,
+  LateMessage,
   SnapshotMessage
 } from './protocol';
 
@@ -54,6 +55,8 @@ export class Channel {
     }
     if (message.op === 'snapshot') {
       this.settle(message);
+    } else if (message.op === 'late') {
+      this.tellLate(message);
     } else if (this.last !== null && message.seq > this.last) {
       this.follow(message);
     }
@@ -78,11 +81,15 @@ export class Channel {
     return () => this.listeners.delete(listener);
   }
 
-  private settle({ seq, run, open, approvals }: SnapshotMessage): void {
+  private settle({ seq, run, open, approvals, retry }: SnapshotMessage): void {
     if (this.last === null || seq >= this.last) {
       this.last = seq;
-      this.publish({ run, open, approvals });
+      this.publish({ ...this.state, run, open, approvals, retry });
     }
+  }
+
+  private tellLate({ call_id, decision, at }: LateMessage): void {
+    this.publish({ ...this.state, late: { ...this.state.late, [call_id]: { decision, at } } });
   }
 
   private follow({ seq, events }: EventsMessage): void {
@@ -118,5 +125,5 @@ function advanced(state: LiveRun, events: Event[]): LiveRun | null {
 
 function isKernelMessage(message: unknown): message is KernelMessage {
   const op = (message as { op?: unknown } | null)?.op;
-  return op === 'snapshot' || op === 'events';
+  return op === 'snapshot' || op === 'events' || op === 'late';
 }

@@ -1,19 +1,38 @@
 /** A run as the events tell it: pure state, no DOM. */
-import type { Event, OpenMessage, Run, Step, ToolExecution } from './protocol';
+import type {
+  Decision,
+  Event,
+  OpenMessage,
+  RetryScheduled,
+  Run,
+  Step,
+  ToolExecution
+} from './protocol';
 
-/** All that the view draws. `approvals` maps the id of a waiting call to its approval id. */
+/**
+ * All that the view draws. `approvals` maps the id of a waiting call to its approval id, `late` that
+ * of a call to what had been decided before this page's answer came; `retry` is waited for now.
+ */
 export interface LiveRun {
   readonly run: Run | null;
   readonly open: OpenMessage | null;
   readonly approvals: Readonly<Record<string, string>>;
+  readonly retry: RetryScheduled | null;
+  readonly late: Readonly<Record<string, Late>>;
+}
+
+/** What had been decided, and when (ISO 8601). */
+export interface Late {
+  readonly decision: Decision;
+  readonly at: string;
 }
 
 /** What `data-state` of a drawn run can be. */
 export type RunState = 'running' | 'waiting' | 'done' | 'partial' | 'failed' | 'cancelled';
 
-export const NOTHING: LiveRun = { run: null, open: null, approvals: {} };
+export const NOTHING: LiveRun = { run: null, open: null, approvals: {}, retry: null, late: {} };
 
-const NEW_STEP: Omit<Step, 'number'> = {
+const NEW_STEP: Omit<Step, 'number' | 'closing'> = {
   message: null,
   finish_reason: null,
   usage: { prompt_tokens: 0, completion_tokens: 0, cache_read_tokens: 0, cache_creation_tokens: 0 },
@@ -32,8 +51,14 @@ export function fold(run: Run | null, event: Event): Run {
     throw new Error(`${event.type} before run_started`);
   }
   switch (event.type) {
-    case 'step_started':
-      return { ...run, steps: [...run.steps, { ...NEW_STEP, number: event.step }] };
+    case 'step_started': {
+      const step = { ...NEW_STEP, number: event.step, closing: event.closing };
+      return { ...run, steps: [...run.steps, step] };
+    }
+    case 'compacted': {
+      const note = 'The older part of the conversation was summarised to make room.';
+      return withStep(run, step => ({ notes: [...step.notes, note] }));
+    }
     case 'retry_scheduled': {
       const note = `${event.reason} Retry ${event.attempt}/${event.of} in ${tenths(event.delay)} s.`;
       return withStep(run, step => ({ notes: [...step.notes, note] }));
@@ -65,10 +90,17 @@ export function fold(run: Run | null, event: Event): Run {
   }
 }
 
-/** The state after `event`: the folded run, the open message and who waits for a decision. */
+/** The state after `event`: the folded run, the open message and what is waited for. */
 export function advance(state: LiveRun, event: Event): LiveRun {
-  const run = fold(state.run, event);
-  return { run, open: openAfter(state.open, event), approvals: waiting(state.approvals, event) };
+  return {
+    ...state,
+    run: fold(state.run, event),
+    open: openAfter(state.open, event),
+    approvals: waiting(state.approvals, event),
+    retry: event.type === 'retry_scheduled' ? event : null,
+    // Some services number the calls of every reply anew.
+    late: event.type === 'step_started' ? {} : state.late
+  };
 }
 
 /** The word for `data-state`. */
@@ -93,6 +125,15 @@ export function textOf(step: Step): string {
 /** The thinking blocks of a step's message, joined. */
 export function thinkingOf(step: Step): string {
   return (step.message?.content ?? []).map(b => (b.type === 'thinking' ? b.thinking : '')).join('');
+}
+
+/** Why the model was asked though neither a person nor a tool had said anything, or "". */
+export function leadIn(step: Step, before: Step | undefined): string {
+  if (step.closing) {
+    return 'The budget is spent: the model was asked to come to an end.';
+  }
+  const isCut = before?.finish_reason === 'length' && before.executions.length === 0;
+  return isCut ? 'The reply was cut: the model was asked to go on.' : '';
 }
 
 /** The number of the step that answers: the last one with text and without tool calls. */

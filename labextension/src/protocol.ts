@@ -21,6 +21,9 @@ export interface ThinkingContent {
   type: 'thinking';
   thinking: string;
   signature: string;
+  id: string;
+  encrypted_content: string;
+  summary: Record<string, unknown>[];
 }
 
 export interface ToolCall {
@@ -29,6 +32,8 @@ export interface ToolCall {
   name: string;
   arguments: Record<string, unknown>;
   parse_error: string | null;
+  item_id: string | null;
+  thought_signature: string | null;
 }
 
 export interface ToolResultContent {
@@ -38,6 +43,7 @@ export interface ToolResultContent {
   is_error: boolean;
 }
 
+/** A newer kernel may send other kinds too; they are not drawn. */
 export type Block = TextContent | ImageContent | ThinkingContent | ToolCall | ToolResultContent;
 
 export interface TokenUsage {
@@ -50,7 +56,15 @@ export interface TokenUsage {
 export interface Message {
   role: 'system' | 'user' | 'assistant';
   content: Block[];
+  synthetic: boolean;
   timestamp: string;
+  usage: TokenUsage | null;
+}
+
+export interface ToolDefinition {
+  name: string;
+  description: string;
+  input_schema: Record<string, unknown>;
 }
 
 /** MIME type to text; never drawn without sanitizing. */
@@ -58,10 +72,12 @@ export interface Display {
   data: Partial<Record<string, string>>;
 }
 
-export interface Truncation {
+export interface TruncatedOutput {
+  tool_name: string;
+  path: string | null;
   original_chars: number;
   original_lines: number;
-  path: string | null;
+  created_at: string;
 }
 
 export interface ToolResult {
@@ -70,11 +86,18 @@ export interface ToolResult {
   error: string | null;
   images: ImageContent[];
   displays: Display[];
-  truncated: Truncation | null;
+  truncated: TruncatedOutput | null;
 }
 
 export type ToolStatus =
-  'pending' | 'awaiting_approval' | 'running' | 'success' | 'failed' | 'denied' | 'cancelled';
+  | 'pending'
+  | 'awaiting_approval'
+  | 'running'
+  | 'success'
+  | 'failed'
+  | 'denied'
+  | 'cancelled'
+  | 'unknown';
 
 export type Decision = 'auto' | 'approved' | 'denied' | 'expired';
 
@@ -108,14 +131,21 @@ export type StopReason =
   | 'max_seconds'
   | 'max_tokens'
   | 'max_usd'
-  | 'length'
+  | 'timeout'
+  | 'context_overflow'
   | 'content_filter'
   | 'empty'
   | 'interrupted'
   | 'error';
 
+export interface PlanStep {
+  call: ToolCall;
+  note: string;
+}
+
 export interface Step {
   number: number;
+  closing: boolean;
   message: Message | null;
   finish_reason: string | null;
   usage: TokenUsage;
@@ -129,11 +159,18 @@ export interface Run {
   id: string;
   session_id: string;
   trace_id: string;
+  parent_id: string | null;
+  agent: string | null;
   prompt: string;
   context: string;
   model: string;
   confirm_mode: string;
   max_steps: number;
+  verbose: number;
+  plan_id: string | null;
+  plan: PlanStep[];
+  current_step_path: string | null;
+  last_event: string | null;
   status: RunStatus;
   stop_reason: StopReason | null;
   error: string | null;
@@ -146,11 +183,23 @@ export interface Run {
 export interface RunStarted {
   type: 'run_started';
   run: Run;
+  system_prompt: string | null;
+  tools: ToolDefinition[] | null;
 }
 
 export interface StepStarted {
   type: 'step_started';
   step: number;
+  closing: boolean;
+  nudge: string | null;
+}
+
+export interface Compacted {
+  type: 'compacted';
+  step: number;
+  summary: Message;
+  before: string[];
+  after: string[];
 }
 
 export interface RetryScheduled {
@@ -177,7 +226,7 @@ export interface MessageDelta {
 export interface MessageFinished {
   type: 'message_finished';
   step: number;
-  message: Message;
+  message: Message | null;
   finish_reason: string | null;
   usage: TokenUsage;
   cost_usd: number | null;
@@ -239,6 +288,7 @@ export interface RunFinished {
 export type Event =
   | RunStarted
   | StepStarted
+  | Compacted
   | RetryScheduled
   | MessageStarted
   | MessageDelta
@@ -266,6 +316,7 @@ export interface SnapshotMessage {
   run: Run | null;
   open: OpenMessage | null;
   approvals: Record<string, string>;
+  retry: RetryScheduled | null;
 }
 
 /** What happened since the message before. */
@@ -275,7 +326,15 @@ export interface EventsMessage {
   events: Event[];
 }
 
-export type KernelMessage = SnapshotMessage | EventsMessage;
+/** A decision came too late: the call had been decided on by then. */
+export interface LateMessage {
+  op: 'late';
+  call_id: string;
+  decision: Decision;
+  at: string;
+}
+
+export type KernelMessage = SnapshotMessage | EventsMessage | LateMessage;
 
 export type Choice = 'approve' | 'always' | 'deny';
 

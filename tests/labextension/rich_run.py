@@ -84,6 +84,13 @@ def figure() -> str:
     return base64.b64encode(buffer.getvalue()).decode()
 
 
+LOOK = s.ToolDefinition(
+    name="inspect_variable",
+    description="Look at a variable.",
+    input_schema={"type": "object", "properties": {"name": {"type": "string"}}},
+)
+
+
 def call(call_id: str, tool: str, /, **arguments: object) -> s.ToolCall:
     """One call of a tool."""
     return s.ToolCall(id=call_id, name=tool, arguments=arguments)
@@ -109,6 +116,7 @@ DELETE = s.ToolExecution(
 )
 SEARCH = s.ToolExecution(call=call("c5", "search_files", query="Q3", path="reports"))
 SHELL = s.ToolExecution(call=call("c6", "run_shell", command="sleep 60"), dry_run=True)
+FETCH = s.ToolExecution(call=call("c7", "api_crm_export", quarter="Q3"))
 
 
 def message(text: str, *calls: s.ToolCall, thinking: str = "") -> s.Message:
@@ -136,17 +144,20 @@ def events() -> Iterator[s.Event]:
             context="Variables\n  sales: DataFrame 18,204 × 9\nFiles\n  notes/q3.md",
             model="anthropic/claude-sonnet",
             confirm_mode="confirm-sensitive",
-            max_steps=20,
+            max_steps=4,
             started_at=WHEN,
-        )
+        ),
+        system_prompt="You are an agent in a notebook.",
+        tools=(LOOK,),
     )
     yield s.Notice(text="Using anthropic/claude-sonnet: ANTHROPIC_API_KEY is set.")
     yield from looking()
     yield from plotting()
     yield from writing()
+    yield from saying_nothing()
     yield from answering()
     yield s.RunFinished(
-        status=s.RunStatus.DONE, stop_reason=s.StopReason.FINISHED, duration=41.7, error=None
+        status=s.RunStatus.DONE, stop_reason=s.StopReason.MAX_STEPS, duration=41.7, error=None
     )
 
 
@@ -201,7 +212,13 @@ def plotting() -> Iterator[s.Event]:
         output="quarter     Q1     Q2     Q3\nNorth    120.4  131.9   84.2\n(3 rows)",
         images=(s.ImageContent(data=figure(), width=360, height=160),),
         displays=(s.Display(data={"text/html": TABLE, "text/plain": "quarter Q1 Q2 Q3"}),),
-        truncated=s.Truncation(original_chars=12345, original_lines=400, path=".ipyagent/o/1.txt"),
+        truncated=s.TruncatedOutput(
+            tool_name="read_file",
+            original_chars=12345,
+            original_lines=400,
+            path=".ipyagent/o/1.txt",
+            created_at=WHEN,
+        ),
     )
     approved = {"decision": s.Decision.APPROVED, "decided_by": s.DecidedBy.BUTTON}
     yield finished(PLOT, result, duration=1.42, **approved)
@@ -209,8 +226,8 @@ def plotting() -> Iterator[s.Event]:
 
 
 def writing() -> Iterator[s.Event]:
-    """Calls that are allowed for the session, denied, failing and cancelled."""
-    calls = [execution.call for execution in (EDIT, DELETE, SEARCH, SHELL)]
+    """Calls that are allowed for the session, denied, failing, cancelled and cut off."""
+    calls = [execution.call for execution in (EDIT, DELETE, SEARCH, SHELL, FETCH)]
     yield s.StepStarted(step=3)
     yield s.MessageFinished(step=3, message=message("Now the notes.", *calls))
     yield s.ToolStarted(step=3, execution=EDIT)
@@ -234,20 +251,39 @@ def writing() -> Iterator[s.Event]:
     yield finished(SEARCH, s.ToolResult.failure("There is no folder reports."))
     yield s.ToolStarted(step=3, execution=SHELL)
     yield finished(SHELL, s.ToolResult.failure("Interrupted."), status=s.ToolStatus.CANCELLED)
+    yield s.ToolStarted(step=3, execution=FETCH)
+    yield s.ToolRunning(step=3, call_id="c7")
+    cut_off = s.ToolResult.failure("The connection broke after the request was sent.")
+    yield finished(FETCH, cut_off, status=s.ToolStatus.UNKNOWN, duration=None)
     yield s.StepFinished(step=3)
 
 
-def answering() -> Iterator[s.Event]:
-    """The reply that ends the run."""
-    usage = s.TokenUsage(prompt_tokens=1500, completion_tokens=210)
-    yield s.StepStarted(step=4)
-    yield s.MessageStarted(step=4)
-    for start in range(0, len(ANSWER), 7):
-        yield s.MessageDelta(step=4, kind="text", text=ANSWER[start : start + 7])
-    yield s.MessageFinished(
-        step=4, message=message(ANSWER), finish_reason="stop", usage=usage, cost_usd=0.0061
+def saying_nothing() -> Iterator[s.Event]:
+    """A conversation that had to be summarised, and a reply of no words."""
+    summary = s.Message(
+        role=s.Role.USER,
+        content=(s.TextContent(text="So far: the North lost."),),
+        synthetic=True,
+        timestamp=WHEN,
     )
+    yield s.StepStarted(step=4)
+    yield s.Compacted(step=4, summary=summary, before=("n1",), after=("n8", "n9"))
+    yield s.MessageStarted(step=4)
+    yield s.MessageFinished(step=4, message=None, finish_reason="length")
     yield s.StepFinished(step=4)
+
+
+def answering() -> Iterator[s.Event]:
+    """The reply that ends the run, after its last step."""
+    usage = s.TokenUsage(prompt_tokens=1500, completion_tokens=210)
+    yield s.StepStarted(step=5, closing=True, nudge="No steps are left: answer now.")
+    yield s.MessageStarted(step=5)
+    for start in range(0, len(ANSWER), 7):
+        yield s.MessageDelta(step=5, kind="text", text=ANSWER[start : start + 7])
+    yield s.MessageFinished(
+        step=5, message=message(ANSWER), finish_reason="stop", usage=usage, cost_usd=0.0061
+    )
+    yield s.StepFinished(step=5)
 
 
 def fixture() -> dict[str, object]:

@@ -126,7 +126,7 @@ def test_hostile_text_set_as_markup_runs_and_leaks(site: Site, page: Any):
 
 @pytest.mark.spec("H17")
 def test_hostile_text_in_a_run_is_only_text(site: Site, page: Any):
-    snapshot = {"op": "snapshot", "seq": 0, "open": None, "approvals": {}}
+    snapshot = {"op": "snapshot", "seq": 0, "open": None, "approvals": {}, "retry": None}
     page.evaluate("m => receive(m)", {**snapshot, "run": hostile_run()})
     page.evaluate("document.querySelectorAll('details').forEach(d => (d.open = true))")
     page.locator("[data-ipyagent=answer]").click()

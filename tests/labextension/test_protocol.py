@@ -16,10 +16,13 @@ from rich_run import FIXTURE, events, fixture
 from ipyagent import schema
 
 PROTOCOL = Path(__file__).parents[2] / "labextension/src/protocol.ts"
-# Python alone: what a tool is to the model, and what is computed from a run.
-NOT_SENT = {"Model", "ToolDefinition", "Outcome"}
+# Python alone: what no event holds, and blocks of kinds that only a newer version can draw.
+NOT_SENT = {"Model", "Outcome", "TruncationConfig", "StreamChunk", "LLMResponse", "OpaqueContent"}
+NOT_SENT |= {"Node", "SystemPrompt", "ToolDefinitions", "Stop", "OpaqueData"}
+NOT_SENT |= {"Session", "SessionState", "Todo", "TodoStatus", "Note", "Skill", "Endpoint"}
+NOT_SENT |= {"PendingEdit", "PythonScript"}
 # TypeScript alone: what travels between kernel and widget around the events.
-ENVELOPE = {"OpenMessage", "SnapshotMessage", "EventsMessage"}
+ENVELOPE = {"OpenMessage", "SnapshotMessage", "EventsMessage", "LateMessage"}
 
 Fields = dict[str, str]
 

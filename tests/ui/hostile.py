@@ -21,7 +21,7 @@ from ipyagent.schema import (
     ToolExecution,
     ToolResult,
     ToolStatus,
-    Truncation,
+    TruncatedOutput,
 )
 
 JS = "alert(1)"
@@ -317,7 +317,7 @@ def _ran(of: ToolCall, one: Any) -> ToolExecution:
         Display(data={one(): one()}),
     )
     image = {"media_type": one(), "data": one()}
-    cut = Truncation(original_chars=9, original_lines=9, path=one())
+    cut = TruncatedOutput(tool_name="read_file", original_chars=9, original_lines=9, path=one())
     result = {"output": one(), "displays": displays, "images": (image,), "truncated": cut}
     preview = Preview(kind="code", text=one(), language=one())
     return done(of, "", sensitive=True, preview=preview, reason=one(), result=result)
@@ -332,11 +332,16 @@ def _denied(of: ToolCall, one: Any) -> ToolExecution:
         decided_by=DecidedBy.BUTTON,
         reason=one(),
         preview=Preview(kind="diff", text=one()),
-        result=ToolResult.failure(one()),
+        result=ToolResult.failure(_why(one)),
     )
 
 
 def _failed(of: ToolCall, one: Any) -> ToolExecution:
-    result = ToolResult(success=False, error=one(), output=one())
+    result = ToolResult(success=False, error=_why(one), output=one())
     broken = of.model_copy(update={"parse_error": one()})
     return done(broken, "", status=ToolStatus.FAILED, result=result)
+
+
+def _why(one: Any) -> str:
+    """A reason that is more than an escape sequence: there is no failure without one."""
+    return f"{one()}\nsays the tool"

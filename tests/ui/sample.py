@@ -25,7 +25,7 @@ from ipyagent.schema import (
     ToolExecution,
     ToolResult,
     ToolStatus,
-    Truncation,
+    TruncatedOutput,
 )
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -201,7 +201,13 @@ def _failed(fetch: ToolCall) -> ToolExecution:
 
 def _cut(read: ToolCall) -> ToolExecution:
     lines = "\n".join(f"2026-02-{day % 28 + 1:02} ok line {day}" for day in range(100))
-    cut = Truncation(original_chars=90_000, original_lines=4_000, path=".ipyagent/outputs/1.txt")
+    cut = TruncatedOutput(
+        tool_name="read_file",
+        original_chars=90_000,
+        original_lines=4_000,
+        path=".ipyagent/outputs/1.txt",
+        created_at=NOON,
+    )
     return done(read, "", result=ToolResult(output=lines, truncated=cut))
 
 

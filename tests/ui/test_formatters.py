@@ -9,7 +9,7 @@ from inspection import controls, dangers
 from IPython.core.interactiveshell import InteractiveShell
 from sample import figure, run, sample_run
 
-from ipyagent.schema import Display, Run, ToolResult, Truncation
+from ipyagent.schema import Display, Run, ToolResult, TruncatedOutput
 from ipyagent.ui.formatters import register, run_bundle, tool_result_bundle
 from ipyagent.ui.mirror import RUN_MIME
 
@@ -45,7 +45,9 @@ def test_a_failed_result_says_so_and_why():
 
 
 def test_the_text_of_a_result_is_concise():
-    cut = Truncation(original_chars=9_000, original_lines=100, path="outputs/1.txt")
+    cut = TruncatedOutput(
+        tool_name="read_file", original_chars=9_000, original_lines=100, path="outputs/1.txt"
+    )
     long = ToolResult(output="line\n" * 100, images=(figure(),), displays=(TABLE,), truncated=cut)
     shown = tool_result_bundle(long)["text/plain"]
     cut_text = "Cut from 100 lines, 9,000 characters. All of it: outputs/1.txt"

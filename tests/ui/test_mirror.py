@@ -247,7 +247,6 @@ def test_a_card_says_how_the_call_was_decided(changes: dict[str, object], senten
     ("reason", "state", "words"),
     [
         (StopReason.MAX_STEPS, "partial", "--max-steps"),
-        (StopReason.LENGTH, "partial", "The reply was cut"),
         (StopReason.INTERRUPTED, "cancelled", "You stopped"),
         (StopReason.ERROR, "failed", "no key"),
     ],
@@ -369,7 +368,8 @@ def test_a_failure_is_told_by_its_reason_not_by_how_its_traceback_begins():
     result = ToolResult(
         success=False, output=f"Traceback (most recent call last):\n{error}", error=error
     )
-    mirrored = page(one_call(done(call("c1", "run_python", {"code": "1/0"}), "", result=result)))
+    failed = {"status": ToolStatus.FAILED, "result": result}
+    mirrored = page(one_call(done(call("c1", "run_python", {"code": "1/0"}), "", **failed)))
     summary = mirrored.select_one("[data-ipyagent=tool] summary").get_text()
     assert error in summary
     assert "Traceback" not in summary

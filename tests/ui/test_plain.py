@@ -31,7 +31,9 @@ from ipyagent.schema import (
     ToolStarted,
     ToolStatus,
 )
-from ipyagent.ui.plain import EscapeFilter, PlainView, approval_text, render
+from ipyagent.ui.calls import approval_text
+from ipyagent.ui.escapes import EscapeFilter
+from ipyagent.ui.plain import PlainView, render
 
 BEGUN = RunStarted(run=run(status=RunStatus.RUNNING, stop_reason=None, duration=None))
 # What erases or overwrites earlier text cannot do so once that is written.

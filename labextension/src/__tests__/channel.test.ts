@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { Channel } from '../channel';
+import { NOTHING } from '../model';
 import type { EventsMessage, FrontEndMessage, SnapshotMessage } from '../protocol';
 import { asking, begun, EVENTS, RUN } from './story';
 
@@ -54,7 +55,7 @@ describe('the channel', () => {
   });
 
   it('follows numbered events from a snapshot to the finished run', () => {
-    channel.receive({ op: 'snapshot', seq: 7, run: null, open: null, approvals: {} });
+    channel.receive({ op: 'snapshot', seq: 7, ...NOTHING });
     EVENTS.forEach((event, i) => {
       channel.receive({ op: 'events', seq: 8 + i, events: [event] });
     });
@@ -85,9 +86,29 @@ describe('the channel', () => {
   });
 
   it('asks for everything when events do not fit what it knows', () => {
-    channel.receive({ op: 'snapshot', seq: 0, run: null, open: null, approvals: {} });
+    channel.receive({ op: 'snapshot', seq: 0, ...NOTHING });
     channel.receive(notice(1, 'of a run that never started'));
     expect(sent).toEqual([{ kind: 'resync' }]);
+  });
+
+  it('has the question and the retry of a run that was on before the page was (P42)', () => {
+    const busy = { step: 1, attempt: 1, of: 2, delay: 0.5, reason: 'Busy.' };
+    const retry = { type: 'retry_scheduled', ...busy } as const;
+    channel.receive({ ...snapshot(9, asking('c2')), retry });
+    expect(channel.state).toMatchObject({ approvals: { c2: 'a2' }, retry });
+    channel.decide('a2', 'approve', '');
+    expect(sent).toEqual([{ kind: 'decide', approval_id: 'a2', decision: 'approve', reason: '' }]);
+    channel.receive(notice(10, 'on it goes'));
+    expect(channel.state.retry).toBeNull();
+  });
+
+  it('hears that a decision came too late (P23)', () => {
+    channel.receive(snapshot(1, asking('c2')));
+    const late = { call_id: 'c2', decision: 'denied', at: '2025-03-01T09:30:00Z' } as const;
+    channel.receive({ op: 'late', ...late });
+    expect(channel.state.late).toEqual({ c2: { decision: late.decision, at: late.at } });
+    channel.receive(snapshot(2, asking('c2')));
+    expect(Object.keys(channel.state.late)).toEqual(['c2']);
   });
 
   it('ignores a snapshot that is older than what it knows', () => {

@@ -1,7 +1,7 @@
 import MarkdownIt from 'markdown-it';
 import { describe, expect, it } from 'vitest';
 
-import { LiveRun } from '../model';
+import { LiveRun, NOTHING } from '../model';
 import type { Run, ToolExecution } from '../protocol';
 import { MarkdownText, renderMarkdown } from '../view/markdown';
 import { RunView } from '../view/run';
@@ -12,14 +12,14 @@ import { CANARY, HTML_VECTORS, MARKDOWN_VECTORS } from './vectors';
 const ALL = [...HTML_VECTORS, ...MARKDOWN_VECTORS];
 
 const ELEMENTS = new Set(
-  `a article b blockquote br code dd del details div dl dt em h1 h2 h3 h4 h5 h6 header hr i img li ol
+  `a article b blockquote br code dd del details div dl dt em footer h1 h2 h3 h4 h5 h6 header hr i img li ol
    p pre s section small span strong sub summary sup table tbody td tfoot th thead tr u ul`.split(
     /\s+/
   )
 );
 const CONTENT = 'align alt class colspan href rel rowspan src start target'.split(' ');
 const OURS =
-  `aria-label aria-live data-ipyagent data-kind data-lm-suppress-shortcuts data-state data-tool
+  `aria-hidden aria-label aria-live data-ipyagent data-kind data-lm-suppress-shortcuts data-state data-tool
   hidden open role tabindex title`.split(/\s+/);
 const PIXELS = /^data:image\/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]*$/;
 const DRAWING = /^data:image\/svg\+xml;base64,[A-Za-z0-9+/=]*$/;
@@ -70,7 +70,9 @@ function call(text: string): ToolExecution {
       id: text,
       name: text,
       arguments: { [text]: text, b: [text] },
-      parse_error: text
+      parse_error: text,
+      item_id: text,
+      thought_signature: text
     },
     preview: { kind: 'code', text, language: 'python' },
     decision: 'denied',
@@ -81,7 +83,13 @@ function call(text: string): ToolExecution {
       error: `${text}!`,
       images: pictures,
       displays: mimes.map(mime => ({ data: { [mime]: text } })),
-      truncated: { original_chars: 1, original_lines: 1, path: text }
+      truncated: {
+        tool_name: text,
+        original_chars: 1,
+        original_lines: 1,
+        path: text,
+        created_at: text
+      }
     }
   };
 }
@@ -96,20 +104,29 @@ function hostile(text: string): Run {
     result: null
   };
   const content = [
-    { type: 'thinking' as const, thinking: text, signature: text },
+    {
+      type: 'thinking' as const,
+      thinking: text,
+      signature: text,
+      id: text,
+      encrypted_content: text,
+      summary: []
+    },
     { type: 'text' as const, text },
     { type: 'image' as const, media_type: text, data: text, width: null, height: null }
   ];
-  const message = { role: 'assistant' as const, content, timestamp: text };
+  const said = { synthetic: false, timestamp: text, usage: null };
+  const message = { role: 'assistant' as const, content, ...said };
   const executions = [call(text), asked];
-  const step = { ...RUN.steps[0], message, notes: [text], executions };
+  const step = { ...RUN.steps[0], message, finish_reason: text, notes: [text], executions };
   const texts = {
     prompt: text,
     context: text,
     model: text,
     confirm_mode: text,
     error: text,
-    trace_id: text
+    trace_id: text,
+    verbose: 3
   };
   return { ...RUN, ...texts, notes: [text], steps: [step] };
 }
@@ -119,7 +136,7 @@ const CONTROLS = ['button', 'input'];
 describe.each(ALL)('with %j in every field', text => {
   it('a saved run can only be read', () => {
     const view = new RunView(null);
-    view.update({ run: hostile(text), open: null, approvals: {} });
+    view.update({ ...NOTHING, run: hostile(text) });
     expect(harm(view.element, OURS)).toEqual([]);
     expect(view.element.textContent).toContain(text);
   });
@@ -128,6 +145,7 @@ describe.each(ALL)('with %j in every field', text => {
     const view = new RunView({ decide: () => undefined, stop: () => undefined });
     const open = { step: 1, text, thinking: text };
     const state: LiveRun = {
+      ...NOTHING,
       run: { ...hostile(text), status: 'running' },
       open,
       approvals: Object.fromEntries([[text, 'a']])
@@ -240,7 +258,7 @@ describe('hidden characters', () => {
   ])('such as %j are shown in a call', character => {
     const text = `a${character}b`;
     const view = new RunView(null);
-    view.update({ run: hostile(text), open: null, approvals: {} });
+    view.update({ ...NOTHING, run: hostile(text) });
     const code = (character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0');
     for (const place of ['.ipyagent-call', '.ipyagent-summary', '.ipyagent-tool-name']) {
       view.element.querySelectorAll(place).forEach(element => {
@@ -252,7 +270,7 @@ describe('hidden characters', () => {
 
   it('leave line ends and tabs as they are', () => {
     const view = new RunView(null);
-    view.update({ run: hostile('a\n\tb'), open: null, approvals: {} });
+    view.update({ ...NOTHING, run: hostile('a\n\tb') });
     expect(view.element.textContent).not.toContain('⟨');
   });
 });

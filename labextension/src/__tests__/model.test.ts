@@ -49,7 +49,7 @@ describe('the model', () => {
   });
 
   it('takes for the answer the last text that asks for no tool', () => {
-    expect(answeringStep(RUN)).toBe(4);
+    expect(answeringStep(RUN)).toBe(5);
     expect(answeringStep({ ...RUN, steps: RUN.steps.slice(0, 3) })).toBeNull();
   });
 

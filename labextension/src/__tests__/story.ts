@@ -25,7 +25,7 @@ export function begun(): LiveRun {
 /** A saved run of one step. */
 export function runWith(step: Partial<Step>, run: Partial<Run> = {}): LiveRun {
   const steps = [{ ...RUN.steps[0], notes: [], message: null, executions: [], ...step }];
-  return { run: { ...RUN, notes: [], context: '', steps, ...run }, open: null, approvals: {} };
+  return { ...NOTHING, run: { ...RUN, notes: [], context: '', steps, ...run } };
 }
 
 /** A saved run of one call. */
@@ -36,5 +36,6 @@ export function runOf(execution: Partial<ToolExecution>): LiveRun {
 /** A step's message with that text. */
 export function saying(text: string): Partial<Step> {
   const content = [{ type: 'text' as const, text }];
-  return { message: { role: 'assistant', content, timestamp: RUN.started_at } };
+  const around = { synthetic: false, timestamp: RUN.started_at, usage: null };
+  return { message: { role: 'assistant', content, ...around } };
 }

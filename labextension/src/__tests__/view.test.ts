@@ -47,7 +47,7 @@ describe('a drawn run', () => {
       return next;
     }, NOTHING);
     const saved = new RunView(null);
-    saved.update({ run: RUN, open: null, approvals: {} });
+    saved.update({ ...NOTHING, run: RUN });
     // All but the mark of a live view, and the empty places where elements had been.
     const drawn = (root: Element) => root.querySelector('.ipyagent-content')?.innerHTML;
     expect(drawn(view.element)).toBe(drawn(saved.element));
@@ -57,12 +57,13 @@ describe('a drawn run', () => {
   });
 
   it('says on top who, how far and how much', () => {
-    view.update({ run: RUN, open: null, approvals: {} });
+    view.update({ ...NOTHING, run: RUN });
     const header = view.element.querySelector('header')?.textContent;
     for (const fact of [
       'anthropic/claude-sonnet',
-      'done',
-      'step 4/20',
+      'partial',
+      'step 4/4',
+      'closing',
       '3,840 tok',
       '$0.012',
       '41.7 s'
@@ -92,7 +93,7 @@ describe('a drawn run', () => {
   });
 
   it('carries every status in its attributes', () => {
-    view.update({ run: RUN, open: null, approvals: {} });
+    view.update({ ...NOTHING, run: RUN });
     const states = all(view.element, 'tool').map(card => [
       card.getAttribute('data-tool'),
       card.getAttribute('data-state')
@@ -103,14 +104,15 @@ describe('a drawn run', () => {
       ['edit_file', 'success'],
       ['delete_file', 'denied'],
       ['search_files', 'failed'],
-      ['run_shell', 'cancelled']
+      ['run_shell', 'cancelled'],
+      ['api_crm_export', 'unknown']
     ]);
     expect(one(view.element, 'answer').textContent).toContain('Revenue fell in Q3');
     expect(all(view.element, 'answer')).toHaveLength(1);
   });
 
   it('says how each call was decided', () => {
-    view.update({ run: RUN, open: null, approvals: {} });
+    view.update({ ...NOTHING, run: RUN });
     expect(tool(view.element, 'inspect_variable').textContent).toContain(
       'auto (confirm-sensitive)'
     );
@@ -129,7 +131,7 @@ describe('a drawn run', () => {
   });
 
   it('shows figures and tables outside the fold', () => {
-    view.update({ run: RUN, open: null, approvals: {} });
+    view.update({ ...NOTHING, run: RUN });
     const card = tool(view.element, 'run_python');
     for (const selector of ['img[src^="data:image/png;base64,"]', 'td']) {
       expect(card.querySelector(selector)).not.toBeNull();

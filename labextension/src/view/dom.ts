@@ -38,7 +38,10 @@ export class Slot {
 }
 
 /** Views of a growing list, in order: kept where they are, made at the end, dropped when gone. */
-export class Views<T, V extends { readonly element: HTMLElement; update(item: T): void }> {
+export class Views<
+  T,
+  V extends { readonly element: HTMLElement; update(item: T): void; dispose?(): void }
+> {
   private views: V[] = [];
 
   constructor(
@@ -48,11 +51,19 @@ export class Views<T, V extends { readonly element: HTMLElement; update(item: T)
 
   /** Draw `items`, each in the view that stands at its place. */
   update(items: readonly T[]): void {
-    this.views.splice(items.length).forEach(view => view.element.remove());
+    this.views.splice(items.length).forEach(view => {
+      view.dispose?.();
+      view.element.remove();
+    });
     items.forEach((item, index) => {
       const view = this.views[index] ?? this.add(item);
       view.update(item);
     });
+  }
+
+  /** Let go of what the views hold; what they drew stays. */
+  dispose(): void {
+    this.views.forEach(view => view.dispose?.());
   }
 
   private add(item: T): V {

@@ -39,7 +39,7 @@ export class HeaderView {
     if (this.chip.textContent !== label) {
       this.chip.textContent = label;
     }
-    this.title.show([run?.model, run?.confirm_mode, run?.trace_id], () => title(run));
+    this.title.show([run?.model, run?.confirm_mode], () => title(run));
     this.facts.show(run === null ? [] : facts(run), () => (run === null ? [] : spans(facts(run))));
     this.controls.show(isLive, () => (isLive ? [this.stopButton()] : []));
     this.tick(run, isLive);
@@ -89,9 +89,7 @@ function title(run: Run | null): Child[] {
   const asks = run?.confirm_mode !== 'yolo';
   return [
     h('b', {}, 'ipyagent'),
-    run === null
-      ? null
-      : h('span', { class: 'ipyagent-model', title: `trace ${run.trace_id}` }, modelName(run)),
+    run === null ? null : h('span', { class: 'ipyagent-model' }, modelName(run)),
     asks ? null : h('span', { class: 'ipyagent-badge ipyagent-yolo' }, 'yolo: nothing is asked')
   ];
 }
@@ -102,12 +100,13 @@ function modelName({ model }: Run): string {
 }
 
 function facts(run: Run): string[] {
-  const step = run.steps.at(-1)?.number ?? 0;
+  const asked = run.steps.filter(({ closing }) => !closing).length;
   const tokens = run.steps.map(({ usage }) => usage.prompt_tokens + usage.completion_tokens);
   const costs = run.steps.map(({ cost_usd }) => cost_usd).filter(cost => cost !== null);
   const total = sum(tokens);
   return [
-    `step ${step}/${run.max_steps}`,
+    `step ${asked}/${run.max_steps}`,
+    ...(asked < run.steps.length ? ['closing'] : []),
     ...(total > 0 ? [`${count(total)} tok`] : []),
     ...(costs.length > 0 ? [dollars(sum(costs))] : [])
   ];

@@ -1,7 +1,8 @@
 /** A run, live or saved, drawn into an element. */
-import { answeringStep, LiveRun, runState } from '../model';
+import { answeringStep, leadIn, LiveRun, runState } from '../model';
 import type { Choice, Run, StopReason } from '../protocol';
 import { Child, h, Slot, Views } from './dom';
+import { COUNTED, footer } from './facts';
 import { HeaderView } from './header';
 import { note, StepItem, StepView } from './step';
 
@@ -17,7 +18,11 @@ const ENDINGS: Partial<Record<StopReason, string>> = {
   max_seconds: 'Stopped here: the time limit was reached. Raise it with --max-seconds.',
   max_tokens: 'Stopped here: the token limit was reached. Raise it with --max-tokens.',
   max_usd: 'Stopped here: the cost limit was reached. Raise it with --max-usd.',
-  length: 'The reply was cut: it reached the model’s own limit. Ask it to continue.',
+  timeout:
+    'Stopped here: one step took too long. Ask for less at once, or raise agent.step_seconds.',
+  context_overflow:
+    'The conversation no longer fits what this model can read at once. Begin a new one with ' +
+    '`%agent session new`, or ask a model that reads more.',
   content_filter: 'The model’s service withheld the rest of this reply.',
   empty: 'The model ended without saying anything. Ask again, or ask another model.',
   interrupted: 'You stopped this run.'
@@ -31,6 +36,7 @@ export class RunView {
   private context = new Slot(h('div'));
   private notes = new Slot(h('div'));
   private ending = new Slot(h('div'));
+  private footer = new Slot(h('footer', { class: 'ipyagent-footer' }));
   private steps: Views<StepItem, StepView>;
   private runId: string | null = null;
 
@@ -53,7 +59,8 @@ export class RunView {
         this.context.element,
         this.notes.element,
         steps,
-        this.ending.element
+        this.ending.element,
+        this.footer.element
       )
     );
   }
@@ -69,21 +76,31 @@ export class RunView {
     this.context.show(run?.context ?? '', () => contextOf(run));
     this.notes.show(run?.notes ?? [], () => (run?.notes ?? []).map(note));
     this.steps.update(run === null ? [] : stepItems(run, state, this.actions));
-    this.ending.show([run?.error, run?.stop_reason], () => (run === null ? [] : ending(run)));
+    const why = run === null ? '' : whyItEnded(run);
+    this.ending.show([run?.error, why], () => (run === null ? [] : ending(run, why)));
+    const usages = run?.steps.map(({ usage }) => usage);
+    this.footer.show([usages, run?.trace_id], () => (run === null ? [] : footer(run)));
   }
 
   dispose(): void {
     this.header.dispose();
+    this.steps.dispose();
   }
 }
 
-function stepItems(run: Run, { open, approvals }: LiveRun, actions: Actions | null): StepItem[] {
+function stepItems(run: Run, state: LiveRun, actions: Actions | null): StepItem[] {
+  const { open, approvals, late, retry } = state;
   const answer = answeringStep(run);
   const newest = run.steps.at(-1);
-  const isAsking = actions !== null && run.status === 'running' && newest?.message === null;
-  return run.steps.map(step => ({
+  const hasNoReply = newest?.message === null && newest.finish_reason === null;
+  const isAsking = actions !== null && run.status === 'running' && hasNoReply;
+  return run.steps.map((step, index) => ({
     step,
     approvals,
+    late,
+    leadIn: leadIn(step, run.steps[index - 1]),
+    retry: step === newest ? retry : null,
+    verbose: run.verbose,
     open: open?.step === step.number ? open : null,
     confirmMode: run.confirm_mode,
     isAnswer: step.number === answer,
@@ -97,12 +114,20 @@ function contextOf(run: Run | null): Child[] {
     return [];
   }
   const text = h('pre', { class: 'ipyagent-pre' }, run.context);
-  return [
-    h('details', { class: 'ipyagent-context' }, h('summary', {}, 'Sent with your prompt'), text)
-  ];
+  const title = h('summary', {}, 'Sent with your prompt');
+  const details = h('details', { class: 'ipyagent-context' }, title, text);
+  details.open = run.verbose >= COUNTED;
+  return [details];
 }
 
-function ending(run: Run): Child[] {
+function whyItEnded({ stop_reason, steps }: Run): string {
+  if (stop_reason === 'max_tokens' && steps.at(-1)?.finish_reason === 'length') {
+    return 'The reply was cut: it reached the model’s own limit. Ask it to continue.';
+  }
+  return stop_reason === null ? '' : (ENDINGS[stop_reason] ?? '');
+}
+
+function ending(run: Run, why: string): Child[] {
   if (run.error !== null) {
     const [what, ...rest] = run.error.trim().split('\n');
     const more = rest.join('\n').trim();
@@ -111,6 +136,5 @@ function ending(run: Run): Child[] {
       h('div', { class: 'ipyagent-error-card' }, title, more === '' ? null : h('p', {}, more))
     ];
   }
-  const why = run.stop_reason === null ? undefined : ENDINGS[run.stop_reason];
-  return why === undefined ? [] : [note(why)];
+  return why === '' ? [] : [note(why)];
 }

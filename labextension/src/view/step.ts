@@ -1,8 +1,10 @@
 /** One step: what the model thought and said, and the calls that it asked for. */
 import { LiveRun, textOf, thinkingOf } from '../model';
-import type { OpenMessage, Step } from '../protocol';
+import type { OpenMessage, RetryScheduled, Step } from '../protocol';
+import { AskingView } from './asking';
 import { image } from './displays';
 import { h, Slot, Views } from './dom';
+import { OPEN, stepFacts } from './facts';
 import { MarkdownText } from './markdown';
 import { StreamedText } from './stream';
 import { ToolItem, ToolView } from './tool';
@@ -12,6 +14,12 @@ export interface StepItem {
   readonly step: Step;
   readonly open: OpenMessage | null;
   readonly approvals: LiveRun['approvals'];
+  readonly late: LiveRun['late'];
+  /** Why the model was asked, where nobody had said anything; else "". */
+  readonly leadIn: string;
+  /** The next try, while it is waited for. */
+  readonly retry: RetryScheduled | null;
+  readonly verbose: number;
   readonly confirmMode: string;
   readonly isAnswer: boolean;
   /** The model has been asked and has not said anything yet. */
@@ -27,29 +35,28 @@ export class StepView {
   private images = new Slot(h('div', { class: 'ipyagent-media' }));
   private notes = new Slot(h('div'));
   private tools: Views<ToolItem, ToolView>;
-  private waiting = h(
-    'p',
-    { class: 'ipyagent-note ipyagent-asking', hidden: '' },
-    'Asking the model'
-  );
+  private asking = new AskingView();
+  private facts = new Slot(h('div'));
 
   constructor() {
     const calls = h('div', { class: 'ipyagent-tools' });
     this.tools = new Views(calls, () => new ToolView());
     this.element.append(
       this.notes.element,
-      this.waiting,
+      this.asking.element,
       this.thinking.element,
       this.text.element,
       this.images.element,
-      calls
+      calls,
+      this.facts.element
     );
   }
 
-  update({ step, open, isAnswer, isWaiting, ...around }: StepItem): void {
-    this.notes.show(step.notes, () => step.notes.map(note));
-    this.waiting.hidden = !isWaiting;
-    this.thinking.update(step, open);
+  update({ step, open, isAnswer, isWaiting, leadIn, retry, ...around }: StepItem): void {
+    const notes = [leadIn, ...step.notes].filter(text => text !== '');
+    this.notes.show(notes, () => notes.map(note));
+    this.asking.update(isWaiting, retry);
+    this.thinking.update(step, open, around.verbose >= OPEN);
     this.text.update(open?.text ?? textOf(step), open === null);
     this.text.element.toggleAttribute('hidden', this.text.element.textContent.trim() === '');
     mark(this.text.element, isAnswer);
@@ -59,9 +66,16 @@ export class StepView {
       step.executions.map(execution => ({
         ...around,
         execution,
-        approvalId: approvalOf(around.approvals, execution.call.id)
+        approvalId: own(around.approvals, execution.call.id),
+        late: own(around.late, execution.call.id)
       }))
     );
+    const facts = stepFacts(step, around.verbose);
+    this.facts.show(facts, () => (facts === '' ? [] : [note(facts)]));
+  }
+
+  dispose(): void {
+    this.asking.dispose();
   }
 }
 
@@ -81,9 +95,15 @@ class ThinkingView {
     this.text.element
   );
 
-  update(step: Step, open: OpenMessage | null): void {
+  private isNew = true;
+
+  update(step: Step, open: OpenMessage | null, isOpen: boolean): void {
     const text = open?.thinking ?? thinkingOf(step);
     const seconds = step.thinking_seconds;
+    if (this.isNew) {
+      this.isNew = false;
+      this.element.open = isOpen;
+    }
     this.element.hidden = text === '';
     this.text.update(text);
     this.title.textContent =
@@ -109,6 +129,6 @@ function mark(element: HTMLElement, isAnswer: boolean): void {
 }
 
 /** Own keys only: a call's id is whatever the model's service made up. */
-function approvalOf(approvals: LiveRun['approvals'], callId: string): string | null {
-  return Object.hasOwn(approvals, callId) ? approvals[callId] : null;
+function own<T>(byCall: Readonly<Record<string, T>>, callId: string): T | null {
+  return Object.hasOwn(byCall, callId) ? byCall[callId] : null;
 }

@@ -1,9 +1,11 @@
 /** One tool call: a line that says all, and everything behind it. */
+import type { Late } from '../model';
 import type { Choice, ToolExecution, ToolResult, ToolStatus } from '../protocol';
 import { approvalForm } from './approval';
 import { wholeCall } from './call';
 import { media } from './displays';
 import { Child, h, Slot } from './dom';
+import { callFacts, OPEN } from './facts';
 import { argumentSummary, count, duration, firstLine, plural } from './format';
 import { reveal } from './reveal';
 
@@ -11,6 +13,9 @@ import { reveal } from './reveal';
 export interface ToolItem {
   readonly execution: ToolExecution;
   readonly approvalId: string | null;
+  /** What had been decided before this page's answer came. */
+  readonly late: Late | null;
+  readonly verbose: number;
   readonly confirmMode: string;
   readonly decide: ((approvalId: string, decision: Choice, reason: string) => void) | null;
 }
@@ -22,7 +27,8 @@ const STATUS: Record<ToolStatus, readonly [glyph: string, words: string]> = {
   success: ['✓', 'succeeded'],
   failed: ['✗', 'failed'],
   denied: ['⊘', 'denied'],
-  cancelled: ['■', 'cancelled']
+  cancelled: ['■', 'cancelled'],
+  unknown: ['!', 'unknown outcome']
 };
 
 const BY_A_PERSON = ['button', 'prompt', 'magic'];
@@ -36,19 +42,21 @@ export class ToolView {
   private call = new Slot(h('div', { class: 'ipyagent-call' }));
   private result = new Slot(h('div', { class: 'ipyagent-result' }));
   private approval = new Slot(h('div'));
+  private late = new Slot(h('div', { class: 'ipyagent-late', role: 'status' }));
   private media = new Slot(h('div', { class: 'ipyagent-media' }));
   private drawn: ToolExecution | null = null;
-  private asked = false;
+  private asked: boolean | null = null;
 
   constructor() {
     const body = h('div', { class: 'ipyagent-body' }, this.call.element, this.result.element);
     this.details.append(this.line.element, body);
-    const parts = [this.details, this.approval.element, this.media.element];
+    const parts = [this.details, this.approval.element, this.late.element, this.media.element];
     this.element = h('div', { class: 'ipyagent-tool', 'data-ipyagent': 'tool' }, ...parts);
   }
 
   update(item: ToolItem): void {
     this.ask(item);
+    this.late.show(item.late, () => lateNote(item.late));
     if (item.execution === this.drawn) {
       return;
     }
@@ -62,11 +70,11 @@ export class ToolView {
     this.media.show(item.execution.result, () => media(item.execution));
   }
 
-  private ask({ execution, approvalId, decide }: ToolItem): void {
+  private ask({ execution, approvalId, decide, verbose }: ToolItem): void {
     const asked = execution.status === 'awaiting_approval';
     if (asked !== this.asked) {
       this.asked = asked;
-      this.details.open = asked;
+      this.details.open = asked || verbose >= OPEN;
     }
     const id = asked && decide !== null ? approvalId : null;
     this.approval.show(id, () =>
@@ -103,8 +111,7 @@ export function decisionText(
 function line({ execution, confirmMode, decide }: ToolItem): Child[] {
   const [glyph, words] = STATUS[execution.status];
   const decided = execution.decision === 'auto' ? '' : decisionText(execution, confirmMode);
-  const undecided =
-    execution.status === 'awaiting_approval' && decide === null ? 'never decided' : '';
+  const verdict = verdictOf(execution, decide !== null) || decided;
   const said = execution.status === 'denied' ? '' : firstLine(headline(execution.result));
   const seconds = execution.duration;
   return [
@@ -113,23 +120,39 @@ function line({ execution, confirmMode, decide }: ToolItem): Child[] {
     execution.dry_run ? h('span', { class: 'ipyagent-badge' }, 'dry run') : null,
     h('span', { class: 'ipyagent-summary' }, reveal(argumentSummary(execution))),
     said === '' ? null : h('span', { class: 'ipyagent-first-line' }, `→ ${said}`),
-    decided + undecided === ''
-      ? null
-      : h('span', { class: 'ipyagent-decision' }, decided + undecided),
+    verdict === '' ? null : h('span', { class: 'ipyagent-decision' }, verdict),
     h('span', { class: 'ipyagent-duration' }, seconds === null ? '' : duration(seconds))
   ];
 }
 
-function outcome({ execution, confirmMode }: ToolItem): Child[] {
+/** What a status says by itself, whatever was decided. */
+function verdictOf({ status }: ToolExecution, isLive: boolean): string {
+  if (status === 'awaiting_approval' && !isLive) {
+    return 'never decided';
+  }
+  return status === 'unknown' ? STATUS.unknown[1] : '';
+}
+
+function lateNote(late: Late | null): Child[] {
+  if (late === null) {
+    return [];
+  }
+  const time = new Date(late.at).toTimeString().slice(0, 5);
+  return [h('p', { class: 'ipyagent-note' }, `Too late: already ${late.decision} at ${time}.`)];
+}
+
+function outcome({ execution, confirmMode, verbose }: ToolItem): Child[] {
   const { result } = execution;
   const decided = decisionText(execution, confirmMode);
   const output = shownOutput(result);
   const failed = result?.success === false;
+  const known = callFacts(execution, verbose);
   return [
     decided === '' ? null : h('p', { class: 'ipyagent-note' }, decided),
     output === '' ? null : h('pre', { class: outputClass(failed), tabindex: '0' }, output),
     failed && result.error !== output ? h('p', { class: 'ipyagent-error' }, result.error) : null,
-    result?.truncated ? h('p', { class: 'ipyagent-note' }, cutText(result.truncated)) : null
+    result?.truncated ? h('p', { class: 'ipyagent-note' }, cutText(result.truncated)) : null,
+    known === '' ? null : h('p', { class: 'ipyagent-note' }, reveal(known))
   ];
 }
 
@@ -164,6 +187,6 @@ function lineKey({ execution, confirmMode, decide }: ToolItem): unknown {
 }
 
 function resultKey({ execution, confirmMode }: ToolItem): unknown {
-  const { decision, decided_by, reason, result } = execution;
-  return [decision, decided_by, reason, result, confirmMode];
+  const { decision, decided_by, reason, result, started_at } = execution;
+  return [decision, decided_by, reason, result, started_at, confirmMode];
 }

@@ -1,7 +1,8 @@
 """The live card: a widget that draws the run's events as they happen, and takes clicks.
 
     kernel → page   {op: "events",   seq, events}                   one more than the last seq
-                    {op: "snapshot", seq, run, open, approvals}     the answer to init and resync
+                    {op: "snapshot", seq, run, open, approvals, retry}  the answer to init, resync
+                    {op: "late", call_id, decision, at}             a click that came too late
     page → kernel   {kind: "init", id}                              clicks arrive: the handshake
                     {kind: "resync"}                                a gap in seq was seen
                     {kind: "decide", approval_id, decision, reason}
@@ -15,7 +16,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +34,12 @@ from ipyagent.schema import (
     MessageDelta,
     MessageFinished,
     MessageStarted,
+    RetryScheduled,
     Run,
     fold,
 )
+from ipyagent.schema.base import now
+from ipyagent.ui.secrets import told, without_secrets
 
 INTERVAL = 0.04
 """Seconds between two messages while text streams: 25 a second."""
@@ -61,6 +67,9 @@ class LiveCard:
         self._run: Run | None = None
         self._open: _OpenMessage | None = None
         self._asked: dict[str, str] = {}
+        self._decided: dict[str, tuple[ApprovalDecided, datetime]] = {}
+        self._late: set[str] = set()
+        self._retry: tuple[RetryScheduled, float] | None = None
         self._waiting: list[Event] = []
         self._timer: asyncio.TimerHandle | None = None
         self._present = threading.Event()
@@ -74,6 +83,8 @@ class LiveCard:
             self.flush()
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(INTERVAL, self.flush)
+        if isinstance(event, ApprovalDecided):
+            self._tell_late()
 
     def flush(self) -> None:
         """Send what is waiting."""
@@ -84,7 +95,7 @@ class LiveCard:
             events, self._waiting = self._waiting, []
             if events:
                 self._seq += 1
-                said = [event.to_dict() for event in events]
+                said = [told(event).to_dict() for event in events]
                 self.widget.send({"op": "events", "seq": self._seq, "events": said})
 
     async def present(self, seconds: float) -> bool:
@@ -110,6 +121,7 @@ class LiveCard:
     def _note(self, event: Event) -> None:
         """Keep what a snapshot needs."""
         self._run = fold(self._run, event)
+        self._retry = (event, time.monotonic()) if isinstance(event, RetryScheduled) else None
         match event:
             case MessageStarted(step=step):
                 self._open = _OpenMessage(step)
@@ -120,7 +132,8 @@ class LiveCard:
             case ApprovalRequested():
                 self._asked[event.call_id] = event.approval_id
             case ApprovalDecided():
-                self._asked.pop(event.call_id, None)
+                if approval_id := self._asked.pop(event.call_id, None):
+                    self._decided[approval_id] = event, now()
 
     def _heard(self, _widget: object, message: dict[str, Any], _buffers: object) -> None:
         """A message from the page; it may come on any thread."""
@@ -134,8 +147,23 @@ class LiveCard:
                 self.stop()
             case {"kind": "decide", "approval_id": str(approval_id), "decision": str(decision)}:
                 reason = str(message.get("reason") or "").strip() or None
-                if answer := _answer(decision, reason):
-                    self.approvals.decide(approval_id, answer)
+                answer = _answer(decision, reason)
+                if answer and not self.approvals.decide(approval_id, answer):
+                    self._too_late(approval_id)
+
+    def _too_late(self, approval_id: str) -> None:
+        with self._lock:
+            self._late.add(approval_id)
+        self._tell_late()
+
+    def _tell_late(self) -> None:
+        """Answer late clicks, once the decision that they came too late for has been told."""
+        with self._lock:
+            answered = self._late & self._decided.keys()
+            self._late -= answered
+            for event, at in (self._decided[each] for each in answered):
+                late = {"op": "late", "call_id": event.call_id, "decision": event.decision}
+                self.widget.send({**late, "at": at.isoformat()})
 
     def _snapshot(self) -> None:
         with self._lock:
@@ -144,9 +172,10 @@ class LiveCard:
                 {
                     "op": "snapshot",
                     "seq": self._seq,
-                    "run": self._run and self._run.to_dict(),
+                    "run": self._run and without_secrets(self._run, asking=True).to_dict(),
                     "open": self._open and self._open.to_dict(),
                     "approvals": self._asked,
+                    "retry": self._retry and _still_waiting(*self._retry),
                 }
             )
 
@@ -172,6 +201,12 @@ def _append(events: list[Event], event: Event) -> None:
             events[-1] = last.model_copy(update={"text": last.text + event.text})
         case _:
             events.append(event)
+
+
+def _still_waiting(retry: RetryScheduled, since: float) -> dict[str, Any]:
+    """The retry with the seconds that are left of its delay."""
+    left = max(0.0, retry.delay - (time.monotonic() - since))
+    return retry.to_dict() | {"delay": left}
 
 
 def _answer(decision: str, reason: str | None) -> Answer | None:

@@ -7,6 +7,9 @@ from ipyagent.plaintext import strip_escapes, visible
 LINE = 60
 """Characters of arguments, and of output, that fit into a summary line."""
 
+MAX_CHARS, MAX_LINES = 5_000, 40
+"""How much of an output a terminal shows at once."""
+
 
 def shown(text: str) -> str:
     """Text as it is shown where every character counts: nothing acts, nothing hides."""
@@ -41,3 +44,14 @@ def shorten(text: str, width: int = LINE) -> str:
     """Text in one line of at most `width` characters."""
     line = " ".join(shown(text[: 8 * width]).split())
     return line if len(line) <= width else f"{line[: width - 1]}…"
+
+
+def clipped(text: str, where: str) -> str:
+    """Text cut to what a terminal should show at once, saying how much more there is and where."""
+    kept = "\n".join(text[:MAX_CHARS].split("\n")[:MAX_LINES])
+    if kept == text:
+        return text
+    rest = text[len(kept) :]
+    lines = rest.count("\n")
+    more = plural(lines, "more line") if lines else f"{len(rest):,} more characters"
+    return f"{kept}\n… {more}; the full text is {where}"

@@ -6,8 +6,8 @@ from typing import Any
 
 from ipyagent.schema import Run, ToolResult
 from ipyagent.ui import mirror, wording
-from ipyagent.ui.format import plural
-from ipyagent.ui.plain import clipped
+from ipyagent.ui.format import clipped, plural, shorten
+from ipyagent.ui.graph import graph_svg, graph_text
 
 
 def register(shell: Any) -> None:
@@ -15,6 +15,8 @@ def register(shell: Any) -> None:
     bundles = shell.display_formatter.mimebundle_formatter
     bundles.for_type(ToolResult, tool_result_bundle)
     bundles.for_type(Run, run_bundle)
+    # By name: a shell that shows no session need not import what makes one.
+    bundles.for_type_by_name("ipyagent.agent.session", "Session", session_bundle)
     plain = shell.display_formatter.formatters["text/plain"]
     # In a tuple, such as `ipyagent.last.results`, only the text counts.
     plain.for_type(ToolResult, lambda result, printer, cycle: printer.text(result_text(result)))
@@ -23,6 +25,17 @@ def register(shell: Any) -> None:
 def run_bundle(run: Run) -> dict[str, object]:
     """A run as it is shown in a notebook."""
     return mirror.bundle(run)
+
+
+def session_bundle(session: Any) -> dict[str, str]:
+    """A session as its conversation's graph; it has a `name`, a `graph` and a `head`.
+
+    An SVG output is drawn as an image, so what is in it cannot reach the page.
+    """
+    graph, head = session.graph, session.head
+    title = f"Session {shorten(session.name)}".strip() + f" · {plural(len(graph), 'node')}"
+    text = "\n".join(line for line in (title, graph_text(graph, head)) if line)
+    return {"image/svg+xml": graph_svg(graph, head), "text/plain": text}
 
 
 def tool_result_bundle(result: ToolResult) -> dict[str, str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ipyagent.schema import Display, ImageContent, Run, Step, ToolExecution, ToolResult
-from ipyagent.ui import wording
+from ipyagent.ui import facts, wording
 from ipyagent.ui.addresses import image_source
 from ipyagent.ui.format import seconds, shown
 from ipyagent.ui.mirror_markdown import run_markdown
@@ -42,10 +42,11 @@ def run_html(run: Run) -> str:
     answer = wording.answering(run)
     parts = [
         _header(run),
-        _details("Sent with your prompt", _pre(run.context)) if run.context else "",
+        _context(run) if run.context else "",
         *map(_note, run.notes),
-        *(_step(step, run.confirm_mode, is_answer=step is answer) for step in run.steps),
+        *(_step(run, index, is_answer=step is answer) for index, step in enumerate(run.steps)),
         _ending(run),
+        _footer(run),
     ]
     state = state_of(run)
     return f'<div data-ipyagent="run" data-state="{state}" {_NO_MATH}>\n{_joined(parts)}\n</div>'
@@ -64,32 +65,42 @@ def _header(run: Run) -> str:
     return f"<p>{' · '.join(parts)}</p>"
 
 
-def _step(step: Step, mode: str, *, is_answer: bool) -> str:
+def _context(run: Run) -> str:
+    text = _pre(run.context)
+    return _details("Sent with your prompt", text, is_open=run.verbose >= facts.COUNTED)
+
+
+def _step(run: Run, index: int, *, is_answer: bool) -> str:
+    step, before = run.steps[index], run.steps[index - 1] if index else None
     message = step.message
     said = markdown_to_html(message.text) if message else ""
     public = ' data-ipyagent="answer"' if is_answer else ""
     rule = "<hr>" if is_answer and step.number > 1 else ""
     blocks = message.content if message else ()
     parts = [
+        _note(wording.lead_in(step, before)),
         *map(_note, step.notes),
-        _thinking(step, message.thinking) if message and message.thinking.strip() else "",
+        _thinking(step, message.thinking, run) if message and message.thinking.strip() else "",
         f"{rule}<div{public}>\n{said}</div>" if said else "",
         *(_image(block, "the model") for block in blocks if isinstance(block, ImageContent)),
-        *(_tool(execution, mode) for execution in step.executions),
+        *(_tool(execution, run) for execution in step.executions),
+        _note(facts.step_facts(step, run.verbose)),
     ]
     return _joined(parts)
 
 
-def _thinking(step: Step, text: str) -> str:
+def _thinking(step: Step, text: str, run: Run) -> str:
     title = f"<em>{wording.thinking_title(step.thinking_seconds)}</em>"
-    return _details(title, markdown_to_html(text), 'data-ipyagent="thinking"')
+    public, is_open = 'data-ipyagent="thinking"', run.verbose >= facts.OPEN
+    return _details(title, markdown_to_html(text), public, is_open=is_open)
 
 
-def _tool(execution: ToolExecution, mode: str) -> str:
+def _tool(execution: ToolExecution, run: Run) -> str:
     """A card to unfold; its figures and tables are below, in sight."""
     name = escape(shown(execution.call.name))
     public = f'data-ipyagent="tool" data-tool="{name}" data-state="{execution.status}"'
-    card = _details(_tool_summary(execution, name), _tool_body(execution, mode), public)
+    body, is_open = _tool_body(execution, run), run.verbose >= facts.OPEN
+    card = _details(_tool_summary(execution, name), body, public, is_open=is_open)
     return _joined([card, *(_media(execution.result, name) if execution.result else ())])
 
 
@@ -108,12 +119,12 @@ def _tool_summary(execution: ToolExecution, name: str) -> str:
     return " ".join(part for part in parts if part)
 
 
-def _tool_body(execution: ToolExecution, mode: str) -> str:
+def _tool_body(execution: ToolExecution, run: Run) -> str:
     result = wording.new_result(execution)
     told = result is None or wording.says_only(result, wording.outcome_line(execution))
     parts = [
         *([] if wording.in_summary(execution) else map(_pre, wording.call_texts(execution))),
-        *(f"<p><em>{escape(text)}</em></p>" for text in wording.remarks(execution, mode)),
+        *(f"<p><em>{escape(text)}</em></p>" for text in wording.remarks(execution, run)),
         "" if result is None or told else _said(result),
     ]
     return _joined(parts)
@@ -167,12 +178,17 @@ def _ending(run: Run) -> str:
     return f"<blockquote><p>{title}{'<br>' if lines else ''}{lines}</p></blockquote>"
 
 
+def _footer(run: Run) -> str:
+    return _note(" · ".join(facts.footer(run)))
+
+
 def _note(text: str) -> str:
-    return f"<p><small>{escape(shown(text))}</small></p>"
+    return f"<p><small>{escape(shown(text))}</small></p>" if text else ""
 
 
-def _details(summary: str, body: str, attributes: str = "") -> str:
+def _details(summary: str, body: str, attributes: str = "", *, is_open: bool = False) -> str:
     body = f"<blockquote>\n{body}\n</blockquote>\n" if body else ""
+    attributes += " open" if is_open else ""
     return f"<details {attributes}><summary>{summary}</summary>\n{body}</details>"
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ipyagent.schema import Display, ImageContent, Run, Step, ToolExecution, ToolResult
-from ipyagent.ui import wording
+from ipyagent.schema import Display, ImageContent, Run, ToolExecution, ToolResult
+from ipyagent.ui import facts, wording
 from ipyagent.ui.addresses import image_source
 from ipyagent.ui.format import seconds, shown
 from ipyagent.ui.markdown import code, fenced, literal, quoted, safe_markdown
@@ -17,29 +17,33 @@ def run_markdown(run: Run) -> str:
         " · ".join(header),
         f"*Sent with your prompt*\n\n{fenced(shown(run.context))}" if run.context else "",
         *map(_remark, run.notes),
-        *(_step(step, run.confirm_mode, is_answer=step is answer) for step in run.steps),
+        *(_step(run, index, is_answer=step is answer) for index, step in enumerate(run.steps)),
         _ending(run),
+        _remark(" · ".join(facts.footer(run))),
     ]
     return _joined(parts)
 
 
-def _step(step: Step, mode: str, *, is_answer: bool) -> str:
+def _step(run: Run, index: int, *, is_answer: bool) -> str:
+    step, before = run.steps[index], run.steps[index - 1] if index else None
     message = step.message
     thinking = message.thinking if message else ""
     title = wording.thinking_title(step.thinking_seconds)
     blocks = message.content if message else ()
     parts = [
+        _remark(wording.lead_in(step, before)),
         *map(_remark, step.notes),
         f"*{title}*\n\n{quoted(thinking)}" if thinking.strip() else "",
         "___" if is_answer and step.number > 1 else "",
         safe_markdown(message.text) if message else "",
         *(_image(block, "the model") for block in blocks if isinstance(block, ImageContent)),
-        *(_tool(execution, mode) for execution in step.executions),
+        *(_tool(execution, run) for execution in step.executions),
+        _remark(facts.step_facts(step, run.verbose)),
     ]
     return _joined(parts)
 
 
-def _tool(execution: ToolExecution, mode: str) -> str:
+def _tool(execution: ToolExecution, run: Run) -> str:
     preview, result = wording.drawn_preview(execution), wording.new_result(execution)
     told = result is None or wording.says_only(result, wording.outcome_line(execution))
     texts = [] if wording.in_summary(execution) else wording.call_texts(execution)
@@ -47,7 +51,7 @@ def _tool(execution: ToolExecution, mode: str) -> str:
     parts = [
         _tool_title(execution),
         *(fenced(text, language) for text, language in zip(texts, languages, strict=False)),
-        *map(_remark, wording.remarks(execution, mode)),
+        *map(_remark, wording.remarks(execution, run)),
         "" if result is None or told else _said(result),
         *(_media(execution.result, execution.call.name) if execution.result else ()),
     ]
@@ -62,7 +66,7 @@ def _tool_title(execution: ToolExecution) -> str:
         "*dry run*" if execution.dry_run else "",
         code(arguments) if arguments else "",
         f"→ {literal(line)}" if line else "",
-        _remark(verdict) if verdict else "",
+        _remark(verdict),
         f"({seconds(execution.duration)})" if execution.duration is not None else "",
     ]
     return " ".join(part for part in parts if part)
@@ -110,7 +114,7 @@ def _ending(run: Run) -> str:
 
 
 def _remark(text: str) -> str:
-    return f"*{literal(shown(text)).strip()}*"
+    return f"*{literal(shown(text)).strip()}*" if text.strip() else ""
 
 
 def _joined(parts: list[str]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import time
 from collections.abc import Callable
 
@@ -9,6 +11,7 @@ from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import (
     ApprovalDecided,
     ApprovalRequested,
+    Compacted,
     Decision,
     Event,
     MessageDelta,
@@ -19,17 +22,20 @@ from ipyagent.schema import (
     Run,
     RunFinished,
     RunStarted,
+    StepFinished,
+    StepStarted,
     ToolExecution,
     ToolFinished,
     ToolRunning,
     ToolStatus,
     fold,
 )
-from ipyagent.ui import wording
-from ipyagent.ui.format import plural, seconds, shown
+from ipyagent.ui import facts, wording
+from ipyagent.ui.calls import approval_text, call_body, call_text
+from ipyagent.ui.escapes import EscapeFilter
+from ipyagent.ui.format import clipped, plural, seconds, shown
 from ipyagent.ui.replay import replayed
-
-MAX_CHARS, MAX_LINES = 5_000, 40
+from ipyagent.ui.secrets import drawn
 
 _STYLES = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33}
 _COLORS = {
@@ -37,6 +43,7 @@ _COLORS = {
     ToolStatus.FAILED: "red",
     ToolStatus.DENIED: "yellow",
     ToolStatus.CANCELLED: "yellow",
+    ToolStatus.UNKNOWN: "yellow",
 }
 
 
@@ -51,23 +58,48 @@ class PlainView:
         self._thinking_since = 0.0
         self._filter = EscapeFilter()
         self._at_line_start = True
+        self._countdown: asyncio.TimerHandle | None = None
 
     def __call__(self, event: Event) -> None:
         """Show an event."""
         self.run = run = fold(self.run, event)
+        self._end_countdown()
         match event:
             case RunStarted():
                 self._begin(run)
-            case MessageStarted():
+            case StepStarted():
                 self._shown.clear()
+                before = run.steps[-2] if len(run.steps) > 1 else None
+                self._line(wording.lead_in(run.steps[-1], before), "dim")
+            case Compacted():
+                self._line(run.steps[-1].notes[-1], "dim")
+            case RetryScheduled():
+                self._close_text()
+                self._line(shown(run.steps[-1].notes[-1]), "yellow")
+                if self.color:
+                    self._count_down(time.monotonic() + event.delay)
+            case StepFinished():
+                self._line(facts.step_facts(run.steps[-1], run.verbose), "dim")
+            case Notice(text=text):
+                self._line(shown(text), "yellow")
+            case RunFinished():
+                self._end(run)
+            case MessageStarted() | MessageDelta() | MessageFinished():
+                self._message(event)
+            case _:
+                self._call(event, run)
+
+    def _message(self, event: MessageStarted | MessageDelta | MessageFinished) -> None:
+        match event:
+            case MessageStarted():
                 self._close_text()
             case MessageDelta(kind=kind, text=text):
                 self._stream(kind, text)
             case MessageFinished():
                 self._end_message(event)
-            case RetryScheduled():
-                self._close_text()
-                self._line(shown(run.steps[-1].notes[-1]), "yellow")
+
+    def _call(self, event: Event, run: Run) -> None:
+        match event:
             case ApprovalRequested(call_id=call_id):
                 self._shown.add(call_id)
                 self._line(approval_text(_called(run, call_id), color=self.color))
@@ -78,10 +110,6 @@ class PlainView:
                 self._running(_called(run, call_id))
             case ToolFinished(execution=execution):
                 self._tool(execution)
-            case Notice(text=text):
-                self._line(shown(text), "yellow")
-            case RunFinished():
-                self._end(run)
 
     def _begin(self, run: Run) -> None:
         parts = ["ipyagent", wording.model_name(run), wording.badge(run)]
@@ -89,6 +117,8 @@ class PlainView:
         if run.context:
             size = plural(len(run.context.splitlines()), "line")
             self._line(f"sent with your prompt: {size} of context", "dim")
+            if run.verbose >= facts.COUNTED:
+                self._indented(shown(run.context))
         for note in run.notes:
             self._line(shown(note), "yellow")
 
@@ -98,12 +128,20 @@ class PlainView:
             self._kind = kind
             if kind == "thinking":
                 self._thinking_since = time.monotonic()
-                self._put("Thinking…" + ("\n" if self.color else ""), "dim")
+                self._put("Thinking…" + ("\n" if self._shows_thinking else ""), "dim")
         text = self._filter.feed(text)
         if kind == "text":
             self._put(text)
-        elif self.color:
+        elif self._shows_thinking:
             self._put(text, "dim")
+
+    @property
+    def _verbose(self) -> int:
+        return self.run.verbose if self.run else 0
+
+    @property
+    def _shows_thinking(self) -> bool:
+        return self.color or self._verbose >= facts.OPEN
 
     def _close_text(self) -> None:
         """End what streams: the text, or the thinking with the time it took."""
@@ -112,36 +150,45 @@ class PlainView:
             self._put(rest)
         elif self._kind == "thinking":
             took = wording.thinking_title(time.monotonic() - self._thinking_since)
-            self._put(rest if self.color else took.removeprefix("Thinking"), "dim")
+            self._put(rest if self._shows_thinking else took.removeprefix("Thinking"), "dim")
         self._kind = ""
         self._line("")
 
     def _end_message(self, event: MessageFinished) -> None:
         streamed = bool(self._kind)
         self._close_text()
-        if streamed:
+        if streamed or event.message is None:
             return
         if event.message.thinking.strip():
             self._line(wording.thinking_title(event.thinking_seconds), "dim")
+            if self._verbose >= facts.OPEN:
+                self._indented(strip_escapes(event.message.thinking).strip("\n"))
         self._line(strip_escapes(event.message.text).strip("\n"))
 
     def _running(self, execution: ToolExecution) -> None:
         """What changes something is shown in full before it runs, also where nobody was asked."""
+        execution = drawn(execution)
         if execution.sensitive and execution.call.id not in self._shown:
+            self._shown.add(execution.call.id)
             why = wording.decision_text(execution, self.run.confirm_mode if self.run else "")
             head = f"▶ {shown(execution.call.name)} runs" + (f", {why}" if why else "")
-            self._line(_call_text(head, execution, color=self.color))
+            self._line(call_text(head, execution, color=self.color))
 
     def _tool(self, execution: ToolExecution) -> None:
+        execution = drawn(execution)
         line, result = wording.outcome_line(execution), wording.new_result(execution)
         said = [wording.output_text(result), wording.more_output(result)] if result else []
         fits = said in ([], [line, ""])
         self._line(self._tool_line(execution, line if fits else ""))
+        if self._verbose >= facts.OPEN and execution.call.id not in self._shown:
+            self._line(call_body(execution, color=self.color))
         for text in [] if fits else said:
             where = f"in ipyagent.last.results[{self._index(execution)}].output"
             self._block(text, where)
         for image in result.images if result else ():
             self._line(f"  {wording.image_text(image)}")
+        if known := facts.call_facts(execution, self._verbose):
+            self._line(f"  {known}", "dim")
 
     def _index(self, execution: ToolExecution) -> int:
         """The place of a call's result; calls that run beside each other end in any order."""
@@ -156,14 +203,35 @@ class PlainView:
             f"{glyph} {self._painted(shown(execution.call.name), 'bold')}",
             wording.argument_summary(execution.call),
             f"→ {line}" if line else "",
-            wording.decision_text(execution) if execution.status is ToolStatus.DENIED else "",
+            self._verdict(execution),
             self._painted(f" {seconds(duration)}", "dim") if duration is not None else "",
         ]
         return " ".join(part for part in parts if part)
 
+    def _verdict(self, execution: ToolExecution) -> str:
+        told = execution.status in (ToolStatus.DENIED, ToolStatus.UNKNOWN)
+        return wording.verdict(execution) if told else ""
+
     def _block(self, text: str, where: str) -> None:
-        for line in clipped(text, where).split("\n") if text else ():
+        self._indented(clipped(text, where))
+
+    def _indented(self, text: str) -> None:
+        for line in text.split("\n") if text else ():
             self._line(f"  {line}".rstrip(), "dim")
+
+    def _count_down(self, until: float) -> None:
+        """Keep a line that tells the seconds until then, until the next event."""
+        left = math.ceil(until - time.monotonic())
+        if left > 0:
+            self.write(f"\r\x1b[K{self._painted(f'  trying again in {left} s', 'dim')}")
+            later = asyncio.get_running_loop().call_later
+            self._countdown = later(1, self._count_down, until)
+
+    def _end_countdown(self) -> None:
+        if self._countdown is not None:
+            self._countdown.cancel()
+            self._countdown = None
+            self.write("\r\x1b[K")
 
     def _end(self, run: Run) -> None:
         self._close_text()
@@ -172,6 +240,8 @@ class PlainView:
         self._line(" · ".join(parts), color)
         if text := wording.ending(run):
             self._line(shown(text), color)
+        if run.verbose >= facts.OPEN:
+            self._line(" · ".join(facts.footer(run)), "dim")
 
     def _line(self, text: str, style: str = "") -> None:
         """Text on lines of its own."""
@@ -190,37 +260,6 @@ class PlainView:
         return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self.color and style and text else text
 
 
-class EscapeFilter:
-    """Strips terminal escapes from text that comes in pieces, also those that are cut in two."""
-
-    _INTRODUCERS = "\x1b\x90\x98\x9b\x9d\x9e\x9f"
-    _MAX_HELD = 4_096  # nothing honest is longer, and what is held back is not seen
-
-    def __init__(self) -> None:
-        self._held = ""
-
-    def feed(self, piece: str) -> str:
-        """What can be shown now; the beginning of a sequence is held back until it is whole."""
-        text = self._held + piece.replace("\r", "")
-        cut = len(text)
-        while cut > 0 and not _whole(text[:cut]):
-            cut = max(text.rfind(char, 0, cut) for char in self._INTRODUCERS)
-        if len(text) - cut > self._MAX_HELD:
-            cut = len(text)
-        self._held = text[cut:]
-        return strip_escapes(text[:cut])
-
-    def flush(self) -> str:
-        """What was held back, now that nothing follows."""
-        held, self._held = self._held, ""
-        return strip_escapes(held)
-
-
-def _whole(text: str) -> bool:
-    """Whether no sequence is open at the end: it would swallow what comes next."""
-    return strip_escapes(text + "~") == strip_escapes(text) + "~"
-
-
 def render(run: Run) -> str:
     """A run as text, as the terminal would have shown it."""
     parts: list[str] = []
@@ -228,42 +267,6 @@ def render(run: Run) -> str:
     for event in replayed(run):
         view(event)
     return "".join(parts).rstrip("\n")
-
-
-def approval_text(execution: ToolExecution, *, color: bool) -> str:
-    """The call that a person is asked about, in full."""
-    return _call_text(f"? {shown(execution.call.name)} wants to run", execution, color=color)
-
-
-def _call_text(head: str, execution: ToolExecution, *, color: bool) -> str:
-    texts, preview = wording.call_texts(execution), wording.drawn_preview(execution)
-    if color and preview:
-        language = "diff" if preview.kind == "diff" else preview.language
-        texts[0] = _highlighted(texts[0].rstrip("\n"), language)
-    text = "\n".join(text.rstrip("\n") for text in texts)
-    body = "".join(f"\n  │ {line}" for line in text.split("\n")) if text else ""
-    return f"{head}{':' if body else ''}{body}"
-
-
-def clipped(text: str, where: str) -> str:
-    """Text cut to what a terminal should show at once, saying how much more there is and where."""
-    kept = "\n".join(text[:MAX_CHARS].split("\n")[:MAX_LINES])
-    if kept == text:
-        return text
-    rest = text[len(kept) :]
-    lines = rest.count("\n")
-    more = plural(lines, "more line") if lines else f"{len(rest):,} more characters"
-    return f"{kept}\n… {more}; the full text is {where}"
-
-
-def _highlighted(code: str, language: str) -> str:
-    from pygments import formatters, highlight, lexers, util
-
-    try:
-        lexer = lexers.get_lexer_by_name(language, stripnl=False)
-    except util.ClassNotFound:
-        return code
-    return str(highlight(code, lexer, formatters.TerminalFormatter())).rstrip("\n")
 
 
 def _called(run: Run, call_id: str) -> ToolExecution:

@@ -17,6 +17,7 @@ from ipyagent.schema import (
     RunStarted,
     RunStatus,
     Step,
+    StepFinished,
     StepStarted,
     StopReason,
     ToolExecution,
@@ -26,7 +27,13 @@ from ipyagent.schema import (
     ToolStatus,
 )
 
-_RAN = {ToolStatus.RUNNING, ToolStatus.SUCCESS, ToolStatus.FAILED, ToolStatus.CANCELLED}
+_RAN = {
+    ToolStatus.RUNNING,
+    ToolStatus.SUCCESS,
+    ToolStatus.FAILED,
+    ToolStatus.CANCELLED,
+    ToolStatus.UNKNOWN,
+}
 
 
 def replayed(run: Run) -> Iterator[Event]:
@@ -46,23 +53,24 @@ def replayed(run: Run) -> Iterator[Event]:
 
 def _step(step: Step) -> Iterator[Event]:
     number = step.number
-    yield StepStarted(step=number)
+    yield StepStarted(step=number, closing=step.closing)
     for note in step.notes:
         yield Notice(text=note)
-    if step.message:
-        yield MessageFinished(
-            step=number,
-            message=step.message,
-            usage=step.usage,
-            cost_usd=step.cost_usd,
-            thinking_seconds=step.thinking_seconds,
-        )
+    yield MessageFinished(
+        step=number,
+        message=step.message,
+        finish_reason=step.finish_reason,
+        usage=step.usage,
+        cost_usd=step.cost_usd,
+        thinking_seconds=step.thinking_seconds,
+    )
     for execution in step.executions:
         yield ToolStarted(step=number, execution=execution)
         yield from _decision(number, execution)
         if execution.status in _RAN and not execution.dry_run:
             yield ToolRunning(step=number, call_id=execution.call.id)
         yield ToolFinished(step=number, execution=execution)
+    yield StepFinished(step=number)
 
 
 def _decision(number: int, execution: ToolExecution) -> Iterator[Event]:

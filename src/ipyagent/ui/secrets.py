@@ -1,4 +1,4 @@
-"""Arguments whose names say that they are secret are not kept in a notebook.
+"""Arguments whose names say that they are secret are neither kept in a notebook nor drawn.
 
 Where a person decides about a call they see all of it: what is approved is what is shown.
 """
@@ -8,7 +8,18 @@ from __future__ import annotations
 from typing import Any
 
 from ipyagent.kernel.describe.secrets import secret_name
-from ipyagent.schema import Message, Run, Step, ToolCall, ToolExecution
+from ipyagent.schema import (
+    Event,
+    Message,
+    MessageFinished,
+    Run,
+    Step,
+    ToolCall,
+    ToolExecution,
+    ToolFinished,
+    ToolStarted,
+    ToolStatus,
+)
 
 MASK = "••••••"
 
@@ -18,9 +29,31 @@ def masked(arguments: dict[str, Any]) -> dict[str, Any]:
     return {name: _masked(str(name), value) for name, value in arguments.items()}
 
 
-def without_secrets(run: Run) -> Run:
-    """The run with masked arguments, in its messages and in its calls."""
-    return run.model_copy(update={"steps": tuple(map(_step, run.steps))})
+def without_secrets(run: Run, *, asking: bool = False) -> Run:
+    """The run with masked arguments, in its messages, its plan and its calls.
+
+    With `asking`, the calls that wait for a person's decision stay whole.
+    """
+    steps = tuple(_step(step, asking) for step in run.steps)
+    plan = tuple(p.model_copy(update={"call": _call(p.call)}) for p in run.plan)
+    return run.model_copy(update={"steps": steps, "plan": plan})
+
+
+def told(event: Event) -> Event:
+    """The event as a page is told of it: masked, but for calls that a person has to decide on."""
+    match event:
+        case MessageFinished(message=Message() as message):
+            return event.model_copy(update={"message": _message(message)})
+        case ToolStarted(execution=execution) | ToolFinished(execution=execution):
+            return event.model_copy(update={"execution": drawn(execution)})
+    return event
+
+
+def drawn(execution: ToolExecution) -> ToolExecution:
+    """The call with masked arguments, unless a person has to decide on it."""
+    status, waits = execution.status, (ToolStatus.PENDING, ToolStatus.AWAITING_APPROVAL)
+    asking = execution.decision is None and status in waits and not execution.dry_run
+    return execution if asking else _execution(execution)
 
 
 def _masked(name: str, value: Any) -> Any:
@@ -31,9 +64,9 @@ def _masked(name: str, value: Any) -> Any:
     return MASK if isinstance(value, str) and value and secret_name(name) else value
 
 
-def _step(step: Step) -> Step:
+def _step(step: Step, asking: bool) -> Step:
     message = step.message and _message(step.message)
-    executions = tuple(map(_execution, step.executions))
+    executions = tuple(map(drawn if asking else _execution, step.executions))
     return step.model_copy(update={"message": message, "executions": executions})
 
 

@@ -10,13 +10,16 @@ from typing import Protocol
 from IPython.display import publish_display_data
 
 from ipyagent.agent.approvals import Approval, Approvals
+from ipyagent.agent.session import Session
 from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.frontend import Frontend, Surface
 from ipyagent.schema import Event, Run, RunFinished, fold
 from ipyagent.ui import mirror
 from ipyagent.ui.asking import Nobody, Prompt
+from ipyagent.ui.calls import approval_text
 from ipyagent.ui.card import LiveCard
-from ipyagent.ui.plain import PlainView, approval_text, render
+from ipyagent.ui.formatters import session_bundle
+from ipyagent.ui.plain import PlainView, render
 
 HANDSHAKE = 3.0
 """Seconds for the page to show that clicks arrive, before the question goes to `input()`."""
@@ -111,12 +114,21 @@ def view_for(cell: Cell, approvals: Approvals, frontend: Frontend) -> View:
     return NotebookView(cell, approvals) if frontend.can_input else MirrorView()
 
 
-def show_refusal(frontend: Frontend, run: Run) -> None:
-    """Show a run that ended before it began."""
+def show_run(frontend: Frontend, run: Run) -> None:
+    """Show a run that has ended."""
     if frontend.surface is Surface.TERMINAL:
         _write(render(run))
     else:
         publish_display_data(mirror.bundle(run))
+
+
+def show_graph(frontend: Frontend, session: Session) -> None:
+    """Draw a session's conversation."""
+    bundle = session_bundle(session)
+    if frontend.surface is Surface.TERMINAL:
+        _write(bundle["text/plain"] + "\n")
+    else:
+        publish_display_data(bundle)
 
 
 def _asker(frontend: Frontend, prompt: Prompt) -> Prompt | Nobody:

@@ -24,8 +24,9 @@ from ipyagent.schema import (
     ToolExecution,
     ToolResult,
     ToolStatus,
-    Truncation,
+    TruncatedOutput,
 )
+from ipyagent.ui.facts import call_facts
 from ipyagent.ui.format import LINE, dollars, first_line, plural, seconds, shorten, shown
 
 GLYPHS = {
@@ -36,6 +37,7 @@ GLYPHS = {
     ToolStatus.FAILED: "✗",
     ToolStatus.DENIED: "⊘",
     ToolStatus.CANCELLED: "■",
+    ToolStatus.UNKNOWN: "!",
 }
 
 STATES = {"waiting": "waiting for you"}
@@ -47,7 +49,13 @@ ENDINGS = {
     StopReason.MAX_SECONDS: _LIMIT.format("time limit", "--max-seconds"),
     StopReason.MAX_TOKENS: _LIMIT.format("token limit", "--max-tokens"),
     StopReason.MAX_USD: _LIMIT.format("cost limit", "--max-usd"),
-    StopReason.LENGTH: "The reply was cut: it reached the model's own limit. Ask it to continue.",
+    StopReason.TIMEOUT: (
+        "Stopped here: one step took too long. Ask for less at once, or raise agent.step_seconds."
+    ),
+    StopReason.CONTEXT_OVERFLOW: (
+        "The conversation no longer fits what this model can read at once. Begin a new one with "
+        "`%agent session new`, or ask a model that reads more."
+    ),
     StopReason.CONTENT_FILTER: "The model's service withheld the rest of this reply.",
     StopReason.EMPTY: "The model ended without saying anything. Ask again, or ask another model.",
     StopReason.INTERRUPTED: "You stopped this run.",
@@ -73,10 +81,12 @@ def state_of(run: Run, waiting: bool = False) -> str:
 def header(run: Run, waiting: bool = False) -> list[str]:
     """The parts of the first line, after the product's name."""
     total, state = run.usage.total_tokens, state_of(run, waiting)
+    asked = sum(not step.closing for step in run.steps)
     parts = [
         model_name(run),
         STATES.get(state, state),
-        f"step {len(run.steps)}/{run.max_steps}" if run.steps else "",
+        f"step {asked}/{run.max_steps}" if run.steps else "",
+        "closing" if asked < len(run.steps) else "",
         f"{total:,} tok" if total else "",
         dollars(run.cost_usd) if run.cost_usd is not None else "",
         seconds(run.duration) if run.duration is not None else "",
@@ -97,7 +107,20 @@ def badge(run: Run) -> str:
 
 def ending(run: Run) -> str:
     """Why the run is not all that was asked for; "" while it runs and when it simply finished."""
-    return run.error or (ENDINGS.get(run.stop_reason, "") if run.stop_reason else "")
+    if run.error or run.stop_reason is None:
+        return run.error or ""
+    finish = run.steps[-1].finish_reason if run.steps else None
+    if run.stop_reason is StopReason.MAX_TOKENS and finish == "length":
+        return "The reply was cut: it reached the model's own limit. Ask it to continue."
+    return ENDINGS.get(run.stop_reason, "")
+
+
+def lead_in(step: Step, before: Step | None) -> str:
+    """Why the model was asked though neither a person nor a tool had said anything, or ""."""
+    if step.closing:
+        return "The budget is spent: the model was asked to come to an end."
+    cut = before and before.finish_reason == "length" and not before.executions
+    return "The reply was cut: the model was asked to go on." if cut else ""
 
 
 def answering(run: Run) -> Step | None:
@@ -162,17 +185,21 @@ def outcome_line(execution: ToolExecution) -> str:
 
 def verdict(execution: ToolExecution) -> str:
     """The decision where a line has room for it: "" for calls that are allowed as a rule."""
-    if execution.status is ToolStatus.AWAITING_APPROVAL:
-        return "never decided"
+    match execution.status:
+        case ToolStatus.AWAITING_APPROVAL:
+            return "never decided"
+        case ToolStatus.UNKNOWN:
+            return "unknown outcome"
     return "" if execution.decision is Decision.AUTO else decision_text(execution)
 
 
-def remarks(execution: ToolExecution, mode: str) -> list[str]:
+def remarks(execution: ToolExecution, run: Run) -> list[str]:
     """What is to be said about a call beside its line and its result."""
     dry = "dry run: nothing was executed" if execution.dry_run else ""
     broken = shown(execution.call.parse_error or "")
-    decided = "" if verdict(execution) else decision_text(execution, mode)
-    return [text for text in (decided, dry, broken) if text]
+    decided = "" if verdict(execution) else decision_text(execution, run.confirm_mode)
+    known = call_facts(execution, run.verbose)
+    return [text for text in (decided, dry, broken, known) if text]
 
 
 def new_result(execution: ToolExecution) -> ToolResult | None:
@@ -234,7 +261,7 @@ def more_output(result: ToolResult) -> str:
     return shown(result.output).strip("\n")
 
 
-def truncation_text(cut: Truncation) -> str:
+def truncation_text(cut: TruncatedOutput) -> str:
     """What was cut from an output, and where all of it is."""
     size = f"{plural(cut.original_lines, 'line')}, {cut.original_chars:,} characters"
     return f"Cut from {size}." + (f" All of it: {shown(cut.path)}" if cut.path else "")

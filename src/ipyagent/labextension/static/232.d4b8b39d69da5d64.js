@@ -384,6 +384,7 @@
 }
 
 [data-state='awaiting_approval'] > * > * > .ipyagent-glyph,
+[data-state='unknown'] > * > * > .ipyagent-glyph,
 [data-state='denied'] > * > * > .ipyagent-glyph {
   color: var(--ipyagent-warn);
 }
@@ -634,6 +635,10 @@
   max-width: 28em;
 }
 
+.ipyagent-late {
+  padding-inline: 10px;
+}
+
 .ipyagent-sent {
   color: var(--ipyagent-muted);
   font-size: var(--ipyagent-small);
@@ -699,6 +704,23 @@
 
 .ipyagent-error-title {
   font-weight: 600;
+}
+
+.ipyagent-footer:not(:empty) {
+  margin-top: 4px;
+  color: var(--ipyagent-muted);
+  font-size: 0.79em;
+  font-variant-numeric: tabular-nums;
+  overflow-wrap: anywhere;
+}
+
+.ipyagent-trace {
+  font-family: var(--ipyagent-mono);
+  user-select: all;
+}
+
+.ipyagent-seconds {
+  font-variant-numeric: tabular-nums;
 }
 
 /* Code */

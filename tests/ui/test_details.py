@@ -1,0 +1,313 @@
+"""How much of a run is shown, and what is said of its unusual turns, in every format."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from bs4 import BeautifulSoup
+from inspection import controls
+from markdown_it import MarkdownIt
+from sample import NOON, call, done, run, said, sample_run, text
+
+from ipyagent.plaintext import strip_escapes
+from ipyagent.schema import (
+    DecidedBy,
+    Decision,
+    Event,
+    Message,
+    Notice,
+    RetryScheduled,
+    Role,
+    Run,
+    RunFinished,
+    RunStarted,
+    RunStatus,
+    Step,
+    StepStarted,
+    StopReason,
+    ThinkingContent,
+    TokenUsage,
+    ToolExecution,
+    ToolFinished,
+    ToolResult,
+    ToolRunning,
+    ToolStarted,
+    ToolStatus,
+)
+from ipyagent.schema.events import Compacted
+from ipyagent.ui.facts import usage_text
+from ipyagent.ui.mirror import bundle, run_html
+from ipyagent.ui.plain import PlainView, render
+
+KINDS = ["text/html", "text/markdown", "text/plain"]
+BEGUN = RunStarted(run=run(status=RunStatus.RUNNING, stop_reason=None, duration=None))
+
+
+def told(of: Run, kind: str) -> str:
+    """The text of a format as a person reads it."""
+    shown = str(bundle(of)[kind])
+    if kind == "text/markdown":
+        shown = MarkdownIt("commonmark").render(shown)
+    return shown if kind == "text/plain" else BeautifulSoup(shown, "html.parser").get_text()
+
+
+def detailed(verbose: int) -> Run:
+    look = call("call-7", "look", {"path": "a.csv", "rows": 3})
+    ran = {"decision": Decision.APPROVED, "decided_by": DecidedBy.BUTTON}
+    step = Step(
+        number=1,
+        message=said(ThinkingContent(thinking="Which columns?"), text("I look."), look),
+        finish_reason="tool_use",
+        usage=TokenUsage(prompt_tokens=1_200, completion_tokens=30, cache_read_tokens=512),
+        cost_usd=0.0031,
+        thinking_seconds=2.6,
+        executions=(done(look, "one\ntwo", started_at=NOON, duration=1.42, **ran),),
+    )
+    return run((step,), verbose=verbose, context="sales: DataFrame", trace_id="4bf92f35")
+
+
+# The footer
+
+
+@pytest.mark.spec("P08")
+def test_the_trace_id_and_the_usage_stand_in_the_footer():
+    footer = "1,200 tokens in (512 from cache), 30 out · trace 4bf92f35"
+    for kind in ("text/html", "text/markdown"):
+        assert told(detailed(0), kind).rstrip().endswith(footer)
+    soup = BeautifulSoup(run_html(detailed(0)), "html.parser")
+    assert soup.find("a") is None
+
+
+@pytest.mark.spec("P08", "A16")
+def test_a_terminal_tells_the_trace_id_from_v_on():
+    assert "4bf92f35" not in render(detailed(0))
+    assert render(detailed(1)).endswith("out · trace 4bf92f35")
+
+
+@pytest.mark.parametrize(
+    ("usage", "words"),
+    [
+        ({}, ""),
+        ({"prompt_tokens": 5, "completion_tokens": 1}, "5 tokens in, 1 out"),
+        (
+            {"prompt_tokens": 5_000, "cache_read_tokens": 1, "cache_creation_tokens": 2},
+            "5,000 tokens in (1 from cache, 2 to cache), 0 out",
+        ),
+    ],
+)
+def test_tokens_are_told_with_what_the_cache_did(usage: dict[str, int], words: str):
+    assert usage_text(TokenUsage(**usage)) == words
+
+
+# Verbose
+
+
+@pytest.mark.spec("A16")
+@pytest.mark.parametrize(
+    ("verbose", "opened"),
+    [(0, []), (1, ["thinking", "tool"]), (2, [None, "thinking", "tool"])],
+)
+def test_the_mirror_opens_cards_then_the_context(verbose: int, opened: list[str | None]):
+    soup = BeautifulSoup(run_html(detailed(verbose)), "html.parser")
+    folds = soup.select("details")
+    assert [fold.get("data-ipyagent") for fold in folds] == [None, "thinking", "tool"]
+    assert [fold.get("data-ipyagent") for fold in folds if fold.has_attr("open")] == opened
+
+
+@pytest.mark.spec("A16")
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_level_tells_more_than_the_one_before(kind: str):
+    stories = [told(detailed(verbose), kind) for verbose in range(5)]
+    cost = "step 1 · 1,200 tokens in (512 from cache), 30 out · $0.003 · thinking 2.60 s"
+    cost += " · tools 1.42 s"
+    assert [cost in story for story in stories] == [False, False, True, True, True]
+    for words in (
+        "tools 1.42 s · finish reason tool_use",
+        "call call-7 · approved by button · began 12:00:00 UTC",
+    ):
+        assert [words in story for story in stories] == [False, False, False, True, True]
+
+
+@pytest.mark.spec("A16")
+def test_a_terminal_shows_thinking_and_calls_in_full_then_the_context():
+    stories = [render(detailed(verbose)) for verbose in range(3)]
+    assert ["\n  Which columns?\n" in story for story in stories] == [False, True, True]
+    calls = "\n  │ path: a.csv\n  │ rows: 3\n"
+    assert [calls in story for story in stories] == [True] * 3  # approved: shown in any case
+    auto = detailed(0).steps[0].executions[0].model_copy(update={"decision": Decision.AUTO})
+    waved = [run((Step(number=1, executions=(auto,)),), verbose=n) for n in range(2)]
+    assert [calls in render(each) for each in waved] == [False, True]
+    assert ["\n  sales: DataFrame\n" in story for story in stories] == [False, False, True]
+
+
+def test_times_are_told_in_utc_wherever_they_were_taken():
+    tokyo = datetime(2026, 3, 1, 9, tzinfo=timezone(timedelta(hours=9)))
+    began = done(call("c1", "look", {}), "x", started_at=tokyo)
+    assert "began 00:00:00 UTC" in render(run((Step(number=1, executions=(began,)),), verbose=3))
+    assert tokyo.astimezone(UTC).hour == 0
+
+
+# Unusual turns
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_call_with_an_unknown_outcome_says_so(kind: str):
+    why = ToolResult.failure("The kernel ended while it ran.")
+    changes = {"status": ToolStatus.UNKNOWN, "result": why, "duration": None}
+    cut = done(call("c1", "run_shell", {"command": "make"}), "", **changes)
+    story = told(run((Step(number=1, executions=(cut,)),)), kind)
+    assert re.search(r"! \W*run_shell", story)
+    assert "unknown outcome" in story
+    assert "The kernel ended while it ran." in story
+    if kind == "text/html":
+        assert 'data-state="unknown"' in run_html(run((Step(number=1, executions=(cut,)),)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_closing_step_is_not_counted_and_says_why_it_is_there(kind: str):
+    steps = (Step(number=1, message=said(text("Looking."))),)
+    closing = Step(number=2, closing=True, message=said(text("So far so good.")))
+    budget = {"max_steps": 1, "stop_reason": StopReason.MAX_STEPS}
+    assert "closing" not in told(run(steps, **budget), kind)
+    story = told(run((*steps, closing), **budget), kind)
+    assert "step 1/1 · closing" in story
+    assert story.index("The budget is spent") < story.index("So far so good.")
+    assert "--max-steps" in story
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_reply_that_was_cut_and_goes_on_says_so(kind: str):
+    first = Step(number=1, message=said(text("One, two,")), finish_reason="length")
+    story = told(run((first, Step(number=2, message=said(text("three."))))), kind)
+    cut = story.index("The reply was cut: the model was asked to go on.")
+    assert story.index("One, two,") < cut < story.index("three.")
+    stopped = first.model_copy(update={"finish_reason": "stop"})
+    assert "The reply was cut" not in told(run((stopped, first)), kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("reason", "finish", "words"),
+    [
+        (StopReason.TIMEOUT, None, "agent.step_seconds"),
+        (StopReason.CONTEXT_OVERFLOW, None, "%agent session new"),
+        (StopReason.MAX_TOKENS, "stop", "--max-tokens"),
+        (StopReason.MAX_TOKENS, "length", "the model's own limit"),
+    ],
+)
+def test_an_end_says_what_to_do(kind: str, reason: StopReason, finish: str | None, words: str):
+    step = Step(number=1, message=said(text("Half an")), finish_reason=finish)
+    assert words in told(run((step,), stop_reason=reason), kind)
+
+
+@pytest.mark.spec("A52")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_of_a_kernel_that_was_restarted_is_a_failure_with_its_reason(kind: str):
+    error = "The kernel was restarted while this run was on.\nAsk again to go on."
+    cut = ToolExecution(call=call("c1", "run_python", {"code": "1"}), status=ToolStatus.UNKNOWN)
+    failed = {"status": RunStatus.ERROR, "stop_reason": StopReason.ERROR, "error": error}
+    story = told(run((Step(number=1, executions=(cut,)),), **failed), kind)
+    for words in ("failed", "unknown outcome", "The kernel was restarted", "Ask again to go on."):
+        assert words in story
+    assert "Traceback" not in story
+
+
+# As it happens
+
+
+def written(*events: Event, color: bool = False) -> str:
+    parts: list[str] = []
+    view = PlainView(parts.append, color=color)
+    for event in events:
+        view(event)
+    return "".join(parts)
+
+
+def test_a_summarised_conversation_is_noted():
+    summary = Message.of(Role.USER, "So far: …", synthetic=True)
+    compacted = Compacted(step=1, summary=summary)
+    assert written(BEGUN, StepStarted(step=1), compacted).endswith(
+        "\nThe older part of the conversation was summarised to make room.\n"
+    )
+
+
+@pytest.mark.spec("H15")
+def test_secrets_are_shown_in_a_terminal_only_where_a_person_decides():
+    asked = call("c1", "fetch", {"url": "x", "api_key": "sk-1"})
+    waved = ToolExecution(call=asked, sensitive=True, decision=Decision.AUTO)
+    story = written(
+        BEGUN,
+        StepStarted(step=1),
+        ToolStarted(step=1, execution=waved),
+        ToolRunning(step=1, call_id="c1"),
+        ToolFinished(step=1, execution=done(asked, "ok")),
+    )
+    assert "sk-1" not in story
+    assert story.count("api_key") == 2
+
+
+async def test_a_retry_is_counted_down_in_place_on_a_terminal_that_can(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    parts: list[str] = []
+    view = PlainView(parts.append, color=True)
+    ticked = asyncio.Event()
+    later = asyncio.get_running_loop().call_later
+
+    def soon(_delay: float, callback: object, *args: object) -> asyncio.TimerHandle:
+        ticked.set()
+        return later(0.01, callback, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "call_later", soon)
+    view(BEGUN)
+    view(StepStarted(step=1))
+    view(RetryScheduled(step=1, attempt=1, of=2, delay=3, reason="Busy."))
+    while len(parts) < 8:
+        ticked.clear()
+        await ticked.wait()
+    view(Notice(text="Go."))
+    shown = "".join(parts)
+    assert "Busy. Retry 1/2 in 3.0 s." in shown
+    assert shown.count("\r\x1b[K\x1b[2m  trying again in 3 s\x1b[0m") >= 2
+    assert shown.endswith("\r\x1b[K\x1b[33mGo.\x1b[0m\n")
+    before = len(parts)
+    await asyncio.sleep(0.03)
+    assert len(parts) == before
+    assert not controls(strip_escapes(shown))
+
+
+def test_without_colour_a_retry_is_one_line():
+    retry = RetryScheduled(step=1, attempt=1, of=2, delay=3, reason="Busy.")
+    out = written(BEGUN, StepStarted(step=1), retry)
+    assert out.endswith("\nBusy. Retry 1/2 in 3.0 s.\n")
+    assert "\r" not in out
+
+
+def test_a_stop_ends_the_countdown():
+    stop = RunFinished(status=RunStatus.CANCELLED, stop_reason=StopReason.INTERRUPTED, duration=1.0)
+
+    async def stopped() -> str:
+        parts: list[str] = []
+        view = PlainView(parts.append, color=True)
+        for event in (
+            BEGUN,
+            StepStarted(step=1),
+            RetryScheduled(step=1, attempt=1, of=2, delay=60, reason="Busy."),
+            stop,
+        ):
+            view(event)
+        return "".join(parts)
+
+    shown = asyncio.run(stopped())
+    assert "trying again in 60 s" in shown
+    assert strip_escapes(shown.rpartition("\r")[2]).startswith("cancelled · ")
+
+
+def test_the_sample_reads_the_same_with_every_level():
+    for verbose in range(4):
+        louder = sample_run().model_copy(update={"verbose": verbose})
+        assert "Revenue fell in" in render(louder)
+        assert not controls(render(louder))
