@@ -12,6 +12,7 @@ demo: .venv/lab
 test: .venv/test browser js lint
 	$(BIN)/python -m pytest
 	env IPYAGENT_AGENT__CONFIRM_MODE=yolo IPYAGENT_LLM__MODEL=offline/explorer \
+		IPYAGENT_CHAT__PERSIST=false \
 		$(BIN)/python -m pytest --nbval --nbval-kernel-name=python3 -p no:cacheprovider -o addopts= -W default notebooks
 
 ## Open JupyterLab on the quickstart.

@@ -19,6 +19,8 @@ def main() -> int:
     # The embedded default whatever keys are around, and nobody to ask.
     os.environ["IPYAGENT_LLM__MODEL"] = "offline/explorer"
     os.environ["IPYAGENT_AGENT__CONFIRM_MODE"] = "yolo"
+    # Each demonstration is the first: no conversation of an earlier one goes on.
+    os.environ["IPYAGENT_CHAT__PERSIST"] = "false"
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     client = NotebookClient(notebook, resources={"metadata": {"path": str(HERE)}})
     client.extra_arguments = ["--log-level=ERROR"]

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ipyagent import schema
 from ipyagent.agent.approvals import Answer, Approval
+from ipyagent.agent.session import Session
 from ipyagent.config import Layer, combine
 from ipyagent.errors import NoFrontendError
 from ipyagent.kernel.drivers import Cell, drive_sync
 from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.llm.scripted import Scripted
 from ipyagent.schema import DecidedBy, Decision, Event, Run
+from ipyagent.store.journal import Journal
 from ipyagent.tools.base import Tool
-from ipyagent.wiring import Place, engine, workspace_at
+from ipyagent.wiring import Place, Request, engine, workspace_at
 
 YES = Answer(Decision.APPROVED, DecidedBy.BUTTON)
 ALWAYS = Answer(Decision.APPROVED, DecidedBy.BUTTON, always=True)
@@ -55,13 +59,14 @@ class Lab:
     def __init__(self, root: Path, variables: dict[str, Any] | None = None) -> None:
         self.variables = variables if variables is not None else {}
         self.place = Place(workspace_at(root), PlainNamespace(self.variables))
+        self.session = new_session()
         self.watcher = Watcher(self.place)
         self.client: Scripted | None = None
         self.cell = Cell()
 
     def run(
         self,
-        replies: Iterable[Any],
+        replies: Scripted | Iterable[Any],
         prompt: str = "Go on.",
         *,
         tools: Iterable[Tool] = (),
@@ -73,23 +78,33 @@ class Lab:
     ) -> Run:
         """Play `replies` to a prompt; keyword arguments are `agent.…` settings."""
         config = combine(Layer("the test", {"agent": agent, **(settings or {})}))
-        self.client = Scripted(replies)
+        self.client = replies if isinstance(replies, Scripted) else Scripted(replies)
         reply = (lambda _approval: answer) if isinstance(answer, Answer) else answer
         self.watcher = Watcher(self.place, reply, heard=heard)
         self.cell = Cell()
-        return drive_sync(
+        job = engine(
+            self.place,
+            self.session,
+            Request(prompt, config, dry_run=dry_run),
+            self.client,
             self.cell,
-            engine(
-                self.place,
-                config,
-                self.client,
-                self.cell,
-                self.watcher,
-                prompt,
-                own_tools=tools,
-                dry_run=dry_run,
-            ),
+            lambda: self.watcher,
+            own_tools=tools,
         )
+        return drive_sync(self.cell, job)
+
+
+@cache
+def journal() -> Journal:
+    """In memory, one for all labs."""
+    return Journal.open(None)
+
+
+def new_session() -> Session:
+    """One without a past."""
+    record = schema.Session()
+    journal().create(record)
+    return Session(record, journal())
 
 
 def call(name: str, **arguments: Any) -> dict[str, Any]:

@@ -9,17 +9,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ipyagent.agent.session import Session
     from ipyagent.api import Agent
     from ipyagent.llm.scripted import Scripted
     from ipyagent.schema import Run, ToolResult
-    from ipyagent.tools.base import Tool, tool
+    from ipyagent.tools.base import BaseTool, Tool, tool
 
     last: Run | None
 
 __all__ = [
     "Agent",
+    "BaseTool",
     "Run",
     "Scripted",
+    "Session",
     "Tool",
     "ToolResult",
     "last",
@@ -31,8 +34,10 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Agent": "ipyagent.api",
+    "BaseTool": "ipyagent.tools.base",
     "Run": "ipyagent.schema",
     "Scripted": "ipyagent.llm.scripted",
+    "Session": "ipyagent.agent.session",
     "Tool": "ipyagent.tools.base",
     "ToolResult": "ipyagent.schema",
     "tool": "ipyagent.tools.base",

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ipyagent import config as settings
+from ipyagent.agent.session import Session
+from ipyagent.agent.sessions import Sessions
+from ipyagent.agent.validation import VALIDATORS, Validator
 from ipyagent.config import Config, Layer
-from ipyagent.errors import ConfigError
 from ipyagent.kernel.drivers import Cell, drive_async, drive_sync
 from ipyagent.kernel.frontend import detect, running_shell
 from ipyagent.kernel.namespace import PlainNamespace, ShellNamespace
@@ -18,52 +21,59 @@ from ipyagent.llm.client import Client
 from ipyagent.llm.environment import start_environ
 from ipyagent.llm.resolve import client_for, resolve
 from ipyagent.schema import Run
-from ipyagent.tools.base import Tool, tool
+from ipyagent.tools.base import BaseTool, Tool, tool
 from ipyagent.ui.views import SilentView, view_for
-from ipyagent.wiring import Engine, Place, engine, only_run, workspace_at
+from ipyagent.wiring import Engine, Place, Request, engine, journal_for, only_run, workspace_at
 
 
 class Agent:
     """An agent with a conversation of its own.
 
     `model` is a model id or a client such as `Scripted`; `tools` are offered beside the built-in
-    ones; the other arguments override the settings of the same name. In IPython the agent works
-    in the person's namespace and shows its runs; in a plain script it works in `__main__` and is
-    silent but for questions.
+    ones; `profile` names an agent of the settings; `session` is a name to go on with or start, or a
+    `Session`; `persist=False` keeps everything in memory. The other arguments override the settings
+    of the same name. In IPython the agent works in the person's namespace and shows its runs; in a
+    plain script it works in `__main__` and is silent but for questions.
+
+    `validators` look at each prompt before anything is done with it, and raise ValueError to
+    refuse it.
     """
 
     def __init__(
         self,
         model: str | Client | None = None,
         *,
-        tools: Iterable[Tool | Callable[..., Any]] = (),
-        confirm_mode: str | None = None,
-        allowed_tools: Iterable[str] = (),
-        max_steps: int | None = None,
+        tools: Iterable[Tool | BaseTool | Callable[..., Any]] = (),
+        profile: str | None = None,
+        session: str | Session | None = None,
+        persist: bool | None = None,
         root: str | Path | None = None,
+        **agent: Any,
     ) -> None:
-        given = {
-            "confirm_mode": confirm_mode,
-            "allowed_tools": tuple(allowed_tools) or None,
-            "max_steps": max_steps,
-        }
-        agent = {key: value for key, value in given.items() if value is not None}
-        llm = {"model": model} if isinstance(model, str) else {}
-        workspace = {} if root is None else {"root": str(root)}
         self._shell = running_shell()
+        given: dict[str, Any] = {"agent": agent}
+        if isinstance(model, str):
+            given["llm"] = {"model": model}
+        if root is not None:
+            given["workspace"] = {"root": str(root)}
+        if persist is not None:
+            given["chat"] = {"persist": persist}
         # A script's environment is its author's; a kernel's may have been written to by a `.env`.
         start = None if self._shell is None else start_environ()
+        folder = Path.cwd() if root is None else Path(root)
+        self.profile = profile
         self.config: Config = settings.combine(
-            *settings.standing(os.environ, start),
-            Layer("Agent(…)", {"agent": agent, "llm": llm, "workspace": workspace}),
+            *settings.standing(os.environ, start, folder), Layer("Agent(…)", given), agent=profile
         )
-        self.tools = [each if isinstance(each, Tool) else tool(each) for each in tools]
+        self.tools = [tool(each) for each in tools]
+        self.validators: list[Validator] = list(VALIDATORS)
         namespace = (
             ShellNamespace(self._shell)
             if self._shell is not None
             else PlainNamespace(vars(sys.modules["__main__"]))
         )
         self.place = Place(workspace_at(Path(self.config.workspace.root).resolve()), namespace)
+        self.session = self._session(session)
         self._client = model if model is not None and not isinstance(model, str) else None
 
     def ask(self, prompt: str) -> Run:
@@ -78,14 +88,35 @@ class Agent:
             cell = Cell()
             return await drive_async(cell, self._engine(cell, prompt))
 
+    def save(self, path: str | Path) -> None:
+        """Write the conversation to a JSON file, as a graph."""
+        self.session.save(path)
+
+    def load(self, path: str | Path) -> None:
+        """Go on with the conversation in a file that `save` wrote, or in a notebook's runs."""
+        self.session = self._sessions().load(Path(path))
+
+    def _session(self, given: str | Session | None) -> Session:
+        if isinstance(given, Session):
+            return given
+        sessions = self._sessions()
+        return sessions.begin("agent") if given is None else sessions.go_on(given).session
+
+    def _sessions(self) -> Sessions:
+        return Sessions(journal_for(self.place.workspace, persist=self.config.chat.persist))
+
     def _engine(self, cell: Cell, prompt: str) -> Engine:
-        if not prompt.strip():
-            raise ConfigError("the prompt is empty")
         show = view_for if self._shell is not None else SilentView
-        view = show(cell, self.place.approvals, detect(self._shell))
-        client = self._client or self._resolved()
+        request = Request(prompt.strip(), self.config, agent=self.profile)
         return engine(
-            self.place, self.config, client, cell, view, prompt.strip(), own_tools=self.tools
+            self.place,
+            self.session,
+            request,
+            self._client or self._resolved(),
+            cell,
+            partial(show, cell, self.place.approvals, detect(self._shell)),
+            own_tools=self.tools,
+            validators=self.validators,
         )
 
     def _resolved(self) -> Client:

@@ -2,9 +2,19 @@
 
 AgentError
 ├─ ConfigError                a setting is wrong; the message names the key and the way out
+│  └─ AgentNotFoundError      no profile has that name
 ├─ ModelError                 the model could not be asked, or answered nonsense
 │  ├─ ModelUnavailableError   transient: rate limit, overload, broken connection
-│  └─ ModelRefusedError       final: bad key, unknown model, request too long
+│  │  └─ RetryExhaustedError  … and it stayed so
+│  └─ ModelRefusedError       final: bad key, unknown model
+│     └─ ContextOverflowError the conversation is longer than the model takes in
+├─ StepTimeoutError           one step took too long (a TimeoutError too)
+├─ JournalError               what happens cannot be recorded
+├─ SessionError               a session is not there, has ended, or cannot be read
+├─ ApprovalExpiredError       an approval was not given in time, or used before
+├─ MCPError                   a tool server failed
+│  ├─ MCPConnectionError      it could not be reached
+│  └─ MCPToolCallError        it could not carry out a call
 ├─ ToolNotFoundError          no tool has that name
 ├─ DuplicateToolError         two different tools claim one name
 ├─ InvalidArgumentsError      a call's arguments do not fit the tool's schema
@@ -32,6 +42,10 @@ class ConfigError(AgentError):
     """A setting is wrong."""
 
 
+class AgentNotFoundError(ConfigError):
+    """No agent profile has that name."""
+
+
 class ModelError(AgentError):
     """The model could not be asked, or its answer could not be used."""
 
@@ -47,8 +61,53 @@ class ModelUnavailableError(ModelError):
         self.retry_after = retry_after
 
 
+class RetryExhaustedError(ModelUnavailableError):
+    """A transient failure that stayed: `last` is what the last of `attempts` ended with."""
+
+    def __init__(self, attempts: int, last: ModelUnavailableError) -> None:
+        times = "once" if attempts == 1 else f"{attempts} times"
+        super().__init__(f"{last} It was tried {times}.", last.retry_after)
+        self.attempts, self.last = attempts, last
+
+
 class ModelRefusedError(ModelError):
     """A failure that asking again will not cure."""
+
+
+class ContextOverflowError(ModelRefusedError):
+    """The conversation is longer than the model takes in."""
+
+
+class StepTimeoutError(AgentError, TimeoutError):
+    """One step took longer than `seconds`."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"one step took more than {seconds:g} s")
+        self.seconds = seconds
+
+
+class JournalError(AgentError):
+    """What happens cannot be recorded, so it does not happen."""
+
+
+class SessionError(AgentError):
+    """A session is not there, has ended, or cannot be read."""
+
+
+class ApprovalExpiredError(AgentError):
+    """An approval was not given in time, or was used before."""
+
+
+class MCPError(AgentError):
+    """A tool server failed."""
+
+
+class MCPConnectionError(MCPError):
+    """A tool server could not be reached."""
+
+
+class MCPToolCallError(MCPError):
+    """A tool server could not carry out a call."""
 
 
 class ToolNotFoundError(AgentError):

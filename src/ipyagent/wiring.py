@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import uuid
 from collections.abc import Callable, Coroutine, Iterable, Iterator
@@ -18,20 +19,26 @@ from ipyagent.agent.dispatch import Dispatcher
 from ipyagent.agent.loop import Loop
 from ipyagent.agent.policy import Policy
 from ipyagent.agent.session import Session
-from ipyagent.agent.stream import EventStream
+from ipyagent.agent.stream import EventStream, Listener
+from ipyagent.agent.validation import VALIDATORS, Validator, validate
 from ipyagent.config import Config
-from ipyagent.errors import AgentError, BusyError
+from ipyagent.errors import AgentError, BusyError, JournalError
 from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.namespace import Namespace, digest
 from ipyagent.llm.client import Client
-from ipyagent.plaintext import strip_escapes
-from ipyagent.schema import Run, RunStatus, StopReason, ToolResult
-from ipyagent.tools.base import Tool, Toolbox
+from ipyagent.schema import STANDARD, Run, RunStatus, StopReason, ToolResult
+from ipyagent.store.journal import Journal
+from ipyagent.telemetry import logs, trace_ids, tracing
+from ipyagent.telemetry.eventlog import EventLog
+from ipyagent.tools.base import Tool, Toolbox, tools_among
 from ipyagent.tools.files import file_tools
 from ipyagent.tools.namespace import namespace_tools
+from ipyagent.tools.reading import text_of
+from ipyagent.tools.results import tidied
 from ipyagent.tools.search import search_tools
-from ipyagent.tools.truncate import OutputStore, truncate
+from ipyagent.tools.truncate import OutputStore
 from ipyagent.tools.workspace import Workspace
+from ipyagent.ui.secrets import masked
 from ipyagent.ui.views import View
 
 Engine = Callable[[], Coroutine[Any, Any, Run]]
@@ -39,25 +46,29 @@ Engine = Callable[[], Coroutine[Any, Any, Run]]
 
 @dataclass
 class Place:
-    """Where runs take place: a workspace, a namespace, and the conversation so far."""
+    """Where runs take place: a workspace, a namespace, and the approvals that wait there."""
 
     workspace: Workspace
     namespace: Namespace
-    session: Session = field(default_factory=Session)
     approvals: Approvals = field(default_factory=Approvals)
 
     def toolbox(self, config: Config, own: Iterable[Tool] = ()) -> Toolbox:
         """The built-in tools, `own`, and those that the person defined in the namespace."""
         tools = Toolbox(
             [
-                *file_tools(self.workspace, allow_delete=config.workspace.allow_delete),
-                *search_tools(self.workspace),
-                *namespace_tools(self.namespace),
+                *self._built_in(config),
                 *own,
-                *(v for v in self.namespace.variables().values() if type(v) is Tool),
+                *tools_among(self.namespace.variables().values()),
             ]
         )
-        return tools.only(config.agent.allowed_tools) if config.agent.allowed_tools else tools
+        return tools.only(config.agent.allowed_tools)
+
+    def _built_in(self, config: Config) -> Iterator[Tool]:
+        if config.tools.files:
+            yield from file_tools(self.workspace, allow_delete=config.workspace.allow_delete)
+            yield from search_tools(self.workspace)
+        flags = config.tools
+        yield from namespace_tools(self.namespace, variables=flags.namespace, python=flags.python)
 
     def context(self, prompt: str) -> str:
         """What the model is told beside the prompt."""
@@ -69,45 +80,91 @@ class Place:
         )
 
 
+@dataclass(frozen=True)
+class Request:
+    """What one cell, or one call of `Agent.ask`, asks for."""
+
+    prompt: str
+    config: Config
+    agent: str | None = None
+    trace_id: str = field(default_factory=trace_ids.new)
+    dry_run: bool = False
+    notices: tuple[str, ...] = ()
+
+
 def engine(
     place: Place,
-    config: Config,
+    session: Session,
+    request: Request,
     client: Client,
     cell: Cell,
-    view: View,
-    prompt: str,
+    show: Callable[[], View],
     *,
     own_tools: Iterable[Tool] = (),
-    notices: tuple[str, ...] = (),
-    dry_run: bool = False,
+    validators: Iterable[Validator] = VALIDATORS,
 ) -> Engine:
-    """A run, ready to be driven. Called on the main thread, where the namespace may be read."""
-    stream = EventStream([view])
+    """A run, ready to be driven. Called on the main thread, where the namespace may be read.
+
+    Raises AgentError for a prompt that cannot be answered, before anything is shown.
+    """
+    validate(request.prompt, validators)
+    session.check_ready()
+    config = request.config
+    toolbox = place.toolbox(config, own_tools)
+    instructions, note = _instructions(config, place.workspace)
+    watchers = tuple(_watchers(config, place.workspace))
+    view = show()
+    stream = EventStream(session, [view, *watchers])
     dispatcher = Dispatcher(
-        toolbox=place.toolbox(config, own_tools),
-        policy=Policy(config.agent.confirm_mode, place.session.always_allowed),
+        toolbox=toolbox,
+        policy=Policy(config.agent.confirm_mode, session.always_allowed),
         approvals=place.approvals,
         asker=view,
         post=cell.main.post,
         pool=_pool(),
-        tidy=partial(_tidy, OutputStore(place.workspace)),
+        tidy=partial(_tidy, OutputStore(place.workspace), toolbox),
         emit=stream.emit,
-        dry_run=dry_run,
+        recorded=session.recorded,
+        dry_run=request.dry_run,
     )
-    loop = Loop(config, place.session, client, SYSTEM_PROMPT, dispatcher, stream)
-    return partial(loop.run, prompt, place.context(prompt), notices)
+    loop = Loop(config, session, client, instructions, dispatcher, stream)
+    return partial(
+        loop.run,
+        request.prompt,
+        place.context(request.prompt),
+        notices=(*request.notices, *note),
+        agent=request.agent,
+        trace_id=request.trace_id,
+    )
+
+
+def _watchers(config: Config, workspace: Workspace) -> Iterator[Listener]:
+    """Those who keep an eye on runs beside the view: the event log and traces, where asked for."""
+    logs.setup(config.logging.level)
+    if config.logging.file:
+        yield EventLog(workspace.root / config.logging.file, mask=masked)
+    if config.chat.enable_observability:
+        yield tracing.spans(os.environ)
+
+
+def _instructions(config: Config, workspace: Workspace) -> tuple[str, tuple[str, ...]]:
+    """The system prompt, and a notice where the person's own could not be read."""
+    own, path = config.agent.system_prompt, config.agent.system_prompt_path
+    notes: tuple[str, ...] = ()
+    if path:
+        try:
+            own = text_of(workspace.read_bytes(path), path)
+        except AgentError as error:
+            notes = (f"agent.system_prompt_path: {error}; the standard instructions are used.",)
+    return f"{SYSTEM_PROMPT}\n\n{own.strip()}" if own else SYSTEM_PROMPT, notes
 
 
 def refused(prompt: str, error: AgentError) -> Run:
     """The run of a prompt that could not even be begun."""
     return Run(
         id=uuid.uuid4().hex[:12],
-        session_id="",
-        trace_id=uuid.uuid4().hex,
+        trace_id=trace_ids.new(),
         prompt=prompt,
-        model="",
-        confirm_mode="",
-        max_steps=0,
         status=RunStatus.ERROR,
         stop_reason=StopReason.ERROR,
         error=str(error),
@@ -135,14 +192,30 @@ def workspace_at(root: Path) -> Workspace:
     return Workspace(root)
 
 
+def journal_for(workspace: Workspace, *, persist: bool) -> Journal:
+    """The journal of a workspace, opened once, or one in memory; raises JournalError."""
+    return _journal(workspace) if persist else Journal.open(None)
+
+
+@cache
+def _journal(workspace: Workspace) -> Journal:
+    try:
+        folder = workspace.state().root
+    except AgentError as error:
+        raise JournalError(
+            f"{error}. Nothing was run, because it could not be recorded. Make the folder "
+            "writable, or go on without a record: %agent config chat.persist=false."
+        ) from None
+    return Journal.open(folder / "state.db")
+
+
 @cache
 def _pool() -> ThreadPoolExecutor:
     # Python's default of cores + 4 would make eight parallel calls two rounds on a small machine.
     return ThreadPoolExecutor(max_workers=32, thread_name_prefix="ipyagent-tool")
 
 
-def _tidy(store: OutputStore, tool: str, result: ToolResult) -> ToolResult:
-    """Text without terminal escapes, cut to what a model should read at once."""
-    output, truncated = truncate(strip_escapes(result.output), save=store.save)
-    error = result.error and truncate(strip_escapes(result.error), save=None, max_chars=2_000)[0]
-    return result.model_copy(update={"output": output, "error": error, "truncated": truncated})
+def _tidy(store: OutputStore, toolbox: Toolbox, tool: str, result: ToolResult) -> ToolResult:
+    """Cut to what a model should read at once; the whole is in a file."""
+    limits = toolbox.get(tool).truncate if tool in toolbox else STANDARD
+    return tidied(result, tool=tool, save=store.save, limits=limits)

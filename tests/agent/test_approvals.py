@@ -4,8 +4,8 @@ import pytest
 
 from harness import ALWAYS, NO, YES, Lab, call
 from ipyagent.agent.approvals import Answer, Approval, Approvals
-from ipyagent.errors import AgentError
-from ipyagent.schema import ToolCall, ToolExecution, ToolStatus
+from ipyagent.errors import AgentError, ApprovalExpiredError
+from ipyagent.schema import Decision, ToolCall, ToolExecution, ToolStatus
 
 CALL = ToolCall(id="c1", name="write_file", arguments={"path": "a", "content": "b"})
 
@@ -31,8 +31,31 @@ def test_an_approval_is_used_once() -> None:
     approval = approvals.open(ToolExecution(call=CALL))
     approvals.decide(approval.id, YES)
     approvals.use(approval, CALL)
-    with pytest.raises(AgentError):
+    with pytest.raises(ApprovalExpiredError, match="was used"):
         approvals.use(approval, CALL)
+
+
+@pytest.mark.spec("P05")
+def test_of_many_uses_at_once_exactly_one_is_granted() -> None:
+    for _ in range(50):
+        approvals = Approvals()
+        approval = approvals.open(ToolExecution(call=CALL))
+        approvals.decide(approval.id, YES)
+        gate, refused = threading.Barrier(8), []
+
+        def use() -> None:
+            gate.wait()  # noqa: B023
+            try:
+                approvals.use(approval, CALL)  # noqa: B023
+            except ApprovalExpiredError as error:
+                refused.append(error)  # noqa: B023
+
+        threads = [threading.Thread(target=use) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(refused) == 7
 
 
 def test_an_undecided_or_denied_approval_cannot_be_used() -> None:
@@ -69,12 +92,30 @@ def test_of_many_answers_at_once_exactly_one_wins() -> None:
 def test_an_expired_approval_cannot_be_approved_later() -> None:
     approvals = Approvals()
     approval = approvals.open(ToolExecution(call=CALL))
+    assert (approval.decision, approval.decided_at) == (None, None)
     approvals.expire(approval)
     assert not approvals.decide(approval.id, YES)
+    assert approval.decision is Decision.EXPIRED
+    with pytest.raises(ApprovalExpiredError, match="in time"):
+        approvals.use(approval, CALL)
+
+
+@pytest.mark.spec("P05", "P23")
+def test_whoever_comes_second_can_be_told_what_was_decided_and_when() -> None:
+    approvals = Approvals()
+    approval = approvals.open(ToolExecution(call=CALL))
+    assert approvals.decide(approval.id, YES)
+    decided_at = approval.decided_at
+    assert not approvals.decide(approval.id, NO)
+    found = approvals.find(approval.id)
+    assert found is approval
+    assert (found.decision, found.decided_at) == (Decision.APPROVED, decided_at)
+    assert decided_at is not None
 
 
 def test_an_unknown_id_decides_nothing() -> None:
     assert not Approvals().decide("a99", YES)
+    assert Approvals().find("a99") is None
 
 
 def test_always_covers_this_tool_for_the_session_and_no_other(lab: Lab) -> None:

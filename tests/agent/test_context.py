@@ -26,9 +26,10 @@ def test_variables_and_files_travel_with_the_prompt_and_not_in_the_system_prompt
     assert "answer: int = 42" in run.context
     assert "notes.txt" in run.context
     assert lab.client is not None
-    system, asked = lab.client.requests[0].messages
+    system, asked, told = lab.client.requests[0].messages
     assert system.text == SYSTEM_PROMPT
-    assert [block.text for block in asked.content] == ["What is @answer?", run.context]
+    assert (asked.text, asked.synthetic) == ("What is @answer?", False)
+    assert (told.text, told.synthetic) == (run.context, True)
 
 
 def test_braces_in_a_prompt_are_left_alone(lab: Lab) -> None:

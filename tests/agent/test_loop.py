@@ -1,13 +1,36 @@
+import asyncio
 import itertools
-import json
+import threading
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from harness import NO, YES, Lab, call
 from ipyagent.errors import AgentInterrupted
-from ipyagent.llm.wire import to_openai, tools_to_openai
-from ipyagent.schema import Message, Outcome, Role, RunStatus, StopReason, ToolStatus
+from ipyagent.llm.wire import to_openai
+from ipyagent.schema import Event, Message, Outcome, Role, RunStatus, StopReason, ToolStatus
 from ipyagent.tools.base import tool
+from ipyagent.wiring import only_run
+
+
+def stop_at(lab: Lab, moment: str) -> Callable[[Event], None]:
+    """Whoever hears of an event of that type stops the run."""
+
+    def heard(event: Event) -> None:
+        if event.type == moment:
+            lab.cell.stop()
+
+    return heard
+
+
+def assert_roles_alternate(lab: Lab) -> None:
+    """In what was asked last; several results of tools may follow each other."""
+    assert lab.client is not None
+    wired = to_openai(lab.client.requests[-1].messages, vision=True)
+    roles = [message["role"] for message in wired]
+    assert all(a != b or a == "tool" for a, b in itertools.pairwise(roles))
+    assert roles[-1] == "user"
 
 
 def assert_every_call_has_exactly_one_result(messages: list[Message]) -> None:
@@ -53,7 +76,7 @@ def test_events_nest_in_pairs(lab: Lab) -> None:
 def test_calls_decide_even_if_the_finish_reason_says_stop(lab: Lab) -> None:
     run = lab.run([{"calls": [call("list_variables")], "finish_reason": "stop"}, "None."])
     assert [e.call.name for e in run.executions] == ["list_variables"]
-    assert_every_call_has_exactly_one_result(lab.place.session.messages)
+    assert_every_call_has_exactly_one_result(lab.session.messages)
 
 
 @pytest.mark.spec("A48")
@@ -80,7 +103,7 @@ def test_malformed_arguments_are_never_executed(lab: Lab, arguments: str) -> Non
     run = lab.run([{"calls": [{"name": "probe", "arguments": arguments}]}, "Oh."], tools=[probe])
     assert ran == []
     assert run.executions[0].status is ToolStatus.FAILED
-    assert_every_call_has_exactly_one_result(lab.place.session.messages)
+    assert_every_call_has_exactly_one_result(lab.session.messages)
 
 
 @pytest.mark.spec("A39", "P13", "D10")
@@ -111,8 +134,6 @@ def test_whatever_a_tool_raises_is_its_failed_result(
 
 @pytest.mark.spec("M19")
 def test_an_async_tool_runs_in_the_loop_and_its_own_cancellation_is_its_failure(lab: Lab) -> None:
-    import asyncio
-
     @tool
     async def fine() -> str:
         """Work."""
@@ -131,8 +152,6 @@ def test_an_async_tool_runs_in_the_loop_and_its_own_cancellation_is_its_failure(
 
 @pytest.mark.spec("A55", "N25")
 def test_read_only_calls_run_beside_each_other_and_results_keep_their_order(lab: Lab) -> None:
-    import threading
-
     meeting = threading.Barrier(8, timeout=30)
 
     @tool(where="thread")
@@ -145,32 +164,6 @@ def test_read_only_calls_run_beside_each_other_and_results_keep_their_order(lab:
     assert [r.output for r in run.results] == [f"met {n}" for n in range(8)]
 
 
-@pytest.mark.spec("A13")
-def test_max_steps_ends_the_run_gracefully_as_partial(lab: Lab) -> None:
-    run = lab.run([{"calls": [call("list_files")]}] * 5, max_steps=3)
-    assert (run.outcome, run.stop_reason, len(run.steps)) == (
-        Outcome.PARTIAL,
-        StopReason.MAX_STEPS,
-        3,
-    )
-    assert run.status is RunStatus.DONE
-    assert_every_call_has_exactly_one_result(lab.place.session.messages)
-    assert lab.run(["And on."], "continue").outcome is Outcome.SUCCESS
-
-
-def test_max_seconds_ends_the_run_gracefully_as_partial(lab: Lab) -> None:
-    run = lab.run([{"text": "slow " * 50, "delay": 0.05}], max_seconds=0.3)
-    assert (run.outcome, run.stop_reason) == (Outcome.PARTIAL, StopReason.MAX_SECONDS)
-    assert run.output.startswith("slow")
-
-
-@pytest.mark.parametrize(("budget", "reason"), [("max_tokens", StopReason.MAX_TOKENS)])
-def test_a_token_budget_ends_the_run(lab: Lab, budget: str, reason: StopReason) -> None:
-    step = {"calls": [call("list_files")], "usage": {"prompt_tokens": 90, "completion_tokens": 20}}
-    run = lab.run([step, step, "Never said."], **{budget: 100})
-    assert (run.stop_reason, len(run.steps)) == (reason, 1)
-
-
 @pytest.mark.spec("A29")
 def test_calls_in_a_reply_cut_by_its_length_are_not_executed(lab: Lab) -> None:
     reply = {"calls": [call("write_file", path="x", content="half")], "finish_reason": "length"}
@@ -179,19 +172,125 @@ def test_calls_in_a_reply_cut_by_its_length_are_not_executed(lab: Lab) -> None:
     assert not (lab.place.workspace.root / "x").exists()
 
 
-def test_an_empty_reply_is_partial(lab: Lab) -> None:
-    run = lab.run([{"text": ""}])
-    assert (run.outcome, run.stop_reason) == (Outcome.PARTIAL, StopReason.EMPTY)
+@pytest.mark.spec("A27", "A29")
+@pytest.mark.parametrize(
+    ("reply", "reason", "output"),
+    [
+        ({"text": "All."}, StopReason.FINISHED, "All."),
+        ({"text": ""}, StopReason.EMPTY, ""),
+        ({"text": " \n"}, StopReason.EMPTY, ""),
+        ({"thinking": "Hm."}, StopReason.EMPTY, ""),
+        ({"text": "So", "finish_reason": "content_filter"}, StopReason.CONTENT_FILTER, "So"),
+        ({"text": "", "finish_reason": "content_filter"}, StopReason.CONTENT_FILTER, ""),
+        ({"text": "Odd.", "finish_reason": "made_up"}, StopReason.FINISHED, "Odd."),
+    ],
+)
+def test_every_reply_without_calls_has_a_defined_end(
+    lab: Lab, reply: dict[str, str], reason: StopReason, output: str
+) -> None:
+    run = lab.run([reply])
+    assert (run.status, run.stop_reason, run.output) == (RunStatus.DONE, reason, output)
+    success = Outcome.SUCCESS if reason is StopReason.FINISHED else Outcome.PARTIAL
+    assert run.outcome is success
+    assert lab.run(["And on."]).output == "And on."
+    assert_roles_alternate(lab)
+
+
+@pytest.mark.spec("A29")
+def test_a_reply_that_was_cut_is_continued_once(lab: Lab) -> None:
+    run = lab.run([{"text": "One, two, th", "finish_reason": "length"}, "ree."])
+    assert (run.output, run.outcome) == ("One, two, three.", Outcome.SUCCESS)
+    assert lab.client is not None
+    *_, said, nudge = lab.client.requests[1].messages
+    assert said.text == "One, two, th"
+    assert nudge.synthetic
+    assert run.notes == ()
+
+
+@pytest.mark.spec("A29")
+def test_a_reply_that_is_cut_again_is_partial_and_says_so(lab: Lab) -> None:
+    cut = {"text": "more ", "finish_reason": "length"}
+    run = lab.run([cut, cut, "Never asked."])
+    assert (run.outcome, run.stop_reason) == (Outcome.PARTIAL, StopReason.MAX_TOKENS)
+    assert run.output == "more more "
+    assert "incomplete" in run.notes[0]
+
+
+@pytest.mark.spec("A29")
+def test_a_reply_whose_thinking_was_cut_is_continued_too(lab: Lab) -> None:
+    run = lab.run([{"thinking": "Long…", "finish_reason": "length"}, "Short."])
+    assert run.output == "Short."
+    assert_roles_alternate(lab)
+
+
+def test_the_continuation_of_a_reply_counts_as_a_step(lab: Lab) -> None:
+    run = lab.run([{"text": "Cut", "finish_reason": "length"}, "Never asked."], max_steps=1)
+    assert (run.stop_reason, len(run.steps)) == (StopReason.MAX_TOKENS, 1)
+
+
+QUICK = {"llm": {"retry": {"initial_delay": 0.01, "max_retries": 2}}}
+
+
+@pytest.mark.spec("A08", "M01", "N26")
+def test_a_transient_failure_is_tried_again_and_what_streamed_before_is_void(lab: Lab) -> None:
+    failing = {"text": "Half a", "error": {"kind": "unavailable", "message": "Overloaded."}}
+    run = lab.run([failing, "Whole."], settings=QUICK)
+    assert run.output == "Whole."
+    assert "Overloaded. Retry 1/2 in" in run.steps[0].notes[0]
+    said = [m.text for m in lab.session.messages if m.role is Role.ASSISTANT]
+    assert said == ["Whole."]
 
 
 @pytest.mark.spec("A08", "M01")
-def test_a_transient_failure_is_tried_again_and_what_streamed_before_is_void(lab: Lab) -> None:
-    quick = {"llm": {"retry": {"initial_delay": 0.01}}}
+def test_after_the_last_retry_the_run_fails_and_keeps_what_was_said(lab: Lab) -> None:
     failing = {"text": "Half a", "error": {"kind": "unavailable", "message": "Overloaded."}}
-    run = lab.run([failing, "Whole."], settings=quick)
-    assert run.output == "Whole."
-    assert "Overloaded." in run.steps[0].notes[0]
-    assert [m.text for m in lab.place.session.messages if m.role is Role.ASSISTANT] == ["Whole."]
+    run = lab.run([failing] * 4, settings=QUICK)
+    assert (run.outcome, run.output) == (Outcome.FAILED, "Half a")
+    assert run.error == "Overloaded. It was tried 3 times."
+    assert lab.client is not None
+    assert len(lab.client.requests) == 3
+    assert lab.run(["Back."]).output == "Back."
+    assert_roles_alternate(lab)
+
+
+@pytest.mark.spec("M01")
+def test_retries_can_be_switched_off(lab: Lab) -> None:
+    failing = {"error": {"kind": "unavailable", "message": "Overloaded."}}
+    run = lab.run([failing, "Never asked."], settings={"llm": {"retry": {"enabled": False}}})
+    assert (run.outcome, run.error) == (Outcome.FAILED, "Overloaded.")
+
+
+@pytest.mark.spec("D17", "N26")
+def test_a_final_failure_is_not_tried_again(lab: Lab) -> None:
+    run = lab.run([{"error": {"kind": "refused", "message": "Bad key."}}, "Never asked."])
+    assert (run.outcome, run.error) == (Outcome.FAILED, "Bad key.")
+    assert lab.client is not None
+    assert len(lab.client.requests) == 1
+
+
+@pytest.mark.spec("A08", "N26")
+def test_a_retry_does_not_repeat_tools_that_ran(lab: Lab) -> None:
+    ran = []
+
+    @tool
+    def count() -> str:
+        """Count."""
+        ran.append(1)
+        return "counted"
+
+    failing = {"text": "So", "error": {"kind": "unavailable"}}
+    run = lab.run([{"calls": [call("count")]}, failing, "Done."], tools=[count], settings=QUICK)
+    assert (run.output, len(ran), len(run.steps)) == ("Done.", 1, 2)
+
+
+@pytest.mark.spec("M01", "H25")
+def test_a_retry_that_waits_can_be_stopped(lab: Lab) -> None:
+    slow = {"llm": {"retry": {"initial_delay": 50}}}
+    stop = stop_at(lab, "retry_scheduled")
+    with pytest.raises(AgentInterrupted):
+        lab.run([{"error": {"kind": "unavailable"}}, "Never."], settings=slow, heard=stop)
+    assert lab.session.runs[-1].stop_reason is StopReason.INTERRUPTED
+    assert lab.run(["Back."]).output == "Back."
 
 
 @pytest.mark.spec("A52", "H26")
@@ -204,40 +303,86 @@ def test_a_final_failure_ends_the_run_with_its_reason_and_the_next_prompt_works(
 @pytest.mark.spec("M26", "D18", "M14")
 @pytest.mark.parametrize("moment", ["message_delta", "tool_running", "approval_requested"])
 def test_a_stop_leaves_a_valid_session_and_the_next_prompt_works(lab: Lab, moment: str) -> None:
-    import asyncio
-
     @tool(sensitive=moment == "approval_requested")
     async def dawdle() -> str:
         """Take long."""
         await asyncio.sleep(60)
         return "never"
 
-    def stop(event: object) -> None:
-        if event.type == moment:  # type: ignore[attr-defined]
-            lab.cell.stop()
-
+    stop = stop_at(lab, moment)
     replies = [{"text": "On it.", "calls": [call("dawdle"), call("list_files")]}, "Never."]
     with pytest.raises(AgentInterrupted):
         lab.run(replies, tools=[dawdle], answer=lambda _approval: None, heard=stop)
-    stopped = lab.place.session.runs[-1]
+    stopped = lab.session.runs[-1]
     assert (stopped.status, stopped.outcome) == (RunStatus.CANCELLED, Outcome.PARTIAL)
-    assert_every_call_has_exactly_one_result(lab.place.session.messages)
+    assert_every_call_has_exactly_one_result(lab.session.messages)
     assert lab.run(["Back."]).output == "Back."
-    roles = [m.role for m in lab.client.requests[-1].messages]  # type: ignore[union-attr]
-    assert all(a is not b for a, b in itertools.pairwise(roles))
+    assert_roles_alternate(lab)
 
 
-def test_each_request_extends_the_last_one(lab: Lab) -> None:
-    lab.run([{"calls": [call("list_files")]}, {"calls": [call("fly")]}, "Done."])
-    first = lab.client
-    assert first is not None
-    lab.run(["Again."], "And again.")
-    requests = [*first.requests, *lab.client.requests]  # type: ignore[union-attr]
-    sent = [to_openai(request.messages, vision=False) for request in requests]
-    assert len(sent) == 4
-    for one, next_one in itertools.pairwise(sent):
-        assert json.dumps(next_one[: len(one)]) == json.dumps(one)
-    assert len({json.dumps(tools_to_openai(request.tools)) for request in requests}) == 1
+@pytest.mark.spec("D18", "M26")
+def test_a_stop_at_the_first_step_of_a_turn_loses_neither_the_last_answer_nor_the_question(
+    lab: Lab,
+) -> None:
+    lab.run(["First answer."], "First question.")
+    with pytest.raises(AgentInterrupted):
+        lab.run(["Never."], "Second question.", heard=stop_at(lab, "message_started"))
+    said = [m.text for m in lab.session.messages if not m.synthetic]
+    assert said == ["First question.", "First answer.", "Second question."]
+
+
+@pytest.mark.spec("D9", "H25")
+@pytest.mark.parametrize("moment", ["run_started", "step_started", "tool_started", "notice"])
+def test_a_stop_is_an_ending_and_no_exception_of_the_loop(lab: Lab, moment: str) -> None:
+    replies = [{"calls": [call("list_files")]}, "Never."]
+    with pytest.raises(AgentInterrupted):
+        lab.run(
+            replies,
+            heard=stop_at(lab, moment),
+            settings={"chat": {"max_messages": 1}},
+        )
+    run = lab.session.runs[-1]
+    assert (run.status, run.stop_reason) == (RunStatus.CANCELLED, StopReason.INTERRUPTED)
+    assert lab.watcher.types()[-1] == "run_finished"
+    assert lab.run(["Back."]).output == "Back."
+
+
+@pytest.mark.spec("P07", "A33")
+def test_every_step_that_started_is_finished_however_it_ends(lab: Lab) -> None:
+    endings: list[Any] = [
+        [{"calls": [call("list_files")]}, {"error": {"kind": "refused"}}],
+        [{"text": "Half", "error": {"kind": "refused"}}],
+        [{"calls": [call("nap")]}],
+        [{"text": "slow " * 50, "delay": 0.05}],
+        [lambda request: 1 / 0],
+    ]
+
+    @tool
+    async def nap() -> None:
+        """Sleep."""
+        await asyncio.sleep(60)
+
+    for replies in endings:
+        lab.run(replies, tools=[nap], max_seconds=0.2)
+        types = [event.type for event in lab.watcher.events]
+        assert types.count("step_started") == types.count("step_finished")
+        assert types.count("tool_started") == types.count("tool_finished")
+        assert types[-1] == "run_finished"
+        assert_every_call_has_exactly_one_result(lab.session.messages)
+
+
+@pytest.mark.spec("P26")
+def test_a_run_from_within_a_tool_is_refused_and_that_is_the_tools_result(lab: Lab) -> None:
+    @tool
+    def ask_again() -> None:
+        """Start an agent in an agent."""
+        with only_run():
+            raise AssertionError("two at once")
+
+    with only_run():
+        run = lab.run([{"calls": [call("ask_again")]}, "I see."], tools=[ask_again])
+    assert "already running" in run.results[0].output
+    assert run.output == "I see."
 
 
 @pytest.mark.spec("A56", "D8")

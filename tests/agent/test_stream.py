@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from harness import Lab
+from harness import Lab, new_session
 from ipyagent.agent.stream import EventStream
 from ipyagent.schema import Event, Notice, RunStarted
 
@@ -18,7 +18,7 @@ def test_a_listener_that_fails_is_left_out_and_the_others_hear_on(
     def broken(event: Event) -> None:
         raise RuntimeError("a view with a bug")
 
-    stream = EventStream([broken, lambda event: heard.append(event.type)])
+    stream = EventStream(new_session(), [broken, lambda event: heard.append(event.type)])
     with caplog.at_level(logging.ERROR, "ipyagent"):
         for event in lab.watcher.events:
             stream.emit(event)
@@ -28,7 +28,7 @@ def test_a_listener_that_fails_is_left_out_and_the_others_hear_on(
 
 def test_every_listener_can_fold_the_same_run(lab: Lab) -> None:
     run = lab.run([{"calls": [{"name": "list_files"}]}, "Done."])
-    stream = EventStream()
+    stream = EventStream(new_session())
     for event in lab.watcher.events:
         stream.emit(event)
     assert stream.run == run
@@ -37,9 +37,29 @@ def test_every_listener_can_fold_the_same_run(lab: Lab) -> None:
 def test_nothing_comes_before_the_start(lab: Lab) -> None:
     run = lab.run(["Hello."])
     with pytest.raises(ValueError, match="before run_started"):
-        EventStream().emit(Notice(text="too early"))
-    stream = EventStream()
+        EventStream(new_session()).emit(Notice(text="too early"))
+    stream = EventStream(new_session())
     with pytest.raises(RuntimeError):
         _ = stream.run
     stream.emit(RunStarted(run=run))
     assert stream.run is run
+
+
+def test_the_session_knows_what_happened_before_anybody_is_shown_it(lab: Lab) -> None:
+    stream = EventStream(session := new_session())
+    stream.listeners.append(lambda event: seen.append(len(session.messages)))
+    seen: list[int] = []
+    lab.run(["Hello."])
+    for event in lab.watcher.events:
+        stream.emit(event)
+    assert seen[0] == 1  # the prompt
+    assert seen[-1] == 2
+
+
+def test_what_the_session_cannot_take_in_is_not_shown(lab: Lab) -> None:
+    lab.run(["Hello."])
+    seen: list[str] = []
+    stream = EventStream(lab.session, [lambda event: seen.append(event.type)])
+    with pytest.raises(ValueError, match="two nodes"):
+        stream.emit(lab.watcher.events[0])
+    assert seen == []

@@ -313,6 +313,7 @@ def test_out_json_and_raise_do_what_they_say(shared: Kernel, script: Any) -> Non
     assert (raised.status, raised.content["ename"]) == ("error", "RunFailedError")
 
 
+@pytest.mark.spec("P19", "H07", "A52", "A11")
 @pytest.mark.parametrize(
     ("cell", "says"),
     [

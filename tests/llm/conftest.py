@@ -9,7 +9,7 @@ from ipyagent.schema import Message, Role, ToolDefinition
 RUN_PYTHON = ToolDefinition(
     name="run_python",
     description="Run Python code.",
-    parameters={"type": "object", "properties": {"code": {"type": "string"}}},
+    input_schema={"type": "object", "properties": {"code": {"type": "string"}}},
 )
 
 

@@ -8,10 +8,18 @@ import pytest
 
 from ipyagent.errors import ModelRefusedError
 from ipyagent.llm import offline, warmup
-from ipyagent.llm.client import ModelRequest, StreamChunk
+from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.gateway import LiteLLMClient
 from ipyagent.llm.wire import ReplyBuilder
-from ipyagent.schema import Message, Role, TextContent, TokenUsage, ToolCall, ToolResultContent
+from ipyagent.schema import (
+    Message,
+    Role,
+    StreamChunk,
+    TextContent,
+    TokenUsage,
+    ToolCall,
+    ToolResultContent,
+)
 
 
 @dataclass(frozen=True)
@@ -43,8 +51,8 @@ def other_providers() -> Iterator[None]:
 async def test_thinking_text_and_parallel_calls_stream_in_words(request_: ModelRequest) -> None:
     calls = (("list_files", {}), ("run_python", {"code": "ü"}))
     chunks = await chunks_of(says(Said("because of a rule", "Two  steps:\n- a", calls)), request_)
-    assert [c.text for c in chunks if c.type == "thinking"] == ["because ", "of ", "a ", "rule"]
-    assert [c.text for c in chunks if c.type == "text"] == ["Two  ", "steps:\n", "- ", "a"]
+    assert [c.data for c in chunks if c.type == "thinking"] == ["because ", "of ", "a ", "rule"]
+    assert [c.data for c in chunks if c.type == "content"] == ["Two  ", "steps:\n", "- ", "a"]
     builder = ReplyBuilder()
     for chunk in chunks:
         builder.add(chunk)
@@ -107,15 +115,15 @@ async def test_registering_again_after_the_person_cleared_the_list(request_: Mod
     names = [entry["provider"] for entry in litellm.custom_provider_map]
     assert names == ["theirs", offline.PROVIDER]
     litellm.custom_provider_map[:] = litellm.custom_provider_map[:1]
-    assert (await chunks_of(client, request_))[0].text == "ok"
+    assert (await chunks_of(client, request_))[0].data == "ok"
 
 
 async def test_an_empty_answer_is_an_answer(request_: ModelRequest) -> None:
-    assert await chunks_of(says(Said()), request_) == [StreamChunk("finish", "stop")]
+    assert await chunks_of(says(Said()), request_) == [StreamChunk(type="finish", data="stop")]
 
 
 async def test_the_shipped_explorer_answers_through_litellm(request_: ModelRequest) -> None:
     chunks = await chunks_of(LiteLLMClient("offline/explorer", environ={}), request_)
     assert [c.type for c in chunks].count("finish") == 1
-    assert {c.type for c in chunks} & {"text", "tool_call"}
+    assert {c.type for c in chunks} & {"content", "tool_call"}
     assert any(c.type == "thinking" for c in chunks)

@@ -6,7 +6,7 @@ from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelRefusedError
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.gateway import LiteLLMClient
-from ipyagent.llm.origins import NO_KEY, PROVIDERS, destination, late_bases
+from ipyagent.llm.origins import NO_KEY, PROVIDERS, PROXY, destination, late_bases
 from servers.model_server import ModelServer, answer
 
 EVIL = "http://attacker.example/steal"
@@ -63,6 +63,63 @@ def test_the_key_is_read_at_call_time_from_the_variable_that_is_named() -> None:
     assert destination("openai", config, environ, {}).key == "one"
     environ["MY_KEY"] = "two"
     assert destination("openai", config, environ, {}).key == "two"
+
+
+ANY = {"LITELLM_API_KEY": "any-0123456789"}
+HERE = "http://localhost:9999/v1"
+
+
+@pytest.mark.spec("A06")
+@pytest.mark.parametrize(
+    ("provider", "settings", "environ", "key"),
+    [
+        ("openai", {}, ANY | KEY, "sk-real"),
+        ("openai", {"api_base": HERE}, ANY | KEY, "any-0123456789"),
+        ("openai", {"api_base": HERE}, KEY, "sk-real"),
+        ("openai", {"api_base": HERE}, {}, NO_KEY),
+        ("ollama", {}, ANY, NO_KEY),
+        ("ollama", {"api_base": HERE}, ANY, "any-0123456789"),
+        ("hosted_vllm", {"api_base": HERE}, ANY, "any-0123456789"),
+        ("hosted_vllm", {"api_base": HERE}, {}, NO_KEY),
+        (PROXY, {"api_base": HERE, "mode": "proxy"}, ANY | KEY, "any-0123456789"),
+        (PROXY, {"api_base": HERE, "mode": "proxy"}, KEY, "sk-real"),
+        (PROXY, {"api_base": HERE, "mode": "proxy"}, {}, NO_KEY),
+        ("openai", {"api_key": "mine", "api_base": HERE}, ANY | KEY, "mine"),
+        ("openai", {"api_key": "mine", "api_key_env": "NOT_SET"}, KEY, "mine"),
+        ("bedrock", {}, ANY, None),
+        ("azure", {"api_base": HERE}, {}, None),
+    ],
+)
+def test_which_key_goes_where(
+    provider: str, settings: dict[str, str], environ: dict[str, str], key: str | None
+) -> None:
+    assert destination(provider, LLMConfig.model_validate(settings), environ, {}).key == key
+
+
+@pytest.mark.spec("A06")
+@pytest.mark.parametrize("settings", [{}, {"api_key_env": "LITELLM_API_KEY"}])
+def test_the_key_for_all_services_is_never_sent_to_a_providers_own_address(
+    settings: dict[str, str],
+) -> None:
+    config = LLMConfig.model_validate(settings)
+    with pytest.raises(ModelRefusedError, match="set the environment variable OPENAI_API_KEY"):
+        destination("openai", config, ANY, {})
+    start = {"OPENAI_BASE_URL": HERE}
+    with pytest.raises(ModelRefusedError, match="OPENAI_API_KEY"):
+        destination("openai", config, ANY | start, start)
+
+
+@pytest.mark.spec("A06")
+def test_a_key_that_is_given_is_sent_to_no_address_that_turned_up_later() -> None:
+    config = LLMConfig.model_validate({"api_key": "mine"})
+    assert destination("openai", config, {}, {}).base == "https://api.openai.com/v1"
+    with pytest.raises(ModelRefusedError, match="OPENAI_BASE_URL"):
+        destination("openai", config, {"OPENAI_BASE_URL": EVIL}, {})
+
+
+@pytest.mark.spec("A06")
+def test_a_destination_shows_no_key() -> None:
+    assert "sk-real" not in repr(destination("openai", LLMConfig(), KEY, {}))
 
 
 def test_a_server_of_ones_own_needs_no_key() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ipyagent.config import LLMConfig
+from ipyagent.config import LLMConfig, combine, from_environment
 from ipyagent.errors import ConfigError
 from ipyagent.llm import warmup
 from ipyagent.llm.gateway import LiteLLMClient
@@ -46,14 +46,67 @@ def test_of_several_keys_the_first_in_order_counts_and_the_notes_say_so() -> Non
     assert f"%agent model {KEYS['XAI_API_KEY']}" in note
 
 
+@pytest.mark.spec("P09")
+@pytest.mark.parametrize(
+    ("named", "model"),
+    [
+        ("gpt-4o", "openai/gpt-4o"),
+        ("openai/gpt-4o", "openai/gpt-4o"),
+        (" ft:gpt-4o:me/x ", "openai/ft:gpt-4o:me/x"),
+        (" ", KEYS["OPENAI_API_KEY"]),
+    ],
+)
+def test_openais_own_variables_choose_the_model(named: str, model: str) -> None:
+    resolved = resolve(LLMConfig(), {"OPENAI_API_KEY": "k", "OPENAI_MODEL": named})
+    assert resolved.model == model
+    assert ("OPENAI_MODEL" in resolved.why) == bool(named.strip())
+
+
+@pytest.mark.spec("P09")
+def test_a_model_that_is_named_comes_before_a_key_of_another_provider() -> None:
+    environ = {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k", "OPENAI_MODEL": "gpt-4o"}
+    assert resolve(LLMConfig(), environ).model == "openai/gpt-4o"
+    without_its_key = {"ANTHROPIC_API_KEY": "k", "OPENAI_MODEL": "gpt-4o"}
+    assert resolve(LLMConfig(), without_its_key).model == KEYS["ANTHROPIC_API_KEY"]
+    assert resolve(LLMConfig(model="xai/grok-4.7"), environ).model == "xai/grok-4.7"
+
+
+@pytest.mark.spec("A04")
+def test_the_environment_overrides_the_default_model() -> None:
+    layer = from_environment({"IPYAGENT_MODEL": "gpt-4o"})
+    assert resolve(combine(layer).llm, {"ANTHROPIC_API_KEY": "k"}).model == "gpt-4o"
+    assert resolve(combine().llm, {"OPENAI_API_KEY": "k"}).model == KEYS["OPENAI_API_KEY"]
+
+
+@pytest.mark.spec("A04")
+@pytest.mark.parametrize("model", ["gpt-4o", "groq/openai/gpt-oss-120b", "ollama/qwen3:8b"])
+def test_any_id_that_litellm_knows_can_be_chosen(model: str) -> None:
+    assert resolve(LLMConfig(model=model), {}).model == model
+
+
+@pytest.mark.spec("A02")
+def test_a_provider_is_put_before_the_model() -> None:
+    config = LLMConfig(provider="anthropic", model="MiniMax-M2")
+    assert resolve(config, {}).model == "anthropic/MiniMax-M2"
+
+
 def test_an_empty_key_does_not_count() -> None:
     assert resolve(LLMConfig(), {"OPENAI_API_KEY": "  "}).model == OFFLINE
 
 
-@pytest.mark.parametrize("field", ["api_base", "api_key_env"])
-def test_a_service_without_a_model_asks_for_the_model(field: str) -> None:
-    config = LLMConfig.model_validate({field: "http://localhost:1/v1"})
-    with pytest.raises(ConfigError, match=r"set llm\.model"):
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"api_base": "http://localhost:1/v1"}, "api_base"),
+        ({"api_key_env": "MY_KEY"}, "api_key_env"),
+        ({"api_key": "sk-mine"}, "api_key"),
+        ({"mode": "proxy", "api_base": "http://localhost:1/v1"}, "api_base"),
+        ({"provider": "anthropic"}, "provider"),
+    ],
+)
+def test_a_service_without_a_model_asks_for_the_model(settings: dict[str, str], named: str) -> None:
+    config = LLMConfig.model_validate(settings)
+    with pytest.raises(ConfigError, match=rf"llm\.{named} is set, .*set llm\.model"):
         resolve(config, {"OPENAI_API_KEY": "k"})
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from ipyagent.errors import ConfigError, ModelRefusedError, ModelUnavailableError
-from ipyagent.llm.client import Client, ModelRequest, StreamChunk
+from ipyagent.llm.client import Client, ModelRequest
 from ipyagent.llm.scripted import Scripted
 from ipyagent.llm.wire import ReplyBuilder
-from ipyagent.schema import TextContent, ThinkingContent, TokenUsage, ToolCall
+from ipyagent.schema import StreamChunk, TextContent, ThinkingContent, TokenUsage, ToolCall
 
 
 async def ask(client: Client, request: ModelRequest) -> ReplyBuilder:
@@ -56,7 +56,7 @@ async def test_text_streams_in_chunks_of_the_size_that_was_asked_for(
     request_: ModelRequest,
 ) -> None:
     async def pieces(client: Scripted) -> list[str]:
-        return [c.text async for c in client.stream(request_) if c.type == "text"]
+        return [c.data async for c in client.stream(request_) if c.type == "content"]
 
     assert await pieces(Scripted(["abcdef"])) == ["abcd", "ef"]
     assert await pieces(Scripted(["abcdef"], chunk_size=1)) == list("abcdef")
@@ -76,7 +76,7 @@ async def test_an_error_comes_after_what_was_said(
     with pytest.raises(kind, match="busy") as caught:  # noqa: PT012
         async for chunk in Scripted([{"text": "par", "error": error}]).stream(request_):
             chunks.append(chunk)
-    assert chunks == [StreamChunk("text", "par")]
+    assert chunks == [StreamChunk(type="content", data="par")]
     assert getattr(caught.value, "retry_after", None) == error.get("retry_after")
 
 

@@ -42,8 +42,8 @@ from ipyagent.llm.gateway import LiteLLMClient
 from ipyagent.schema import Message, Role
 async def ask():
     request = ModelRequest((Message.of(Role.USER, "hi"),))
-    return "".join([c.text async for c in LiteLLMClient("openai/x").stream(request)
-                    if c.type == "text"])
+    return "".join([c.data async for c in LiteLLMClient("openai/x").stream(request)
+                    if c.type == "content"])
 print(asyncio.run(ask()))
 """
 

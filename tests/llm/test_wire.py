@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipyagent.llm.client import StreamChunk
-from ipyagent.llm.wire import CUT, ReplyBuilder, parse_arguments, to_openai, tools_to_openai
+from ipyagent.llm.wire import CUT, ReplyBuilder, to_openai, tools_to_openai
 from ipyagent.schema import (
     ImageContent,
+    LLMResponse,
     Message,
+    OpaqueContent,
     Role,
+    StreamChunk,
     TextContent,
     ThinkingContent,
     TokenUsage,
@@ -20,6 +22,7 @@ from ipyagent.schema import (
     ToolDefinition,
     ToolResultContent,
 )
+from ipyagent.schema.arguments import parse_arguments
 
 PICTURE = ImageContent(data="QUJD", width=640, height=480)
 
@@ -37,7 +40,7 @@ def built(*chunks: StreamChunk) -> Message:
 
 
 def call(text: str = "", *, index: int = 0, ref: str = "", name: str = "") -> StreamChunk:
-    return StreamChunk("tool_call", text, index=index, id=ref, name=name)
+    return StreamChunk(type="tool_call", data=text, index=index, id=ref, name=name)
 
 
 @pytest.mark.spec("M11", "M12", "A25", "A26")
@@ -122,10 +125,50 @@ def test_an_empty_reply_is_not_sent_back() -> None:
     assert to_openai([thought], vision=False) == []
 
 
+@pytest.mark.spec("M12")
+def test_what_the_user_says_in_a_row_becomes_one_message() -> None:
+    results = [result(i, TextContent(text=i), PICTURE) for i in ("a", "b")]
+    context = Message.of(Role.USER, "variables", synthetic=True)
+    look = Message(role=Role.USER, content=(TextContent(text="look"), PICTURE))
+    wired = to_openai([*results, context, Message.of(Role.USER, "go on")], vision=False)
+    assert [w["role"] for w in wired] == ["tool", "tool", "user"]
+    assert wired[-1]["content"] == "variables\ngo on"
+    *_, seen = to_openai([*results, context, look], vision=True)
+    kinds = [part["type"] for part in seen["content"]]
+    assert kinds == ["image_url", "image_url", "text", "text", "image_url"]
+
+
+def test_a_reply_that_was_not_sent_back_does_not_part_what_the_user_says() -> None:
+    thought = Message(role=Role.ASSISTANT, content=(ThinkingContent(thinking="hm"),))
+    asked = Message.of(Role.USER, "hi")
+    assert to_openai([asked, thought, asked], vision=False) == [
+        {"role": "user", "content": "hi\nhi"}
+    ]
+
+
+def test_a_block_of_an_unknown_kind_is_never_sent() -> None:
+    opaque = OpaqueContent.model_validate({"type": "hologram", "data": "QUJD"})
+    for role in Role:
+        alone = Message(role=role, content=(opaque, TextContent(text="ok")))
+        (wired,) = to_openai([alone], vision=True)
+        assert wired == {"role": str(role), "content": "ok"}
+
+
+@pytest.mark.spec("M13")
+def test_signatures_go_back_where_they_came_from() -> None:
+    call = ToolCall(id="c", name="f", thought_signature="SIG", item_id="item")
+    thought = ThinkingContent(encrypted_content="ENC", id="t", summary=({"text": "short"},))
+    (wired,) = to_openai([Message(role=Role.ASSISTANT, content=(thought, call))], vision=False)
+    assert wired["thinking_blocks"] == [{"type": "redacted_thinking", "data": "ENC"}]
+    assert wired["tool_calls"][0]["provider_specific_fields"] == {"thought_signature": "SIG"}
+    for unsent in ("item", "short"):
+        assert unsent not in json.dumps(wired)
+
+
 @pytest.mark.spec("M20")
 def test_tools_become_functions() -> None:
     schema = {"type": "object", "properties": {}}
-    definition = ToolDefinition(name="f", description="Does f.", parameters=schema)
+    definition = ToolDefinition(name="f", description="Does f.", input_schema=schema)
     function = {"name": "f", "description": "Does f.", "parameters": schema}
     assert tools_to_openai([definition]) == [{"type": "function", "function": function}]
 
@@ -135,8 +178,8 @@ def test_lone_surrogates_do_not_break_the_encoding() -> None:
     with pytest.raises(UnicodeEncodeError):
         naive.encode()
     message = built(
-        StreamChunk("text", "a\ud83d"),
-        StreamChunk("text", "\ude00\ud800"),
+        StreamChunk(type="content", data="a\ud83d"),
+        StreamChunk(type="content", data="\ude00\ud800"),
         call('{"x\\ud800": ["\\udfff"]}', name="f"),
     )
     assert message.text == "a😀\ufffd"
@@ -150,16 +193,16 @@ def test_lone_surrogates_do_not_break_the_encoding() -> None:
 def test_chunks_fold_into_thinking_text_and_calls() -> None:
     builder = ReplyBuilder()
     for chunk in (
-        StreamChunk("text", "Hel"),
-        StreamChunk("thinking", "h"),
-        StreamChunk("thinking", "m"),
-        StreamChunk("signature", "SIG"),
-        StreamChunk("thinking", "more"),
+        StreamChunk(type="content", data="Hel"),
+        StreamChunk(type="thinking", data="h"),
+        StreamChunk(type="thinking", data="m"),
+        StreamChunk(type="signature", data="SIG"),
+        StreamChunk(type="thinking", data="more"),
         call('{"a"', ref="x", name="f"),
         call(": 1}"),
-        StreamChunk("text", "lo"),
-        StreamChunk("finish", "tool_calls"),
-        StreamChunk("usage", usage=TokenUsage(prompt_tokens=3), cost_usd=0.5),
+        StreamChunk(type="content", data="lo"),
+        StreamChunk(type="finish", data="tool_calls"),
+        StreamChunk(type="usage", usage=TokenUsage(prompt_tokens=3), cost_usd=0.5),
     ):
         builder.add(chunk)
     assert builder.message().content == (
@@ -173,9 +216,52 @@ def test_chunks_fold_into_thinking_text_and_calls() -> None:
     assert builder.cost_usd == 0.5
 
 
+@pytest.mark.spec("A26", "M17")
+def test_a_reply_has_its_count_and_its_end() -> None:
+    builder = ReplyBuilder()
+    assert (builder.response().message, builder.response().content) == (None, None)
+    usage = TokenUsage(prompt_tokens=3, completion_tokens=4)
+    for chunk in (
+        call('{"a": 1}', ref="x", name="f"),
+        StreamChunk(type="finish", data="stop"),
+        StreamChunk(type="usage", usage=usage, cost_usd=0.5),
+    ):
+        builder.add(chunk)
+    response = builder.response()
+    assert (response.content, response.text) == (None, "")
+    assert response.tool_calls == (ToolCall(id="x", name="f", arguments={"a": 1}),)
+    assert (response.finish_reason, response.usage, response.cost_usd) == ("stop", usage, 0.5)
+    assert LLMResponse.from_dict(response.to_dict()) == response
+
+
+@pytest.mark.spec("N04")
+def test_signatures_stay_with_what_they_sign() -> None:
+    message = built(
+        StreamChunk(type="thinking", data="hm"),
+        StreamChunk(type="signature", data="ENC", name="encrypted"),
+        StreamChunk(type="thinking", data="so"),
+        StreamChunk(type="signature", data="S"),
+        StreamChunk(type="signature", data="2"),
+        call("{}", index=1, ref="x", name="f"),
+        StreamChunk(type="signature", data="SIG", index=1, name="call"),
+        StreamChunk(type="signature", data="lost", index=9, name="call"),
+    )
+    assert message.content == (
+        ThinkingContent(thinking="hm"),
+        ThinkingContent(encrypted_content="ENC"),
+        ThinkingContent(thinking="so", signature="S2"),
+        ToolCall(id="x", name="f", thought_signature="SIG"),
+    )
+
+
 def test_an_interrupted_reply_can_be_kept_at_any_moment() -> None:
-    chunks = [StreamChunk("thinking", "hm"), StreamChunk("text", "Hi"), call('{"a": ', name="f")]
-    for end in range(len(chunks) + 1):
+    chunks = [
+        StreamChunk(type="thinking", data="hm"),
+        StreamChunk(type="content", data="Hi"),
+        call('{"a": ', name="f"),
+    ]
+    assert built() is None
+    for end in range(1, len(chunks) + 1):
         Message.from_dict(built(*chunks[:end]).to_dict())
     (cut,) = built(*chunks).tool_calls
     assert cut.arguments == {}
@@ -244,13 +330,19 @@ def test_a_call_without_a_name_is_not_executed() -> None:
 @pytest.mark.spec("A29")
 def test_calls_of_a_reply_cut_at_its_length_limit_are_not_executed() -> None:
     whole = call('{"code": "1"}', ref="x", name="run_python")
-    assert built(whole, StreamChunk("finish", "tool_calls")).tool_calls[0].parse_error is None
-    assert built(whole, StreamChunk("finish", "length")).tool_calls[0].parse_error == CUT
+    assert (
+        built(whole, StreamChunk(type="finish", data="tool_calls")).tool_calls[0].parse_error
+        is None
+    )
+    assert built(whole, StreamChunk(type="finish", data="length")).tool_calls[0].parse_error == CUT
 
 
 @pytest.mark.spec("D14")
 def test_text_that_looks_like_a_call_stays_text() -> None:
-    assert built(StreamChunk("text", '{"name":"Alice","args":"student"}')).tool_calls == ()
+    assert (
+        built(StreamChunk(type="content", data='{"name":"Alice","args":"student"}')).tool_calls
+        == ()
+    )
 
 
 JSON = st.recursive(
@@ -270,3 +362,43 @@ def test_arguments_arrive_whole_however_they_are_cut(
     pieces = [text[a:b] for a, b in pairwise(ends)]
     (only,) = built(call(ref="x", name="f"), *(call(piece) for piece in pieces)).tool_calls
     assert only.arguments == arguments
+
+
+def turn() -> st.SearchStrategy[Message]:
+    texts = st.text(min_size=1, max_size=8).map(lambda text: f"<{text}>")
+    blocks = st.builds(TextContent, text=texts) | st.just(PICTURE)
+    results = st.builds(
+        ToolResultContent,
+        tool_use_id=st.just("c"),
+        content=st.lists(blocks, max_size=2).map(tuple),
+        is_error=st.booleans(),
+    )
+    user = st.lists(blocks | results, min_size=1, max_size=3)
+    arguments = st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=3))
+    calls = st.builds(ToolCall, id=st.just("c"), name=st.just("f"), arguments=arguments)
+    thoughts = st.builds(ThinkingContent, thinking=texts, signature=st.sampled_from(["", "SIG"]))
+    assistant = st.tuples(thoughts, st.builds(TextContent, text=texts) | calls)
+    return st.one_of(
+        user.map(lambda content: Message(role=Role.USER, content=tuple(content))),
+        assistant.map(lambda content: Message(role=Role.ASSISTANT, content=content)),
+    )
+
+
+@pytest.mark.spec("M12")
+@given(st.lists(turn(), min_size=1, max_size=6), st.lists(turn(), max_size=3), st.booleans())
+def test_a_longer_conversation_only_appends_bytes(
+    before: list[Message], after: list[Message], vision: bool
+) -> None:
+    def wire(messages: list[Message]) -> str:
+        return json.dumps(to_openai(messages, vision=vision), ensure_ascii=False)
+
+    shorter, longer = wire(before), wire([*before, *after])
+    reread = [Message.from_dict(message.to_dict()) for message in before]
+    assert wire(reread) == shorter
+    if not after or before[-1].role is not after[0].role or before[-1].role is Role.ASSISTANT:
+        assert longer.startswith(shorter.removesuffix("]"))
+    else:  # the same turn goes on: what came before it stays
+        earlier = next(i for i, m in enumerate(reversed(before)) if m.role is Role.USER)
+        while earlier < len(before) and before[-1 - earlier].role is Role.USER:
+            earlier += 1
+        assert longer.startswith(wire(before[: len(before) - earlier]).removesuffix("]"))

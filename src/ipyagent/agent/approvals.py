@@ -17,9 +17,11 @@ import json
 import threading
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from datetime import datetime
 
-from ipyagent.errors import AgentError
+from ipyagent.errors import AgentError, ApprovalExpiredError
 from ipyagent.schema import DecidedBy, Decision, ToolCall, ToolExecution
+from ipyagent.schema.base import now
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,13 @@ class Approval:
     shown: ToolExecution
     digest: str
     answer: Future[Answer] = field(default_factory=Future)
+    decided_at: datetime | None = None
     used: bool = False
+
+    @property
+    def decision(self) -> Decision | None:
+        """What was decided; None while it is open."""
+        return self.answer.result().decision if self.answer.done() else None
 
 
 class Approvals:
@@ -63,12 +71,18 @@ class Approvals:
         with self._lock:
             return [a for a in self._all.values() if not a.answer.done()]
 
+    def find(self, approval_id: str) -> Approval | None:
+        """The question with that id, also when it was answered long ago."""
+        with self._lock:
+            return self._all.get(approval_id)
+
     def decide(self, approval_id: str, answer: Answer) -> bool:
         """Answer a question; False when it is unknown or was answered before."""
         with self._lock:
             approval = self._all.get(approval_id)
             if approval is None or approval.answer.done():
                 return False
+            approval.decided_at = now()
             approval.answer.set_result(answer)
             return True
 
@@ -77,10 +91,17 @@ class Approvals:
         self.decide(approval.id, Answer(Decision.EXPIRED, DecidedBy.POLICY))
 
     def use(self, approval: Approval, call: ToolCall) -> None:
-        """Spend an approval on running `call`; raises AgentError unless it is for that call."""
+        """Spend an approval on running `call`.
+
+        Raises ApprovalExpiredError where it is too late, AgentError for a call that is not the one
+        approved.
+        """
         with self._lock:
-            given = approval.answer.done() and approval.answer.result().decision
-            if given is not Decision.APPROVED or approval.used or approval.digest != digest(call):
+            if approval.used:
+                raise ApprovalExpiredError(f"{call.name} does not run: its approval was used")
+            if approval.decision is Decision.EXPIRED:
+                raise ApprovalExpiredError(f"{call.name} does not run: nobody approved it in time")
+            if approval.decision is not Decision.APPROVED or approval.digest != digest(call):
                 raise AgentError(f"{call.name} does not run: this call was not approved")
             approval.used = True
 

@@ -29,6 +29,15 @@ what you define stays, what you change is changed. Do not overwrite their variab
 The <context> after a prompt lists variables and files as they were at that moment.\
 """
 
+CONTINUE = """\
+Your reply was cut at the length limit. Continue exactly where it stops; repeat nothing.\
+"""
+
+CLOSING = """\
+The {budget} of this run is used up, and no more tools can be called. Answer now, in a few \
+sentences: what you found and did, and what is left to do.\
+"""
+
 _MENTION = re.compile(r"(?<![\w@])@([A-Za-z_][\w./-]*)")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
@@ -11,17 +10,17 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ipyagent.agent.approvals import Answer, Approval, Approvals
+from ipyagent.agent.clock import Clock
 from ipyagent.agent.policy import Policy
-from ipyagent.errors import AgentError
+from ipyagent.agent.running import Running
+from ipyagent.errors import AgentError, JournalError
 from ipyagent.schema import (
     ApprovalDecided,
     ApprovalRequested,
     DecidedBy,
     Decision,
     Event,
-    Message,
     Preview,
-    Role,
     ToolCall,
     ToolExecution,
     ToolFinished,
@@ -31,8 +30,8 @@ from ipyagent.schema import (
     ToolStatus,
 )
 from ipyagent.schema.base import now
-from ipyagent.tools.base import Tool, Toolbox, Where
-from ipyagent.tools.results import as_result, failed
+from ipyagent.tools.base import Tool, Toolbox
+from ipyagent.tools.results import failed
 
 
 class Asker(Protocol):
@@ -58,34 +57,45 @@ class Dispatcher:
     tidy: Callable[[str, ToolResult], ToolResult]
     """Cleans and cuts the result of the tool of that name."""
     emit: Callable[[Event], None]
+    recorded: Callable[[], Awaitable[None]]
+    """Returns when what was emitted so far is on the disk; raises JournalError."""
     dry_run: bool = False
 
 
 class Calls:
     """The calls of one step. However the step ends, each has exactly one result."""
 
-    def __init__(self, dispatcher: Dispatcher, step: int, calls: Sequence[ToolCall]) -> None:
-        self.dispatcher, self.step, self.calls = dispatcher, step, calls
+    def __init__(
+        self, dispatcher: Dispatcher, step: int, calls: Sequence[ToolCall], clock: Clock
+    ) -> None:
+        self.dispatcher, self.step, self.calls, self.clock = dispatcher, step, calls, clock
         self._open: dict[str, ToolExecution] = {}
-        self._results: dict[str, ToolResult] = {}
+        self._running: dict[str, Running] = {}
+        self._finished: set[str] = set()
+        self._recording: asyncio.Future[None] | None = None
+        self._unrecorded: JournalError | None = None
 
     async def run(self) -> None:
-        """Run them in order; calls of read-only tools that stand together run beside each other."""
+        """Run them in order; calls of read-only tools that stand together run beside each other.
+
+        Raises JournalError where an intent could not be recorded; what it was for is not run.
+        """
         for group in self._groups():
             await asyncio.gather(*(self._run(call) for call in group))
+            if self._unrecorded is not None:
+                raise self._unrecorded
 
-    def close(self) -> Message:
-        """All results as the message that answers the calls; those still open are cancelled."""
+    def close(self, note: str, *, interrupted: bool = False) -> None:
+        """See to it that all have results; `note` is that of calls that never ran."""
         for call in self.calls:
-            if call.id not in self._results:
-                if call.id not in self._open:
-                    self._start(ToolExecution(call=call))
-                note = ToolResult.failure("cancelled before it had a result")
-                self._finish(call.id, ToolStatus.CANCELLED, note)
-        return Message(
-            role=Role.USER,
-            content=tuple(self._results[call.id].to_content(call.id) for call in self.calls),
-        )
+            if call.id in self._finished:
+                continue
+            if call.id not in self._open:
+                self._start(ToolExecution(call=call))
+            status, result = ToolStatus.CANCELLED, ToolResult.failure(note)
+            if running := self._running.get(call.id):
+                status, result = running.left(interrupted=interrupted)
+            self._finish(call.id, status, result)
 
     def _groups(self) -> Iterator[list[ToolCall]]:
         group: list[ToolCall] = []
@@ -175,8 +185,10 @@ class Calls:
             self.dispatcher.emit(
                 ApprovalRequested(step=self.step, call_id=call.id, approval_id=approval.id)
             )
-            await self.dispatcher.asker.ask(approval)
-            answer = await asyncio.wrap_future(approval.answer)
+            with self.clock.paused():
+                await self.dispatcher.asker.ask(approval)
+                # Shielded, so that a stopped run's question is closed as expired.
+                answer = await asyncio.shield(asyncio.wrap_future(approval.answer))
         finally:
             approvals.expire(approval)
         if answer.decision is Decision.APPROVED:
@@ -184,31 +196,32 @@ class Calls:
         return answer
 
     async def _execute(self, call: ToolCall, tool: Tool, arguments: dict[str, Any]) -> None:
-        self._update(call.id, started_at=now())
         self.dispatcher.emit(ToolRunning(step=self.step, call_id=call.id))
+        try:
+            await self._recorded()
+        except JournalError as error:
+            self._unrecorded = error
+            note = f"{call.name} was not run, because its intent could not be recorded: {error}"
+            self._finish(call.id, ToolStatus.FAILED, ToolResult.failure(note))
+            return
+        self._update(call.id, started_at=now())
         begun = time.monotonic()
-        result = await self._call(tool, arguments)
+        running = Running(tool, arguments, self.dispatcher.post, self.dispatcher.pool)
+        self._running[call.id] = running
+        result = await running.result()
         self._update(call.id, duration=time.monotonic() - begun)
         status = ToolStatus.SUCCESS if result.success else ToolStatus.FAILED
         self._finish(call.id, status, result)
 
-    async def _call(self, tool: Tool, arguments: dict[str, Any]) -> ToolResult:
-        def job() -> ToolResult | Awaitable[ToolResult]:
-            return _guarded(tool, arguments)
+    async def _recorded(self) -> None:
+        """Wait for the record; calls that are about to run beside each other share one flush."""
+        if self._recording is None:
+            self._recording = asyncio.ensure_future(self._record())
+        await asyncio.shield(self._recording)
 
-        result: ToolResult | Awaitable[ToolResult]
-        try:
-            match tool.where:
-                case Where.MAIN:
-                    result = await asyncio.wrap_future(self.dispatcher.post(job))
-                case Where.THREAD:
-                    loop = asyncio.get_running_loop()
-                    result = await loop.run_in_executor(self.dispatcher.pool, job)
-                case Where.LOOP:
-                    result = job()
-            return result if isinstance(result, ToolResult) else await result
-        except RuntimeError as error:  # the main thread cannot await here
-            return failed(error)
+    async def _record(self) -> None:
+        self._recording = None  # by now all have told their intent; others need another flush
+        await self.dispatcher.recorded()
 
     def _start(self, execution: ToolExecution) -> None:
         self._open[execution.call.id] = execution
@@ -219,28 +232,9 @@ class Calls:
 
     def _finish(self, call_id: str, status: ToolStatus, result: ToolResult) -> None:
         result = self.dispatcher.tidy(self._open[call_id].call.name, result)
-        self._results[call_id] = result
+        self._finished.add(call_id)
         self._update(call_id, status=status, result=result)
         self.dispatcher.emit(ToolFinished(step=self.step, execution=self._open[call_id]))
-
-
-def _guarded(tool: Tool, arguments: dict[str, Any]) -> ToolResult | Awaitable[ToolResult]:
-    """Call the tool's function; whatever it raises, even SystemExit, is its failed result."""
-    try:
-        value = tool.function(**arguments)
-        return _guarded_await(value) if inspect.isawaitable(value) else as_result(value)
-    except BaseException as error:
-        return failed(error)
-
-
-async def _guarded_await(value: Awaitable[Any]) -> ToolResult:
-    try:
-        return as_result(await value)
-    except BaseException as error:
-        task = asyncio.current_task()
-        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-            raise  # the run is being stopped; a tool's own CancelledError is its failure
-        return failed(error)
 
 
 def _denial(call: ToolCall, answer: Answer) -> ToolResult:

@@ -1,7 +1,7 @@
 """The loop: ask the model, run what it calls, until it answers.
 
 The loop's only output is its event stream; the only thing that travels in is a person's answer to
-an approval.
+an approval. What is said is in the session's conversation, which listens to the same events.
 """
 
 from __future__ import annotations
@@ -10,25 +10,32 @@ import asyncio
 import contextlib
 import itertools
 import logging
-import random
 import time
 import uuid
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from ipyagent.agent import limits
+from ipyagent.agent.clock import Clock
+from ipyagent.agent.compaction import Compactor
+from ipyagent.agent.context import CLOSING, CONTINUE
 from ipyagent.agent.dispatch import Calls, Dispatcher
+from ipyagent.agent.reply import Reply
 from ipyagent.agent.session import Session, remember
 from ipyagent.agent.stream import EventStream
 from ipyagent.config import Config
-from ipyagent.errors import AgentError, ModelUnavailableError
-from ipyagent.llm.client import Client, ModelRequest, StreamChunk
-from ipyagent.llm.retry import delay
-from ipyagent.llm.wire import ReplyBuilder
+from ipyagent.errors import (
+    AgentError,
+    ContextOverflowError,
+    JournalError,
+    ModelUnavailableError,
+    StepTimeoutError,
+)
+from ipyagent.llm.client import Client, ModelRequest
+from ipyagent.llm.retry import retrying
 from ipyagent.schema import (
     Message,
     MessageDelta,
-    MessageFinished,
     MessageStarted,
     Notice,
     RetryScheduled,
@@ -40,12 +47,17 @@ from ipyagent.schema import (
     StepFinished,
     StepStarted,
     StopReason,
-    TextContent,
     ToolCall,
-    ToolDefinition,
 )
 
 log = logging.getLogger("ipyagent")
+
+Ending = tuple[RunStatus, StopReason, str | None]
+
+TOO_LONG = (
+    "Nothing more can be summarised. Begin anew with `%agent session new`, ask for less at once, "
+    "or choose a model that takes in more."
+)
 
 
 @dataclass
@@ -58,165 +70,230 @@ class Loop:
     system_prompt: str
     dispatcher: Dispatcher
     stream: EventStream
+    _clock: Clock = field(default_factory=Clock, init=False)
     _unfinished: Reply | None = field(default=None, init=False)
 
     @cached_property
-    def _definitions(self) -> tuple[ToolDefinition, ...]:
-        return self.dispatcher.toolbox.definitions()
+    def _compactor(self) -> Compactor:
+        return Compactor(self.session, self.client, self.config, self.stream.emit)
 
-    async def run(self, prompt: str, context: str, notices: tuple[str, ...] = ()) -> Run:
-        """Answer `prompt`; `context` is what the model is told beside it. Never raises."""
+    async def run(
+        self,
+        prompt: str,
+        context: str,
+        *,
+        notices: tuple[str, ...] = (),
+        agent: str | None = None,
+        trace_id: str = "",
+    ) -> Run:
+        """Answer `prompt`; `context` is what the model is told beside it.
+
+        Never raises: whatever goes wrong is in the run.
+        """
         begun = time.monotonic()
-        self._begin(prompt, context, notices)
-        status, reason, error = await self._conclusion()
-        self._keep_unfinished()
-        self.session.close_turn(error or f"ended: {reason}")
-        duration = time.monotonic() - begun
-        self.stream.emit(
-            RunFinished(status=status, stop_reason=reason, error=error, duration=duration)
-        )
-        self.session.runs.append(self.stream.run)
-        remember(self.stream.run)
-        return self.stream.run
-
-    def _begin(self, prompt: str, context: str, notices: tuple[str, ...]) -> None:
         run = Run(
             id=uuid.uuid4().hex[:12],
             session_id=self.session.id,
-            trace_id=uuid.uuid4().hex,
+            trace_id=trace_id or uuid.uuid4().hex,
+            agent=agent,
             prompt=prompt,
             context=context,
             model=self.client.model,
             confirm_mode=self.config.agent.confirm_mode,
             max_steps=self.config.agent.max_steps,
+            verbose=self.config.logging.verbose,
         )
-        self.stream.emit(RunStarted(run=run))
-        for text in notices:
-            self.stream.emit(Notice(text=text))
-        said = (prompt, context) if context else (prompt,)
-        blocks = tuple(TextContent(text=text) for text in said)
-        self.session.add(Message(role=Role.USER, content=blocks))
+        self._begin(run, notices)
+        status, reason, error = await self._conclusion()
+        if (problem := await self._unrecorded()) and status is RunStatus.DONE:
+            status, reason, error = RunStatus.ERROR, StopReason.ERROR, problem
+        duration = time.monotonic() - begun
+        self.stream.emit(
+            RunFinished(status=status, stop_reason=reason, error=error, duration=duration)
+        )
+        await self._unrecorded()
+        remember(self.stream.run)
+        return self.stream.run
 
-    async def _conclusion(self) -> tuple[RunStatus, StopReason, str | None]:
+    def _begin(self, run: Run, notices: tuple[str, ...]) -> None:
+        said, prompt = self.session.conversation, self.system_prompt
+        tools = self.dispatcher.toolbox.definitions()
+        self.stream.emit(
+            RunStarted(
+                run=run,
+                system_prompt=None if prompt == said.newest_prompt else prompt,
+                tools=None if tools == said.tools else tools,
+            )
+        )
+        messages = sum(not message.synthetic for message in said.messages)
+        crowded = limits.crowded(messages, self.config.chat.max_messages)
+        for text in filter(None, (*notices, crowded)):
+            self.stream.emit(Notice(text=text))
+
+    async def _conclusion(self) -> Ending:
         """Work until the run is over, and say how it ended."""
         try:
-            async with asyncio.timeout(self.config.agent.max_seconds) as clock:
-                return RunStatus.DONE, await self._work(), None
+            await self.session.recorded()
+            return RunStatus.DONE, await self._work(), None
         except asyncio.CancelledError:
             return RunStatus.CANCELLED, StopReason.INTERRUPTED, None
+        except StepTimeoutError as error:
+            return RunStatus.DONE, StopReason.TIMEOUT, str(error)
+        except ContextOverflowError as error:
+            return RunStatus.ERROR, StopReason.CONTEXT_OVERFLOW, f"{error} {TOO_LONG}"
         except AgentError as error:
             return RunStatus.ERROR, StopReason.ERROR, str(error)
         except Exception as error:
-            if isinstance(error, TimeoutError) and clock.expired():
-                return RunStatus.DONE, StopReason.MAX_SECONDS, None
             log.exception("the loop failed")
             return RunStatus.ERROR, StopReason.ERROR, f"ipyagent itself failed: {error!r}"
 
+    async def _unrecorded(self) -> str | None:
+        """Why what happened could not be recorded; None if it was."""
+        try:
+            await self.session.recorded()
+        except JournalError as error:
+            return str(error)
+        except asyncio.CancelledError:  # asked to stop once more: the run ends here anyway
+            pass
+        return None
+
     async def _work(self) -> StopReason:
+        """Take steps until the model has answered or a budget is used up."""
+        try:
+            async with self._clock.limit(self.config.agent.max_seconds) as clock:
+                reason = await self._steps()
+        except TimeoutError:
+            if not clock.expired():
+                raise
+            reason = StopReason.MAX_SECONDS
+        if reason in limits.GRACEFUL and self.stream.run.executions:
+            await self._last_word(reason)
+        return reason
+
+    async def _steps(self) -> StopReason:
+        nudge, continued = None, False
         for step in itertools.count(1):
-            if spent := limits.reached(self.stream.run, self.config.agent):
+            reply = await self._step(step, nudge)
+            spent = limits.reached(self.stream.run, self.config.agent)
+            if reply.calls:
+                nudge = None
+            elif reply.was_cut and not continued and not spent:
+                nudge, continued = CONTINUE, True
+            else:
+                return self._answered(reply)
+            if spent:
                 return spent
-            self.stream.emit(StepStarted(step=step))
-            reply = await self._ask(step)
-            calls = reply.builder.message().tool_calls
-            if calls:
-                await self._act(step, calls)
+        raise AssertionError("count() never ends")
+
+    def _answered(self, reply: Reply) -> StopReason:
+        if reply.was_cut:
+            self.stream.emit(
+                Notice(text="The answer was cut at the model's limit of length; it is incomplete.")
+            )
+        return reply.reason
+
+    async def _last_word(self, budget: StopReason) -> None:
+        """One step without tools, so that a run that has used up its budget ends with an answer."""
+        step = len(self.stream.run.steps) + 1
+        nudge = CLOSING.format(budget=_BUDGETS[budget])
+        try:
+            async with asyncio.timeout(limits.CLOSING_SECONDS):
+                await self._step(step, nudge, closing=True)
+        except (AgentError, TimeoutError) as error:
+            self.stream.emit(Notice(text=f"The run ends without a last word: {error or 'no time'}"))
+
+    async def _step(self, step: int, nudge: str | None, *, closing: bool = False) -> Reply:
+        """Ask once, and run what the reply calls; raises StepTimeoutError."""
+        seconds = self.config.agent.step_seconds
+        self.stream.emit(StepStarted(step=step, closing=closing, nudge=nudge))
+        try:
+            if not closing:
+                await self._compactor.make_room(step)
+            async with self._clock.limit(seconds) as clock:
+                reply = await self._ask(step, closing)
+                if reply.calls:
+                    await self._act(step, reply.calls, closing)
+                return reply
+        except TimeoutError:
+            if seconds is None or not clock.expired():
+                raise
+            raise StepTimeoutError(seconds) from None
+        finally:
+            self._keep_unfinished()
             self.stream.emit(StepFinished(step=step))
-            if not calls:
-                return _reason(reply)
-        raise AssertionError("count() never ends")
 
-    async def _ask(self, step: int) -> Reply:
-        """The model's reply to the conversation so far; transient failures are tried again."""
+    async def _ask(self, step: int, closing: bool) -> Reply:
+        """The model's reply; where the conversation is too long for it, to a shorter one."""
+        try:
+            return await self._attempts(step, closing)
+        except ContextOverflowError:
+            if not await self._compactor.squeeze(step):
+                raise
+            return await self._attempts(step, closing)
+
+    async def _attempts(self, step: int, closing: bool) -> Reply:
+        """The model's reply; transient failures are tried again, the tools that ran are not."""
         retry = self.config.llm.retry
-        for attempt in itertools.count(1):
-            try:
-                return await self._stream_reply(step)
-            except ModelUnavailableError as error:
-                if attempt > retry.max_retries:
-                    raise
-                wait = delay(attempt - 1, retry, error.retry_after, random.random)
-                self.stream.emit(
-                    RetryScheduled(
-                        step=step,
-                        attempt=attempt,
-                        of=retry.max_retries,
-                        delay=wait,
-                        reason=str(error),
-                    )
-                )
-                await asyncio.sleep(wait)
-        raise AssertionError("count() never ends")
 
-    async def _stream_reply(self, step: int) -> Reply:
-        system = Message.of(Role.SYSTEM, self.system_prompt)
-        request = ModelRequest((system, *self.session.messages), self._definitions)
-        reply = self._unfinished = Reply(step, f"{self.stream.run.id}_{step}")
-        self.stream.emit(MessageStarted(step=step))
-        async with contextlib.aclosing(self.client.stream(request)) as chunks:
-            async for chunk in chunks:
-                reply.add(chunk)
-                if chunk.type in ("text", "thinking"):
-                    self.stream.emit(MessageDelta(step=step, kind=chunk.type, text=chunk.text))
-        self._keep(reply, reply.builder.message())
+        def announce(attempt: int, seconds: float, error: ModelUnavailableError) -> None:
+            self.stream.emit(
+                RetryScheduled(
+                    step=step,
+                    attempt=attempt,
+                    of=retry.max_retries,
+                    delay=seconds,
+                    reason=str(error),
+                )
+            )
+
+        reply: Reply = await retrying(retry, announce)(self._stream_reply, step, closing)
         return reply
 
-    def _keep_unfinished(self) -> None:
-        """What a model had said when it was cut off is kept: its text, but none of its calls."""
-        reply = self._unfinished
-        if reply is not None and (text := reply.builder.message().text):
-            self._keep(reply, Message.of(Role.ASSISTANT, text))
+    async def _stream_reply(self, step: int, closing: bool) -> Reply:
+        # The prefix is for calls that come without an id: unique in the session.
+        reply = self._unfinished = Reply(step, f"{self.stream.run.id}_{step}")
+        self.stream.emit(MessageStarted(step=step))
+        async with contextlib.aclosing(self.client.stream(self._request(closing))) as chunks:
+            async for chunk in chunks:
+                reply.add(chunk)
+                if chunk.type == "content":
+                    self.stream.emit(MessageDelta(step=step, kind="text", text=chunk.data))
+                elif chunk.type == "thinking":
+                    self.stream.emit(MessageDelta(step=step, kind="thinking", text=chunk.data))
+        reply.complete()
+        self._keep(reply)
+        return reply
 
-    def _keep(self, reply: Reply, message: Message) -> None:
-        self._unfinished = None
-        if message.content:
-            self.session.add(message)
-        self.stream.emit(
-            MessageFinished(
-                step=reply.step,
-                message=message,
-                finish_reason=reply.builder.finish_reason,
-                usage=reply.builder.usage,
-                cost_usd=reply.builder.cost_usd,
-                thinking_seconds=reply.thinking_seconds,
-            )
+    def _request(self, closing: bool) -> ModelRequest:
+        said = self.session.conversation
+        return ModelRequest(
+            (Message.of(Role.SYSTEM, said.system_prompt), *said.messages),
+            said.tools,
+            may_call=not closing,
+            trace_id=self.stream.run.trace_id,
         )
 
-    async def _act(self, step: int, calls: tuple[ToolCall, ...]) -> None:
-        """Run the calls; their results are in the conversation whatever happens meanwhile."""
-        work = Calls(self.dispatcher, step, calls)
+    def _keep_unfinished(self) -> None:
+        """What a model had said when it was cut off is kept."""
+        reply, self._unfinished = self._unfinished, None
+        if reply is not None:
+            reply.break_off()
+            if reply.message is not None:
+                self._keep(reply)
+
+    def _keep(self, reply: Reply) -> None:
+        self._unfinished = None
+        self.stream.emit(reply.finished(*self._compactor.settle()))
+
+    async def _act(self, step: int, calls: tuple[ToolCall, ...], closing: bool) -> None:
+        """Run the calls; they have their results whatever happens meanwhile."""
+        work = Calls(self.dispatcher, step, calls, self._clock)
+        note = "not run: the run has used up its budget" if closing else "not run: the run ended"
         try:
-            await work.run()
+            if not closing:
+                await work.run()
         finally:
-            self.session.add(work.close())
+            work.close(note, interrupted=not self._clock.expired)
 
 
-def _reason(reply: Reply) -> StopReason:
-    """Why a reply without calls ends the run."""
-    match reply.builder.finish_reason:
-        case "length":
-            return StopReason.LENGTH
-        case "content_filter":
-            return StopReason.CONTENT_FILTER
-    said = reply.builder.message().text.strip()
-    return StopReason.FINISHED if said else StopReason.EMPTY
-
-
-class Reply:
-    """A reply as it streams in, and how long its thinking took."""
-
-    def __init__(self, step: int, prefix: str) -> None:
-        self.step = step
-        # For calls that come without an id: unique in the session.
-        self.builder = ReplyBuilder(prefix)
-        self.thinking_seconds: float | None = None
-        self._thinking_since: float | None = None
-
-    def add(self, chunk: StreamChunk) -> None:
-        """Take in one chunk."""
-        self.builder.add(chunk)
-        if chunk.type != "thinking":
-            return
-        moment = time.monotonic()
-        self._thinking_since = self._thinking_since or moment
-        self.thinking_seconds = moment - self._thinking_since
+_BUDGETS = {StopReason.MAX_STEPS: "number of steps", StopReason.MAX_SECONDS: "time"}

@@ -1,33 +1,184 @@
-"""A conversation: what was said so far, and what the person allowed."""
+"""A session as it is lived: the conversation, its runs, and the record that all of it goes to."""
 
 from __future__ import annotations
 
-import uuid
-from dataclasses import dataclass, field
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
-from ipyagent.schema import Message, Role, Run
+from ipyagent import schema
+from ipyagent.agent.conversation import Conversation
+from ipyagent.errors import SessionError
+from ipyagent.schema import (
+    Event,
+    Graph,
+    Message,
+    Run,
+    RunFinished,
+    RunStarted,
+    SessionState,
+    fold,
+)
+from ipyagent.store import graph_file
+from ipyagent.store.journal import Journal
+from ipyagent.store.replayed import events_of
 
 
-@dataclass
 class Session:
-    """The conversation of a notebook, continued by every prompt."""
+    """Continued by every prompt. `record` is in the journal; without one it gets its own."""
 
-    id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
-    messages: list[Message] = field(default_factory=list)
-    runs: list[Run] = field(default_factory=list)
-    always_allowed: set[str] = field(default_factory=set)
+    def __init__(
+        self,
+        record: schema.Session | None = None,
+        journal: Journal | None = None,
+        conversation: Conversation | None = None,
+        runs: Iterable[Run] = (),
+    ) -> None:
+        self.record = record or schema.Session()
+        self.journal = journal or _in_memory(self.record)
+        self.conversation = conversation or Conversation()
+        self.runs = list(runs)
+        self.always_allowed: set[str] = set()
+        self.compact_next = False
+        """Whether the older part becomes a summary before the next request."""
+        self._run: Run | None = None
+        if self.runs:
+            self._activate()
 
-    def add(self, message: Message) -> None:
-        """Append a message."""
-        self.messages.append(message)
+    @classmethod
+    def current(cls) -> Session | None:
+        """The notebook's own; None before its first agent cell."""
+        return _current[0] if _current else None
 
-    def close_turn(self, note: str) -> None:
-        """Leave the conversation ready for the next prompt, however the turn ended.
+    @classmethod
+    def load(cls, path: str | Path) -> Session:
+        """What a saved graph or a notebook's runs hold, kept in memory; raises SessionError."""
+        conversation = conversation_in(Path(path))
+        record = schema.Session(name=Path(path).stem)
+        journal = Journal.open(None)
+        journal.create(record, conversation.graph)
+        return cls(record, journal, conversation)
 
-        Providers want turns to alternate, so a turn without an answer is closed by a note.
-        """
-        if self.messages and self.messages[-1].role is not Role.ASSISTANT:
-            self.add(Message.of(Role.ASSISTANT, f"[{note}]"))
+    @property
+    def id(self) -> str:
+        """A UUID."""
+        return self.record.id
+
+    @property
+    def name(self) -> str:
+        """What the person calls it."""
+        return self.record.name
+
+    @property
+    def messages(self) -> list[Message]:
+        """What a model is sent."""
+        return self.conversation.messages
+
+    @property
+    def graph(self) -> Graph:
+        """All that was said and done."""
+        return self.conversation.graph
+
+    @property
+    def head(self) -> str | None:
+        """The id of the newest node."""
+        return self.conversation.head
+
+    def check_ready(self) -> None:
+        """Raise SessionError where no more prompts are taken."""
+        if self.record.state is SessionState.TERMINATED:
+            raise SessionError(
+                f"the session {self.name or self.id!r} has ended; begin another with "
+                "`%agent session new`"
+            )
+        stored = self.journal.session(self.id)
+        if stored is not None and stored.pending_run_id is not None:
+            raise SessionError(
+                f"a plan waits for you ({stored.pending_run_id}): `%agent approve` or `%agent deny` "
+                "it first"
+            )
+
+    def end(self) -> None:
+        """No more prompts from here on; ending twice does nothing. Raises JournalError."""
+        if self.record.state is not SessionState.TERMINATED:
+            self._change(state=self.record.move(SessionState.TERMINATED).state)
+
+    def annotate(self, **metadata: str) -> None:
+        """Add to the record's metadata; raises JournalError."""
+        self._change(metadata={**self.record.metadata, **metadata})
+
+    def save(self, path: str | Path) -> None:
+        """Write the conversation to a JSON file, as a graph; raises SessionError."""
+        graph_file.save(
+            Path(path),
+            self.graph,
+            heads=(self.head,) if self.head else (),
+            session_id=self.id,
+            metadata={"name": self.name},
+        )
+
+    def listen(self, event: Event) -> None:
+        """Take in what happened, and hand it to the journal."""
+        self.conversation.add(event)
+        self._run = run = fold(self._run, event)
+        self.journal.append(self.id, run.id, event)
+        match event:
+            case RunStarted():
+                self._activate()
+                self._set(active_run_id=run.id)
+            case RunFinished():
+                self.runs.append(run)
+                self._set(
+                    active_run_id=None,
+                    last_run_id=run.id,
+                    last_run_status=run.status,
+                    last_run_at=run.started_at,
+                )
+
+    async def recorded(self) -> None:
+        """Return when everything so far is on the disk; raises JournalError."""
+        # Shielded: a run that is stopped must not take back what others wait for as well.
+        await asyncio.shield(asyncio.wrap_future(self.journal.flush()))
+
+    def _activate(self) -> None:
+        if self.record.state is SessionState.INITIALIZING:
+            self.record = self.record.move(SessionState.ACTIVE)
+
+    def _set(self, **changes: Any) -> None:
+        self.record = self.record.model_copy(update=changes)
+
+    def _change(self, **changes: Any) -> None:
+        self._set(**changes)
+        self.journal.update(self.record)
+
+
+def conversation_in(path: Path) -> Conversation:
+    """What a file holds: a saved graph, or a notebook with runs in its outputs."""
+    if path.suffix != ".ipynb":
+        loaded = graph_file.load(path)
+        return Conversation(loaded.graph, loaded.heads[0] if loaded.heads else None)
+    conversation = Conversation()
+    for run in graph_file.runs_in_notebook(path):
+        for event in events_of(run):
+            conversation.add(event)
+    if conversation.head is None:
+        raise SessionError(f"{path} holds no agent runs")
+    return conversation
+
+
+def _in_memory(record: schema.Session) -> Journal:
+    journal = Journal.open(None)
+    journal.create(record)
+    return journal
+
+
+_current: list[Session] = []
+
+
+def make_current(session: Session) -> None:
+    """Make it the notebook's, `Session.current()`."""
+    _current[:] = [session]
 
 
 _newest: list[Run] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
+from ipyagent.agent.session import Session
 from ipyagent.schema import Event, Run, fold
 
 log = logging.getLogger("ipyagent")
@@ -13,12 +14,14 @@ Listener = Callable[[Event], object]
 
 
 class EventStream:
-    """Folds events into `run` and passes them on.
+    """Folds events into `run` and passes them on, to the session before all others.
 
-    A listener that fails is logged and left out from then on: a view never breaks a run.
+    A listener that fails is logged and left out from then on: a view never breaks a run. What the
+    session cannot take in must not be shown as done, so its failure is raised.
     """
 
-    def __init__(self, listeners: Iterable[Listener] = ()) -> None:
+    def __init__(self, session: Session, listeners: Iterable[Listener] = ()) -> None:
+        self.session = session
         self.listeners = list(listeners)
         self._run: Run | None = None
 
@@ -31,7 +34,9 @@ class EventStream:
 
     def emit(self, event: Event) -> None:
         """Tell everybody."""
-        self._run = fold(self._run, event)
+        run = fold(self._run, event)
+        self.session.listen(event)
+        self._run = run
         for listener in tuple(self.listeners):
             try:
                 listener(event)

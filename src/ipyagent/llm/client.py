@@ -4,36 +4,23 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
-from ipyagent.schema import Message, TokenUsage, ToolDefinition
+from ipyagent.schema import Message, StreamChunk, ToolDefinition
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One question: the conversation so far, system message first, and the tools on offer."""
+    """One question: the conversation so far, system message first, and the tools on offer.
+
+    `may_call=False` keeps the tools in the request, so that providers' caches hit, and forbids
+    their use. `trace_id` goes to the model's service as the header X-Trace-Id.
+    """
 
     messages: tuple[Message, ...]
     tools: tuple[ToolDefinition, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class StreamChunk:
-    """One piece of a streamed reply.
-
-    text, thinking, signature: `text` is appended to what came before.
-    tool_call: the call number `index`; `id` and `name` come once, `text` is a piece of its JSON.
-    usage: tokens of the whole request, and its price in US dollars where known.
-    finish: `text` is the provider's finish reason.
-    """
-
-    type: Literal["text", "thinking", "signature", "tool_call", "usage", "finish"]
-    text: str = ""
-    index: int = 0
-    id: str = ""
-    name: str = ""
-    usage: TokenUsage | None = None
-    cost_usd: float | None = None
+    may_call: bool = True
+    trace_id: str = ""
 
 
 class Client(Protocol):
@@ -47,6 +34,11 @@ class Client(Protocol):
     @property
     def model(self) -> str:
         """The model's id as the person wrote it, such as `ollama/qwen3`."""
+        ...
+
+    @property
+    def context_window(self) -> int | None:
+        """How many tokens the model takes in; None where that is not known."""
         ...
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from ipyagent.errors import ModelError, ModelRefusedError, ModelUnavailableError
+from ipyagent.errors import (
+    ContextOverflowError,
+    ModelError,
+    ModelRefusedError,
+    ModelUnavailableError,
+)
 
 CUT_OFF = "the connection was closed before the answer was complete."
 MAX_CHARS = 500
@@ -17,12 +22,38 @@ MAX_WAIT = 3600.0  # seconds; a service that asks for more is not worth waiting 
 
 TRANSIENT = {408, 409, 425, 429}  # of the 4xx; all others say that the request itself is wrong
 
+TOO_LONG = re.compile(
+    "|".join(
+        (
+            "context_length_exceeded",  # the code of OpenAI and Groq
+            "maximum context length",  # OpenAI, OpenRouter, Mistral, vLLM, DeepSeek, Together
+            "exceeds the context window",  # OpenAI's Responses API
+            "prompt is too long|exceed context limit|request_too_large",  # Anthropic
+            "input is too long for requested model",  # Bedrock
+            "exceeds the maximum number of tokens",  # Gemini
+            "maximum prompt length is",  # xAI
+            "reduce the length of the messages",  # Groq
+            "while limit is",  # Cerebras
+            "exceeds? the available context size|exceed_context_size",  # llama.cpp
+            "prompt too long|context length exceeded|exceeds the context length",  # Ollama
+            "greater than the context length",  # LM Studio
+            "longer than the maximum model length",  # vLLM
+            "ContextWindowExceeded|Context Window exceeded",  # LiteLLM, and its proxy
+        )
+    ),
+    re.IGNORECASE,
+)
+"""How services say that the conversation is longer than the model takes in."""
+
 _PREFIX = re.compile(r"^\s*(litellm\.)?\w*(Error|Exception|Timeout)\s*(:|-)\s*")
 _DEBRIS = re.compile(r"\n?Traceback \(most recent call last\)|\bOriginal exception: | LiteLLM Retr")
 _MISSING = re.compile(r"No module named '(\w+)")
 _PLAIN = {
     re.compile("payload is not completed|peer closed|reset by peer|Server disconnected"): CUT_OFF,
-    re.compile(r"line \d+ column \d+ \(char \d+\)"): "the answer is malformed and cannot be read.",
+    re.compile(
+        r"line \d+ column \d+ \(char \d+\)|has no attribute|validation error|codec can't decode"
+        r"|recursion depth|while decompressing|Unable to get json response"
+    ): "the answer is malformed and cannot be read.",
 }
 _KEYS = re.compile(r"(?i)\b(sk|pk|gsk|xai|key|bearer)[-_ ][\w.*-]{8,}|\bAIza[\w-]{10,}")
 
@@ -31,9 +62,10 @@ def fault(error: BaseException, model: str, secret: str | None = None) -> ModelE
     """The error to raise instead of `error`; never shows `secret`."""
     cause = getattr(error, "original_exception", None) or error
     text = readable(cause, secret)
+    bodies = [body for each in _chain(error) if (body := getattr(each, "body", None))]
     if "repeating the same chunk" in text:
         return ModelRefusedError(f"{model} kept repeating itself and was stopped. {text}")
-    if "insufficient_quota" in str(getattr(cause, "body", "")):  # a 429 that waiting won't cure
+    if "insufficient_quota" in str(bodies):  # a 429 that waiting won't cure
         return ModelRefusedError(f"{model}: {text}")
     if missing := _MISSING.search(text):
         return ModelRefusedError(
@@ -42,15 +74,36 @@ def fault(error: BaseException, model: str, secret: str | None = None) -> ModelE
         )
     if isinstance(cause, ImportError):
         return ModelRefusedError(f"{model} needs a package that is not installed: {text}")
-    status = _status(cause)
+    status = _status(error, bodies)
+    if status != 429 and TOO_LONG.search(f"{type(error)} {error} {bodies}"):
+        return ContextOverflowError(f"The conversation is too long for {model}: {text}")
     if 400 <= status < 500 and status not in TRANSIENT:
         return ModelRefusedError(f"{model} refused the request ({status}): {text}")
     for pattern, plain in _PLAIN.items():
         if pattern.search(text):
             return ModelUnavailableError(f"{model}: {plain}")
-    answered = status and "Connection" not in type(cause).__name__
-    what = f"is not available now ({status})" if answered else "could not be reached"
-    return ModelUnavailableError(f"{model} {what}: {text}", retry_after(_headers(cause)))
+    return ModelUnavailableError(
+        f"{model} {_what(error, status)}: {text}", retry_after(_headers(cause))
+    )
+
+
+def _what(error: BaseException, status: int) -> str:
+    if _is_mid_stream(error):
+        return "broke off"
+    # LiteLLM makes up a status for a connection that failed.
+    if not status or any(type(each).__name__ == "APIConnectionError" for each in _chain(error)):
+        return "could not be reached"
+    return f"is not available now ({status})"
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The error and what led to it, through LiteLLM's wrappings."""
+    seen: set[int] = set()
+    inner: BaseException | None = error
+    while inner is not None and id(inner) not in seen:
+        seen.add(id(inner))
+        yield inner
+        inner = getattr(inner, "original_exception", None) or inner.__cause__ or inner.__context__
 
 
 def readable(error: BaseException, secret: str | None = None) -> str:
@@ -86,11 +139,15 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
     return min(max(seconds, 0.0), MAX_WAIT) if seconds > float("-inf") else None
 
 
-def _status(error: BaseException) -> int:
-    try:
-        return int(getattr(error, "status_code", None) or 0)
-    except (TypeError, ValueError):
-        return 0
+def _status(error: BaseException, bodies: list[Any]) -> int:
+    """The HTTP status; an error in mid-stream has none but what it tells of itself."""
+    told = [body.get("code") for body in bodies if isinstance(body, dict)]
+    codes = told if _is_mid_stream(error) else [getattr(error, "status_code", None)]
+    return next((code for code in codes if isinstance(code, int) and 100 <= code < 1000), 0)
+
+
+def _is_mid_stream(error: BaseException) -> bool:
+    return type(error).__name__ == "MidStreamFallbackError"
 
 
 def _headers(error: BaseException) -> Mapping[str, str]:

@@ -1,27 +1,33 @@
-"""The only door to LiteLLM: one streamed call, its chunks in our words, its failures as ours."""
+"""The only door to LiteLLM: one call, what it brings in our chunks, its failures as ours."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any
+import warnings
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from copy import deepcopy
+from typing import Any, cast
+from urllib.parse import quote
 
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelError, ModelRefusedError, ModelUnavailableError
-from ipyagent.llm import offline, warmup
-from ipyagent.llm.client import ModelRequest, StreamChunk
+from ipyagent.llm import modelmap, offline, warmup
+from ipyagent.llm.chunks import ReplyReader
+from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.environment import start_environ
 from ipyagent.llm.faults import CUT_OFF, fault
-from ipyagent.llm.origins import Destination, destination, is_compatible
-from ipyagent.llm.wire import to_openai, tools_to_openai, well_formed
-from ipyagent.schema import TokenUsage
+from ipyagent.llm.origins import PROXY, Destination, destination
+from ipyagent.llm.wire import to_openai, tools_to_openai
+from ipyagent.schema import StreamChunk
 
-# Only these check signatures of thinking; others refuse keys that they do not know.
+# Only these check signatures, of thinking and of calls; others refuse keys that they do not know.
 SIGNING = {"anthropic", "azure_ai", "bedrock", "databricks", "vertex_ai"}
+SIGNING_CALLS = {"gemini", "vertex_ai"}
 
 
 class LiteLLMClient:
@@ -59,42 +65,48 @@ class LiteLLMClient:
         """Whether the model can see images: as configured, else as LiteLLM's map says."""
         if self._config.vision is not None:
             return self._config.vision
-        litellm = warmup.litellm()
-        if is_compatible(self._model.partition("/")[0]):
-            # LiteLLM would ask Ollama's server, here and for a price.
-            return bool(litellm.model_cost.get(self._model, {}).get("supports_vision"))
-        with _quiet(litellm):
-            try:
-                return bool(litellm.supports_vision(self._model))
-            except Exception:  # unknown to the map
-                return False
+        return not self._offline and modelmap.sees(warmup.litellm(), self._model)
+
+    @property
+    def context_window(self) -> int | None:
+        """How many tokens the model takes in, as LiteLLM's map says; may wait for its import."""
+        return None if self._offline else modelmap.window(warmup.litellm(), self._model)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         """The reply to `request`, piece by piece."""
         litellm = await asyncio.to_thread(warmup.litellm)
         provider = self._provider(litellm)
         where = self._destination(litellm, provider)
-        settings = self._settings(request, provider, where)
-        if (provider == "openai" or where.compatible) and _is_chat(litellm, settings):
-            _lighten(settings)
-        stream = await self._wait(litellm, where, _open(litellm, settings))
-        whole = _Whole()
+        reader = ReplyReader(self._price(litellm, where))
+        opening = self._open(litellm, request, provider, where)
+        stream = await self._wait(litellm, where, opening)
         try:
-            while (chunk := await self._wait(litellm, where, anext(stream, None))) is not None:
-                # LiteLLM invents a finish for a stream that just ended.
-                if _finish(chunk) and not stream.received_finish_reason:
-                    raise ModelUnavailableError(f"{self._model}: {CUT_OFF}")
-                for said in self._said(litellm, provider, where, chunk):
-                    yield whole(said)
-                if provider == offline.PROVIDER and _finish(chunk):
-                    return  # all that follows is an estimate of tokens that nobody pays for
+            while (
+                chunks := await self._wait(litellm, where, self._next(stream, reader))
+            ) is not None:
+                for chunk in chunks:
+                    yield chunk
+                    if self._offline and chunk.type == "finish":
+                        return  # all that follows is an estimate of tokens that nobody pays for
         finally:
             await stream.aclose()
+
+    @property
+    def _offline(self) -> bool:
+        return self._model.startswith(f"{offline.PROVIDER}/")
+
+    @property
+    def _streams(self) -> bool:
+        return self._config.stream or self._offline
 
     def _provider(self, litellm: Any) -> str:
         """LiteLLM's name for the provider; raises ModelRefusedError for an unknown model."""
         prefix, slash, _ = self._model.partition("/")
-        if slash and prefix in (*litellm.provider_list, offline.PROVIDER):
+        if self._offline:
+            return offline.PROVIDER
+        if self._config.mode == "proxy":
+            return PROXY
+        if slash and prefix in litellm.provider_list:
             return prefix
         with _quiet(litellm):
             try:
@@ -106,91 +118,114 @@ class LiteLLMClient:
                 ) from None
 
     def _destination(self, litellm: Any, provider: str) -> Destination:
-        if provider == offline.PROVIDER:
+        if self._offline:
             offline.register(litellm, self._explore)
             return Destination(None, None, compatible=False)
         start = start_environ() if self._start is None else self._start
         return destination(provider, self._config, self._environ, start)
 
+    async def _open(
+        self, litellm: Any, request: ModelRequest, provider: str, where: Destination
+    ) -> Any:
+        settings = self._settings(request, provider, where)
+        if (provider == "openai" or where.compatible) and _is_chat(litellm, settings):
+            _lighten(settings)
+        brought = await litellm.acompletion(**settings)
+        return brought if self._streams else _Whole(brought)
+
     def _settings(self, request: ModelRequest, provider: str, where: Destination) -> dict[str, Any]:
         """The arguments of the call: everything goes by call, nothing is set on the module."""
-        messages = to_openai(request.messages, vision=self.vision)
-        if provider not in SIGNING:
-            for message in messages:
-                message.pop("thinking_blocks", None)
         settings: dict[str, Any] = {
             "model": self._model,
-            "messages": messages,
-            "stream": True,
+            "messages": _accepted(to_openai(request.messages, vision=self.vision), provider),
+            "stream": self._streams,
             "num_retries": 0,
             "max_retries": 0,
             # Ours ends first; this one frees the connection should we be gone.
             "timeout": self._config.timeout + 5,
             "_skip_mcp_handler": True,
         }
-        if provider != offline.PROVIDER:
-            settings |= {"stream_options": {"include_usage": True}, "api_key": where.key}
-        if where.base is not None:
-            settings["api_base"] = where.base
         if where.compatible:
-            settings["model"] = "openai/" + self._model.partition("/")[2]
-        if request.tools:
-            settings["tools"] = tools_to_openai(request.tools)
+            name = self._model if provider == PROXY else self._model.partition("/")[2]
+            settings["model"] = f"custom_openai/{name}"
+        if request.tools and (request.may_call or not self._offline):
+            # A copy, since for some providers LiteLLM changes schemas where they are.
+            settings["tools"] = deepcopy(tools_to_openai(request.tools))
+            if not request.may_call:
+                # Dropped for a service that has no such choice: the run ends either way.
+                settings |= {"tool_choice": "none", "drop_params": True}
+        if not self._offline:
+            settings |= {"api_key": where.key, "api_base": where.base}
+            if request.trace_id:
+                settings["extra_headers"] = {"X-Trace-Id": quote(request.trace_id, safe=" :/=,;")}
+            if self._streams:
+                settings["stream_options"] = {"include_usage": True}
         return settings
 
-    async def _wait(self, litellm: Any, where: Destination, pending: Any) -> Any:
+    async def _next(self, stream: Any, reader: ReplyReader) -> list[StreamChunk] | None:
+        """The chunks of the next piece; None at the end."""
+        piece = await anext(stream, None)
+        if piece is None:
+            return None
+        # The second is all that LiteLLM passes on of Gemini, whose streams are framed in any case.
+        finish = stream.received_finish_reason or stream.intermittent_finish_reason
+        chunks = [*reader.read(piece, finish)]
+        # LiteLLM invents a finish for a stream that just ended.
+        if not finish and any(chunk.type == "finish" for chunk in chunks):
+            raise ModelUnavailableError(f"{self._model}: {CUT_OFF}")
+        return chunks
+
+    async def _wait(self, litellm: Any, where: Destination, pending: Awaitable[Any]) -> Any:
         """What `pending` brings, if it comes in time; all its failures as ours."""
+        failure: ModelError
         try:
-            with _quiet(litellm):
+            with _quiet(litellm, where.key):
                 async with asyncio.timeout(self._config.timeout):
                     return await pending
         except TimeoutError:
-            raise ModelUnavailableError(
-                f"{self._model}: no answer for {self._config.timeout:g} s."
-            ) from None
-        except ModelError:
-            raise
+            seconds = f"{self._config.timeout:g} s"
+            failure = ModelUnavailableError(f"{self._model}: no answer for {seconds}.")
+        except ModelError as error:
+            failure = error
         except Exception as error:
-            raise fault(error, self._model, where.key) from None
+            failure = fault(error, self._model, where.key)
+        # Not raised above: it would hold LiteLLM's error, which holds the request and its key.
+        raise failure
 
-    def _said(
-        self, litellm: Any, provider: str, where: Destination, chunk: Any
-    ) -> Iterator[StreamChunk]:
-        """One of LiteLLM's chunks in ours."""
-        if chunk.choices:
-            delta = chunk.choices[0].delta
-            yield from _thinking(delta)
-            if text := getattr(delta, "content", None):
-                yield StreamChunk("text", text)
-            for call in getattr(delta, "tool_calls", None) or ():
-                yield StreamChunk(
-                    "tool_call",
-                    call.function.arguments or "",
-                    index=call.index or 0,
-                    id=call.id or "",
-                    name=call.function.name or "",
-                )
-            if finish := _finish(chunk):
-                yield StreamChunk("finish", finish)
-        if (usage := getattr(chunk, "usage", None)) and provider != offline.PROVIDER:
-            cost = None if where.compatible else self._cost(litellm, usage)
-            yield StreamChunk("usage", usage=_tokens(usage), cost_usd=cost)
+    def _price(self, litellm: Any, where: Destination) -> Callable[[Any], float | None]:
+        """What tokens cost; a server of one's own has no price that the map could know."""
+        return lambda usage: (
+            None if where.compatible else modelmap.price(litellm, self._model, usage)
+        )
 
-    def _cost(self, litellm: Any, usage: Any) -> float | None:
-        """US dollars by LiteLLM's local price map; None for a model without a price there."""
-        try:
-            cost = sum(litellm.cost_per_token(model=self._model, usage_object=usage))
-            return float(cost) or None
-        except Exception:  # it raises a different one for each way of not knowing
-            return None
+
+class _Whole:
+    """A reply that came in one piece, as a stream of it."""
+
+    intermittent_finish_reason = None
+
+    def __init__(self, reply: Any) -> None:
+        self._pieces = [reply]
+        choice = reply.choices[0]
+        fields = getattr(choice, "provider_specific_fields", None) or {}
+        self.received_finish_reason = fields.get("native_finish_reason") or choice.finish_reason
+
+    async def __anext__(self) -> Any:
+        if not self._pieces:
+            raise StopAsyncIteration
+        return self._pieces.pop()
+
+    async def aclose(self) -> None:
+        self._pieces.clear()
 
 
 def _is_chat(litellm: Any, settings: Mapping[str, Any]) -> bool:
     """Whether LiteLLM will use chat completions, and not translate to the Responses API."""
     try:
+        provider, _, name = settings["model"].partition("/")
         info, _ = litellm.main.responses_api_bridge_check(
-            settings["model"].removeprefix("openai/"),
-            "openai",
+            name,
+            provider,
             tools=settings.get("tools"),
             api_base=settings["api_base"],
         )
@@ -204,79 +239,66 @@ def _lighten(settings: dict[str, Any]) -> None:
 
     With that check a request takes seven times as long after 300 steps.
     """
-    names = [name for name in ("messages", "tools") if name in settings]
+    names = [name for name in ("messages", "tools", "tool_choice") if name in settings]
     settings["extra_body"] = {name: settings.pop(name) for name in names}
     settings["messages"] = [{"role": "user", "content": ""}]
 
 
-class _Whole:
-    """Joins characters that a service cut in two: a surrogate pair over two chunks."""
-
-    def __init__(self) -> None:
-        self._halves: dict[tuple[str, int], str] = {}
-
-    def __call__(self, chunk: StreamChunk) -> StreamChunk:
-        if chunk.text.isascii() and not self._halves:
-            return chunk
-        place = (chunk.type, chunk.index)
-        text = self._halves.pop(place, "") + chunk.text
-        if text and "\ud800" <= text[-1] <= "\udbff":
-            self._halves[place], text = text[-1], text[:-1]
-        return replace(chunk, text=well_formed(text))
+def _accepted(messages: list[dict[str, Any]], provider: str) -> list[dict[str, Any]]:
+    """The messages without signatures, for a provider that gives none and refuses their keys."""
+    for message in messages:
+        if provider not in SIGNING:
+            message.pop("thinking_blocks", None)
+        if provider not in SIGNING_CALLS:
+            for call in message.get("tool_calls", ()):
+                call.pop("provider_specific_fields", None)
+    return messages
 
 
-async def _open(litellm: Any, settings: dict[str, Any]) -> Any:
-    return await litellm.acompletion(**settings)
-
-
-def _finish(chunk: Any) -> str | None:
-    return chunk.choices[0].finish_reason if chunk.choices else None
-
-
-def _thinking(delta: Any) -> Iterator[StreamChunk]:
-    blocks = getattr(delta, "thinking_blocks", None) or ()
-    text = getattr(delta, "reasoning_content", None) or ""
-    if text := text or "".join(block.get("thinking") or "" for block in blocks):
-        yield StreamChunk("thinking", text)
-    for block in blocks:
-        if signature := block.get("signature"):
-            yield StreamChunk("signature", signature)
-
-
-def _tokens(usage: Any) -> TokenUsage:
-    """LiteLLM's count in ours: the prompt includes cached tokens, the total is never trusted."""
-    details = getattr(usage, "prompt_tokens_details", None)
-    read = getattr(details, "cached_tokens", None) or 0
-    created = getattr(details, "cache_creation_tokens", None) or 0
-    return TokenUsage(
-        prompt_tokens=max(usage.prompt_tokens or 0, read + created),
-        completion_tokens=usage.completion_tokens or 0,
-        cache_read_tokens=read or getattr(usage, "cache_read_input_tokens", None) or 0,
-        cache_creation_tokens=created or getattr(usage, "cache_creation_input_tokens", None) or 0,
-    )
-
+_ours: ContextVar[str | None] = ContextVar("ipyagent_asks", default=None)
+"""The key of the request that waits here, "" for one without; None outside of ours."""
 
 _quiet_lock = threading.Lock()
 _quiet_depth = 0
 _quiet_before = False
+_quiet_filter: Any = None
+
+
+def _discreet(record: logging.LogRecord) -> bool:
+    """What LiteLLM may log: of ours nothing that shows in a cell, and no key that was told back."""
+    key = _ours.get()
+    if key is not None and record.levelno >= logging.WARNING:
+        return False
+    if key and key in (message := record.getMessage()):
+        record.msg, record.args = message.replace(key, "(key)"), ()
+    return True
 
 
 @contextmanager
-def _quiet(litellm: Any) -> Iterator[None]:
-    """Without the advertisement that LiteLLM prints for every error.
+def _quiet(litellm: Any, key: str | None = None) -> Iterator[None]:
+    """Without what LiteLLM prints into the cell: advertisements, tracebacks, Pydantic's warnings.
 
-    There is no way to say so for one call, so its switch is on while one of ours waits, and as the
-    person left it before and after.
+    The errors themselves reach the person through us. There is no way to say so for one call: the
+    switch and the warnings filter are on while one of ours waits, and as the person left them
+    before and after; the log's filter stays, and lets everything pass that is not ours.
     """
-    global _quiet_depth, _quiet_before
+    global _quiet_depth, _quiet_before, _quiet_filter
+    logging.getLogger("LiteLLM").addFilter(_discreet)
     with _quiet_lock:
         if not _quiet_depth:
             _quiet_before, litellm.suppress_debug_info = litellm.suppress_debug_info, True
+            # It serializes what a service sent with wrong types.
+            warnings.filterwarnings("ignore", "Pydantic serializer warnings", UserWarning)
+            _quiet_filter = warnings.filters[0]
         _quiet_depth += 1
+    token = _ours.set(key or "")
     try:
         yield
     finally:
+        _ours.reset(token)
         with _quiet_lock:
             _quiet_depth -= 1
             if not _quiet_depth:
                 litellm.suppress_debug_info = _quiet_before
+                with suppress(ValueError):  # somebody has restored filters meanwhile
+                    cast("list[Any]", warnings.filters).remove(_quiet_filter)

@@ -8,7 +8,7 @@ set by whoever wrote a `.env` file, and could be after the key.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelRefusedError
@@ -28,6 +28,8 @@ class Provider:
     base_variables: tuple[str, ...] = ()
     compatible: bool = False
 
+
+PROXY = "proxy"  # not LiteLLM's: any model, at llm.api_base, in OpenAI's format
 
 PROVIDERS: Mapping[str, Provider] = {
     "anthropic": Provider(
@@ -77,6 +79,7 @@ PROVIDERS: Mapping[str, Provider] = {
     "perplexity": Provider(
         "https://api.perplexity.ai", ("PERPLEXITYAI_API_KEY", "PERPLEXITY_API_KEY")
     ),
+    PROXY: Provider(None, ("OPENAI_API_KEY",), compatible=True),
     "ollama": Provider(
         "http://localhost:11434/v1", base_variables=("OLLAMA_API_BASE",), compatible=True
     ),
@@ -98,6 +101,7 @@ PROVIDERS: Mapping[str, Provider] = {
 
 ALIASES = {"ollama_chat": "ollama", "cohere": "cohere_chat"}
 
+ANY_KEY = "LITELLM_API_KEY"  # what llm.api_key_env is unless the person says otherwise
 NO_KEY = "not-needed"  # servers that check no key still want the header
 
 
@@ -106,7 +110,7 @@ class Destination:
     """Where a request goes and what it carries."""
 
     base: str | None
-    key: str | None
+    key: str | None = field(repr=False)
     compatible: bool
 
 
@@ -116,6 +120,10 @@ def destination(
     """Where requests for `provider` go; raises ModelRefusedError where a setting is missing."""
     provider = ALIASES.get(provider, provider)
     known = PROVIDERS.get(provider)
+    if provider == PROXY and not config.api_base:
+        raise ModelRefusedError(
+            "llm.mode is proxy, but llm.api_base (IPYAGENT_LLM__API_BASE) does not say where it is."
+        )
     base = config.api_base or (_base(known, environ, start) if known else None)
     if known is None and base is None:
         raise ModelRefusedError(
@@ -124,15 +132,8 @@ def destination(
         )
     if base and provider == "ollama" and not base.rstrip("/").endswith("/v1"):
         base = base.rstrip("/") + "/v1"  # LiteLLM's settings for Ollama name its root
-    return Destination(
-        base, _key(provider, known, config, environ), compatible=is_compatible(provider)
-    )
-
-
-def is_compatible(provider: str) -> bool:
-    """Whether it is a server of one's own that is asked in OpenAI's format."""
-    known = PROVIDERS.get(ALIASES.get(provider, provider))
-    return known is not None and known.compatible
+    key = _key(provider, known, config, environ)
+    return Destination(base, key, compatible=known is not None and known.compatible)
 
 
 def late_bases(environ: Mapping[str, str], start: Mapping[str, str]) -> dict[str, str]:
@@ -164,16 +165,18 @@ def _base(provider: Provider, environ: Mapping[str, str], start: Mapping[str, st
 def _key(
     provider: str, known: Provider | None, config: LLMConfig, environ: Mapping[str, str]
 ) -> str | None:
-    names = (config.api_key_env,) if config.api_key_env else known.keys if known else ()
+    if config.api_key and (key := config.api_key.get_secret_value().strip()):
+        return key
+    names = _names(known, config)
     for name in names:
         if key := environ.get(name, "").strip():
             return key
-    if config.api_key_env:
+    if config.api_key_env != ANY_KEY:
         raise ModelRefusedError(
             f"The environment variable {config.api_key_env}, named by llm.api_key_env, is not set. "
             "Set it to the key and try again."
         )
-    if known is not None and known.base is None:
+    if known is not None and known.base is None and not known.compatible:
         return None  # LiteLLM finds credentials of its own
     if names and not config.api_base:
         raise ModelRefusedError(
@@ -181,3 +184,14 @@ def _key(
             "or choose another model with `%agent model`."
         )
     return NO_KEY
+
+
+def _names(known: Provider | None, config: LLMConfig) -> tuple[str, ...]:
+    """The variables that may hold the key.
+
+    One for all services is not any provider's: it goes only to the address that is configured.
+    """
+    if config.api_key_env != ANY_KEY:
+        return (config.api_key_env,)
+    own = known.keys if known else ()
+    return (ANY_KEY, *own) if config.api_base else own

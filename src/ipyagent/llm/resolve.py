@@ -1,8 +1,8 @@
 """Which model answers, and why: decided from settings and environment, never by guessing silently.
 
-Order: the chosen model; then an API key in the environment, in the order of KEYS; then
-`offline/explorer`. Model servers on this machine are offered in the notes, never used unasked:
-notebook data would go to whatever listens on that port.
+Order: the chosen model; then OPENAI_MODEL, if its key is there; then an API key in the environment,
+in the order of KEYS; then `offline/explorer`. Model servers on this machine are offered in the
+notes, never used unasked: notebook data would go to whatever listens on that port.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ipyagent.config import LLMConfig
 from ipyagent.errors import ConfigError
 from ipyagent.llm.client import Client
 from ipyagent.llm.gateway import LiteLLMClient
+from ipyagent.llm.origins import ANY_KEY
 from ipyagent.llm.scripted import Scripted
 
 OFFLINE = "offline/explorer"
@@ -63,16 +64,19 @@ def resolve(
     config: LLMConfig, environ: Mapping[str, str], *, probe: Probe | None = None
 ) -> Resolved:
     """The model to use. `probe` asks servers on this machine (None: not looked for)."""
-    if config.model:
-        return Resolved(config.model, "it was chosen explicitly")
-    for name in ("api_base", "api_key_env"):
-        if getattr(config, name):
-            raise ConfigError(
-                f"llm.{name} is set, but no model: set llm.model too (IPYAGENT_LLM__MODEL, or "
-                "`%agent model ID`), for instance to openai/NAME for a server that speaks "
-                "OpenAI's format."
-            )
+    if config.model_id:
+        return Resolved(config.model_id, "it was chosen explicitly")
+    if setting := _of_a_service(config):
+        raise ConfigError(
+            f"llm.{setting} is set, but no model: set llm.model too (IPYAGENT_LLM__MODEL, or "
+            "`%agent model ID`), for instance to openai/NAME for a server that speaks "
+            "OpenAI's format."
+        )
     found = [name for name in KEYS if environ.get(name, "").strip()]
+    named = environ.get("OPENAI_MODEL", "").strip()
+    if named and "OPENAI_API_KEY" in found:
+        model = f"openai/{named.removeprefix('openai/')}"
+        return Resolved(model, "the environment variables OPENAI_MODEL and OPENAI_API_KEY are set")
     if found:
         return _by_key(found)
     return _offline(offers(probe) if probe else [])
@@ -104,6 +108,18 @@ def fetch(url: str) -> Any:
         return None
     finally:
         connection.close()
+
+
+def _of_a_service(config: LLMConfig) -> str | None:
+    """The setting that makes sense for one service only, if there is one."""
+    given = {
+        "api_base": config.api_base,
+        "api_key": config.api_key,
+        "api_key_env": config.api_key_env != ANY_KEY,
+        "mode": config.mode == "proxy",
+        "provider": config.provider != "litellm",
+    }
+    return next((name for name, value in given.items() if value), None)
 
 
 def _by_key(found: list[str]) -> Resolved:

@@ -1,13 +1,44 @@
-"""How long to wait before a transient failure is tried again."""
+"""Transient failures are tried again, after a while."""
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Callable
+from typing import NoReturn
+
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_exception_type,
+    retry_never,
+    stop_after_attempt,
+)
 
 from ipyagent.config import RetryConfig
+from ipyagent.errors import ModelUnavailableError, RetryExhaustedError
 
 JITTER = 0.1  # of the delay, so that many notebooks do not come back at the same moment
+
+Announce = Callable[[int, float, ModelUnavailableError], None]
+"""Hears of retry number n (from 1) before the wait, of the seconds, and of what went wrong."""
+
+
+def retrying(config: RetryConfig, announce: Announce) -> AsyncRetrying:
+    """A caller that calls again where ModelUnavailableError is raised.
+
+    After the last attempt it raises RetryExhaustedError.
+    """
+    return AsyncRetrying(
+        retry=retry_if_exception_type(ModelUnavailableError) if config.enabled else retry_never,
+        stop=stop_after_attempt(1 + config.max_retries),
+        wait=lambda state: delay(state.attempt_number - 1, config, _error(state).retry_after),
+        before_sleep=lambda state: announce(
+            state.attempt_number, state.upcoming_sleep, _error(state)
+        ),
+        retry_error_callback=_give_up,
+        sleep=asyncio.sleep,
+    )
 
 
 def delay(
@@ -27,3 +58,14 @@ def delay(
         backoff = config.max_delay
     backoff = min(backoff, config.max_delay) * (1 + JITTER * rand())
     return min(max(backoff, retry_after or 0.0), config.max_delay)
+
+
+def _error(state: RetryCallState) -> ModelUnavailableError:
+    error = state.outcome.exception() if state.outcome else None
+    if not isinstance(error, ModelUnavailableError):
+        raise RuntimeError("only what is unavailable is tried again")
+    return error
+
+
+def _give_up(state: RetryCallState) -> NoReturn:
+    raise RetryExhaustedError(state.attempt_number, _error(state)) from None

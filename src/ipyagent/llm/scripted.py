@@ -18,8 +18,8 @@ import yaml
 from pydantic import Field, NonNegativeFloat, ValidationError
 
 from ipyagent.errors import ConfigError, ModelError, ModelRefusedError, ModelUnavailableError
-from ipyagent.llm.client import ModelRequest, StreamChunk
-from ipyagent.schema import Model, TokenUsage
+from ipyagent.llm.client import ModelRequest
+from ipyagent.schema import Model, StreamChunk, TokenUsage
 
 
 class ScriptedCall(Model):
@@ -65,8 +65,14 @@ class Scripted:
     """Implements Client. `requests` holds what was asked, in order."""
 
     def __init__(
-        self, replies: Iterable[Said], *, model: str = "scripted", chunk_size: int = 4
+        self,
+        replies: Iterable[Said],
+        *,
+        model: str = "scripted",
+        chunk_size: int = 4,
+        context_window: int | None = None,
     ) -> None:
+        self._context_window = context_window
         self._model = model
         self._chunk_size = chunk_size
         self._replies = [
@@ -102,6 +108,11 @@ class Scripted:
         """The model's id."""
         return self._model
 
+    @property
+    def context_window(self) -> int | None:
+        """As given; None: as large as need be."""
+        return self._context_window
+
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         """The next reply of the script, in pieces."""
         self.requests.append(request)
@@ -113,11 +124,11 @@ class Scripted:
         if reply.error is not None:
             raise reply.error.exception()
         yield StreamChunk(
-            "finish", reply.finish_reason or ("tool_calls" if reply.calls else "stop")
+            type="finish", data=reply.finish_reason or ("tool_calls" if reply.calls else "stop")
         )
         if reply.usage is not None or reply.cost_usd is not None:
             usage = reply.usage or TokenUsage()
-            yield StreamChunk("usage", usage=usage, cost_usd=reply.cost_usd)
+            yield StreamChunk(type="usage", usage=usage, cost_usd=reply.cost_usd)
 
     async def _next(self, request: ModelRequest, number: int) -> ScriptedReply:
         if number > len(self._replies):
@@ -132,16 +143,16 @@ class Scripted:
 
     def _chunks(self, reply: ScriptedReply, number: int) -> Iterator[StreamChunk]:
         for piece in self._pieces(reply.thinking):
-            yield StreamChunk("thinking", piece)
+            yield StreamChunk(type="thinking", data=piece)
         for piece in self._pieces(reply.text):
-            yield StreamChunk("text", piece)
+            yield StreamChunk(type="content", data=piece)
         for index, call in enumerate(reply.calls):
             id_ = f"call_{number}_{index + 1}" if call.id is None else call.id
-            yield StreamChunk("tool_call", index=index, id=id_, name=call.name)
+            yield StreamChunk(type="tool_call", index=index, id=id_, name=call.name)
             said = call.arguments
             text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
             for piece in self._pieces(text):
-                yield StreamChunk("tool_call", piece, index=index)
+                yield StreamChunk(type="tool_call", data=piece, index=index)
 
     def _pieces(self, text: str) -> Iterator[str]:
         size = self._chunk_size

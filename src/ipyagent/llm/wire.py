@@ -6,17 +6,19 @@ Pure functions and one accumulator; nothing here knows who carries the bytes.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from itertools import chain, groupby
+from typing import Any
 
-from ipyagent.llm.client import StreamChunk
 from ipyagent.schema import (
     Block,
     ImageContent,
+    LLMResponse,
     Message,
+    OpaqueContent,
     Role,
+    StreamChunk,
     TextContent,
     ThinkingContent,
     TokenUsage,
@@ -24,51 +26,52 @@ from ipyagent.schema import (
     ToolDefinition,
     ToolResultContent,
 )
+from ipyagent.schema.arguments import parse_arguments, well_formed
 
 CUT = "the reply was cut at the model's length limit"
-MAX_DEPTH = 100  # of arguments: beyond it serializers give up
-
-
-def well_formed(text: str) -> str:
-    """The text with surrogate pairs joined and lone halves replaced, so that it can be encoded."""
-    if text.isascii():
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def to_openai(messages: Iterable[Message], *, vision: bool) -> list[dict[str, Any]]:
-    """The conversation in OpenAI's chat format; equal messages give equal bytes."""
-    return [wired for message in messages for wired in _message(message, vision)]
+    """The conversation in OpenAI's chat format; equal messages give equal bytes.
+
+    What the user says in a row becomes one message: many chat templates insist on taking turns.
+    Blocks of unknown kinds stay here, and so does what the format has no place for: ids and
+    summaries of thinking, `item_id` of calls.
+    """
+    said = (m for m in messages if m.role is not Role.ASSISTANT or m.text or m.tool_calls)
+    wired: list[dict[str, Any]] = []
+    for role, turn in groupby(said, key=lambda message: message.role):
+        if role is Role.USER:
+            wired += _user(chain.from_iterable(message.content for message in turn), vision)
+        elif role is Role.ASSISTANT:
+            wired += map(_assistant, turn)
+        else:
+            wired += ({"role": "system", "content": well_formed(m.text)} for m in turn)
+    return wired
 
 
 def tools_to_openai(definitions: Iterable[ToolDefinition]) -> list[dict[str, Any]]:
     """The tools in OpenAI's function format."""
-    return [{"type": "function", "function": definition.to_dict()} for definition in definitions]
+    return [definition.to_openai() for definition in definitions]
 
 
-def _message(message: Message, vision: bool) -> Iterator[dict[str, Any]]:
-    match message.role:
-        case Role.SYSTEM:
-            yield {"role": "system", "content": well_formed(message.text)}
-        case Role.ASSISTANT:
-            yield from _assistant(message)
-        case Role.USER:
-            yield from _user(message, vision)
-
-
-def _assistant(message: Message) -> Iterator[dict[str, Any]]:
-    text = well_formed(message.text)
-    if not text and not message.tool_calls:
-        return  # providers refuse an empty message
-    wired: dict[str, Any] = {"role": "assistant", "content": text or None}
-    # Unsigned thinking cannot be verified, and providers that sign refuse it.
-    if signed := [b for b in message.content if isinstance(b, ThinkingContent) and b.signature]:
-        wired["thinking_blocks"] = [
-            {"type": "thinking", "thinking": b.thinking, "signature": b.signature} for b in signed
-        ]
+def _assistant(message: Message) -> dict[str, Any]:
+    wired: dict[str, Any] = {"role": "assistant", "content": well_formed(message.text) or None}
+    if thinking := [*_thinking(message)]:
+        wired["thinking_blocks"] = thinking
     if message.tool_calls:
         wired["tool_calls"] = [_call(call) for call in message.tool_calls]
-    yield wired
+    return wired
+
+
+def _thinking(message: Message) -> Iterator[dict[str, Any]]:
+    """What its provider can verify; unsigned thinking is refused by those that sign."""
+    for block in message.content:
+        match block:
+            case ThinkingContent(encrypted_content=data) if data:
+                yield {"type": "redacted_thinking", "data": data}
+            case ThinkingContent(thinking=text, signature=signature) if signature:
+                yield {"type": "thinking", "thinking": text, "signature": signature}
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
@@ -76,13 +79,16 @@ def _call(call: ToolCall) -> dict[str, Any]:
         call.arguments, ensure_ascii=False, sort_keys=True, separators=(",", ":")
     )
     function = {"name": call.name, "arguments": well_formed(arguments)}
-    return {"id": call.id, "type": "function", "function": function}
+    wired = {"id": call.id, "type": "function", "function": function}
+    if call.thought_signature:
+        wired["provider_specific_fields"] = {"thought_signature": call.thought_signature}
+    return wired
 
 
-def _user(message: Message, vision: bool) -> Iterator[dict[str, Any]]:
+def _user(blocks: Iterable[Block], vision: bool) -> Iterator[dict[str, Any]]:
     """Tool results first, each a message; then what else there is, and the results' images."""
     parts: list[dict[str, Any]] = []
-    for block in message.content:
+    for block in blocks:
         match block:
             case ToolResultContent():
                 yield {
@@ -108,6 +114,7 @@ def _result_text(result: ToolResultContent, vision: bool) -> str:
     lines = (
         _note(block, vision) if isinstance(block, ImageContent) else well_formed(block.text)
         for block in result.content
+        if not isinstance(block, OpaqueContent)
     )
     text = "\n".join(lines) or "(no output)"
     return f"Error: {text}" if result.is_error and not text.startswith("Error") else text
@@ -130,17 +137,21 @@ class _Call:
     id: str = ""
     name: str = ""
     arguments: str = ""
+    signature: str = ""
 
 
 @dataclass
 class _Thinking:
     text: str = ""
     signature: str = ""
+    encrypted: str = ""
 
 
 class ReplyBuilder:
     """Folds chunks; `message()` may be asked at any time, so an interrupted reply can be kept.
 
+    A signature that is named `call` belongs to the call of its index, one that is named `encrypted`
+    is a thought that only the provider can read; any other ends the thought before it.
     Calls keep the provider's ids where these are given and unique within the reply; other calls are
     named `{prefix}_1`, `{prefix}_2`, ….
     """
@@ -158,33 +169,62 @@ class ReplyBuilder:
     def add(self, chunk: StreamChunk) -> None:
         """Take the next chunk."""
         match chunk.type:
-            case "text":
-                self._text.append(chunk.text)
-            case "thinking":
-                if not self._thinking or self._thinking[-1].signature:
-                    self._thinking.append(_Thinking())  # a signature ends its block
-                self._thinking[-1].text += chunk.text
-            case "signature":
-                if not self._thinking:
-                    self._thinking.append(_Thinking())
-                self._thinking[-1].signature += chunk.text
+            case "content":
+                self._text.append(chunk.data)
+            case "signature" if chunk.name == "call":
+                if call := self._at.get(chunk.index):
+                    call.signature += chunk.data
+            case "thinking" | "signature":
+                self._add_thinking(chunk)
             case "tool_call":
                 self._add_call(chunk)
             case "usage":
                 self.usage = chunk.usage or self.usage
                 self.cost_usd = chunk.cost_usd
             case "finish":
-                self.finish_reason = chunk.text
+                self.finish_reason = chunk.data
 
-    def message(self) -> Message:
-        """The reply so far: thinking, then text, then calls."""
+    def message(self) -> Message | None:
+        """The reply so far: thinking, then text, then calls; None while nothing was said."""
         blocks: list[Block] = [
-            ThinkingContent(thinking=well_formed(block.text), signature=block.signature)
-            for block in self._thinking
+            ThinkingContent(
+                thinking=well_formed(b.text), signature=b.signature, encrypted_content=b.encrypted
+            )
+            for b in self._thinking
         ]
         if text := well_formed("".join(self._text)):
             blocks.append(TextContent(text=text))
-        return Message(role=Role.ASSISTANT, content=(*blocks, *self._tool_calls()))
+        content = (*blocks, *self._tool_calls())
+        if not any(not isinstance(b, TextContent) or b.text.strip() for b in content):
+            return None
+        return Message(role=Role.ASSISTANT, content=content)
+
+    def response(self) -> LLMResponse:
+        """The reply so far with its count of tokens and its end."""
+        return LLMResponse(
+            message=self.message(),
+            finish_reason=self.finish_reason,
+            usage=self.usage,
+            cost_usd=self.cost_usd,
+        )
+
+    def _add_thinking(self, chunk: StreamChunk) -> None:
+        """A signature ends its block; what only the provider can read is a block of its own."""
+        encrypted = chunk.name == "encrypted"
+        last = self._thinking[-1] if self._thinking else None
+        if (
+            last is None
+            or encrypted
+            or last.encrypted
+            or (last.signature and chunk.type == "thinking")
+        ):
+            self._thinking.append(last := _Thinking())
+        if encrypted:
+            last.encrypted = chunk.data
+        elif chunk.type == "signature":
+            last.signature += chunk.data
+        else:
+            last.text += chunk.data
 
     def _add_call(self, chunk: StreamChunk) -> None:
         call = self._at.get(chunk.index)
@@ -193,7 +233,7 @@ class ReplyBuilder:
             self._calls.append(call)
         call.id = call.id or chunk.id
         call.name = call.name or chunk.name
-        call.arguments += chunk.text
+        call.arguments += chunk.data
 
     def _tool_calls(self) -> list[ToolCall]:
         calls: list[ToolCall] = []
@@ -212,6 +252,7 @@ class ReplyBuilder:
                     name=well_formed(call.name) or "unknown",
                     arguments=arguments,
                     parse_error=problem,
+                    thought_signature=call.signature or None,
                 )
             )
         return calls
@@ -229,55 +270,3 @@ def _free(name: str, taken: set[str]) -> str:
         name += "_"
     taken.add(name)
     return name
-
-
-def parse_arguments(text: str) -> tuple[dict[str, Any], str | None]:
-    """A call's arguments, or {} and what was wrong with them; nothing is ever repaired."""
-    if not text:
-        return {}, None
-    try:
-        value = json.loads(text, parse_constant=_not_json, parse_float=_finite)
-    except json.JSONDecodeError as error:
-        return {}, _problem(text, f"{error.msg} at character {error.pos}", error.pos)
-    except (ValueError, RecursionError) as error:
-        reason = str(error) if isinstance(error, ValueError) else "nested too deeply"
-        return {}, _problem(text, reason, 0)
-    if not isinstance(value, dict):
-        return {}, f"the arguments are not a JSON object but {_excerpt(text, 0)}"
-    try:
-        return _clean(value), None
-    except RecursionError:
-        return {}, _problem(text, "nested too deeply", 0)
-
-
-def _problem(text: str, reason: str, position: int) -> str:
-    return f"the arguments are not valid JSON: {reason}, near {_excerpt(text, position)}"
-
-
-def _excerpt(text: str, position: int) -> str:
-    return ascii(text[max(0, position - 20) : position + 20])
-
-
-def _not_json(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not a JSON number")
-
-
-def _finite(digits: str) -> float:
-    number = float(digits)
-    if math.isinf(number):
-        raise ValueError(f"the number {digits[:20]} is too large")
-    return number
-
-
-def _clean(value: Any, depth: int = 0) -> Any:
-    """The value with all its text well formed."""
-    if depth > MAX_DEPTH:
-        raise RecursionError
-    match value:
-        case str():
-            return well_formed(value)
-        case list():
-            return [_clean(item, depth + 1) for item in value]
-        case dict():
-            return {well_formed(key): _clean(item, depth + 1) for key, item in value.items()}
-    return value

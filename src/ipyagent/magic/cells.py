@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import partial
 
 from ipyagent.agent.session import remember
 from ipyagent.errors import AgentError, ConfigError, RunFailedError
@@ -14,8 +15,8 @@ from ipyagent.llm.resolve import client_for
 from ipyagent.magic.notebook import Notebook, notebook
 from ipyagent.magic.options import USAGE, Options, parse
 from ipyagent.schema import Outcome, Run
-from ipyagent.ui.views import SilentView, show_refusal, view_for
-from ipyagent.wiring import Engine, engine, only_run, refused
+from ipyagent.ui.views import SilentView, show_run, view_for
+from ipyagent.wiring import Engine, Request, engine, only_run, refused
 
 
 async def run(line: str, text: str) -> None:
@@ -62,21 +63,27 @@ def _prepare(line: str, text: str) -> _Job:
     if not text.strip():
         raise ConfigError(f"The prompt is empty.\n\n{USAGE}")
     book = notebook()
-    settings = book.config(options.layer)
-    resolved = book.choose(settings)
-    client = client_for(resolved, settings.llm, book.place.workspace.root)
-    cell, frontend = Cell(), detect(book.shell)
+    settings = book.settings(*options.layers, agent=options.agent)
+    config = settings.config
+    session = book.session(options.session)
+    resolved = book.choose(config)
+    request = Request(
+        text.strip(),
+        config,
+        agent=options.agent,
+        trace_id=options.trace_id,
+        dry_run=options.dry_run,
+        notices=(*settings.notices, *book.news(), *book.notices(resolved)),
+    )
+    cell = Cell()
     show = SilentView if options.json else view_for
-    view = show(cell, book.place.approvals, frontend)
     run = engine(
         book.place,
-        settings,
-        client,
+        session,
+        request,
+        client_for(resolved, config.llm, book.place.workspace.root),
         cell,
-        view,
-        text.strip(),
-        notices=book.notices(resolved),
-        dry_run=options.dry_run,
+        partial(show, cell, book.place.approvals, detect(book.shell)),
     )
     return _Job(book, options, cell, run)
 
@@ -87,4 +94,4 @@ def _refuse(line: str, text: str, error: AgentError) -> None:
         raise error
     run = refused(text.strip(), error)
     remember(run)
-    show_refusal(detect(notebook().shell), run)
+    show_run(detect(notebook().shell), run)

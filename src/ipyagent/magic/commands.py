@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import difflib
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ipyagent import config
-from ipyagent.agent.approvals import Answer
+from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.errors import AgentError, ConfigError
+from ipyagent.kernel.frontend import detect
+from ipyagent.magic import session_commands
 from ipyagent.magic.notebook import Notebook, notebook
 from ipyagent.magic.options import USAGE, options_help
-from ipyagent.schema import DecidedBy, Decision
+from ipyagent.schema import DecidedBy, Decision, Run, TokenUsage
+from ipyagent.ui.views import show_run
 
 Command = Callable[[Notebook, str], str]
 
@@ -20,7 +23,10 @@ def run(line: str) -> None:
     """`%agent SUBCOMMAND …`; alone it prints help and status."""
     name, _, rest = line.strip().partition(" ")
     try:
-        print(_command(name)(notebook(), rest.strip()))  # noqa: T201
+        book = notebook()
+        said = _command(name)(book, rest.strip())
+        for text in filter(None, (said, *book.news())):
+            print(text)  # noqa: T201
     except AgentError as error:
         print(f"ipyagent: {error}")  # noqa: T201
 
@@ -45,13 +51,14 @@ def _status(book: Notebook, _rest: str) -> str:
     """which model answers and why, what is asked, how far the session is"""
     settings = book.config()
     resolved = book.resolve(settings)
-    session = book.place.session
+    session = book.session()
     lines = {
         "model": f"{resolved.model} ({resolved.why})",
         "confirm": settings.agent.confirm_mode,
         "always allowed": ", ".join(sorted(session.always_allowed)) or "nothing",
         "workspace": str(book.place.workspace.root),
-        "session": f"{session.id}, {len(session.runs)} runs, {len(session.messages)} messages",
+        "session": f"{session.name}, {len(session.runs)} runs, {len(session.messages)} messages",
+        "record": session.journal.path or "none: this session is kept in memory alone",
         "waiting": ", ".join(a.id for a in book.place.approvals.pending()) or "nothing",
     }
     notes = "".join("\n" + textwrap.fill(note, 88) for note in resolved.notes)
@@ -61,18 +68,21 @@ def _status(book: Notebook, _rest: str) -> str:
 def _model(book: Notebook, rest: str) -> str:
     """show the model, or use this one from now on"""
     if rest:
-        book.set(config.from_assignment(f"llm.model={rest}"))
+        book.set(f"llm.model={rest}")
     resolved = book.resolve(book.config())
     return f"{resolved.model} ({resolved.why})"
 
 
 def _config(book: Notebook, rest: str) -> str:
-    """show the settings, or set KEY=VALUE for this session"""
+    """show the settings and where they come from, or set KEY=VALUE for this kernel"""
     if "=" in rest:
-        book.set(config.from_assignment(rest))
-    shown = config.values_of(book.config())
-    rows = {key: value for key, value in shown.items() if key.startswith(rest.partition("=")[0])}
-    return "\n".join(f"{key:<25} {value}" for key, value in rows.items()) or _no_setting(rest)
+        book.set(rest)
+    settings, wanted = book.settings(), rest.partition("=")[0].strip()
+    rows = [row for row in config.shown(settings) if row[0].startswith(wanted)]
+    if not rows:
+        return _no_setting(rest)
+    lines = [f"{key:<27} {value:<22} {origin}" for key, value, origin in rows]
+    return "\n".join([*lines, *settings.notices])
 
 
 def _no_setting(key: str) -> str:
@@ -92,11 +102,42 @@ def _tools(book: Notebook, _rest: str) -> str:
 def _runs(book: Notebook, _rest: str) -> str:
     """list the runs of this session"""
     rows = [
-        f"{i:>3}  {run.outcome:<8} {len(run.steps):>2} steps  {run.duration or 0:6.1f} s  "
+        f"{run.id}  {run.outcome:<8} {len(run.steps):>2} steps  {run.duration or 0:6.1f} s  "
         f"{_first_line(run.prompt)}"
-        for i, run in enumerate(book.place.session.runs)
+        for run in book.session().runs
     ]
     return "\n".join(rows) or "no runs yet"
+
+
+def _show(book: Notebook, rest: str) -> str:
+    """show a run again: RUN is an id of `%agent runs`, or its beginning; alone, the newest"""
+    runs = [run for run in book.session().runs if run.id.startswith(rest)]
+    if not runs:
+        raise ConfigError(f"no run has the id {rest!r}; `%agent runs` lists them")
+    show_run(detect(book.shell), runs[-1])
+    return ""
+
+
+def _cost(book: Notebook, _rest: str) -> str:
+    """tokens and US dollars of this session's runs"""
+    rows = [_cost_line(_first_line(run.prompt), [run]) for run in book.session().runs]
+    return "\n".join([*rows, _cost_line("together", book.session().runs)])
+
+
+def _cost_line(title: str, runs: Sequence[Run]) -> str:
+    usage = sum((run.usage for run in runs), TokenUsage())
+    prices = [run.cost_usd for run in runs if run.cost_usd is not None]
+    price = f"${sum(prices):.4f}" if prices else "no price known"
+    cached = f", {usage.cache_read_tokens:,} of them cached" if usage.cache_read_tokens else ""
+    return (
+        f"{title:<40.40} {usage.prompt_tokens:>9,} in{cached}  "
+        f"{usage.completion_tokens:>7,} out  {price}"
+    )
+
+
+def _trust(book: Notebook, _rest: str) -> str:
+    """let this folder's own settings loosen what is asked, as they are now"""
+    return config.trust(book.home)
 
 
 def _approve(book: Notebook, rest: str) -> str:
@@ -117,11 +158,19 @@ def _decide(book: Notebook, approval_id: str, answer: Answer) -> str:
         raise ConfigError(f"several calls wait: {', '.join(a.id for a in pending)}; name one")
     if not approval_id and pending:
         approval_id = pending[0].id
-    if not approval_id or not approvals.decide(approval_id, answer):
-        raise ConfigError(
-            "no call waits for an approval" + (f" as {approval_id}" * bool(approval_id))
-        )
+    if not approval_id:
+        raise ConfigError("there is no pending plan, and no call waits for an approval")
+    if not approvals.decide(approval_id, answer):
+        raise ConfigError(_decided(approvals.find(approval_id), approval_id))
     return f"{approval_id}: {answer.decision}"
+
+
+def _decided(approval: Approval | None, approval_id: str) -> str:
+    """Why a decision comes too late."""
+    if approval is None or approval.decided_at is None:
+        return f"no call waits for an approval as {approval_id}"
+    decision = approval.answer.result().decision
+    return f"{approval_id} was already {decision} at {approval.decided_at.astimezone():%H:%M}"
 
 
 def _first_line(text: str) -> str:
@@ -137,6 +186,10 @@ COMMANDS: dict[str, Command] = {
     "config": _config,
     "tools": _tools,
     "runs": _runs,
+    "show": _show,
+    "cost": _cost,
     "approve": _approve,
     "deny": _deny,
+    "session": session_commands.run,
+    "trust": _trust,
 }

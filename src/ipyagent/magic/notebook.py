@@ -1,4 +1,4 @@
-"""The agent's side of a kernel: one place, one conversation, and settings made with `%agent`."""
+"""The agent's side of a kernel: its workspace, its sessions, and settings made with `%agent`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from typing import Any
 from IPython.core.getipython import get_ipython
 
 from ipyagent import config
-from ipyagent.config import Config, Layer
+from ipyagent.agent.session import Session, make_current
+from ipyagent.agent.sessions import NOTEBOOK, Opened, Sessions
+from ipyagent.config import Config, Layer, Settings
 from ipyagent.kernel.frontend import detect
 from ipyagent.kernel.namespace import ShellNamespace
 from ipyagent.llm.environment import start_environ
@@ -20,7 +22,7 @@ from ipyagent.llm.warmup import dotenv_warning
 from ipyagent.magic import home_of
 from ipyagent.ui import formatters
 from ipyagent.ui.asking import choose
-from ipyagent.wiring import Place, workspace_at
+from ipyagent.wiring import Place, journal_for, workspace_at
 
 
 @dataclass
@@ -30,24 +32,78 @@ class Notebook:
     shell: Any
     home: Path
     """The folder the kernel was in at `%load_ext`: the notebook's. A later chdir is ignored."""
-    settings: dict[str, Any] = field(default_factory=dict)
+    made: dict[str, Any] = field(default_factory=dict, repr=False)
+    """Settings made with `%agent config`."""
     _introduced: str | None = None
+    _current: Session | None = None
+    _news: list[str] = field(default_factory=list)
+    _sessions: dict[bool, Sessions] = field(default_factory=dict)
 
-    def config(self, options: Layer | None = None) -> Config:
-        """The settings in force; raises ConfigError."""
-        standing = config.standing(os.environ, start_environ())
-        session = Layer("%agent", self.settings)
-        return config.combine(*standing, session, *([options] if options else []))
+    def settings(self, *layers: Layer, agent: str | None = None) -> Settings:
+        """The settings in force, those of a cell above all others; raises ConfigError."""
+        return config.settle(*self._layers(), *layers, agent=agent)
+
+    def config(self) -> Config:
+        """The settings between cells."""
+        return self.settings().config
 
     @cached_property
     def place(self) -> Place:
-        """Workspace, namespace and conversation."""
+        """Workspace and namespace."""
         root = self.home / self.config().workspace.root
         return Place(workspace_at(root.resolve()), ShellNamespace(self.shell))
 
-    def set(self, layer: Layer) -> None:
-        """Put a setting in force for the rest of the session."""
-        self.settings = config.merge(self.settings, layer.values)
+    @property
+    def sessions(self) -> Sessions:
+        """The sessions of this workspace, or those in memory alone; raises JournalError."""
+        persist = self.config().chat.persist
+        if persist not in self._sessions:
+            self._sessions[persist] = Sessions(journal_for(self.place.workspace, persist=persist))
+        return self._sessions[persist]
+
+    @property
+    def name(self) -> str:
+        """The notebook's own name, as the server tells it; kernels without one share a session."""
+        path = os.environ.get("JPY_SESSION_NAME")
+        return Path(path).name if path else "default"
+
+    def session(self, name: str | None = None) -> Session:
+        """The session to go on with: that of this name, or the notebook's own."""
+        if name is not None:
+            return self.opened(self.sessions.go_on(name))
+        current, sessions = self._current, self.sessions
+        if current is None:
+            return self.use(self.opened(sessions.of_notebook(self.name)))
+        if current.journal is sessions.journal:
+            return current
+        # chat.persist was changed: what was said goes along.
+        return self.use(sessions.begin(current.name, current.graph))
+
+    def use(self, session: Session) -> Session:
+        """Make it the one that the notebook goes on with, also after the kernel restarts."""
+        self._current = session
+        make_current(session)
+        session.annotate(**{NOTEBOOK: self.name})
+        return session
+
+    def opened(self, opened: Opened) -> Session:
+        """The session; what there is to tell of it is told with whatever is shown next."""
+        self._news += opened.notices
+        return opened.session
+
+    def news(self) -> tuple[str, ...]:
+        """What there is to tell, once."""
+        news, self._news = tuple(self._news), []
+        return news
+
+    def set(self, assignment: str) -> None:
+        """Put `section.key=value` in force from now on; raises ConfigError."""
+        layer = config.from_assignment(assignment, *self._layers())
+        self.made = config.merge(self.made, layer.values)
+
+    def _layers(self) -> tuple[Layer, ...]:
+        standing = config.standing(os.environ, start_environ(), self.home)
+        return (*standing, Layer("%agent", self.made))
 
     def resolve(self, settings: Config) -> Resolved:
         """Which model answers."""
@@ -62,7 +118,7 @@ class Notebook:
             "Several providers' API keys are set. Which model should answer?",
             (resolved.model, *resolved.others),
         )
-        self.set(config.from_assignment(f"llm.model={model}"))
+        self.set(f"llm.model={model}")
         return Resolved(model, "you chose it")
 
     def notices(self, resolved: Resolved) -> tuple[str, ...]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import shlex
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NoReturn
 
-from ipyagent.config import Layer
+from ipyagent.config import Layer, from_file
 from ipyagent.errors import ConfigError
+from ipyagent.telemetry import trace_ids
 
 USAGE = """\
 %%agent [options]
@@ -20,7 +22,10 @@ Your prompt, as many lines as you like. @name refers to a variable or a file.\
 class Options:
     """What the first line of a cell asks for."""
 
-    layer: Layer
+    layers: tuple[Layer, ...]
+    agent: str | None
+    session: str | None
+    trace_id: str
     dry_run: bool
     out: str | None
     json: bool
@@ -35,6 +40,9 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> _Parser:
     parser = _Parser(prog="%%agent", add_help=False, allow_abbrev=False)
     add = parser.add_argument
+    add("profile", nargs="?", metavar="NAME", help="the same as --agent NAME")
+    add("-a", "--agent", metavar="NAME", help="a named profile from the settings")
+    add("-s", "--session", metavar="NAME", help="continue or start that session")
     add("-m", "--model", dest="llm.model", help="any LiteLLM model id, offline/explorer, …")
     add(
         "--confirm",
@@ -47,6 +55,14 @@ def _parser() -> _Parser:
     add("--max-seconds", dest="agent.max_seconds", metavar="S", help="at most S seconds")
     add("--max-tokens", dest="agent.max_tokens", metavar="N", help="at most about N tokens")
     add("--max-usd", dest="agent.max_usd", metavar="X", help="at most about X US dollars")
+    add("--config", metavar="PATH", help="a YAML file with settings for this cell")
+    add("--trace-id", metavar="ID", help="the id that logs, traces and the card carry")
+    add(
+        "-v",
+        dest="logging.verbose",
+        action="count",
+        help="draw more of it open; -vv, -vvv: still more",
+    )
     add("--dry-run", action="store_true", help="check and show every call, run none")
     add("-o", "--out", metavar="NAME", help="bind the Run to this variable as well")
     add("--json", action="store_true", help="print the run as JSON, show no transcript")
@@ -61,16 +77,31 @@ def parse(line: str) -> Options:
     except ValueError as error:
         raise ConfigError(f"%%agent: {error} in {line!r}") from None
     given = vars(_parser().parse_args(words))
-    out = given.pop("out")
+    out, trace_id = given["out"], given["trace_id"]
     if out is not None and not out.isidentifier():
         raise ConfigError(f"%%agent: --out needs the name of a variable, not {out!r}")
     return Options(
-        layer=Layer("%%agent's options", _sections(given)),
+        layers=(*_file(given["config"]), Layer("%%agent's options", _sections(given))),
+        agent=given["agent"] or given["profile"],
+        session=given["session"],
+        trace_id=trace_ids.checked(trace_id) if trace_id else trace_ids.new(),
         dry_run=given["dry_run"],
         out=out,
         json=given["json"],
         raises=given["raises"],
     )
+
+
+def _file(path: str | None) -> tuple[Layer, ...]:
+    """The layer of `--config PATH`, which has to be there."""
+    if path is None:
+        return ()
+    where = Path(path).expanduser()
+    if not where.exists():
+        raise ConfigError(f"%%agent: --config {path}: the file is not found")
+    if not where.is_file():
+        raise ConfigError(f"%%agent: --config {path}: this is not a file")
+    return (from_file(where),)
 
 
 def options_help() -> str:

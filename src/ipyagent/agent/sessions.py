@@ -1,0 +1,168 @@
+"""The sessions of a workspace: which one goes on, and how others come to be.
+
+    begin ─▶ prompts … ─▶ end
+      ▲          │
+      │          ├─ branch: a new session that shares what was said up to a step
+      └── resume ┘  load: a new session from a file or a notebook's saved runs
+
+A session belongs to one kernel at a time. A second kernel that wants to go on with it gets a branch
+from where it stands, so that neither loses anything.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from ipyagent import schema
+from ipyagent.agent.conversation import Conversation
+from ipyagent.agent.session import Session, conversation_in
+from ipyagent.errors import SessionError
+from ipyagent.schema import Node, Run, SessionState
+from ipyagent.store.journal import Journal
+
+NOTEBOOK = "notebook"
+"""Key in a session's metadata: the notebook that goes on with it."""
+
+NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass
+class Opened:
+    """A session, ready for prompts, and what the person should know about how it came to be so."""
+
+    session: Session
+    notices: tuple[str, ...] = ()
+
+
+class Sessions:
+    """Those of one journal, as one kernel uses them."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+        self._open: dict[str, Session] = {}
+
+    def list(self) -> list[schema.Session]:
+        """All records, the newest activity first."""
+        return self.journal.sessions()
+
+    def begin(
+        self, name: str, nodes: Iterable[Node] = (), metadata: Mapping[str, str] = NOTHING
+    ) -> Session:
+        """A new session; a taken name gets a number."""
+        record = schema.Session(name=self._free(name), metadata=dict(metadata))
+        return self._create(record, Conversation(nodes), nodes)
+
+    def go_on(self, name: str) -> Opened:
+        """The session of that name, begun if there is none."""
+        record = self.journal.session(name)
+        return Opened(self.begin(name)) if record is None else self.resume(record.id)
+
+    def of_notebook(self, notebook: str) -> Opened:
+        """The session that this notebook used last, begun if there is none that goes on."""
+        for record in self.list():
+            mine = record.metadata.get(NOTEBOOK) == notebook
+            if mine and record.state is not SessionState.TERMINATED:
+                return self.resume(record.id)
+        return Opened(self.begin(notebook, metadata={NOTEBOOK: notebook}))
+
+    def resume(self, reference: str) -> Opened:
+        """The session with that id, beginning of an id, or name; raises SessionError."""
+        record = self.journal.session(reference)
+        if record is None:
+            known = ", ".join(sorted({each.name for each in self.list()})) or "none yet"
+            raise SessionError(f"no session is called {reference!r}; there are: {known}")
+        if record.id in self._open:
+            return Opened(self._open[record.id])
+        if not self.journal.claim(record.id):
+            return self._branch_of_foreign(record)
+        stale = self.journal.recover(record.id)
+        revived = self._revive(self.journal.session(record.id) or record)
+        self._open[record.id] = revived
+        return Opened(revived, tuple(map(_told, stale)))
+
+    def branch(self, session: Session, node: str | None = None, name: str | None = None) -> Session:
+        """A new session that shares what `session` said up to `node` (None: all of it)."""
+        head = node or session.conversation.head
+        if head is None:
+            raise SessionError("nothing was said yet, so there is nothing to branch from")
+        if node is not None:
+            head = _found(session, node)
+        record = schema.Session(
+            name=self._free(name or session.name),
+            origin=(session.id, head),
+            metadata=dict(session.record.metadata),
+        )
+        return self._create(record, session.conversation.at(head))
+
+    def load(self, path: Path, name: str | None = None) -> Session:
+        """A new session from a saved graph, or from the runs that a notebook carries."""
+        conversation = conversation_in(path)
+        return self.begin(name or path.stem, conversation.graph)
+
+    def close(self) -> None:
+        """Let other kernels go on with these sessions."""
+        for each in self._open:
+            self.journal.release(each)
+        self._open.clear()
+
+    def _create(
+        self, record: schema.Session, conversation: Conversation, nodes: Iterable[Node] = ()
+    ) -> Session:
+        self.journal.create(record, nodes)
+        self.journal.claim(record.id)
+        session = Session(record, self.journal, conversation)
+        self._open[record.id] = session
+        return session
+
+    def _branch_of_foreign(self, record: schema.Session) -> Opened:
+        branch = self.branch(self._revive(record))
+        return Opened(
+            branch,
+            (
+                f"Another kernel works in the session {record.name!r}, so this goes on as a branch "
+                f"of it, {branch.name!r}.",
+            ),
+        )
+
+    def _revive(self, record: schema.Session) -> Session:
+        """The session as the journal has it."""
+        line = [record]
+        while origin := line[-1].origin:
+            parent = self.journal.session(origin[0])
+            if parent is None:
+                raise SessionError(f"{record.name!r} was branched from a session that is gone")
+            line.append(parent)
+        conversation = Conversation()
+        for each in reversed(line):
+            if each.origin:
+                conversation = conversation.at(each.origin[1])
+            else:
+                conversation = Conversation(self.journal.nodes(each.id))
+            for entry in self.journal.events(each.id):
+                conversation.add(entry.event)
+        return Session(record, self.journal, conversation, self.journal.runs(record.id))
+
+    def _free(self, name: str) -> str:
+        taken = {each.name for each in self.list()}
+        names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+        return next(each for each in names if each not in taken)
+
+
+def _found(session: Session, node: str) -> str:
+    matching = [each for each in session.conversation.graph.nodes if each.startswith(node)]
+    if len(matching) != 1 and node not in matching:
+        what = "several steps begin" if matching else "no step begins"
+        raise SessionError(f"{what} with {node!r}; `%agent session graph` shows their ids")
+    return node if node in matching else matching[0]
+
+
+def _told(run: Run) -> str:
+    prompt = " ".join(run.prompt.split())[:60]
+    return (
+        f"The kernel ended while run {run.id} ({prompt}) was going on; it is marked as failed. "
+        f"`%agent show {run.id}` shows how far it came."
+    )

@@ -1,0 +1,240 @@
+"""Hard budgets, their graceful end, and the time that a person takes."""
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from harness import YES, Lab, call
+from ipyagent.agent import limits
+from ipyagent.agent.approvals import Answer, Approval
+from ipyagent.agent.clock import Clock
+from ipyagent.agent.limits import crowded
+from ipyagent.errors import AgentInterrupted, StepTimeoutError
+from ipyagent.schema import Outcome, Run, RunStatus, StopReason, ToolStatus
+from ipyagent.tools.base import tool
+
+LOOK = {"calls": [call("list_files")]}
+PRICED = LOOK | {"usage": {"prompt_tokens": 90, "completion_tokens": 20}, "cost_usd": 0.5}
+
+
+@pytest.mark.spec("A13", "A53")
+def test_after_the_last_step_the_model_is_asked_once_for_a_last_word(lab: Lab) -> None:
+    run = lab.run([LOOK, LOOK, "As far as I came."], max_steps=2)
+    assert (run.outcome, run.stop_reason) == (Outcome.PARTIAL, StopReason.MAX_STEPS)
+    assert run.status is RunStatus.DONE
+    assert run.output == "As far as I came."
+    assert [step.closing for step in run.steps] == [False, False, True]
+    assert lab.client is not None
+    assert [request.may_call for request in lab.client.requests] == [True, True, False]
+    assert all(r.tools == lab.client.requests[0].tools for r in lab.client.requests)
+    nudge = lab.client.requests[-1].messages[-1]
+    assert nudge.synthetic
+    assert "number of steps" in nudge.text
+    assert lab.run(["And on."], "continue").outcome is Outcome.SUCCESS
+
+
+@pytest.mark.spec("A13")
+def test_an_answer_in_the_last_step_is_a_success(lab: Lab) -> None:
+    run = lab.run([LOOK, "Done."], max_steps=2)
+    assert (run.outcome, len(run.steps)) == (Outcome.SUCCESS, 2)
+
+
+@pytest.mark.spec("A13")
+def test_by_default_a_run_has_twenty_steps(lab: Lab) -> None:
+    run = lab.run([LOOK] * 20 + ["Enough."])
+    assert [step.closing for step in run.steps] == [False] * 20 + [True]
+    assert run.max_steps == 20
+
+
+@pytest.mark.spec("A53", "M14")
+def test_calls_in_the_last_word_are_not_executed_and_have_results(lab: Lab) -> None:
+    last = {"text": "More!", "calls": [call("write_file", path="x", content="y")]}
+    run = lab.run([LOOK, last], max_steps=1, confirm_mode="yolo")
+    assert (run.stop_reason, run.output) == (StopReason.MAX_STEPS, "More!")
+    assert run.executions[-1].status is ToolStatus.CANCELLED
+    assert not (lab.place.workspace.root / "x").exists()
+    assert [b.tool_use_id for b in lab.session.messages[-2].tool_results] == ["call_2_1"]
+
+
+@pytest.mark.spec("A53")
+def test_without_a_last_word_the_run_is_partial_all_the_same(lab: Lab) -> None:
+    run = lab.run([LOOK, {"error": {"kind": "refused", "message": "Gone."}}], max_steps=1)
+    assert (run.outcome, run.stop_reason) == (Outcome.PARTIAL, StopReason.MAX_STEPS)
+    assert "Gone." in run.notes[-1]
+
+
+@pytest.mark.spec("A53")
+def test_a_last_word_that_takes_too_long_is_cut_and_kept(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert limits.CLOSING_SECONDS == 30
+    monkeypatch.setattr(limits, "CLOSING_SECONDS", 0.2)
+    begun = time.monotonic()
+    run = lab.run([LOOK, {"text": "well " * 500, "delay": 0.02}], max_steps=1)
+    assert time.monotonic() - begun < 5
+    assert run.stop_reason is StopReason.MAX_STEPS
+    assert run.output.startswith("well")
+
+
+@pytest.mark.spec("A53")
+def test_max_seconds_ends_a_run_that_calls_tools_with_a_last_word(lab: Lab) -> None:
+    @tool
+    async def nap() -> None:
+        """Sleep."""
+        await asyncio.sleep(60)
+
+    run = lab.run([{"calls": [call("nap")]}, "No time."], tools=[nap], max_seconds=0.2)
+    assert (run.outcome, run.stop_reason) == (Outcome.PARTIAL, StopReason.MAX_SECONDS)
+    assert run.output == "No time."
+    assert run.executions[0].status is ToolStatus.CANCELLED
+
+
+def test_max_seconds_keeps_what_the_model_was_saying(lab: Lab) -> None:
+    run = lab.run([{"text": "slow " * 50, "delay": 0.05}, "Never asked."], max_seconds=0.3)
+    assert (run.outcome, run.stop_reason) == (Outcome.PARTIAL, StopReason.MAX_SECONDS)
+    assert run.output.startswith("slow")
+
+
+@pytest.mark.spec("A53")
+@pytest.mark.parametrize(
+    ("budget", "reason"),
+    [({"max_tokens": 220}, StopReason.MAX_TOKENS), ({"max_usd": 1.0}, StopReason.MAX_USD)],
+)
+def test_used_up_tokens_or_money_end_the_run_without_another_request(
+    lab: Lab, budget: dict[str, Any], reason: StopReason
+) -> None:
+    run = lab.run([PRICED] * 3, **budget)
+    assert (run.outcome, run.stop_reason) == (Outcome.PARTIAL, reason)
+    assert lab.client is not None
+    assert len(lab.client.requests) == 2
+    assert run.usage.total_tokens == 220
+    assert lab.run(["And on."]).outcome is Outcome.SUCCESS
+
+
+def test_a_budget_that_is_not_quite_used_up_lets_the_run_go_on(lab: Lab) -> None:
+    assert lab.run([PRICED, PRICED, "Done."], max_tokens=221, max_usd=1.01).output == "Done."
+
+
+@pytest.mark.spec("A53", "H25")
+def test_an_interrupt_makes_no_further_request(lab: Lab) -> None:
+    with pytest.raises(AgentInterrupted):
+        lab.run([LOOK, "Never."], heard=lambda e: e.type == "tool_started" and lab.cell.stop())
+    assert lab.client is not None
+    assert len(lab.client.requests) == 1
+
+
+@pytest.mark.spec("A51")
+@pytest.mark.parametrize("slow", ["model", "tool"])
+def test_a_step_that_takes_too_long_ends_the_run_as_partial(lab: Lab, slow: str) -> None:
+    @tool
+    async def nap() -> None:
+        """Sleep."""
+        await asyncio.sleep(60)
+
+    reply = {"text": "slow", "delay": 60} if slow == "model" else {"calls": [call("nap")]}
+    run = lab.run([reply, "Never asked."], tools=[nap], step_seconds=0.2)
+    assert (run.outcome, run.stop_reason) == (Outcome.PARTIAL, StopReason.TIMEOUT)
+    assert run.error == "one step took more than 0.2 s"
+    assert lab.client is not None
+    assert len(lab.client.requests) == 1
+    assert lab.run(["Back."]).output == "Back."
+
+
+@pytest.mark.spec("A51")
+def test_each_step_has_its_own_time(lab: Lab) -> None:
+    @tool
+    async def nap() -> None:
+        """Sleep."""
+        await asyncio.sleep(0.2)
+
+    run = lab.run([{"calls": [call("nap")]}] * 3 + ["Done."], tools=[nap], step_seconds=0.5)
+    assert (run.output, run.outcome) == ("Done.", Outcome.SUCCESS)
+
+
+@pytest.mark.spec("A51")
+def test_a_step_timeout_is_a_timeout_error_with_its_seconds() -> None:
+    error = StepTimeoutError(2.5)
+    assert isinstance(error, TimeoutError)
+    assert error.seconds == 2.5
+
+
+@pytest.mark.spec("A51")
+@pytest.mark.parametrize("limit", ["max_seconds", "step_seconds"])
+def test_the_time_that_a_person_takes_does_not_count(lab: Lab, limit: str) -> None:
+    def think(approval: Approval) -> None:
+        later = threading.Timer(0.6, lab.place.approvals.decide, (approval.id, YES))
+        later.start()
+
+    run = lab.run(
+        [{"calls": [call("write_file", path="x", content="y")]}, "Done."],
+        answer=think,
+        **{limit: 0.4},
+    )
+    assert (run.outcome, run.output) == (Outcome.SUCCESS, "Done.")
+    assert (run.duration or 0) > 0.6
+
+
+@pytest.mark.spec("A51")
+async def test_time_that_is_left_is_left_after_a_pause() -> None:
+    clock = Clock()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.1):  # what a plain limit would do
+            await asyncio.sleep(0.2)
+    async with clock.limit(0.1):
+        with clock.paused():
+            await asyncio.sleep(0.2)
+
+    async def wait() -> None:
+        async with clock.limit(60), clock.limit(0.1):
+            with clock.paused():
+                await asyncio.sleep(0.2)
+            await asyncio.sleep(0.2)
+
+    with pytest.raises(TimeoutError):
+        await wait()
+    assert not clock.expired
+
+
+@pytest.mark.spec("H21")
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [(39, None), (40, "40 of 50"), (49, "49 of 50"), (50, "session compact"), (80, "session new")],
+)
+def test_many_messages_are_warned_about(count: int, words: str | None) -> None:
+    warning = crowded(count, 50)
+    assert warning is None if words is None else words in str(warning)
+
+
+@pytest.mark.spec("H21")
+def test_a_session_with_too_many_messages_says_so_and_drops_none(lab: Lab) -> None:
+    few = {"chat": {"max_messages": 5}}
+    notes = [lab.run(["Yes."], f"Number {n}.", settings=few).notes for n in range(4)]
+    # A prompt and an answer each; what the context tells is nobody's message.
+    assert [len(each) for each in notes] == [0, 0, 1, 1]
+    assert "session compact" in notes[2][0]
+    assert lab.client is not None
+    sent = [m.text for m in lab.client.requests[0].messages]
+    assert all(f"Number {n}." in sent for n in range(4))
+
+
+def test_the_default_is_fifty_messages(lab: Lab) -> None:
+    runs: list[Run] = [lab.run(["Yes."], "And?") for _ in range(21)]
+    assert [bool(run.notes) for run in runs] == [False] * 20 + [True]
+
+
+def test_an_answer_that_comes_too_late_has_expired(lab: Lab) -> None:
+    asked: list[Approval] = []
+
+    def nobody(approval: Approval) -> Answer | None:
+        asked.append(approval)
+        lab.cell.stop()
+        return None
+
+    with pytest.raises(AgentInterrupted):
+        lab.run([{"calls": [call("write_file", path="x", content="y")]}], answer=nobody)
+    assert not lab.place.approvals.decide(asked[0].id, YES)
+    assert asked[0].decision == "expired"
+    assert not (lab.place.workspace.root / "x").exists()

@@ -1,0 +1,222 @@
+"""An intent is on the disk before the act; what cannot be recorded does not happen."""
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness import Lab, call
+from ipyagent import schema
+from ipyagent.agent.session import Session
+from ipyagent.errors import AgentInterrupted
+from ipyagent.schema import Event, Outcome, RunStatus, ToolStatus
+from ipyagent.store.journal import Journal
+from ipyagent.tools.base import Tool, tool
+
+
+@pytest.fixture
+def database(lab: Lab, tmp_path: Path) -> Iterator[Path]:
+    """The file that the lab's session is recorded in."""
+    path = tmp_path / "state.db"
+    journal = Journal.open(path)
+    record = schema.Session(name="recorded")
+    journal.create(record)
+    lab.session = Session(record, journal)
+    yield path
+    journal.close()
+
+
+def recorded(path: Path) -> list[str]:
+    """The types of the events that a process which starts now would find."""
+    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as reader:
+        rows = reader.execute("SELECT data FROM events ORDER BY seq").fetchall()
+    reader.close()
+    return [event for (data,) in rows for event in TYPES if f'"{event}"' in data]
+
+
+TYPES = ("run_started", "tool_running", "tool_finished", "run_finished")
+
+
+def execute(path: Path, statement: str) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute(statement)
+    connection.close()
+
+
+def break_at(path: Path, event_type: str) -> None:
+    """From now on writing an event of that type fails, as on a disk that is full."""
+    execute(
+        path,
+        f"CREATE TRIGGER broken BEFORE INSERT ON events WHEN NEW.data LIKE '%\"{event_type}\"%' "
+        "BEGIN SELECT abs(-9223372036854775808); END",
+    )
+
+
+@pytest.mark.spec("P07")
+def test_the_question_is_recorded_before_the_model_is_asked(lab: Lab, database: Path) -> None:
+    seen: list[str] = []
+    lab.run([lambda request: seen.extend(recorded(database)) or "Hi."])
+    assert seen == ["run_started"]
+    assert recorded(database)[-1] == "run_finished"
+
+
+@pytest.mark.spec("P07")
+@pytest.mark.parametrize("where", ["main", "thread"])
+def test_an_intent_is_recorded_before_the_act(lab: Lab, database: Path, where: str) -> None:
+    seen: list[str] = []
+
+    @tool(where=where)
+    def act() -> None:
+        """Act."""
+        seen.extend(recorded(database))
+
+    lab.run([{"calls": [call("act")]}, "Done."], tools=[act])
+    assert seen[-1] == "tool_running"
+
+
+def test_calls_beside_each_other_share_one_flush(lab: Lab, database: Path) -> None:
+    meeting = threading.Barrier(8, timeout=30)
+
+    @tool(where="thread")
+    def meet() -> None:
+        """Wait for the others."""
+        meeting.wait()
+
+    def commits_of(calls: int) -> int:
+        nonlocal meeting
+        meeting = threading.Barrier(calls, timeout=30)
+        before = lab.session.journal.commits
+        lab.run([{"calls": [call("meet")] * calls}, "Met."], tools=[meet])
+        return lab.session.journal.commits - before
+
+    assert commits_of(8) == commits_of(1)
+
+
+def spy(ran: list[str]) -> Tool:
+    @tool
+    def act() -> None:
+        """Act."""
+        ran.append("act")
+
+    return act
+
+
+@pytest.mark.spec("H26")
+def test_what_cannot_be_recorded_is_not_run_and_the_next_prompt_works(
+    lab: Lab, database: Path
+) -> None:
+    ran: list[str] = []
+    break_at(database, "tool_running")
+    run = lab.run([{"calls": [call("act"), call("act")]}, "Never asked."], tools=[spy(ran)])
+    assert ran == []
+    assert (run.status, run.outcome) == (RunStatus.ERROR, Outcome.FAILED)
+    assert "integer overflow" in (run.error or "")
+    first, second = run.executions
+    assert first.status is ToolStatus.FAILED
+    assert first.result is not None
+    assert "was not run, because its intent could not be recorded" in first.result.output
+    assert second.status is ToolStatus.CANCELLED
+    assert lab.client is not None
+    assert len(lab.client.requests) == 1
+
+    execute(database, "DROP TRIGGER broken")
+    again = lab.run([{"calls": [call("act")]}, "Done."], tools=[spy(ran)])
+    assert (again.output, ran) == ("Done.", ["act"])
+    types = recorded(database)
+    assert types.count("run_started") == types.count("run_finished") == 2
+
+
+def test_read_only_calls_that_cannot_be_recorded_are_all_not_run(lab: Lab, database: Path) -> None:
+    ran: list[str] = []
+
+    @tool(where="thread")
+    def look() -> None:
+        """Look."""
+        ran.append("look")
+
+    break_at(database, "tool_running")
+    run = lab.run([{"calls": [call("look")] * 3}], tools=[look])
+    assert ran == []
+    assert [e.status for e in run.executions] == [ToolStatus.FAILED] * 3
+
+
+def test_a_question_that_cannot_be_recorded_is_not_asked(lab: Lab, database: Path) -> None:
+    break_at(database, "run_started")
+    run = lab.run(["Never asked."])
+    assert run.outcome is Outcome.FAILED
+    assert "integer overflow" in (run.error or "")
+    assert lab.client is not None
+    assert lab.client.requests == []
+    execute(database, "DROP TRIGGER broken")
+    assert lab.run(["Fine."]).output == "Fine."
+
+
+def test_an_answer_that_cannot_be_recorded_is_shown_and_said_to_be_lost(
+    lab: Lab, database: Path
+) -> None:
+    break_at(database, "message_finished")
+    run = lab.run(["Here it is."])
+    assert (run.outcome, run.output) == (Outcome.FAILED, "Here it is.")
+    assert "integer overflow" in (run.error or "")
+
+
+@pytest.mark.spec("M26", "M14")
+def test_a_thread_that_goes_on_after_a_stop_has_an_unknown_outcome(lab: Lab) -> None:
+    leave, left = threading.Event(), threading.Event()
+
+    @tool(where="thread")
+    def dig() -> str:
+        """Dig for long."""
+        leave.wait(30)
+        left.set()
+        return "deep"
+
+    def stop(event: Event) -> None:
+        if event.type == "tool_running":
+            threading.Timer(0.2, lab.cell.stop).start()
+
+    with pytest.raises(AgentInterrupted):
+        lab.run([{"calls": [call("dig"), call("list_variables")]}], tools=[dig], heard=stop)
+    assert not left.is_set()
+    leave.set()
+    digging, other = lab.session.runs[-1].executions
+    assert (digging.status, other.status) == (ToolStatus.UNKNOWN, ToolStatus.CANCELLED)
+    assert digging.result is not None
+    assert digging.result.output.startswith("unknown outcome: dig was still at work")
+    answers = [m for m in lab.session.messages if m.tool_results][-1].tool_results
+    assert [a.is_error for a in answers] == [True, True]
+    assert left.wait(30)
+    assert lab.run(["Back."]).output == "Back."
+
+
+@pytest.mark.spec("A51")
+def test_a_thread_that_outlives_its_step_has_an_unknown_outcome(lab: Lab) -> None:
+    leave = threading.Event()
+
+    @tool(where="thread")
+    def dig() -> None:
+        """Dig for long."""
+        leave.wait(30)
+
+    run = lab.run([{"calls": [call("dig")]}], tools=[dig], step_seconds=0.2)
+    leave.set()
+    assert run.executions[0].status is ToolStatus.UNKNOWN
+
+
+def test_a_call_that_still_waits_for_a_thread_never_runs(lab: Lab) -> None:
+    leave, ran = threading.Event(), []
+
+    @tool(where="thread")
+    def dig(n: int) -> None:
+        """Dig for long."""
+        ran.append(n)
+        leave.wait(30)
+
+    many = [call("dig", n=n) for n in range(40)]  # the pool has 32 threads
+    run = lab.run([{"calls": many}], tools=[dig], step_seconds=1)
+    leave.set()
+    states = [e.status for e in run.executions]
+    assert states.count(ToolStatus.UNKNOWN) == len(ran) == 32
+    assert states.count(ToolStatus.CANCELLED) == 8

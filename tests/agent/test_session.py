@@ -1,0 +1,89 @@
+"""A session as it is lived."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness import Lab, call
+from ipyagent import schema
+from ipyagent.agent.session import Session
+from ipyagent.errors import SessionError
+from ipyagent.schema import RunStatus, SessionState
+from ipyagent.store.journal import Journal
+
+
+@pytest.mark.spec("H02")
+def test_a_session_becomes_active_with_its_first_run(lab: Lab) -> None:
+    states = [lab.session.record.state]
+    lab.run(["Hello."], heard=lambda event: states.append(lab.session.record.state))
+    assert states[:2] == [SessionState.INITIALIZING, SessionState.ACTIVE]
+    lab.run(["Hello again."])
+    assert lab.session.record.state is SessionState.ACTIVE
+
+
+@pytest.mark.spec("H02")
+def test_a_session_that_has_ended_takes_no_prompt(lab: Lab) -> None:
+    lab.run(["Hello."])
+    lab.session.end()
+    lab.session.end()
+    with pytest.raises(SessionError, match="session new"):
+        lab.run(["Never asked."])
+    assert lab.client is not None
+    assert lab.client.requests == []
+    assert len(lab.session.runs) == 1
+
+
+@pytest.mark.spec("H26")
+def test_an_error_in_one_turn_does_not_end_the_session(lab: Lab) -> None:
+    for failing in ({"error": {"kind": "refused"}}, lambda request: 1 / 0):
+        lab.run([failing])
+        lab.session.check_ready()
+    assert lab.session.record.state is SessionState.ACTIVE
+    assert [run.status for run in lab.session.runs] == [RunStatus.ERROR] * 2
+    assert lab.run(["Fine."]).output == "Fine."
+
+
+def test_the_record_says_which_run_is_on_and_which_was_last(lab: Lab) -> None:
+    during: list[str | None] = []
+    run = lab.run(["Hello."], heard=lambda _: during.append(lab.session.record.active_run_id))
+    assert during[0] == run.id
+    record = lab.session.record
+    assert (record.active_run_id, record.last_run_id) == (None, run.id)
+    assert record.last_run_status is RunStatus.DONE
+
+
+def test_runs_keep_their_live_results(lab: Lab) -> None:
+    lab.variables["answer"] = 42
+    run = lab.run([{"calls": [call("inspect_variable", name="answer")]}, "It is 42."])
+    assert lab.session.runs == [run]
+    assert lab.session.runs[0].results[0] is run.results[0]
+
+
+async def test_a_session_without_a_journal_given_is_kept_in_memory() -> None:
+    session = Session()
+    await session.recorded()
+    assert session.journal.path is None
+    session.journal.close()
+
+
+def test_what_is_noted_about_a_session_is_in_the_journal(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path / "state.db")
+    record = schema.Session(name="mine")
+    journal.create(record)
+    session = Session(record, journal)
+    session.annotate(notebook="a.ipynb")
+    session.end()
+    stored = journal.session(record.id)
+    assert stored is not None
+    assert stored.metadata == {"notebook": "a.ipynb"}
+    assert stored.state is SessionState.TERMINATED
+    journal.close()
+
+
+def test_a_saved_session_is_a_graph_that_goes_on_from_its_head(lab: Lab, tmp_path: Path) -> None:
+    lab.run(["Hello."])
+    lab.session.save(tmp_path / "talk.json")
+    saved = json.loads((tmp_path / "talk.json").read_text())
+    assert saved["head_ids"] == [lab.session.head]
+    assert len(saved["nodes"]) == len(lab.session.graph)

@@ -1,0 +1,131 @@
+"""The sessions of a workspace."""
+
+from pathlib import Path
+
+import pytest
+
+from harness import Lab
+from ipyagent.agent.sessions import Sessions
+from ipyagent.errors import SessionError
+from ipyagent.schema import Message, PlanStep, Role, Run, RunStatus, SessionState, ToolCall
+from ipyagent.store.journal import Journal
+
+
+def texts(messages: list[Message]) -> list[str]:
+    return [m.text for m in messages if not m.synthetic and m.role is not Role.SYSTEM]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state.db"
+
+
+@pytest.mark.spec("H01", "P10")
+def test_a_session_comes_back_as_it_was(lab: Lab, path: Path) -> None:
+    journal = Journal.open(path)
+    sessions = Sessions(journal)
+    lab.session = sessions.begin("one")
+    lab.run(["Hello.", "unused"], "First.")
+    lab.run([{"calls": [{"name": "list_files", "arguments": {}}]}, "Two."], "Second.")
+    before = lab.session
+    sessions.close()
+    journal.close()
+    after = Sessions(Journal.open(path)).resume("one").session
+    assert after.messages == before.messages
+    assert list(after.graph.nodes.values()) == list(before.graph.nodes.values())
+    assert [r.to_dict() for r in after.runs] == [r.to_dict() for r in before.runs]
+    assert after.record.state is SessionState.ACTIVE
+
+
+def test_a_branch_of_a_branch_has_the_whole_line(lab: Lab, path: Path) -> None:
+    sessions = Sessions(Journal.open(path))
+    lab.session = trunk = sessions.begin("trunk")
+    lab.run(["One."], "A.")
+    lab.run(["Two."], "B.")
+    heads = [n.id for n in trunk.graph if isinstance(n.data, Message) and n.data.text == "One."]
+    lab.session = twig = sessions.branch(trunk, heads[0])
+    lab.run(["Three."], "C.")
+    lab.session = leaf = sessions.branch(twig)
+    lab.run(["Four."], "D.")
+    assert texts(leaf.messages) == ["A.", "One.", "C.", "Three.", "D.", "Four."]
+    assert texts(trunk.messages) == ["A.", "One.", "B.", "Two."]
+    sessions.close()
+    again = Sessions(Journal.open(path)).resume(leaf.id).session
+    assert again.messages == leaf.messages
+
+
+def test_names_are_unique_and_a_session_can_be_found_by_the_beginning_of_its_id(
+    path: Path,
+) -> None:
+    sessions = Sessions(Journal.open(path))
+    first, second = sessions.begin("a"), sessions.begin("a")
+    assert (first.name, second.name) == ("a", "a-2")
+    assert sessions.resume(first.id[:8]).session is first
+    with pytest.raises(SessionError, match=r"no session is called 'b'; there are: a, a-2"):
+        sessions.resume("b")
+
+
+def test_a_session_that_another_kernel_holds_is_branched_and_nothing_is_lost(
+    lab: Lab, path: Path
+) -> None:
+    mine, theirs = Sessions(Journal.open(path)), Sessions(Journal.open(path))
+    lab.session = held = mine.go_on("shared").session
+    lab.run(["One."], "A.")
+    opened = theirs.go_on("shared")
+    assert opened.session.name == "shared-2"
+    assert "branch" in opened.notices[0]
+    lab.session = opened.session
+    lab.run(["Two."], "B.")
+    lab.session = held
+    lab.run(["Three."], "C.")
+    assert texts(held.messages) == ["A.", "One.", "C.", "Three."]
+    assert texts(opened.session.messages) == ["A.", "One.", "B.", "Two."]
+    mine.close()
+    assert texts(theirs.resume("shared").session.messages) == ["A.", "One.", "C.", "Three."]
+
+
+@pytest.mark.spec("N24", "D24")
+def test_a_saved_session_is_loaded_with_everything(lab: Lab, path: Path, tmp_path: Path) -> None:
+    sessions = Sessions(Journal.open(path))
+    lab.session = sessions.begin("one")
+    lab.run([{"thinking": "hm", "calls": [{"name": "list_files"}]}, "Done."], "List.")
+    lab.session.save(tmp_path / "one.json")
+    loaded = sessions.load(tmp_path / "one.json")
+    assert loaded.name == "one-2"
+    assert loaded.messages == lab.session.messages
+    sessions.close()
+    again = Sessions(Journal.open(path)).resume("one-2").session
+    assert again.messages == lab.session.messages
+    assert list(again.graph.nodes.values()) == list(lab.session.graph.nodes.values())
+
+
+@pytest.mark.spec("H02")
+def test_an_ended_session_takes_no_prompts_and_the_notebook_gets_a_new_one(
+    lab: Lab, path: Path
+) -> None:
+    sessions = Sessions(Journal.open(path))
+    opened = sessions.of_notebook("book.ipynb")
+    assert opened.session.record.state is SessionState.INITIALIZING
+    lab.session = opened.session
+    lab.run(["One."], "A.")
+    assert opened.session.record.state is SessionState.ACTIVE
+    opened.session.end()
+    with pytest.raises(SessionError, match="has ended"):
+        lab.run(["Two."], "B.")
+    assert sessions.of_notebook("book.ipynb").session.id != opened.session.id
+
+
+@pytest.mark.spec("P44", "P21")
+def test_a_plan_that_waits_blocks_other_prompts_until_it_is_decided(lab: Lab, path: Path) -> None:
+    sessions = Sessions(Journal.open(path))
+    lab.session = sessions.begin("plans")
+    step = PlanStep(call=ToolCall(id="c1", name="list_files"))
+    plan = Run(id="p1", prompt="Plan it.", status=RunStatus.DRAFT, plan=(step,))
+    sessions.journal.draft(plan, lab.session.id)
+    with pytest.raises(SessionError, match=r"a plan waits for you \(p1\)"):
+        lab.run(["Never asked."])
+    assert lab.client is None or not lab.client.requests
+    sessions.journal.cancel(lab.session.id)
+    assert lab.run(["Asked."]).output == "Asked."
+    with pytest.raises(SessionError, match="no pending plan"):
+        sessions.journal.confirm(lab.session.id)

@@ -1,0 +1,237 @@
+"""Sessions in real kernels: they go on over cells, restarts, and the death of a kernel."""
+
+import json
+import signal
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from kernels import RUN_JSON, Kernel, Message, Page, kernel
+from servers.model_server import ModelServer, answer
+
+pytestmark = pytest.mark.kernel
+
+
+def asked(server: ModelServer) -> list[list[str]]:
+    """What each request said, as texts."""
+    return [[str(m["content"]) for m in r.body["messages"]] for r in server.requests]
+
+
+def of(server: ModelServer) -> dict[str, str]:
+    """The environment of a kernel that asks this server."""
+    return {"IPYAGENT_LLM__MODEL": "openai/test", "IPYAGENT_LLM__API_BASE": f"{server.url}/v1"}
+
+
+@pytest.mark.spec("P10", "H23", "H01")
+def test_a_conversation_goes_on_in_the_next_cell_and_after_a_restart(tmp_path: Path) -> None:
+    with ModelServer([answer("Hello Ada."), answer("Ada."), answer("Still Ada.")]) as server:
+        with kernel(tmp_path, **of(server)) as first:
+            first.run("%%agent\nI am Ada.")
+            first.run("%%agent\nWho am I?")
+        with kernel(tmp_path, **of(server)) as second:
+            second.run("%%agent\nAnd now?")
+            assert "3 runs" in second.run("%agent status").stdout
+        one, two, three = asked(server)
+    assert len(one) < len(two) < len(three)
+    assert two[: len(one)] == one
+    assert three[: len(two)] == two
+    assert "I am Ada." in three[1]
+    assert three[-1].startswith("And now?")
+
+
+def test_a_named_session_is_started_and_continued(tmp_path: Path) -> None:
+    with ModelServer([answer("One."), answer("Two."), answer("Three.")]) as server:
+        with kernel(tmp_path, **of(server)) as one:
+            one.run("%%agent -s tea\nGreen.")
+            one.run("%%agent\nElsewhere.")
+            one.run("%%agent -s tea\nBlack.")
+        _, elsewhere, tea = asked(server)
+    assert not any("Green." in text for text in elsewhere)
+    assert any("Green." in text for text in tea)
+
+
+@pytest.mark.spec("P06", "H26")
+def test_a_kernel_that_is_killed_in_a_tool_leaves_an_unknown_outcome_and_a_session_that_works(
+    tmp_path: Path,
+) -> None:
+    kill = "open('ran', 'a').write('x'); import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    script = tmp_path / "kill.json"
+    call = {"calls": [{"name": "run_python", "arguments": {"code": kill}}]}
+    script.write_text(json.dumps([{"text": "I will.", **call}]))
+    (tmp_path / "on.json").write_text(json.dumps(["Fine."]))
+    with kernel(tmp_path) as first:
+        first.send(
+            "execute_request",
+            {
+                "code": "%%agent -m scripted/kill.json --confirm yolo\nGo.",
+                "silent": False,
+                "store_history": True,
+                "user_expressions": {},
+                "allow_stdin": False,
+            },
+        )
+        process = first.manager.provisioner.process
+        process.wait(60)
+    assert process.returncode == -signal.SIGKILL
+    with kernel(tmp_path) as second:
+        shown = second.run("%agent runs").stdout
+        assert "failed" in shown
+        assert "The kernel ended while run" in shown
+        reply = second.run("%%agent -m scripted/on.json\nGo on.")
+        assert reply.run["status"] == "done"
+        runs = second.value(
+            "[r.status.value for r in __import__('ipyagent').Session.current().runs]"
+        )
+        assert runs == "['error', 'done']"
+        (unknown,) = eval(
+            second.value(
+                "[(e.status.value, e.result.error) for e in"
+                " __import__('ipyagent').Session.current().runs[0].executions]"
+            )
+        )
+    assert unknown[0] == "unknown"
+    assert "unknown outcome" in unknown[1]
+    assert (tmp_path / "ran").read_text() == "x"
+
+
+@pytest.mark.spec("P26")
+def test_a_second_kernel_in_the_same_folder_goes_on_as_a_branch(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(["One."]))
+    with kernel(tmp_path) as first, kernel(tmp_path) as second:
+        first.run("%%agent -m scripted/a.json\nFirst prompt.")
+        reply = second.run("%%agent -m scripted/a.json\nSecond prompt.")
+        assert any("branch" in note for note in reply.run["notes"])
+        first.run("%%agent -m scripted/a.json\nThird prompt.")
+        seen = (
+            "[m.text for m in __import__('ipyagent').Session.current().messages if not m.synthetic]"
+        )
+        assert eval(first.value(seen)) == ["First prompt.", "One.", "Third prompt.", "One."]
+        assert eval(second.value(seen)) == ["First prompt.", "One.", "Second prompt.", "One."]
+    stored = sqlite3.connect(tmp_path / ".ipyagent/state.db")
+    assert stored.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    stored.close()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("sessions")
+
+
+@pytest.fixture(scope="module")
+def shared(folder: Path) -> Any:
+    (folder / "hello.json").write_text(json.dumps(["Hello."]))
+    with kernel(folder) as started:
+        yield started
+
+
+def say(shared: Kernel, prompt: str, *options: str, page: Any = None) -> Message:
+    reply = shared.run(f"%%agent -m scripted/hello.json {' '.join(options)}\n{prompt}", page=page)
+    assert reply.status == "ok"
+    return reply.run
+
+
+def messages(shared: Kernel) -> list[str]:
+    session = "__import__('ipyagent').Session.current()"
+    return eval(shared.value(f"[m.text for m in {session}.messages if not m.synthetic]"))
+
+
+def test_new_list_resume_and_end(shared: Kernel) -> None:
+    shared.run("%agent session new first")
+    say(shared, "In the first.")
+    assert shared.run("%agent session new second").stdout.startswith("second")
+    say(shared, "In the second.")
+    assert messages(shared) == ["In the second.", "Hello."]
+    listed = shared.run("%agent session list").stdout
+    assert "first" in listed
+    assert next(line for line in listed.splitlines() if line.startswith("*")).endswith("second")
+    shared.run("%agent session resume first")
+    assert messages(shared) == ["In the first.", "Hello."]
+    shared.run("%agent session end")
+    refused = shared.run("%%agent -m scripted/hello.json\nOnce more.")
+    assert "has ended" in refused.run["error"]
+    assert "session new" in refused.run["error"]
+    shared.run("%agent session new third")
+    say(shared, "Works again.")
+
+
+@pytest.mark.spec("N24")
+def test_branching_from_an_earlier_step_keeps_what_came_before_it(shared: Kernel) -> None:
+    shared.run("%agent session new trunk")
+    say(shared, "One.")
+    say(shared, "Two.")
+    session = "__import__('ipyagent').Session.current()"
+    node = eval(
+        shared.value(
+            f"[n.id for n in {session}.graph if getattr(n.data, 'role', None) == 'assistant'][0]"
+        )
+    )
+    assert shared.run(f"%agent session branch {node} twig").stdout.startswith("twig")
+    assert messages(shared) == ["One.", "Hello."]
+    say(shared, "Three.")
+    assert messages(shared) == ["One.", "Hello.", "Three.", "Hello."]
+    shared.run("%agent session resume trunk")
+    assert messages(shared) == ["One.", "Hello.", "Two.", "Hello."]
+
+
+@pytest.mark.spec("N24")
+def test_a_saved_session_and_the_runs_of_a_notebook_can_be_loaded(
+    shared: Kernel, folder: Path
+) -> None:
+    shared.run("%agent session new kept")
+    run = say(shared, "Keep this.", page=Page(shared))
+    assert "saved" in shared.run("%agent session save kept.json").stdout
+    shared.run("%agent session load kept.json")
+    assert messages(shared) == ["Keep this.", "Hello."]
+    book = nbformat.v4.new_notebook()
+    output = nbformat.v4.new_output("display_data", {RUN_JSON: run, "text/plain": "…"})
+    book.cells = [nbformat.v4.new_code_cell("%%agent\nKeep this.", outputs=[output])]
+    nbformat.write(book, folder / "old.ipynb")
+    shared.run("%agent session load old.ipynb")
+    assert messages(shared) == ["Keep this.", "Hello."]
+    say(shared, "Goes on.")
+    assert messages(shared)[-2:] == ["Goes on.", "Hello."]
+
+
+@pytest.mark.spec("N24")
+def test_the_graph_is_drawn(shared: Kernel) -> None:
+    shared.run("%agent session new drawn")
+    say(shared, "Draw me.")
+    reply = shared.run("%agent session graph")
+    (data,) = [each["data"] for each in reply.of("display_data")]
+    assert "Draw me." in data["text/plain"]
+    assert any("svg" in mime or "<svg" in str(text) for mime, text in data.items())
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("session resume nowhere", "no session is called 'nowhere'"),
+        ("session branch zzz", "begins with 'zzz'"),
+        ("session load missing.json", "missing.json"),
+        ("session save", "takes PATH"),
+        ("session dance", "there are: new, list"),
+        ("show zzz", "no run has the id"),
+        ("approve", "no pending plan"),
+        ("deny", "no pending plan"),
+        ("approve a99", "no call waits"),
+    ],
+)
+@pytest.mark.spec("P21")
+def test_what_cannot_be_done_is_said_in_one_line(shared: Kernel, line: str, said: str) -> None:
+    say(shared, "Something.")
+    reply = shared.run(f"%agent {line}")
+    assert reply.status == "ok"
+    assert said in reply.stdout
+    assert "Traceback" not in reply.stdout + reply.stderr
+
+
+def test_a_run_can_be_shown_again_and_its_cost_is_told(shared: Kernel) -> None:
+    shared.run("%agent session new shown")
+    say(shared, "Show me.")
+    reply = shared.run("%agent show")
+    (data,) = [each["data"] for each in reply.of("display_data")]
+    assert data[RUN_JSON]["prompt"] == "Show me."
+    assert "together" in shared.run("%agent cost").stdout

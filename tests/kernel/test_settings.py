@@ -1,0 +1,270 @@
+"""Where a cell's settings come from, in a real kernel."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kernels import Kernel, Message, Page, kernel
+from servers.model_server import ModelServer, answer
+
+pytestmark = pytest.mark.kernel
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("settings")
+    (folder / "hello.json").write_text(json.dumps(["Hello."]))
+    call = {"calls": [{"name": "run_python", "arguments": {"code": "acted = 1"}}]}
+    (folder / "acts.json").write_text(json.dumps([call, "Done."]))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def shared(folder: Path) -> Iterator[Kernel]:
+    with kernel(folder) as started:
+        yield started
+
+
+@pytest.fixture
+def workspace_file(folder: Path) -> Iterator[Path]:
+    path = folder / "ipyagent.yaml"
+    yield path
+    path.unlink(missing_ok=True)
+
+
+def origin(shared: Kernel, key: str) -> str:
+    (line,) = shared.run(f"%agent config {key}").stdout.splitlines()[:1]
+    return line
+
+
+@pytest.mark.spec("A57")
+def test_each_source_wins_over_those_below_it(
+    folder: Path, tmp_path: Path, workspace_file: Path
+) -> None:
+    user = tmp_path / "config" / "ipyagent"
+    user.mkdir(parents=True)
+    env = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "XDG_DATA_HOME": str(tmp_path / "data")}
+    with kernel(folder, **env) as plain:
+        assert "default" in origin(plain, "agent.max_steps")
+        (user / "config.yaml").write_text("agent: {max_steps: 15}")
+        assert "15" in origin(plain, "agent.max_steps")
+        assert "config.yaml" in origin(plain, "agent.max_steps")
+        (folder / "pyproject.toml").write_text("[tool.ipyagent.agent]\nmax_steps = 14\n")
+        assert "pyproject.toml" in origin(plain, "agent.max_steps")
+        workspace_file.write_text("agent: {max_steps: 13}")
+        assert "ipyagent.yaml" in origin(plain, "agent.max_steps")
+        (folder / "pyproject.toml").unlink()
+    with kernel(folder, IPYAGENT_AGENT__MAX_STEPS="12", **env) as with_variable:
+        assert "12" in origin(with_variable, "agent.max_steps")
+        with_variable.run("%agent config agent.max_steps=11")
+        assert "11" in origin(with_variable, "agent.max_steps")
+        (folder / "cell.yaml").write_text("agent: {max_steps: 10}")
+        run = with_variable.run("%%agent -m scripted/hello.json --config cell.yaml\nGo.").run
+        assert run["max_steps"] == 10
+        cell = "%%agent -m scripted/hello.json --config cell.yaml --max-steps 9\nGo."
+        assert with_variable.run(cell).run["max_steps"] == 9
+
+
+@pytest.mark.spec("A01")
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("llm.modle=x", "llm.modle is not a setting; did you mean llm.model?"),
+        ("agent.max_steps=many", "agent.max_steps"),
+        ("llm.mode=proxy", "llm.api_base"),
+    ],
+)
+def test_a_wrong_setting_is_refused_with_the_nearest_right_one(
+    shared: Kernel, line: str, said: str
+) -> None:
+    before = shared.run("%agent config").stdout
+    assert said in shared.run(f"%agent config {line}").stdout
+    assert shared.run("%agent config").stdout == before
+
+
+@pytest.mark.spec("A01")
+def test_a_typo_in_the_workspace_file_is_a_card_that_names_it(
+    shared: Kernel, workspace_file: Path
+) -> None:
+    workspace_file.write_text("llm: {modle: x}")
+    run = shared.run("%%agent -m scripted/hello.json\nGo.").run
+    assert run["status"] == "error"
+    assert "ipyagent.yaml" in run["error"]
+    assert "did you mean llm.model?" in run["error"]
+
+
+def test_a_workspace_file_only_tightens_until_it_is_trusted(
+    folder: Path, tmp_path: Path, workspace_file: Path
+) -> None:
+    workspace_file.write_text("agent: {confirm_mode: yolo}")
+    with kernel(folder, XDG_DATA_HOME=str(tmp_path)) as started:
+        cell = "%%agent -m scripted/acts.json\nGo."
+        run = started.run(cell).run
+        assert run["confirm_mode"] == "confirm-sensitive"
+        assert run["steps"][0]["executions"][0]["status"] == "denied"
+        assert any("%agent trust" in note for note in run["notes"])
+        assert "yolo" in started.run("%agent trust").stdout
+        assert started.run(cell).run["confirm_mode"] == "yolo"
+        workspace_file.write_text("agent: {confirm_mode: yolo, max_steps: 3}")
+        assert started.run(cell).run["confirm_mode"] == "confirm-sensitive"
+        workspace_file.write_text("agent: {confirm_mode: confirm-all}")
+        assert started.run(cell).run["confirm_mode"] == "confirm-all"
+
+
+@pytest.mark.spec("A24", "A50", "A10")
+def test_a_profile_is_chosen_by_name(folder: Path, workspace_file: Path) -> None:
+    workspace_file.write_text(
+        "agents: {reviewer: {system_prompt: 'You review.', max_steps: 4, allowed_tools: read_file}}"
+    )
+    with (
+        ModelServer([answer("One."), answer("Two.")]) as server,
+        kernel(
+            folder,
+            IPYAGENT_LLM__MODEL="openai/test",
+            IPYAGENT_LLM__API_BASE=f"{server.url}/v1",
+        ) as started,
+    ):
+        for cell in ("%%agent reviewer\nGo.", "%%agent -a reviewer\nGo."):
+            run = started.run(cell).run
+            assert run["agent"] == "reviewer"
+            assert run["max_steps"] == 4
+        for request in server.requests:
+            assert "You review." in request.body["messages"][0]["content"]
+            assert [t["function"]["name"] for t in request.body["tools"]] == ["read_file"]
+        refused = started.run("%%agent reviewr\nGo.").run
+        assert "reviewr" in refused["error"]
+        assert "did you mean reviewer?" in refused["error"]
+
+
+@pytest.mark.spec("A10", "M07")
+def test_instructions_can_come_from_a_file_and_a_missing_one_is_said(
+    folder: Path, workspace_file: Path
+) -> None:
+    workspace_file.write_text("agent: {system_prompt_path: house.md}")
+    with (
+        ModelServer([answer("One."), answer("Two.")]) as server,
+        kernel(
+            folder,
+            IPYAGENT_LLM__MODEL="openai/test",
+            IPYAGENT_LLM__API_BASE=f"{server.url}/v1",
+        ) as started,
+    ):
+        run = started.run("%%agent\nGo.").run
+        assert any("house.md" in note for note in run["notes"])
+        (folder / "house.md").write_text("Speak like a pirate.")
+        assert not started.run("%%agent\nGo.").run["notes"]
+    first, second = (r.body["messages"][0]["content"] for r in server.requests)
+    assert "pirate" not in first
+    assert second.startswith(first)
+    assert second.endswith("Speak like a pirate.")
+
+
+@pytest.mark.spec("A16")
+def test_v_draws_more_of_it_open(shared: Kernel) -> None:
+    runs = {
+        v: shared.run(f"%%agent {v} -m scripted/acts.json --confirm yolo\nGo.", page=Page(shared))
+        for v in ("", "-v", "-vv", "-vvv")
+    }
+    assert [reply.run["verbose"] for reply in runs.values()] == [0, 1, 2, 3]
+    pages = [reply.of("update_display_data")[0]["data"]["text/html"] for reply in runs.values()]
+    opened = [len(re.findall(r"<details[^>]* open", page)) for page in pages]
+    assert opened[0] < opened[1] < opened[2]
+    assert len(pages[2]) < len(pages[3])
+
+
+@pytest.mark.spec("P08")
+def test_a_trace_id_is_accepted_and_reaches_the_service_and_the_card(folder: Path) -> None:
+    with (
+        ModelServer([answer("One."), answer("Two.")]) as server,
+        kernel(
+            folder,
+            IPYAGENT_LLM__MODEL="openai/test",
+            IPYAGENT_LLM__API_BASE=f"{server.url}/v1",
+            IPYAGENT_LOGGING__FILE="runs.jsonl",
+        ) as started,
+    ):
+        given = "0af7651916cd43dd8448eb211c80319c"
+        reply = started.run(f"%%agent --trace-id {given}\nGo.", page=Page(started))
+        assert reply.run["trace_id"] == given
+        assert given in reply.of("update_display_data")[0]["data"]["text/html"]
+        made = started.run("%%agent\nGo.").run["trace_id"]
+        bad = started.run("%%agent --trace-id 'no good\x1b'\nGo.").run["error"]
+        assert "trace-id" in bad or "trace id" in bad
+    headers = [{k.lower(): v for k, v in r.headers.items()} for r in server.requests]
+    assert [h["x-trace-id"] for h in headers] == [given, made]
+    lines = [json.loads(line) for line in (folder / "runs.jsonl").read_text().splitlines()]
+    assert {line["trace_id"] for line in lines} == {given, made}
+
+
+@pytest.mark.spec("H20")
+def test_a_config_that_is_missing_or_a_folder_is_said(shared: Kernel, folder: Path) -> None:
+    (folder / "a_folder").mkdir(exist_ok=True)
+
+    def error(path: str) -> str:
+        cell = f"%%agent --config {path} -m scripted/hello.json\nGo."
+        return str(shared.run(cell).run["error"])
+
+    assert "not found" in error("nowhere.yaml")
+    assert "not a file" in error("a_folder")
+
+
+def test_a_refused_cell_shows_one_card_and_nothing_that_waits(shared: Kernel) -> None:
+    reply = shared.run("%%agent --tools nonsense -m scripted/hello.json\nGo.", page=Page(shared))
+    assert "available" in reply.run["error"]
+    shown: list[Message] = reply.of("display_data")
+    assert len(shown) == 1
+    assert not reply.of("comm_open")
+
+
+@pytest.mark.spec("H08", "D6")
+def test_a_prompt_that_is_too_long_says_the_limit_and_its_length(shared: Kernel) -> None:
+    error = shared.run(f"%%agent -m scripted/hello.json\n{'x' * 10_001}").run["error"]
+    assert "10,000" in error
+    assert "10,001" in error
+    assert shared.run(f"%%agent -m scripted/hello.json\n{'x' * 10_000}").run["status"] == "done"
+
+
+@pytest.mark.spec("A06")
+def test_secrets_are_in_no_output_of_the_notebook(folder: Path) -> None:
+    secret = "sk-canary-0123456789abcdef"
+    with (
+        ModelServer([answer("Hello.")]) as server,
+        kernel(
+            folder,
+            IPYAGENT_LLM__MODEL="openai/test",
+            IPYAGENT_LLM__API_BASE=f"{server.url}/v1",
+            LITELLM_API_KEY=secret,
+        ) as started,
+    ):
+        said = [started.run(cell) for cell in ("%%agent\nGo.", "%agent config", "%agent status")]
+        said.append(started.run(f"%agent config llm.api_key={secret}"))
+        said.append(started.run("%agent config llm.api_key"))
+        said.append(started.run(f"%agent config llm.timeout={secret}"))
+        headers = {name.lower(): value for name, value in server.requests[0].headers.items()}
+        assert headers["authorization"] == f"Bearer {secret}"
+    assert secret not in json.dumps([reply.messages for reply in said], default=str).replace(
+        f"%agent config llm.api_key={secret}", ""
+    ).replace(f"%agent config llm.timeout={secret}", "")
+    assert secret.encode() not in (folder / ".ipyagent/state.db").read_bytes()
+
+
+@pytest.mark.spec("P10")
+def test_where_nothing_can_be_recorded_nothing_runs_until_the_person_goes_without(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "acts.json").write_text(
+        json.dumps([{"calls": [{"name": "run_python", "arguments": {"code": "acted = 1"}}]}, "Ok."])
+    )
+    (tmp_path / ".ipyagent").write_text("a file stands where the folder should be")
+    with kernel(tmp_path) as started:
+        cell = "%%agent -m scripted/acts.json --confirm yolo\nGo."
+        run = started.run(cell).run
+        assert run["status"] == "error"
+        assert "chat.persist=false" in run["error"]
+        assert started.value("'acted' in globals()") == "False"
+        started.run("%agent config chat.persist=false")
+        assert started.run(cell).run["status"] == "done"
+        assert started.value("acted") == "1"

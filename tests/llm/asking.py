@@ -1,0 +1,45 @@
+"""How the tests of the gateway ask a model server on loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from ipyagent.config import LLMConfig
+from ipyagent.errors import ModelError
+from ipyagent.llm.client import Client, ModelRequest
+from ipyagent.llm.gateway import LiteLLMClient
+from ipyagent.llm.wire import ReplyBuilder
+from servers.model_server import ModelServer, answer
+
+KEY = "sk-canary-0123456789abcdef"
+HELLO = answer("Hello wörld", thinking="Let me think", calls=[("run_python", {"code": "1+1"})])
+Ask = Callable[[ModelRequest], Awaitable[object]]
+EVENTS = {"Content-Type": "text/event-stream"}
+
+
+def client_of(server: ModelServer, model: str = "openai/gpt-4o", **settings: Any) -> LiteLLMClient:
+    base = server.origin if model.startswith(("anthropic/", "gemini/")) else server.url
+    config = LLMConfig.model_validate({"api_base": base, "timeout": 20, **settings})
+    keys = {"OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY, "GEMINI_API_KEY": KEY}
+    return LiteLLMClient(model, config, environ=keys, start={})
+
+
+async def ask(client: Client, request: ModelRequest) -> ReplyBuilder:
+    builder = ReplyBuilder()
+    async for chunk in client.stream(request):
+        builder.add(chunk)
+    return builder
+
+
+async def failed(client: Client, request: ModelRequest) -> tuple[ModelError, ReplyBuilder]:
+    """The error, and what had arrived before it."""
+    builder = ReplyBuilder()
+    try:
+        async for chunk in client.stream(request):
+            builder.add(chunk)
+    except ModelError as error:
+        return error, builder
+    pytest.fail("the stream ended well")

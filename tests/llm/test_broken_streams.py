@@ -1,0 +1,279 @@
+from __future__ import annotations
+
+import json
+import threading
+
+import pytest
+from asking import EVENTS, HELLO, KEY, ask, client_of, failed
+
+from ipyagent.errors import ContextOverflowError, ModelRefusedError, ModelUnavailableError
+from ipyagent.llm import warmup
+from ipyagent.llm.client import ModelRequest
+from servers.model_server import (
+    Cut,
+    ModelServer,
+    Reply,
+    Silence,
+    answer,
+    delta,
+    failure,
+    stream,
+)
+
+FAULTS = {
+    429: ModelUnavailableError,
+    500: ModelUnavailableError,
+    503: ModelUnavailableError,
+    529: ModelUnavailableError,
+    400: ModelRefusedError,
+    401: ModelRefusedError,
+    403: ModelRefusedError,
+    404: ModelRefusedError,
+}
+
+
+@pytest.mark.spec("A08")
+@pytest.mark.parametrize("status", FAULTS)
+async def test_a_refusal_is_told_in_one_readable_sentence(
+    status: int, request_: ModelRequest, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with ModelServer([failure(status, f"out of order, dear {KEY}")]) as server:
+        error, _ = await failed(client_of(server), request_)
+        assert len(server.requests) == 1
+    assert type(error) is FAULTS[status]
+    assert "out of order, dear (key)" in str(error)
+    for debris in (KEY, "litellm", "Traceback", "Exception", "\n"):
+        assert debris not in str(error)
+    assert capfd.readouterr() == ("", "")
+
+
+async def test_litellm_left_alone_advertises_itself_in_the_cell(
+    request_: ModelRequest, capfd: pytest.CaptureFixture[str]
+) -> None:
+    litellm = warmup.litellm()
+    with ModelServer([failure(401), failure(401)]) as server:
+        with pytest.raises(litellm.AuthenticationError):
+            await litellm.acompletion(
+                "openai/x", [{"role": "user", "content": ""}], api_base=server.url, api_key="k"
+            )
+        assert "Give Feedback" in capfd.readouterr().out
+        await failed(client_of(server), request_)
+    assert capfd.readouterr() == ("", "")
+
+
+async def test_a_long_or_private_message_is_cut_and_masked(request_: ModelRequest) -> None:
+    with ModelServer([failure(400, f"{KEY} and sk-other-secret-123 " + "x" * 5000)]) as server:
+        error, _ = await failed(client_of(server), request_)
+    assert len(str(error)) < 600
+    assert "secret" not in str(error)
+
+
+TOO_LONG = {
+    "OpenAI": failure(
+        400,
+        "This model's maximum context length is 8192 tokens. However, your messages resulted in "
+        "8545 tokens. Please reduce the length of the messages.",
+        code="context_length_exceeded",
+    ),
+    "OpenAI, code only": failure(400, "too many words", code="context_length_exceeded"),
+    "OpenAI, Responses": failure(400, "Your input exceeds the context window of this model."),
+    "OpenRouter": failure(
+        400, "This endpoint's maximum context length is 8192 tokens. However, you requested 9000."
+    ),
+    "Mistral": failure(
+        400,
+        "Prompt contains 130000 tokens and 0 draft tokens, too large for model with 128000 maximum "
+        "context length",
+        code=3051,
+    ),
+    "Groq": failure(400, "Please reduce the length of the messages or completion."),
+    "xAI": failure(
+        400, "This model's maximum prompt length is 131072 but the request contains 537812 tokens."
+    ),
+    "Cerebras": failure(400, "Please reduce. Current length is 9001 while limit is 8192"),
+    "vLLM": failure(
+        400, "The decoder prompt (length 5000) is longer than the maximum model length of 4096."
+    ),
+    "llama.cpp": failure(
+        400,
+        "the request exceeds the available context size, try increasing it",
+        type="exceed_context_size_error",
+    ),
+    "Ollama": failure(500, "prompt too long; exceeded max context length by 12 tokens"),
+    "LM Studio": failure(
+        400,
+        "The number of tokens to keep from the initial prompt is greater than the context length.",
+    ),
+    "LiteLLM's proxy": failure(400, "litellm.ContextWindowExceededError: too long"),
+    "in mid-stream": stream(
+        delta(content="he"), {"error": {"message": "no", "code": "context_length_exceeded"}}
+    ),
+}
+
+
+@pytest.mark.parametrize("service", TOO_LONG)
+async def test_a_conversation_that_is_too_long_is_told_apart(
+    service: str, request_: ModelRequest
+) -> None:
+    with ModelServer([TOO_LONG[service]]) as server:
+        error, _ = await failed(client_of(server), request_)
+    assert type(error) is ContextOverflowError
+    assert "too long for openai/gpt-4o" in str(error)
+
+
+def anthropic_failure(status: int, kind: str, message: str) -> Reply:
+    body = {"type": "error", "error": {"type": kind, "message": message}}
+    return Reply((json.dumps(body).encode(),), status, {"Content-Type": "application/json"})
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "message"),
+    [
+        (400, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum"),
+        (
+            400,
+            "invalid_request_error",
+            "input length and `max_tokens` exceed context limit: 199211 + 20000 > 200000",
+        ),
+        (413, "request_too_large", "Request exceeds the maximum size"),
+    ],
+)
+async def test_anthropic_says_it_in_other_words(
+    status: int, kind: str, message: str, request_: ModelRequest
+) -> None:
+    with ModelServer([anthropic_failure(status, kind, message)]) as server:
+        error, _ = await failed(client_of(server, "anthropic/claude-sonnet-4-5"), request_)
+    assert type(error) is ContextOverflowError
+
+
+async def test_gemini_says_it_in_other_words(request_: ModelRequest) -> None:
+    message = "The input token count (1196265) exceeds the maximum number of tokens allowed (9)."
+    error = {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}
+    body = Reply((json.dumps({"error": error}).encode(),), 400)
+    with ModelServer([body]) as server:
+        told, _ = await failed(client_of(server, "gemini/gemini-2.5-flash"), request_)
+    assert type(told) is ContextOverflowError
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind"),
+    [
+        (failure(429, "Too many tokens, the maximum context length is busy"), "Unavailable"),
+        (failure(400, "Budget has been exceeded! Current cost: 2, Max budget: 1"), "Refused"),
+        (failure(400, "max_tokens is too large: 100000"), "Refused"),
+        (failure(400, "'user': string too long, at most 64", code="string_above_max_length"),
+         "Refused"),
+    ],
+)  # fmt: skip
+async def test_other_limits_are_not_taken_for_that(
+    reply: Reply, kind: str, request_: ModelRequest
+) -> None:
+    with ModelServer([reply]) as server:
+        error, _ = await failed(client_of(server), request_)
+    assert type(error).__name__ == f"Model{kind}Error"
+
+
+async def test_a_quota_that_is_used_up_is_final(request_: ModelRequest) -> None:
+    used_up = failure(429, "You exceeded your current quota", code="insufficient_quota")
+    with ModelServer([used_up, failure(429, "slow down")]) as server:
+        final, _ = await failed(client_of(server), request_)
+        transient, _ = await failed(client_of(server), request_)
+    assert (type(final), type(transient)) == (ModelRefusedError, ModelUnavailableError)
+
+
+@pytest.mark.spec("M01")
+async def test_retry_after_is_passed_on(request_: ModelRequest) -> None:
+    with ModelServer([failure(429, headers={"Retry-After": "7"}), failure(503)]) as server:
+        asked, _ = await failed(client_of(server), request_)
+        silent, _ = await failed(client_of(server), request_)
+    assert isinstance(asked, ModelUnavailableError)
+    assert isinstance(silent, ModelUnavailableError)
+    assert (asked.retry_after, silent.retry_after) == (7.0, None)
+
+
+BROKEN = {
+    "closed politely": HELLO.cut(900),
+    "reset": HELLO.cut(900, Cut("rst")),
+    "closed where only closing ends the body": Reply(
+        HELLO.cut(900).frames, 200, EVENTS, framed=False
+    ),
+    "empty body": Reply(headers=EVENTS),
+    "not a stream": Reply((b'{"choices": []}',)),
+    "a web page": Reply((b"<html>Welcome</html>",), headers={"Content-Type": "text/html"}),
+    "malformed event": Reply((*HELLO.frames[:3], b"data: {nonsense\n\n"), headers=EVENTS),
+    "an error within": stream(delta(content="he"), {"error": {"message": "exploded"}}),
+    "no answer at all": Reply(before=(Cut(),)),
+    "reset at once": Reply(before=(Cut("rst"),)),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+async def test_a_broken_stream_is_transient_and_never_looks_finished(
+    name: str, request_: ModelRequest, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with ModelServer([BROKEN[name]]) as server:
+        error, reply = await failed(client_of(server), request_)
+    assert type(error) is ModelUnavailableError
+    assert "litellm" not in str(error)
+    assert reply.finish_reason is None
+    assert capfd.readouterr().out == ""
+
+
+async def test_litellm_left_alone_calls_a_cut_stream_finished() -> None:
+    litellm = warmup.litellm()
+    with ModelServer([BROKEN["closed where only closing ends the body"]]) as server:
+        reply = await litellm.acompletion(
+            "openai/x",
+            [{"role": "user", "content": ""}],
+            api_base=server.url,
+            api_key="k",
+            stream=True,
+        )
+        assert [chunk async for chunk in reply][-1].choices[0].finish_reason == "stop"
+
+
+async def test_comments_blank_lines_and_carriage_returns_are_skipped(
+    request_: ModelRequest,
+) -> None:
+    frames = [b": keep-alive\n\n", b"\r\n"]
+    frames += [frame.replace(b"\n", b"\r\n") for frame in HELLO.frames if isinstance(frame, bytes)]
+    with ModelServer([Reply(tuple(frames), headers=EVENTS)]) as server:
+        assert (await ask(client_of(server), request_)).message().text == "Hello wörld"
+
+
+async def test_a_model_that_repeats_itself_is_stopped_and_its_text_kept(
+    request_: ModelRequest,
+) -> None:
+    with ModelServer([stream(*[delta(content="again ")] * 200)]) as server:
+        error, reply = await failed(client_of(server), request_)
+    assert type(error) is ModelRefusedError
+    assert "repeating" in str(error)
+    assert reply.message().text.startswith("again again ")
+
+
+@pytest.mark.spec("A07")
+@pytest.mark.parametrize(
+    "silent",
+    [Reply(before=(Silence(),)), Reply((*HELLO.frames[:3], Silence()), headers=EVENTS)],
+    ids=["before the first chunk", "between chunks"],
+)
+async def test_silence_ends_after_the_timeout_and_frees_the_connection(
+    silent: Reply, request_: ModelRequest
+) -> None:
+    with ModelServer([silent]) as server:
+        error, _ = await failed(client_of(server, timeout=0.3), request_)
+        assert await server.requests[0].gone()
+    assert type(error) is ModelUnavailableError
+    assert "no answer for 0.3 s" in str(error)
+
+
+@pytest.mark.spec("A07")
+async def test_a_slow_stream_that_keeps_talking_is_not_cut(request_: ModelRequest) -> None:
+    go = [threading.Event() for _ in range(4)]
+    said = answer("a b c d ", chunk_size=2)
+    for number, event in enumerate(go):
+        said = said.pause(event, after=1 + 2 * number)
+    for number, event in enumerate(go):
+        threading.Timer(0.4 * (number + 1), event.set).start()
+    with ModelServer([said]) as server:
+        assert (await ask(client_of(server, timeout=1.0), request_)).message().text == "a b c d "
