@@ -107,6 +107,6 @@ def new_session() -> Session:
     return Session(record, journal())
 
 
-def call(name: str, **arguments: Any) -> dict[str, Any]:
+def call(name: str, /, **arguments: Any) -> dict[str, Any]:
     """A scripted tool call."""
     return {"name": name, "arguments": arguments}

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from harness import Lab, call
 from ipyagent.agent.compaction import KEPT, cut, due, summary_request
@@ -16,6 +17,7 @@ from ipyagent.llm.scripted import Scripted
 from ipyagent.llm.wire import to_openai
 from ipyagent.schema import (
     Compacted,
+    Event,
     Message,
     Node,
     Outcome,
@@ -168,6 +170,23 @@ def test_the_person_may_ask_for_a_summary(lab: Lab) -> None:
     assert not lab.session.compact_next
 
 
+@pytest.mark.spec("M16")
+def test_a_summarised_conversation_is_read_back_as_it_was(lab: Lab) -> None:
+    long_ago(lab)
+    events = list(lab.watcher.events)
+    lab.session.compact_next = True
+    lab.run(["Gist.", look(70), "Done."], "And now?")
+    said, again = lab.session.conversation, Conversation()
+    event_type: TypeAdapter[Event] = TypeAdapter(Event)
+    for event in [*events, *lab.watcher.events]:
+        again.add(event_type.validate_json(event_type.dump_json(event)))
+    for other in (again, Conversation(said.graph, said.head)):
+        assert (other.messages, other.ids) == (said.messages, said.ids)
+        assert (other.tokens, other.since_summary) == (said.tokens, 2)
+    assert said.head is not None
+    assert list(said.graph.to_messages(said.head)) == said.messages
+
+
 def test_where_nothing_is_old_enough_the_person_is_told(lab: Lab) -> None:
     lab.session.compact_next = True
     run = lab.run(["Done."])
@@ -217,6 +236,14 @@ def test_a_conversation_that_stays_too_long_ends_the_run_and_says_what_to_do(lab
     assert "session new" in (run.error or "")
     lab.session.conversation = Conversation()
     assert lab.run(["Fine."]).output == "Fine."
+
+
+@pytest.mark.spec("M16")
+def test_there_are_no_two_summaries_in_a_row(lab: Lab) -> None:
+    lab.run([*[words(2_000)] * 6, "Long."], "First.")
+    run = lab.run(full(40_000, "Gist." * 3_000, "Never."), "Second.", settings=SMALL)
+    assert run.stop_reason is StopReason.CONTEXT_OVERFLOW
+    assert [asks_for_summary(r) for r in requests(lab)] == [True, False]
 
 
 def test_a_first_prompt_that_is_too_long_is_not_tried_again(lab: Lab) -> None:

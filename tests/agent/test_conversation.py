@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
@@ -193,10 +193,49 @@ def test_a_new_instruction_is_added_to_the_old_ones(lab: Lab) -> None:
     assert more.newest_prompt == "Be brief."
 
 
+@pytest.mark.spec("A10", "N10")
+def test_instructions_of_a_run_hold_for_that_run_alone(lab: Lab) -> None:
+    asked = []
+    for own in ({}, {"system_prompt": "You review."}, {}):
+        lab.run(["One."], **own)
+        assert lab.client is not None
+        asked.append(lab.client.requests[0].messages[0].text)
+    usual, review, again = asked
+    assert review == f"{usual}\n\nYou review."
+    assert again == usual
+    said = lab.session.conversation
+    assert said.graph.system_prompt(said.head or "") == usual
+
+
 def test_a_conversation_without_nodes_is_empty() -> None:
     empty = Conversation()
     assert (empty.head, empty.messages, empty.tokens) == (None, [], 0)
     assert Conversation([Node(data=ToolDefinitions())]).head is not None
+
+
+@pytest.mark.spec("M14")
+def test_each_request_extends_the_last_one(lab: Lab) -> None:
+    """Over turns, errors, denials, cuts, replies that say nothing, and changed variables."""
+    turns: list[list[Any]] = [
+        [{"calls": [call("list_files")]}, {"calls": [call("fly")]}, "Done."],
+        [{"text": "Half", "error": {"kind": "refused"}}],
+        [FAILS],
+        [{"calls": [call("write_file", path="x", content="y")]}, "Denied."],
+        [{"thinking": "Hm."}],
+        [{"thinking": "Hm.", "finish_reason": "length"}, {"text": "So", "finish_reason": "length"}],
+        [{"text": "So", "finish_reason": "length"}, "on."],
+        [*[{"calls": [call("picture")]}] * 3, "Enough."],
+        [{"text": ""}],
+        ["Good."],
+    ]
+    requests: list[ModelRequest] = []
+    for number, replies in enumerate(turns):
+        lab.variables["x"] = number
+        lab.run(replies, tools=[picture], answer=NO, max_steps=3)
+        assert lab.client is not None
+        requests += lab.client.requests
+    assert len(requests) == 18
+    assert_each_extends_the_last(requests)
 
 
 FAILS = {"error": {"kind": "refused", "message": "No."}}
@@ -234,7 +273,10 @@ def picture() -> Any:
 
 @pytest.mark.spec("M14", "N25")
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=40,
+    deadline=None,
+    phases=[Phase.generate],  # shrinking takes minutes
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(turns=st.lists(TURN, min_size=1, max_size=4))
 def test_whatever_happens_requests_only_grow_and_what_is_read_back_is_the_same(

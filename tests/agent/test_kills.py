@@ -14,7 +14,7 @@ from ipyagent.agent.sessions import Sessions
 from ipyagent.schema import ToolStatus
 from ipyagent.store.journal import Journal
 
-KILLS = int(os.environ.get("IPYAGENT_TEST_KILLS", "6"))
+KILLS = int(os.environ.get("JOURNAL_TEST_KILLS", "6"))
 
 CHILD = """
 import os, sys
@@ -30,8 +30,8 @@ def mark(n: int) -> str:
 
 call = lambda n: {"text": "word " * 50, "calls": [{"name": "mark", "arguments": {"n": n}}]}
 agent = Agent(
-    Scripted([*map(call, range(400)), "done"], chunk_size=40),
-    tools=[mark], session="live", confirm_mode="yolo", max_steps=500,
+    Scripted([*map(call, range(4000)), "done"], chunk_size=40),
+    tools=[mark], session="live", confirm_mode="yolo", max_steps=5000,
 )
 print("ready", flush=True)
 agent.ask("Mark them all.")

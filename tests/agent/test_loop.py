@@ -1,6 +1,7 @@
 import asyncio
 import itertools
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,17 @@ import pytest
 from harness import NO, YES, Lab, call
 from ipyagent.errors import AgentInterrupted
 from ipyagent.llm.wire import to_openai
-from ipyagent.schema import Event, Message, Outcome, Role, RunStatus, StopReason, ToolStatus
+from ipyagent.schema import (
+    Event,
+    Message,
+    Outcome,
+    Role,
+    RunStatus,
+    StopReason,
+    ToolFinished,
+    ToolStarted,
+    ToolStatus,
+)
 from ipyagent.tools.base import tool
 from ipyagent.wiring import only_run
 
@@ -79,7 +90,7 @@ def test_calls_decide_even_if_the_finish_reason_says_stop(lab: Lab) -> None:
     assert_every_call_has_exactly_one_result(lab.session.messages)
 
 
-@pytest.mark.spec("A48")
+@pytest.mark.spec("A48", "H14")
 def test_an_unknown_tool_goes_back_as_a_failed_result_that_lists_the_known(lab: Lab) -> None:
     run = lab.run([{"calls": [call("fly")]}, "Sorry."])
     assert not run.results[0].success
@@ -111,6 +122,71 @@ def test_invented_arguments_go_back_naming_the_field(lab: Lab) -> None:
     run = lab.run([{"calls": [call("read_file", path="x", colour="red")]}, "Oh."])
     assert "colour" in run.results[0].output
     assert not run.results[0].success
+
+
+@pytest.mark.spec("M21", "H24")
+def test_whatever_becomes_of_a_call_is_told_in_one_form(lab: Lab) -> None:
+    @tool
+    def burst() -> None:
+        """Burst."""
+        raise ValueError("bad")
+
+    calls = [
+        call("list_variables"),
+        call("fly"),
+        call("burst"),
+        call("read_file", colour="red"),
+        call("write_file", path="x", content="y"),
+        {"name": "list_files", "arguments": "{bad"},
+    ]
+    run = lab.run([{"calls": calls}, "Oh."], tools=[burst], answer=NO)
+    done = [e.execution for e in lab.watcher.events if isinstance(e, ToolFinished)]
+    assert [each.status for each in done] == [
+        ToolStatus.SUCCESS,
+        ToolStatus.FAILED,
+        ToolStatus.FAILED,
+        ToolStatus.FAILED,
+        ToolStatus.DENIED,
+        ToolStatus.FAILED,
+    ]
+    for each in done:
+        assert each.result is not None
+        assert each.result.success is (each.result.error is None)
+        assert each.result.output
+    assert run.executions == tuple(done)
+    begun = [e.execution.call for e in lab.watcher.events if isinstance(e, ToolStarted)]
+    assert begun == [each.call for each in done]
+    assert done[0].started_at is not None
+    assert done[0].duration is not None
+
+
+@pytest.mark.spec("A55")
+def test_calls_that_are_asked_about_run_one_after_the_other(lab: Lab) -> None:
+    at_work: list[int] = []
+
+    @tool(where="thread", sensitive=True)
+    def act() -> int:
+        """Act."""
+        at_work.append(1)
+        most = len(at_work)
+        time.sleep(0.02)
+        at_work.pop()
+        return most
+
+    run = lab.run([{"calls": [call("act")] * 4}, "Done."], tools=[act], answer=YES)
+    assert [result.value for result in run.results] == [1] * 4
+    order = [e.type for e in lab.watcher.events if "tool_" in e.type or "approval" in e.type]
+    assert (
+        order
+        == [
+            "tool_started",
+            "approval_requested",
+            "approval_decided",
+            "tool_running",
+            "tool_finished",
+        ]
+        * 4
+    )
 
 
 @pytest.mark.spec("A36", "D10")

@@ -2,6 +2,7 @@
 
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -76,22 +77,24 @@ def test_an_intent_is_recorded_before_the_act(lab: Lab, database: Path, where: s
     assert seen[-1] == "tool_running"
 
 
-def test_calls_beside_each_other_share_one_flush(lab: Lab, database: Path) -> None:
-    meeting = threading.Barrier(8, timeout=30)
+def test_calls_beside_each_other_share_one_flush(
+    lab: Lab, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushes: list[int] = []
+    journal = lab.session.journal
+    flush = journal.flush
+    monkeypatch.setattr(journal, "flush", lambda: flushes.append(1) or flush())
 
     @tool(where="thread")
-    def meet() -> None:
-        """Wait for the others."""
-        meeting.wait()
+    def look() -> None:
+        """Look."""
 
-    def commits_of(calls: int) -> int:
-        nonlocal meeting
-        meeting = threading.Barrier(calls, timeout=30)
-        before = lab.session.journal.commits
-        lab.run([{"calls": [call("meet")] * calls}, "Met."], tools=[meet])
-        return lab.session.journal.commits - before
+    def flushes_of(calls: int) -> int:
+        flushes.clear()
+        lab.run([{"calls": [call("look")] * calls}, "Done."], tools=[look])
+        return len(flushes)
 
-    assert commits_of(8) == commits_of(1)
+    assert flushes_of(8) == flushes_of(1)
 
 
 def spy(ran: list[str]) -> Tool:
@@ -203,6 +206,28 @@ def test_a_thread_that_outlives_its_step_has_an_unknown_outcome(lab: Lab) -> Non
     run = lab.run([{"calls": [call("dig")]}], tools=[dig], step_seconds=0.2)
     leave.set()
     assert run.executions[0].status is ToolStatus.UNKNOWN
+
+
+@pytest.mark.spec("A51")
+def test_only_a_person_can_end_what_runs_on_the_main_thread(lab: Lab) -> None:
+    @tool
+    def work() -> None:
+        """Work in the person's own thread."""
+        time.sleep(0.5)
+
+    run = lab.run([{"calls": [call("work")]}], tools=[work], step_seconds=0.2)
+    assert run.executions[0].status is ToolStatus.UNKNOWN
+
+    def stop(event: Event) -> None:
+        if event.type == "tool_running":
+            threading.Timer(0.2, lab.cell.stop).start()
+
+    with pytest.raises(AgentInterrupted):
+        lab.run([{"calls": [call("work")]}], tools=[work], heard=stop)
+    stopped = lab.session.runs[-1].executions[0]
+    assert stopped.status is ToolStatus.CANCELLED
+    assert stopped.result is not None
+    assert "part of it may have been done" in stopped.result.output
 
 
 def test_a_call_that_still_waits_for_a_thread_never_runs(lab: Lab) -> None:

@@ -109,7 +109,9 @@ def test_an_ended_session_takes_no_prompts_and_the_notebook_gets_a_new_one(
     lab.session = opened.session
     lab.run(["One."], "A.")
     assert opened.session.record.state is SessionState.ACTIVE
+    assert [each.state for each in sessions.list()] == [SessionState.ACTIVE]
     opened.session.end()
+    assert [each.state for each in sessions.list()] == [SessionState.TERMINATED]
     with pytest.raises(SessionError, match="has ended"):
         lab.run(["Two."], "B.")
     assert sessions.of_notebook("book.ipynb").session.id != opened.session.id

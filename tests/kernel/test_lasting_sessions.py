@@ -209,7 +209,7 @@ def test_the_graph_is_drawn(shared: Kernel) -> None:
     ("line", "said"),
     [
         ("session resume nowhere", "no session is called 'nowhere'"),
-        ("session branch zzz", "begins with 'zzz'"),
+        ("session branch zzz", "no step is called 'zzz'"),
         ("session load missing.json", "missing.json"),
         ("session save", "takes PATH"),
         ("session dance", "there are: new, list"),

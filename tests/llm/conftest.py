@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 import pytest
 
 from ipyagent.llm import warmup
@@ -23,3 +25,12 @@ def request_() -> ModelRequest:
 def warm() -> None:
     warmup.warm_up()
     assert warmup.loaded(None)
+
+
+@pytest.fixture(autouse=True)
+async def connections() -> AsyncIterator[None]:
+    """Close what LiteLLM keeps open for a next call: every test has an event loop of its own."""
+    yield
+    litellm = warmup.litellm()
+    await litellm.close_litellm_async_clients()
+    litellm.in_memory_llm_clients_cache.flush_cache()

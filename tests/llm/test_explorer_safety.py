@@ -6,7 +6,7 @@ import ast
 import builtins
 
 from explorer_runner import TOOLS, offered
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ipyagent.llm.explorer import reply
@@ -23,7 +23,6 @@ ATTRIBUTES_REFUSED = {
     "eval",
     "query",
     "pipe",
-    "apply",
     "to_pickle",
     "read_pickle",
 }
@@ -57,12 +56,15 @@ def messages(prompt: str, table: str = TABLE, files: str = "data/p.csv") -> list
 def check(code: str) -> None:
     """The code only calls methods of tables and figures, and a few harmless builtins."""
     tree = ast.parse(code)
+    defined = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             named = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module]
             assert set(named) <= MODULES, code
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             assert node.func.id in CALLED, code
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".apply"):
+            assert {ast.unparse(argument) for argument in node.args} <= defined, code
         if isinstance(node, ast.Attribute):
             assert node.attr not in ATTRIBUTES_REFUSED, code
             assert not node.attr.startswith("_"), code
@@ -101,6 +103,7 @@ def test_the_check_would_find_injected_code() -> None:
 
 @settings(max_examples=400, deadline=None)
 @given(prompts)
+@example("outlier")
 def test_no_prompt_crashes_it_or_becomes_code(prompt: str) -> None:
     follow(messages(prompt))
 

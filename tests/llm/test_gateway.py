@@ -257,6 +257,7 @@ def simple_globals(module: Any) -> dict[str, str]:
     }
 
 
+@pytest.mark.spec("A05")
 async def test_nothing_stays_set_on_litellms_module(request_: ModelRequest) -> None:
     litellm = warmup.litellm()
     with ModelServer([HELLO, HELLO, failure(401), HELLO.cut(500)]) as server:

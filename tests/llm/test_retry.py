@@ -104,9 +104,10 @@ async def test_only_what_is_transient_is_tried_again(make: Callable[[str], Excep
 @pytest.mark.spec("M01")
 async def test_a_wait_can_be_cancelled() -> None:
     flaky = Flaky(ModelUnavailableError("Busy.", retry_after=50))
-    task = asyncio.create_task(flaky.ask(RetryConfig()))
-    while not flaky.waits:
-        await asyncio.sleep(0)
+    waiting = asyncio.Event()
+    attempts = retrying(RetryConfig(), lambda *_: waiting.set())
+    task = asyncio.create_task(attempts(flaky.answer))
+    await waiting.wait()
     begun = time.monotonic()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -416,9 +416,9 @@ def test_what_was_not_flushed_is_written_when_the_journal_is_forgotten(path: Pat
     journal = Journal.open(path)
     session = begun(journal)
     journal.append(session.id, "r1", started())
-    thread = journal._writer._thread
+    worker = journal._writer._worker
     del journal
-    thread.join(10)
+    worker.join()
     again = Journal.open(path)
     assert types(again, session) == ["run_started"]
     again.close()

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, field_validator
 
 from harness import NO, YES, Lab, call
 from ipyagent.errors import AgentError, ToolNotFoundError
-from ipyagent.schema import Outcome, ToolResult, ToolStatus, TruncationConfig
+from ipyagent.schema import Outcome, Preview, ToolResult, ToolStatus, TruncationConfig
 from ipyagent.tools.base import BaseTool, Tool, tool
 
 
@@ -250,3 +251,36 @@ def test_what_a_tool_says_comes_without_terminal_escapes_and_its_value_with_them
     run = lab.run([{"calls": [call("paint")]}, "Ok."], tools=[paint])
     assert (run.results[0].output, run.results[0].value) == ("red", "\x1b[31mred\x1b[0m")
     assert "\x1b" not in lab.client.requests[-1].messages[-1].tool_results[0].text  # type: ignore[union-attr]
+
+
+@pytest.mark.spec("A36", "D10")
+@pytest.mark.parametrize("raised", [SystemExit, KeyboardInterrupt, KeyError])
+def test_a_preview_or_a_validator_that_raises_is_a_failed_call_too(
+    lab: Lab, raised: type[BaseException]
+) -> None:
+    def show() -> Preview:
+        raise raised("no preview")
+
+    class Arguments(BaseModel):
+        x: int
+
+        @field_validator("x")
+        @classmethod
+        def refuse(cls, value: int) -> int:
+            raise raised("no value")
+
+    class Refusing(BaseTool):
+        name = "refusing"
+        args_model = Arguments
+
+        def execute(self, x: int) -> int:
+            return x
+
+    @tool(sensitive=True, preview=show)
+    def shown() -> str:
+        return "ran"
+
+    replies = [{"calls": [call("shown"), call("refusing", x=1)]}, "Ok."]
+    run = lab.run(replies, tools=[shown, tool(Refusing())])
+    assert run.output == "Ok."
+    assert [e.status for e in run.executions] == [ToolStatus.FAILED] * 2

@@ -73,6 +73,16 @@ def test_the_tools_say_where_they_run_and_what_is_sensitive(tmp_path: Path, hand
 # --- list_files ----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("path", [".", "./", "data/.."])
+def test_our_own_state_is_not_listed_beside_the_person_s_files(
+    tmp_path: Path, hands: Hands, path: str
+) -> None:
+    (tmp_path / "data").mkdir()
+    Workspace(tmp_path).state()
+    for recursive in (False, True):
+        assert hands.run("list_files", path=path, recursive=recursive) == "data/"
+
+
 @pytest.mark.spec("A43")
 def test_a_listing_is_sorted_with_sizes_and_kinds(tmp_path: Path, hands: Hands) -> None:
     assert hands.run("list_files") == "(empty)"

@@ -9,6 +9,7 @@ result. Where no summary can be had, nothing changes.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Iterator
 from contextlib import aclosing
@@ -74,21 +75,27 @@ class Compactor:
     usage: TokenUsage = field(default_factory=TokenUsage)
     cost_usd: float | None = None
     _failed: bool = False
+    _limit: int | None = None
 
-    @property
-    def limit(self) -> int:
+    async def limit(self) -> int:
         """Tokens that the conversation may have."""
-        window, limit = self.client.context_window, self.config.context.token_limit
-        return limit if window is None else min(limit, int(window * SHARE))
+        if self._limit is None:
+            # In a thread: a client that is still being imported would hold up everything else.
+            window = await asyncio.to_thread(lambda: self.client.context_window)
+            limit = self.config.context.token_limit
+            self._limit = limit if window is None else min(limit, int(window * SHARE))
+        return self._limit
 
     async def make_room(self, step: int) -> None:
         """Compact the conversation if it is too long, or if the person wants it."""
-        if self.session.compact_next:
-            self.session.compact_next = False
-            if not await self._compact(step, cut(self.session.conversation)):
-                self.emit(Notice(text=f"Nothing was summarised: the last {KEPT} steps stay."))
-        elif due(self.session.conversation, self.limit) and not self._failed:
-            await self._compact(step, cut(self.session.conversation))
+        said, wanted = self.session.conversation, self.session.compact_next
+        self.session.compact_next = False
+        if not wanted and (self._failed or not due(said, await self.limit())):
+            return
+        where = cut(said)
+        if where is None and wanted:
+            self.emit(Notice(text=f"Nothing was summarised: the last {KEPT} steps stay."))
+        await self._compact(step, where)
 
     async def squeeze(self, step: int) -> bool:
         """Compact a conversation that the model refused as too long; whether that was possible."""
@@ -107,7 +114,8 @@ class Compactor:
     async def _compact(self, step: int, where: Cut | None, room: int | None = None) -> bool:
         if where is None:
             return False
-        request = summary_request(where.old, min(room or self.limit, self.limit))
+        limit = await self.limit()
+        request = summary_request(where.old, min(room or limit, limit))
         try:
             text = await self._ask(request)
         except ModelError as error:

@@ -44,7 +44,7 @@ from ipyagent.schema import (
     ToolResultContent,
 )
 from ipyagent.schema.base import now
-from ipyagent.schema.graph import COMPACTED
+from ipyagent.schema.graph import COMPACTED, OF_RUN, text_of_prompts, with_prompt
 
 
 class Conversation:
@@ -62,7 +62,7 @@ class Conversation:
         self.tools: tuple[ToolDefinition, ...] = ()
         self.since_summary: int | None = None
         """Replies since the newest summary; None where there is none."""
-        self._prompts: list[str] = []
+        self._prompts: tuple[Node, ...] = ()
         self._measured = self._unmeasured = 0  # tokens of a provider's count; characters since
         self._run, self._numbers = "", 0
         self._began = self._moment = now()
@@ -74,13 +74,13 @@ class Conversation:
 
     @property
     def system_prompt(self) -> str:
-        """All instructions, the older first."""
-        return "\n\n".join(self._prompts)
+        """The instructions in force."""
+        return text_of_prompts(self._prompts)
 
     @property
     def newest_prompt(self) -> str | None:
         """The instructions that were given last."""
-        return self._prompts[-1] if self._prompts else None
+        return text_of_prompts(self._prompts[-1:]) if self._prompts else None
 
     @property
     def tokens(self) -> int:
@@ -123,7 +123,7 @@ class Conversation:
         self._run, self._numbers, self._usage = run.id, 0, TokenUsage()
         self._began = self._moment = run.started_at
         if event.system_prompt is not None:
-            self._add(SystemPrompt(content=event.system_prompt))
+            self._add(SystemPrompt(content=event.system_prompt), metadata={OF_RUN: True})
         if event.tools is not None:
             self._add(ToolDefinitions(tools=event.tools))
         self._say(Role.USER, run.prompt, synthetic=False)
@@ -213,7 +213,7 @@ class Conversation:
         """What a node on the way to the head means for the next request."""
         match node.data:
             case SystemPrompt(content=text):
-                self._prompts.append(text)
+                self._prompts = with_prompt(self._prompts, node)
                 self._unmeasured += len(text)
             case ToolDefinitions(tools=tools):
                 self.tools = tools

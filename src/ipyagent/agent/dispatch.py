@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from ipyagent.agent.approvals import Answer, Approval, Approvals
 from ipyagent.agent.clock import Clock
 from ipyagent.agent.policy import Policy
-from ipyagent.agent.running import Running
+from ipyagent.agent.running import Running, ends_the_run
 from ipyagent.errors import AgentError, JournalError
 from ipyagent.schema import (
     ApprovalDecided,
@@ -121,7 +121,9 @@ class Calls:
         execution = ToolExecution(call=call, dry_run=self.dispatcher.dry_run)
         try:
             tool, preview = await self._check(call)
-        except Exception as error:
+        except BaseException as error:  # a preview and a validator are a tool's own code too
+            if ends_the_run(error):
+                raise
             self._start(execution)
             self._finish(call.id, ToolStatus.FAILED, failed(error))
             return

@@ -5,7 +5,8 @@ from __future__ import annotations
 from ipyagent.config import AgentConfig
 from ipyagent.schema import Run, StopReason
 
-NEARLY = 0.8
+NEARLY = 80
+"""Percent of the number of messages that is warned about."""
 
 GRACEFUL = frozenset({StopReason.MAX_STEPS, StopReason.MAX_SECONDS})
 """Budgets after which the model may still say a last word; more tokens would be more money."""
@@ -28,7 +29,7 @@ def reached(run: Run, config: AgentConfig) -> StopReason | None:
 
 def crowded(messages: int, at_most: int) -> str | None:
     """What to tell the person about a conversation of so many messages."""
-    if messages < NEARLY * at_most:
+    if 100 * messages < NEARLY * at_most:
         return None
     if messages < at_most:
         return f"This session has {messages} of {at_most} messages (chat.max_messages)."

@@ -142,6 +142,7 @@ class Loop:
         except ContextOverflowError as error:
             return RunStatus.ERROR, StopReason.CONTEXT_OVERFLOW, f"{error} {TOO_LONG}"
         except AgentError as error:
+            log.info("run %s failed", self.stream.run.id, exc_info=True)
             return RunStatus.ERROR, StopReason.ERROR, str(error)
         except Exception as error:
             log.exception("the loop failed")

@@ -82,7 +82,12 @@ async def _guarded(value: Awaitable[Any]) -> ToolResult:
     try:
         return as_result(await value)
     except BaseException as error:
-        task = asyncio.current_task()
-        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-            raise  # the run is being stopped; a tool's own CancelledError is its failure
+        if ends_the_run(error):
+            raise
         return failed(error)
+
+
+def ends_the_run(error: BaseException) -> bool:
+    """Whether the run is being stopped; a CancelledError of a tool's own is the tool's failure."""
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0

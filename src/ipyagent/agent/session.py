@@ -95,8 +95,8 @@ class Session:
         stored = self.journal.session(self.id)
         if stored is not None and stored.pending_run_id is not None:
             raise SessionError(
-                f"a plan waits for you ({stored.pending_run_id}): `%agent approve` or `%agent deny` "
-                "it first"
+                f"a plan waits for you ({stored.pending_run_id}): `%agent approve` or "
+                "`%agent deny` it first"
             )
 
     def end(self) -> None:

@@ -22,6 +22,7 @@ from ipyagent.agent.conversation import Conversation
 from ipyagent.agent.session import Session, conversation_in
 from ipyagent.errors import SessionError
 from ipyagent.schema import Node, Run, SessionState
+from ipyagent.schema.graph import handle
 from ipyagent.store.journal import Journal
 
 NOTEBOOK = "notebook"
@@ -153,11 +154,13 @@ class Sessions:
 
 
 def _found(session: Session, node: str) -> str:
-    matching = [each for each in session.conversation.graph.nodes if each.startswith(node)]
-    if len(matching) != 1 and node not in matching:
-        what = "several steps begin" if matching else "no step begins"
-        raise SessionError(f"{what} with {node!r}; `%agent session graph` shows their ids")
-    return node if node in matching else matching[0]
+    nodes = session.graph.nodes
+    matching = [each for each in nodes if node in (each, handle(each))]
+    matching = matching or [each for each in nodes if each.startswith(node)]
+    if len(matching) == 1:
+        return matching[0]
+    what = "several steps are" if matching else "no step is"
+    raise SessionError(f"{what} called {node!r}; `%agent session graph` shows their ids")
 
 
 def _told(run: Run) -> str:

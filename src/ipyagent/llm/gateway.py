@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
-import threading
-import warnings
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from copy import deepcopy
-from typing import Any, cast
+from typing import Any
 from urllib.parse import quote
 
 from ipyagent.config import LLMConfig
@@ -22,6 +17,7 @@ from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.environment import start_environ
 from ipyagent.llm.faults import CUT_OFF, fault
 from ipyagent.llm.origins import PROXY, Destination, destination
+from ipyagent.llm.quiet import quiet
 from ipyagent.llm.wire import to_openai, tools_to_openai
 from ipyagent.schema import StreamChunk
 
@@ -108,7 +104,7 @@ class LiteLLMClient:
             return PROXY
         if slash and prefix in litellm.provider_list:
             return prefix
-        with _quiet(litellm):
+        with quiet(litellm):
             try:
                 return str(litellm.get_llm_provider(self._model)[1])
             except Exception:
@@ -179,7 +175,7 @@ class LiteLLMClient:
         """What `pending` brings, if it comes in time; all its failures as ours."""
         failure: ModelError
         try:
-            with _quiet(litellm, where.key):
+            with quiet(litellm, where.key):
                 async with asyncio.timeout(self._config.timeout):
                     return await pending
         except TimeoutError:
@@ -253,52 +249,3 @@ def _accepted(messages: list[dict[str, Any]], provider: str) -> list[dict[str, A
             for call in message.get("tool_calls", ()):
                 call.pop("provider_specific_fields", None)
     return messages
-
-
-_ours: ContextVar[str | None] = ContextVar("ipyagent_asks", default=None)
-"""The key of the request that waits here, "" for one without; None outside of ours."""
-
-_quiet_lock = threading.Lock()
-_quiet_depth = 0
-_quiet_before = False
-_quiet_filter: Any = None
-
-
-def _discreet(record: logging.LogRecord) -> bool:
-    """What LiteLLM may log: of ours nothing that shows in a cell, and no key that was told back."""
-    key = _ours.get()
-    if key is not None and record.levelno >= logging.WARNING:
-        return False
-    if key and key in (message := record.getMessage()):
-        record.msg, record.args = message.replace(key, "(key)"), ()
-    return True
-
-
-@contextmanager
-def _quiet(litellm: Any, key: str | None = None) -> Iterator[None]:
-    """Without what LiteLLM prints into the cell: advertisements, tracebacks, Pydantic's warnings.
-
-    The errors themselves reach the person through us. There is no way to say so for one call: the
-    switch and the warnings filter are on while one of ours waits, and as the person left them
-    before and after; the log's filter stays, and lets everything pass that is not ours.
-    """
-    global _quiet_depth, _quiet_before, _quiet_filter
-    logging.getLogger("LiteLLM").addFilter(_discreet)
-    with _quiet_lock:
-        if not _quiet_depth:
-            _quiet_before, litellm.suppress_debug_info = litellm.suppress_debug_info, True
-            # It serializes what a service sent with wrong types.
-            warnings.filterwarnings("ignore", "Pydantic serializer warnings", UserWarning)
-            _quiet_filter = warnings.filters[0]
-        _quiet_depth += 1
-    token = _ours.set(key or "")
-    try:
-        yield
-    finally:
-        _ours.reset(token)
-        with _quiet_lock:
-            _quiet_depth -= 1
-            if not _quiet_depth:
-                litellm.suppress_debug_info = _quiet_before
-                with suppress(ValueError):  # somebody has restored filters meanwhile
-                    cast("list[Any]", warnings.filters).remove(_quiet_filter)

@@ -16,6 +16,7 @@ from typing import Any
 from IPython.core.magic import no_var_expand
 
 from ipyagent.llm import environment
+from ipyagent.telemetry import logs
 
 _CALL = re.compile(r"get_ipython\(\)\.run_cell_magic\('agent', (.*)\)\n?\Z", re.DOTALL)
 _AWAITED = "await __import__('ipyagent.magic.cells', fromlist=['run']).run({})\n"
@@ -32,6 +33,7 @@ class Extension:
     def add(self) -> None:
         """Register the magics and the transformer, and begin to import what they will need."""
         environment.prepare()
+        logs.setup()
         self.shell.register_magic_function(_agent, "line_cell", "agent")
         self.shell.input_transformers_post.append(self.make_awaitable)
         self.shell.events.register("pre_run_cell", self._enter)

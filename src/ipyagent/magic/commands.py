@@ -14,6 +14,7 @@ from ipyagent.magic import session_commands
 from ipyagent.magic.notebook import Notebook, notebook
 from ipyagent.magic.options import USAGE, options_help
 from ipyagent.schema import DecidedBy, Decision, Run, TokenUsage
+from ipyagent.ui.format import plural
 from ipyagent.ui.views import show_run
 
 Command = Callable[[Notebook, str], str]
@@ -57,7 +58,8 @@ def _status(book: Notebook, _rest: str) -> str:
         "confirm": settings.agent.confirm_mode,
         "always allowed": ", ".join(sorted(session.always_allowed)) or "nothing",
         "workspace": str(book.place.workspace.root),
-        "session": f"{session.name}, {len(session.runs)} runs, {len(session.messages)} messages",
+        "session": f"{session.name}, {plural(len(session.runs), 'run')}, "
+        f"{plural(len(session.messages), 'message')}",
         "record": session.journal.path or "none: this session is kept in memory alone",
         "waiting": ", ".join(a.id for a in book.place.approvals.pending()) or "nothing",
     }
@@ -102,8 +104,8 @@ def _tools(book: Notebook, _rest: str) -> str:
 def _runs(book: Notebook, _rest: str) -> str:
     """list the runs of this session"""
     rows = [
-        f"{run.id}  {run.outcome:<8} {len(run.steps):>2} steps  {run.duration or 0:6.1f} s  "
-        f"{_first_line(run.prompt)}"
+        f"{run.id}  {run.outcome:<8} {plural(len(run.steps), 'step'):<8} "
+        f"{run.duration or 0:6.1f} s  {_first_line(run.prompt)}"
         for run in book.session().runs
     ]
     return "\n".join(rows) or "no runs yet"

@@ -6,6 +6,7 @@ SystemPrompt ─ ToolDefinitions ─ user ─ assistant ─┬─ ToolExecution 
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
@@ -95,8 +96,21 @@ _DataField = Annotated[
     Discriminator(_tag),
 ]
 
+OF_RUN = "of_run"
+"""Key in the metadata of a system prompt: it holds until a run has others."""
+
 COMPACTED = "compacted"
 """Key in a summary's metadata: {"before": [ids], "after": [ids]} of what stays verbatim."""
+
+
+_OF_A_RUN = re.compile(r"([0-9a-f]{4})[0-9a-f]{8}(-\d+)")
+
+
+def handle(node_id: str) -> str:
+    """A node's id as people read and type it: `3f2a-5`, the fifth node of a run."""
+    if found := _OF_A_RUN.fullmatch(node_id):
+        return found[1] + found[2]
+    return node_id[:8]
 
 
 class Node(Model):
@@ -110,6 +124,20 @@ class Node(Model):
 
     def __hash__(self) -> int:
         return hash(self.id)
+
+
+def with_prompt(prompts: tuple[Node, ...], node: Node) -> tuple[Node, ...]:
+    """The instructions in force after `node`: a run's own replace those of the runs before."""
+    if not isinstance(node.data, SystemPrompt):
+        return prompts
+    if node.metadata.get(OF_RUN):
+        prompts = tuple(each for each in prompts if not each.metadata.get(OF_RUN))
+    return (*prompts, node)
+
+
+def text_of_prompts(prompts: Iterable[Node]) -> str:
+    """Instructions as the model reads them."""
+    return "\n\n".join(p.data.content for p in prompts if isinstance(p.data, SystemPrompt))
 
 
 class Graph:
@@ -165,12 +193,11 @@ class Graph:
         return tuple(node.data for node in said if isinstance(node.data, Message))
 
     def system_prompt(self, head: str) -> str:
-        """All system prompts up to `head`, joined by blank lines."""
-        return "\n\n".join(
-            node.data.content
-            for node in self.ancestors(head)
-            if isinstance(node.data, SystemPrompt)
-        )
+        """The instructions in force at `head`, joined by blank lines."""
+        prompts: tuple[Node, ...] = ()
+        for node in self.ancestors(head):
+            prompts = with_prompt(prompts, node)
+        return text_of_prompts(prompts)
 
     def tools(self, head: str) -> tuple[ToolDefinition, ...]:
         """The tools on offer at `head`: the newest definitions count."""

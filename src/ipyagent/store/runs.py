@@ -38,7 +38,7 @@ ACTIVE = (RunStatus.QUEUED, RunStatus.RUNNING)
 
 _RUN = TypeAdapter(Run)
 
-_NO_PLAN = "no pending plan; `%%agent --plan` makes one"
+_NO_PLAN = "no pending plan"
 
 
 def draft(db: sqlite3.Connection, session_id: str, run: Run) -> str:

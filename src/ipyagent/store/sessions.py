@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from ipyagent.errors import SessionError
-from ipyagent.schema import Node, Session
+from ipyagent.schema import Node, Session, SessionState
 from ipyagent.schema.base import now
 from ipyagent.store.lenient import read
 
@@ -96,4 +96,8 @@ def _session(row: sqlite3.Row) -> Session:
         started_at = min(record["started_at"], now().isoformat())
         return record | {column: row[column] for column in _STATE} | {"started_at": started_at}
 
-    return read(_SESSION, row["record"], f"the session {row['name']!r} ({row['id']})", complete)
+    session = read(_SESSION, row["record"], f"the session {row['name']!r} ({row['id']})", complete)
+    # The first run makes a session active, without a word to its record.
+    has_run = session.active_run_id or session.last_run_id
+    is_new = session.state is SessionState.INITIALIZING
+    return session.move(SessionState.ACTIVE) if has_run and is_new else session

@@ -9,10 +9,7 @@ kept each time its text has doubled: a long one costs few commits, and a crash l
 from __future__ import annotations
 
 import atexit
-import contextlib
 import logging
-import os
-import queue
 import sqlite3
 import threading
 import weakref
@@ -20,7 +17,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ipyagent.errors import JournalError
 from ipyagent.schema import Event, MessageDelta, MessageFinished, MessageStarted, RunFinished
@@ -28,6 +25,7 @@ from ipyagent.schema.base import now
 from ipyagent.store import runs
 from ipyagent.store.database import explained, failure, transaction
 from ipyagent.store.records import Encoder
+from ipyagent.store.worker import Worker
 
 log = logging.getLogger("ipyagent")
 
@@ -93,12 +91,8 @@ class Writer:
         connection.row_factory = sqlite3.Row
         self.connection, self.path, self.limit = connection, path, limit
         self.commits = 0
-        self._pid = os.getpid()
         self._lock = threading.Lock()
-        # A queue that can be put to even in the middle of a put.
-        self._jobs: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
         self._on_end = on_end
-        self._ended = False
         self._waiting = Batch()
         self._writing = False
         self._size = 0
@@ -106,13 +100,14 @@ class Writer:
         self._encoder = Encoder()
         self._lost: JournalError | None = None
         self._refused: set[str] = set()
-        self._thread = threading.Thread(target=self._work, name="ipyagent-journal", daemon=True)
-        self._thread.start()
+        self._worker = Worker(
+            "ipyagent-journal", lambda: failure(path, "it was closed", "Load ipyagent again")
+        )
         _all.add(self)
 
     def append(self, session_id: str, run_id: str, event: Event) -> None:
         """Remember an event for the next flush; never raises."""
-        if self._is_copy():
+        if self._worker.is_copy:
             return
         with self._lock:
             if isinstance(event, MessageDelta):
@@ -125,7 +120,7 @@ class Writer:
 
     def flush(self) -> Future[None]:
         """Done when all that was appended so far is on the disk; fails with JournalError."""
-        if not self._is_copy():
+        if not self._worker.is_copy:
             with self._lock:
                 if not (self._waiting or self._writing or self._lost):
                     done: Future[None] = Future()
@@ -149,41 +144,20 @@ class Writer:
 
     def stop(self) -> None:
         """Write what is left, soon. Takes no lock: the garbage collector may call at any moment."""
-        if not self._is_copy():
-            self._jobs.put((Future(), self._end))
+        self._worker.stop(self._end)
 
     def close(self) -> None:
         """Write what is left, now."""
         self.stop()
-        if not self._is_copy():
-            self._thread.join()
-
-    def _is_copy(self) -> bool:
-        """Whether this is the copy that a fork made: the connection is the parent's."""
-        return os.getpid() != self._pid
+        self._worker.join()
 
     def _submit(self, job: Callable[[], T]) -> Future[T]:
-        future: Future[T] = Future()
-        if self._is_copy():
-            what = "it belongs to the process that this one was forked from"
-            future.set_exception(failure(self.path, what, "Run agents in the kernel itself"))
-            return future
-        self._jobs.put((future, job))
-        if self._ended:
-            self._refuse_rest()
-        return future
-
-    def _work(self) -> None:
-        while not self._ended:
-            future, job = self._jobs.get()
-            if future.set_running_or_notify_cancel():
-                try:
-                    future.set_result(job())
-                except BaseException as error:
-                    future.set_exception(error)
-            # Else the last one would be kept until the next one comes.
-            del future, job
-        self._refuse_rest()
+        if not self._worker.is_copy:
+            return self._worker.submit(job)
+        refused: Future[T] = Future()
+        what = "it belongs to the process that this one was forked from"
+        refused.set_exception(failure(self.path, what, "Run agents in the kernel itself"))
+        return refused
 
     def _end(self) -> None:
         try:
@@ -192,16 +166,6 @@ class Writer:
             log.error("%s", error)
         self.connection.close()
         self._on_end()
-        self._ended = True
-
-    def _refuse_rest(self) -> None:
-        """What comes after the end; whoever comes last clears up."""
-        with contextlib.suppress(queue.Empty):
-            while True:
-                future, _ = self._jobs.get_nowait()
-                if future.set_running_or_notify_cancel():
-                    error = failure(self.path, "it was closed", "Load ipyagent again")
-                    future.set_exception(error)
 
     def _stream(self, run_id: str, event: MessageDelta) -> None:
         if event.kind != "text":

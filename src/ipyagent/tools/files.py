@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from ipyagent.schema import ToolResult
-from ipyagent.tools import reading
+from ipyagent.tools import names, reading
 from ipyagent.tools.base import Tool, Where, tool
 from ipyagent.tools.edits import Edits
 from ipyagent.tools.entries import Budget
@@ -38,7 +38,10 @@ class Files:
         budget = Budget()
         deep = recursive or (glob is not None and glob.deep)
         entries = self._workspace.walk(path, budget) if deep else self._workspace.scan(path, budget)
-        found = [each for each in entries if glob is None or glob.matches(each.path)]
+        # Our own state is no part of anybody's work, so an empty workspace looks empty.
+        at_root = self._workspace.relative(path) == self._workspace.relative(".")
+        theirs = (each for each in entries if not at_root or each.path != names.STATE)
+        found = [each for each in theirs if glob is None or glob.matches(each.path)]
         lines = [str(each) for each in sorted(found, key=lambda each: each.path)[:MAX_LISTED]]
         if len(found) > MAX_LISTED:
             lines.append(f"… and {len(found) - MAX_LISTED:,} more; narrow path or pattern")

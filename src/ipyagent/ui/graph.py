@@ -18,7 +18,7 @@ from ipyagent.schema import (
     ToolDefinitions,
     ToolExecution,
 )
-from ipyagent.schema.graph import COMPACTED
+from ipyagent.schema.graph import COMPACTED, handle
 from ipyagent.ui import facts, wording
 from ipyagent.ui.format import plural, shorten, shown
 from ipyagent.ui.lanes import WIDE, Layout, Place, laid_out
@@ -117,7 +117,8 @@ def _lines(graph: Graph, layout: Layout, place: Place, head: str | None) -> Iter
     else:
         kind = kind_of(node)
         mark = f"  {HEAD}" if node.id == head else ""
-        yield f"{_row(place, KINDS[kind][0])}  {kind:9}  {shorten(text_of(node))}{mark}"
+        name = f"{kind:9}  {shown(handle(node.id)):8}"
+        yield f"{_row(place, KINDS[kind][0])}  {name}  {shorten(text_of(node))}{mark}"
     if len(place.begins) > 1:
         yield _joint(place, place.begins, above=False)
 
@@ -217,13 +218,18 @@ def _drawn(
     is_head = node.id == head
     ring = f'<circle cx="{x}" cy="{y}" r="9.5" fill="none" stroke="{colour}" stroke-width="2"/>'
     mark = f'<tspan font-weight="bold">  {HEAD}</tspan>' if is_head else ""
-    label = f'<tspan fill="{colour}" font-weight="bold">{kind}</tspan>  {html.escape(text)}{mark}'
+    name = shown(handle(node.id))
+    label = (
+        f'<tspan fill="{colour}" font-weight="bold">{kind}</tspan>  {html.escape(text)}{mark}'
+        f'  <tspan fill-opacity="0.6">{html.escape(name)}</tspan>'
+    )
     drawn = (
         f"<g><title>{html.escape(_tip(node))}</title>{ring if is_head else ''}"
         f'<path transform="translate({x} {y})" d="{shape}" fill="{colour}"/>'
         f'<text x="{left}" y="{y + 4}" xml:space="preserve">{label}</text></g>'
     )
-    return drawn, len(kind) + 2 + _cells(text) + (len(HEAD) + 2 if is_head else 0)
+    beside = len(kind) + len(name) + 4 + (len(HEAD) + 2 if is_head else 0)
+    return drawn, beside + _cells(text)
 
 
 def _tip(node: Node) -> str:

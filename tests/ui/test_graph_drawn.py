@@ -46,7 +46,7 @@ OURS = {
     "circle": {"cx", "cy", "r", "fill", "stroke", "stroke-width"},
     "g": {"font-family", "font-size", "fill", "style"},
     "text": {"x", "y", "fill-opacity", "xml:space"},
-    "tspan": {"fill", "font-weight"},
+    "tspan": {"fill", "font-weight", "fill-opacity"},
     "title": set(),
 }
 
@@ -100,24 +100,24 @@ def chain(length: int) -> Graph:
 @pytest.mark.spec("N24")
 def test_a_terminal_shows_a_node_a_line_with_forks_in_lanes():
     assert graph_text(conversation(), "n1").split("\n") == [
-        "▲  system     You are an agent.",
-        "▲  tools      read_file",
-        "●  user       Why did revenue drop?",
-        "■  assistant  I look.",
+        "▲  system     s         You are an agent.",
+        "▲  tools      t         read_file",
+        "●  user       u1        Why did revenue drop?",
+        "■  assistant  a1        I look.",
         "├─┬─╮",
-        "◆ │ │  call       ✓ read_file 0.csv, api_key=••••••",
-        "│ ◆ │  call       ! read_file 1.csv, api_key=••••••",
-        "│ │ ◆  call       ✓ read_file 2.csv, api_key=••••••",
+        "◆ │ │  call       e0        ✓ read_file 0.csv, api_key=••••••",
+        "│ ◆ │  call       e1        ! read_file 1.csv, api_key=••••••",
+        "│ │ ◆  call       e2        ✓ read_file 2.csv, api_key=••••••",
         "├─┴─╯",
-        "○  results    ok ok ok",
-        "■  assistant  The North.",
-        "▬  end        finished · 9 tokens in, 1 out",
+        "○  results    r1        ok ok ok",
+        "■  assistant  a2        The North.",
+        "▬  end        x1        finished · 9 tokens in, 1 out",
         "├─╮",
-        "● │  user       And the South?",
-        "│ ●  user       By medians?",
-        f"○ │  note       Go on.  {HEAD}",
-        "  ◇  summary    So far: …",
-        "  ○  unknown    made by a newer version of ipyagent",
+        "● │  user       u2        And the South?",
+        "│ ●  user       u3        By medians?",
+        f"○ │  note       n1        Go on.  {HEAD}",
+        "  ◇  summary    m1        So far: …",
+        "  ○  unknown    o1        made by a newer version of ipyagent",
     ]
 
 
@@ -126,8 +126,8 @@ def test_the_drawing_has_every_node_its_text_and_the_head():
     svg = ElementTree.fromstring(graph_svg(conversation(), "n1"))
     drawn = ["".join(each.itertext()) for each in svg.iter(f"{SVG}text")]
     assert len(drawn) == len(conversation()) == 15
-    assert drawn[2] == "user  Why did revenue drop?"
-    assert [each for each in drawn if HEAD in each] == [f"note  Go on.  {HEAD}"]
+    assert drawn[2] == "user  Why did revenue drop?  u1"
+    assert [each for each in drawn if HEAD in each] == [f"note  Go on.  {HEAD}  n1"]
     assert len(list(svg.iter(f"{SVG}circle"))) == 1
     assert "sk-1" not in graph_svg(conversation(), "n1")
     tips = [each.text or "" for each in svg.iter(f"{SVG}title")]
