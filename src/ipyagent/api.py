@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +73,18 @@ class Agent:
             else PlainNamespace(vars(sys.modules["__main__"]))
         )
         self.place = Place(workspace_at(Path(self.config.workspace.root).resolve()), namespace)
-        self.session = self._session(session)
+        self._given = session
         self._client = model if model is not None and not isinstance(model, str) else None
+
+    @cached_property
+    def session(self) -> Session:
+        """The conversation; begun, or opened, when it is first asked for."""
+        if isinstance(self._given, Session):
+            return self._given
+        sessions = self._sessions()
+        return (
+            sessions.begin("agent") if self._given is None else sessions.go_on(self._given).session
+        )
 
     def ask(self, prompt: str) -> Run:
         """Answer `prompt` and return the run; how it went is in `run.outcome`."""
@@ -95,12 +105,6 @@ class Agent:
     def load(self, path: str | Path) -> None:
         """Go on with the conversation in a file that `save` wrote, or in a notebook's runs."""
         self.session = self._sessions().load(Path(path))
-
-    def _session(self, given: str | Session | None) -> Session:
-        if isinstance(given, Session):
-            return given
-        sessions = self._sessions()
-        return sessions.begin("agent") if given is None else sessions.go_on(given).session
 
     def _sessions(self) -> Sessions:
         return Sessions(journal_for(self.place.workspace, persist=self.config.chat.persist))

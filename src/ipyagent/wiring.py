@@ -111,7 +111,9 @@ def engine(
     session.check_ready()
     config = request.config
     toolbox = place.toolbox(config, own_tools)
-    instructions, note = _instructions(config, place.workspace)
+    instructions, notes = _instructions(config, place.workspace)
+    if config.mcp.servers:
+        notes += ("mcp.servers is set, but this version does not connect to MCP servers.",)
     watchers = tuple(_watchers(config, place.workspace))
     view = show()
     stream = EventStream(session, [view, *watchers])
@@ -132,7 +134,7 @@ def engine(
         loop.run,
         request.prompt,
         place.context(request.prompt),
-        notices=(*request.notices, *note),
+        notices=(*request.notices, *notes),
         agent=request.agent,
         trace_id=request.trace_id,
     )

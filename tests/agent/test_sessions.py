@@ -1,10 +1,12 @@
 """The sessions of a workspace."""
 
+import gc
 from pathlib import Path
 
 import pytest
 
 from harness import Lab
+from ipyagent.agent.session import Session
 from ipyagent.agent.sessions import Sessions
 from ipyagent.errors import SessionError
 from ipyagent.schema import Message, PlanStep, Role, Run, RunStatus, SessionState, ToolCall
@@ -131,3 +133,29 @@ def test_a_plan_that_waits_blocks_other_prompts_until_it_is_decided(lab: Lab, pa
     assert lab.run(["Asked."]).output == "Asked."
     with pytest.raises(SessionError, match="no pending plan"):
         sessions.journal.confirm(lab.session.id)
+
+
+def test_who_opens_a_session_that_is_open_here_gets_the_same_one(lab: Lab, path: Path) -> None:
+    journal = Journal.open(path)
+    one, other = Sessions(journal), Sessions(journal)
+    lab.session = one.go_on("shared").session
+    lab.run(["One."], "A.")
+    assert other.go_on("shared").session is lab.session
+    assert len(journal.sessions()) == 1
+
+
+def test_a_session_that_nobody_uses_any_more_is_read_back_by_the_next(lab: Lab, path: Path) -> None:
+    journal = Journal.open(path)
+    lab.session = Sessions(journal).go_on("shared").session
+    lab.run(["One."], "A.")
+    lab.session = Session()
+    gc.collect()
+    again = Sessions(journal).go_on("shared").session
+    assert (again.name, texts(again.messages)) == ("shared", ["A.", "One."])
+
+
+def test_a_name_that_looks_like_the_beginning_of_an_id_is_a_name(path: Path) -> None:
+    sessions = Sessions(Journal.open(path))
+    first = sessions.begin("one")
+    assert sessions.go_on(first.id[:6]).session.name == first.id[:6]
+    assert sessions.go_on(first.id).session is first

@@ -164,6 +164,14 @@ def test_an_unknown_agent_names_the_nearest_and_those_there_are(
     assert all(each in str(caught.value) for each in says)
 
 
+def test_where_a_folder_s_profile_is_refused_the_person_s_own_holds() -> None:
+    person = Layer("person", {"agents": {"p": {"allowed_tools": ["b"]}}})
+    general = Layer("ws", {"agent": {"allowed_tools": "a"}}, trusted=False)
+    profile = Layer("ws", {"agents": {"p": {"allowed_tools": "b"}}}, trusted=False)
+    settled = settle(person, general, profile, Layer("cell", {}), agent="p")
+    assert settled.config.agent.allowed_tools == ("b",)
+
+
 def test_the_settings_are_shown_with_their_sources() -> None:
     layers: list[dict[str, Any]] = [
         {"agent": {"allowed_tools": ["a", "b"], "max_usd": 0.5}, "llm": {"stream": False}},

@@ -59,7 +59,7 @@ RING.append(RING)
         ({1, 2}, "result: set, 2 items (int)\n  1\n  2"),
         (RING, "result: list, 1 items (list)\n  [[[…]]]"),
         ({"a": Mute()}, "result: dict, 1 items\n  'a': <Mute>"),
-        (Mute(), "result: Mute (test_results)"),
+        (Mute(), "result: Mute (test_tool_results)"),
         (ValueError("no"), "result: ValueError = ValueError('no')"),
     ],
 )

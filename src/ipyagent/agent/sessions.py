@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from ipyagent import schema
 from ipyagent.agent.conversation import Conversation
@@ -39,12 +40,19 @@ class Opened:
     notices: tuple[str, ...] = ()
 
 
+_open: WeakKeyDictionary[Journal, WeakValueDictionary[str, Session]] = WeakKeyDictionary()
+
+
 class Sessions:
-    """Those of one journal, as one kernel uses them."""
+    """Those of one journal, as one kernel uses them.
+
+    Whoever opens a session that is open in this process already gets the same one.
+    """
 
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
-        self._open: dict[str, Session] = {}
+        self._mine: list[Session] = []  # kept, with what the person allowed in them
+        self._open = _open.setdefault(journal, WeakValueDictionary())
 
     def list(self) -> list[schema.Session]:
         """All records, the newest activity first."""
@@ -59,8 +67,9 @@ class Sessions:
 
     def go_on(self, name: str) -> Opened:
         """The session of that name, begun if there is none."""
-        record = self.journal.session(name)
-        return Opened(self.begin(name)) if record is None else self.resume(record.id)
+        named = (each.id for each in self.list() if name in (each.name, each.id))
+        found = next(named, None)
+        return Opened(self.begin(name)) if found is None else self.resume(found)
 
     def of_notebook(self, notebook: str) -> Opened:
         """The session that this notebook used last, begun if there is none that goes on."""
@@ -76,14 +85,13 @@ class Sessions:
         if record is None:
             known = ", ".join(sorted({each.name for each in self.list()})) or "none yet"
             raise SessionError(f"no session is called {reference!r}; there are: {known}")
-        if record.id in self._open:
-            return Opened(self._open[record.id])
+        if session := self._open.get(record.id):
+            return Opened(self._keep(session))
         if not self.journal.claim(record.id):
             return self._branch_of_foreign(record)
         stale = self.journal.recover(record.id)
         revived = self._revive(self.journal.session(record.id) or record)
-        self._open[record.id] = revived
-        return Opened(revived, tuple(map(_told, stale)))
+        return Opened(self._keep(revived), tuple(map(_told, stale)))
 
     def branch(self, session: Session, node: str | None = None, name: str | None = None) -> Session:
         """A new session that shares what `session` said up to `node` (None: all of it)."""
@@ -106,17 +114,21 @@ class Sessions:
 
     def close(self) -> None:
         """Let other kernels go on with these sessions."""
-        for each in self._open:
-            self.journal.release(each)
-        self._open.clear()
+        for each in self._mine:
+            self.journal.release(each.id)
+            self._open.pop(each.id, None)
+        self._mine.clear()
 
     def _create(
         self, record: schema.Session, conversation: Conversation, nodes: Iterable[Node] = ()
     ) -> Session:
         self.journal.create(record, nodes)
         self.journal.claim(record.id)
-        session = Session(record, self.journal, conversation)
-        self._open[record.id] = session
+        return self._keep(Session(record, self.journal, conversation))
+
+    def _keep(self, session: Session) -> Session:
+        self._open[session.id] = session
+        self._mine.append(session)
         return session
 
     def _branch_of_foreign(self, record: schema.Session) -> Opened:

@@ -96,6 +96,8 @@ class _Sum:
 
     values: dict[Key, Any] = field(default_factory=dict)
     sources: dict[Key, Layer] = field(default_factory=dict)
+    trusted: dict[Key, tuple[Layer, Any]] = field(default_factory=dict)
+    """What the trusted layers alone add up to."""
     notices: list[str] = field(default_factory=list)
 
     def add(self, layer: Layer) -> None:
@@ -107,11 +109,13 @@ class _Sum:
         names = sorted({key[1] for key in self.values if key[0] == "agents"})
         if agent not in names:
             raise AgentNotFoundError(_no_agent(agent, names))
-        keys = [key for key in self.values if key[:2] == ("agents", agent) and len(key) > 2]
-        for key in sorted(keys, key=lambda key: not self.sources[key].trusted):
-            layer = self.sources[key]
-            layer = replace(layer, source=f"{layer.source}, agents.{told(agent)}")
-            self._put(layer, {("agent", key[2]): self.values[key]})
+        now = {key: (self.sources[key], value) for key, value in self.values.items()}
+        # What a folder put over the person's own may be refused here: then theirs holds.
+        for given in (self.trusted, {k: v for k, v in now.items() if not v[0].trusted}):
+            for key, (layer, value) in tuple(given.items()):
+                if key[:2] == ("agents", agent) and len(key) > 2:
+                    layer = replace(layer, source=f"{layer.source}, agents.{told(agent)}")
+                    self._put(layer, {("agent", key[2]): value})
 
     def _put(self, layer: Layer, given: dict[Key, Any]) -> None:
         if not layer.trusted:
@@ -121,6 +125,10 @@ class _Sum:
             if value is not None:
                 self.values.pop(instead, None)
             self.values[key], self.sources[key] = value, layer
+            if layer.trusted:
+                if value is not None:
+                    self.trusted.pop(instead, None)
+                self.trusted[key] = layer, value
         self.notices += _discouraged(layer, given)
 
     def _tighten(self, layer: Layer, given: dict[Key, Any]) -> None:
