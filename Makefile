@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lab lint js build-js bench browser clean
+.PHONY: demo test soak lab lint js build-js bench browser clean
 
 ## Run the quickstart headless, on the embedded default: no key, no network.
 demo: .venv/lab
@@ -14,6 +14,12 @@ test: .venv/test browser js lint
 	env IPYAGENT_AGENT__CONFIRM_MODE=yolo IPYAGENT_LLM__MODEL=offline/explorer \
 		IPYAGENT_CHAT__PERSIST=false \
 		$(BIN)/python -m pytest --nbval --nbval-kernel-name=python3 -p no:cacheprovider -o addopts= -W default notebooks
+
+## What `make test` samples, at full count: kills, power cuts, streams cut at every byte. Minutes.
+soak: .venv/test
+	env JOURNAL_TEST_KILLS=60 JOURNAL_TEST_CUTS=200 STREAMS_TEST_EVERY_BYTE=1 \
+		$(BIN)/python -m pytest -o timeout=1200 \
+		tests/store/test_durability.py tests/agent/test_kills.py tests/llm/test_cuts.py
 
 ## Open JupyterLab on the quickstart.
 lab: .venv/lab

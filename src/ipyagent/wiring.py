@@ -27,6 +27,7 @@ from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.namespace import Namespace, digest
 from ipyagent.llm.client import Client
 from ipyagent.schema import STANDARD, Run, RunStatus, StopReason, ToolResult
+from ipyagent.store.database import WITHOUT
 from ipyagent.store.journal import Journal
 from ipyagent.telemetry import logs, trace_ids, tracing
 from ipyagent.telemetry.eventlog import EventLog
@@ -206,7 +207,7 @@ def _journal(workspace: Workspace) -> Journal:
     except AgentError as error:
         raise JournalError(
             f"{error}. Nothing was run, because it could not be recorded. Make the folder "
-            "writable, or go on without a record: %agent config chat.persist=false."
+            f"writable, or {WITHOUT}."
         ) from None
     return Journal.open(folder / "state.db")
 

@@ -138,6 +138,18 @@ def messages(shared: Kernel) -> list[str]:
     return eval(shared.value(f"[m.text for m in {session}.messages if not m.synthetic]"))
 
 
+@pytest.mark.spec("H01", "H02")
+def test_the_notebook_has_a_session_before_its_first_prompt(tmp_path: Path) -> None:
+    current = "__import__('ipyagent').Session.current()"
+    with kernel(tmp_path) as started:
+        assert started.value(f"{current}.record.state.value") == "'initializing'"
+        (tmp_path / "hello.json").write_text(json.dumps(["Hello."]))
+        say(started, "Hello?")
+        assert started.value(f"{current}.record.state.value") == "'active'"
+        assert started.run("%unload_ext ipyagent").status == "ok"
+        assert started.value(current) == "None"
+
+
 def test_new_list_resume_and_end(shared: Kernel) -> None:
     shared.run("%agent session new first")
     say(shared, "In the first.")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ipyagent import schema
+from ipyagent.agent import current
 from ipyagent.agent.conversation import Conversation
 from ipyagent.errors import SessionError
 from ipyagent.schema import (
@@ -48,8 +49,8 @@ class Session:
 
     @classmethod
     def current(cls) -> Session | None:
-        """The notebook's own; None before its first agent cell."""
-        return _current[0] if _current else None
+        """The notebook's own, begun if need be; None where the extension is not loaded."""
+        return current.find()
 
     @classmethod
     def load(cls, path: str | Path) -> Session:
@@ -171,14 +172,6 @@ def _in_memory(record: schema.Session) -> Journal:
     journal = Journal.open(None)
     journal.create(record)
     return journal
-
-
-_current: list[Session] = []
-
-
-def make_current(session: Session) -> None:
-    """Make it the notebook's, `Session.current()`."""
-    _current[:] = [session]
 
 
 _newest: list[Run] = []

@@ -15,6 +15,7 @@ from typing import Any
 
 from IPython.core.magic import no_var_expand
 
+from ipyagent.agent import current
 from ipyagent.llm import environment
 from ipyagent.telemetry import logs
 
@@ -34,6 +35,7 @@ class Extension:
         """Register the magics and the transformer, and begin to import what they will need."""
         environment.prepare()
         logs.setup()
+        current.found_by(_session)
         self.shell.register_magic_function(_agent, "line_cell", "agent")
         self.shell.input_transformers_post.append(self.make_awaitable)
         self.shell.events.register("pre_run_cell", self._enter)
@@ -47,6 +49,7 @@ class Extension:
         self.shell.input_transformers_post.remove(self.make_awaitable)
         self.shell.events.unregister("pre_run_cell", self._enter)
         self.shell.events.unregister("post_run_cell", self._leave)
+        current.forget()
 
     def make_awaitable(self, lines: list[str]) -> list[str]:
         """Rewrite an `%%agent` cell so that it awaits its run, where cells can await."""
@@ -94,6 +97,11 @@ def _agent(line: str, cell: str | None = None) -> None:
         import_module("ipyagent.magic.commands").run(line)
     else:
         import_module("ipyagent.magic.cells").run_blocking(line, cell)
+
+
+def _session() -> Any:
+    """The notebook's, for `Session.current()`."""
+    return import_module("ipyagent.magic.notebook").notebook().session()
 
 
 def _prepare() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from IPython.core.getipython import get_ipython
 
 from ipyagent import config
-from ipyagent.agent.session import Session, make_current
+from ipyagent.agent.session import Session
 from ipyagent.agent.sessions import NOTEBOOK, Opened, Sessions
 from ipyagent.config import Config, Layer, Settings
 from ipyagent.kernel.frontend import detect
@@ -82,7 +82,6 @@ class Notebook:
     def use(self, session: Session) -> Session:
         """Make it the one that the notebook goes on with, also after the kernel restarts."""
         self._current = session
-        make_current(session)
         session.annotate(**{NOTEBOOK: self.name})
         return session
 

@@ -15,7 +15,7 @@ from ipyagent.store.tables import APPLICATION, MIGRATIONS
 BUSY_SECONDS = 10.0
 """How long another process may keep the database to itself."""
 
-WITHOUT = "go on without a record: %agent config chat.persist=false"
+WITHOUT = "go on without a record: `%agent config chat.persist=false`, or Agent(persist=False)"
 
 _REMEDIES = {
     sqlite3.SQLITE_FULL: ("the disk is full", "Make room"),
