@@ -318,6 +318,8 @@ def test_out_json_and_raise_do_what_they_say(shared: Kernel, script: Any) -> Non
     ("cell", "says"),
     [
         ("%%agent --modle x\nGo.", "--modle"),
+        ("%%agent What is this?\nGo.", "The prompt goes below the first line."),
+        ("%%agent Hello\nGo.", "The prompt goes below the first line."),
         ("%%agent --confirm maybe\nGo.", "yolo"),
         ("%%agent --tools fly\nGo.", "read_file"),
         ("%%agent --max-steps many\nGo.", "max_steps"),

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from ipyagent.agent.session import remember
-from ipyagent.errors import AgentError, ConfigError, RunFailedError
+from ipyagent.errors import AgentError, AgentNotFoundError, ConfigError, RunFailedError
 from ipyagent.kernel.comm_status import comm_status
 from ipyagent.kernel.drivers import Cell, drive_async, drive_sync
 from ipyagent.kernel.frontend import detect
 from ipyagent.llm.resolve import client_for
 from ipyagent.magic.notebook import Notebook, notebook
-from ipyagent.magic.options import USAGE, Options, parse
+from ipyagent.magic.options import BELOW, USAGE, Options, parse
 from ipyagent.schema import Outcome, Run
 from ipyagent.ui.views import SilentView, show_run, view_for
 from ipyagent.wiring import Engine, Request, engine, only_run, refused
@@ -63,7 +63,10 @@ def _prepare(line: str, text: str) -> _Job:
     if not text.strip():
         raise ConfigError(f"The prompt is empty.\n\n{USAGE}")
     book = notebook()
-    settings = book.settings(*options.layers, agent=options.agent)
+    try:
+        settings = book.settings(*options.layers, agent=options.agent)
+    except AgentNotFoundError as error:
+        raise AgentNotFoundError(f"{error} {BELOW}") from None
     config = settings.config
     session = book.session(options.session)
     resolved = book.choose(config)

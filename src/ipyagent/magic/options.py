@@ -18,6 +18,9 @@ Your prompt, as many lines as you like. @name refers to a variable or a file.\
 """
 
 
+BELOW = "The prompt goes below the first line."
+
+
 @dataclass(frozen=True)
 class Options:
     """What the first line of a cell asks for."""
@@ -34,7 +37,7 @@ class Options:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise ConfigError(f"%%agent: {message}. {self.format_usage().strip()}")
+        raise ConfigError(f"%%agent: {message}. {BELOW} {self.format_usage().strip()}")
 
 
 def _parser() -> _Parser:
