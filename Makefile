@@ -15,11 +15,11 @@ test: .venv/test browser js lint
 		IPYAGENT_CHAT__PERSIST=false \
 		$(BIN)/python -m pytest --nbval --nbval-kernel-name=python3 -p no:cacheprovider -o addopts= -W default notebooks
 
-## What `make test` samples, at full count: kills, power cuts, streams cut at every byte. Minutes.
+## What `make test` samples, at full count and with new examples: kills, power cuts, cut streams.
 soak: .venv/test
 	env JOURNAL_TEST_KILLS=60 JOURNAL_TEST_CUTS=200 STREAMS_TEST_EVERY_BYTE=1 \
-		$(BIN)/python -m pytest -o timeout=1200 \
-		tests/store/test_durability.py tests/agent/test_kills.py tests/llm/test_cuts.py
+		HYPOTHESIS_PROFILE=default $(BIN)/python -m pytest -o timeout=1200 \
+		tests/store tests/schema tests/config tests/agent tests/llm/test_cuts.py
 
 ## Open JupyterLab on the quickstart.
 lab: .venv/lab

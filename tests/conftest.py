@@ -1,11 +1,17 @@
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from playwright.sync_api import Browser, sync_playwright
 
 from harness import Lab
+
+# The same examples each time; `make soak` looks for new ones.
+settings.register_profile("steady", derandomize=True, deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 FLAGS = [
     "--no-sandbox",

@@ -21,9 +21,9 @@ from ipyagent.schema import (
     SessionState,
     fold,
 )
+from ipyagent.schema.replayed import events_of
 from ipyagent.store import graph_file
 from ipyagent.store.journal import Journal
-from ipyagent.store.replayed import events_of
 
 
 class Session:

@@ -52,7 +52,7 @@ def _shape(data: NodeData) -> dict[str, Any]:
         case Message(role=Role.SYSTEM):
             return {"type": "system_prompt", "content": data.text, OWN: data.to_dict()}
         case Message():
-            said = data.to_dict(exclude_none=True)
+            said = data.to_dict()
             return said | {"content": [_block_shape(block) for block in said["content"]]}
         case ToolExecution():
             return _execution_shape(data)

@@ -30,11 +30,11 @@ from ipyagent.schema import (
     ToolStatus,
     fold,
 )
+from ipyagent.schema.replayed import events_of
 from ipyagent.ui import facts, wording
 from ipyagent.ui.calls import approval_text, call_body, call_text
 from ipyagent.ui.escapes import EscapeFilter
 from ipyagent.ui.format import clipped, plural, seconds, shown
-from ipyagent.ui.replay import replayed
 from ipyagent.ui.secrets import drawn
 
 _STYLES = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33}
@@ -264,7 +264,7 @@ def render(run: Run) -> str:
     """A run as text, as the terminal would have shown it."""
     parts: list[str] = []
     view = PlainView(parts.append, color=False)
-    for event in replayed(run):
+    for event in events_of(run):
         view(event)
     return "".join(parts).rstrip("\n")
 

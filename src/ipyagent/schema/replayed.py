@@ -8,28 +8,29 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ipyagent.schema import (
+from ipyagent.schema.events import (
+    ApprovalDecided,
+    ApprovalRequested,
     Event,
     MessageFinished,
     MessageStarted,
     Notice,
     RetryScheduled,
-    Run,
     RunFinished,
     RunStarted,
-    RunStatus,
-    Step,
     StepFinished,
     StepStarted,
-    StopReason,
-    ToolExecution,
     ToolFinished,
+    ToolRunning,
     ToolStarted,
-    ToolStatus,
 )
+from ipyagent.schema.results import DecidedBy, Decision, ToolExecution, ToolStatus
+from ipyagent.schema.runs import Run, RunStatus, Step, StopReason
 
 _RETRY = re.compile(r"(?s)(.*) Retry (\d+)/(\d+) in (\d+\.\d) s\.")
 _NOT_YET = {"status": ToolStatus.PENDING, "result": None, "started_at": None, "duration": None}
+_RAN = {ToolStatus.SUCCESS, ToolStatus.FAILED, ToolStatus.CANCELLED, ToolStatus.UNKNOWN}
+_FINAL = {*_RAN, ToolStatus.DENIED}
 _AT_FIRST = {
     "status": RunStatus.RUNNING,
     "stop_reason": None,
@@ -74,7 +75,7 @@ def _of_step(step: Step) -> Iterator[Event]:
     )
     for execution in step.executions:
         yield from _of_call(step.number, execution)
-    if all(execution.result for execution in step.executions):
+    if all(execution.status in _FINAL for execution in step.executions):
         yield StepFinished(step=step.number)
 
 
@@ -88,8 +89,23 @@ def _note(step: int, text: str) -> Event:
 
 
 def _of_call(step: int, execution: ToolExecution) -> Iterator[Event]:
-    if execution.result is None:
+    call_id, status = execution.call.id, execution.status
+    if status not in _FINAL:
         yield ToolStarted(step=step, execution=execution)
+        if status is ToolStatus.AWAITING_APPROVAL:
+            yield ApprovalRequested(step=step, call_id=call_id, approval_id="")
         return
     yield ToolStarted(step=step, execution=execution.model_copy(update=_NOT_YET))
+    yield from _decision(step, execution)
+    if status in _RAN and not execution.dry_run:
+        yield ToolRunning(step=step, call_id=call_id)
     yield ToolFinished(step=step, execution=execution)
+
+
+def _decision(step: int, execution: ToolExecution) -> Iterator[Event]:
+    call_id, by = execution.call.id, execution.decided_by
+    decision, reason = execution.decision, execution.reason
+    if decision not in (None, Decision.AUTO) and by is not DecidedBy.SESSION:
+        yield ApprovalRequested(step=step, call_id=call_id, approval_id="")
+    if decision and by:
+        yield ApprovalDecided(step=step, call_id=call_id, decision=decision, by=by, reason=reason)

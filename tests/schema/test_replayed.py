@@ -11,8 +11,8 @@ from stories import PLAN, called, whole_run
 from ipyagent import schema as s
 from ipyagent.errors import SessionError
 from ipyagent.schema import fold
+from ipyagent.schema.replayed import events_of
 from ipyagent.store.graph_file import RUN_MIME, runs_in_notebook
-from ipyagent.store.replayed import events_of
 from schema.strategies import runs
 
 
