@@ -208,6 +208,11 @@ def test_a_config_that_is_missing_or_a_folder_is_said(shared: Kernel, folder: Pa
         return str(shared.run(cell).run["error"])
 
     assert "not found" in error("nowhere.yaml")
+    (folder / "here.yaml").write_text("agent: {max_steps: 6}")
+    shared.run("import os; os.chdir('/')")
+    run = shared.run("%%agent --config here.yaml -m scripted/hello.json\nGo.").run
+    assert run["max_steps"] == 6
+    shared.run(f"os.chdir({str(folder)!r})")
     assert "not a file" in error("a_folder")
 
 

@@ -59,10 +59,10 @@ class _Job:
 
 
 def _prepare(line: str, text: str) -> _Job:
-    options = parse(line)
+    book = notebook()
+    options = parse(line, book.home)
     if not text.strip():
         raise ConfigError(f"The prompt is empty.\n\n{USAGE}")
-    book = notebook()
     try:
         settings = book.settings(*options.layers, agent=options.agent)
     except AgentNotFoundError as error:

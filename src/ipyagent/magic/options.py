@@ -73,8 +73,8 @@ def _parser() -> _Parser:
     return parser
 
 
-def parse(line: str) -> Options:
-    """The options on a cell's first line; raises ConfigError."""
+def parse(line: str, folder: Path) -> Options:
+    """The options on a cell's first line, paths from `folder`; raises ConfigError."""
     try:
         words = shlex.split(line)
     except ValueError as error:
@@ -84,7 +84,7 @@ def parse(line: str) -> Options:
     if out is not None and not out.isidentifier():
         raise ConfigError(f"%%agent: --out needs the name of a variable, not {out!r}")
     return Options(
-        layers=(*_file(given["config"]), Layer("%%agent's options", _sections(given))),
+        layers=(*_file(given["config"], folder), Layer("%%agent's options", _sections(given))),
         agent=given["agent"] or given["profile"],
         session=given["session"],
         trace_id=trace_ids.checked(trace_id) if trace_id else trace_ids.new(),
@@ -95,11 +95,11 @@ def parse(line: str) -> Options:
     )
 
 
-def _file(path: str | None) -> tuple[Layer, ...]:
+def _file(path: str | None, folder: Path) -> tuple[Layer, ...]:
     """The layer of `--config PATH`, which has to be there."""
     if path is None:
         return ()
-    where = Path(path).expanduser()
+    where = folder / Path(path).expanduser()
     if not where.exists():
         raise ConfigError(f"%%agent: --config {path}: the file is not found")
     if not where.is_file():
