@@ -6,7 +6,6 @@ from pathlib import Path
 import nbformat
 import pytest
 from hypothesis import given, settings
-from stories import PLAN, called, whole_run
 
 from ipyagent import schema as s
 from ipyagent.errors import SessionError
@@ -14,6 +13,7 @@ from ipyagent.schema import fold
 from ipyagent.schema.replayed import events_of
 from ipyagent.store.graph_file import RUN_MIME, runs_in_notebook
 from schema.strategies import runs
+from stories import PLAN, called, whole_run
 
 
 def folded(events: list[s.Event]) -> s.Run:

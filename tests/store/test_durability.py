@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from stories import asked, begun, called, doing, done, ended, started, tell, types
 
 from ipyagent import schema as s
 from ipyagent.store.journal import Journal
+from stories import asked, begun, called, doing, done, ended, started, tell, types
 
 KILLS = int(os.environ.get("JOURNAL_TEST_KILLS", "6"))
 CUTS = int(os.environ.get("JOURNAL_TEST_CUTS", "20"))

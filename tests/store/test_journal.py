@@ -14,6 +14,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from ipyagent import schema as s
+from ipyagent.errors import JournalError, SessionError
+from ipyagent.schema import fold
+from ipyagent.store.journal import Journal
+from ipyagent.store.records import Decoder, Encoder
+from schema.strategies import executions, messages
 from stories import (
     asked,
     begun,
@@ -29,13 +36,6 @@ from stories import (
     types,
     whole_run,
 )
-
-from ipyagent import schema as s
-from ipyagent.errors import JournalError, SessionError
-from ipyagent.schema import fold
-from ipyagent.store.journal import Journal
-from ipyagent.store.records import Decoder, Encoder
-from schema.strategies import executions, messages
 
 
 @pytest.mark.spec("P10", "H23")

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from stories import begun
 
 from ipyagent.errors import JournalError
 from ipyagent.store.journal import Journal
+from stories import begun
 
 HOLD = """
 import subprocess, sys

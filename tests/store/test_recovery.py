@@ -5,6 +5,10 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+
+from ipyagent import schema as s
+from ipyagent.store.journal import Journal
+from ipyagent.store.recovery import ERROR
 from stories import (
     PLAN,
     asked,
@@ -20,10 +24,6 @@ from stories import (
     types,
     whole_run,
 )
-
-from ipyagent import schema as s
-from ipyagent.store.journal import Journal
-from ipyagent.store.recovery import ERROR
 
 
 def died(path: Path, events: list[s.Event]) -> tuple[Journal, s.Session, s.Run]:

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from stories import PLAN, begun, ended, plan, reopened, started, tell
 
 from ipyagent import schema as s
 from ipyagent.errors import AgentError, JournalError, SessionError
 from ipyagent.schema.runs import MOVES
 from ipyagent.store.journal import Journal
 from ipyagent.store.plans import plan_digest
+from stories import PLAN, begun, ended, plan, reopened, started, tell
 
 CLOCK = r"\d\d:\d\d"
 
