@@ -199,7 +199,7 @@ def test_a_saved_session_and_the_runs_of_a_notebook_can_be_loaded(
     assert messages(shared) == ["Keep this.", "Hello."]
     book = nbformat.v4.new_notebook()
     output = nbformat.v4.new_output("display_data", {RUN_JSON: run, "text/plain": "…"})
-    book.cells = [nbformat.v4.new_code_cell("%%agent\nKeep this.", outputs=[output])]
+    book.cells = [nbformat.v4.new_code_cell("%%agent", outputs=[output]) for _ in "copy"]
     nbformat.write(book, folder / "old.ipynb")
     shared.run("%agent session load old.ipynb")
     assert messages(shared) == ["Keep this.", "Hello."]

@@ -160,7 +160,8 @@ def conversation_in(path: Path) -> Conversation:
         loaded = graph_file.load(path)
         return Conversation(loaded.graph, loaded.heads[0] if loaded.heads else None)
     conversation = Conversation()
-    for run in graph_file.runs_in_notebook(path):
+    # By id: a cell that was copied brings its run along.
+    for run in {each.id: each for each in graph_file.runs_in_notebook(path)}.values():
         for event in events_of(run):
             conversation.add(event)
     if conversation.head is None:
