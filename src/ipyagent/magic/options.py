@@ -46,7 +46,8 @@ def _parser() -> _Parser:
     add("profile", nargs="?", metavar="NAME", help="the same as --agent NAME")
     add("-a", "--agent", metavar="NAME", help="a named profile from the settings")
     add("-s", "--session", metavar="NAME", help="continue or start that session")
-    add("-m", "--model", dest="llm.model", help="any LiteLLM model id, offline/explorer, …")
+    models = "any LiteLLM model id, offline/explorer, …"
+    add("-m", "--model", dest="llm.model", metavar="ID", help=models)
     add(
         "--confirm",
         dest="agent.confirm_mode",
