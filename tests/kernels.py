@@ -14,6 +14,8 @@ from typing import Any
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
+from servers.model_server import ModelServer
+
 Message = dict[str, Any]
 RUN_JSON = "application/vnd.ipyagent.run+json"
 
@@ -165,6 +167,11 @@ class Kernel:
             return receive(timeout=timeout)
         except queue.Empty:
             return None
+
+
+def asking(server: ModelServer) -> dict[str, str]:
+    """The environment of a kernel whose model is at that server."""
+    return {"IPYAGENT_LLM__MODEL": "openai/test", "IPYAGENT_LLM__API_BASE": f"{server.url}/v1"}
 
 
 @contextmanager

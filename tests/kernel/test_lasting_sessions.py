@@ -9,7 +9,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from kernels import RUN_JSON, Kernel, Message, Page, kernel
+from kernels import RUN_JSON, Kernel, Message, Page, asking, kernel
 from servers.model_server import ModelServer, answer
 
 pytestmark = pytest.mark.kernel
@@ -20,18 +20,13 @@ def asked(server: ModelServer) -> list[list[str]]:
     return [[str(m["content"]) for m in r.body["messages"]] for r in server.requests]
 
 
-def of(server: ModelServer) -> dict[str, str]:
-    """The environment of a kernel that asks this server."""
-    return {"IPYAGENT_LLM__MODEL": "openai/test", "IPYAGENT_LLM__API_BASE": f"{server.url}/v1"}
-
-
 @pytest.mark.spec("P10", "H23", "H01")
 def test_a_conversation_goes_on_in_the_next_cell_and_after_a_restart(tmp_path: Path) -> None:
     with ModelServer([answer("Hello Ada."), answer("Ada."), answer("Still Ada.")]) as server:
-        with kernel(tmp_path, **of(server)) as first:
+        with kernel(tmp_path, **asking(server)) as first:
             first.run("%%agent\nI am Ada.")
             first.run("%%agent\nWho am I?")
-        with kernel(tmp_path, **of(server)) as second:
+        with kernel(tmp_path, **asking(server)) as second:
             second.run("%%agent\nAnd now?")
             assert "3 runs" in second.run("%agent status").stdout
         one, two, three = asked(server)
@@ -44,7 +39,7 @@ def test_a_conversation_goes_on_in_the_next_cell_and_after_a_restart(tmp_path: P
 
 def test_a_named_session_is_started_and_continued(tmp_path: Path) -> None:
     with ModelServer([answer("One."), answer("Two."), answer("Three.")]) as server:
-        with kernel(tmp_path, **of(server)) as one:
+        with kernel(tmp_path, **asking(server)) as one:
             one.run("%%agent -s tea\nGreen.")
             one.run("%%agent\nElsewhere.")
             one.run("%%agent -s tea\nBlack.")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kernels import Kernel, Message, Page, kernel
+from kernels import Kernel, Message, Page, asking, kernel
 from servers.model_server import ModelServer, answer
 
 pytestmark = pytest.mark.kernel
@@ -121,11 +121,7 @@ def test_a_profile_is_chosen_by_name(folder: Path, workspace_file: Path) -> None
     )
     with (
         ModelServer([answer("One."), answer("Two.")]) as server,
-        kernel(
-            folder,
-            IPYAGENT_LLM__MODEL="openai/test",
-            IPYAGENT_LLM__API_BASE=f"{server.url}/v1",
-        ) as started,
+        kernel(folder, **asking(server)) as started,
     ):
         for cell in ("%%agent reviewer\nGo.", "%%agent -a reviewer\nGo."):
             run = started.run(cell).run
@@ -146,11 +142,7 @@ def test_instructions_can_come_from_a_file_and_a_missing_one_is_said(
     workspace_file.write_text("agent: {system_prompt_path: house.md}")
     with (
         ModelServer([answer("One."), answer("Two.")]) as server,
-        kernel(
-            folder,
-            IPYAGENT_LLM__MODEL="openai/test",
-            IPYAGENT_LLM__API_BASE=f"{server.url}/v1",
-        ) as started,
+        kernel(folder, **asking(server)) as started,
     ):
         run = started.run("%%agent\nGo.").run
         assert any("house.md" in note for note in run["notes"])
@@ -181,8 +173,7 @@ def test_a_trace_id_is_accepted_and_reaches_the_service_and_the_card(folder: Pat
         ModelServer([answer("One."), answer("Two.")]) as server,
         kernel(
             folder,
-            IPYAGENT_LLM__MODEL="openai/test",
-            IPYAGENT_LLM__API_BASE=f"{server.url}/v1",
+            **asking(server),
             IPYAGENT_LOGGING__FILE="runs.jsonl",
         ) as started,
     ):
@@ -239,8 +230,7 @@ def test_secrets_are_in_no_output_of_the_notebook(folder: Path) -> None:
         ModelServer([answer("Hello.")]) as server,
         kernel(
             folder,
-            IPYAGENT_LLM__MODEL="openai/test",
-            IPYAGENT_LLM__API_BASE=f"{server.url}/v1",
+            **asking(server),
             LITELLM_API_KEY=secret,
         ) as started,
     ):

@@ -161,9 +161,9 @@ def cut(conversation: Conversation, keep: int = KEPT) -> Cut | None:
     messages, ids = conversation.messages, conversation.ids
     start = _start_of_tail(messages, keep)
     old = messages[:start]
-    if not any(not each.synthetic and not _is_persons(each) for each in old):
+    if not any(not each.synthetic and not each.is_persons for each in old):
         return None
-    before = (ids[i] for i, each in enumerate(old) if _is_persons(each))
+    before = (ids[i] for i, each in enumerate(old) if each.is_persons)
     return Cut(tuple(before), tuple(old), tuple(ids[start:]))
 
 
@@ -191,12 +191,8 @@ def _start_of_tail(messages: list[Message], keep: int) -> int:
     return start
 
 
-def _is_persons(message: Message) -> bool:
-    return message.role is Role.USER and not message.synthetic and not message.tool_results
-
-
 def _lines(message: Message) -> Iterator[str]:
-    who = "Note" if message.synthetic else "Person" if _is_persons(message) else "Agent"
+    who = "Note" if message.synthetic else "Person" if message.is_persons else "Agent"
     for block in message.content:
         match block:
             case TextContent(text=text):

@@ -84,7 +84,7 @@ class Loop:
         *,
         notices: tuple[str, ...] = (),
         agent: str | None = None,
-        trace_id: str = "",
+        trace_id: str,
     ) -> Run:
         """Answer `prompt`; `context` is what the model is told beside it.
 
@@ -94,7 +94,7 @@ class Loop:
         run = Run(
             id=uuid.uuid4().hex[:12],
             session_id=self.session.id,
-            trace_id=trace_id or uuid.uuid4().hex,
+            trace_id=trace_id,
             agent=agent,
             prompt=prompt,
             context=context,

@@ -119,11 +119,12 @@ class Session:
             metadata={"name": self.name},
         )
 
-    def listen(self, event: Event) -> None:
-        """Take in what happened, and hand it to the journal."""
+    def listen(self, event: Event) -> Run:
+        """Take in what happened, and hand it to the journal; the run as it is now."""
+        run = fold(self._run, event)
         self.conversation.add(event)
-        self._run = run = fold(self._run, event)
         self.journal.append(self.id, run.id, event)
+        self._run = run
         match event:
             case RunStarted():
                 self._activate()
@@ -136,6 +137,8 @@ class Session:
                     last_run_status=run.status,
                     last_run_at=run.started_at,
                 )
+                self._run = None  # the next one begins by itself
+        return run
 
     async def recorded(self) -> None:
         """Return when everything so far is on the disk; raises JournalError."""

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable
 
 from ipyagent.agent.session import Session
-from ipyagent.schema import Event, Run, fold
+from ipyagent.schema import Event, Run
 
 log = logging.getLogger("ipyagent")
 
@@ -14,7 +14,7 @@ Listener = Callable[[Event], object]
 
 
 class EventStream:
-    """Folds events into `run` and passes them on, to the session before all others.
+    """Passes events on, to the session before all others; the session folds them into `run`.
 
     A listener that fails is logged and left out from then on: a view never breaks a run. What the
     session cannot take in must not be shown as done, so its failure is raised.
@@ -34,9 +34,7 @@ class EventStream:
 
     def emit(self, event: Event) -> None:
         """Tell everybody."""
-        run = fold(self._run, event)
-        self.session.listen(event)
-        self._run = run
+        self._run = self.session.listen(event)
         for listener in tuple(self.listeners):
             try:
                 listener(event)

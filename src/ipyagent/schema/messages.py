@@ -121,6 +121,11 @@ class Message(Model):
         """The tool results in this message, in order."""
         return tuple(b for b in self.content if isinstance(b, ToolResultContent))
 
+    @property
+    def is_persons(self) -> bool:
+        """Whether a person wrote it."""
+        return self.role is Role.USER and not self.synthetic and not self.tool_results
+
     def to_anthropic(self) -> dict[str, Any]:
         """The message in Anthropic's format."""
         content = [block.to_anthropic() for block in self.content]
@@ -155,7 +160,7 @@ class Message(Model):
             raise ValueError("tool results are told to the model, in a user message")
         if all(isinstance(b, TextContent) and not b.text.strip() for b in self.content):
             raise ValueError("a message of text says something")
-        if self.role is Role.USER and not self.synthetic and not self.tool_results:
+        if self.is_persons:
             typed = len(self.text.strip())
             if typed > MAX_TYPED:
                 raise ValueError(

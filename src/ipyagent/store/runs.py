@@ -69,13 +69,8 @@ def draft(db: sqlite3.Connection, session_id: str, run: Run) -> str:
 
 def confirm(db: sqlite3.Connection, session_id: str, run_id: str | None) -> Run:
     """draft → queued, for the one who comes first; the run with the plan as it was stored."""
-    pending, active = _pointers(db, session_id)
-    wanted = run_id or pending or active
-    if wanted is None:
-        raise SessionError(_NO_PLAN)
-    row = _row(db, session_id, wanted)
-    if row["status"] != RunStatus.DRAFT:
-        raise SessionError(_told(row))
+    row = _wanted(db, session_id, run_id, RunStatus.DRAFT)
+    wanted = row["id"]
     _refuse_second(db, session_id, wanted)
     if plans.digest_of(row["plan_json"]) != row["plan_digest"]:
         raise SessionError(
@@ -105,14 +100,8 @@ def rebuilt(row: sqlite3.Row, status: RunStatus) -> Run:
 
 def cancel(db: sqlite3.Connection, session_id: str, run_id: str | None) -> None:
     """draft | queued → cancelled, for good."""
-    pending, active = _pointers(db, session_id)
-    wanted = run_id or pending or active
-    if wanted is None:
-        raise SessionError(_NO_PLAN)
-    row = _row(db, session_id, wanted)
-    if row["status"] not in (RunStatus.DRAFT, RunStatus.QUEUED):
-        raise SessionError(_told(row))
-    end(db, wanted, RunStatus.CANCELLED, None)
+    row = _wanted(db, session_id, run_id, RunStatus.DRAFT, RunStatus.QUEUED)
+    end(db, row["id"], RunStatus.CANCELLED, None)
 
 
 def begin(db: sqlite3.Connection, session_id: str, run: Run) -> None:
@@ -216,6 +205,20 @@ def _refuse_second(db: sqlite3.Connection, session_id: str, run_id: str) -> None
     _, active = _pointers(db, session_id)
     if active not in (None, run_id):
         raise SessionError(f"already running: {active}; wait for its end, or stop it")
+
+
+def _wanted(
+    db: sqlite3.Connection, session_id: str, run_id: str | None, *statuses: RunStatus
+) -> sqlite3.Row:
+    """The run of that id (None: the one that waits, or is active), if it is in such a status."""
+    pending, active = _pointers(db, session_id)
+    wanted = run_id or pending or active
+    if wanted is None:
+        raise SessionError(_NO_PLAN)
+    row = _row(db, session_id, wanted)
+    if row["status"] not in statuses:
+        raise SessionError(_told(row))
+    return row
 
 
 def _row(db: sqlite3.Connection, session_id: str, run_id: str) -> sqlite3.Row:
