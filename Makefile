@@ -2,14 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test soak lab lint js build-js bench browser clean
+.PHONY: demo test soak lab lint js build-js bench browser sandbox clean
 
 ## Run the quickstart headless, on the embedded default: no key, no network.
 demo: .venv/lab
 	$(BIN)/python notebooks/demo.py
 
 ## Run every test: Python, real kernels, notebooks, TypeScript, JupyterLab in Chromium.
-test: .venv/test browser js lint
+test: .venv/test browser sandbox js lint
 	$(BIN)/python -m pytest
 	env IPYAGENT_AGENT__CONFIRM_MODE=yolo IPYAGENT_LLM__MODEL=offline/explorer \
 		IPYAGENT_CHAT__PERSIST=false \
@@ -19,7 +19,7 @@ test: .venv/test browser js lint
 soak: .venv/test
 	env JOURNAL_TEST_KILLS=60 JOURNAL_TEST_CUTS=200 STREAMS_TEST_EVERY_BYTE=1 \
 		HYPOTHESIS_PROFILE=default $(BIN)/python -m pytest -o timeout=1200 \
-		tests/store tests/schema tests/config tests/agent tests/llm/test_cuts.py
+		tests/store tests/schema tests/config tests/agent tests/redaction tests/llm/test_cuts.py
 
 ## Open JupyterLab on the quickstart.
 lab: .venv/lab
@@ -44,6 +44,9 @@ bench: .venv/test
 
 browser: .venv/test
 	sh tests/browser/install_chromium.sh $(BIN)/python
+
+sandbox:
+	sh tests/tools/install_bubblewrap.sh
 
 # The built front end is copied into the environment when the package is installed.
 .venv/lab: pyproject.toml src/ipyagent/labextension/package.json

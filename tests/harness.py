@@ -16,13 +16,13 @@ from ipyagent.errors import NoFrontendError
 from ipyagent.kernel.drivers import Cell, drive_sync
 from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.llm.scripted import Scripted
-from ipyagent.schema import DecidedBy, Decision, Event, Run
+from ipyagent.schema import DecidedBy, Decision, Event, Run, Scope
 from ipyagent.store.journal import Journal
 from ipyagent.tools.base import Tool
 from ipyagent.wiring import Place, Request, engine, workspace_at
 
 YES = Answer(Decision.APPROVED, DecidedBy.BUTTON)
-ALWAYS = Answer(Decision.APPROVED, DecidedBy.BUTTON, always=True)
+ALWAYS = Answer(Decision.APPROVED, DecidedBy.BUTTON, scope=Scope.SESSION)
 NO = Answer(Decision.DENIED, DecidedBy.BUTTON, "not today")
 
 
@@ -39,6 +39,9 @@ class Watcher:
     def __call__(self, event: Event) -> None:
         self.events.append(event)
         self.heard(event)
+
+    def leave(self) -> None:
+        """A plan goes on waiting."""
 
     async def ask(self, approval: Approval) -> None:
         self.asked.append(approval)
@@ -73,6 +76,7 @@ class Lab:
         answer: Answer | Callable[[Approval], Answer | None] | None = None,
         heard: Callable[[Event], None] = lambda event: None,
         dry_run: bool = False,
+        plan: bool = False,
         settings: dict[str, Any] | None = None,
         **agent: Any,
     ) -> Run:
@@ -85,7 +89,7 @@ class Lab:
         job = engine(
             self.place,
             self.session,
-            Request(prompt, config, dry_run=dry_run),
+            Request(prompt, config, dry_run=dry_run, plan=plan),
             self.client,
             self.cell,
             lambda: self.watcher,

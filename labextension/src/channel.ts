@@ -1,7 +1,7 @@
 /** The front end's end of the widget's comm: numbered deltas in, decisions out. No DOM. */
 import { advance, LiveRun, NOTHING } from './model';
 import type {
-  Choice,
+  Answer,
   Event,
   EventsMessage,
   FrontEndMessage,
@@ -63,10 +63,10 @@ export class Channel {
   }
 
   /** Send a decision; only the first one for an approval is sent. */
-  decide(approvalId: string, decision: Choice, reason: string): void {
+  decide(approvalId: string, answer: Answer): void {
     if (!this.decided.has(approvalId)) {
       this.decided.add(approvalId);
-      this.send({ kind: 'decide', approval_id: approvalId, decision, reason });
+      this.send({ kind: 'decide', approval_id: approvalId, ...answer });
     }
   }
 
@@ -81,15 +81,20 @@ export class Channel {
     return () => this.listeners.delete(listener);
   }
 
-  private settle({ seq, run, open, approvals, retry }: SnapshotMessage): void {
+  private settle({ seq, run, open, approvals, plan_approval, retry }: SnapshotMessage): void {
     if (this.last === null || seq >= this.last) {
       this.last = seq;
-      this.publish({ ...this.state, run, open, approvals, retry });
+      this.publish({ ...this.state, run, open, approvals, planApproval: plan_approval, retry });
     }
   }
 
   private tellLate({ call_id, decision, at }: LateMessage): void {
-    this.publish({ ...this.state, late: { ...this.state.late, [call_id]: { decision, at } } });
+    const told = { decision, at };
+    this.publish(
+      call_id === null
+        ? { ...this.state, planLate: told }
+        : { ...this.state, late: { ...this.state.late, [call_id]: told } }
+    );
   }
 
   private follow({ seq, events }: EventsMessage): void {

@@ -1,7 +1,7 @@
 /** A run as the events tell it: pure state, no DOM. */
 import type {
-  Decision,
   Event,
+  LateMessage,
   OpenMessage,
   RetryScheduled,
   Run,
@@ -11,7 +11,8 @@ import type {
 
 /**
  * All that the view draws. `approvals` maps the id of a waiting call to its approval id, `late` that
- * of a call to what had been decided before this page's answer came; `retry` is waited for now.
+ * of a call to what had been decided before this page's answer came; `planApproval` and `planLate`
+ * are the same for the plan; `retry` is waited for now.
  */
 export interface LiveRun {
   readonly run: Run | null;
@@ -19,18 +20,25 @@ export interface LiveRun {
   readonly approvals: Readonly<Record<string, string>>;
   readonly retry: RetryScheduled | null;
   readonly late: Readonly<Record<string, Late>>;
+  readonly planApproval: string | null;
+  readonly planLate: Late | null;
 }
 
 /** What had been decided, and when (ISO 8601). */
-export interface Late {
-  readonly decision: Decision;
-  readonly at: string;
-}
+export type Late = Readonly<Pick<LateMessage, 'decision' | 'at'>>;
 
 /** What `data-state` of a drawn run can be. */
 export type RunState = 'running' | 'waiting' | 'done' | 'partial' | 'failed' | 'cancelled';
 
-export const NOTHING: LiveRun = { run: null, open: null, approvals: {}, retry: null, late: {} };
+export const NOTHING: LiveRun = {
+  run: null,
+  open: null,
+  approvals: {},
+  retry: null,
+  late: {},
+  planApproval: null,
+  planLate: null
+};
 
 const NEW_STEP: Omit<Step, 'number' | 'closing'> = {
   message: null,
@@ -42,9 +50,9 @@ const NEW_STEP: Omit<Step, 'number' | 'closing'> = {
   notes: []
 };
 
-/** The run after `event`, as `ipyagent.schema.fold` has it; only `run_started` may come first. */
+/** The run after `event`, as `ipyagent.schema.fold` has it; only a run or plan may come first. */
 export function fold(run: Run | null, event: Event): Run {
-  if (event.type === 'run_started') {
+  if (event.type === 'run_started' || event.type === 'plan_proposed') {
     return event.run;
   }
   if (run === null) {
@@ -99,19 +107,36 @@ export function advance(state: LiveRun, event: Event): LiveRun {
     approvals: waiting(state.approvals, event),
     retry: event.type === 'retry_scheduled' ? event : null,
     // Some services number the calls of every reply anew.
-    late: event.type === 'step_started' ? {} : state.late
+    late: event.type === 'step_started' ? {} : state.late,
+    planApproval: planApprovalAfter(state.planApproval, event),
+    planLate: event.type === 'plan_proposed' ? null : state.planLate
   };
 }
+
+/** A saved run with what older versions did not know of. */
+export function complete(run: Run): Run {
+  const unknown = { question: null, concern: null, scopes: [], source: null };
+  const steps = run.steps.map(step => ({
+    ...step,
+    executions: step.executions.map(execution => ({ ...unknown, ...execution }))
+  }));
+  return { ...run, steps };
+}
+
+/** Why a run ends that did all that was asked for. */
+const FULL: (string | null)[] = ['finished', 'planned'];
 
 /** The word for `data-state`. */
 export function runState({ run, approvals }: LiveRun): RunState {
   switch (run?.status) {
     case 'done':
-      return run.stop_reason === 'finished' ? 'done' : 'partial';
+      return FULL.includes(run.stop_reason) ? 'done' : 'partial';
     case 'error':
       return 'failed';
     case 'cancelled':
       return 'cancelled';
+    case 'draft':
+      return 'waiting';
     default:
       return Object.keys(approvals).length > 0 ? 'waiting' : 'running';
   }
@@ -128,7 +153,12 @@ export function thinkingOf(step: Step): string {
 }
 
 /** Why the model was asked though neither a person nor a tool had said anything, or "". */
-export function leadIn(step: Step, before: Step | undefined): string {
+export function leadIn({ plan, steps }: Run, index: number): string {
+  const step = steps[index];
+  const before = index > 0 ? steps[index - 1] : undefined;
+  if (plan.length > 0) {
+    return '';
+  }
   if (step.closing) {
     return 'The budget is spent: the model was asked to come to an end.';
   }
@@ -177,6 +207,18 @@ function waiting(approvals: LiveRun['approvals'], event: Event): LiveRun['approv
       return {};
     default:
       return approvals;
+  }
+}
+
+function planApprovalAfter(approval: string | null, event: Event): string | null {
+  switch (event.type) {
+    case 'plan_proposed':
+      return event.approval_id;
+    case 'run_started':
+    case 'run_finished':
+      return null;
+    default:
+      return approval;
   }
 }
 

@@ -101,7 +101,14 @@ export type ToolStatus =
 
 export type Decision = 'auto' | 'approved' | 'denied' | 'expired';
 
-export type DecidedBy = 'policy' | 'session' | 'button' | 'prompt' | 'magic';
+export type DecidedBy = 'policy' | 'session' | 'folder' | 'button' | 'prompt' | 'magic';
+
+export type Scope = 'once' | 'session' | 'folder';
+
+export interface Question {
+  text: string;
+  choices: string[];
+}
 
 export interface Preview {
   kind: 'code' | 'diff' | 'arguments';
@@ -114,6 +121,10 @@ export interface ToolExecution {
   sensitive: boolean;
   status: ToolStatus;
   preview: Preview | null;
+  question: Question | null;
+  concern: string | null;
+  scopes: Scope[];
+  source: string | null;
   decision: Decision | null;
   decided_by: DecidedBy | null;
   reason: string | null;
@@ -134,6 +145,8 @@ export type StopReason =
   | 'timeout'
   | 'context_overflow'
   | 'content_filter'
+  | 'planned'
+  | 'denied'
   | 'empty'
   | 'interrupted'
   | 'error';
@@ -185,6 +198,12 @@ export interface RunStarted {
   run: Run;
   system_prompt: string | null;
   tools: ToolDefinition[] | null;
+}
+
+export interface PlanProposed {
+  type: 'plan_proposed';
+  run: Run;
+  approval_id: string | null;
 }
 
 export interface StepStarted {
@@ -286,6 +305,7 @@ export interface RunFinished {
 }
 
 export type Event =
+  | PlanProposed
   | RunStarted
   | StepStarted
   | Compacted
@@ -316,6 +336,7 @@ export interface SnapshotMessage {
   run: Run | null;
   open: OpenMessage | null;
   approvals: Record<string, string>;
+  plan_approval: string | null;
   retry: RetryScheduled | null;
 }
 
@@ -326,20 +347,29 @@ export interface EventsMessage {
   events: Event[];
 }
 
-/** A decision came too late: the call had been decided on by then. */
+/** A decision came too late: the call (null: the plan) had been decided on by then. */
 export interface LateMessage {
   op: 'late';
-  call_id: string;
-  decision: Decision;
+  call_id: string | null;
+  decision: Decision | 'edited';
   at: string;
 }
 
 export type KernelMessage = SnapshotMessage | EventsMessage | LateMessage;
 
-export type Choice = 'approve' | 'always' | 'deny';
+/** What a person says to a question: each is checked in `ipyagent.ui.clicks`. */
+export type Answer =
+  | { decision: 'approve' | 'always' | 'folder' | 'deny'; reason: string }
+  | { decision: 'answer'; text: string }
+  | { decision: 'edit'; plan: EditedStep[] };
+
+export interface EditedStep {
+  call: Pick<ToolCall, 'id' | 'name' | 'arguments'>;
+  note: string;
+}
 
 export type FrontEndMessage =
   | { kind: 'init'; id: string }
   | { kind: 'resync' }
-  | { kind: 'decide'; approval_id: string; decision: Choice; reason: string }
+  | ({ kind: 'decide'; approval_id: string } & Answer)
   | { kind: 'stop' };

@@ -2,7 +2,7 @@
 import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 import { Widget } from '@lumino/widgets';
 
-import { NOTHING } from './model';
+import { complete, NOTHING } from './model';
 import type { Run } from './protocol';
 import { note } from './view/step';
 import { RunView } from './view/run';
@@ -26,7 +26,7 @@ class RunRenderer extends Widget implements IRenderMime.IRenderer {
   /** A run of another version is said to be one, and its text forms are still in the notebook. */
   private draw(data: unknown): HTMLElement {
     try {
-      this.view.update({ ...NOTHING, run: data as Run });
+      this.view.update({ ...NOTHING, run: complete(data as Run) });
       return this.view.element;
     } catch {
       return note(

@@ -36,8 +36,9 @@ def test_braces_in_a_prompt_are_left_alone(lab: Lab) -> None:
     assert lab.run(["Ok."], "Use f'{x}' and {y}.").prompt == "Use f'{x}' and {y}."
 
 
-def test_settings_that_this_version_does_not_serve_are_said(lab: Lab) -> None:
+def test_a_server_that_cannot_be_reached_is_told_and_the_run_goes_on(lab: Lab) -> None:
     servers = [{"name": "weather", "url": "http://127.0.0.1:1/mcp"}]
     run = lab.run(["Hello."], settings={"mcp": {"servers": servers}})
-    assert any("mcp.servers" in note for note in run.notes)
+    assert any("weather" in note for note in run.notes)
+    assert run.outcome == "success"
     assert not any("mcp.servers" in note for note in lab.run(["Hello."]).notes)

@@ -16,14 +16,16 @@ from ipyagent.config import (
     LoggingConfig,
     MCPConfig,
     MCPServerConfig,
+    PolicyConfig,
     RetryConfig,
+    Rule,
     ToolsConfig,
     WorkspaceConfig,
     values_of,
 )
 
 SECTIONS = [AgentConfig, ChatConfig, Config, LLMConfig, LoggingConfig, MCPConfig, MCPServerConfig]
-SECTIONS += [RetryConfig, ToolsConfig, WorkspaceConfig]
+SECTIONS += [PolicyConfig, RetryConfig, Rule, ToolsConfig, WorkspaceConfig]
 
 DEFAULTS = {
     "llm.provider": "litellm",
@@ -59,14 +61,23 @@ DEFAULTS = {
     "tools.files": True,
     "tools.python": True,
     "tools.namespace": True,
+    "tools.scripts": True,
+    "tools.shell": False,
+    "tools.notes": True,
+    "tools.skills": True,
+    "tools.mcp": True,
+    "tools.timeout": 120,
+    "tools.max_timeout": 600,
     "workspace.root": Path(),
     "workspace.allow_delete": False,
+    "workspace.edit_seconds": 300,
     "mcp.servers": (),
+    "policy.rules": (),
 }
 
 
 @pytest.mark.spec("A05", "A06", "A07", "A08", "A09", "A10", "A11", "A12", "A13", "A14", "A16")
-@pytest.mark.spec("A17", "A18", "A24", "H21", "M04", "M05", "M06", "M09", "M10")
+@pytest.mark.spec("A17", "A18", "A24", "H21", "M04", "M05", "M06", "M08", "M09", "M10")
 def test_without_any_key_every_setting_has_its_default() -> None:
     assert values_of(Config()) == DEFAULTS
     assert AppConfig is Config
@@ -195,6 +206,9 @@ def test_a_provider_only_prefixes_the_models_id(llm: dict[str, Any], model_id: s
         (ChatConfig, {"max_messages": 0}),
         (ChatConfig, {"max_messages": -1}),
         (WorkspaceConfig, {"root": "~nobody-has-this-name/x"}),
+        (WorkspaceConfig, {"edit_seconds": 0}),
+        (ToolsConfig, {"timeout": 0}),
+        (ToolsConfig, {"max_timeout": -1}),
     ],
 )
 def test_a_value_outside_its_range_is_refused(section: type[Config], wrong: dict[str, Any]) -> None:
@@ -261,6 +275,28 @@ def test_other_names_of_settings_are_understood(tmp_path: Path) -> None:
         ToolsConfig.model_validate({"files": True, "enable_file_tools": False})
 
 
+@pytest.mark.spec("M08")
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ("files", "enable_file_tools"),
+        ("shell", "enable_bash"),
+        ("notes", "enable_note"),
+        ("skills", "enable_skills"),
+        ("mcp", "enable_mcp"),
+    ],
+)
+def test_groups_of_tools_are_switched_by_either_name(ours: str, theirs: str) -> None:
+    for value in (True, False):
+        for text in (value, str(value).lower()):
+            assert getattr(ToolsConfig.model_validate({theirs: text}), ours) is value
+            assert getattr(ToolsConfig.model_validate({ours: text}), ours) is value
+    with pytest.raises(ValidationError):
+        ToolsConfig.model_validate({ours: True, theirs: True})
+    with pytest.raises(ValidationError):
+        ToolsConfig.model_validate({ours: "perhaps"})
+
+
 @pytest.mark.spec("H20", "H21")
 def test_an_agents_file_is_there_and_is_a_file(tmp_path: Path) -> None:
     path = tmp_path / "agent.yaml"
@@ -281,6 +317,8 @@ def test_an_agents_file_is_there_and_is_a_file(tmp_path: Path) -> None:
         {"name": "a", "url": "https://example.org/mcp", "token_env": "TOKEN"},
         {"name": "a", "url": "http://localhost:1", "kind": "openapi", "headers": {"X-A": "b"}},
         {"name": "a", "command": "serve", "args": ["--port", "1"]},
+        {"name": "a", "command": "serve", "transport": "stdio", "env": {"A": "b"}, "cwd": "."},
+        {"name": "a", "url": "http://h", "type": "sse", "header_env": {"X-Key": "KEY"}},
     ],
 )
 def test_a_server_has_an_address_or_a_command(server: dict[str, Any]) -> None:
@@ -300,6 +338,12 @@ def test_a_server_has_an_address_or_a_command(server: dict[str, Any]) -> None:
         {"name": "a", "url": "http://h", "kind": "soap"},
         {"name": "a", "url": "http://h", "token": "t", "token_env": "T"},
         {"name": "a", "url": "http://h", "token_env": "not a name"},
+        {"name": "a", "url": "http://h", "header_env": {"X-Key": "not a name"}},
+        {"name": "a", "url": "http://h", "env": {"A": "b"}},
+        {"name": "a", "url": "http://h", "cwd": "."},
+        {"name": "a", "url": "http://h", "transport": "stdio"},
+        {"name": "a", "command": "serve", "transport": "http"},
+        {"name": "a", "command": "serve", "connect_timeout": 0},
     ],
 )
 def test_a_server_that_cannot_be_reached_one_way_is_refused(server: dict[str, Any]) -> None:

@@ -17,8 +17,8 @@ import polars as pl
 import pytest
 from pandas.api.extensions import ExtensionArray, ExtensionDtype
 
-from ipyagent.kernel.describe.secrets import HIDDEN, secret_name, secret_value
 from ipyagent.kernel.namespace import PlainNamespace, describe, digest
+from ipyagent.redaction import HIDDEN, secret_name, secret_value
 
 PENGUINS = pd.DataFrame(
     {"species": ["Adelie", "Gentoo", None], "mass": [3750.0, None, 5000.0], "year": [2007] * 3}

@@ -1,6 +1,7 @@
-"""A run in which everything happens once; `python rich_run.py` writes it for the front end's tests.
+"""Stories in which everything happens once; `python rich_run.py` writes them for the front end.
 
-`labextension/src/__tests__/fixtures/run.json` holds the events and the run that they fold into.
+`labextension/src/__tests__/fixtures` holds the events of a run and of a plan, and what they fold
+into.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from PIL import Image, ImageDraw
 
 from ipyagent import schema as s
 
-FIXTURE = Path(__file__).parents[2] / "labextension/src/__tests__/fixtures/run.json"
+FIXTURES = Path(__file__).parents[2] / "labextension/src/__tests__/fixtures"
 WHEN = datetime(2025, 3, 1, 9, 30, tzinfo=UTC)
 
 CODE = """\
@@ -96,10 +97,28 @@ def call(call_id: str, tool: str, /, **arguments: object) -> s.ToolCall:
     return s.ToolCall(id=call_id, name=tool, arguments=arguments)
 
 
-INSPECT = s.ToolExecution(call=call("c1", "inspect_variable", name="sales"))
+INSPECT = s.ToolExecution(call=call("c1", "inspect_variable", name="sales"), source="sales.csv")
+QUESTION = "Which year counts as the year before?"
+ASK = s.ToolExecution(
+    call=call("c8", "ask_user", question=QUESTION, choices=["2023", "2024"]),
+    question=s.Question(text=QUESTION, choices=("2023", "2024")),
+)
+TODOS = s.ToolExecution(
+    call=call(
+        "c9",
+        "todo_write",
+        todos=[
+            {"content": "Look at the data", "status": "completed"},
+            {"content": "Plot it", "status": "in_progress", "activeForm": "Plotting it"},
+            {"content": "Write it down"},
+        ],
+    )
+)
 PLOT = s.ToolExecution(
     call=call("c2", "run_python", code=CODE),
     sensitive=True,
+    concern="after reading sales.csv",
+    scopes=(s.Scope.SESSION, s.Scope.FOLDER),
     preview=s.Preview(kind="code", text=CODE, language="python"),
 )
 EDIT = s.ToolExecution(
@@ -163,7 +182,11 @@ def events() -> Iterator[s.Event]:
 
 def looking() -> Iterator[s.Event]:
     """A retry, thinking, and a call that needs no approval."""
-    said = message("I'll look at the data first.", INSPECT.call, thinking="What is in sales?")
+    said = message(
+        "I'll look at the data first.",
+        *(each.call for each in (INSPECT, ASK, TODOS)),
+        thinking="What is in sales?",
+    )
     yield s.StepStarted(step=1)
     yield s.MessageStarted(step=1)
     yield s.MessageDelta(step=1, kind="text", text="This is void")
@@ -188,7 +211,23 @@ def looking() -> Iterator[s.Event]:
     output = "18,204 rows × 9 columns\nregion, quarter, week, units, unit_price, revenue, …"
     auto = {"decision": s.Decision.AUTO, "decided_by": s.DecidedBy.POLICY}
     yield finished(INSPECT, s.ToolResult(output=output), duration=0.01, **auto)
+    yield from asking()
     yield s.StepFinished(step=1)
+
+
+def asking() -> Iterator[s.Event]:
+    """In the same step, a question that is answered, and a checklist."""
+    yield s.ToolStarted(step=1, execution=ASK)
+    yield s.ApprovalRequested(step=1, call_id="c8", approval_id="a8")
+    approved = {"decision": s.Decision.APPROVED, "decided_by": s.DecidedBy.BUTTON}
+    yield s.ApprovalDecided(
+        step=1, call_id="c8", decision=s.Decision.APPROVED, by=s.DecidedBy.BUTTON
+    )
+    yield finished(ASK, s.ToolResult(output="2024"), duration=None, **approved)
+    yield s.ToolStarted(step=1, execution=TODOS)
+    yield s.ToolRunning(step=1, call_id="c9")
+    auto = {"decision": s.Decision.AUTO, "decided_by": s.DecidedBy.POLICY}
+    yield finished(TODOS, s.ToolResult(output="Noted: 3 tasks."), duration=None, **auto)
 
 
 def plotting() -> Iterator[s.Event]:
@@ -237,6 +276,7 @@ def writing() -> Iterator[s.Event]:
     )
     yield s.ToolRunning(step=3, call_id="c3")
     session = {"decision": s.Decision.APPROVED, "decided_by": s.DecidedBy.SESSION}
+    folder = {"decision": s.Decision.APPROVED, "decided_by": s.DecidedBy.FOLDER}
     yield finished(EDIT, s.ToolResult(output="notes/q3.md: 1 replacement"), **session)
     yield s.ToolStarted(step=3, execution=DELETE)
     yield s.ApprovalRequested(step=3, call_id="c4", approval_id="a4")
@@ -248,7 +288,7 @@ def writing() -> Iterator[s.Event]:
     yield finished(DELETE, denied, status=s.ToolStatus.DENIED, duration=None, **no)
     yield s.ToolStarted(step=3, execution=SEARCH)
     yield s.ToolRunning(step=3, call_id="c5")
-    yield finished(SEARCH, s.ToolResult.failure("There is no folder reports."))
+    yield finished(SEARCH, s.ToolResult.failure("There is no folder reports."), **folder)
     yield s.ToolStarted(step=3, execution=SHELL)
     yield finished(SHELL, s.ToolResult.failure("Interrupted."), status=s.ToolStatus.CANCELLED)
     yield s.ToolStarted(step=3, execution=FETCH)
@@ -286,12 +326,71 @@ def answering() -> Iterator[s.Event]:
     yield s.StepFinished(step=5)
 
 
-def fixture() -> dict[str, object]:
+PLAN = (
+    s.PlanStep(call=call("p1", "read_file", path="sales.csv"), note="Look at the columns first."),
+    s.PlanStep(call=call("p2", "run_python", code=CODE)),
+    s.PlanStep(call=call("p3", "write_file", path="q3.md", content="# Q3\n")),
+)
+
+
+def plan_events() -> Iterator[s.Event]:
+    """A plan that is edited and approved; its second step goes well at the second try."""
+    draft = s.Run(
+        id="plan-1",
+        parent_id="run-1",
+        prompt="Why did revenue drop in Q3?",
+        model="anthropic/claude-sonnet",
+        confirm_mode="confirm-sensitive",
+        max_steps=3,
+        plan=PLAN,
+        plan_id="0a1b2c3d4e5f",
+        status=s.RunStatus.DRAFT,
+        started_at=WHEN,
+    )
+    yield s.PlanProposed(
+        run=draft.model_copy(update={"id": "plan-0", "plan": PLAN[:2]}), approval_id="a1"
+    )
+    yield s.PlanProposed(run=draft, approval_id="a2")
+    yield s.RunStarted(run=draft.model_copy(update={"status": s.RunStatus.RUNNING}))
+    first, second, third = (step.call for step in PLAN)
+    again = second.model_copy(update={"id": "p2.2"})
+    broken = s.ToolResult.failure("KeyError: 'quarter'")
+    yield from carried_out(1, first, s.ToolResult(output="region,quarter,revenue"))
+    yield from carried_out(2, second, broken)
+    yield from carried_out(3, again, s.ToolResult(output="3 rows"))
+    yield from carried_out(4, third, s.ToolResult(output="q3.md: 1 line"))
+    yield s.StepStarted(step=5, closing=True)
+    yield s.MessageFinished(step=5, message=message("3 of 3 steps done."))
+    yield s.StepFinished(step=5)
+    yield s.RunFinished(
+        status=s.RunStatus.DONE, stop_reason=s.StopReason.FINISHED, duration=3.2, error=None
+    )
+
+
+def carried_out(step: int, of: s.ToolCall, result: s.ToolResult) -> Iterator[s.Event]:
+    """One step of a plan: no model says anything."""
+    approved = {"decision": s.Decision.APPROVED, "decided_by": s.DecidedBy.BUTTON}
+    execution = s.ToolExecution.model_validate({"call": of, "sensitive": True, **approved})
+    yield s.StepStarted(step=step)
+    yield s.MessageFinished(step=step, message=message("", of))
+    yield s.ToolStarted(step=step, execution=execution)
+    yield s.ToolRunning(step=step, call_id=of.id)
+    yield finished(execution, result)
+    yield s.StepFinished(step=step)
+
+
+STORIES = {"run.json": events, "plan.json": plan_events}
+
+
+def fixture(name: str) -> dict[str, object]:
     """The events and the run, as the front end gets them."""
-    run = functools.reduce(s.fold, events(), None)
+    story = list(STORIES[name]())
+    run = functools.reduce(s.fold, story, None)
     assert run is not None
-    return {"events": [event.to_dict() for event in events()], "run": run.to_dict()}
+    return {"events": [event.to_dict() for event in story], "run": run.to_dict()}
 
 
 if __name__ == "__main__":
-    FIXTURE.write_text(json.dumps(fixture(), indent=1, ensure_ascii=False) + "\n")
+    for name in STORIES:
+        text = json.dumps(fixture(name), indent=1, ensure_ascii=False)
+        (FIXTURES / name).write_text(text + "\n")

@@ -99,13 +99,21 @@ def page(site: Site, chromium: Browser) -> Iterator[Page]:
 def hostile_run() -> dict[str, Any]:
     """The story with hostile text in its answer, output, tables, drawings, notes and errors."""
     text = "\n\n".join(VECTORS)
-    run = json.loads(json.dumps(fixture()["run"]))
-    run |= {"context": text, "notes": [text], "error": text, "model": text}
+    run = json.loads(json.dumps(fixture("run.json")["run"]))
+    run |= {"context": text, "notes": [text], "error": text, "model": text, "prompt": text}
+    run |= {"plan": json.loads(json.dumps(fixture("plan.json")["run"]))["plan"], "plan_id": text}
+    for planned in run["plan"]:
+        planned["note"] = text
+        planned["call"] |= {"name": text, "arguments": {text: text}}
     for step in run["steps"]:
         for block in (step["message"] or {"content": []})["content"]:
             block |= {key: text for key in ("text", "thinking") if key in block}
         for execution in step["executions"]:
-            execution["call"]["arguments"] = {text: text}
+            todos = [{"content": text}] if execution["call"]["name"] == "todo_write" else []
+            execution["call"]["arguments"] = {text: text, "todos": todos}
+            execution["concern"] = text
+            if execution["question"]:
+                execution["question"] = {"text": text, "choices": [text]}
             kinds = {"text/html": text}, {"text/markdown": text}, {"image/svg+xml": SVG}
             execution["result"] |= {"output": text, "displays": [{"data": data} for data in kinds]}
     return run
@@ -127,12 +135,15 @@ def test_hostile_text_set_as_markup_runs_and_leaks(site: Site, page: Any):
 @pytest.mark.spec("H17")
 def test_hostile_text_in_a_run_is_only_text(site: Site, page: Any):
     snapshot = {"op": "snapshot", "seq": 0, "open": None, "approvals": {}, "retry": None}
-    page.evaluate("m => receive(m)", {**snapshot, "run": hostile_run()})
+    snapshot |= {"plan_approval": None, "run": hostile_run()}
+    page.evaluate("m => receive(m)", snapshot)
     page.evaluate("document.querySelectorAll('details').forEach(d => (d.open = true))")
     page.locator("[data-ipyagent=answer]").click()
     settle(page)
     assert "window.pwned = 1" in page.locator("[data-ipyagent=answer]").text_content()
     assert page.locator("img[src^='data:image/svg']").count() > 0
+    for place in (".ipyagent-question", "[data-ipyagent=plan]", "[data-ipyagent=todos]"):
+        assert "window.pwned = 1" in page.locator(place).text_content()
     assert page.evaluate("window.pwned") is None
     assert site.leaks == []
     assert page.locator("#place button, #place input, #place form, #place iframe").count() == 0

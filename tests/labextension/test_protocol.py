@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
-from rich_run import FIXTURE, events, fixture
+from rich_run import FIXTURES, STORIES, fixture
 
 from ipyagent import schema
 
@@ -22,7 +22,7 @@ NOT_SENT |= {"Node", "SystemPrompt", "ToolDefinitions", "Stop", "OpaqueData"}
 NOT_SENT |= {"Session", "SessionState", "Todo", "TodoStatus", "Note", "Skill", "Endpoint"}
 NOT_SENT |= {"PendingEdit", "PythonScript"}
 # TypeScript alone: what travels between kernel and widget around the events.
-ENVELOPE = {"OpenMessage", "SnapshotMessage", "EventsMessage", "LateMessage"}
+ENVELOPE = {"OpenMessage", "SnapshotMessage", "EventsMessage", "LateMessage", "EditedStep"}
 
 Fields = dict[str, str]
 
@@ -84,13 +84,14 @@ def test_the_union_of_events_is_closed_on_both_sides():
         assert interfaces()[member.__name__]["type"] == f"'{member.model_fields['type'].default}'"
 
 
-def test_the_story_has_every_kind_of_event():
+def test_the_stories_have_every_kind_of_event():
     members = typing.get_args(typing.get_args(schema.Event)[0])
-    assert {type(event) for event in events()} == set(members)
+    assert {type(event) for story in STORIES.values() for event in story()} == set(members)
 
 
-def test_the_shared_fixture_is_what_the_schema_folds():
+@pytest.mark.parametrize("name", STORIES)
+def test_a_shared_fixture_is_what_the_schema_folds(name: str):
     """`labextension/src/__tests__/model.test.ts` folds the same events and compares as well."""
-    assert json.loads(FIXTURE.read_text()) == fixture(), (
+    assert json.loads((FIXTURES / name).read_text()) == fixture(name), (
         "run `python tests/labextension/rich_run.py`"
     )

@@ -158,6 +158,9 @@ previews = st.builds(
 )
 
 
+questions = st.builds(s.Question, text=names, choices=some(texts))
+
+
 def executions_of(
     statuses: list[s.ToolStatus], came: st.SearchStrategy[Any]
 ) -> st.SearchStrategy[s.ToolExecution]:
@@ -167,6 +170,10 @@ def executions_of(
         sensitive=flags,
         status=st.sampled_from(statuses),
         preview=maybe(previews),
+        question=maybe(questions),
+        concern=maybe(texts),
+        scopes=some(st.sampled_from(s.Scope)),
+        source=maybe(texts),
         decision=maybe(st.sampled_from(s.Decision)),
         decided_by=maybe(st.sampled_from(s.DecidedBy)),
         reason=maybe(texts),
@@ -296,6 +303,7 @@ events: dict[type[s.Model], st.SearchStrategy[Any]] = {
     s.RunStarted: st.builds(
         s.RunStarted, run=runs, system_prompt=maybe(texts), tools=maybe(some(definitions))
     ),
+    s.PlanProposed: st.builds(s.PlanProposed, run=runs, approval_id=maybe(names)),
     s.StepStarted: st.builds(s.StepStarted, step=counts, closing=flags, nudge=maybe(texts)),
     s.Compacted: st.builds(
         s.Compacted, step=counts, summary=messages, before=some(names), after=some(names)
@@ -358,6 +366,7 @@ records: dict[type[s.Model], st.SearchStrategy[Any]] = {
     s.TruncatedOutput: truncated,
     s.ToolResult: results,
     s.Preview: previews,
+    s.Question: questions,
     s.ToolExecution: executions,
     s.Step: steps,
     s.PlanStep: plan_steps,

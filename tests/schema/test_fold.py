@@ -21,6 +21,8 @@ from ipyagent.schema import (
     MessageFinished,
     MessageStarted,
     Notice,
+    PlanProposed,
+    PlanStep,
     RetryScheduled,
     Role,
     Run,
@@ -167,3 +169,22 @@ def test_a_call_is_seen_through_its_states() -> None:
     assert states == ["pending", "awaiting_approval", "pending", "running", "success"]
     assert after(events[:5]).executions[0].decision is Decision.APPROVED
     assert after(events).results == (result,)
+
+
+@pytest.mark.spec("P28", "P31")
+def test_a_plan_is_seen_before_it_runs_and_takes_the_place_of_the_one_before_it() -> None:
+    def draft(run_id: str) -> Run:
+        plan = (PlanStep(call=ToolCall(id=f"{run_id}_1", name="f")),)
+        return Run(id=run_id, status=RunStatus.DRAFT, plan=plan)
+
+    begun = draft("b").model_copy(update={"status": RunStatus.RUNNING})
+    events: list[Event] = [
+        PlanProposed(run=draft("a"), approval_id="a1"),
+        Notice(text="changed"),
+        PlanProposed(run=draft("b"), approval_id="a2"),
+        RunStarted(run=begun),
+    ]
+    assert [after(events[:n]).id for n in range(1, 5)] == ["a", "a", "b", "b"]
+    assert after(events[:2]).notes == ("changed",)
+    assert after(events[:3]).status is RunStatus.DRAFT
+    assert after(events) == begun

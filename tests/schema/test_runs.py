@@ -33,6 +33,7 @@ from ipyagent.schema import (
 from ipyagent.schema.runs import MAX_ARGUMENT, MOVES
 
 S = RunStatus
+WHOLE = {StopReason.FINISHED, StopReason.PLANNED}
 
 
 def run(**data: Any) -> Run:
@@ -104,7 +105,8 @@ def test_the_words_for_an_outcome_are_understood(word: str) -> None:
         (S.QUEUED, None, Outcome.RUNNING),
         (S.RUNNING, None, Outcome.RUNNING),
         (S.DONE, StopReason.FINISHED, Outcome.SUCCESS),
-        *[(S.DONE, r, Outcome.PARTIAL) for r in StopReason if r is not StopReason.FINISHED],
+        (S.DONE, StopReason.PLANNED, Outcome.SUCCESS),
+        *[(S.DONE, r, Outcome.PARTIAL) for r in sorted({*StopReason} - WHOLE)],
         (S.DONE, None, Outcome.PARTIAL),
         (S.CANCELLED, StopReason.INTERRUPTED, Outcome.PARTIAL),
         (S.ERROR, StopReason.ERROR, Outcome.FAILED),

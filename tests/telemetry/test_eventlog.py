@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from harness import YES, Lab, call
+from ipyagent.redaction import masked
 from ipyagent.schema import (
     ImageContent,
     Outcome,
@@ -29,7 +30,6 @@ from ipyagent.schema import (
 )
 from ipyagent.telemetry.eventlog import EventLog
 from ipyagent.tools.base import tool
-from ipyagent.ui.secrets import masked
 
 Line = dict[str, Any]
 BUSY = {"kind": "unavailable", "message": "busy"}
@@ -271,3 +271,16 @@ def test_images_are_not_logged(path: Path) -> None:
     log(ToolFinished(step=1, execution=execution))
     assert only("tool_finished", path)["output"] == "a plot"
     assert "iVBOR" not in path.read_text()
+
+
+@pytest.mark.spec("P31", "P08")
+def test_a_plan_is_logged_before_it_runs_and_no_request_is_made_up(lab: Lab, path: Path) -> None:
+    steps = [call("list_files"), call("list_variables")]
+    run = lab.run([{"calls": steps}], answer=YES, plan=True, heard=EventLog(path, mask=masked))
+    assert run.outcome is Outcome.SUCCESS
+    told = [line for line in lines(path) if line["run_id"] == run.id]
+    assert told[0]["event"] == "plan_proposed"
+    assert [each["tool"] for each in told[0]["plan"]] == ["list_files", "list_variables"]
+    assert "approval_id" not in told[0]
+    assert not [line for line in told if line["event"].startswith("request.")]
+    assert [line["event"] for line in lines(path)].count("request.start") == 1

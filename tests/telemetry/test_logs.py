@@ -9,6 +9,7 @@ from typing import get_args
 import pytest
 
 from harness import Lab
+from ipyagent.redaction import HIDDEN, Redactor
 from ipyagent.schema import Outcome
 from ipyagent.telemetry import logs
 
@@ -18,10 +19,10 @@ WARN = "import logging; logging.getLogger('ipyagent.llm').error('boo')"
 @pytest.fixture(autouse=True)
 def _as_it_was() -> Iterator[None]:
     logger = logging.getLogger("ipyagent")
-    level, handlers = logger.level, logger.handlers[:]
+    level, handlers, filters = logger.level, logger.handlers[:], logger.filters[:]
     yield
     logger.setLevel(level)
-    logger.handlers[:] = handlers
+    logger.handlers[:], logger.filters[:] = handlers, filters
 
 
 def printed(code: str) -> str:
@@ -85,3 +86,89 @@ def test_the_traceback_of_a_failure_is_in_the_log_and_not_in_the_run(
     assert "Traceback" not in str(run.error)
     assert "Traceback" in caplog.text
     assert "in broken" in caplog.text
+
+
+KEY = "no-pattern-knows-this"
+LOOKS = "ghp_0123456789abcdefghij0123456789abcdef"
+
+
+def fail() -> None:
+    try:
+        raise KeyError(KEY)
+    except KeyError as error:
+        raise RuntimeError(f"refused: {LOOKS}") from error
+
+
+def log_everything() -> None:
+    """Secrets in every place that a record has."""
+    log = logging.getLogger("ipyagent")
+    log.info("key %s", KEY)
+    log.info(f"key {LOOKS}, 100%")
+    log.info("%(known)s %(looks)s", {"known": KEY, "looks": LOOKS})
+    log.info("%s", ValueError(KEY), stack_info=True)
+    try:
+        fail()
+    except RuntimeError:
+        log.exception("failed with %r", {"token": KEY})
+
+
+@pytest.mark.spec("A06", "H15")
+def test_no_secret_reaches_a_log_by_any_way(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("ipyagent"), "filters", [])
+    logging.getLogger("ipyagent").setLevel("INFO")
+    log_everything()
+    assert caplog.text.count(KEY) >= 5  # which is what a logger does of its own accord
+    assert LOOKS in caplog.text
+    caplog.clear()
+    logs.setup("info", Redactor([KEY]))
+    log_everything()
+    told = caplog.text + "".join(repr(vars(record)) for record in caplog.records)
+    assert [secret for secret in (KEY, LOOKS) if secret in told] == []
+    assert caplog.messages[:3] == [
+        f"key {HIDDEN}",
+        f"key {HIDDEN}, 100%",
+        f"{HIDDEN} {HIDDEN}",
+    ]
+    assert f"RuntimeError: refused: {HIDDEN}" in caplog.text
+    assert "in fail" in caplog.text
+
+
+@pytest.mark.spec("H15")
+def test_without_a_redactor_what_looks_like_a_secret_is_hidden(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    logs.setup()
+    logging.getLogger("ipyagent").info("%s %s", LOOKS, KEY)
+    assert caplog.messages == [f"{HIDDEN} {KEY}"]
+    logs.setup("info", Redactor([KEY]))
+    logs.setup("info", Redactor([KEY, "another-value"]))
+    logging.getLogger("ipyagent").info("%s another-value", KEY)
+    assert caplog.messages[1:] == [f"{HIDDEN} {HIDDEN}"]
+    filters = logging.getLogger("ipyagent").filters
+    assert len([each for each in filters if isinstance(each, logs.Discreet)]) == 1
+
+
+def test_a_record_without_secrets_is_passed_on_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    logs.setup()
+    log = logging.getLogger("ipyagent")
+    try:
+        raise ValueError("nothing secret")
+    except ValueError:
+        log.exception("%s of %d", "one", 2)
+    (record,) = caplog.records
+    assert (record.msg, record.args) == ("%s of %d", ("one", 2))
+    assert record.exc_info
+    assert record.exc_info[0] is ValueError
+
+
+def test_a_message_that_does_not_fit_its_arguments_breaks_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    logs.setup()
+    logger = logging.getLogger("ipyagent")
+    monkeypatch.setattr(logger, "handlers", [logging.StreamHandler()])
+    monkeypatch.setattr(logger, "propagate", False)
+    logger.info("%d %d", "one")

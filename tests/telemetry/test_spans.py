@@ -10,7 +10,16 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode, format_span_id, format_trace_id
 
 from harness import NO, YES, Lab, call
-from ipyagent.schema import Run, RunFinished, RunStarted, RunStatus, StepStarted, StopReason
+from ipyagent.agent.approvals import Answer
+from ipyagent.schema import (
+    Outcome,
+    Run,
+    RunFinished,
+    RunStarted,
+    RunStatus,
+    StepStarted,
+    StopReason,
+)
 from ipyagent.telemetry.spans import Spans
 from ipyagent.tools.base import tool
 
@@ -248,3 +257,15 @@ def test_any_tracer_provider_will_do(lab: Lab) -> None:
 
     heard: Callable[[Any], None] = Spans(NoOpTracerProvider())
     assert lab.run([{"calls": [call("list_files")]}, "Done."], heard=heard).output == "Done."
+
+
+@pytest.mark.spec("P08", "P30")
+@pytest.mark.parametrize("answer", [YES, NO])
+def test_the_steps_of_a_plan_are_no_requests_to_a_model(
+    lab: Lab, collector: Collector, answer: Answer
+) -> None:
+    steps = {"calls": [call("list_files"), call("list_variables")]}
+    run = lab.run([steps], answer=answer, plan=True, heard=collector.listener)
+    names = [span.name for span in collector.spans]
+    assert [name for name in names if name.startswith("chat")] == ["chat scripted"]
+    assert names.count("invoke_agent ipyagent") == (2 if run.outcome is Outcome.SUCCESS else 1)

@@ -105,7 +105,7 @@ def test_binary_large_and_private_files_are_counted_not_searched(
     (tmp_path / "large.txt").write_bytes(b"needle\n" * 1_000_000)
     (tmp_path / "plain.txt").write_text("needle")
     answer = find("needle")
-    assert answer == "plain.txt:1: needle\n(not searched: 4 binary, large or private files)"
+    assert answer == "plain.txt:1: needle\n(not searched: 4 binary, large, linked or private files)"
     with pytest.raises(AgentError):
         find("needle", path=".ipyagent")
 

@@ -524,59 +524,6 @@ def test_what_cannot_be_used_says_why_without_a_bare_os_error(root: Path) -> Non
 
 # --- names ---------------------------------------------------------------------------------------
 
-GIT = [".git", ".GIT", ".Git", ".gIt", ".ｇｉｔ", "．git", ".git ", ".git.", ".git...", ".git. ."]
-GIT += [".git::$INDEX_ALLOCATION", ".git:stream", ".g\u200cit", ".gi\ufefft", ".\u200dgit", "GIT~1"]
-GIT += [".ＧＩＴ", ".gi\u00adt", ".git\\hooks", "x／.git", ".gi\ufe0ft"]
-
-
-@pytest.mark.parametrize("name", GIT)
-def test_every_spelling_of_git_is_protected(root: Path, name: str) -> None:
-    workspace = Workspace(root)
-    before = fingerprint(root)
-    for path in (f"{name}/hooks/pre-commit", f"sub/{name}/config", name):
-        for operation in (
-            lambda path: workspace.write_atomic(path, b"x"),
-            lambda path: workspace.append(path, b"x"),
-            lambda path: workspace.swap(path, None, b"x"),
-            workspace.delete,
-        ):
-            with pytest.raises(PathValidationError):
-                operation(path)
-    assert fingerprint(root) == before
-
-
-PROTECTED = [".vscode/settings.json", ".github/workflows/x.yml", "conftest.py", "sub/conftest.py"]
-PROTECTED += [
-    "Conftest.PY",
-    "sitecustomize.py",
-    "x.pth",
-    ".envrc",
-    "pyproject.toml",
-    "PyProject.toml",
-]
-PROTECTED += [
-    "ipyagent.yaml",
-    ".ipyagent/state.db",
-    ".ipyagent/outputs/x.txt",
-    ".IPYAGENT/x",
-    ".mcp.json",
-]
-PROTECTED += [".ipython/profile_default/startup/x.py", ".jupyter/x", "jupyter_server_config.py"]
-PROTECTED += [".venv/lib/x.py", "lib/site-packages/x/y.py", ".ipynb_checkpoints/x.ipynb", ".bashrc"]
-
-
-@pytest.mark.parametrize("path", PROTECTED)
-def test_what_runs_or_rules_by_itself_is_not_written_or_deleted(root: Path, path: str) -> None:
-    workspace = Workspace(root)
-    with pytest.raises(PathValidationError, match=r"protected|private state"):
-        workspace.write_atomic(path, b"x")
-    (root / path).parent.mkdir(parents=True, exist_ok=True)
-    (root / path).write_text("mine")
-    with pytest.raises(PathValidationError, match=r"protected|private state"):
-        workspace.delete(path)
-    assert (root / path).read_text() == "mine"
-
-
 SENSITIVE = [
     ".env",
     ".env.local",
@@ -621,51 +568,6 @@ def test_ordinary_names_are_not_mistaken_for_special_ones(root: Path) -> None:
     for path in names:
         workspace.write_atomic(path, b"x")
         assert workspace.read_bytes(path) == b"x"
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "yaml.py",
-        "sub/yaml.py",
-        "YAML.PY",
-        "PIL.py",
-        "json.py",
-        "Random.py",
-        "litellm/__init__.py",
-        "sub/pydantic/__init__.py",
-        "numpy.cpython-311-x86_64-linux-gnu.so",
-    ],
-)
-def test_a_module_that_would_shadow_an_installed_one_is_refused(root: Path, path: str) -> None:
-    with pytest.raises(PathValidationError, match="would be imported instead of"):
-        Workspace(root).write_atomic(path, b"x")
-
-
-def test_modules_inside_a_package_and_ones_own_names_are_fine(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(root)
-    workspace = Workspace(root)
-    for path in (
-        "sales.py",
-        "sales.py",
-        "mine/__init__.py",
-        "mine/yaml.py",
-        "mine/json/__init__.py",
-    ):
-        workspace.write_atomic(path, b"x = 1\n")
-    with pytest.raises(PathValidationError, match="'yaml'"):
-        workspace.write_atomic("yaml.py", b"")
-
-    # An environment inside the workspace is still the environment.
-    site = root / "env" / "lib" / "site-packages"
-    site.mkdir(parents=True)
-    (site / "installed_there.py").touch()
-    workspace.write_atomic("installed_there.py", b"")
-    monkeypatch.syspath_prepend(site)
-    with pytest.raises(PathValidationError, match="'installed_there'"):
-        workspace.write_atomic("installed_there.py", b"")
 
 
 def test_new_names_with_invisible_characters_are_refused(root: Path) -> None:

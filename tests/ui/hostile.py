@@ -11,7 +11,9 @@ from ipyagent.schema import (
     DecidedBy,
     Decision,
     Display,
+    PlanStep,
     Preview,
+    Question,
     Run,
     RunStatus,
     Step,
@@ -292,12 +294,15 @@ def run_full_of(*payloads: str) -> Run:
         stop_reason=StopReason.ERROR,
         error=one(),
         notes=(one(), one()),
+        plan=(PlanStep(call=_call("p1", one), note=one()), PlanStep(call=_call("c10", one))),
+        plan_id=one(),
     )
 
 
 def _step(number: int, one: Any) -> Step:
     calls = [_call(f"c{number}{n}", one) for n in range(3)]
     executions = (_ran(calls[0], one), _denied(calls[1], one), _failed(calls[2], one))
+    executions += (_answered(f"a{number}", one), _listed(f"t{number}", one))
     message = said(ThinkingContent(thinking=one()), text(one()), text(one()), *calls)
     if number == 2:
         message = said(text(one()))
@@ -340,6 +345,17 @@ def _failed(of: ToolCall, one: Any) -> ToolExecution:
     result = ToolResult(success=False, error=_why(one), output=one())
     broken = of.model_copy(update={"parse_error": one()})
     return done(broken, "", status=ToolStatus.FAILED, result=result)
+
+
+def _answered(id_: str, one: Any) -> ToolExecution:
+    asked = Question(text=_why(one), choices=(one(), one()))
+    return done(call(id_, "ask_user", {}), one(), question=asked, concern=one(), reason=one())
+
+
+def _listed(id_: str, one: Any) -> ToolExecution:
+    todos = [{"content": _why(one)}, {"content": _why(one), "status": "completed"}]
+    todos += [{"content": _why(one), "status": "in_progress", "active_form": one()}]
+    return done(call(id_, "todo_write", {"todos": todos}), one())
 
 
 def _why(one: Any) -> str:

@@ -1,34 +1,220 @@
-"""Answers as people type them."""
+"""Answers that are typed: to calls, to questions and to plans."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
 
 import pytest
+from sample import call
 
-from ipyagent.schema import Decision
-from ipyagent.ui.asking import understand
+from ipyagent.agent.approvals import Answer, Approval, Approvals
+from ipyagent.errors import NoFrontendError
+from ipyagent.kernel.drivers import Cell, drive_sync
+from ipyagent.schema import Decision, PlanStep, Question, Run, Scope, ToolExecution
+from ipyagent.ui.asking import Nobody, Prompt, plan_answer, reply, understand
+from ipyagent.ui.calls import asked_text
+
+BOTH = (Scope.SESSION, Scope.FOLDER)
+READ = ToolExecution(call=call("c1", "fetch", {"url": "https://x.example"}))
+REGION = Question(text="Which region?", choices=("North", "South"))
+ASK = ToolExecution(call=call("c1", "ask_user", {}), question=REGION)
+PLAN = (
+    PlanStep(call=call("p1", "read_file", {"path": "a.csv"}), note="first\n⚠ asked why"),
+    PlanStep(call=call("p2", "run_python", {"code": "1"})),
+)
+DRAFT = Run(id="plan", prompt="Look.", plan=PLAN, plan_id="abc", status="draft")
 
 
-@pytest.mark.parametrize("text", ["y", "Y", " yes ", "approve", "ok", "Yes."])
+def typing(*lines: str) -> tuple[Callable[[str], str], list[str]]:
+    """An `input` that types these lines, and what it is shown."""
+    left, seen = list(lines), list[str]()
+
+    def ask(shown: str) -> str:
+        seen.append(shown)
+        if not left:
+            raise EOFError
+        return left.pop(0)
+
+    return ask, seen
+
+
+def asked(
+    about: ToolExecution | Run, monkeypatch: pytest.MonkeyPatch, *lines: str
+) -> tuple[Answer, list[str]]:
+    """The answer that is typed at the prompt, and what the prompt showed."""
+    ask, seen = typing(*lines)
+    monkeypatch.setattr("builtins.input", ask)
+    cell, approvals = Cell(), Approvals()
+    approval = (
+        approvals.open_plan(about, "digest") if isinstance(about, Run) else approvals.open(about)
+    )
+    prompt = Prompt(
+        cell.main, approvals, lambda each: seen.append(asked_text(each.shown, color=False))
+    )
+    drive_sync(cell, lambda: prompt.ask(approval))
+    return approval.answer.result(), seen
+
+
+@pytest.mark.parametrize("text", ["y", "Y", " yes ", "ok", "approve", "yes."])
 def test_yes_approves_once(text: str) -> None:
-    answer = understand(text)
+    answer = understand(text, BOTH)
     assert answer is not None
-    assert (answer.decision, answer.always) == (Decision.APPROVED, False)
-
-
-@pytest.mark.parametrize("text", ["a", "always"])
-def test_always_approves_for_the_session(text: str) -> None:
-    answer = understand(text)
-    assert answer is not None
-    assert (answer.decision, answer.always) == (Decision.APPROVED, True)
+    assert (answer.decision, answer.scope) == (Decision.APPROVED, Scope.ONCE)
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"), [("n", None), ("No, too slow", "too slow"), ("deny because", "because")]
+    ("text", "scope"),
+    [("a", Scope.SESSION), ("always", Scope.SESSION), ("F", Scope.FOLDER)],
 )
-def test_no_denies_with_the_reason(text: str, reason: str | None) -> None:
-    answer = understand(text)
+def test_always_approves_as_far_as_it_was_offered(text: str, scope: Scope) -> None:
+    answer = understand(text, BOTH)
+    assert answer is not None
+    assert (answer.decision, answer.scope) == (Decision.APPROVED, scope)
+    assert understand(text, [each for each in BOTH if each is not scope]) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("n", None), ("no", None), ("NO, wrong file", "wrong file"), ("n  too broad ", "too broad")],
+)
+def test_no_denies_with_or_without_a_reason(text: str, reason: str | None) -> None:
+    answer = understand(text, ())
     assert answer is not None
     assert (answer.decision, answer.reason) == (Decision.DENIED, reason)
 
 
 @pytest.mark.parametrize("text", ["", " ", "maybe", "yess", "yolo", "1", "not now", "aye"])
 def test_anything_else_is_asked_again(text: str) -> None:
-    assert understand(text) is None
+    assert understand(text, BOTH) is None
+
+
+@pytest.mark.parametrize(
+    ("scopes", "offered"),
+    [
+        ((), "[y]es, [n]o, or"),
+        ((Scope.SESSION,), "[y]es, [a]lways for this session, [n]o, or"),
+        (BOTH, "[y]es, [a]lways for this session, [f] always in this folder, [n]o, or"),
+    ],
+)
+def test_the_prompt_offers_what_the_call_allows(
+    scopes: tuple[Scope, ...], offered: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = READ.model_copy(update={"scopes": scopes, "concern": "after reading a.csv"})
+    answer, seen = asked(about, monkeypatch, "what?", "f" if Scope.FOLDER in scopes else "y")
+    assert offered in seen[1]
+    assert seen[0].endswith("│ url: https://x.example\n  ⚠ after reading a.csv")
+    assert answer.scope is (Scope.FOLDER if Scope.FOLDER in scopes else Scope.ONCE)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("2", "South"), (" 1 ", "North"), ("3", "3"), ("0", "0"), ("both", "both"), ("²", "²")],
+)
+def test_a_question_is_answered_by_number_or_in_words(text: str, said: str) -> None:
+    answer = reply(text, REGION)
+    assert (answer.decision, answer.text) == (Decision.APPROVED, said)
+
+
+def test_nothing_declines_a_question() -> None:
+    assert reply("  ", REGION).decision is Decision.DENIED
+
+
+def test_a_question_is_put_with_its_choices(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer, seen = asked(ASK, monkeypatch, "2")
+    assert seen == [
+        "? Which region?\n  1  North\n  2  South",
+        "Your answer, or Enter to decline: ",
+    ]
+    assert answer.text == "South"
+
+
+@pytest.mark.parametrize("about", [READ, ASK, DRAFT])
+def test_the_end_of_the_input_declines(
+    about: ToolExecution | Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer, _ = asked(about, monkeypatch)
+    assert answer.decision is Decision.DENIED
+    assert answer.reason == "nobody answered (end of input)"
+
+
+@pytest.mark.spec("P28")
+def test_a_plan_is_shown_whole_and_approved_or_denied(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer, seen = asked(DRAFT, monkeypatch, "always", "f", "y")
+    assert (answer.decision, answer.scope) == (Decision.APPROVED, Scope.ONCE)
+    assert seen[0].split("\n") == [
+        "Plan · 2 steps · hash abc: Look.",
+        "  1 read_file · first",
+        "    ⚠ asked why",
+        "    │ path: a.csv",
+        "  2 run_python",
+        "    │ code: 1",
+    ]
+    assert len(seen) == 4
+    answer, _ = asked(DRAFT, monkeypatch, "n too much")
+    assert (answer.decision, answer.reason) == (Decision.DENIED, "too much")
+
+
+def test_a_plan_is_edited_step_by_step() -> None:
+    ask, seen = typing("e", "9", "1", "{", "[1]", '{"path": "b.csv"}', "2", "remove", "")
+    answer = plan_answer(ask, PLAN)
+    assert answer is not None
+    assert answer.plan is not None
+    (only,) = answer.plan
+    assert (only.call.id, only.call.arguments, only.note) == ("p1", {"path": "b.csv"}, PLAN[0].note)
+    assert '1 read_file {"path": "a.csv"}' in seen[1]
+    assert "That is not it: Expecting" in seen[4]
+    assert "arguments are a JSON object" in seen[5]
+
+
+@pytest.mark.parametrize(
+    "lines", [("e", ""), ("e", "1", "", ""), ("e", "1", '{"path": "a.csv"}', "")]
+)
+def test_a_plan_that_was_not_changed_is_asked_about_again(lines: tuple[str, ...]) -> None:
+    ask, _ = typing(*lines)
+    assert plan_answer(ask, PLAN) is None
+
+
+@pytest.mark.parametrize("text", ['{"n": NaN}', "[" * 100_000, '{"a": ' * 100_000])
+def test_arguments_that_are_no_json_leave_the_step_as_it_is(text: str) -> None:
+    ask, seen = typing("e", "1", text, "", "")
+    assert plan_answer(ask, PLAN) is None
+    assert "That is not it" in seen[3]
+
+
+def test_a_plan_keeps_one_step() -> None:
+    ask, seen = typing("e", "1", "remove", "1", "remove", "", "")
+    answer = plan_answer(ask, PLAN)
+    assert answer is not None
+    assert answer.plan == PLAN[1:]
+    assert "at least one step" in seen[5]
+
+
+async def declined(about: ToolExecution | Run) -> str:
+    with pytest.raises(NoFrontendError) as raised:
+        await Nobody().ask(Approval("a1", about, "digest"))
+    return str(raised.value)
+
+
+async def test_where_nobody_is_there_only_ways_out_that_work_are_named() -> None:
+    usual = await declined(READ)
+    assert "JupyterLab" in usual
+    assert "--confirm yolo" in usual
+    always = await declined(READ.model_copy(update={"concern": "not sandboxed"}))
+    assert "JupyterLab" in always
+    assert "yolo" not in always
+    tainted = READ.model_copy(update={"concern": "after reading a.csv", "scopes": BOTH})
+    assert "--confirm yolo" in await declined(tainted)
+
+
+async def test_a_question_and_a_plan_say_that_nobody_is_there() -> None:
+    assert await declined(ASK) == "nobody can be asked here"
+    assert "nobody can be asked here" in await declined(DRAFT)
+
+
+def test_the_edited_plan_can_be_told_as_json() -> None:
+    ask, _ = typing("e", "2", '{"code": "2", "n": [1, null]}', "")
+    answer = plan_answer(ask, PLAN)
+    assert answer is not None
+    assert answer.plan is not None
+    assert json.loads(json.dumps([step.to_dict() for step in answer.plan]))

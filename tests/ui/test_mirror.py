@@ -30,8 +30,8 @@ from ipyagent.ui.mirror import RUN_MIME, bundle, run_html, state_of
 
 OURS = {
     "class": {"tex2jax_ignore mathjax_ignore"},
-    "data-ipyagent": {"run", "tool", "answer", "thinking"},
-    "data-state": {"failed", "success", "denied"},
+    "data-ipyagent": {"run", "tool", "answer", "thinking", "plan", "plan-step", "todos"},
+    "data-state": {"failed", "success", "denied", "pending"},
 }
 
 
@@ -316,7 +316,7 @@ def test_nobody_else_can_draw_our_cards_or_buttons():
     soup = page(hostile.run_full_of(card))
     assert soup.select("button") == []
     assert len(public(soup, "run")) == 1
-    assert len(public(soup, "tool")) == 6
+    assert len(public(soup, "tool")) == 10
 
 
 @pytest.mark.spec("D5")

@@ -8,6 +8,7 @@ import { asking, begun, EVENTS, RUN } from './story';
 const snapshot = (seq: number, state = begun()): SnapshotMessage => ({
   op: 'snapshot',
   seq,
+  plan_approval: state.planApproval,
   ...state
 });
 const notice = (seq: number, text: string): EventsMessage => ({
@@ -55,7 +56,7 @@ describe('the channel', () => {
   });
 
   it('follows numbered events from a snapshot to the finished run', () => {
-    channel.receive({ op: 'snapshot', seq: 7, ...NOTHING });
+    channel.receive({ op: 'snapshot', seq: 7, plan_approval: null, ...NOTHING });
     EVENTS.forEach((event, i) => {
       channel.receive({ op: 'events', seq: 8 + i, events: [event] });
     });
@@ -86,7 +87,7 @@ describe('the channel', () => {
   });
 
   it('asks for everything when events do not fit what it knows', () => {
-    channel.receive({ op: 'snapshot', seq: 0, ...NOTHING });
+    channel.receive({ op: 'snapshot', seq: 0, plan_approval: null, ...NOTHING });
     channel.receive(notice(1, 'of a run that never started'));
     expect(sent).toEqual([{ kind: 'resync' }]);
   });
@@ -96,7 +97,7 @@ describe('the channel', () => {
     const retry = { type: 'retry_scheduled', ...busy } as const;
     channel.receive({ ...snapshot(9, asking('c2')), retry });
     expect(channel.state).toMatchObject({ approvals: { c2: 'a2' }, retry });
-    channel.decide('a2', 'approve', '');
+    channel.decide('a2', { decision: 'approve', reason: '' });
     expect(sent).toEqual([{ kind: 'decide', approval_id: 'a2', decision: 'approve', reason: '' }]);
     channel.receive(notice(10, 'on it goes'));
     expect(channel.state.retry).toBeNull();
@@ -119,8 +120,8 @@ describe('the channel', () => {
   });
 
   it('sends one decision for an approval, whatever is pressed', () => {
-    channel.decide('a2', 'deny', 'no');
-    channel.decide('a2', 'approve', '');
+    channel.decide('a2', { decision: 'deny', reason: 'no' });
+    channel.decide('a2', { decision: 'approve', reason: '' });
     expect(sent).toEqual([{ kind: 'decide', approval_id: 'a2', decision: 'deny', reason: 'no' }]);
   });
 

@@ -75,6 +75,8 @@ function call(text: string): ToolExecution {
       thought_signature: text
     },
     preview: { kind: 'code', text, language: 'python' },
+    concern: text,
+    source: text,
     decision: 'denied',
     reason: text,
     result: {
@@ -103,6 +105,11 @@ function hostile(text: string): Run {
     preview: diff,
     result: null
   };
+  const written = { todos: [{ content: text }, { content: text, status: 'completed' }] };
+  const listed = { ...asked.call, name: 'todo_write', arguments: written };
+  const todos = { ...asked, call: listed, status: 'success' as const, preview: null };
+  const question = { text, choices: [text, text] };
+  const answered = { ...call(text), question, decision: 'approved' as const };
   const content = [
     {
       type: 'thinking' as const,
@@ -117,7 +124,7 @@ function hostile(text: string): Run {
   ];
   const said = { synthetic: false, timestamp: text, usage: null };
   const message = { role: 'assistant' as const, content, ...said };
-  const executions = [call(text), asked];
+  const executions = [call(text), asked, answered, todos];
   const step = { ...RUN.steps[0], message, finish_reason: text, notes: [text], executions };
   const texts = {
     prompt: text,
@@ -126,6 +133,11 @@ function hostile(text: string): Run {
     confirm_mode: text,
     error: text,
     trace_id: text,
+    plan_id: text,
+    plan: [
+      { call: call(text).call, note: text },
+      { call: { ...call(text).call, id: 'next' }, note: text }
+    ],
     verbose: 3
   };
   return { ...RUN, ...texts, notes: [text], steps: [step] };
@@ -154,9 +166,40 @@ describe.each(ALL)('with %j in every field', text => {
     view.dispose();
     expect(harm(view.element, OURS, CONTROLS)).toEqual([]);
     const names = [...view.element.querySelectorAll('button')].map(b => b.dataset.ipyagent);
-    expect(names).toEqual(['stop', 'approve', 'always', 'deny']);
-    expect(view.element.querySelectorAll('[data-ipyagent="tool"]')).toHaveLength(2);
+    expect(names).toEqual(['stop', 'approve', 'always', 'folder', 'deny']);
+    expect(view.element.querySelectorAll('[data-ipyagent="tool"]')).toHaveLength(4);
     expect(view.element.querySelectorAll('[data-ipyagent="run"]')).toHaveLength(0);
+  });
+
+  it('a question has the buttons of its choices and no other', () => {
+    const view = new RunView({ decide: () => undefined, stop: () => undefined });
+    const run = hostile(text);
+    const [step] = run.steps;
+    const question = { ...step.executions[2], status: 'awaiting_approval' as const };
+    const steps = [{ ...step, executions: [question] }];
+    const approvals = Object.fromEntries([[text, 'a']]);
+    view.update({ ...NOTHING, run: { ...run, steps, status: 'running' }, approvals });
+    view.dispose();
+    expect(harm(view.element, OURS, CONTROLS)).toEqual([]);
+    const names = [...view.element.querySelectorAll('button')].map(b => b.dataset.ipyagent);
+    expect(names).toEqual(['stop', 'choice', 'choice', 'send', 'deny']);
+    expect(view.element.querySelector('.ipyagent-question')?.textContent).not.toBe('');
+  });
+
+  it('a plan that waits has its own buttons and no other, also while it is edited', () => {
+    const view = new RunView({ decide: () => undefined, stop: () => undefined });
+    const run = { ...hostile(text), steps: [], status: 'draft' as const };
+    view.update({ ...NOTHING, run, planApproval: 'a' });
+    const names = () =>
+      [...view.element.querySelectorAll('button')].map(b => b.dataset.ipyagent).join(' ');
+    expect(names()).toBe('stop approve edit deny');
+    expect(harm(view.element, OURS, CONTROLS)).toEqual([]);
+    view.element.querySelector<HTMLElement>('[data-ipyagent="edit"]')?.click();
+    view.dispose();
+    expect(names()).toBe('stop up down remove up down remove save cancel-edit approve edit deny');
+    const editable = [...OURS, 'aria-invalid', 'spellcheck', 'rows'];
+    expect(harm(view.element, editable, [...CONTROLS, 'textarea'])).toEqual([]);
+    expect(view.element.querySelectorAll('[data-ipyagent="plan-step"]')).toHaveLength(2);
   });
 
   it('streamed text is as safe wherever it is cut', () => {
@@ -260,7 +303,21 @@ describe('hidden characters', () => {
     const view = new RunView(null);
     view.update({ ...NOTHING, run: hostile(text) });
     const code = (character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0');
-    for (const place of ['.ipyagent-call', '.ipyagent-summary', '.ipyagent-tool-name']) {
+    for (const place of [
+      '.ipyagent-call',
+      '.ipyagent-summary',
+      '.ipyagent-tool-name',
+      '.ipyagent-question',
+      '.ipyagent-choices li',
+      '.ipyagent-concern',
+      '.ipyagent-goal',
+      '.ipyagent-plan-heading code',
+      '.ipyagent-plan-note',
+      '.ipyagent-todo-text'
+    ]) {
+      // The line of a call that writes the checklist counts tasks, in our own words.
+      view.element.querySelectorAll('[data-tool="todo_write"]').forEach(each => each.remove());
+      expect(view.element.querySelector(place), place).not.toBeNull();
       view.element.querySelectorAll(place).forEach(element => {
         expect(element.textContent).toContain(`a⟨U+${code}⟩b`);
         expect(element.textContent).not.toContain(character);

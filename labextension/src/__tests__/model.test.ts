@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
 
-import { advance, answeringStep, fold, NOTHING, runState } from '../model';
-import type { Run } from '../protocol';
-import { asking, begun, EVENTS, RUN, upTo } from './story';
+import { advance, answeringStep, complete, fold, NOTHING, runState } from '../model';
+import type { Run, ToolExecution } from '../protocol';
+import { asking, begun, EVENTS, PLAN_EVENTS, PLAN_RUN, RUN, upTo } from './story';
 
 describe('the model', () => {
   it('folds the shared events into the run that Python folds them into', () => {
-    const run = EVENTS.reduce<Run | null>(fold, null);
-    expect(run).toEqual(RUN);
+    expect(EVENTS.reduce<Run | null>(fold, null)).toEqual(RUN);
+    expect(PLAN_EVENTS.reduce<Run | null>(fold, null)).toEqual(PLAN_RUN);
   });
 
   it('refuses events before a run has started', () => {
@@ -43,9 +43,23 @@ describe('the model', () => {
     expect(runState(begun())).toBe('running');
     expect(runState(asking('c2'))).toBe('waiting');
     expect(ended({ status: 'done', stop_reason: 'finished' })).toBe('done');
+    expect(ended({ status: 'done', stop_reason: 'planned' })).toBe('done');
     expect(ended({ status: 'done', stop_reason: 'max_steps' })).toBe('partial');
+    expect(ended({ status: 'draft' })).toBe('waiting');
     expect(ended({ status: 'error', stop_reason: 'error' })).toBe('failed');
     expect(ended({ status: 'cancelled', stop_reason: 'interrupted' })).toBe('cancelled');
+  });
+
+  it('completes a run that an older version saved, and changes nothing else', () => {
+    const later = ['question', 'concern', 'scopes', 'source'];
+    const older = JSON.stringify(RUN.steps[0].executions, (key, value: unknown) =>
+      later.includes(key) ? undefined : value
+    );
+    const executions = JSON.parse(older) as ToolExecution[];
+    const steps = [{ ...RUN.steps[0], executions }];
+    const [first] = complete({ ...RUN, steps }).steps[0].executions;
+    expect(first).toEqual({ ...RUN.steps[0].executions[0], source: null });
+    expect(complete(RUN)).toEqual(RUN);
   });
 
   it('takes for the answer the last text that asks for no tool', () => {

@@ -100,6 +100,8 @@ describe('a drawn run', () => {
     ]);
     expect(states).toEqual([
       ['inspect_variable', 'success'],
+      ['ask_user', 'success'],
+      ['todo_write', 'success'],
       ['run_python', 'success'],
       ['edit_file', 'success'],
       ['delete_file', 'denied'],
@@ -118,6 +120,7 @@ describe('a drawn run', () => {
     );
     expect(tool(view.element, 'run_python').textContent).toContain('approved by you');
     expect(tool(view.element, 'edit_file').textContent).toContain('approved for this session');
+    expect(tool(view.element, 'search_files').textContent).toContain('approved for this folder');
     expect(tool(view.element, 'delete_file').textContent).toContain('denied by you: keep it');
     const nobody = {
       decision: 'denied',
@@ -209,7 +212,7 @@ describe('approval', () => {
     expect(all(view.element, 'approve')).toHaveLength(0);
   });
 
-  it.each(['approve', 'always', 'deny'])(
+  it.each(['approve', 'always', 'folder', 'deny'])(
     'sends "%s" once, with the reason, however often pressed',
     name => {
       view.update(asking('c2'));
@@ -217,8 +220,8 @@ describe('approval', () => {
       one(view.element, name).click();
       one(view.element, name).click();
       one(view.element, 'deny').dispatchEvent(new Event('click'));
-      expect(actions.decide.mock.calls).toEqual([['a2', name, 'because']]);
-      for (const button of ['approve', 'always', 'deny']) {
+      expect(actions.decide.mock.calls).toEqual([['a2', { decision: name, reason: 'because' }]]);
+      for (const button of ['approve', 'always', 'folder', 'deny']) {
         expect((one(view.element, button) as HTMLButtonElement).disabled).toBe(true);
       }
       expect(view.element.textContent).toContain('sent…');
@@ -243,7 +246,7 @@ describe('approval', () => {
 
   it('gives real buttons with names for those who cannot see them', () => {
     view.update(asking('c2'));
-    for (const name of ['approve', 'always', 'deny', 'stop']) {
+    for (const name of ['approve', 'always', 'folder', 'deny', 'stop']) {
       expect(one(view.element, name).tagName).toBe('BUTTON');
       expect(one(view.element, name).getAttribute('aria-label')).not.toBeNull();
     }

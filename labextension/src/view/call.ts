@@ -9,7 +9,7 @@ import { reveal, revealWithin } from './reveal';
 const LONG_ARGUMENT = 300;
 
 /** The preview of a call and every argument that the preview does not show word for word. */
-export function wholeCall({ call, preview }: ToolExecution): Child[] {
+export function wholeCall({ call, preview }: Pick<ToolExecution, 'call' | 'preview'>): Child[] {
   const drawn = preview === null || preview.kind === 'arguments' ? null : preview;
   const rest = Object.entries(call.arguments).filter(([, value]) => value !== drawn?.text);
   return [

@@ -30,7 +30,7 @@ export function plural(number: number, noun: string): string {
 }
 
 /** The arguments of a call in one line: the first bare, the others named. */
-export function argumentSummary({ call }: ToolExecution): string {
+export function argumentSummary({ call }: Pick<ToolExecution, 'call'>): string {
   const parts = Object.entries(call.arguments).map(([name, value], index) =>
     index === 0 ? inline(value) : `${name}=${inline(value)}`
   );

@@ -1,8 +1,9 @@
 /** The line on top of a run: who, how far, how much, and how to stop. */
 import { LiveRun, RunState, runState } from '../model';
+import { stepsBegun } from '../progress';
 import type { Run } from '../protocol';
-import { button } from './approval';
 import { Child, h, Slot } from './dom';
+import { button } from './form';
 import { count, dollars, duration } from './format';
 
 const STATES: Record<RunState, string> = {
@@ -35,7 +36,9 @@ export class HeaderView {
     const { run } = state;
     const word = runState(state);
     const isLive = this.stop !== null && (word === 'running' || word === 'waiting');
-    const label = this.stop === null && word === 'running' ? 'unfinished' : STATES[word];
+    const isCutOff = this.stop === null && word === 'running';
+    const isPlan = run?.stop_reason === 'planned' && word === 'done';
+    const label = isCutOff ? 'unfinished' : isPlan ? 'planned' : STATES[word];
     if (this.chip.textContent !== label) {
       this.chip.textContent = label;
     }
@@ -54,8 +57,7 @@ export class HeaderView {
   }
 
   private stopButton(): HTMLElement {
-    const element = button('stop', '■ Stop', 'Stop this run');
-    element.addEventListener('click', () => {
+    const element = button('stop', '■ Stop', 'Stop this run', () => {
       element.disabled = true;
       element.textContent = 'Stopping…';
       this.stop?.();
@@ -104,9 +106,12 @@ function facts(run: Run): string[] {
   const tokens = run.steps.map(({ usage }) => usage.prompt_tokens + usage.completion_tokens);
   const costs = run.steps.map(({ cost_usd }) => cost_usd).filter(cost => cost !== null);
   const total = sum(tokens);
+  const isClosing = run.plan.length === 0 && asked < run.steps.length;
   return [
-    `step ${asked}/${run.max_steps}`,
-    ...(asked < run.steps.length ? ['closing'] : []),
+    run.plan.length > 0
+      ? `step ${stepsBegun(run)}/${run.plan.length}`
+      : `step ${asked}/${run.max_steps}`,
+    ...(isClosing ? ['closing'] : []),
     ...(total > 0 ? [`${count(total)} tok`] : []),
     ...(costs.length > 0 ? [dollars(sum(costs))] : [])
   ];

@@ -32,6 +32,13 @@ export function revealWithin<T extends Node>(root: T): T {
   return root;
 }
 
+/** JSON with hidden characters as escapes: the same value, and all of it can be seen. */
+export function hiddenAsEscapes(json: string): string {
+  const escaped = (unit: string): string =>
+    `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  return json.replace(HIDDEN, character => character.split('').map(escaped).join(''));
+}
+
 function mark(character: string): HTMLElement {
   const code = (character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0');
   return h('span', { class: 'ipyagent-hidden-character' }, `⟨U+${code}⟩`);

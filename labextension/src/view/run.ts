@@ -1,14 +1,16 @@
 /** A run, live or saved, drawn into an element. */
 import { answeringStep, leadIn, LiveRun, runState } from '../model';
-import type { Choice, Run, StopReason } from '../protocol';
+import type { Answer, Run, StopReason } from '../protocol';
 import { Child, h, Slot, Views } from './dom';
 import { COUNTED, footer } from './facts';
 import { HeaderView } from './header';
+import { PlanView } from './plan';
 import { note, StepItem, StepView } from './step';
+import { TodosView } from './todos';
 
 /** What a person can do about a live run. */
 export interface Actions {
-  decide(approvalId: string, decision: Choice, reason: string): void;
+  decide(approvalId: string, answer: Answer): void;
   stop(): void;
 }
 
@@ -25,6 +27,8 @@ const ENDINGS: Partial<Record<StopReason, string>> = {
     '`%agent session new`, or ask a model that reads more.',
   content_filter: 'The model’s service withheld the rest of this reply.',
   empty: 'The model ended without saying anything. Ask again, or ask another model.',
+  planned: 'Planned: nothing was run for it.',
+  denied: 'You denied this plan: nothing was run.',
   interrupted: 'You stopped this run.'
 };
 
@@ -35,16 +39,18 @@ export class RunView {
   private header: HeaderView;
   private context = new Slot(h('div'));
   private notes = new Slot(h('div'));
+  private plan: PlanView;
+  private todos = new TodosView();
   private ending = new Slot(h('div'));
   private footer = new Slot(h('footer', { class: 'ipyagent-footer' }));
-  private steps: Views<StepItem, StepView>;
+  private stepList = h('div', { class: 'ipyagent-steps' });
+  private steps = new Views<StepItem, StepView>(this.stepList, () => new StepView());
   private runId: string | null = null;
 
   /** `actions` is null for a saved run: it has no buttons. */
   constructor(private actions: Actions | null) {
     this.header = new HeaderView(actions && (() => actions.stop()));
-    const steps = h('div', { class: 'ipyagent-steps' });
-    this.steps = new Views(steps, () => new StepView());
+    this.plan = new PlanView(actions && ((id, answer) => actions.decide(id, answer)));
     this.element = h(
       'article',
       {
@@ -58,7 +64,8 @@ export class RunView {
         { class: 'ipyagent-content' },
         this.context.element,
         this.notes.element,
-        steps,
+        this.plan.element,
+        this.stepList,
         this.ending.element,
         this.footer.element
       )
@@ -73,13 +80,28 @@ export class RunView {
     }
     this.element.dataset.state = runState(state);
     this.header.update(state);
-    this.context.show(run?.context ?? '', () => contextOf(run));
+    this.context.show(run === null ? '' : toldContext(run), () => contextOf(run));
     this.notes.show(run?.notes ?? [], () => (run?.notes ?? []).map(note));
+    this.plan.update(state);
     this.steps.update(run === null ? [] : stepItems(run, state, this.actions));
+    this.todos.update(run);
+    this.placeTodos(run);
     const why = run === null ? '' : whyItEnded(run);
     this.ending.show([run?.error, why], () => (run === null ? [] : ending(run, why)));
     const usages = run?.steps.map(({ usage }) => usage);
     this.footer.show([usages, run?.trace_id], () => (run === null ? [] : footer(run)));
+  }
+
+  /** Before the answer, once it is there; until then at the end. */
+  private placeTodos(run: Run | null): void {
+    const isOver = run !== null && !['draft', 'queued', 'running'].includes(run.status);
+    const answer = isOver ? answeringStep(run) : null;
+    const index = run?.steps.findIndex(({ number }) => number === answer) ?? -1;
+    const steps = [...this.stepList.children].filter(child => child !== this.todos.element);
+    const next = index >= 0 ? steps[index] : null;
+    if (this.todos.element.parentNode === null || this.todos.element.nextElementSibling !== next) {
+      this.stepList.insertBefore(this.todos.element, next);
+    }
   }
 
   dispose(): void {
@@ -93,34 +115,50 @@ function stepItems(run: Run, state: LiveRun, actions: Actions | null): StepItem[
   const answer = answeringStep(run);
   const newest = run.steps.at(-1);
   const hasNoReply = newest?.message === null && newest.finish_reason === null;
-  const isAsking = actions !== null && run.status === 'running' && hasNoReply;
+  // A plan asks no model: only the next try of a step is waited for.
+  const isModelAsked = run.status === 'running' && (run.plan.length === 0 || retry !== null);
+  const isAsking = actions !== null && isModelAsked && hasNoReply;
   return run.steps.map((step, index) => ({
     step,
     approvals,
     late,
-    leadIn: leadIn(step, run.steps[index - 1]),
+    leadIn: leadIn(run, index),
     retry: step === newest ? retry : null,
     verbose: run.verbose,
     open: open?.step === step.number ? open : null,
     confirmMode: run.confirm_mode,
+    isPlanned: run.stop_reason === 'planned',
     isAnswer: step.number === answer,
     isWaiting: isAsking && step === newest && !open?.text && !open?.thinking,
-    decide: actions && ((...said) => actions.decide(...said))
+    decide: actions && ((id, answer) => actions.decide(id, answer))
   }));
 }
 
+/** What the model was told beside the prompt; "" while a plan has not run. */
+function toldContext({ status, stop_reason, context }: Run): string {
+  return status === 'draft' || stop_reason === 'denied' ? '' : context;
+}
+
 function contextOf(run: Run | null): Child[] {
-  if (run === null || run.context === '') {
+  if (run === null || toldContext(run) === '') {
     return [];
   }
   const text = h('pre', { class: 'ipyagent-pre' }, run.context);
-  const title = h('summary', {}, 'Sent with your prompt');
+  const title = h(
+    'summary',
+    {},
+    run.plan.length > 0 ? 'Told to the model' : 'Sent with your prompt'
+  );
   const details = h('details', { class: 'ipyagent-context' }, title, text);
   details.open = run.verbose >= COUNTED;
   return [details];
 }
 
-function whyItEnded({ stop_reason, steps }: Run): string {
+function whyItEnded(run: Run): string {
+  const { stop_reason, steps } = run;
+  if (stop_reason === 'denied' && answeringStep(run) !== null) {
+    return '';
+  }
   if (stop_reason === 'max_tokens' && steps.at(-1)?.finish_reason === 'length') {
     return 'The reply was cut: it reached the model’s own limit. Ask it to continue.';
   }

@@ -21,6 +21,7 @@ export interface StepItem {
   readonly retry: RetryScheduled | null;
   readonly verbose: number;
   readonly confirmMode: string;
+  readonly isPlanned: boolean;
   readonly isAnswer: boolean;
   /** The model has been asked and has not said anything yet. */
   readonly isWaiting: boolean;

@@ -1,13 +1,16 @@
 /** One tool call: a line that says all, and everything behind it. */
 import type { Late } from '../model';
-import type { Choice, ToolExecution, ToolResult, ToolStatus } from '../protocol';
+import type { Answer, ToolExecution, ToolResult, ToolStatus } from '../protocol';
 import { approvalForm } from './approval';
 import { wholeCall } from './call';
 import { media } from './displays';
 import { Child, h, Slot } from './dom';
 import { callFacts, OPEN } from './facts';
+import { Decide } from './form';
 import { argumentSummary, count, duration, firstLine, plural } from './format';
+import { questionForm, questionText } from './question';
 import { reveal } from './reveal';
+import { todoSummary } from './todos';
 
 /** A call, what surrounds it, and how to decide on it (null where nobody is asked). */
 export interface ToolItem {
@@ -17,7 +20,9 @@ export interface ToolItem {
   readonly late: Late | null;
   readonly verbose: number;
   readonly confirmMode: string;
-  readonly decide: ((approvalId: string, decision: Choice, reason: string) => void) | null;
+  /** The call is one of a plan, and was not meant to run yet. */
+  readonly isPlanned: boolean;
+  readonly decide: ((approvalId: string, answer: Answer) => void) | null;
 }
 
 const STATUS: Record<ToolStatus, readonly [glyph: string, words: string]> = {
@@ -41,31 +46,40 @@ export class ToolView {
   private line = new Slot(h('summary', { class: 'ipyagent-line' }));
   private call = new Slot(h('div', { class: 'ipyagent-call' }));
   private result = new Slot(h('div', { class: 'ipyagent-result' }));
+  private concern = new Slot(h('div'));
   private approval = new Slot(h('div'));
   private late = new Slot(h('div', { class: 'ipyagent-late', role: 'status' }));
   private media = new Slot(h('div', { class: 'ipyagent-media' }));
   private drawn: ToolExecution | null = null;
+  private isPlanned = false;
   private asked: boolean | null = null;
 
   constructor() {
     const body = h('div', { class: 'ipyagent-body' }, this.call.element, this.result.element);
     this.details.append(this.line.element, body);
-    const parts = [this.details, this.approval.element, this.late.element, this.media.element];
-    this.element = h('div', { class: 'ipyagent-tool', 'data-ipyagent': 'tool' }, ...parts);
+    const parts = [this.details, this.concern, this.approval, this.late, this.media];
+    const drawn = parts.map(part => (part instanceof Slot ? part.element : part));
+    this.element = h('div', { class: 'ipyagent-tool', 'data-ipyagent': 'tool' }, ...drawn);
   }
 
   update(item: ToolItem): void {
     this.ask(item);
     this.late.show(item.late, () => lateNote(item.late));
-    if (item.execution === this.drawn) {
+    if (item.execution === this.drawn && item.isPlanned === this.isPlanned) {
       return;
     }
     this.drawn = item.execution;
-    const { call, preview, status } = item.execution;
+    this.isPlanned = item.isPlanned;
+    const { call, preview, question, status } = item.execution;
     this.element.dataset.tool = call.name;
     this.element.dataset.state = status;
     this.line.show(lineKey(item), () => line(item));
-    this.call.show([call, preview], () => wholeCall(item.execution));
+    const asked = status === 'awaiting_approval';
+    this.call.show([call, preview, asked], () =>
+      question === null
+        ? wholeCall(item.execution)
+        : questionText(question, !asked || item.decide === null)
+    );
     this.result.show(resultKey(item), () => outcome(item));
     this.media.show(item.execution.result, () => media(item.execution));
   }
@@ -76,31 +90,35 @@ export class ToolView {
       this.asked = asked;
       this.details.open = asked || verbose >= OPEN;
     }
+    const { concern, question } = execution;
+    this.concern.show(asked && concern, () => (asked ? [concernNote(concern)] : []));
     const id = asked && decide !== null ? approvalId : null;
-    this.approval.show(id, () =>
-      id === null ? [] : [approvalForm(execution.call.name, (...said) => decide?.(id, ...said))]
-    );
+    this.approval.show(id, () => {
+      if (id === null) {
+        return [];
+      }
+      const said: Decide = answer => decide?.(id, answer);
+      return [question === null ? approvalForm(execution, said) : questionForm(question, said)];
+    });
   }
 }
 
 /** "approved by you", "denied: too broad", "auto (confirm-sensitive)"; "" while undecided. */
 export function decisionText(
-  { decision, decided_by, reason }: ToolExecution,
+  { decision, decided_by, reason, question }: ToolExecution,
   mode: string
 ): string {
+  const by = BY_A_PERSON.includes(decided_by ?? '') ? ' by you' : '';
   switch (decision) {
     case 'auto':
       return `auto (${reason ?? mode})`;
     case 'approved':
       return withReason(
-        decided_by === 'session' ? 'approved for this session' : 'approved by you',
+        question === null ? `approved ${standing(decided_by)}` : 'answered by you',
         reason
       );
     case 'denied':
-      return withReason(
-        BY_A_PERSON.includes(decided_by ?? '') ? 'denied by you' : 'denied',
-        reason
-      );
+      return withReason(`${question === null ? 'denied' : 'declined'}${by}`, reason);
     case 'expired':
       return withReason('expired', reason);
     default:
@@ -108,32 +126,61 @@ export function decisionText(
   }
 }
 
-function line({ execution, confirmMode, decide }: ToolItem): Child[] {
-  const [glyph, words] = STATUS[execution.status];
+function standing(by: ToolExecution['decided_by']): string {
+  return by === 'session' || by === 'folder' ? `for this ${by}` : 'by you';
+}
+
+/** The sign of a status, with its name for those who cannot see it. */
+export function glyph(status: ToolStatus): HTMLElement {
+  const [sign, words] = STATUS[status];
+  const attributes = { class: 'ipyagent-glyph', role: 'img', 'aria-label': words, title: words };
+  return h('span', attributes, sign);
+}
+
+/** The call in one line: its arguments, what it asks the person, how far the checklist is. */
+function summary(execution: ToolExecution): string {
+  return execution.question?.text ?? (todoSummary(execution) || argumentSummary(execution));
+}
+
+/** Why a person is asked beside the tool itself. */
+function concernNote(concern: string | null): HTMLElement | null {
+  return concern === null ? null : h('p', { class: 'ipyagent-concern' }, '⚠ ', reveal(concern));
+}
+
+function line({ execution, confirmMode, decide, isPlanned }: ToolItem): Child[] {
   const decided = execution.decision === 'auto' ? '' : decisionText(execution, confirmMode);
   const verdict = verdictOf(execution, decide !== null) || decided;
-  const said = execution.status === 'denied' ? '' : firstLine(headline(execution.result));
+  const isSaid = execution.status === 'denied' || isListed(execution);
+  const said = isSaid ? '' : firstLine(headline(execution.result));
   const seconds = execution.duration;
   return [
-    h('span', { class: 'ipyagent-glyph', role: 'img', 'aria-label': words, title: words }, glyph),
+    glyph(execution.status),
     h('span', { class: 'ipyagent-tool-name' }, reveal(execution.call.name)),
-    execution.dry_run ? h('span', { class: 'ipyagent-badge' }, 'dry run') : null,
-    h('span', { class: 'ipyagent-summary' }, reveal(argumentSummary(execution))),
+    execution.dry_run
+      ? h('span', { class: 'ipyagent-badge' }, isPlanned ? 'planned' : 'dry run')
+      : null,
+    h('span', { class: 'ipyagent-summary' }, reveal(summary(execution))),
     said === '' ? null : h('span', { class: 'ipyagent-first-line' }, `→ ${said}`),
     verdict === '' ? null : h('span', { class: 'ipyagent-decision' }, verdict),
     h('span', { class: 'ipyagent-duration' }, seconds === null ? '' : duration(seconds))
   ];
 }
 
+/** The checklist is drawn as one: its call need not say it again. */
+function isListed(execution: ToolExecution): boolean {
+  return execution.result?.success === true && todoSummary(execution) !== '';
+}
+
 /** What a status says by itself, whatever was decided. */
-function verdictOf({ status }: ToolExecution, isLive: boolean): string {
+function verdictOf({ status, question }: ToolExecution, isLive: boolean): string {
   if (status === 'awaiting_approval' && !isLive) {
-    return 'never decided';
+    return question === null ? 'never decided' : 'never answered';
   }
   return status === 'unknown' ? STATUS.unknown[1] : '';
 }
 
-function lateNote(late: Late | null): Child[] {
+/** That a click came too late, and what had been decided. */
+export function lateNote(late: Late | null): Child[] {
   if (late === null) {
     return [];
   }
@@ -142,12 +189,13 @@ function lateNote(late: Late | null): Child[] {
 }
 
 function outcome({ execution, confirmMode, verbose }: ToolItem): Child[] {
-  const { result } = execution;
+  const { result, status, concern } = execution;
   const decided = decisionText(execution, confirmMode);
   const output = shownOutput(result);
   const failed = result?.success === false;
   const known = callFacts(execution, verbose);
   return [
+    status === 'awaiting_approval' ? null : concernNote(concern),
     decided === '' ? null : h('p', { class: 'ipyagent-note' }, decided),
     output === '' ? null : h('pre', { class: outputClass(failed), tabindex: '0' }, output),
     failed && result.error !== output ? h('p', { class: 'ipyagent-error' }, result.error) : null,
@@ -182,11 +230,11 @@ function withReason(verdict: string, reason: string | null): string {
   return reason === null || reason === '' ? verdict : `${verdict}: ${reason}`;
 }
 
-function lineKey({ execution, confirmMode, decide }: ToolItem): unknown {
-  return [{ ...execution, preview: null }, confirmMode, decide === null];
+function lineKey({ execution, confirmMode, decide, isPlanned }: ToolItem): unknown {
+  return [{ ...execution, preview: null }, confirmMode, decide === null, isPlanned];
 }
 
 function resultKey({ execution, confirmMode }: ToolItem): unknown {
-  const { decision, decided_by, reason, result, started_at } = execution;
-  return [decision, decided_by, reason, result, started_at, confirmMode];
+  const { decision, decided_by, reason, result, started_at, status } = execution;
+  return [decision, decided_by, reason, result, started_at, status, confirmMode];
 }

@@ -1,4 +1,4 @@
-"""Approvals: each is about one call with exactly its arguments, and good for one use.
+"""Approvals: each is about one call with exactly its arguments, or one plan, and good for one use.
 
     pending ──▶ approved ──▶ used
        ├──────▶ denied
@@ -20,26 +20,32 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from ipyagent.errors import AgentError, ApprovalExpiredError
-from ipyagent.schema import DecidedBy, Decision, ToolCall, ToolExecution
+from ipyagent.schema import DecidedBy, Decision, PlanStep, Run, Scope, ToolCall, ToolExecution
 from ipyagent.schema.base import now
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A person's answer. `always` allows the tool for the rest of the session."""
+    """A person's answer.
+
+    `scope` is how far an approval goes, `text` what they say to a question, `plan` the steps that
+    they want instead of those that were proposed.
+    """
 
     decision: Decision
     by: DecidedBy
     reason: str | None = None
-    always: bool = False
+    scope: Scope = Scope.ONCE
+    text: str | None = None
+    plan: tuple[PlanStep, ...] | None = None
 
 
 @dataclass
 class Approval:
-    """A question to the person: may exactly this call run?"""
+    """A question to the person: may exactly this call run, or this plan?"""
 
     id: str
-    shown: ToolExecution
+    shown: ToolExecution | Run
     digest: str
     answer: Future[Answer] = field(default_factory=Future)
     decided_at: datetime | None = None
@@ -61,8 +67,15 @@ class Approvals:
 
     def open(self, shown: ToolExecution) -> Approval:
         """Ask about a call, as it is shown to the person."""
+        return self._open(shown, digest(shown.call))
+
+    def open_plan(self, shown: Run, digest: str) -> Approval:
+        """Ask about a plan; the journal sees to it that it is run once, as it was stored."""
+        return self._open(shown, digest)
+
+    def _open(self, shown: ToolExecution | Run, digest: str) -> Approval:
         with self._lock:
-            approval = Approval(f"a{next(self._numbers)}", shown, digest(shown.call))
+            approval = Approval(f"a{next(self._numbers)}", shown, digest)
             self._all[approval.id] = approval
             return approval
 

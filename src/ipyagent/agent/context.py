@@ -38,6 +38,23 @@ The {budget} of this run is used up, and no more tools can be called. Answer now
 sentences: what you found and did, and what is left to do.\
 """
 
+CALL_NOW = """\
+Your reply announces actions, but it calls no tool, so nothing happens. If something is to be \
+done, call the tools now, in this reply; the person is asked by themselves where that is needed. \
+Otherwise give your answer, and announce nothing.\
+"""
+
+PLANNING = """\
+<planning>
+The person wants a plan. Propose all that is to be done as tool calls in ONE reply. Nothing runs \
+now, not even what only reads: the person is shown the calls as a whole, and when they approve, \
+the calls run one after the other, exactly as they are. You are not asked in between, so give \
+complete arguments: a call cannot use what another one returns, only the files and variables that \
+it leaves. Beside the calls write a numbered list, one line for each call in the same order, that \
+says why. If you must know something first, ask for it in words and call nothing.
+</planning>\
+"""
+
 _MENTION = re.compile(r"(?<![\w@])@([A-Za-z_][\w./-]*)")
 
 

@@ -11,6 +11,7 @@ byte, and the provider's cache hits; only a summary begins anew.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from datetime import timedelta
 
 from pydantic import JsonValue
@@ -26,7 +27,9 @@ from ipyagent.schema import (
     MessageFinished,
     Node,
     NodeData,
+    PlanProposed,
     Role,
+    Run,
     RunFinished,
     RunStarted,
     StepFinished,
@@ -60,6 +63,7 @@ class Conversation:
         self.messages: list[Message] = []
         self.ids: list[str] = []
         self.tools: tuple[ToolDefinition, ...] = ()
+        self._sources: dict[str, None] = {}
         self.since_summary: int | None = None
         """Replies since the newest summary; None where there is none."""
         self._prompts: tuple[Node, ...] = ()
@@ -83,6 +87,11 @@ class Conversation:
         return text_of_prompts(self._prompts[-1:]) if self._prompts else None
 
     @property
+    def sources(self) -> AbstractSet[str]:
+        """Whose words have been read, beside the person's; the newest last."""
+        return self._sources.keys()
+
+    @property
     def tokens(self) -> int:
         """How long it is: as the provider counted it last, and an estimate of what came since."""
         return self._measured + self._unmeasured // CHARACTERS
@@ -98,6 +107,8 @@ class Conversation:
         match event:
             case MessageDelta():  # first, because there are so many
                 return
+            case PlanProposed(run=run):
+                self._turn_to(run)
             case RunStarted():
                 self._begin(event)
             case StepStarted(nudge=nudge):
@@ -120,14 +131,18 @@ class Conversation:
     def _begin(self, event: RunStarted) -> None:
         self._answer_calls()  # of a step that this one was branched from
         run = event.run
-        self._run, self._numbers, self._usage = run.id, 0, TokenUsage()
-        self._began = self._moment = run.started_at
+        self._turn_to(run)
         if event.system_prompt is not None:
             self._add(SystemPrompt(content=event.system_prompt), metadata={OF_RUN: True})
         if event.tools is not None:
             self._add(ToolDefinitions(tools=event.tools))
-        self._say(Role.USER, run.prompt, synthetic=False)
+        if not run.plan:  # else the prompt was that of the run that planned it
+            self._say(Role.USER, run.prompt, synthetic=False)
         self._say(Role.USER, run.context)
+
+    def _turn_to(self, run: Run) -> None:
+        self._run, self._numbers, self._usage = run.id, 0, TokenUsage()
+        self._began = self._moment = run.started_at
 
     def _ask(self, nudge: str | None) -> None:
         if nudge is not None:
@@ -145,6 +160,11 @@ class Conversation:
         kept = execution.model_copy(update={"result": _without_objects(execution.result)})
         node = self._node(kept, self._parents())
         self._executions[execution.call.id] = (node.id, kept)
+        self._read(kept)
+
+    def _read(self, execution: ToolExecution) -> None:
+        if execution.source and execution.started_at is not None:
+            self._sources[execution.source] = None
 
     def _answer_calls(self) -> None:
         """Each call of the newest reply gets its one result, in the order of the calls."""
@@ -218,6 +238,8 @@ class Conversation:
             case ToolDefinitions(tools=tools):
                 self.tools = tools
                 self._unmeasured += size_of_tools(tools)
+            case ToolExecution() as execution:
+                self._read(execution)
             case Message() as message:
                 match node.metadata.get(COMPACTED):
                     case {"before": list(before), "after": list(after)}:

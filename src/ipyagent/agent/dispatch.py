@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from ipyagent.agent.approvals import Answer, Approval, Approvals
 from ipyagent.agent.clock import Clock
-from ipyagent.agent.policy import Policy
+from ipyagent.agent.policy import Effect, Judge, Verdict
 from ipyagent.agent.running import Running, ends_the_run
 from ipyagent.errors import AgentError, JournalError
 from ipyagent.schema import (
@@ -47,7 +47,7 @@ class Dispatcher:
     """Everything that a call passes on its way."""
 
     toolbox: Toolbox
-    policy: Policy
+    policy: Judge
     approvals: Approvals
     asker: Asker
     post: Callable[[Callable[[], Any]], Future[Any]]
@@ -60,6 +60,36 @@ class Dispatcher:
     recorded: Callable[[], Awaitable[None]]
     """Returns when what was emitted so far is on the disk; raises JournalError."""
     dry_run: bool = False
+    unrun: str = "Dry run: not executed."
+    """What is said of a call in a dry run."""
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """A call that may be decided on."""
+
+    tool: Tool
+    arguments: dict[str, Any]
+    preview: Preview | None
+    verdict: Verdict
+
+    def shown(self, execution: ToolExecution) -> ToolExecution:
+        """The call with all that a person should know of it."""
+        tool, verdict = self.tool, self.verdict
+        allowed = verdict.effect is Effect.ALLOW
+        question = tool.question(**self.arguments) if tool.question else None
+        return execution.model_copy(
+            update={
+                "sensitive": tool.sensitive,
+                "preview": self.preview,
+                "question": question,
+                "concern": None if allowed else verdict.reason,
+                "scopes": () if question else verdict.scopes,
+                "source": tool.source(**self.arguments) if tool.source else None,
+                "decision": verdict.decision if allowed else None,
+                "decided_by": verdict.by if allowed else None,
+            }
+        )
 
 
 class Calls:
@@ -110,58 +140,75 @@ class Calls:
             yield group
 
     def _parallel(self, call: ToolCall) -> bool:
-        try:
-            tool = self.dispatcher.toolbox.get(call.name)
-        except AgentError:
+        if call.parse_error is not None or call.name not in self.dispatcher.toolbox:
             return False
-        return tool.parallel and self.dispatcher.policy.waves_through(tool) is not None
+        tool = self.dispatcher.toolbox.get(call.name)
+        if not tool.parallel:
+            return False
+        try:
+            verdict = self.dispatcher.policy.judge(tool, tool.check(call.arguments))
+        except Exception:  # whatever a tool's own code says to that, it says it in its turn
+            return False
+        return verdict.effect is Effect.ALLOW
 
     async def _run(self, call: ToolCall) -> None:
         """One call, from check to result."""
         execution = ToolExecution(call=call, dry_run=self.dispatcher.dry_run)
         try:
-            tool, preview = await self._check(call)
+            checked = await self._check(call)
         except BaseException as error:  # a preview and a validator are a tool's own code too
             if ends_the_run(error):
                 raise
             self._start(execution)
             self._finish(call.id, ToolStatus.FAILED, failed(error))
             return
-        by = None if execution.dry_run else self.dispatcher.policy.waves_through(tool)
-        self._start(
-            execution.model_copy(
-                update={
-                    "sensitive": tool.sensitive,
-                    "preview": preview,
-                    "decision": by and Decision.AUTO,
-                    "decided_by": by,
-                }
-            )
-        )
+        execution = checked.shown(execution)
         if execution.dry_run:
-            self._finish(call.id, ToolStatus.SUCCESS, ToolResult(output="Dry run: not executed."))
-        elif by is not None or await self._approved(call):
+            execution = execution.model_copy(update={"decision": None, "decided_by": None})
+        self._start(execution)
+        if checked.verdict.effect is Effect.DENY:
+            self._denied(call, Answer(Decision.DENIED, checked.verdict.by, checked.verdict.reason))
+        elif execution.dry_run:
+            self._finish(call.id, ToolStatus.SUCCESS, ToolResult(output=self.dispatcher.unrun))
+        elif execution.decision is not None or await self._approved(call, checked):
             # Taken from the call once more: what runs is what was approved.
-            await self._execute(call, tool, tool.check(call.arguments))
+            await self._execute(call, checked.tool, checked.tool.check(call.arguments))
 
-    async def _check(self, call: ToolCall) -> tuple[Tool, Preview | None]:
+    async def _check(self, call: ToolCall) -> _Checked:
         if call.parse_error is not None:
             raise AgentError(f"{call.name} was not run: {call.parse_error}")
         tool = self.dispatcher.toolbox.get(call.name)
         arguments = tool.check(call.arguments)
-        if tool.preview is None:
-            return tool, None
+        verdict = self.dispatcher.policy.judge(tool, arguments)
         show = tool.preview
+        if show is None or verdict.effect is Effect.DENY:
+            return _Checked(tool, arguments, None, verdict)
         loop = asyncio.get_running_loop()
         preview = await loop.run_in_executor(self.dispatcher.pool, lambda: show(**arguments))
-        return tool, preview
+        return _Checked(tool, arguments, preview, verdict)
 
-    async def _approved(self, call: ToolCall) -> bool:
-        """Whether a person approved the call; if not, it has its result already."""
+    async def _approved(self, call: ToolCall, checked: _Checked) -> bool:
+        """Whether a person approved the call; if not, or it was a question, it has its result."""
         try:
             answer = await self._ask(call)
         except AgentError as error:  # nobody is there, or the call is not what was shown
             answer = Answer(Decision.DENIED, DecidedBy.POLICY, str(error))
+        if answer.decision is not Decision.APPROVED:
+            self._denied(call, answer)
+            return False
+        self._decided(call, answer)
+        if checked.tool.question is not None:
+            self._finish(call.id, ToolStatus.SUCCESS, ToolResult(output=answer.text or ""))
+            return False
+        if answer.scope in checked.verdict.scopes:  # what was not offered cannot be taken
+            self.dispatcher.policy.grant(checked.tool, answer.scope)
+        return True
+
+    def _denied(self, call: ToolCall, answer: Answer) -> None:
+        self._decided(call, answer)
+        self._finish(call.id, ToolStatus.DENIED, _denial(self._open[call.id], answer))
+
+    def _decided(self, call: ToolCall, answer: Answer) -> None:
         self._update(call.id, decision=answer.decision, decided_by=answer.by, reason=answer.reason)
         self.dispatcher.emit(
             ApprovalDecided(
@@ -172,12 +219,6 @@ class Calls:
                 reason=answer.reason,
             )
         )
-        if answer.decision is Decision.APPROVED:
-            if answer.always:
-                self.dispatcher.policy.always.add(call.name)
-            return True
-        self._finish(call.id, ToolStatus.DENIED, _denial(call, answer))
-        return False
 
     async def _ask(self, call: ToolCall) -> Answer:
         """The person's answer about exactly this call; the approval is spent here."""
@@ -239,7 +280,11 @@ class Calls:
         self.dispatcher.emit(ToolFinished(step=self.step, execution=self._open[call_id]))
 
 
-def _denial(call: ToolCall, answer: Answer) -> ToolResult:
+def _denial(execution: ToolExecution, answer: Answer) -> ToolResult:
+    call = execution.call
+    if execution.question is not None:
+        why = answer.reason or "they gave no reason"
+        return ToolResult.failure(f"Nobody answered: {why}. Go on as well as you can without it.")
     if answer.by is DecidedBy.POLICY:
         return ToolResult.failure(f"{call.name} was not run: {answer.reason}")
     reason = f" Their reason: {answer.reason}" if answer.reason else ""

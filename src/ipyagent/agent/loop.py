@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import logging
-import time
 import uuid
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,17 +16,19 @@ from functools import cached_property
 from ipyagent.agent import limits
 from ipyagent.agent.clock import Clock
 from ipyagent.agent.compaction import Compactor
-from ipyagent.agent.context import CLOSING, CONTINUE
+from ipyagent.agent.context import CALL_NOW, CLOSING, CONTINUE, PLANNING
 from ipyagent.agent.dispatch import Calls, Dispatcher
+from ipyagent.agent.ending import Ending, concluded
+from ipyagent.agent.phantom import announces
+from ipyagent.agent.plan import is_plan, unrun
 from ipyagent.agent.reply import Reply
-from ipyagent.agent.session import Session, remember
+from ipyagent.agent.retries import announcing
+from ipyagent.agent.session import Session
 from ipyagent.agent.stream import EventStream
 from ipyagent.config import Config
 from ipyagent.errors import (
     AgentError,
     ContextOverflowError,
-    JournalError,
-    ModelUnavailableError,
     StepTimeoutError,
 )
 from ipyagent.llm.client import Client, ModelRequest
@@ -38,10 +38,8 @@ from ipyagent.schema import (
     MessageDelta,
     MessageStarted,
     Notice,
-    RetryScheduled,
     Role,
     Run,
-    RunFinished,
     RunStarted,
     RunStatus,
     StepFinished,
@@ -50,19 +48,14 @@ from ipyagent.schema import (
     ToolCall,
 )
 
-log = logging.getLogger("ipyagent")
-
-Ending = tuple[RunStatus, StopReason, str | None]
-
-TOO_LONG = (
-    "Nothing more can be summarised. Begin anew with `%agent session new`, ask for less at once, "
-    "or choose a model that takes in more."
+NOTHING_PENDING = (
+    "No action is pending: steps were announced, but nothing was proposed that could be approved."
 )
 
 
 @dataclass
 class Loop:
-    """One run of the agent."""
+    """One run of the agent. `planning`: it proposes calls, and none of them is run."""
 
     config: Config
     session: Session
@@ -70,8 +63,13 @@ class Loop:
     system_prompt: str
     dispatcher: Dispatcher
     stream: EventStream
+    planning: bool = False
     _clock: Clock = field(default_factory=Clock, init=False)
     _unfinished: Reply | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        if self.planning:
+            self.dispatcher = unrun(self.dispatcher)
 
     @cached_property
     def _compactor(self) -> Compactor:
@@ -90,30 +88,20 @@ class Loop:
 
         Never raises: whatever goes wrong is in the run.
         """
-        begun = time.monotonic()
         run = Run(
             id=uuid.uuid4().hex[:12],
             session_id=self.session.id,
             trace_id=trace_id,
             agent=agent,
             prompt=prompt,
-            context=context,
+            context="\n".join(filter(None, (context, PLANNING if self.planning else ""))),
             model=self.client.model,
             confirm_mode=self.config.agent.confirm_mode,
             max_steps=self.config.agent.max_steps,
             verbose=self.config.logging.verbose,
         )
         self._begin(run, notices)
-        status, reason, error = await self._conclusion()
-        if (problem := await self._unrecorded()) and status is RunStatus.DONE:
-            status, reason, error = RunStatus.ERROR, StopReason.ERROR, problem
-        duration = time.monotonic() - begun
-        self.stream.emit(
-            RunFinished(status=status, stop_reason=reason, error=error, duration=duration)
-        )
-        await self._unrecorded()
-        remember(self.stream.run)
-        return self.stream.run
+        return await concluded(self.stream, self._work)
 
     def _begin(self, run: Run, notices: tuple[str, ...]) -> None:
         said, prompt = self.session.conversation, self.system_prompt
@@ -130,35 +118,7 @@ class Loop:
         for text in filter(None, (*notices, crowded)):
             self.stream.emit(Notice(text=text))
 
-    async def _conclusion(self) -> Ending:
-        """Work until the run is over, and say how it ended."""
-        try:
-            await self.session.recorded()
-            return RunStatus.DONE, await self._work(), None
-        except asyncio.CancelledError:
-            return RunStatus.CANCELLED, StopReason.INTERRUPTED, None
-        except StepTimeoutError as error:
-            return RunStatus.DONE, StopReason.TIMEOUT, str(error)
-        except ContextOverflowError as error:
-            return RunStatus.ERROR, StopReason.CONTEXT_OVERFLOW, f"{error} {TOO_LONG}"
-        except AgentError as error:
-            log.info("run %s failed", self.stream.run.id, exc_info=True)
-            return RunStatus.ERROR, StopReason.ERROR, str(error)
-        except Exception as error:
-            log.exception("the loop failed")
-            return RunStatus.ERROR, StopReason.ERROR, f"ipyagent itself failed: {error!r}"
-
-    async def _unrecorded(self) -> str | None:
-        """Why what happened could not be recorded; None if it was."""
-        try:
-            await self.session.recorded()
-        except JournalError as error:
-            return str(error)
-        except asyncio.CancelledError:  # asked to stop once more: the run ends here anyway
-            pass
-        return None
-
-    async def _work(self) -> StopReason:
+    async def _work(self) -> Ending:
         """Take steps until the model has answered or a budget is used up."""
         try:
             async with self._clock.limit(self.config.agent.max_seconds) as clock:
@@ -169,28 +129,44 @@ class Loop:
             reason = StopReason.MAX_SECONDS
         if reason in limits.GRACEFUL and self.stream.run.executions:
             await self._last_word(reason)
-        return reason
+        return RunStatus.DONE, reason, None
 
     async def _steps(self) -> StopReason:
-        nudge, continued = None, False
+        nudge: str | None = None
+        said: set[str] = set()
         for step in itertools.count(1):
             reply = await self._step(step, nudge)
+            if self.planning and is_plan(self.stream.run):
+                return StopReason.PLANNED
             spent = limits.reached(self.stream.run, self.config.agent)
-            if reply.calls:
-                nudge = None
-            elif reply.was_cut and not continued and not spent:
-                nudge, continued = CONTINUE, True
-            else:
-                return self._answered(reply)
+            reminder = None if reply.calls or spent else self._reminder(reply)
+            if not reply.calls and (reminder is None or reminder in said):
+                return self._answered(reply, reminded=nudge is CALL_NOW)
             if spent:
                 return spent
+            nudge = reminder
+            said |= {reminder} if reminder else set()
         raise AssertionError("count() never ends")
 
-    def _answered(self, reply: Reply) -> StopReason:
+    def _reminder(self, reply: Reply) -> str | None:
+        """What the model is told, once, after a reply that is not an answer yet."""
+        if reply.was_cut:
+            return CONTINUE
+        return CALL_NOW if self._announces(reply) else None
+
+    def _announces(self, reply: Reply) -> bool:
+        offered = {tool.name for tool in self.dispatcher.toolbox}
+        called = {each.call.name for each in self.stream.run.executions}
+        text = reply.message.text if reply.message else ""
+        return announces(text, offered, called)
+
+    def _answered(self, reply: Reply, *, reminded: bool) -> StopReason:
         if reply.was_cut:
             self.stream.emit(
                 Notice(text="The answer was cut at the model's limit of length; it is incomplete.")
             )
+        if reminded or self._announces(reply):
+            self.stream.emit(Notice(text=NOTHING_PENDING))
         return reply.reason
 
     async def _last_word(self, budget: StopReason) -> None:
@@ -235,24 +211,14 @@ class Loop:
     async def _attempts(self, step: int, closing: bool) -> Reply:
         """The model's reply; transient failures are tried again, the tools that ran are not."""
         retry = self.config.llm.retry
-
-        def announce(attempt: int, seconds: float, error: ModelUnavailableError) -> None:
-            self.stream.emit(
-                RetryScheduled(
-                    step=step,
-                    attempt=attempt,
-                    of=retry.max_retries,
-                    delay=seconds,
-                    reason=str(error),
-                )
-            )
-
+        announce = announcing(self.stream.emit, step, retry.max_retries)
         reply: Reply = await retrying(retry, announce)(self._stream_reply, step, closing)
         return reply
 
     async def _stream_reply(self, step: int, closing: bool) -> Reply:
         # The prefix is for calls that come without an id: unique in the session.
-        reply = self._unfinished = Reply(step, f"{self.stream.run.id}_{step}")
+        prefix = f"{self.stream.run.id}_{step}"
+        reply = self._unfinished = Reply(step, prefix, self.stream.redactor)
         self.stream.emit(MessageStarted(step=step))
         async with contextlib.aclosing(self.client.stream(self._request(closing))) as chunks:
             async for chunk in chunks:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from ipyagent.llm.wire import ReplyBuilder
+from ipyagent.redaction import Redactor
 from ipyagent.schema import (
     Message,
     MessageFinished,
@@ -17,13 +18,17 @@ from ipyagent.schema import (
 
 
 class Reply:
-    """A reply and how long its thinking took. `prefix` names calls that come without an id."""
+    """A reply and how long its thinking took. `prefix` names calls that come without an id.
 
-    def __init__(self, step: int, prefix: str) -> None:
+    What it holds of secrets is hidden at once, so that the call which runs is the one shown.
+    """
+
+    def __init__(self, step: int, prefix: str, redactor: Redactor) -> None:
         self.step = step
         self.message: Message | None = None
         """What was said, once `complete` or `broken_off` was called."""
         self._builder = ReplyBuilder(prefix)
+        self._redactor = redactor
         self._thinking_since: float | None = None
         self._thinking_seconds: float | None = None
 
@@ -37,7 +42,8 @@ class Reply:
 
     def complete(self) -> None:
         """All of it was said."""
-        self.message = self._builder.message()
+        said = self._builder.message()
+        self.message = said and self._redactor.of(said)
 
     def break_off(self) -> None:
         """More was to be said: the text is kept, but no call."""

@@ -15,9 +15,11 @@ from ipyagent.schema import (
     Event,
     Graph,
     Message,
+    PlanProposed,
     Run,
     RunFinished,
     RunStarted,
+    RunStatus,
     SessionState,
     fold,
 )
@@ -40,7 +42,8 @@ class Session:
         self.journal = journal or _in_memory(self.record)
         self.conversation = conversation or Conversation()
         self.runs = list(runs)
-        self.always_allowed: set[str] = set()
+        self.granted: dict[str, frozenset[str]] = {}
+        """Tools that are allowed for this session, and what the model had read by then."""
         self.compact_next = False
         """Whether the older part becomes a summary before the next request."""
         self._run: Run | None = None
@@ -86,18 +89,26 @@ class Session:
         """The id of the newest node."""
         return self.conversation.head
 
+    @property
+    def waiting(self) -> str | None:
+        """The id of the plan that waits for a person; raises JournalError."""
+        stored = self.journal.session(self.id)
+        return stored.pending_run_id if stored else None
+
     def check_ready(self) -> None:
-        """Raise SessionError where no more prompts are taken."""
+        """Raise SessionError where no more prompts are taken now."""
+        self.check_open()
+        if waiting := self.waiting:
+            raise SessionError(
+                f"a plan waits for you ({waiting}): `%agent approve` or `%agent deny` it first"
+            )
+
+    def check_open(self) -> None:
+        """Raise SessionError where nothing is taken any more."""
         if self.record.state is SessionState.TERMINATED:
             raise SessionError(
                 f"the session {self.name or self.id!r} has ended; begin another with "
                 "`%agent session new`"
-            )
-        stored = self.journal.session(self.id)
-        if stored is not None and stored.pending_run_id is not None:
-            raise SessionError(
-                f"a plan waits for you ({stored.pending_run_id}): `%agent approve` or "
-                "`%agent deny` it first"
             )
 
     def end(self) -> None:
@@ -121,17 +132,23 @@ class Session:
 
     def listen(self, event: Event) -> Run:
         """Take in what happened, and hand it to the journal; the run as it is now."""
-        run = fold(self._run, event)
+        before, run = self._run, fold(self._run, event)
         self.conversation.add(event)
         self.journal.append(self.id, run.id, event)
         self._run = run
         match event:
+            case PlanProposed():
+                if before is not None and before.id != run.id:  # the person changed it
+                    self._keep(before.move(RunStatus.CANCELLED))
+                self._keep(run)
+                self._set(pending_run_id=run.id)
             case RunStarted():
                 self._activate()
-                self._set(active_run_id=run.id)
+                self._set(active_run_id=run.id, pending_run_id=None)
             case RunFinished():
-                self.runs.append(run)
+                self._keep(run)
                 self._set(
+                    pending_run_id=None,
                     active_run_id=None,
                     last_run_id=run.id,
                     last_run_status=run.status,
@@ -144,6 +161,10 @@ class Session:
         """Return when everything so far is on the disk; raises JournalError."""
         # Shielded: a run that is stopped must not take back what others wait for as well.
         await asyncio.shield(asyncio.wrap_future(self.journal.flush()))
+
+    def _keep(self, run: Run) -> None:
+        """Add the run; a plan was there already while it waited."""
+        self.runs = [*(each for each in self.runs if each.id != run.id), run]
 
     def _activate(self) -> None:
         if self.record.state is SessionState.INITIALIZING:

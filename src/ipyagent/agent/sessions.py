@@ -90,8 +90,9 @@ class Sessions:
         if not self.journal.claim(record.id):
             return self._branch_of_foreign(record)
         stale = self.journal.recover(record.id)
-        revived = self._revive(self.journal.session(record.id) or record)
-        return Opened(self._keep(revived), tuple(map(_told, stale)))
+        record = self.journal.session(record.id) or record
+        waiting = [_waits(self.journal.run(record.pending_run_id))] if record.pending_run_id else []
+        return Opened(self._keep(self._revive(record)), (*map(_told, stale), *waiting))
 
     def branch(self, session: Session, node: str | None = None, name: str | None = None) -> Session:
         """A new session that shares what `session` said up to `node` (None: all of it)."""
@@ -176,8 +177,18 @@ def _found(session: Session, node: str) -> str:
 
 
 def _told(run: Run) -> str:
-    prompt = " ".join(run.prompt.split())[:60]
     return (
-        f"The kernel ended while run {run.id} ({prompt}) was going on; it is marked as failed. "
+        f"The kernel ended while run {run.id} ({_goal(run)}) was going on; it is marked as failed. "
         f"`%agent show {run.id}` shows how far it came."
     )
+
+
+def _waits(run: Run) -> str:
+    return (
+        f"A plan waits for you ({_goal(run)}): `%agent show {run.id}` shows it, "
+        f"`%agent approve {run.id}` runs it, `%agent deny {run.id}` puts it off."
+    )
+
+
+def _goal(run: Run) -> str:
+    return " ".join(run.prompt.split())[:60]

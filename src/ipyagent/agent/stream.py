@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal
 
 from ipyagent.agent.session import Session
-from ipyagent.schema import Event, Run
+from ipyagent.redaction import Redactor, StreamRedactor
+from ipyagent.schema import Event, MessageDelta, MessageFinished, MessageStarted, Run
 
 log = logging.getLogger("ipyagent")
+
+Kind = Literal["text", "thinking"]
 
 Listener = Callable[[Event], object]
 
@@ -17,12 +21,20 @@ class EventStream:
     """Passes events on, to the session before all others; the session folds them into `run`.
 
     A listener that fails is logged and left out from then on: a view never breaks a run. What the
-    session cannot take in must not be shown as done, so its failure is raised.
+    session cannot take in must not be shown as done, so its failure is raised. Nobody is told a
+    secret: events pass the redactor first.
     """
 
-    def __init__(self, session: Session, listeners: Iterable[Listener] = ()) -> None:
+    def __init__(
+        self,
+        session: Session,
+        listeners: Iterable[Listener] = (),
+        redactor: Redactor | None = None,
+    ) -> None:
         self.session = session
         self.listeners = list(listeners)
+        self.redactor = redactor or Redactor()
+        self._pieces: dict[Kind, StreamRedactor] = {}
         self._run: Run | None = None
 
     @property
@@ -34,10 +46,29 @@ class EventStream:
 
     def emit(self, event: Event) -> None:
         """Tell everybody."""
-        self._run = self.session.listen(event)
-        for listener in tuple(self.listeners):
-            try:
-                listener(event)
-            except Exception:
-                log.exception("a listener failed on %s and is left out", event.type)
-                self.listeners.remove(listener)
+        for each in self._clean(event):
+            self._run = self.session.listen(each)
+            for listener in tuple(self.listeners):
+                try:
+                    listener(each)
+                except Exception:
+                    log.exception("a listener failed on %s and is left out", each.type)
+                    self.listeners.remove(listener)
+
+    def _clean(self, event: Event) -> Iterator[Event]:
+        """What may be told; of a text that streams, the part that cannot be half of a secret."""
+        match event:
+            case MessageDelta(kind=kind, text=text):
+                if kind not in self._pieces:
+                    self._pieces[kind] = self.redactor.stream()
+                if told := self._pieces[kind].add(text):
+                    yield event.model_copy(update={"text": told})
+                return
+            case MessageStarted():
+                self._pieces.clear()
+            case MessageFinished(step=step):
+                for each, pieces in self._pieces.items():
+                    if rest := pieces.end():
+                        yield MessageDelta(step=step, kind=each, text=rest)
+                self._pieces.clear()
+        yield self.redactor.of(event)

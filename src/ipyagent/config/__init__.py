@@ -1,6 +1,7 @@
 """Settings: what can be set, where a value may come from, which source wins, and who is trusted."""
 
 from ipyagent.config.keys import values_of
+from ipyagent.config.rules import Example, Examples, PolicyConfig, Rule, Subject
 from ipyagent.config.sections import (
     AgentConfig,
     AppConfig,
@@ -42,13 +43,18 @@ __all__ = [
     "Config",
     "ConfirmMode",
     "ContextConfig",
+    "Example",
+    "Examples",
     "LLMConfig",
     "Layer",
     "LoggingConfig",
     "MCPConfig",
     "MCPServerConfig",
+    "PolicyConfig",
     "RetryConfig",
+    "Rule",
     "Settings",
+    "Subject",
     "ToolsConfig",
     "WorkspaceConfig",
     "combine",

@@ -8,7 +8,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ipyagent.config.sections import Config, MCPServerConfig, Section
+from ipyagent.config.kinds import Section
+from ipyagent.config.rules import Rule
+from ipyagent.config.sections import Config, MCPServerConfig
 from ipyagent.plaintext import visible
 
 Key = tuple[str, ...]
@@ -99,7 +101,7 @@ def unknown(key: Key) -> str:
 
 
 def _nearest(key: Key, dotted: str) -> str:
-    known = [*_named(key), *NAMES, *SECTIONS]
+    known = _of_rule(key) or [*_named(key), *NAMES, *SECTIONS]
     if dotted in known:  # a name with dots in it
         *sections, name = dotted.split(".")
         return f"write {name} inside of the section {'.'.join(sections)}"
@@ -123,6 +125,13 @@ def _named(key: Key) -> list[str]:
     if key[0] != "agents" or len(key) < 3:
         return []
     return [f"agents.{key[1]}.{name[6:]}" for name in NAMES if name.startswith("agent.")]
+
+
+def _of_rule(key: Key) -> list[str]:
+    """What can be said in a rule, where the key is about one."""
+    if key[:2] != ("policy", "rules") or len(key) != 4:
+        return []
+    return [f"policy.rules.{key[2]}.{name}" for name in Rule.model_fields if name != "source"]
 
 
 def told(text: str) -> str:

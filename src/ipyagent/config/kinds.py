@@ -1,4 +1,4 @@
-"""The kinds of values that settings have beside numbers, words and switches."""
+"""The base of the settings' sections, and kinds of values beside numbers, words and switches."""
 
 from __future__ import annotations
 
@@ -6,7 +6,20 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict
+
+from ipyagent.schema import Model
+
+
+class Section(Model):
+    """A part of the settings. Values may be text, as the environment has them."""
+
+    # What stands in the wrong place may be a key.
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+
+PARTIAL = {"partial": True}
+"""Validation context for settings that are one layer of several and need not be complete."""
 
 
 def _names(value: Any) -> Any:

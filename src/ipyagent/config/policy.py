@@ -14,11 +14,15 @@ from ipyagent.config.keys import DEFAULTS, Key
 STRICTNESS = ("yolo", "confirm-sensitive", "confirm-all")
 
 
-class Rule(NamedTuple):
-    """Whether a folder may set `value` over what the layers below it say, and else why not."""
+class Limit(NamedTuple):
+    """Whether a folder may set `value` over what the layers below it say, and else why not.
+
+    `rest` is the part of a refused value that holds all the same.
+    """
 
     allows: Callable[[Any, Any, Path | None], bool]
     why: str
+    rest: Callable[[Any], Any] = lambda value: None
 
 
 def _asks_no_less(value: Any, below: Any, _folder: Path | None) -> bool:
@@ -56,47 +60,68 @@ def _is_log_inside(value: Any, below: Any, folder: Path | None) -> bool:
     return _is_file_inside(value, below, folder) and Path(value).suffix in {".jsonl", ".log"}
 
 
+def _asking(rules: Any) -> tuple[Any, ...]:
+    return tuple(rule for rule in rules if rule.effect != "allow")
+
+
+def _only_asks(value: Any, _below: Any, _folder: Path | None) -> bool:
+    return len(_asking(value)) == len(value)
+
+
 def _never(_value: Any, _below: Any, _folder: Path | None) -> bool:
     return False
 
 
-_BUDGET = Rule(_is_no_more, "may only lower it")
-_SWITCH = Rule(_is_no_more, "may only switch it off")
-_YOURS = Rule(_never, "may not decide where requests, keys and records go")
+_BUDGET = Limit(_is_no_more, "may only lower it")
+_SWITCH = Limit(_is_no_more, "may only switch it off")
+_YOURS = Limit(_never, "may not decide where requests, keys and records go")
 
-POLICY: Mapping[str, Rule] = {
-    "agent.confirm_mode": Rule(_asks_no_less, "may only make it ask about more"),
-    "agent.allowed_tools": Rule(_is_subset, "may only leave tools out"),
-    "agent.system_prompt_path": Rule(_is_file_inside, "may only name a file inside of it"),
+POLICY: Mapping[str, Limit] = {
+    "agent.confirm_mode": Limit(_asks_no_less, "may only make it ask about more"),
+    "agent.allowed_tools": Limit(_is_subset, "may only leave tools out"),
+    "agent.system_prompt_path": Limit(_is_file_inside, "may only name a file inside of it"),
     "agent.max_steps": _BUDGET,
     "agent.max_seconds": _BUDGET,
     "agent.step_seconds": _BUDGET,
     "agent.max_tokens": _BUDGET,
     "agent.max_usd": _BUDGET,
-    "workspace.root": Rule(_is_inside, "may only name a folder inside of it"),
+    "workspace.root": Limit(_is_inside, "may only name a folder inside of it"),
     "workspace.allow_delete": _SWITCH,
     "tools.files": _SWITCH,
     "tools.python": _SWITCH,
     "tools.namespace": _SWITCH,
-    "logging.file": Rule(_is_log_inside, "may only name a .jsonl or .log file inside of it"),
+    "tools.scripts": _SWITCH,
+    "tools.shell": _SWITCH,
+    "tools.notes": _SWITCH,
+    "tools.skills": _SWITCH,
+    "tools.mcp": _SWITCH,
+    "tools.timeout": _BUDGET,
+    "tools.max_timeout": _BUDGET,
+    "workspace.edit_seconds": _BUDGET,
+    "logging.file": Limit(_is_log_inside, "may only name a .jsonl or .log file inside of it"),
     "llm.provider": _YOURS,
     "llm.mode": _YOURS,
     "llm.api_base": _YOURS,
     "llm.api_key_env": _YOURS,
     "llm.api_key": _YOURS,
     "mcp.servers": _YOURS,
+    "policy.rules": Limit(_only_asks, "may only add rules that ask or deny; those hold", _asking),
     "chat.persist": _YOURS,
     "chat.enable_observability": _YOURS,
 }
 """The settings that matter to safety; all others are free."""
 
-PINNED = frozenset(key for key, rule in POLICY.items() if rule is not _BUDGET)
+PINNED = frozenset(key for key, limit in POLICY.items() if limit is not _BUDGET)
 """What a `.env` file that somebody loads later must not decide either."""
 
 
 _OTHER_NAMES = {
     ("agent", "workspace_dir"): "workspace.root",
     ("tools", "enable_file_tools"): "tools.files",
+    ("tools", "enable_bash"): "tools.shell",
+    ("tools", "enable_note"): "tools.notes",
+    ("tools", "enable_skills"): "tools.skills",
+    ("tools", "enable_mcp"): "tools.mcp",
 }
 
 
@@ -109,14 +134,14 @@ def rule_of(key: Key) -> str:
 
 def refused(
     given: Mapping[Key, Any], below: Mapping[Key, Any], folder: Path | None
-) -> dict[Key, str]:
-    """The settings that would loosen what holds below, each with the reason."""
-    reasons = {}
+) -> dict[Key, Limit]:
+    """The settings that would loosen what holds below, each with the limit that it breaks."""
+    limits = {}
     for key, value in given.items():
-        rule = POLICY.get(rule_of(key))
-        if rule and not rule.allows(value, _held(key, below), folder):
-            reasons[key] = rule.why
-    return reasons
+        limit = POLICY.get(rule_of(key))
+        if limit and not limit.allows(value, _held(key, below), folder):
+            limits[key] = limit
+    return limits
 
 
 def _held(key: Key, below: Mapping[Key, Any]) -> Any:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     AliasChoices,
-    ConfigDict,
     Field,
     NonNegativeFloat,
     NonNegativeInt,
@@ -22,19 +21,9 @@ from pydantic import (
     model_validator,
 )
 
-from ipyagent.config.kinds import Address, Names, OwnPath, Variable
-from ipyagent.schema import Model
-
-
-class Section(Model):
-    """A part of the settings. Values may be text, as the environment has them."""
-
-    # What stands in the wrong place may be a key.
-    model_config = ConfigDict(hide_input_in_errors=True)
-
-
-PARTIAL = {"partial": True}
-"""Validation context for settings that are one layer of several and need not be complete."""
+from ipyagent.config.kinds import PARTIAL, Address, Names, OwnPath, Section, Variable
+from ipyagent.config.rules import PolicyConfig
+from ipyagent.redaction import secret_name
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -163,6 +152,18 @@ class ToolsConfig(Section):
     """Whether code can be run in the kernel."""
     namespace: bool = True
     """Whether variables can be looked at."""
+    scripts: bool = True
+    """Whether scripts can be kept and run, in a process of their own."""
+    shell: bool = Field(default=False, validation_alias=AliasChoices("shell", "enable_bash"))
+    """Whether shell commands can be run."""
+    notes: bool = Field(default=True, validation_alias=AliasChoices("notes", "enable_note"))
+    skills: bool = Field(default=True, validation_alias=AliasChoices("skills", "enable_skills"))
+    mcp: bool = Field(default=True, validation_alias=AliasChoices("mcp", "enable_mcp"))
+    """Whether there are tools from services, MCP servers and others."""
+    timeout: PositiveFloat = 120.0
+    """Seconds that a script or shell command may take where the call names no other time."""
+    max_timeout: PositiveFloat = 600.0
+    """The most seconds that a call may name."""
 
 
 class WorkspaceConfig(Section):
@@ -172,6 +173,8 @@ class WorkspaceConfig(Section):
     """The folder that all file tools are confined to."""
     allow_delete: bool = False
     """Whether delete_file works at all; it is asked about even then."""
+    edit_seconds: PositiveFloat = 300.0
+    """How long the preview of a change can be approved."""
 
 
 class MCPServerConfig(Section):
@@ -182,17 +185,41 @@ class MCPServerConfig(Section):
     url: Address | None = None
     command: str | None = None
     args: tuple[str, ...] = ()
+    env: dict[str, SecretStr] = Field(default_factory=dict, exclude=True)
+    """Variables for the program beside the few that every program gets."""
+    cwd: OwnPath | None = None
+    transport: Literal["stdio", "http", "sse"] | None = Field(
+        default=None, validation_alias=AliasChoices("transport", "type")
+    )
+    """How it is spoken to; None: stdio for a command, http for an address."""
+    disabled: bool = False
+    connect_timeout: PositiveFloat = 10.0
+    execute_timeout: PositiveFloat = 60.0
+    read_timeout: PositiveFloat = 120.0
+    """Seconds without a sign of life on an open stream."""
+    get_unasked: bool = False
+    """Whether GET requests to an OpenAPI service run without asking."""
+    header_env: dict[str, Variable] = Field(default_factory=dict)
+    """Headers and the names of the environment variables that hold their values."""
     token_env: Variable | None = None
     """Name of the environment variable that holds the bearer token."""
     token: SecretStr | None = Field(default=None, exclude=True)
     headers: dict[str, SecretStr] = Field(default_factory=dict, exclude=True)
 
+    def secrets(self) -> Iterator[str]:
+        """What must not be told of it."""
+        for name, value in {"token": self.token, **self.headers, **self.env}.items():
+            if value is not None and secret_name(name):
+                yield value.get_secret_value()
+
     @model_validator(mode="after")
     def _one_way_to_it(self) -> MCPServerConfig:
         if bool(self.url) == bool(self.command):
             raise ValueError("a server has either a url or a command")
-        if self.url and self.args:
-            raise ValueError("args belong to a command")
+        if self.url and (self.args or self.env or self.cwd):
+            raise ValueError("args, env and cwd belong to a command")
+        if self.transport is not None and (self.transport == "stdio") != bool(self.command):
+            raise ValueError("a command is spoken to by stdio, an address by http or sse")
         if self.command and self.kind == "openapi":
             raise ValueError("an OpenAPI service has a url")
         if self.token is not None and self.token_env is not None:
@@ -259,6 +286,7 @@ class Config(Section):
     tools: ToolsConfig = ToolsConfig()
     workspace: WorkspaceConfig = WorkspaceConfig()
     mcp: MCPConfig = MCPConfig()
+    policy: PolicyConfig = PolicyConfig()
 
     @model_validator(mode="before")
     @classmethod

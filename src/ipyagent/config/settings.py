@@ -22,6 +22,9 @@ DEFAULT = "default"
 _INSTEAD = {"system_prompt": "system_prompt_path", "system_prompt_path": "system_prompt"}
 """Keys of which the later one replaces the other."""
 
+RULES: Key = ("policy", "rules")
+"""The list to which each layer adds."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -120,6 +123,9 @@ class _Sum:
     def _put(self, layer: Layer, given: dict[Key, Any]) -> None:
         if not layer.trusted:
             self._tighten(layer, given)
+        if RULES in given:
+            new = (rule.model_copy(update={"source": layer.source}) for rule in given[RULES])
+            given = {**given, RULES: (*self.values.get(RULES, ()), *new)}
         for key, value in given.items():
             instead = (*key[:-1], _INSTEAD.get(key[-1], ""))
             if value is not None:
@@ -133,11 +139,13 @@ class _Sum:
 
     def _tighten(self, layer: Layer, given: dict[Key, Any]) -> None:
         """Leave out what an untrusted folder may not set, and say so."""
-        for key, why in refused(given, self.values, layer.folder).items():
-            del given[key]
+        for key, limit in refused(given, self.values, layer.folder).items():
+            rest = limit.rest(given.pop(key))
+            if rest:
+                given[key] = rest
             self.notices.append(
                 f"{layer.source}: {told('.'.join(key))} is ignored, because a folder's settings "
-                f"{why}. If you trust this folder as it is now: `%agent trust`."
+                f"{limit.why}. If you trust this folder as it is now: `%agent trust`."
             )
 
     def settings(self) -> Settings:
@@ -149,6 +157,9 @@ class _Sum:
         return Settings(config, origins, tuple(self.notices))
 
     def _source(self, key: Key) -> str:
+        if key == RULES:
+            written = dict.fromkeys(rule.source for rule in self.values.get(RULES, ()))
+            return ", ".join(written) or DEFAULT
         return self.sources[key].source if key in self.sources else DEFAULT
 
 

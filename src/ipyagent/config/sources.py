@@ -12,8 +12,9 @@ import yaml
 from pydantic import ValidationError
 
 from ipyagent.config.keys import ELSEWHERE, elsewhere, explain, leaves, put
+from ipyagent.config.kinds import PARTIAL
 from ipyagent.config.policy import PINNED, rule_of
-from ipyagent.config.sections import PARTIAL, Config
+from ipyagent.config.sections import Config
 from ipyagent.errors import ConfigError
 from ipyagent.plaintext import visible
 

@@ -6,29 +6,29 @@ kept in the person's own directory, never in the folder.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
 import re
-import tempfile
 import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import platformdirs
-
+from ipyagent.config import mcp_json
 from ipyagent.config.keys import leaves, text_of, told
+from ipyagent.config.mcp_json import ListedServer, listed_servers
+from ipyagent.config.personal import PersonalFile, folder_name
 from ipyagent.config.sources import Layer, checked, content, parse_yaml
 from ipyagent.errors import ConfigError
 
 PYPROJECT, YAML = "pyproject.toml", "ipyagent.yaml"
 
+_TRUSTED = PersonalFile("trust.json")
+
 
 def trust_file() -> Path:
     """Where the trusted folders are listed; it need not exist."""
-    return platformdirs.user_data_path("ipyagent") / "trust.json"
+    return _TRUSTED.path
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,13 @@ class Brought:
 
     layers: tuple[Layer, ...]
     digest: str
+    servers: tuple[ListedServer, ...] = ()
+    problems: tuple[str, ...] = ()
+    """Why lists of servers cannot be read; whoever needs no servers need not know."""
 
 
 def brought(folder: Path) -> Brought:
-    """What the folder's two files say, read once so that what is judged is what is used."""
+    """What the folder's files say, read once so that what is judged is what is used."""
     table = _tool_table(content(folder / PYPROJECT, PYPROJECT))
     data = content(folder / YAML, YAML)
     layers = (
@@ -48,23 +51,41 @@ def brought(folder: Path) -> Brought:
         Layer(YAML, parse_yaml(data, YAML), trusted=False, folder=folder),
     )
     # Of pyproject.toml only our table counts: the rest of it changes all the time.
-    text = json.dumps(table, sort_keys=True, default=str).encode()
-    return Brought(layers, hashlib.sha256(text + b"\0" + data).hexdigest())
+    digest = hashlib.sha256(json.dumps(table, sort_keys=True, default=str).encode())
+    digest.update(b"\0" + data)
+    servers: list[ListedServer] = []
+    problems = []
+    for name in mcp_json.NAMES:
+        try:
+            listing = content(folder / name, name)
+            if listing:
+                digest.update(f"\0{name}\0{hashlib.sha256(listing).hexdigest()}".encode())
+            servers += listed_servers(listing, name)
+        except ConfigError as error:
+            problems.append(str(error))
+    return Brought(layers, digest.hexdigest(), tuple(servers), tuple(problems))
 
 
 def workspace_layers(folder: Path) -> tuple[Layer, ...]:
     """The values in a folder's pyproject.toml and ipyagent.yaml, trusted or not."""
     found = brought(folder)
     listed, problem = _listed()
-    trusted = listed.get(_name(folder)) == found.digest
+    trusted = listed.get(folder_name(folder)) == found.digest
     notices = (problem,) if problem and any(layer.values for layer in found.layers) else ()
     first, *others = (replace(layer, trusted=trusted) for layer in found.layers)
     return replace(first, notices=notices), *others
 
 
+def workspace_servers(folder: Path) -> tuple[tuple[ListedServer, ...], bool, tuple[str, ...]]:
+    """The servers in a folder's mcp.json, whether they are trusted, and what cannot be read."""
+    found = brought(folder)
+    trusted = _listed()[0].get(folder_name(folder)) == found.digest
+    return found.servers, trusted, found.problems
+
+
 def is_trusted(folder: Path) -> bool:
     """Whether the person trusts the folder's settings as they are now."""
-    return _listed()[0].get(_name(folder)) == brought(folder).digest
+    return _listed()[0].get(folder_name(folder)) == brought(folder).digest
 
 
 def trust(folder: Path) -> str:
@@ -75,13 +96,16 @@ def trust(folder: Path) -> str:
         for layer in found.layers
         for key, value in leaves(checked(layer), given=True)
     ]
+    rows += [f"  MCP server {told(each.name)}: {each}   ({each.source})" for each in found.servers]
     if not rows:
-        return f"{folder} brings no settings along, so there is nothing to trust."
-    _write({**_listed()[0], _name(folder): found.digest})
+        nothing = f"{folder} brings no settings along, so there is nothing to trust."
+        return "\n".join([nothing, *found.problems])
+    _TRUSTED.change(lambda listed: {**_digests(listed), folder_name(folder): found.digest})
     return "\n".join(
         [
             f"From now on you trust these settings of {folder}:",
             *rows,
+            *found.problems,
             "When one of them is changed, they are ignored again until you say so once more.",
         ]
     )
@@ -89,13 +113,9 @@ def trust(folder: Path) -> str:
 
 def distrust(folder: Path) -> None:
     """Take the folder off the list."""
-    listed = _listed()[0]
-    if listed.pop(_name(folder), None):
-        _write(listed)
-
-
-def _name(folder: Path) -> str:
-    return os.path.realpath(folder)
+    name = folder_name(folder)
+    if name in _listed()[0]:
+        _TRUSTED.change(lambda listed: {k: v for k, v in listed.items() if k != name})
 
 
 def _tool_table(data: bytes) -> dict[str, Any]:
@@ -114,37 +134,17 @@ def _tool_table(data: bytes) -> dict[str, Any]:
 
 def _listed() -> tuple[dict[str, str], str | None]:
     """The trusted folders with their digests, and what is wrong with the list."""
-    path = trust_file()
     try:
-        listed = json.loads(content(path, str(path)) or b"{}")
-        if isinstance(listed, dict) and all(isinstance(each, str) for each in listed.values()):
+        listed = _TRUSTED.read()
+        if _digests(listed) == listed:
             return listed, None
-    except (ConfigError, ValueError, RecursionError):
+    except ConfigError:
         pass
     return {}, (
-        f"{path}, the list of folders that you trust, cannot be read, so none is trusted. "
-        "`%agent trust` begins a new list."
+        f"{_TRUSTED.path}, the list of folders that you trust, cannot be read, so none is "
+        "trusted. `%agent trust` begins a new list."
     )
 
 
-def _write(listed: dict[str, str]) -> None:
-    """Replace the list as a whole: of two processes the last one wins, and none tears it."""
-    path = trust_file()
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fd, new = tempfile.mkstemp(dir=path.parent)
-        try:
-            with os.fdopen(fd, "w", encoding="utf-8") as file:
-                json.dump(listed, file, indent=1)
-                file.flush()
-                os.fsync(fd)
-            Path(new).replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                Path(new).unlink()
-            raise
-    except OSError as error:
-        raise ConfigError(
-            f"{path} cannot be written ({error.strerror}), so nothing was changed; make its "
-            "folder writable"
-        ) from None
+def _digests(listed: dict[str, Any]) -> dict[str, str]:
+    return {name: each for name, each in listed.items() if isinstance(each, str)}

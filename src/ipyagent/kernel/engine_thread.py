@@ -35,6 +35,10 @@ class EngineThread:
                 cls._current = EngineThread()
             return cls._current
 
+    def wait_for(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a short coroutine in the loop, and block until it is done."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
+
     def abandon(self) -> None:
         """Let the next run have a new thread: this one holds a task that will not end."""
         with self._lock:

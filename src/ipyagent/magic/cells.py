@@ -11,12 +11,12 @@ from ipyagent.errors import AgentError, AgentNotFoundError, ConfigError, RunFail
 from ipyagent.kernel.comm_status import comm_status
 from ipyagent.kernel.drivers import Cell, drive_async, drive_sync
 from ipyagent.kernel.frontend import detect
-from ipyagent.llm.resolve import client_for
 from ipyagent.magic.notebook import Notebook, notebook
 from ipyagent.magic.options import BELOW, USAGE, Options, parse
+from ipyagent.magic.plan_commands import in_words
 from ipyagent.schema import Outcome, Run
 from ipyagent.ui.views import SilentView, show_run, view_for
-from ipyagent.wiring import Engine, Request, engine, only_run, refused
+from ipyagent.wiring import Engine, Request, engine, only_run, plan_engine, refused
 
 
 async def run(line: str, text: str) -> None:
@@ -67,28 +67,24 @@ def _prepare(line: str, text: str) -> _Job:
         settings = book.settings(*options.layers, agent=options.agent)
     except AgentNotFoundError as error:
         raise AgentNotFoundError(f"{error} {BELOW}") from None
-    config = settings.config
     session = book.session(options.session)
-    resolved = book.choose(config)
+    resolved = book.choose(settings.config)
     request = Request(
         text.strip(),
-        config,
+        settings.config,
         agent=options.agent,
         trace_id=options.trace_id,
         dry_run=options.dry_run,
+        plan=options.plan,
         notices=(*settings.notices, *book.news(), *book.notices(resolved)),
     )
     cell = Cell()
     show = SilentView if options.json else view_for
-    run = engine(
-        book.place,
-        session,
-        request,
-        client_for(resolved, config.llm, book.place.workspace.root),
-        cell,
-        partial(show, cell, book.place.approvals, detect(book.shell)),
-    )
-    return _Job(book, options, cell, run)
+    view = partial(show, cell, book.place.approvals, detect(book.shell))
+    parts = (book.place, session, request, book.client(resolved, settings.config), cell, view)
+    if answer := in_words(session, text):
+        return _Job(book, options, cell, plan_engine(*parts, answer))
+    return _Job(book, options, cell, engine(*parts))
 
 
 def _refuse(line: str, text: str, error: AgentError) -> None:

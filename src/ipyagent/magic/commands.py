@@ -5,17 +5,29 @@ from __future__ import annotations
 import difflib
 import textwrap
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from ipyagent import config
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.errors import AgentError, ConfigError
+from ipyagent.kernel.drivers import Cell
+from ipyagent.kernel.engine_thread import EngineThread
 from ipyagent.kernel.frontend import detect
-from ipyagent.magic import session_commands
+from ipyagent.magic import (
+    api_commands,
+    mcp_commands,
+    plan_commands,
+    policy_commands,
+    session_commands,
+    skill_commands,
+)
 from ipyagent.magic.notebook import Notebook, notebook
 from ipyagent.magic.options import USAGE, options_help
-from ipyagent.schema import DecidedBy, Decision, Run, TokenUsage
+from ipyagent.schema import DecidedBy, Decision, Run, TokenUsage, ToolExecution
+from ipyagent.tools.base import Toolbox
 from ipyagent.ui.format import plural
-from ipyagent.ui.views import show_run
+from ipyagent.ui.views import show_run, view_for
+from ipyagent.wiring import Engine, Request, plan_engine
 
 Command = Callable[[Notebook, str], str]
 
@@ -56,7 +68,7 @@ def _status(book: Notebook, _rest: str) -> str:
     lines = {
         "model": f"{resolved.model} ({resolved.why})",
         "confirm": settings.agent.confirm_mode,
-        "always allowed": ", ".join(sorted(session.always_allowed)) or "nothing",
+        "always allowed": ", ".join(sorted(session.granted)) or "nothing",
         "workspace": str(book.place.workspace.root),
         "session": f"{session.name}, {plural(len(session.runs), 'run')}, "
         f"{plural(len(session.messages), 'message')}",
@@ -94,11 +106,15 @@ def _no_setting(key: str) -> str:
 
 def _tools(book: Notebook, _rest: str) -> str:
     """list the tools; * marks those that are asked about"""
-    tools = book.place.toolbox(book.config())
-    return "\n".join(
+    settings = book.config()
+    services = book.services.tools(settings)
+    tools, notices = EngineThread.current().wait_for(services)
+    offered = Toolbox([*book.place.toolbox(settings), *tools]).only(settings.agent.allowed_tools)
+    rows = (
         f"{'*' if each.sensitive else ' '} {each.name:<20} {_first_line(each.description)}"
-        for each in tools
+        for each in offered
     )
+    return "\n".join([*rows, *notices])
 
 
 def _runs(book: Notebook, _rest: str) -> str:
@@ -143,36 +159,55 @@ def _trust(book: Notebook, _rest: str) -> str:
 
 
 def _approve(book: Notebook, rest: str) -> str:
-    """approve the call that waits, or the one with this ID"""
+    """approve the plan or call that waits, or the one with this ID"""
     return _decide(book, rest, Answer(Decision.APPROVED, DecidedBy.MAGIC))
 
 
 def _deny(book: Notebook, rest: str) -> str:
-    """deny the call that waits, or the one with this ID; a reason may follow"""
+    """deny the plan or call that waits, or the one with this ID; a reason may follow"""
     approval_id, _, reason = rest.partition(" ")
     return _decide(book, approval_id, Answer(Decision.DENIED, DecidedBy.MAGIC, reason or None))
 
 
-def _decide(book: Notebook, approval_id: str, answer: Answer) -> str:
+def _decide(book: Notebook, reference: str, answer: Answer) -> str:
     approvals = book.place.approvals
-    pending = approvals.pending()
-    if not approval_id and len(pending) > 1:
-        raise ConfigError(f"several calls wait: {', '.join(a.id for a in pending)}; name one")
-    if not approval_id and pending:
-        approval_id = pending[0].id
-    if not approval_id:
+    pending = {approval.id: approval for approval in approvals.pending()}
+    if not reference and len(pending) > 1:
+        raise ConfigError(f"several calls wait: {', '.join(pending)}; name one")
+    reference = reference or next(iter(pending), "")
+    asked = approvals.find(reference)
+    if asked is None:
+        return _decide_on_plan(book, reference, answer)
+    if answer.decision is Decision.APPROVED and _is_question(asked):
+        raise ConfigError(f"{reference} is a question: answer it in its cell, or `%agent deny` it")
+    if not approvals.decide(reference, answer):
+        raise ConfigError(_decided(asked))
+    return f"{reference}: {answer.decision}"
+
+
+def _decide_on_plan(book: Notebook, reference: str, answer: Answer) -> str:
+    session, settings = book.session(), book.config()
+    if not reference and session.waiting is None:
         raise ConfigError("there is no pending plan, and no call waits for an approval")
-    if not approvals.decide(approval_id, answer):
-        raise ConfigError(_decided(approvals.find(approval_id), approval_id))
-    return f"{approval_id}: {answer.decision}"
+
+    def prepare(cell: Cell) -> Engine:
+        client = book.client(book.resolve(settings), settings)
+        view = partial(view_for, cell, book.place.approvals, detect(book.shell))
+        request = Request("", settings)
+        return plan_engine(book.place, session, request, client, cell, view, answer, reference)
+
+    return plan_commands.run(book.place.approvals, reference, answer, prepare)
 
 
-def _decided(approval: Approval | None, approval_id: str) -> str:
+def _is_question(approval: Approval) -> bool:
+    return isinstance(approval.shown, ToolExecution) and approval.shown.question is not None
+
+
+def _decided(approval: Approval) -> str:
     """Why a decision comes too late."""
-    if approval is None or approval.decided_at is None:
-        return f"no call waits for an approval as {approval_id}"
-    decision = approval.answer.result().decision
-    return f"{approval_id} was already {decision} at {approval.decided_at.astimezone():%H:%M}"
+    at = approval.decided_at
+    when = f" at {at.astimezone():%H:%M}" if at else ""
+    return f"{approval.id} was already {approval.decision}{when}"
 
 
 def _first_line(text: str) -> str:
@@ -193,5 +228,9 @@ COMMANDS: dict[str, Command] = {
     "approve": _approve,
     "deny": _deny,
     "session": session_commands.run,
+    "mcp": mcp_commands.run,
+    "api": api_commands.run,
+    "skills": skill_commands.run,
+    "policy": policy_commands.run,
     "trust": _trust,
 }

@@ -16,13 +16,14 @@ from ipyagent.agent.sessions import NOTEBOOK, Opened, Sessions
 from ipyagent.config import Config, Layer, Settings
 from ipyagent.kernel.frontend import detect
 from ipyagent.kernel.namespace import ShellNamespace
+from ipyagent.llm.client import Client
 from ipyagent.llm.environment import start_environ
-from ipyagent.llm.resolve import Resolved, fetch, resolve
+from ipyagent.llm.resolve import Resolved, client_for, fetch, resolve
 from ipyagent.llm.warmup import dotenv_warning
 from ipyagent.magic import home_of
 from ipyagent.ui import formatters
 from ipyagent.ui.asking import choose
-from ipyagent.wiring import Place, journal_for, workspace_at
+from ipyagent.wiring import Place, Services, journal_for, workspace_at
 
 
 @dataclass
@@ -51,7 +52,14 @@ class Notebook:
     def place(self) -> Place:
         """Workspace and namespace."""
         root = self.home / self.config().workspace.root
-        return Place(workspace_at(root.resolve()), ShellNamespace(self.shell))
+        return Place(workspace_at(root.resolve()), ShellNamespace(self.shell), self.home)
+
+    @property
+    def services(self) -> Services:
+        """What brings tools from elsewhere, by the settings between cells."""
+        services = self.place.services
+        services.configured = self.config().mcp.servers
+        return services
 
     @property
     def sessions(self) -> Sessions:
@@ -119,6 +127,10 @@ class Notebook:
         )
         self.set(f"llm.model={model}")
         return Resolved(model, "you chose it")
+
+    def client(self, resolved: Resolved, settings: Config) -> Client:
+        """The model's side of a conversation."""
+        return client_for(resolved, settings.llm, self.place.workspace.root)
 
     def notices(self, resolved: Resolved) -> tuple[str, ...]:
         """What the person should know before a run; about a model, only at its first."""

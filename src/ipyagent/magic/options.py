@@ -30,6 +30,7 @@ class Options:
     session: str | None
     trace_id: str
     dry_run: bool
+    plan: bool
     out: str | None
     json: bool
     raises: bool
@@ -67,6 +68,7 @@ def _parser() -> _Parser:
         action="count",
         help="draw more of it open; -vv, -vvv: still more",
     )
+    add("--plan", action="store_true", help="propose a plan, which runs when you approve it")
     add("--dry-run", action="store_true", help="check and show every call, run none")
     add("-o", "--out", metavar="NAME", help="bind the Run to this variable as well")
     add("--json", action="store_true", help="print the run as JSON, show no transcript")
@@ -90,6 +92,7 @@ def parse(line: str, folder: Path) -> Options:
         session=given["session"],
         trace_id=trace_ids.checked(trace_id) if trace_id else trace_ids.new(),
         dry_run=given["dry_run"],
+        plan=given["plan"],
         out=out,
         json=given["json"],
         raises=given["raises"],

@@ -2,6 +2,7 @@
 
 Events nest in pairs, run ⊃ step ⊃ message / tool:
 
+    plan_proposed?                   a run that waits for a person before it starts
     run_started
     ├─ step_started
     │  ├─ compacted?                the older part of the conversation became a summary
@@ -44,6 +45,17 @@ class RunStarted(Model):
     run: Run
     system_prompt: Text | None = None
     tools: tuple[ToolDefinition, ...] | None = None
+
+
+class PlanProposed(Model):
+    """A person is asked about a whole plan: `run` is a draft, stored before it is shown.
+
+    `approval_id` is good for one decision; None where nobody can be asked now.
+    """
+
+    type: Literal["plan_proposed"] = "plan_proposed"
+    run: Run
+    approval_id: str | None = None
 
 
 class StepStarted(Model):
@@ -180,7 +192,8 @@ class RunFinished(Model):
 
 
 Event = Annotated[
-    RunStarted
+    PlanProposed
+    | RunStarted
     | StepStarted
     | Compacted
     | RetryScheduled

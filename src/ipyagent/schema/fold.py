@@ -15,6 +15,7 @@ from ipyagent.schema.events import (
     Event,
     MessageFinished,
     Notice,
+    PlanProposed,
     RetryScheduled,
     RunFinished,
     RunStarted,
@@ -28,8 +29,8 @@ from ipyagent.schema.runs import Run, Step
 
 
 def fold(run: Run | None, event: Event) -> Run:
-    """The run after `event`; only `run_started` may come first."""
-    if isinstance(event, RunStarted):
+    """The run after `event`; only `plan_proposed` and `run_started` may come first."""
+    if isinstance(event, RunStarted | PlanProposed):
         return event.run
     if run is None:
         raise ValueError(f"{event.type} before run_started")

@@ -102,10 +102,14 @@ def _of_call(step: int, execution: ToolExecution) -> Iterator[Event]:
     yield ToolFinished(step=step, execution=execution)
 
 
+_STANDING = (DecidedBy.SESSION, DecidedBy.FOLDER)
+"""Who decides without anybody being asked."""
+
+
 def _decision(step: int, execution: ToolExecution) -> Iterator[Event]:
     call_id, by = execution.call.id, execution.decided_by
     decision, reason = execution.decision, execution.reason
-    if decision not in (None, Decision.AUTO) and by is not DecidedBy.SESSION:
+    if decision not in (None, Decision.AUTO) and by not in _STANDING:
         yield ApprovalRequested(step=step, call_id=call_id, approval_id="")
     if decision and by:
         yield ApprovalDecided(step=step, call_id=call_id, decision=decision, by=by, reason=reason)

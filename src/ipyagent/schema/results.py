@@ -171,9 +171,25 @@ class DecidedBy(StrEnum):
 
     POLICY = "policy"
     SESSION = "session"  # an earlier "Always for this session"
+    FOLDER = "folder"  # an earlier "Always in this folder"
     BUTTON = "button"
     PROMPT = "prompt"
     MAGIC = "magic"
+
+
+class Scope(StrEnum):
+    """How far an approval goes: this call, or all calls of the tool in the session or folder."""
+
+    ONCE = "once"
+    SESSION = "session"
+    FOLDER = "folder"
+
+
+class Question(Model):
+    """What a tool asks the person; `choices` are answers to pick from."""
+
+    text: Text = Field(min_length=1)
+    choices: tuple[Text, ...] = ()
 
 
 class Preview(Model):
@@ -185,12 +201,20 @@ class Preview(Model):
 
 
 class ToolExecution(Model):
-    """One call and all that happened to it. `duration` is in seconds."""
+    """One call and all that happened to it. `duration` is in seconds.
+
+    `concern` is why a person is asked, where it is not the tool alone, and `scopes` how far their
+    approval may go beside this once; `source` is whose words the result may hold, if not theirs.
+    """
 
     call: ToolCall
     sensitive: Flag = False
     status: ToolStatus = ToolStatus.PENDING
     preview: Preview | None = None
+    question: Question | None = None
+    concern: Text | None = None
+    scopes: tuple[Scope, ...] = ()
+    source: Text | None = None
     decision: Decision | None = None
     decided_by: DecidedBy | None = None
     reason: Text | None = None

@@ -15,7 +15,8 @@ from ipyagent.schema.base import Amount, Count, Flag, Model, Moment, OrEmpty, Te
 from ipyagent.schema.blocks import ImageContent, ToolCall
 from ipyagent.schema.messages import Message, Role, TokenUsage
 from ipyagent.schema.responses import LLMResponse
-from ipyagent.schema.results import ToolExecution, ToolResult
+from ipyagent.schema.results import ToolExecution, ToolResult, ToolStatus
+from ipyagent.schema.small import TODOS, Todo, todos_in
 
 MAX_ARGUMENT = 200
 """Characters of one argument in the summary for scripts."""
@@ -54,6 +55,8 @@ class StopReason(StrEnum):
     TIMEOUT = "timeout"  # one step took too long
     CONTEXT_OVERFLOW = "context_overflow"
     CONTENT_FILTER = "content_filter"
+    PLANNED = "planned"  # the plan waits for the person
+    DENIED = "denied"  # the person did not want the plan
     EMPTY = "empty"  # the model ended without saying or calling anything
     INTERRUPTED = "interrupted"
     ERROR = "error"
@@ -198,7 +201,8 @@ class Run(Model):
             return Outcome.PARTIAL
         if self.status is not RunStatus.DONE:
             return Outcome.RUNNING
-        return Outcome.SUCCESS if self.stop_reason is StopReason.FINISHED else Outcome.PARTIAL
+        done = self.stop_reason in (StopReason.FINISHED, StopReason.PLANNED)
+        return Outcome.SUCCESS if done else Outcome.PARTIAL
 
     @property
     def output(self) -> str:
@@ -215,6 +219,14 @@ class Run(Model):
     def executions(self) -> tuple[ToolExecution, ...]:
         """All calls of all steps, in order."""
         return tuple(e for step in self.steps for e in step.executions)
+
+    @property
+    def todos(self) -> tuple[Todo, ...]:
+        """The checklist as it was written last."""
+        for execution in reversed(self.executions):
+            if execution.call.name == TODOS and execution.status is ToolStatus.SUCCESS:
+                return todos_in(execution.call.arguments)
+        return ()
 
     @property
     def results(self) -> tuple[ToolResult, ...]:

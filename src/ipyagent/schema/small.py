@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import PurePath
 from typing import Annotated, Any
 
-from pydantic import AliasChoices, BeforeValidator, Field
+from pydantic import AliasChoices, BeforeValidator, Field, TypeAdapter, ValidationError
 
 from ipyagent.schema.base import Count, Flag, JsonObject, Model, Moment, Positive, Text, now
 
@@ -39,6 +40,18 @@ class Todo(Model):
     content: Text = Field(min_length=1)
     status: TodoStatus = TodoStatus.PENDING
     active_form: str = Field(default="", validation_alias=AliasChoices("active_form", "activeForm"))
+
+
+TODOS = "todo_write"
+"""The tool whose newest call says what the checklist is."""
+
+
+def todos_in(arguments: Mapping[str, Any]) -> tuple[Todo, ...]:
+    """The checklist in a call's arguments; empty where they hold none."""
+    try:
+        return TypeAdapter(tuple[Todo, ...]).validate_python(arguments.get("todos", ()))
+    except ValidationError:
+        return ()
 
 
 class Note(Model):

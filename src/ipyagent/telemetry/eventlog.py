@@ -16,6 +16,7 @@ from ipyagent.schema import (
     MessageDelta,
     MessageFinished,
     MessageStarted,
+    PlanProposed,
     RetryScheduled,
     RunFinished,
     RunStarted,
@@ -45,6 +46,8 @@ class EventLog:
         self._mask = mask
         self._header: Record = {}
         self._request: tuple[int, float] | None = None
+        self._asks = True
+        """Whether steps begin with a request to the model: those of plans don't."""
         self._lost = False
 
     def __call__(self, event: Event) -> None:
@@ -52,8 +55,9 @@ class EventLog:
         match event:
             case MessageDelta():
                 return
-            case RunStarted(run=run):
+            case RunStarted(run=run) | PlanProposed(run=run):
                 self._header, self._request, self._lost = header(run), None, False
+                self._asks = not run.plan
             case MessageFinished(finish_reason=reason):
                 self._end_request("finish_reason", reason)
             case RetryScheduled(reason=reason):
@@ -61,7 +65,7 @@ class EventLog:
             case RunFinished():
                 self._end_request("error", event.error or event.stop_reason)
         self._write(event.type, record(event))
-        if isinstance(event, StepStarted | MessageStarted) and self._request is None:
+        if isinstance(event, StepStarted | MessageStarted) and self._asks and not self._request:
             self._request = event.step, time.monotonic()
             self._write("request.start", {"step": event.step})
 

@@ -21,6 +21,9 @@ def record(event: s.Event) -> Record:
             names = ("prompt", "model", "agent", "parent_id", "confirm_mode", "max_steps")
             tools = event.tools and [tool.name for tool in event.tools]
             return {**{name: getattr(run, name) for name in names}, "tools": tools}
+        case s.PlanProposed(run=run):
+            calls = ({"tool": p.call.name, "arguments": p.call.arguments} for p in run.plan)
+            return {"plan_id": run.plan_id, "prompt": run.prompt, "plan": [*calls]}
         case s.MessageFinished(message=message):
             return {
                 "step": event.step,

@@ -61,6 +61,8 @@ class Spans:
         self._inside = Context()
         self._chat: Span | None = None
         self._replied: int | None = None
+        self._asks = False
+        """Whether a step begins with a request to the model: those of plans don't."""
         self._tools: dict[str, Span] = {}
         self._common: dict[str, str] = {}
         self._usage = s.TokenUsage()
@@ -68,11 +70,14 @@ class Spans:
     def __call__(self, event: s.Event) -> None:
         """Begin and end the spans that the event is about."""
         match event:
+            case s.PlanProposed():
+                self._asks = False
             case s.RunStarted(run=run):
                 self._start_run(run)
             case s.StepStarted(step=step):
                 self._end_chat()
-                self._start_chat(step)
+                if self._asks:
+                    self._start_chat(step)
             case s.RetryScheduled(attempt=attempt, delay=delay):
                 if self._chat:
                     self._chat.add_event("retry", {"attempt": attempt, "delay": delay})
@@ -99,6 +104,7 @@ class Spans:
             "gen_ai.conversation.id": run.session_id,
         }
         self._usage = s.TokenUsage()
+        self._asks = not run.plan
         agent = run.agent or "ipyagent"
         given = _wanted.set(int(run.trace_id, 16) if _HEX.fullmatch(run.trace_id) else None)
         parent = TraceContextTextMapPropagator().extract({"traceparent": run.trace_id}, Context())
@@ -169,6 +175,7 @@ class Spans:
         self._run.set_attributes(_usage(self._usage))
         _fail(self._run, error)
         self._run.end()
+        self._run = trace.INVALID_SPAN
 
 
 def _fail(span: Span, error: str | None) -> None:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, overload
+from typing import Any, TypedDict, Unpack, overload
 
 from pydantic import BaseModel
 
@@ -19,7 +19,7 @@ from ipyagent.errors import (
     ToolNotFoundError,
 )
 from ipyagent.kernel.describe.inert import is_a
-from ipyagent.schema import STANDARD, Preview, ToolDefinition, TruncationConfig
+from ipyagent.schema import STANDARD, Preview, Question, ToolDefinition, TruncationConfig
 from ipyagent.tools.arguments import (
     Arguments,
     DescribedArguments,
@@ -42,10 +42,8 @@ class Where(StrEnum):
 class Tool:
     """A function that a model may call.
 
-    `preview` gets the checked arguments and returns what the approval card shows; what it raises
-    becomes the call's failed result before anybody is asked. `truncate` says how much of the
-    output the model gets to read at once; `allow_override`, that this one takes the place of
-    another tool of its name.
+    What is callable here gets the checked arguments by name. What `preview` raises becomes the
+    call's failed result before anybody is asked.
     """
 
     name: str
@@ -55,8 +53,26 @@ class Tool:
     sensitive: bool = False
     where: Where = Where.MAIN
     preview: Callable[..., Preview] | None = None
+    """What the approval card shows."""
     truncate: TruncationConfig = STANDARD
+    """How much of the output the model gets to read at once."""
     allow_override: bool = False
+    """Whether it takes the place of another tool of its name."""
+    idempotent: bool = False
+    """Whether a call that failed may be made again as it is."""
+    reaches_out: bool = False
+    """Whether it sends something away or runs code in the kernel: asked about once more after
+    what others wrote was read."""
+    paths: Callable[..., Iterable[str]] | None = None
+    """The files and folders that a call is about."""
+    source: Callable[..., str | None] | None = None
+    """Whose words the output may hold, if not the person's: a file, a server."""
+    always_asks: Callable[..., str | None] | None = None
+    """Why this very call is asked about whatever is allowed; None where it need not be."""
+    question: Callable[..., Question] | None = None
+    """What the person is asked; their answer is the result, and the function is not called."""
+    command: str | None = None
+    """The argument that holds code or a command, where there is one."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -145,28 +161,35 @@ class BaseTool:
         return arguments_of(self.execute)
 
 
+class Traits(TypedDict, total=False):
+    """What may be said of a tool beside its function; `Tool` explains each."""
+
+    sensitive: bool
+    preview: Callable[..., Preview] | None
+    truncate: TruncationConfig
+    allow_override: bool
+    idempotent: bool
+    reaches_out: bool
+    paths: Callable[..., Iterable[str]] | None
+    source: Callable[..., str | None] | None
+    always_asks: Callable[..., str | None] | None
+    question: Callable[..., Question] | None
+    command: str | None
+
+
 @overload
 def tool(function: Callable[..., Any] | BaseTool, /) -> Tool: ...
 @overload
 def tool(
-    *,
-    name: str | None = None,
-    sensitive: bool = False,
-    where: Where | str | None = None,
-    preview: Callable[..., Preview] | None = None,
-    truncate: TruncationConfig = ...,
-    allow_override: bool = False,
+    *, name: str | None = None, where: Where | str | None = None, **traits: Unpack[Traits]
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
     function: Callable[..., Any] | BaseTool | None = None,
     /,
     *,
     name: str | None = None,
-    sensitive: bool = False,
     where: Where | str | None = None,
-    preview: Callable[..., Preview] | None = None,
-    truncate: TruncationConfig = STANDARD,
-    allow_override: bool = False,
+    **traits: Unpack[Traits],
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a function a tool; its docstring is the description, its signature the schema.
 
@@ -186,11 +209,8 @@ def tool(
             description=inspect.getdoc(function) or "",
             function=call,
             arguments=arguments_of(call, local),
-            sensitive=sensitive,
             where=_where(where, call),
-            preview=preview,
-            truncate=truncate,
-            allow_override=allow_override,
+            **traits,
         )
 
     match function:

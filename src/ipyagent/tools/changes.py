@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
 import io
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ipyagent.errors import PathValidationError
+from ipyagent.schema import PendingEdit
 from ipyagent.tools.names import human_size, shown
 from ipyagent.tools.reading import text_of
 
@@ -20,13 +20,14 @@ _HEADER = re.compile(r"@@ -(\d+)(.*) \+(\d+)(.*) @@")
 
 @dataclass(frozen=True)
 class Change:
-    """A file's content before and after; None: no file. `whole`: all of `before` is lost."""
+    """A file's content before and after; None: no file. `done` says it once it has happened."""
 
     path: str
     before: bytes | None
     after: bytes | None
-    whole: bool
     done: str
+    edit: PendingEdit | None = None
+    """The place of an edit."""
 
     def diff(self) -> str:
         """A unified diff with nothing left out."""
@@ -39,22 +40,11 @@ class Change:
         lines = list(_hunks(old, new)) or [f"(no line differs, {size_of(self.after)})\n"]
         return f"--- {source}\n+++ {target}\n" + "".join(_ended(line) for line in lines)
 
-    def mark(self) -> str:
-        """Equal for two changes that look the same to the person who is asked."""
-        # Where in the file a piece stands may change; what it says and what surrounds it may not.
-        seen = [line for line in self.diff().split("\n") if not line.startswith("@@")]
-        return digest(seen, self.before if self.whole else None)
-
     def _binary_diff(self, new: list[str]) -> str:
         note = f"binary file {shown(self.path)}, {size_of(self.before)}"
         if self.after is None:
             return f"{note}, would be deleted\n"
         return f"{note}, would be replaced by\n" + "".join(_ended(f"+{line}") for line in new)
-
-
-def digest(*parts: object) -> str:
-    """A short name for values that are too long to be kept."""
-    return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
 def size_of(data: bytes | None) -> str:

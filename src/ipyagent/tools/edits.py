@@ -3,47 +3,59 @@
 from __future__ import annotations
 
 import difflib
-import threading
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Literal
 
 from ipyagent.errors import InvalidArgumentsError, PathValidationError
-from ipyagent.schema import Preview
+from ipyagent.schema import PendingEdit, Preview
 from ipyagent.tools.base import Tool, Where, tool
-from ipyagent.tools.changes import Change, digest, size_of
+from ipyagent.tools.changes import Change, size_of
 from ipyagent.tools.names import shown
+from ipyagent.tools.pending import Pending, digest, located
 from ipyagent.tools.reading import text_of
 from ipyagent.tools.workspace import Workspace
 
+EDIT_SECONDS = 300.0
+
 Mode = Literal["overwrite", "append"]
+Make = Callable[[str, bytes | None], Change]
+"""Works out a change from the path and what is there; raises AgentError."""
 
 
 class Edits:
     """The tools that change files.
 
-    What a preview showed is remembered until the call runs: if the file has changed in between,
-    the call fails, because nobody approved what it would do now.
+    What a preview showed is remembered until the call runs: if the file has changed in between, or
+    the preview is older than `edit_seconds`, the call fails, because nobody approved what it would
+    do now. Only an approved call runs; there is no tool by which a model could approve one.
     """
 
-    def __init__(self, workspace: Workspace, *, allow_delete: bool) -> None:
+    def __init__(
+        self, workspace: Workspace, *, allow_delete: bool, edit_seconds: float = EDIT_SECONDS
+    ) -> None:
         self._workspace = workspace
         self._allow_delete = allow_delete
-        self._marks: dict[str, list[str]] = {}
-        self._lock = threading.Lock()
+        self.pending = Pending(edit_seconds)
 
-    def tools(self) -> list[Tool]:
+    def tools(self) -> Iterator[Tool]:
         """write_file, edit_file and delete_file."""
-        return [
-            tool(sensitive=True, where=Where.THREAD, preview=self._preview_write)(self.write_file),
-            tool(sensitive=True, where=Where.THREAD, preview=self._preview_edit)(self.edit_file),
-            tool(sensitive=True, where=Where.THREAD, preview=self._preview_delete)(
-                self.delete_file
-            ),
-        ]
+        for function, preview in (
+            (self.write_file, self._preview_write),
+            (self.edit_file, self._preview_edit),
+            (self.delete_file, self._preview_delete),
+        ):
+            yield tool(
+                sensitive=True,
+                where=Where.THREAD,
+                preview=preview,
+                paths=lambda path, **_: (self._workspace.named(path),),
+                always_asks=lambda path, **_: self._workspace.guarded(path),
+            )(function)
 
     def write_file(self, path: str, content: str, mode: Mode = "overwrite") -> str:
         """Write a text file, or append to it. Parent folders are made."""
-        mark = self._take(digest("write", path, content, mode))
-        return self._apply(self._write(path, content, mode), mark)
+        return self._run(digest("write", path, content, mode), path, _writing(content, mode))
 
     def edit_file(
         self, path: str, old_string: str, new_string: str, replace_all: bool = False
@@ -52,72 +64,32 @@ class Edits:
 
         Copy old_string from the file without line numbers, with its indentation.
         """
-        mark = self._take(digest("edit", path, old_string, new_string, replace_all))
-        return self._apply(self._edit(path, old_string, new_string, replace_all), mark)
+        call = digest("edit", path, old_string, new_string, replace_all)
+        return self._run(call, path, _editing(old_string, new_string, replace_all))
 
     def delete_file(self, path: str) -> str:
         """Delete a file."""
-        mark = self._take(digest("delete", path))
-        return self._apply(self._delete(path), mark)
+        self._check_delete()
+        return self._run(digest("delete", path), path, _deleted)
 
     def _preview_write(self, path: str, content: str, mode: Mode) -> Preview:
-        return self._show(digest("write", path, content, mode), self._write(path, content, mode))
+        return self._show(digest("write", path, content, mode), path, _writing(content, mode))
 
     def _preview_edit(
         self, path: str, old_string: str, new_string: str, replace_all: bool
     ) -> Preview:
         call = digest("edit", path, old_string, new_string, replace_all)
-        return self._show(call, self._edit(path, old_string, new_string, replace_all))
+        return self._show(call, path, _editing(old_string, new_string, replace_all))
 
     def _preview_delete(self, path: str) -> Preview:
-        return self._show(digest("delete", path), self._delete(path))
+        self._check_delete()
+        return self._show(digest("delete", path), path, _deleted)
 
-    def _write(self, path: str, content: str, mode: Mode) -> Change:
-        path, before = self._current(path)
-        after = _encoded(content)
-        if mode == "append" and before is not None:
-            if _is_crlf(text_of(before, path)):
-                after = _encoded(_crlf(content))
-            after = before + after
-        done = f"{'appended to' if mode == 'append' else 'wrote'} {shown(path)}, {size_of(after)}"
-        return Change(path, before, after, whole=mode == "overwrite", done=done)
-
-    def _edit(self, path: str, old: str, new: str, replace_all: bool) -> Change:
-        if not old:
-            raise InvalidArgumentsError("old_string is empty; write_file makes new files")
-        path, before = self._current(path)
-        if before is None:
-            raise PathValidationError(f"{shown(path)}: no such file; list_files shows them")
-        text = text_of(before, path)
-        crlf = _is_crlf(text)
-        if crlf:
-            text, old, new = (each.replace("\r\n", "\n") for each in (text, old, new))
-        if old == new:
-            raise InvalidArgumentsError("old_string and new_string are equal; nothing to do")
-        rows = _rows_of(old, text)
-        if not rows:
-            raise InvalidArgumentsError(_not_found(path, old, text))
-        if len(rows) > 1 and not replace_all:
-            raise InvalidArgumentsError(
-                f"old_string occurs {len(rows)} times in {shown(path)} (lines "
-                f"{', '.join(map(str, rows[:10]))}); include more lines around it, or replace_all"
-            )
-        count = text.count(old)
-        text = text.replace(old, new)
-        done = f"replaced {count} occurrence{'s' * (count > 1)} in {shown(path)}"
-        after = _encoded(_crlf(text) if crlf else text)
-        return Change(path, before, after, whole=False, done=done)
-
-    def _delete(self, path: str) -> Change:
+    def _check_delete(self) -> None:
         if not self._allow_delete:
             raise PathValidationError(
                 "delete_file is disabled; set workspace.allow_delete=true to allow it"
             )
-        path, before = self._current(path)
-        if before is None:
-            raise PathValidationError(f"{shown(path)}: no such file; list_files shows them")
-        done = f"deleted {shown(path)}, {size_of(before)}"
-        return Change(path, before, None, whole=True, done=done)
 
     def _current(self, path: str) -> tuple[str, bytes | None]:
         """The path from the root, and what is there, if it may be changed at all."""
@@ -125,28 +97,82 @@ class Edits:
         missing = self._workspace.stat(path) is None
         return path, None if missing else self._workspace.read_bytes(path)
 
-    def _show(self, call: str, change: Change) -> Preview:
-        with self._lock:
-            self._marks.setdefault(call, []).append(change.mark())
+    def _show(self, call: str, path: str, make: Make) -> Preview:
+        change = make(*self._current(path))
+        self.pending.add(call, change)
         return Preview(kind="diff", language="diff", text=change.diff())
 
-    def _take(self, call: str) -> str | None:
-        """What was shown for this call, once; None if nobody was asked."""
-        with self._lock:
-            marks = self._marks.get(call)
-            # The newest: an older one belongs to a call that was denied.
-            return marks.pop() if marks else None
-
-    def _apply(self, change: Change, mark: str | None) -> str:
-        if mark is not None and mark != change.mark():
-            raise PathValidationError(
-                f"{shown(change.path)} has changed since it was shown; nothing was done"
-            )
+    def _run(self, call: str, path: str, make: Make) -> str:
+        path, before = self._current(path)
+        self.pending.take(call, path, before)
+        change = make(path, before)
         if change.after is None:
-            self._workspace.delete(change.path, change.before)
+            self._workspace.delete(path, before)
         else:
-            self._workspace.swap(change.path, change.before, change.after)
+            self._workspace.swap(path, before, change.after)
         return change.done
+
+
+def _writing(content: str, mode: Mode) -> Make:
+    return partial(_written, content, mode)
+
+
+def _written(content: str, mode: Mode, path: str, before: bytes | None) -> Change:
+    after = _encoded(content)
+    if mode == "append" and before is not None:
+        if _is_crlf(text_of(before, path)):
+            after = _encoded(_crlf(content))
+        after = before + after
+    done = f"{'appended to' if mode == 'append' else 'wrote'} {shown(path)}, {size_of(after)}"
+    return Change(path, before, after, done)
+
+
+def _editing(old: str, new: str, replace_all: bool) -> Make:
+    if not old:
+        raise InvalidArgumentsError("old_string is empty; write_file makes new files")
+    return partial(_edited, old, new, replace_all)
+
+
+def _edited(old: str, new: str, replace_all: bool, path: str, before: bytes | None) -> Change:
+    if before is None:
+        raise _missing(path)
+    text = text_of(before, path)
+    crlf = _is_crlf(text)
+    if crlf:
+        text, old, new = (each.replace("\r\n", "\n") for each in (text, old, new))
+    if old == new:
+        raise InvalidArgumentsError("old_string and new_string are equal; nothing to do")
+    rows = _rows_of(old, text)
+    if not rows:
+        raise InvalidArgumentsError(_not_found(path, old, text))
+    if len(rows) > 1 and not replace_all:
+        raise InvalidArgumentsError(
+            f"old_string occurs {len(rows)} times in {shown(path)} (lines "
+            f"{', '.join(map(str, rows[:10]))}); include more lines around it, or replace_all"
+        )
+    count = text.count(old)
+    edit = PendingEdit(
+        file_path=path,
+        old_string=old,
+        new_string=new,
+        match_line=rows[0],
+        replace_all=replace_all,
+        match_count=count,
+    )
+    edited = text.replace(old, new)
+    done = f"replaced {count} occurrence{'s' * (count > 1)} in {shown(path)}"
+    after = _encoded(_crlf(edited) if crlf else edited)
+    return Change(path, before, after, done, located(edit, text))
+
+
+def _deleted(path: str, before: bytes | None) -> Change:
+    if before is None:
+        raise _missing(path)
+    return Change(path, before, None, f"deleted {shown(path)}, {size_of(before)}")
+
+
+def _missing(path: str) -> PathValidationError:
+    return PathValidationError(f"{shown(path)}: no such file; list_files shows them")
 
 
 def _encoded(text: str) -> bytes:

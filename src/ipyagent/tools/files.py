@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated
 
 from pydantic import Field
@@ -9,19 +10,26 @@ from pydantic import Field
 from ipyagent.schema import ToolResult
 from ipyagent.tools import names, reading
 from ipyagent.tools.base import Tool, Where, tool
-from ipyagent.tools.edits import Edits
+from ipyagent.tools.edits import EDIT_SECONDS, Edits
 from ipyagent.tools.entries import Budget
 from ipyagent.tools.globs import Glob
+from ipyagent.tools.names import shown
 from ipyagent.tools.workspace import Workspace
 
 MAX_LISTED = 500
 
 
-def file_tools(workspace: Workspace, *, allow_delete: bool) -> list[Tool]:
-    """list_files, read_file, write_file, edit_file and delete_file for that workspace."""
-    files = Files(workspace)
-    read_only = [tool(where=Where.THREAD)(each) for each in (files.list_files, files.read_file)]
-    return [*read_only, *Edits(workspace, allow_delete=allow_delete).tools()]
+def file_tools(
+    workspace: Workspace, *, allow_delete: bool, edit_seconds: float = EDIT_SECONDS
+) -> list[Tool]:
+    """list_files, read_file, write_file, edit_file and delete_file for that workspace.
+
+    A change runs at most `edit_seconds` after it was shown.
+    """
+    return [
+        *Files(workspace).tools(),
+        *Edits(workspace, allow_delete=allow_delete, edit_seconds=edit_seconds).tools(),
+    ]
 
 
 class Files:
@@ -29,6 +37,17 @@ class Files:
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
+
+    def tools(self) -> Iterator[Tool]:
+        """list_files and read_file."""
+        named = self._workspace.named
+        yield tool(where=Where.THREAD, paths=lambda path, **_: (named(path),))(self.list_files)
+        yield tool(
+            where=Where.THREAD,
+            paths=lambda path, **_: (named(path),),
+            source=lambda path, **_: shown(named(path)),
+            always_asks=lambda path, **_: self._workspace.linked(path),
+        )(self.read_file)
 
     def list_files(
         self, path: str = ".", pattern: str | None = None, recursive: bool = False

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import unicodedata
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
+from fnmatch import translate
+from functools import cache, lru_cache
 from importlib.machinery import PathFinder
 from pathlib import Path
 
 STATE = ".ipyagent"
 """Where ipyagent keeps its own state, at the workspace's root."""
+
+SKILLS = f"{STATE}/skills"
+"""Where the workspace's own skills are."""
+
+_READABLE = ([STATE, "outputs"], [STATE, "skills"])
 
 _SENSITIVE = (
     ".env",
@@ -48,7 +55,9 @@ _PROTECTED = (
     ".gitmodules",
     ".hg",
     ".svn",
-    STATE,
+    ".gitconfig",
+    ".config",
+    ".local",
     ".ipython",
     ".jupyter",
     ".ipynb_checkpoints",
@@ -66,13 +75,18 @@ _PROTECTED = (
     ".venv",
     "site-packages",
     "dist-packages",
+    "__pycache__",
     "conftest.py",
-    "sitecustomize.py",
-    "usercustomize.py",
+    "sitecustomize",
+    "sitecustomize.*",
+    "usercustomize",
+    "usercustomize.*",
     "*.pth",
+    "kernel.json",
     "ipython*_config.*",
     "jupyter*_config.*",
     ".envrc",
+    ".pdbrc",
     ".bashrc",
     ".bash_*",
     ".profile",
@@ -100,11 +114,15 @@ def shown(name: str) -> str:
 
 
 def is_sensitive(path: str) -> bool:
-    """Whether some component names a secret, or ipyagent's own state other than its outputs."""
-    parts = path.split("/")
-    if any(STATE in _folded(part) for part in parts) and parts[:2] != [STATE, "outputs"]:
+    """Whether some component names a secret, or ipyagent's own state but for what is to be read."""
+    if is_state(path) and path.split("/")[:2] not in _READABLE:
         return True
     return _matches(path, _SENSITIVE)
+
+
+def is_state(path: str) -> bool:
+    """Whether the path is, or lies in, a folder where ipyagent keeps its own state."""
+    return any(STATE in _folded(part) for part in path.split("/"))
 
 
 def is_protected(path: str) -> bool:
@@ -119,6 +137,13 @@ def is_deceptive(path: str) -> bool:
         if not part.isprintable() or plain in {".", ".."} or "/" in plain:
             return True
     return False
+
+
+def is_within(path: str, folder: str) -> bool:
+    """Whether some file system could take the absolute `path` for one in `folder`, or for it."""
+    inner, outer = path.split("/"), folder.split("/")
+    pairs = zip(inner, outer, strict=False)
+    return len(inner) >= len(outer) and all({*_folded(a)} & {*_folded(b)} for a, b in pairs)
 
 
 def is_dull(name: str) -> bool:
@@ -158,8 +183,18 @@ def _is_own(entry: Path, root: Path) -> bool:
 
 
 def _matches(path: str, patterns: tuple[str, ...]) -> bool:
-    names = {name for part in path.split("/") for name in _folded(part)}
-    return any(fnmatchcase(name, pattern) for name in names for pattern in patterns)
+    return any(_is_among(part, patterns) for part in path.split("/"))
+
+
+@lru_cache(maxsize=10_000)  # whole trees are judged, again and again
+def _is_among(part: str, patterns: tuple[str, ...]) -> bool:
+    wanted = _any_of(patterns)
+    return any(wanted.fullmatch(name) for name in _folded(part))
+
+
+@cache
+def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(map(translate, patterns)))
 
 
 def _folded(part: str) -> Iterator[str]:

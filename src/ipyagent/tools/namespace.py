@@ -34,7 +34,7 @@ def namespace_tools(
         value = known[name]
         return ToolResult(output=describe(name, value, detail=True), value=value)
 
-    @tool(where=Where.MAIN, sensitive=True, preview=_code)
+    @tool(where=Where.MAIN, sensitive=True, preview=_code, reaches_out=True, command="code")
     def run_python(code: str) -> ToolResult | Awaitable[ToolResult]:
         """Run Python in the notebook's kernel, among its live variables, as a cell would.
 

@@ -19,7 +19,12 @@ _BEFORE = 100
 
 def search_tools(workspace: Workspace) -> list[Tool]:
     """search_files for that workspace."""
-    return [tool(where=Where.THREAD)(Search(workspace).search_files)]
+    made = tool(
+        where=Where.THREAD,
+        paths=lambda path, **_: (workspace.named(path),),
+        source=lambda **_: "files in this folder",
+    )
+    return [made(Search(workspace).search_files)]
 
 
 class Search:
@@ -39,11 +44,13 @@ class Search:
         skipped = 0
         for name in self._files(path, glob, budget):
             try:
-                data = self._workspace.read_bytes(name, _MAX_FILE)
+                # read_file asks about files with several names; here nobody can be asked.
+                linked = self._workspace.linked(name) is not None
+                data = b"" if linked else self._workspace.read_bytes(name, _MAX_FILE)
             except AgentError:
                 skipped += 1
                 continue
-            if b"\0" in data[:8192]:
+            if linked or b"\0" in data[:8192]:
                 skipped += 1
                 continue
             found.extend(_hits(name, data, find, budget, MAX_FOUND + 1 - len(found)))
@@ -103,5 +110,5 @@ def _report(found: list[str], skipped: int, budget: Budget) -> str:
     if budget.spent:
         notes.append("… stopped early, there is too much to search; narrow path or pattern")
     if skipped:
-        notes.append(f"(not searched: {skipped} binary, large or private files)")
+        notes.append(f"(not searched: {skipped} binary, large, linked or private files)")
     return "\n".join([*(found[:MAX_FOUND] or ["(no matches)"]), *notes])

@@ -8,9 +8,23 @@ from collections.abc import Callable, Sequence
 from ipyagent.agent.approvals import Answer, Approval, Approvals
 from ipyagent.errors import NoFrontendError
 from ipyagent.kernel.main_thread import MainThread
-from ipyagent.schema import DecidedBy, Decision
+from ipyagent.schema import DecidedBy, Decision, PlanStep, Question, Run, Scope
+from ipyagent.ui.format import shown
+from ipyagent.ui.plan_editing import edited
 
-QUESTION = "Run {tool}? [y]es, [a]lways for this session, [n]o, or n and a reason: "
+Ask = Callable[[str], str]
+"""`input`: shows a text, returns a line."""
+
+_YES = {"y", "yes", "ok", "approve"}
+_NO = {"n", "no", "deny"}
+_MORE = {
+    Scope.SESSION: "[a]lways for this session, ",
+    Scope.FOLDER: "[f] always in this folder, ",
+}
+_WORDS = {"a": Scope.SESSION, "always": Scope.SESSION, "f": Scope.FOLDER, "folder": Scope.FOLDER}
+
+_FRONT_END = "run the notebook in a front end such as JupyterLab"
+_UNASKED = "let it run unasked with `%%agent --confirm yolo` or IPYAGENT_AGENT__CONFIRM_MODE=yolo"
 
 
 class Nobody:
@@ -18,11 +32,19 @@ class Nobody:
 
     async def ask(self, approval: Approval) -> None:
         """Decline."""
-        raise NoFrontendError(
-            "it needs a person's approval and nobody can be asked here. Ways out: run the "
-            "notebook in a front end such as JupyterLab, or let it run unasked with "
-            "`%%agent --confirm yolo` or IPYAGENT_AGENT__CONFIRM_MODE=yolo."
-        )
+        raise NoFrontendError(_declined(approval))
+
+
+def _declined(approval: Approval) -> str:
+    about = approval.shown
+    if isinstance(about, Run):
+        return "the plan needs a person's approval and nobody can be asked here"
+    if about.question:
+        return "nobody can be asked here"
+    # What is asked about whatever is allowed is asked about in yolo too.
+    always = about.concern is not None and not about.scopes
+    ways = f"Way out: {_FRONT_END}." if always else f"Ways out: {_FRONT_END}, or {_UNASKED}."
+    return f"it needs a person's approval and nobody can be asked here. {ways}"
 
 
 class Prompt:
@@ -34,29 +56,61 @@ class Prompt:
         self.main, self.approvals, self.show = main, approvals, show
 
     async def ask(self, approval: Approval) -> None:
-        """Show the whole call and wait for a clear answer."""
+        """Show all that is asked about and wait for a clear answer."""
         self.show(approval)
-        question = QUESTION.format(tool=approval.shown.call.name)
         while not approval.answer.done():
-            try:
-                text = await asyncio.wrap_future(self.main.post(lambda: input(question)))
-            except EOFError:
-                text = "n nobody answered (end of input)"
-            if answer := understand(text):
+            answer = await asyncio.wrap_future(self.main.post(lambda: _asked(approval, input)))
+            if answer is not None:
                 self.approvals.decide(approval.id, answer)
 
 
-def understand(text: str) -> Answer | None:
-    """A typed answer; None when it is neither yes nor no."""
+def _asked(approval: Approval, ask: Ask) -> Answer | None:
+    """One try for an answer; None when it is none."""
+    about = approval.shown
+    try:
+        if isinstance(about, Run):
+            return plan_answer(ask, about.plan)
+        if about.question:
+            return reply(ask("Your answer, or Enter to decline: "), about.question)
+        offers = "".join(text for scope, text in _MORE.items() if scope in about.scopes)
+        words = f"[y]es, {offers}[n]o, or n and a reason: "
+        return understand(ask(f"Run {shown(about.call.name)}? {words}"), about.scopes)
+    except EOFError:
+        reason = "nobody answered (end of input)"
+        return Answer(Decision.DENIED, DecidedBy.PROMPT, reason)
+
+
+def understand(text: str, scopes: Sequence[Scope]) -> Answer | None:
+    """A typed answer; None when it is neither yes nor no, nor one of the `scopes`."""
     word, _, reason = text.strip().partition(" ")
-    match word.lower().rstrip(",:;."):
-        case "y" | "yes" | "ok" | "approve":
-            return Answer(Decision.APPROVED, DecidedBy.PROMPT)
-        case "a" | "always":
-            return Answer(Decision.APPROVED, DecidedBy.PROMPT, always=True)
-        case "n" | "no" | "deny":
-            return Answer(Decision.DENIED, DecidedBy.PROMPT, reason.strip() or None)
+    word = word.lower().rstrip(",:;.")
+    if word in _NO:
+        return Answer(Decision.DENIED, DecidedBy.PROMPT, reason.strip() or None)
+    scope = Scope.ONCE if word in _YES else _WORDS.get(word)
+    if scope is not None and scope in (Scope.ONCE, *scopes):
+        return Answer(Decision.APPROVED, DecidedBy.PROMPT, scope=scope)
     return None
+
+
+def reply(text: str, question: Question) -> Answer:
+    """What was typed in answer to a question: a choice by its number, or words of one's own."""
+    text = text.strip()
+    if not text:
+        return Answer(Decision.DENIED, DecidedBy.PROMPT)
+    number = int(text) if text.isdecimal() else 0
+    chosen = question.choices[number - 1] if 1 <= number <= len(question.choices) else text
+    return Answer(Decision.APPROVED, DecidedBy.PROMPT, text=chosen)
+
+
+def plan_answer(ask: Ask, plan: tuple[PlanStep, ...]) -> Answer | None:
+    """What was typed about a plan: yes, no, or other steps in its place."""
+    text = ask("Run this plan? [y]es, [e]dit, [n]o, or n and a reason: ")
+    if text.strip().lower() not in {"e", "edit"}:
+        return understand(text, ())
+    changed = edited(ask, plan)
+    if changed == plan:
+        return None
+    return Answer(Decision.APPROVED, DecidedBy.PROMPT, plan=changed)
 
 
 def choose(question: str, choices: Sequence[str]) -> str:

@@ -1,11 +1,13 @@
 """The live card: a widget that draws the run's events as they happen, and takes clicks.
 
     kernel → page   {op: "events",   seq, events}                   one more than the last seq
-                    {op: "snapshot", seq, run, open, approvals, retry}  the answer to init, resync
-                    {op: "late", call_id, decision, at}             a click that came too late
+                    {op: "snapshot", seq, run, open, approvals, plan_approval, retry}
+                                                                    the answer to init, resync
+                    {op: "late", call_id, decision, at}             a click that came too late;
+                                                                    call_id null: for the plan
     page → kernel   {kind: "init", id}                              clicks arrive: the handshake
                     {kind: "resync"}                                a gap in seq was seen
-                    {kind: "decide", approval_id, decision, reason}
+                    {kind: "decide", approval_id, decision, …}      see clicks.py
                     {kind: "stop"}
 
 Deltas keep what is sent linear in the text. Messages can get lost on a busy connection, so they
@@ -24,21 +26,23 @@ from typing import Any
 
 import anywidget
 
-from ipyagent.agent.approvals import Answer, Approvals
+from ipyagent.agent.approvals import Approval, Approvals
 from ipyagent.schema import (
     ApprovalDecided,
     ApprovalRequested,
-    DecidedBy,
-    Decision,
     Event,
     MessageDelta,
     MessageFinished,
     MessageStarted,
+    PlanProposed,
     RetryScheduled,
     Run,
+    RunFinished,
+    RunStarted,
     fold,
 )
 from ipyagent.schema.base import now
+from ipyagent.ui.clicks import answer_of
 from ipyagent.ui.secrets import told, without_secrets
 
 INTERVAL = 0.04
@@ -69,6 +73,8 @@ class LiveCard:
         self._asked: dict[str, str] = {}
         self._decided: dict[str, tuple[ApprovalDecided, datetime]] = {}
         self._late: set[str] = set()
+        self._plans: list[str] = []
+        self._plan_asked: str | None = None
         self._retry: tuple[RetryScheduled, float] | None = None
         self._waiting: list[Event] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -131,6 +137,11 @@ class LiveCard:
                 self._open = None
             case ApprovalRequested():
                 self._asked[event.call_id] = event.approval_id
+            case PlanProposed(approval_id=str(asked)):
+                self._plans.append(asked)
+                self._plan_asked = asked
+            case PlanProposed() | RunStarted() | RunFinished():
+                self._plan_asked = None
             case ApprovalDecided():
                 if approval_id := self._asked.pop(event.call_id, None):
                     self._decided[approval_id] = event, now()
@@ -145,16 +156,25 @@ class LiveCard:
                 self._snapshot()
             case {"kind": "stop"}:
                 self.stop()
-            case {"kind": "decide", "approval_id": str(approval_id), "decision": str(decision)}:
-                reason = str(message.get("reason") or "").strip() or None
-                answer = _answer(decision, reason)
-                if answer and not self.approvals.decide(approval_id, answer):
-                    self._too_late(approval_id)
+            case {"kind": "decide", "approval_id": str(approval_id)}:
+                approval = self.approvals.find(approval_id)
+                answer = answer_of(message, approval.shown) if approval else None
+                if approval and answer and not self.approvals.decide(approval_id, answer):
+                    self._too_late(approval)
 
-    def _too_late(self, approval_id: str) -> None:
+    def _too_late(self, approval: Approval) -> None:
+        if approval.id in self._plans:
+            self._tell_late_for_plan(approval)
+            return
         with self._lock:
-            self._late.add(approval_id)
+            self._late.add(approval.id)
         self._tell_late()
+
+    def _tell_late_for_plan(self, approval: Approval) -> None:
+        edited = approval.answer.result().plan is not None
+        decision, at = "edited" if edited else approval.decision, approval.decided_at
+        late = {"op": "late", "call_id": None, "decision": decision}
+        self.widget.send({**late, "at": at and at.isoformat()})
 
     def _tell_late(self) -> None:
         """Answer late clicks, once the decision that they came too late for has been told."""
@@ -172,12 +192,18 @@ class LiveCard:
                 {
                     "op": "snapshot",
                     "seq": self._seq,
-                    "run": self._run and without_secrets(self._run, asking=True).to_dict(),
+                    "run": self._run and self._as_asked(self._run).to_dict(),
                     "open": self._open and self._open.to_dict(),
                     "approvals": self._asked,
+                    "plan_approval": self._plan_asked,
                     "retry": self._retry and _still_waiting(*self._retry),
                 }
             )
+
+    def _as_asked(self, run: Run) -> Run:
+        """Whole where the person decides, else masked."""
+        masked = without_secrets(run, asking=True)
+        return masked.model_copy(update={"plan": run.plan}) if self._plan_asked else masked
 
 
 class _OpenMessage:
@@ -207,17 +233,6 @@ def _still_waiting(retry: RetryScheduled, since: float) -> dict[str, Any]:
     """The retry with the seconds that are left of its delay."""
     left = max(0.0, retry.delay - (time.monotonic() - since))
     return retry.to_dict() | {"delay": left}
-
-
-def _answer(decision: str, reason: str | None) -> Answer | None:
-    match decision:
-        case "approve":
-            return Answer(Decision.APPROVED, DecidedBy.BUTTON)
-        case "always":
-            return Answer(Decision.APPROVED, DecidedBy.BUTTON, always=True)
-        case "deny":
-            return Answer(Decision.DENIED, DecidedBy.BUTTON, reason)
-    return None
 
 
 def _answer_while_blocked(widget: CardWidget) -> None:

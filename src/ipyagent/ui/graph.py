@@ -9,6 +9,7 @@ import html
 import unicodedata
 from collections.abc import Iterator, Sequence
 
+from ipyagent.redaction import masked
 from ipyagent.schema import (
     Graph,
     Message,
@@ -22,7 +23,6 @@ from ipyagent.schema.graph import COMPACTED, handle
 from ipyagent.ui import facts, wording
 from ipyagent.ui.format import plural, shorten, shown
 from ipyagent.ui.lanes import WIDE, Layout, Place, laid_out
-from ipyagent.ui.secrets import masked
 
 HEAD = "◀ head"
 _TIP = 400  # characters of a node that are shown while a pointer rests on it

@@ -10,8 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ipyagent.schema import Display, ImageContent, Run, Step, ToolExecution, ToolResult
-from ipyagent.ui import facts, wording
+from ipyagent.schema import (
+    Display,
+    ImageContent,
+    Run,
+    RunStatus,
+    Step,
+    ToolExecution,
+    ToolResult,
+    ToolStatus,
+)
+from ipyagent.schema.progress import progress
+from ipyagent.ui import checklist, decisions, facts, plans, wording
 from ipyagent.ui.addresses import image_source
 from ipyagent.ui.format import seconds, shown
 from ipyagent.ui.mirror_markdown import run_markdown
@@ -39,12 +49,12 @@ def bundle(run: Run) -> dict[str, object]:
 
 def run_html(run: Run) -> str:
     """The run as HTML without scripts, styles and buttons, in the order of the live view."""
-    answer = wording.answering(run)
     parts = [
         _header(run),
-        _context(run) if run.context else "",
+        _context(run),
         *map(_note, run.notes),
-        *(_step(run, index, is_answer=step is answer) for index, step in enumerate(run.steps)),
+        _plan(run) if run.plan else "",
+        *_steps(run),
         _ending(run),
         _footer(run),
     ]
@@ -66,19 +76,59 @@ def _header(run: Run) -> str:
 
 
 def _context(run: Run) -> str:
-    text = _pre(run.context)
-    return _details("Sent with your prompt", text, is_open=run.verbose >= facts.COUNTED)
+    title, text = plans.context(run)
+    return _details(title, _pre(text), is_open=run.verbose >= facts.COUNTED) if text else ""
+
+
+def _steps(run: Run) -> list[str]:
+    """The steps; the checklist stands before the answer, or at the end while there is none."""
+    answer = wording.answering(run)
+    drawn = [_step(run, i, is_answer=step is answer) for i, step in enumerate(run.steps)]
+    place = run.steps.index(answer) if answer else len(drawn)
+    return [*drawn[:place], _todos(run), *drawn[place:]]
+
+
+def _todos(run: Run) -> str:
+    items = "".join(f"<li>{escape(line)}</li>" for line in checklist.lines(run.todos))
+    return f'<ul data-ipyagent="todos">{items}</ul>' if items else ""
+
+
+def _plan(run: Run) -> str:
+    """The plan: all of it while it waits, its progress afterwards."""
+    goal, title = escape(plans.goal(run)), escape(plans.title(run))
+    states = progress(run)
+    steps = "\n".join(_plan_step(run, i, state) for i, state in enumerate(states))
+    parts = [
+        f"<p><strong>{goal}</strong><br>{title}</p>",
+        f'<ol data-ipyagent="plan" data-state="{state_of(run)}">\n{steps}\n</ol>',
+        _note(plans.waits(run)),
+    ]
+    return _joined(parts)
+
+
+def _plan_step(run: Run, index: int, state: ToolStatus) -> str:
+    step = run.plan[index]
+    note = "<br>".join(map(escape, plans.note_lines(step)))
+    parts = [
+        f"{wording.GLYPHS[state]} <strong>{escape(shown(step.call.name))}</strong>",
+        f"<em>{left_out}</em>" if (left_out := plans.left_out(run, state)) else "",
+        f"<small>{note}</small>" if note else "",
+    ]
+    body = _joined([_pre(wording.arguments_text(step.call)), _note(step.call.parse_error or "")])
+    is_open = run.status is RunStatus.DRAFT
+    card = _details(" ".join(part for part in parts if part), body, is_open=is_open)
+    return f'<li data-ipyagent="plan-step" data-state="{state}">{card}</li>'
 
 
 def _step(run: Run, index: int, *, is_answer: bool) -> str:
-    step, before = run.steps[index], run.steps[index - 1] if index else None
+    step = run.steps[index]
     message = step.message
     said = markdown_to_html(message.text) if message else ""
     public = ' data-ipyagent="answer"' if is_answer else ""
     rule = "<hr>" if is_answer and step.number > 1 else ""
     blocks = message.content if message else ()
     parts = [
-        _note(wording.lead_in(step, before)),
+        _note(wording.lead_in(run, index)),
         *map(_note, step.notes),
         _thinking(step, message.thinking, run) if message and message.thinking.strip() else "",
         f"{rule}<div{public}>\n{said}</div>" if said else "",
@@ -100,17 +150,17 @@ def _tool(execution: ToolExecution, run: Run) -> str:
     name = escape(shown(execution.call.name))
     public = f'data-ipyagent="tool" data-tool="{name}" data-state="{execution.status}"'
     body, is_open = _tool_body(execution, run), run.verbose >= facts.OPEN
-    card = _details(_tool_summary(execution, name), body, public, is_open=is_open)
+    card = _details(_tool_summary(execution, name, run), body, public, is_open=is_open)
     return _joined([card, *(_media(execution.result, name) if execution.result else ())])
 
 
-def _tool_summary(execution: ToolExecution, name: str) -> str:
-    arguments = escape(wording.argument_summary(execution.call))
-    line, verdict = escape(wording.outcome_line(execution)), escape(wording.verdict(execution))
+def _tool_summary(execution: ToolExecution, name: str, run: Run) -> str:
+    arguments, mark = escape(wording.summary(execution)), decisions.mark(execution, run)
+    line, verdict = escape(wording.outcome_line(execution)), escape(decisions.verdict(execution))
     duration = "" if execution.duration is None else seconds(execution.duration)
     parts = [
         f"{wording.GLYPHS[execution.status]} <strong>{name}</strong>",
-        "<mark>dry run</mark>" if execution.dry_run else "",
+        f"<mark>{mark}</mark>" if mark else "",
         f"<code>{arguments}</code>" if arguments else "",
         f"→ {line}" if line else "",
         f"<em>{verdict}</em>" if verdict else "",
@@ -124,7 +174,7 @@ def _tool_body(execution: ToolExecution, run: Run) -> str:
     told = result is None or wording.says_only(result, wording.outcome_line(execution))
     parts = [
         *([] if wording.in_summary(execution) else map(_pre, wording.call_texts(execution))),
-        *(f"<p><em>{escape(text)}</em></p>" for text in wording.remarks(execution, run)),
+        *(f"<p><em>{escape(text)}</em></p>" for text in decisions.remarks(execution, run)),
         "" if result is None or told else _said(result),
     ]
     return _joined(parts)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ipyagent.schema import Display, ImageContent, Run, ToolExecution, ToolResult
-from ipyagent.ui import facts, wording
+from ipyagent.schema.progress import progress
+from ipyagent.ui import checklist, decisions, facts, plans, wording
 from ipyagent.ui.addresses import image_source
 from ipyagent.ui.format import seconds, shown
 from ipyagent.ui.markdown import code, fenced, literal, quoted, safe_markdown
@@ -11,27 +12,49 @@ from ipyagent.ui.markdown import code, fenced, literal, quoted, safe_markdown
 
 def run_markdown(run: Run) -> str:
     """The run as Markdown that is safe in renderers that allow HTML and remote images."""
-    badge, answer = wording.badge(run), wording.answering(run)
+    badge, (title, context) = wording.badge(run), plans.context(run)
     header = ["**ipyagent**", *map(literal, wording.header(run)), *([f"**{badge}**"] * bool(badge))]
     parts = [
         " · ".join(header),
-        f"*Sent with your prompt*\n\n{fenced(shown(run.context))}" if run.context else "",
+        f"*{title}*\n\n{fenced(shown(context))}" if context else "",
         *map(_remark, run.notes),
-        *(_step(run, index, is_answer=step is answer) for index, step in enumerate(run.steps)),
+        *(_plan(run) if run.plan else ()),
+        *_steps(run),
         _ending(run),
         _remark(" · ".join(facts.footer(run))),
     ]
     return _joined(parts)
 
 
+def _steps(run: Run) -> list[str]:
+    answer = wording.answering(run)
+    drawn = [_step(run, i, is_answer=step is answer) for i, step in enumerate(run.steps)]
+    place = run.steps.index(answer) if answer else len(drawn)
+    todos = "\n".join(f"- {literal(line)}" for line in checklist.lines(run.todos))
+    return [*drawn[:place], todos, *drawn[place:]]
+
+
+def _plan(run: Run) -> list[str]:
+    """The plan with all its arguments, how far it is, and how it is decided on."""
+    parts = [f"**{literal(plans.goal(run))}**", literal(plans.title(run))]
+    for number, (step, state) in enumerate(zip(run.plan, progress(run), strict=True), 1):
+        name, note = literal(shown(step.call.name)), _remark(" ".join(plans.note_lines(step)))
+        line = [f"**{number}. {wording.GLYPHS[state]} {name}**", plans.left_out(run, state), note]
+        arguments = wording.arguments_text(step.call)
+        parts.append(" ".join(part for part in line if part))
+        parts += [fenced(arguments)] if arguments else []
+        parts.append(_remark(step.call.parse_error or ""))
+    return [*parts, _remark(plans.waits(run))]
+
+
 def _step(run: Run, index: int, *, is_answer: bool) -> str:
-    step, before = run.steps[index], run.steps[index - 1] if index else None
+    step = run.steps[index]
     message = step.message
     thinking = message.thinking if message else ""
     title = wording.thinking_title(step.thinking_seconds)
     blocks = message.content if message else ()
     parts = [
-        _remark(wording.lead_in(step, before)),
+        _remark(wording.lead_in(run, index)),
         *map(_remark, step.notes),
         f"*{title}*\n\n{quoted(thinking)}" if thinking.strip() else "",
         "___" if is_answer and step.number > 1 else "",
@@ -49,21 +72,21 @@ def _tool(execution: ToolExecution, run: Run) -> str:
     texts = [] if wording.in_summary(execution) else wording.call_texts(execution)
     languages = [preview.language if preview else "", ""]
     parts = [
-        _tool_title(execution),
+        _tool_title(execution, run),
         *(fenced(text, language) for text, language in zip(texts, languages, strict=False)),
-        *map(_remark, wording.remarks(execution, run)),
+        *map(_remark, decisions.remarks(execution, run)),
         "" if result is None or told else _said(result),
         *(_media(execution.result, execution.call.name) if execution.result else ()),
     ]
     return _joined(parts)
 
 
-def _tool_title(execution: ToolExecution) -> str:
-    arguments = wording.argument_summary(execution.call)
-    line, verdict = wording.outcome_line(execution), wording.verdict(execution)
+def _tool_title(execution: ToolExecution, run: Run) -> str:
+    arguments, mark = wording.summary(execution), decisions.mark(execution, run)
+    line, verdict = wording.outcome_line(execution), decisions.verdict(execution)
     parts = [
         f"**{wording.GLYPHS[execution.status]} {literal(shown(execution.call.name))}**",
-        "*dry run*" if execution.dry_run else "",
+        f"*{mark}*" if mark else "",
         code(arguments) if arguments else "",
         f"→ {literal(line)}" if line else "",
         _remark(verdict),

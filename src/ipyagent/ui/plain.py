@@ -18,24 +18,27 @@ from ipyagent.schema import (
     MessageFinished,
     MessageStarted,
     Notice,
+    PlanProposed,
+    PlanStep,
     RetryScheduled,
     Run,
     RunFinished,
     RunStarted,
     StepFinished,
     StepStarted,
+    Todo,
     ToolExecution,
     ToolFinished,
     ToolRunning,
     ToolStatus,
     fold,
 )
-from ipyagent.schema.replayed import events_of
-from ipyagent.ui import facts, wording
-from ipyagent.ui.calls import approval_text, call_body, call_text
+from ipyagent.schema.progress import place
+from ipyagent.ui import checklist, decisions, facts, plans, wording
+from ipyagent.ui.calls import approval_text, call_body, call_text, plan_text
 from ipyagent.ui.escapes import EscapeFilter
 from ipyagent.ui.format import clipped, plural, seconds, shown
-from ipyagent.ui.secrets import drawn
+from ipyagent.ui.secrets import drawn, without_secrets
 
 _STYLES = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33}
 _COLORS = {
@@ -45,6 +48,7 @@ _COLORS = {
     ToolStatus.CANCELLED: "yellow",
     ToolStatus.UNKNOWN: "yellow",
 }
+_TOLD = {ToolStatus.DENIED, ToolStatus.UNKNOWN}
 
 
 class PlainView:
@@ -54,6 +58,9 @@ class PlainView:
         self.write, self.color = write, color
         self.run: Run | None = None
         self._shown: set[str] = set()
+        self._begun: str | None = None
+        self._plan: tuple[PlanStep, ...] = ()
+        self._todos: tuple[Todo, ...] = ()
         self._kind = ""
         self._thinking_since = 0.0
         self._filter = EscapeFilter()
@@ -65,12 +72,17 @@ class PlainView:
         self.run = run = fold(self.run, event)
         self._end_countdown()
         match event:
+            case PlanProposed():
+                self._begin(run)
+                self._line(plan_text(run))
+                self._plan = run.plan
             case RunStarted():
                 self._begin(run)
+                if run.plan != self._plan:
+                    self._line(plan_text(without_secrets(run)))
             case StepStarted():
                 self._shown.clear()
-                before = run.steps[-2] if len(run.steps) > 1 else None
-                self._line(wording.lead_in(run.steps[-1], before), "dim")
+                self._line(wording.lead_in(run, len(run.steps) - 1), "dim")
             case Compacted():
                 self._line(run.steps[-1].notes[-1], "dim")
             case RetryScheduled():
@@ -104,21 +116,32 @@ class PlainView:
                 self._shown.add(call_id)
                 self._line(approval_text(_called(run, call_id), color=self.color))
             case ApprovalDecided(call_id=call_id, decision=Decision.APPROVED):
-                if call_id in self._shown:
-                    self._line("  " + wording.decision_text(_called(run, call_id)), "bold")
+                execution = _called(run, call_id)
+                if call_id in self._shown and not execution.question:
+                    self._line("  " + decisions.decision_text(execution), "bold")
             case ToolRunning(call_id=call_id):
-                self._running(_called(run, call_id))
+                self._running(_called(run, call_id), run)
             case ToolFinished(execution=execution):
-                self._tool(execution)
+                self._tool(execution, run)
+                self._checklist(run.todos)
+
+    def leave(self) -> None:
+        """The plan goes on waiting: say how it is decided on later."""
+        if self.run is not None:
+            self._line(plans.waits(self.run), "yellow")
 
     def _begin(self, run: Run) -> None:
+        if self._begun == run.id:
+            return
+        self._begun = run.id
         parts = ["ipyagent", wording.model_name(run), wording.badge(run)]
         self._line(" · ".join(part for part in parts if part), "bold")
-        if run.context:
-            size = plural(len(run.context.splitlines()), "line")
-            self._line(f"sent with your prompt: {size} of context", "dim")
+        title, context = plans.context(run)
+        if context:
+            size = plural(len(context.splitlines()), "line")
+            self._line(f"{title.lower()}: {size} of context", "dim")
             if run.verbose >= facts.COUNTED:
-                self._indented(shown(run.context))
+                self._indented(shown(context))
         for note in run.notes:
             self._line(shown(note), "yellow")
 
@@ -165,26 +188,34 @@ class PlainView:
                 self._indented(strip_escapes(event.message.thinking).strip("\n"))
         self._line(strip_escapes(event.message.text).strip("\n"))
 
-    def _running(self, execution: ToolExecution) -> None:
+    def _running(self, execution: ToolExecution, run: Run) -> None:
         """What changes something is shown in full before it runs, also where nobody was asked."""
-        execution = drawn(execution)
-        if execution.sensitive and execution.call.id not in self._shown:
+        execution, name = drawn(execution), shown(execution.call.name)
+        if (step := place(run, execution.call.id)) is not None:
+            self._line(f"▶ step {step + 1}/{len(run.plan)} {name}", "dim")
+        elif execution.sensitive and execution.call.id not in self._shown:
             self._shown.add(execution.call.id)
-            why = wording.decision_text(execution, self.run.confirm_mode if self.run else "")
-            head = f"▶ {shown(execution.call.name)} runs" + (f", {why}" if why else "")
+            why = decisions.decision_text(execution, run.confirm_mode)
+            head = f"▶ {name} runs" + (f", {why}" if why else "")
             self._line(call_text(head, execution, color=self.color))
 
-    def _tool(self, execution: ToolExecution) -> None:
+    def _checklist(self, todos: tuple[Todo, ...]) -> None:
+        if todos != self._todos:
+            self._todos = todos
+            self._line("\n".join(f"  {line}" for line in checklist.lines(todos)))
+
+    def _tool(self, execution: ToolExecution, run: Run) -> None:
         execution = drawn(execution)
         line, result = wording.outcome_line(execution), wording.new_result(execution)
         said = [wording.output_text(result), wording.more_output(result)] if result else []
-        fits = said in ([], [line, ""])
+        listed = bool(result and result.success and checklist.summary(execution))
+        fits = listed or said in ([], [line, ""])
         self._line(self._tool_line(execution, line if fits else ""))
         if self._verbose >= facts.OPEN and execution.call.id not in self._shown:
             self._line(call_body(execution, color=self.color))
         for text in [] if fits else said:
             where = f"in ipyagent.last.results[{self._index(execution)}].output"
-            self._block(text, where)
+            self._indented(clipped(text, where))
         for image in result.images if result else ():
             self._line(f"  {wording.image_text(image)}")
         if known := facts.call_facts(execution, self._verbose):
@@ -201,19 +232,12 @@ class PlainView:
         duration = execution.duration
         parts = [
             f"{glyph} {self._painted(shown(execution.call.name), 'bold')}",
-            wording.argument_summary(execution.call),
+            wording.summary(execution),
             f"→ {line}" if line else "",
-            self._verdict(execution),
+            decisions.verdict(execution) if execution.status in _TOLD else "",
             self._painted(f" {seconds(duration)}", "dim") if duration is not None else "",
         ]
         return " ".join(part for part in parts if part)
-
-    def _verdict(self, execution: ToolExecution) -> str:
-        told = execution.status in (ToolStatus.DENIED, ToolStatus.UNKNOWN)
-        return wording.verdict(execution) if told else ""
-
-    def _block(self, text: str, where: str) -> None:
-        self._indented(clipped(text, where))
 
     def _indented(self, text: str) -> None:
         for line in text.split("\n") if text else ():
@@ -264,8 +288,9 @@ def render(run: Run) -> str:
     """A run as text, as the terminal would have shown it."""
     parts: list[str] = []
     view = PlainView(parts.append, color=False)
-    for event in events_of(run):
+    for event in plans.story(run):
         view(event)
+    view.leave()
     return "".join(parts).rstrip("\n")
 
 

@@ -5,14 +5,13 @@ Where a person decides about a call they see all of it: what is approved is what
 
 from __future__ import annotations
 
-from typing import Any
-
-from ipyagent.kernel.describe.secrets import secret_name
+from ipyagent.redaction import masked
 from ipyagent.schema import (
     Event,
     Message,
     MessageFinished,
     Run,
+    RunStarted,
     Step,
     ToolCall,
     ToolExecution,
@@ -20,13 +19,6 @@ from ipyagent.schema import (
     ToolStarted,
     ToolStatus,
 )
-
-MASK = "••••••"
-
-
-def masked(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments with `••••••` for strings called key, token, password and the like."""
-    return {name: _masked(str(name), value) for name, value in arguments.items()}
 
 
 def without_secrets(run: Run, *, asking: bool = False) -> Run:
@@ -40,8 +32,10 @@ def without_secrets(run: Run, *, asking: bool = False) -> Run:
 
 
 def told(event: Event) -> Event:
-    """The event as a page is told of it: masked, but for calls that a person has to decide on."""
+    """The event as a page is told of it: masked, but for what a person has to decide on."""
     match event:
+        case RunStarted(run=run):
+            return event.model_copy(update={"run": without_secrets(run)})
         case MessageFinished(message=Message() as message):
             return event.model_copy(update={"message": _message(message)})
         case ToolStarted(execution=execution) | ToolFinished(execution=execution):
@@ -54,14 +48,6 @@ def drawn(execution: ToolExecution) -> ToolExecution:
     status, waits = execution.status, (ToolStatus.PENDING, ToolStatus.AWAITING_APPROVAL)
     asking = execution.decision is None and status in waits and not execution.dry_run
     return execution if asking else _execution(execution)
-
-
-def _masked(name: str, value: Any) -> Any:
-    if isinstance(value, dict):
-        return masked(value)
-    if isinstance(value, list):
-        return [_masked(name, each) for each in value]
-    return MASK if isinstance(value, str) and value and secret_name(name) else value
 
 
 def _step(step: Step, asking: bool) -> Step:

@@ -16,7 +16,7 @@ from ipyagent.kernel.frontend import Frontend, Surface
 from ipyagent.schema import Event, Run, RunFinished, fold
 from ipyagent.ui import mirror
 from ipyagent.ui.asking import Nobody, Prompt
-from ipyagent.ui.calls import approval_text
+from ipyagent.ui.calls import asked_text
 from ipyagent.ui.card import LiveCard
 from ipyagent.ui.formatters import session_bundle
 from ipyagent.ui.plain import PlainView, render
@@ -34,6 +34,10 @@ class View(Protocol):
 
     async def ask(self, approval: Approval) -> None:
         """Put a question to the person; raises NoFrontendError if nobody is there."""
+        ...
+
+    def leave(self) -> None:
+        """The plan goes on waiting when the cell is over: say how it is decided on later."""
         ...
 
 
@@ -54,10 +58,12 @@ class NotebookView:
         """Show an event."""
         self.card(event)
         if isinstance(event, RunFinished):
-            publish_display_data(
-                mirror.bundle(self.card.run), transient=self.transient, update=True
-            )
-            self.card.close()
+            self.leave()
+
+    def leave(self) -> None:
+        """What can be read without a kernel takes the place of the card."""
+        publish_display_data(mirror.bundle(self.card.run), transient=self.transient, update=True)
+        self.card.close()
 
     async def ask(self, approval: Approval) -> None:
         """By buttons if clicks arrive, else by `input()`."""
@@ -75,6 +81,11 @@ class MirrorView(Nobody):
         """Take note; publish at the end."""
         self.run = fold(self.run, event)
         if isinstance(event, RunFinished):
+            self.leave()
+
+    def leave(self) -> None:
+        """Publish the run as far as it is known."""
+        if self.run is not None:
             publish_display_data(mirror.bundle(self.run))
 
 
@@ -100,6 +111,9 @@ class SilentView:
         self.asker = _asker(frontend, Prompt(cell.main, approvals, _print_approval))
 
     def __call__(self, event: Event) -> None:
+        """Show nothing."""
+
+    def leave(self) -> None:
         """Show nothing."""
 
     async def ask(self, approval: Approval) -> None:
@@ -141,4 +155,4 @@ def _write(text: str) -> None:
 
 
 def _print_approval(approval: Approval) -> None:
-    _write(approval_text(approval.shown, color=False) + "\n")
+    _write(asked_text(approval.shown, color=False) + "\n")

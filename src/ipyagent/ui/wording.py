@@ -10,12 +10,11 @@ from typing import Any
 
 from ipyagent.plaintext import strip_escapes, visible
 from ipyagent.schema import (
-    DecidedBy,
-    Decision,
     Display,
     ImageContent,
     Outcome,
     Preview,
+    Question,
     Run,
     RunStatus,
     Step,
@@ -26,7 +25,7 @@ from ipyagent.schema import (
     ToolStatus,
     TruncatedOutput,
 )
-from ipyagent.ui.facts import call_facts
+from ipyagent.ui import checklist, plans
 from ipyagent.ui.format import LINE, dollars, first_line, plural, seconds, shorten, shown
 
 GLYPHS = {
@@ -40,8 +39,7 @@ GLYPHS = {
     ToolStatus.UNKNOWN: "!",
 }
 
-STATES = {"waiting": "waiting for you"}
-"""What is said for a state where that is not the state's own name."""
+_STATES = {"waiting": "waiting for you"}
 
 _LIMIT = "Stopped here: the {} was reached. Raise it with {}."
 ENDINGS = {
@@ -58,15 +56,15 @@ ENDINGS = {
     ),
     StopReason.CONTENT_FILTER: "The model's service withheld the rest of this reply.",
     StopReason.EMPTY: "The model ended without saying anything. Ask again, or ask another model.",
+    StopReason.PLANNED: "Planned: nothing was run for it.",
+    StopReason.DENIED: "You denied this plan: nothing was run.",
     StopReason.INTERRUPTED: "You stopped this run.",
 }
 """Why a run is not all that was asked for, where its error does not say so."""
 
-_YOU = {DecidedBy.BUTTON, DecidedBy.PROMPT, DecidedBy.MAGIC}
-
 
 def state_of(run: Run, waiting: bool = False) -> str:
-    """The word for `data-state`; `waiting` when a call waits for the person."""
+    """The word for `data-state`; `waiting` when a call or the plan waits for the person."""
     match run.outcome:
         case Outcome.SUCCESS:
             return "done"
@@ -74,24 +72,38 @@ def state_of(run: Run, waiting: bool = False) -> str:
             return "failed"
         case Outcome.PARTIAL:
             return "cancelled" if run.status is RunStatus.CANCELLED else "partial"
-    asked = any(e.status is ToolStatus.AWAITING_APPROVAL for e in run.executions)
+    calls = any(e.status is ToolStatus.AWAITING_APPROVAL for e in run.executions)
+    asked = calls or run.status is RunStatus.DRAFT
     return "waiting" if waiting or asked else "running"
 
 
 def header(run: Run, waiting: bool = False) -> list[str]:
     """The parts of the first line, after the product's name."""
-    total, state = run.usage.total_tokens, state_of(run, waiting)
-    asked = sum(not step.closing for step in run.steps)
+    total = run.usage.total_tokens
     parts = [
         model_name(run),
-        STATES.get(state, state),
-        f"step {asked}/{run.max_steps}" if run.steps else "",
-        "closing" if asked < len(run.steps) else "",
+        state_text(run, waiting),
+        *_how_far(run),
         f"{total:,} tok" if total else "",
         dollars(run.cost_usd) if run.cost_usd is not None else "",
         seconds(run.duration) if run.duration is not None else "",
     ]
     return [part for part in parts if part]
+
+
+def state_text(run: Run, waiting: bool = False) -> str:
+    """The state as it is said."""
+    state = state_of(run, waiting)
+    planned = run.stop_reason is StopReason.PLANNED
+    return "planned" if planned and state == "done" else _STATES.get(state, state)
+
+
+def _how_far(run: Run) -> list[str]:
+    if run.plan:
+        return [f"step {plans.begun(run)}/{len(run.plan)}"]
+    asked = sum(not step.closing for step in run.steps)
+    closing = ["closing"] if asked < len(run.steps) else []
+    return [f"step {asked}/{run.max_steps}", *closing] if run.steps else []
 
 
 def model_name(run: Run) -> str:
@@ -109,14 +121,19 @@ def ending(run: Run) -> str:
     """Why the run is not all that was asked for; "" while it runs and when it simply finished."""
     if run.error or run.stop_reason is None:
         return run.error or ""
+    if run.stop_reason is StopReason.DENIED and run.output:
+        return ""
     finish = run.steps[-1].finish_reason if run.steps else None
     if run.stop_reason is StopReason.MAX_TOKENS and finish == "length":
         return "The reply was cut: it reached the model's own limit. Ask it to continue."
     return ENDINGS.get(run.stop_reason, "")
 
 
-def lead_in(step: Step, before: Step | None) -> str:
+def lead_in(run: Run, index: int) -> str:
     """Why the model was asked though neither a person nor a tool had said anything, or ""."""
+    step, before = run.steps[index], run.steps[index - 1] if index else None
+    if run.plan:
+        return ""
     if step.closing:
         return "The budget is spent: the model was asked to come to an end."
     cut = before and before.finish_reason == "length" and not before.executions
@@ -137,6 +154,13 @@ def thinking_title(value: float | None) -> str:
     return f"Thinking ({'<1' if value < 1 else round(value)} s)"
 
 
+def summary(execution: ToolExecution) -> str:
+    """The call in one line: its arguments, what it asks the person, how far the checklist is."""
+    if execution.question:
+        return shorten(execution.question.text)
+    return checklist.summary(execution) or argument_summary(execution.call)
+
+
 def argument_summary(call: ToolCall) -> str:
     """The arguments in one line: the first bare, the others named."""
     named = call.arguments.items()
@@ -155,12 +179,20 @@ def call_texts(execution: ToolExecution) -> list[str]:
 
     Long arguments beside a preview are cut, visibly: a diff tells them better.
     """
-    call, preview = execution.call, drawn_preview(execution)
+    call, preview, question = execution.call, drawn_preview(execution), execution.question
+    if question:
+        return ["\n".join([shown(question.text), *choice_lines(question)])]
     if preview is None:
         return [arguments_text(call)] if call.arguments else []
     rest = {k: v for k, v in call.arguments.items() if v != preview.text}
     lines = [f"{shown(name)}: {shorten(_text(value), 2 * LINE)}" for name, value in rest.items()]
     return [text for text in (shown(preview.text), "\n".join(lines)) if text]
+
+
+def choice_lines(question: Question) -> list[str]:
+    """The answers to pick from, numbered."""
+    choices = enumerate(question.choices, 1)
+    return [f"  {number}  {' '.join(shown(choice).split())}" for number, choice in choices]
 
 
 def drawn_preview(execution: ToolExecution) -> Preview | None:
@@ -172,34 +204,17 @@ def drawn_preview(execution: ToolExecution) -> Preview | None:
 def in_summary(execution: ToolExecution) -> bool:
     """Whether the line of the call shows all of it."""
     values = list(execution.call.arguments.values())
-    return drawn_preview(execution) is None and values in ([], [argument_summary(execution.call)])
+    return drawn_preview(execution) is None and values in ([], [summary(execution)])
 
 
 def outcome_line(execution: ToolExecution) -> str:
-    """The call's result in one line, "" before there is one and when it was denied."""
+    """The call's result in one line, "" before there is one and where another says it all."""
     if execution.result is None or execution.status is ToolStatus.DENIED:
+        return ""
+    if execution.result.success and checklist.summary(execution):
         return ""
     result = execution.result
     return first_line(output_text(result) if result.success else result.error or "")
-
-
-def verdict(execution: ToolExecution) -> str:
-    """The decision where a line has room for it: "" for calls that are allowed as a rule."""
-    match execution.status:
-        case ToolStatus.AWAITING_APPROVAL:
-            return "never decided"
-        case ToolStatus.UNKNOWN:
-            return "unknown outcome"
-    return "" if execution.decision is Decision.AUTO else decision_text(execution)
-
-
-def remarks(execution: ToolExecution, run: Run) -> list[str]:
-    """What is to be said about a call beside its line and its result."""
-    dry = "dry run: nothing was executed" if execution.dry_run else ""
-    broken = shown(execution.call.parse_error or "")
-    decided = "" if verdict(execution) else decision_text(execution, run.confirm_mode)
-    known = call_facts(execution, run.verbose)
-    return [text for text in (decided, dry, broken, known) if text]
 
 
 def new_result(execution: ToolExecution) -> ToolResult | None:
@@ -208,23 +223,6 @@ def new_result(execution: ToolExecution) -> ToolResult | None:
     denied = execution.status is ToolStatus.DENIED
     told = denied and result and (reason or "") in (result.error or "")
     return None if told else result
-
-
-def decision_text(execution: ToolExecution, mode: str = "") -> str:
-    """How it was decided whether the call may run: "approved by you", "auto (yolo)"."""
-    by, reason = execution.decided_by, shown(execution.reason or "")
-    match execution.decision:
-        case None:
-            return ""
-        case Decision.AUTO:
-            return f"auto ({reason or shown(mode)})" if reason or mode else "auto"
-        case Decision.APPROVED:
-            text = "approved " + ("for this session" if by is DecidedBy.SESSION else "by you")
-        case Decision.DENIED:
-            text = "denied by you" if by in _YOU else "denied"
-        case Decision.EXPIRED:
-            text = "expired"
-    return f"{text}: {reason}" if reason else text
 
 
 def output_text(result: ToolResult) -> str:

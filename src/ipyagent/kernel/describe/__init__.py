@@ -10,9 +10,9 @@ from typing import Any
 
 from ipyagent.kernel.describe.inert import ancestors, one_line, type_name
 from ipyagent.kernel.describe.libraries import library_types
-from ipyagent.kernel.describe.secrets import secret_name
 from ipyagent.kernel.describe.things import BY_TYPE
 from ipyagent.plaintext import strip_escapes
+from ipyagent.redaction import secret_name
 
 _BUILT_IN = {id(cls): describer for cls, describer in BY_TYPE}
 

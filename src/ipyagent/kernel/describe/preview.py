@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ipyagent.kernel.describe.inert import ancestors, class_dict, module_name, one_line, type_name
-from ipyagent.kernel.describe.secrets import HIDDEN, secret_name, secret_value
+from ipyagent.redaction import HIDDEN, secret_name, secret_value
 
 ITEMS = 5
 """How many items of a container are shown."""

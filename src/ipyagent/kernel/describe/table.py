@@ -10,7 +10,7 @@ from typing import Any
 
 from ipyagent.kernel.describe.inert import one_line
 from ipyagent.kernel.describe.preview import key_is_secret, preview, text
-from ipyagent.kernel.describe.secrets import HIDDEN
+from ipyagent.redaction import HIDDEN
 
 NAMED = 30
 """How many columns are named in a line."""

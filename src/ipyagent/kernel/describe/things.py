@@ -19,7 +19,7 @@ from ipyagent.kernel.describe.inert import (
     type_name,
 )
 from ipyagent.kernel.describe.preview import key_is_secret, preview
-from ipyagent.kernel.describe.secrets import HIDDEN
+from ipyagent.redaction import HIDDEN
 
 _ITEMS = 20  # in detail
 _TEXT = 2000  # characters, in detail

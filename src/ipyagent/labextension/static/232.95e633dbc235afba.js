@@ -619,6 +619,10 @@
 }
 
 .ipyagent-button-approve,
+.ipyagent-button-send,
+.ipyagent-button-save,
+.ipyagent-button-send:hover:enabled,
+.ipyagent-button-save:hover:enabled,
 .ipyagent-button-approve:hover:enabled {
   border-color: transparent;
   background: var(--jp-accept-color-normal, var(--ipyagent-accent));
@@ -627,6 +631,11 @@
 
 .ipyagent-button-stop {
   padding: 0 8px;
+}
+
+.ipyagent-button-folder {
+  border-color: transparent;
+  color: var(--ipyagent-muted);
 }
 
 .ipyagent-reason {
@@ -642,6 +651,192 @@
 .ipyagent-sent {
   color: var(--ipyagent-muted);
   font-size: var(--ipyagent-small);
+}
+
+.ipyagent-concern {
+  padding: 2px 10px 4px;
+  color: var(--ipyagent-text);
+  font-size: var(--ipyagent-small);
+  overflow-wrap: anywhere;
+  white-space: pre-wrap;
+  unicode-bidi: isolate;
+}
+
+.ipyagent-body .ipyagent-concern {
+  padding: 0;
+  color: var(--ipyagent-muted);
+}
+
+.ipyagent-question {
+  padding: 2px 0;
+  color: var(--ipyagent-text);
+  font-size: var(--jp-content-font-size1, 14px);
+  overflow-wrap: anywhere;
+  white-space: pre-wrap;
+  unicode-bidi: isolate;
+}
+
+.ipyagent-run .ipyagent-choices {
+  margin: 0;
+  padding-inline-start: 1.8em;
+  color: var(--ipyagent-muted);
+  overflow-wrap: anywhere;
+}
+
+.ipyagent-picks {
+  display: flex;
+  flex: 1 0 100%;
+  flex-wrap: wrap;
+  gap: 6px;
+}
+
+.ipyagent-button-choice {
+  max-width: 100%;
+  border-color: var(--ipyagent-accent);
+  overflow-wrap: anywhere;
+  text-align: start;
+  unicode-bidi: isolate;
+}
+
+/* The plan */
+
+.ipyagent-plan {
+  margin: 2px 0 8px;
+}
+
+.ipyagent-goal {
+  font-weight: 600;
+  overflow-wrap: anywhere;
+  unicode-bidi: isolate;
+}
+
+.ipyagent-plan-heading code {
+  background: none;
+  color: inherit;
+  font-family: var(--ipyagent-mono);
+}
+
+.ipyagent-run .ipyagent-plan-steps {
+  margin: 4px 0 6px;
+  padding: 4px;
+  border: 1px solid var(--ipyagent-line);
+  border-radius: 4px;
+  list-style: none;
+}
+
+.ipyagent-plan-steps[data-state='waiting'] {
+  border-color: var(--ipyagent-warn);
+}
+
+.ipyagent-number {
+  flex: none;
+  min-width: 1.4em;
+  color: var(--ipyagent-muted);
+  font-variant-numeric: tabular-nums;
+  text-align: end;
+}
+
+.ipyagent-plan-note {
+  flex: 0 1 auto;
+  min-width: 3em;
+  overflow: hidden;
+  color: var(--ipyagent-muted);
+  text-overflow: ellipsis;
+  unicode-bidi: isolate;
+}
+
+/* All of it is below. */
+.ipyagent-plan-steps [open] > .ipyagent-line > .ipyagent-summary {
+  display: none;
+}
+
+.ipyagent-plan-steps [open] > .ipyagent-line > .ipyagent-plan-note {
+  overflow: visible;
+  overflow-wrap: anywhere;
+  white-space: pre-line;
+}
+
+.ipyagent-plan-steps .ipyagent-line::after {
+  margin-inline-start: auto;
+}
+
+.ipyagent-plan-steps .ipyagent-body {
+  margin-inline-start: 34px;
+}
+
+.ipyagent-plan .ipyagent-approval {
+  padding-inline: 0;
+}
+
+.ipyagent-editor-step {
+  margin: 4px 0 8px;
+}
+
+.ipyagent-editor-head {
+  display: flex;
+  gap: 8px;
+  align-items: center;
+  margin-bottom: 4px;
+  font-size: var(--ipyagent-small);
+}
+
+.ipyagent-editor-buttons {
+  display: flex;
+  gap: 4px;
+  margin-inline-start: auto;
+}
+
+.ipyagent-editor-buttons .ipyagent-button {
+  padding: 0 8px;
+}
+
+.ipyagent-run textarea.ipyagent-pre {
+  display: block;
+  width: 100%;
+  border: 1px solid var(--ipyagent-line);
+  font-size: var(--ipyagent-small);
+  resize: vertical;
+}
+
+.ipyagent-run textarea[aria-invalid='true'] {
+  border-color: var(--ipyagent-bad);
+}
+
+.ipyagent-editor-step .ipyagent-error {
+  font-size: var(--ipyagent-small);
+}
+
+/* The checklist */
+
+.ipyagent-run .ipyagent-todos {
+  margin: 6px 0;
+  padding: 0;
+  list-style: none;
+}
+
+.ipyagent-todos li {
+  display: flex;
+  gap: 8px;
+  align-items: baseline;
+}
+
+.ipyagent-todo-text {
+  min-width: 0;
+  overflow-wrap: anywhere;
+  white-space: pre-wrap;
+  unicode-bidi: isolate;
+}
+
+.ipyagent-todos [data-state='in_progress'] > * {
+  color: var(--ipyagent-accent);
+}
+
+.ipyagent-todos [data-state='completed'] > .ipyagent-glyph {
+  color: var(--ipyagent-good);
+}
+
+.ipyagent-todos [data-state='completed'] > .ipyagent-todo-text {
+  color: var(--ipyagent-muted);
 }
 
 /* Figures and tables */
@@ -782,4 +977,4 @@
     animation: none !important;
   }
 }
-`,""]),t.d(a,{},{A:o})},314(e){e.exports=function(e){var a=[];return a.toString=function(){return this.map(function(a){var t="",n=void 0!==a[5];return a[4]&&(t+="@supports (".concat(a[4],") {")),a[2]&&(t+="@media ".concat(a[2]," {")),n&&(t+="@layer".concat(a[5].length>0?" ".concat(a[5]):""," {")),t+=e(a),n&&(t+="}"),a[2]&&(t+="}"),a[4]&&(t+="}"),t}).join("")},a.i=function(e,t,n,i,r){"string"==typeof e&&(e=[[null,e,void 0]]);var o={};if(n)for(var p=0;p<this.length;p++){var d=this[p][0];null!=d&&(o[d]=!0)}for(var g=0;g<e.length;g++){var l=[].concat(e[g]);n&&o[l[0]]||(void 0!==r&&(void 0===l[5]||(l[1]="@layer".concat(l[5].length>0?" ".concat(l[5]):""," {").concat(l[1],"}")),l[5]=r),t&&(l[2]&&(l[1]="@media ".concat(l[2]," {").concat(l[1],"}")),l[2]=t),i&&(l[4]?(l[1]="@supports (".concat(l[4],") {").concat(l[1],"}"),l[4]=i):l[4]="".concat(i)),a.push(l))}},a}},601(e){e.exports=function(e){return e[1]}},72(e){var a=[];function t(e){for(var t=-1,n=0;n<a.length;n++)if(a[n].identifier===e){t=n;break}return t}function n(e,n){for(var i={},r=[],o=0;o<e.length;o++){var p=e[o],d=n.base?p[0]+n.base:p[0],g=i[d]||0,l="".concat(d," ").concat(g);i[d]=g+1;var s=t(l),y={css:p[1],media:p[2],sourceMap:p[3],supports:p[4],layer:p[5]};if(-1!==s)a[s].references++,a[s].updater(y);else{var c=function(e,a){var t=a.domAPI(a);return t.update(e),function(a){a?(a.css!==e.css||a.media!==e.media||a.sourceMap!==e.sourceMap||a.supports!==e.supports||a.layer!==e.layer)&&t.update(e=a):t.remove()}}(y,n);n.byIndex=o,a.splice(o,0,{identifier:l,updater:c,references:1})}r.push(l)}return r}e.exports=function(e,i){var r=n(e=e||[],i=i||{});return function(e){e=e||[];for(var o=0;o<r.length;o++){var p=t(r[o]);a[p].references--}for(var d=n(e,i),g=0;g<r.length;g++){var l=t(r[g]);0===a[l].references&&(a[l].updater(),a.splice(l,1))}r=d}}},659(e){var a={};e.exports=function(e,t){var n=function(e){if(void 0===a[e]){var t=document.querySelector(e);if(window.HTMLIFrameElement&&t instanceof window.HTMLIFrameElement)try{t=t.contentDocument.head}catch(e){t=null}a[e]=t}return a[e]}(e);if(!n)throw Error("Couldn't find a style target. This probably means that the value for the 'insert' parameter is invalid.");n.appendChild(t)}},540(e){e.exports=function(e){var a=document.createElement("style");return e.setAttributes(a,e.attributes),e.insert(a,e.options),a}},56(e,a,t){e.exports=function(e){var a=t.nc;a&&e.setAttribute("nonce",a)}},825(e){e.exports=function(e){if("u"<typeof document)return{update:function(){},remove:function(){}};var a=e.insertStyleElement(e);return{update:function(t){var n,i,r;n="",t.supports&&(n+="@supports (".concat(t.supports,") {")),t.media&&(n+="@media ".concat(t.media," {")),(i=void 0!==t.layer)&&(n+="@layer".concat(t.layer.length>0?" ".concat(t.layer):""," {")),n+=t.css,i&&(n+="}"),t.media&&(n+="}"),t.supports&&(n+="}"),(r=t.sourceMap)&&"u">typeof btoa&&(n+="\n/*# sourceMappingURL=data:application/json;base64,".concat(btoa(unescape(encodeURIComponent(JSON.stringify(r))))," */")),e.styleTagTransform(n,a,e.options)},remove:function(){var e;null===(e=a).parentNode||e.parentNode.removeChild(e)}}}},113(e){e.exports=function(e,a){if(a.styleSheet)a.styleSheet.cssText=e;else{for(;a.firstChild;)a.removeChild(a.firstChild);a.appendChild(document.createTextNode(e))}}},579(e,a,t){var n=t(72),i=t.n(n),r=t(825),o=t.n(r),p=t(659),d=t.n(p),g=t(56),l=t.n(g),s=t(540),y=t.n(s),c=t(113),m=t.n(c),u=t(475),f={};f.styleTagTransform=m(),f.setAttributes=l(),f.insert=d().bind(null,"head"),f.domAPI=o(),f.insertStyleElement=y(),i()(u.A,f),u.A&&u.A.locals&&u.A.locals}}]);
+`,""]),t.d(a,{},{A:o})},314(e){e.exports=function(e){var a=[];return a.toString=function(){return this.map(function(a){var t="",n=void 0!==a[5];return a[4]&&(t+="@supports (".concat(a[4],") {")),a[2]&&(t+="@media ".concat(a[2]," {")),n&&(t+="@layer".concat(a[5].length>0?" ".concat(a[5]):""," {")),t+=e(a),n&&(t+="}"),a[2]&&(t+="}"),a[4]&&(t+="}"),t}).join("")},a.i=function(e,t,n,i,r){"string"==typeof e&&(e=[[null,e,void 0]]);var o={};if(n)for(var p=0;p<this.length;p++){var g=this[p][0];null!=g&&(o[g]=!0)}for(var d=0;d<e.length;d++){var l=[].concat(e[d]);n&&o[l[0]]||(void 0!==r&&(void 0===l[5]||(l[1]="@layer".concat(l[5].length>0?" ".concat(l[5]):""," {").concat(l[1],"}")),l[5]=r),t&&(l[2]&&(l[1]="@media ".concat(l[2]," {").concat(l[1],"}")),l[2]=t),i&&(l[4]?(l[1]="@supports (".concat(l[4],") {").concat(l[1],"}"),l[4]=i):l[4]="".concat(i)),a.push(l))}},a}},601(e){e.exports=function(e){return e[1]}},72(e){var a=[];function t(e){for(var t=-1,n=0;n<a.length;n++)if(a[n].identifier===e){t=n;break}return t}function n(e,n){for(var i={},r=[],o=0;o<e.length;o++){var p=e[o],g=n.base?p[0]+n.base:p[0],d=i[g]||0,l="".concat(g," ").concat(d);i[g]=d+1;var y=t(l),s={css:p[1],media:p[2],sourceMap:p[3],supports:p[4],layer:p[5]};if(-1!==y)a[y].references++,a[y].updater(s);else{var c=function(e,a){var t=a.domAPI(a);return t.update(e),function(a){a?(a.css!==e.css||a.media!==e.media||a.sourceMap!==e.sourceMap||a.supports!==e.supports||a.layer!==e.layer)&&t.update(e=a):t.remove()}}(s,n);n.byIndex=o,a.splice(o,0,{identifier:l,updater:c,references:1})}r.push(l)}return r}e.exports=function(e,i){var r=n(e=e||[],i=i||{});return function(e){e=e||[];for(var o=0;o<r.length;o++){var p=t(r[o]);a[p].references--}for(var g=n(e,i),d=0;d<r.length;d++){var l=t(r[d]);0===a[l].references&&(a[l].updater(),a.splice(l,1))}r=g}}},659(e){var a={};e.exports=function(e,t){var n=function(e){if(void 0===a[e]){var t=document.querySelector(e);if(window.HTMLIFrameElement&&t instanceof window.HTMLIFrameElement)try{t=t.contentDocument.head}catch(e){t=null}a[e]=t}return a[e]}(e);if(!n)throw Error("Couldn't find a style target. This probably means that the value for the 'insert' parameter is invalid.");n.appendChild(t)}},540(e){e.exports=function(e){var a=document.createElement("style");return e.setAttributes(a,e.attributes),e.insert(a,e.options),a}},56(e,a,t){e.exports=function(e){var a=t.nc;a&&e.setAttribute("nonce",a)}},825(e){e.exports=function(e){if("u"<typeof document)return{update:function(){},remove:function(){}};var a=e.insertStyleElement(e);return{update:function(t){var n,i,r;n="",t.supports&&(n+="@supports (".concat(t.supports,") {")),t.media&&(n+="@media ".concat(t.media," {")),(i=void 0!==t.layer)&&(n+="@layer".concat(t.layer.length>0?" ".concat(t.layer):""," {")),n+=t.css,i&&(n+="}"),t.media&&(n+="}"),t.supports&&(n+="}"),(r=t.sourceMap)&&"u">typeof btoa&&(n+="\n/*# sourceMappingURL=data:application/json;base64,".concat(btoa(unescape(encodeURIComponent(JSON.stringify(r))))," */")),e.styleTagTransform(n,a,e.options)},remove:function(){var e;null===(e=a).parentNode||e.parentNode.removeChild(e)}}}},113(e){e.exports=function(e,a){if(a.styleSheet)a.styleSheet.cssText=e;else{for(;a.firstChild;)a.removeChild(a.firstChild);a.appendChild(document.createTextNode(e))}}},579(e,a,t){var n=t(72),i=t.n(n),r=t(825),o=t.n(r),p=t(659),g=t.n(p),d=t(56),l=t.n(d),y=t(540),s=t.n(y),c=t(113),m=t.n(c),u=t(475),f={};f.styleTagTransform=m(),f.setAttributes=l(),f.insert=g().bind(null,"head"),f.domAPI=o(),f.insertStyleElement=s(),i()(u.A,f),u.A&&u.A.locals&&u.A.locals}}]);

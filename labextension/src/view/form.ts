@@ -1,0 +1,73 @@
+/** What a person answers with: groups of controls that say one thing, once. */
+import type { Answer } from '../protocol';
+import { Child, h, present } from './dom';
+
+export type Decide = (answer: Answer) => void;
+
+/** A group of what `build` makes; the first answer disables all of it. */
+export function answerForm(
+  label: string,
+  decide: Decide,
+  build: (send: Decide) => Child[]
+): HTMLElement {
+  const status = h('span', { class: 'ipyagent-sent' });
+  const form = h('div', {
+    class: 'ipyagent-approval',
+    role: 'group',
+    'aria-label': label,
+    // The notebook's own shortcuts must not see what is typed here.
+    'data-lm-suppress-shortcuts': 'true'
+  });
+  let isSent = false;
+  const send = (answer: Answer): void => {
+    if (!isSent) {
+      isSent = true;
+      form
+        .querySelectorAll<Control>('button, input, textarea')
+        .forEach(control => (control.disabled = true));
+      status.textContent = 'sent…';
+      decide(answer);
+    }
+  };
+  form.append(...present(build(send)), status);
+  return form;
+}
+
+/** A real button; `name` is what scripts and tests find it by. */
+export function button(
+  name: string,
+  label: Node | string,
+  description: string,
+  press: () => void
+): HTMLButtonElement {
+  const attributes = { type: 'button', class: `ipyagent-button ipyagent-button-${name}` };
+  const named = { ...attributes, 'data-ipyagent': name, 'aria-label': description };
+  const element = h('button', named, label);
+  element.addEventListener('click', press);
+  return element;
+}
+
+/** A line of text; Enter is `enter`. */
+export function field(
+  name: string,
+  placeholder: string,
+  description: string,
+  enter: () => void = () => undefined
+): HTMLInputElement {
+  const attributes = { class: 'ipyagent-reason', type: 'text', placeholder };
+  const element = h('input', {
+    ...attributes,
+    'data-ipyagent': name,
+    'aria-label': description
+  });
+  element.addEventListener('keydown', event => {
+    // Enter may also end the writing of a character of many strokes.
+    if (event.key === 'Enter' && !event.isComposing) {
+      event.preventDefault();
+      enter();
+    }
+  });
+  return element;
+}
+
+type Control = HTMLButtonElement | HTMLInputElement | HTMLTextAreaElement;

@@ -1,0 +1,44 @@
+/** A question to the person: its text, and the answer to it. */
+import type { Question } from '../protocol';
+import { Child, h } from './dom';
+import { answerForm, button, Decide, field } from './form';
+import { reveal } from './reveal';
+
+/** The question in full; its choices as text where they are no buttons. */
+export function questionText({ text, choices }: Question, withChoices: boolean): Child[] {
+  const items = choices.map(choice => h('li', {}, reveal(choice)));
+  return [
+    h('p', { class: 'ipyagent-question' }, reveal(text)),
+    withChoices && items.length > 0 ? h('ol', { class: 'ipyagent-choices' }, ...items) : null
+  ];
+}
+
+/** A button for each choice, a line for words of one's own, and a way to decline. */
+export function questionForm({ text, choices }: Question, decide: Decide): HTMLElement {
+  return answerForm(`Question: ${text}`, decide, send => {
+    const answer = (words: string): void => {
+      if (words.trim() !== '') {
+        send({ decision: 'answer', text: words });
+      }
+    };
+    const own = field('answer-field', placeholder(choices), `Answer to: ${text}`, () =>
+      answer(own.value)
+    );
+    const picks = choices.map(choice =>
+      button('choice', reveal(choice), `Answer: ${choice}`, () => answer(choice))
+    );
+    const rest = [
+      own,
+      button('send', 'Send', 'Send this answer', () => answer(own.value)),
+      button('deny', 'Decline', 'Decline to answer', () => send({ decision: 'deny', reason: '' }))
+    ];
+    return [
+      ...(picks.length > 0 ? [h('div', { class: 'ipyagent-picks' }, ...picks)] : []),
+      ...rest
+    ];
+  });
+}
+
+function placeholder(choices: string[]): string {
+  return choices.length > 0 ? 'or an answer of your own' : 'Your answer';
+}

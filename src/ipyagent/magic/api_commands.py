@@ -1,0 +1,109 @@
+"""`%agent api …`."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NoReturn
+
+from ipyagent.errors import ConfigError
+from ipyagent.magic.notebook import Notebook
+
+if TYPE_CHECKING:
+    from ipyagent.services.openapi import OpenAPIServices
+
+Command = Callable[["OpenAPIServices", list[str]], str]
+
+REGISTER = (
+    "register NAME URL|FILE [--auth-env VARIABLE] [--header-env HEADER=VARIABLE] "
+    "[--get-unasked] [--base URL]"
+)
+
+
+def run(book: Notebook, rest: str) -> str:
+    """register|list|refresh|activate|deactivate|remove: services described by OpenAPI, as tools"""
+    try:
+        name, *words = shlex.split(rest) or ["list"]
+    except ValueError as error:
+        raise ConfigError(f"%agent api: {error} in {rest!r}") from None
+    command = COMMANDS.get(name)
+    if command is None:
+        raise ConfigError(f"%agent api has no {name!r}; there are: {', '.join(COMMANDS)}")
+    return command(book.services.openapi, words)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"%agent api register: {message}. It is: {REGISTER}")
+
+
+def _register(services: OpenAPIServices, words: list[str]) -> str:
+    """take in a service by its address, or by the file that describes it"""
+    parser = _Parser(prog="%agent api register", add_help=False, allow_abbrev=False)
+    parser.add_argument("name")
+    parser.add_argument("target")
+    parser.add_argument("--auth-env")
+    parser.add_argument("--header-env", action="append", default=[])
+    parser.add_argument("--get-unasked", action="store_true")
+    parser.add_argument("--base")
+    given = parser.parse_args(words)
+    headers = {}
+    for each in given.header_env:
+        header, equals, variable = each.partition("=")
+        if not equals:
+            parser.error("--header-env takes HEADER=VARIABLE")
+        headers[header] = variable
+    return services.register(
+        given.name,
+        given.target,
+        auth_env=given.auth_env,
+        header_env=headers,
+        get_unasked=given.get_unasked,
+        base=given.base,
+    )
+
+
+def _list(services: OpenAPIServices, words: list[str]) -> str:
+    """those of this folder"""
+    if words:
+        raise ConfigError("%agent api list takes nothing more")
+    return services.listed()
+
+
+def _refresh(services: OpenAPIServices, words: list[str]) -> str:
+    """look again what NAME can do, or all of them"""
+    if len(words) > 1:
+        raise ConfigError("%agent api refresh takes [NAME]")
+    return services.refresh(*words)
+
+
+def _activate(services: OpenAPIServices, words: list[str]) -> str:
+    """offer NAME again"""
+    return services.activate(_name("activate", words))
+
+
+def _deactivate(services: OpenAPIServices, words: list[str]) -> str:
+    """offer and allow nothing of NAME"""
+    return services.deactivate(_name("deactivate", words))
+
+
+def _remove(services: OpenAPIServices, words: list[str]) -> str:
+    """forget NAME"""
+    return services.remove(_name("remove", words))
+
+
+def _name(command: str, words: list[str]) -> str:
+    if len(words) != 1:
+        raise ConfigError(f"%agent api {command} takes NAME")
+    return words[0]
+
+
+COMMANDS: dict[str, Command] = {
+    "register": _register,
+    "list": _list,
+    "refresh": _refresh,
+    "activate": _activate,
+    "deactivate": _deactivate,
+    "remove": _remove,
+}

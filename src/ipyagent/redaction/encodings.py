@@ -1,0 +1,94 @@
+"""A text as it reads when what is encoded in it is decoded, with the way back.
+
+Base64 and hexadecimal are decoded wherever they may begin, so what an encoded secret stands
+between does not matter; line ends inside of them neither.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+
+Back = Callable[[int, int], tuple[int, int]]
+"""Where something in the decoded text stands in the text itself, in bytes."""
+
+_ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+_BASE64 = bytes(c if c in _ALPHABET else {45: 43, 95: 47}.get(c, 65) for c in range(256))
+"""To the standard alphabet; what is none of it becomes A."""
+_HEX = bytes(c if c in b"0123456789abcdefABCDEF" else 48 for c in range(256))
+_BREAK = re.compile(rb"[\r\n]")
+_PADDING = re.compile(rb"={1,2}")
+
+_ENCODED = re.compile(rb"[A-Za-z0-9+/_-]{10}")
+_HEXADECIMAL = re.compile(rb"[0-9a-fA-F]{16}")
+_ESCAPE = re.compile(
+    rb"%(?P<percent>[0-9A-Fa-f]{2})|\\u(?P<unicode>[0-9A-Fa-f]{4})|\\x(?P<hex>[0-9A-Fa-f]{2})"
+    rb"|\\(?P<char>[nrt\"'/\\])"
+)
+_CHARS = {b"n": b"\n", b"r": b"\r", b"t": b"\t"}
+
+
+def decoded(text: bytes) -> Iterator[tuple[bytes, Back]]:
+    """The text in UTF-8 read as base64, as hexadecimal, and with its escapes resolved."""
+    found = _ENCODED.search(text)
+    if found:
+        yield from _in_groups(text, _BASE64, 4, 3, binascii.a2b_base64)
+    if found and _HEXADECIMAL.search(text):
+        yield from _in_groups(text, _HEX, 2, 1, binascii.unhexlify)
+    if _ESCAPE.search(text):
+        yield _unescaped(text)
+        if b"+" in text and b"%" in text:
+            yield _unescaped(text.replace(b"+", b" "))  # as forms write blanks
+
+
+def _in_groups(
+    text: bytes, table: bytes, wide: int, narrow: int, decode: Callable[[bytes], bytes]
+) -> Iterator[tuple[bytes, Back]]:
+    """The text decoded in groups of `wide` characters to `narrow` bytes, begun at each place."""
+    joined = text.translate(table, b"\r\n") + table[:1] * (wide - 1)
+
+    @cache  # seldom needed
+    def breaks() -> list[int]:
+        return [match.start() - nth for nth, match in enumerate(_BREAK.finditer(text))]
+
+    def back(start: int, left: int, right: int) -> tuple[int, int]:
+        first, last = start + left * wide // narrow, start - (-right * wide // narrow) - 1
+        first, last = (place + bisect_right(breaks(), place) for place in (first, last))
+        padding = _PADDING.match(text, last + 1)
+        return first, min(padding.end() if padding else last + 1, len(text))
+
+    for start in range(wide):
+        end = start + (len(joined) - start) // wide * wide
+        yield decode(joined[start:end]), partial(back, start)
+
+
+def _unescaped(text: bytes) -> tuple[bytes, Back]:
+    """The text with %20, \\u0020, \\x20 and \\n as what they mean."""
+    parts: list[bytes] = []
+    ours, theirs, shift, end = [0], [0], 0, 0
+    for match in _ESCAPE.finditer(text):
+        meant = _meant(match)
+        parts += text[end : match.start()], meant
+        end = match.end()
+        shift += len(match[0]) - len(meant)
+        ours.append(end)
+        theirs.append(end - shift)
+    parts.append(text[end:])
+
+    def place(position: int) -> int:
+        index = bisect_right(theirs, position) - 1
+        return ours[index] + position - theirs[index]
+
+    return b"".join(parts), lambda left, right: (place(left), place(right))
+
+
+def _meant(escape: re.Match[bytes]) -> bytes:
+    kind, digits = escape.lastgroup, escape[escape.lastindex or 0]
+    if kind == "char":
+        return _CHARS.get(digits, digits)
+    if kind == "unicode":
+        return chr(int(digits, 16)).encode("utf-8", "surrogatepass")
+    return bytes([int(digits, 16)])

@@ -1,0 +1,32 @@
+"""The secrets that the process's environment holds."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+
+from ipyagent.redaction.finding import SHORTEST
+from ipyagent.redaction.names import secret_name
+
+_PLAIN = re.compile(r"[+-]?[\d.,_]+(?:e[+-]?\d+)?|true|false|enabled|disabled", re.IGNORECASE)
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[^@]*", re.IGNORECASE)
+
+
+def known_secrets(environ: Mapping[str, str]) -> frozenset[str]:
+    """The values of variables that are called key, token, password and the like.
+
+    Left out are those of less than 8 characters, numbers, switches, files and folders that exist,
+    addresses without credentials, and what a variable says already by its name
+    (`POSTGRES_PASSWORD=postgres`).
+    """
+    return frozenset(
+        value.strip()
+        for name, value in environ.items()
+        if secret_name(name) and len(value.strip()) >= SHORTEST and _tells(name, value.strip())
+    )
+
+
+def _tells(name: str, value: str) -> bool:
+    said = _PLAIN.fullmatch(value) or _ADDRESS.fullmatch(value) or value.lower() in name.lower()
+    return not said and not os.path.exists(value)  # noqa: PTH110 - Path.exists raises for long ones

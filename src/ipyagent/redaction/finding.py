@@ -1,0 +1,119 @@
+"""Where secrets stand in a text, also encoded ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Any
+
+from ipyagent.redaction.encodings import decoded
+from ipyagent.redaction.kinds import PLACES, TOKENS, Check
+
+Span = tuple[int, int]
+SHORTEST = 8
+"""Characters; a shorter value would be found in words that mean something else."""
+_MEMORY = 256 << 20  # bytes; RE2 refuses patterns beyond two thirds of it
+
+
+class Finder:
+    """Finds the `values`, and whatever looks like a secret."""
+
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        # NUL stands for what was found already.
+        stripped = (value.strip().strip("\0") for value in values)
+        self.values = frozenset(value for value in stripped if len(value) >= SHORTEST)
+        self._known: Any = None
+
+    def spans(self, text: str) -> list[Span]:
+        """The secrets' places in the text, in order and apart from each other."""
+        if len(text) < SHORTEST:
+            return []
+        raw = text.encode("utf-8", "surrogatepass")
+        found = self._in_bytes(raw)
+        if len(raw) == len(text):
+            return found
+        return list(_in_characters(raw, found))
+
+    def _in_bytes(self, raw: bytes) -> list[Span]:
+        found: list[Span] = []
+        # Without a secret its neighbour may stand out: a token begins where a word begins.
+        while more := _united([*self._here(raw), *self._encoded(raw)]):
+            found += more
+            blanked = bytearray(raw)
+            for start, end in more:
+                blanked[start:end] = bytes(end - start)
+            raw = bytes(blanked)
+        return _united(found)
+
+    def _encoded(self, raw: bytes) -> Iterator[Span]:
+        for text, back in decoded(raw):
+            for start, end in self._here(text):
+                yield back(start, end)
+
+    def _here(self, raw: bytes) -> Iterator[Span]:
+        yield from self._values_in(raw)
+        tokens, a_place, places = _patterns()
+        for match in tokens.finditer(raw):
+            yield match.span(1)
+        if not a_place.search(raw):
+            return
+        for place, check in places:
+            for match in place.finditer(raw):
+                if check(match[1].decode("utf-8", "replace")):
+                    yield match.span(1)
+
+    def _values_in(self, raw: bytes) -> Iterator[Span]:
+        if not self.values:
+            return
+        self._known = self._known or _any_of(self.values)
+        match = self._known.search(raw)
+        while match:
+            yield match.span()
+            match = self._known.search(raw, match.start() + 1)  # two may overlap
+
+
+@cache
+def _patterns() -> tuple[Any, Any, list[tuple[Any, Check]]]:
+    """The tokens, all places as one to tell at once that there is none, and the places."""
+    tokens = rf"(?:\b|_)({'|'.join(TOKENS)})"
+    a_place = "|".join(f"(?:{place})" for place, _ in PLACES)
+    places = [(_compiled(place), check) for place, check in PLACES]
+    return _compiled(tokens), _compiled(a_place), places
+
+
+def _any_of(values: Iterable[str]) -> Any:
+    import re2  # costs a few milliseconds, and most texts of a kernel are never looked at
+
+    return _compiled("|".join(map(re2.escape, sorted(values))), longest_match=True)
+
+
+def _compiled(pattern: str, *, longest_match: bool = False) -> Any:
+    import re2
+
+    options = re2.Options()
+    options.max_mem = _MEMORY
+    options.longest_match = longest_match
+    return re2.compile(pattern, options)
+
+
+def _united(spans: Iterable[Span]) -> list[Span]:
+    """The spans in order, with those that touch as one."""
+    united: list[Span] = []
+    for start, end in sorted(spans):
+        if united and start <= united[-1][1]:
+            united[-1] = united[-1][0], max(end, united[-1][1])
+        elif end > start:
+            united.append((start, end))
+    return united
+
+
+def _in_characters(raw: bytes, spans: Iterable[Span]) -> Iterator[Span]:
+    """Places in UTF-8 as places in its text."""
+    read, characters = 0, 0
+    for span in spans:
+        bounds = []
+        for bound in span:
+            characters += len(raw[read:bound].decode("utf-8", "surrogatepass"))
+            read = bound
+            bounds.append(characters)
+        yield bounds[0], bounds[1]

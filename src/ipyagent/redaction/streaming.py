@@ -1,0 +1,106 @@
+"""Redaction of text that comes in pieces."""
+
+from __future__ import annotations
+
+import re
+
+from ipyagent.redaction.finding import Finder, Span
+
+HIDDEN = "\u2039hidden\u203a"
+"""What is shown in a secret's place."""
+
+_WORD = re.compile(r"[!-~\u00a1-\u0dff]*")
+"""Scripts that put no blanks between words have none here: their text need not wait."""
+_CONTEXT = 512  # characters before a secret that may give it away
+_LONG = 8_192
+_ENDLESS = 65_536
+_REST = re.compile(r"[\w.~+/=%-]*", re.ASCII)
+"""The rest of a secret that is longer than anyone's."""
+
+
+class StreamRedactor:
+    """Shows text as it comes: a word when it is complete, a secret when it is over.
+
+    Words of more than 8,192 characters are shown in parts; of a secret of more than 65,536 the
+    rest is dropped as it comes.
+    """
+
+    def __init__(self, finder: Finder) -> None:
+        self._finder = finder
+        self._phrases = [value for value in finder.values if not _WORD.fullmatch(value)]
+        self._long = max(_LONG, 4 * max(map(len, finder.values), default=0))
+        self._patience = self._long
+        self._told = ""  # raw, for the context that it gives
+        self._held = ""
+        self._hid = False  # the last that was shown is HIDDEN
+        self._endless = False
+
+    def add(self, text: str) -> str:
+        """What can be shown after this piece."""
+        if self._endless:
+            rest = _REST.match(text)
+            text = text[rest.end() :] if rest else text
+            self._endless = not text
+        self._held += text
+        if _WORD.fullmatch(text) and len(self._held) < self._patience:
+            return ""
+        return self._show(final=False)
+
+    def end(self) -> str:
+        """What was still held back."""
+        return self._show(final=True)
+
+    def _show(self, *, final: bool) -> str:
+        text = self._told + self._held
+        spans = self._finder.spans(text)
+        safe = len(text) if final else max(len(self._told), self._safe(text, spans))
+        shown = self._redacted(text, safe, spans)
+        if len(text) - safe > _ENDLESS:
+            shown, safe, self._endless, self._hid = shown + HIDDEN, len(text), True, True
+        self._keep(text, safe)
+        return shown
+
+    def _safe(self, text: str, spans: list[Span]) -> int:
+        """How far the text is certain: to the last word, or to a secret that may go on."""
+        word = len(text) - _word_length(text[::-1])
+        begun = min((_begun(text, phrase) for phrase in self._phrases), default=len(text))
+        is_open = spans and not text[spans[-1][1] :].strip()
+        safe = min(word, begun, spans[-1][0] if is_open else len(text))
+        if is_open or begun < len(text) or len(text) - safe < self._long:
+            return safe
+        middle = len(text) - self._long // 2
+        return next((end for start, end in spans if start < middle < end), middle)
+
+    def _redacted(self, text: str, safe: int, spans: list[Span]) -> str:
+        parts, told = [], len(self._told)
+        for start, end in spans:
+            if told < end and start < safe:
+                parts.append(text[told:start])
+                # What goes on was hidden already.
+                parts.append("" if self._hid and start <= told else HIDDEN)
+                told, self._hid = min(end, safe), True
+        parts.append(text[told:safe])
+        self._hid = self._hid and told == safe
+        return "".join(parts)
+
+    def _keep(self, text: str, safe: int) -> None:
+        """Hold what is not safe, and remember some of what is, from a word's beginning."""
+        start = max(0, safe - _CONTEXT)
+        rest = _word_length(text[start:safe])
+        if start and start + rest < safe:
+            start += rest
+        self._told, self._held = text[start:safe], text[safe:]
+        self._patience = max(self._long, 2 * len(self._held))
+
+
+def _word_length(text: str) -> int:
+    word = _WORD.match(text)
+    return word.end() if word else 0
+
+
+def _begun(text: str, phrase: str) -> int:
+    """Where the beginning of the phrase stands at the end of the text, or the text's length."""
+    place = text.find(phrase[0], max(0, len(text) - len(phrase) + 1))
+    while place >= 0 and not phrase.startswith(text[place:]):
+        place = text.find(phrase[0], place + 1)
+    return place if place >= 0 else len(text)

@@ -1,0 +1,26 @@
+"""How far a plan is: told by the calls that carry it out.
+
+A step's call has the id X; where it is tried again, X.2, X.3, and so on.
+"""
+
+from __future__ import annotations
+
+from ipyagent.schema.results import ToolStatus
+from ipyagent.schema.runs import Run
+
+
+def place(run: Run, call_id: str) -> int | None:
+    """Which step of the plan a call carries out, from 0; None for any other call."""
+    ids = [step.call.id for step in run.plan]
+    base, _, attempt = call_id.rpartition(".")
+    known = call_id if call_id in ids else base if attempt.isdecimal() else None
+    return ids.index(known) if known in ids else None
+
+
+def progress(run: Run) -> list[ToolStatus]:
+    """The state of each step: that of the newest call that carries it out, or pending."""
+    states = [ToolStatus.PENDING] * len(run.plan)
+    for execution in run.executions:
+        if (index := place(run, execution.call.id)) is not None:
+            states[index] = execution.status
+    return states

@@ -1,0 +1,1 @@
+"""Tools from MCP servers, which the official SDK talks to."""

@@ -1,0 +1,38 @@
+"""What a server is asked, as the SDK's requests and the shapes of their answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mcp_types as types
+
+
+def call_tool(name: str, arguments: dict[str, Any]) -> tuple[Any, type[types.CallToolResult]]:
+    """A call; arguments that were not given are not sent."""
+    params = types.CallToolRequestParams(name=name, arguments=arguments)
+    return types.CallToolRequest(params=params), types.CallToolResult
+
+
+def list_resources() -> tuple[Any, type[types.ListResourcesResult]]:
+    """The first page of its resources."""
+    return types.ListResourcesRequest(
+        params=types.PaginatedRequestParams()
+    ), types.ListResourcesResult
+
+
+def read_resource(uri: str) -> tuple[Any, type[types.ReadResourceResult]]:
+    """What a resource holds."""
+    params = types.ReadResourceRequestParams(uri=uri)
+    return types.ReadResourceRequest(params=params), types.ReadResourceResult
+
+
+def list_prompts() -> tuple[Any, type[types.ListPromptsResult]]:
+    """The first page of its prompts."""
+    first = types.PaginatedRequestParams()
+    return types.ListPromptsRequest(params=first), types.ListPromptsResult
+
+
+def get_prompt(name: str, arguments: dict[str, str]) -> tuple[Any, type[types.GetPromptResult]]:
+    """A prompt with its blanks filled in."""
+    params = types.GetPromptRequestParams(name=name, arguments=arguments or None)
+    return types.GetPromptRequest(params=params), types.GetPromptResult

@@ -1,0 +1,72 @@
+"""What a service answered, as a tool's result."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from http import HTTPStatus
+
+from ipyagent.kernel.images import as_image
+from ipyagent.redaction import HIDDEN
+from ipyagent.schema import ImageContent, ToolResult
+from ipyagent.services.openapi.transport import Reply
+
+_MAX_PRETTY = 1_000_000
+_MAX_ERROR = 1_500
+_ENCODINGS = ("utf-8", "iso-8859-1", "windows-1252", "us-ascii", "utf-16")
+_TEXTS = ("xml", "yaml", "csv", "javascript", "x-www-form-urlencoded", "graphql", "x-ndjson")
+
+
+def as_result(head: str, reply: Reply, secrets: Collection[str]) -> ToolResult:
+    """The reply as the model gets it; `head` names the request."""
+    images: tuple[ImageContent, ...] = ()
+    if reply.media_type in ("image/png", "image/jpeg") and not reply.cut:
+        image = as_image(reply.media_type, reply.body)
+        images = (image,) if image else ()
+    text = "" if images else _text(reply)
+    for secret in secrets:  # some services tell back what they were sent
+        text = text.replace(secret, HIDDEN)
+    if not reply.ok:
+        said = f": {text[:_MAX_ERROR]}{'…' * (len(text) > _MAX_ERROR)}" if text else ""
+        return ToolResult.failure(f"{head}: {_status(reply.status)}{said}")
+    return ToolResult(output=text or _status(reply.status), images=images)
+
+
+def _status(status: int) -> str:
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return str(status)
+
+
+def _text(reply: Reply) -> str:
+    kind = reply.media_type
+    cut = f"\n… cut after {len(reply.body):,} bytes" if reply.cut else ""
+    if kind.endswith("json"):
+        return _pretty(_decoded(reply)) + cut
+    if not reply.body:
+        return ""
+    if not kind or kind.startswith("text/") or kind.endswith(_TEXTS):
+        return _decoded(reply) + cut
+    more = "more than " if reply.cut else ""
+    return f"({more}{len(reply.body):,} bytes of {kind[:80]}, which are not shown)"
+
+
+def _decoded(reply: Reply) -> str:
+    _, _, said = str(reply.headers.get("Content-Type", "")).lower().partition("charset=")
+    name = said.split(";")[0].strip(" \"'")
+    return reply.body.decode(name if name in _ENCODINGS else "utf-8", "replace")
+
+
+def _pretty(text: str) -> str:
+    """JSON with one value a line, as far as that stays short; else as it came."""
+    pretty, length = [], 0
+    try:
+        for piece in json.JSONEncoder(indent=1, ensure_ascii=False).iterencode(json.loads(text)):
+            pretty.append(piece)
+            length += len(piece)
+            if length > _MAX_PRETTY:
+                return text
+    except (ValueError, RecursionError):
+        return text
+    return "".join(pretty)

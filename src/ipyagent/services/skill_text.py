@@ -1,0 +1,141 @@
+"""What a SKILL.md says: its front matter, its text, and the files that it links to."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import unquote
+
+import yaml
+
+from ipyagent.plaintext import strip_escapes, visible
+from ipyagent.schema import Skill
+
+_MAX_HEADER = 20_000  # characters; YAML is slow to read
+_MAX_NAME = 64
+_MAX_DESCRIPTION = 1_024
+_NULL = "tag:yaml.org,2002:null"
+_TOOL = re.compile(r"[^\s,()]+(?:\([^()]*\))?")
+_LINK = re.compile(
+    r"(\]\([ \t]*|^ {0,3}\[[^\]\n]{1,200}\]:[ \t]*)(<[^<>\n]*>|[^\s()<>]+)", re.MULTILINE
+)
+
+
+class _Plain(yaml.SafeLoader):
+    """Text, lists and mappings only: no dates, and no aliases, which grow when they are copied."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("aliases are not read")
+        return super().compose_node(parent, index)
+
+
+_Plain.yaml_implicit_resolvers = {
+    first: [each for each in resolvers if each[0] == _NULL]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def parse(text: str, folder: str, path: str) -> Skill:
+    """The skill in a text; what its front matter leaves out comes from the folder and the text.
+
+    Raises ValueError for what cannot be read.
+    """
+    header, body = _split(strip_escapes(text.replace("\r\n", "\n").replace("\r", "\n")))
+    said = _mapping(header)
+    body = body.strip("\n")
+    description = _line(said.get("description")) or _line(_first_paragraph(body))
+    metadata = said.get("metadata")
+    return Skill(
+        name=visible(_line(said.get("name")) or folder)[:_MAX_NAME],
+        description=description[:_MAX_DESCRIPTION],
+        content=body,
+        license=_line(said.get("license")) or None,
+        allowed_tools=_tools(said.get("allowed-tools", said.get("allowed_tools"))),
+        metadata=metadata if isinstance(metadata, dict) else {},
+        skill_path=path,
+    )
+
+
+def relinked(text: str, name: Callable[[str], str | None]) -> str:
+    """The text with each relative link for which `name` knows one under another name."""
+
+    def swap(match: re.Match[str]) -> str:
+        target, mark, part = match[2].strip("<>").partition("#")
+        path = _inside(target)
+        new = path and name(path)
+        if not new:
+            return match[0]
+        new = f"{new}{mark}{part}"
+        return match[1] + (f"<{new}>" if re.search(r"[\s()]", new) else new)
+
+    return _LINK.sub(swap, text)
+
+
+def links(text: str) -> Iterator[str]:
+    """The relative links of a text that do not lead out of its folder, each once, normalised."""
+    found = (_inside(match[2].strip("<>").partition("#")[0]) for match in _LINK.finditer(text))
+    yield from dict.fromkeys(filter(None, found))
+
+
+def _inside(target: str) -> str | None:
+    # A link is a URL, so %20 is a blank; wherever it leads, files are opened beneath the folder.
+    path = posixpath.normpath(unquote(target))
+    outside = path.startswith(("/", "../")) or path in {".", ".."}
+    return None if outside or "\0" in path else path
+
+
+def _split(text: str) -> tuple[str, str]:
+    """The front matter, without its marks, and what follows."""
+    lines = text.lstrip().split("\n")
+    if lines[0].rstrip() != "---":
+        return "", text
+    for number, line in enumerate(lines[1:], 1):
+        if line.rstrip() in {"---", "..."}:
+            return "\n".join(lines[1:number]), "\n".join(lines[number + 1 :])
+    raise ValueError("its front matter has no end, a line ---")
+
+
+def _mapping(header: str) -> dict[str, Any]:
+    if len(header) > _MAX_HEADER:
+        raise ValueError(f"its front matter is longer than {_MAX_HEADER:,} characters")
+    try:
+        said = yaml.load(header, _Plain)  # noqa: S506 - a SafeLoader
+    except yaml.MarkedYAMLError as error:
+        at = f"line {error.problem_mark.line + 2}" if error.problem_mark else "somewhere"
+        raise ValueError(f"its front matter is not YAML: look at {at}") from None
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError):
+        raise ValueError("its front matter is YAML of a kind that is not read") from None
+    if said is not None and not isinstance(said, dict):
+        raise ValueError("its front matter is not made of keys and values")
+    return said or {}
+
+
+def _line(said: Any) -> str:
+    """Text in one line; empty where there is none."""
+    # Once more: YAML has escapes of its own.
+    return " ".join(strip_escapes(said).split()) if isinstance(said, str) else ""
+
+
+def _first_paragraph(text: str) -> str:
+    lines: list[str] = []
+    for line in map(str.strip, text.split("\n")):
+        if line and not line.startswith("#"):
+            lines.append(line)
+        elif lines:
+            break
+    return " ".join(lines)
+
+
+def _tools(said: Any) -> tuple[str, ...] | None:
+    """The names of tools, or None where nothing is said of them."""
+    match said:
+        case None:
+            return None
+        case str():
+            return tuple(_TOOL.findall(said))
+        case list() if all(isinstance(each, str) for each in said):
+            return tuple(name for each in said for name in _TOOL.findall(each))
+    raise ValueError("its allowed-tools are no list of names")

@@ -1,0 +1,60 @@
+"""The program that tries to get out of the box; it tells what it managed to do.
+
+It is started as `python -I -S -c SOURCE TRIES` and knows the standard library only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+CANARY = "a secret that is to stay one"
+
+_REMOUNT_BIND = 32 | 4096
+
+
+def escapes(tries: dict[str, Any]) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Deeds by name; one that gives something true has got out."""
+    libc = ctypes.CDLL(None)
+    environment = Path("/proc/1/environ")
+    # Whether that is the real place can only be seen from there.
+    yield "", lambda: Path(tries["outside"]).write_text("x") is None
+    yield "reads a secret", lambda: CANARY in Path(".env").read_text()
+    yield "changes .git", lambda: Path(".git", "config").write_text("x")
+    yield "reads /etc/shadow", lambda: Path("/etc/shadow").read_bytes()
+    yield "remounts", lambda: libc.mount(b"none", b"/usr", None, _REMOUNT_BIND, None) == 0
+    yield "sees our variables", lambda: _names(environment.read_bytes()) - {*tries["names"]}
+    yield "sees other processes", lambda: len(list(Path("/proc").glob("[0-9]*"))) > 3
+    yield "connects", lambda: socket.create_connection(("127.0.0.1", tries["port"]), 1)
+    unix = socket.socket(socket.AF_UNIX)
+    yield "connects by name", lambda: unix.connect_ex(f"\0{tries['name']}") == 0
+    yield "has capabilities", _capabilities
+    yield "has no workspace", lambda: not Path("made").write_text("x")
+
+
+def _names(environment: bytes) -> set[str]:
+    return {each.partition(b"=")[0].decode() for each in environment.split(b"\0") if each}
+
+
+def _capabilities() -> bool:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    values = dict(line.split(":", 1) for line in lines)
+    return any(int(values[each], 16) for each in ("CapEff", "CapPrm", "CapBnd", "CapInh"))
+
+
+def managed(deed: Callable[[], object]) -> bool:
+    """Whether a deed came off."""
+    try:
+        return bool(deed())
+    except OSError:
+        return False
+
+
+if __name__ == "__main__":
+    found = escapes(json.loads(sys.argv[1]))
+    print(json.dumps([name for name, deed in found if managed(deed)]))  # noqa: T201

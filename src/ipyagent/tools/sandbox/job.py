@@ -1,0 +1,154 @@
+"""One command at work: a keeper watches over it, its output is read, and it can be ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import os
+import select
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import IO, cast
+
+from ipyagent.errors import AgentError
+from ipyagent.tools.sandbox import keeper
+from ipyagent.tools.sandbox.output import Output
+
+MAX_PRINTED = 4 * 1024**3
+"""A command that prints more bytes than this is ended."""
+
+_CHUNK = 1 << 18
+_PIPE = 1 << 20  # more than a pipe holds
+_PATIENCE = 8.0  # seconds: a keeper needs less to end everything
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended: `code` is negative for a signal, None where nobody can tell.
+
+    `why` is what ended it if it did not end by itself: time, tasks, printed or stuck.
+    """
+
+    output: Output
+    code: int | None
+    why: str = ""
+
+
+async def run(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    folder: Path,
+    *,
+    boxed: bool,
+    limit: float,
+) -> Ended:
+    """Run a command for at most `limit` seconds; nothing of it is left then.
+
+    `boxed`: the command is bubblewrap. A caller that is cancelled waits a little for its end.
+    """
+    if not hasattr(os, "waitid"):
+        raise AgentError("commands need Python 3.13 or newer on this system")
+    job = Job(command, environment, folder, boxed=boxed)
+    ended = asyncio.wrap_future(job.ended)
+    try:
+        await asyncio.wait({ended}, timeout=limit)
+        if not ended.done():
+            job.end("time", politely=True)
+            await asyncio.wait({ended}, timeout=_PATIENCE)
+    finally:
+        if not ended.done():
+            job.end("stuck")
+            await asyncio.wait({ended}, timeout=_PATIENCE)
+    return ended.result() if ended.done() else Ended(job.output, None, "stuck")
+
+
+class Job:
+    """A command that has been started; `ended` settles when nothing of it is left."""
+
+    def __init__(
+        self, command: Sequence[str], environment: Mapping[str, str], folder: Path, *, boxed: bool
+    ) -> None:
+        self.output = Output()
+        self.ended: Future[Ended] = Future()
+        self._why = ""
+        self._report, report = os.pipe()
+        kept = "boxed" if boxed else "bare"
+        try:
+            self._keeper = subprocess.Popen(  # noqa: S603
+                [sys.executable, "-I", "-S", "-c", _source(), str(report), kept, *command],
+                bufsize=0,
+                env=dict(environment),
+                cwd=folder,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                pass_fds=[report],
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            os.close(self._report)
+            raise AgentError(f"the command could not be started: {error}") from None
+        finally:
+            os.close(report)
+        self._lifeline = cast(IO[bytes], self._keeper.stdin)
+        self._printed = cast(IO[bytes], self._keeper.stdout)
+        threading.Thread(target=self._attend, name="ipyagent-command", daemon=True).start()
+
+    def end(self, why: str, *, politely: bool = False) -> None:
+        """Have the keeper end it, from any thread."""
+        self._why = self._why or why
+        with contextlib.suppress(OSError, ValueError):  # it has ended by itself
+            # Said and not only closed: a fork of the kernel may hold the other end, too.
+            self._lifeline.write(b"t" if politely else b"k")
+
+    def _attend(self) -> None:
+        with self._keeper, os.fdopen(self._report, "rb", buffering=0) as report:
+            said = self._read(report.fileno()).decode()
+        code, _, why = said.partition(" ")
+        known = int(code) if code.lstrip("-").isdigit() else None
+        self.ended.set_result(Ended(self.output, known, why or self._why))
+
+    def _read(self, report: int) -> bytes:
+        """Read until the keeper is gone; what it said in the end."""
+        printed = self._printed.fileno()
+        os.set_blocking(printed, False)
+        poll = select.poll()
+        for fd in (printed, report):
+            poll.register(fd, select.POLLIN)
+        said, gone = b"", False
+        while not gone:
+            ready = {fd for fd, _ in poll.poll()}
+            if printed in ready and not self._take(printed):
+                poll.unregister(printed)
+            if report in ready:
+                data = os.read(report, 4096)
+                said += data
+                gone = not data
+        read = self.output.size
+        # What is in the pipe still; whoever might hold its other end is not waited for.
+        while self._take(printed) and self.output.size < read + _PIPE:
+            pass
+        return said
+
+    def _take(self, printed: int) -> bool:
+        """Read some of the output; False if there is no more."""
+        try:
+            data = os.read(printed, _CHUNK)
+        except BlockingIOError:
+            return False
+        self.output.add(data)
+        if self.output.size > MAX_PRINTED:
+            self.end("printed")
+        return bool(data)
+
+
+@cache
+def _source() -> str:
+    return inspect.getsource(keeper)

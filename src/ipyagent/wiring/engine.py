@@ -1,0 +1,267 @@
+"""A run from end to end: what a prompt needs, and how its events get to whoever watches."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cache, partial
+from typing import Any
+
+from ipyagent.agent.approvals import Answer
+from ipyagent.agent.context import SYSTEM_PROMPT
+from ipyagent.agent.dispatch import Dispatcher
+from ipyagent.agent.loop import Loop
+from ipyagent.agent.plan_runner import PlanRunner
+from ipyagent.agent.planning import propose_and_run, settle
+from ipyagent.agent.policy import Policy
+from ipyagent.agent.session import Session
+from ipyagent.agent.stream import EventStream, Listener
+from ipyagent.agent.validation import VALIDATORS, Validator, validate
+from ipyagent.config import Config
+from ipyagent.errors import AgentError
+from ipyagent.kernel.drivers import Cell
+from ipyagent.llm.client import Client
+from ipyagent.redaction import Redactor, known_secrets, masked
+from ipyagent.schema import STANDARD, Run, RunStatus, StopReason, ToolResult
+from ipyagent.services.skills import Skills, personal_folder
+from ipyagent.telemetry import logs, trace_ids, tracing
+from ipyagent.telemetry.eventlog import EventLog
+from ipyagent.tools.base import Tool, Toolbox
+from ipyagent.tools.reading import text_of
+from ipyagent.tools.results import tidied
+from ipyagent.tools.truncate import OutputStore
+from ipyagent.tools.workspace import Workspace
+from ipyagent.ui.views import View
+from ipyagent.wiring.place import Place
+
+Engine = Callable[[], Coroutine[Any, Any, Run]]
+
+HIDDEN_FROM_PROMPT = (
+    "The prompt held what looks like a secret. It is hidden from the model, the record and this "
+    "transcript; name the environment variable that holds it instead."
+)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What one cell, or one call of `Agent.ask`, asks for; with `plan`, a plan comes first."""
+
+    prompt: str
+    config: Config
+    agent: str | None = None
+    trace_id: str = field(default_factory=trace_ids.new)
+    dry_run: bool = False
+    plan: bool = False
+    notices: tuple[str, ...] = ()
+
+
+def engine(
+    place: Place,
+    session: Session,
+    request: Request,
+    client: Client,
+    cell: Cell,
+    show: Callable[[], View],
+    *,
+    own_tools: Iterable[Tool] = (),
+    validators: Iterable[Validator] = VALIDATORS,
+) -> Engine:
+    """A run, ready to be driven. Called on the main thread, where the namespace may be read.
+
+    Raises AgentError for a prompt that cannot be answered, before anything is shown.
+    """
+    validate(request.prompt, validators)
+    session.check_ready()
+    bench = Bench(place, session, request, client, cell, show, own_tools)
+    return partial(bench.answer, place.context(request.prompt))
+
+
+def plan_engine(
+    place: Place,
+    session: Session,
+    request: Request,
+    client: Client,
+    cell: Cell,
+    show: Callable[[], View],
+    answer: Answer,
+    reference: str = "",
+) -> Engine:
+    """A person's decision on a plan that waits and what follows from it, ready to be driven."""
+    bench = Bench(place, session, request, client, cell, show)
+    return partial(bench.settle, answer, reference)
+
+
+class Bench:
+    """What the runs of one request share; made on the main thread."""
+
+    def __init__(
+        self,
+        place: Place,
+        session: Session,
+        request: Request,
+        client: Client,
+        cell: Cell,
+        show: Callable[[], View],
+        own_tools: Iterable[Tool] = (),
+    ) -> None:
+        self.place, self.session, self.request = place, session, request
+        self.client, self.cell, self.show = client, cell, show
+        config = request.config
+        place.services.configured = config.mcp.servers
+        self.redactor = self._redactor()
+        logs.setup(config.logging.level, self.redactor)
+        self.instructions, self.notes = _instructions(config, place.workspace)
+        self.skills = Skills(place.workspace, personal_folder()) if config.tools.skills else None
+        self.toolbox = place.toolbox(config, self._with_skills(own_tools), self.redactor.text)
+
+    async def answer(self, context: str) -> Run:
+        """Answer the prompt."""
+        request = self.request
+        await self._open_services()
+        view = await self._on_main(self.show)
+        stream = self._stream(view)
+        loop = Loop(
+            request.config,
+            self.session,
+            self.client,
+            self.instructions,
+            self._dispatcher(view, stream),
+            stream,
+            planning=request.plan,
+        )
+        return await propose_and_run(
+            loop,
+            self.redactor.text(request.prompt),
+            context,
+            self._runner,
+            notices=self._notices(),
+            agent=request.agent,
+            trace_id=request.trace_id,
+        )
+
+    async def settle(self, answer: Answer, reference: str) -> Run:
+        """Run a plan that is approved, or tell that it is not."""
+        await self._open_services()
+        return await settle(self.session, answer, reference, partial(self._on_main, self._runner))
+
+    async def _open_services(self) -> None:
+        tools, notes = await self.place.services.tools(self.request.config)
+        wanted = self.request.config.agent.allowed_tools
+        self.toolbox = Toolbox([*self.toolbox, *tools]).only(wanted)
+        self.notes += tuple(notes)
+
+    def _redactor(self) -> Redactor:
+        """It knows the secrets of the environment and of the settings."""
+        config = self.request.config
+        key = config.llm.api_key.get_secret_value() if config.llm.api_key else ""
+        servers = self.place.services.secrets() if config.tools.mcp else ()
+        return Redactor({*known_secrets(os.environ), key, *servers})
+
+    def _with_skills(self, own: Iterable[Tool]) -> Iterator[Tool]:
+        yield from own
+        if self.skills is not None and self.skills.all():
+            self.instructions += f"\n\n{self.skills.prompt()}"
+            self.notes += self.skills.notices()
+            yield self.skills.tool()
+
+    async def _on_main(self, job: Callable[[], Any]) -> Any:
+        return await asyncio.wrap_future(self.cell.main.post(job))
+
+    def _runner(self) -> PlanRunner:
+        """For a plan, with a view of its own; on the main thread."""
+        view = self.show()
+        stream = self._stream(view)
+        return PlanRunner(
+            self.request.config,
+            self.session,
+            self.client,
+            self._dispatcher(view, stream),
+            stream,
+            view.leave,
+        )
+
+    def _stream(self, view: View) -> EventStream:
+        watchers = _watchers(self.request.config, self.place.workspace)
+        return EventStream(self.session, [view, *watchers], self.redactor)
+
+    def _dispatcher(self, view: View, stream: EventStream) -> Dispatcher:
+        return Dispatcher(
+            toolbox=self.toolbox,
+            policy=self._policy(),
+            approvals=self.place.approvals,
+            asker=view,
+            post=self.cell.main.post,
+            pool=_pool(),
+            tidy=self._tidy,
+            emit=stream.emit,
+            recorded=self.session.recorded,
+            dry_run=self.request.dry_run,
+        )
+
+    def _policy(self) -> Policy:
+        config = self.request.config
+        return Policy(
+            config.agent.confirm_mode,
+            self.session.granted,
+            self.session.conversation.sources,
+            rules=config.policy.rules,
+            standing=self.place.standing,
+            allowed=config.agent.allowed_tools,
+            refuses=self.skills.refuses if self.skills else lambda name: None,
+            root=self.place.workspace.root,
+        )
+
+    def _tidy(self, tool: str, result: ToolResult) -> ToolResult:
+        """Without secrets, and cut to what a model should read at once; the whole is in a file."""
+        limits = self.toolbox.get(tool).truncate if tool in self.toolbox else STANDARD
+        save = OutputStore(self.place.workspace).save
+        return tidied(self.redactor.of(result), tool=tool, save=save, limits=limits)
+
+    def _notices(self) -> tuple[str, ...]:
+        prompt = self.request.prompt
+        held = () if self.redactor.text(prompt) == prompt else (HIDDEN_FROM_PROMPT,)
+        return (*self.request.notices, *self.notes, *self.place.standing.notices(), *held)
+
+
+def _watchers(config: Config, workspace: Workspace) -> Iterator[Listener]:
+    """Those who keep an eye on runs beside the view: the event log and traces, where asked for."""
+    if config.logging.file:
+        yield EventLog(workspace.root / config.logging.file, mask=masked)
+    if config.chat.enable_observability:
+        yield tracing.spans(os.environ)
+
+
+def _instructions(config: Config, workspace: Workspace) -> tuple[str, tuple[str, ...]]:
+    """The system prompt, and a notice where the person's own could not be read."""
+    own, path = config.agent.system_prompt, config.agent.system_prompt_path
+    notes: tuple[str, ...] = ()
+    if path:
+        try:
+            own = text_of(workspace.read_bytes(path), path)
+        except AgentError as error:
+            notes = (f"agent.system_prompt_path: {error}; the standard instructions are used.",)
+    return f"{SYSTEM_PROMPT}\n\n{own.strip()}" if own else SYSTEM_PROMPT, notes
+
+
+def refused(prompt: str, error: AgentError) -> Run:
+    """The run of a prompt that could not even be begun."""
+    clean = Redactor(known_secrets(os.environ)).text
+    return Run(
+        id=uuid.uuid4().hex[:12],
+        trace_id=trace_ids.new(),
+        prompt=clean(prompt),
+        status=RunStatus.ERROR,
+        stop_reason=StopReason.ERROR,
+        error=clean(str(error)),
+        duration=0.0,
+    )
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    # Python's default of cores + 4 would make eight parallel calls two rounds on a small machine.
+    return ThreadPoolExecutor(max_workers=32, thread_name_prefix="ipyagent-tool")

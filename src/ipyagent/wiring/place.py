@@ -1,0 +1,142 @@
+"""Where runs take place, and what is there: the tools of a workspace, a namespace, services."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from ipyagent.agent.approvals import Approvals
+from ipyagent.agent.context import context_block, mentioned
+from ipyagent.agent.permissions import Standing
+from ipyagent.config import Config, MCPServerConfig
+from ipyagent.errors import ConfigError
+from ipyagent.kernel.namespace import Namespace, digest
+from ipyagent.services.mcp.servers import MCPServers
+from ipyagent.services.openapi import OpenAPIServices
+from ipyagent.tools.base import Tool, Toolbox, tools_among
+from ipyagent.tools.files import file_tools
+from ipyagent.tools.namespace import namespace_tools
+from ipyagent.tools.notes import note_tools
+from ipyagent.tools.questions import question_tool
+from ipyagent.tools.sandbox import Sandbox
+from ipyagent.tools.scripts import script_tools
+from ipyagent.tools.search import search_tools
+from ipyagent.tools.shell import shell_tools
+from ipyagent.tools.todos import todo_tool
+from ipyagent.tools.truncate import OutputStore
+from ipyagent.tools.workspace import Workspace
+
+
+@cache
+def workspace_at(root: Path) -> Workspace:
+    """The workspace at a folder, opened once and then frozen."""
+    return Workspace(root)
+
+
+@dataclass
+class Services:
+    """What brings tools from elsewhere to a folder; `home` is where its settings are."""
+
+    folder: Path
+    home: Path
+    configured: tuple[MCPServerConfig, ...] = ()
+    """Those of the settings in force."""
+
+    @cached_property
+    def mcp(self) -> MCPServers:
+        """Its MCP servers."""
+        return MCPServers(self.folder, self.home, os.environ, lambda: self.configured)
+
+    @cached_property
+    def openapi(self) -> OpenAPIServices:
+        """Its OpenAPI services."""
+        return OpenAPIServices(self.folder, self.home, os.environ, lambda: self.configured)
+
+    def secrets(self) -> Iterator[str]:
+        """What must not be told of the servers that are named anywhere."""
+        yield from chain.from_iterable(each.secrets() for each in self.configured)
+        for named in self.mcp.sources.named()[0].values():
+            with suppress(ConfigError):
+                yield from named.config().secrets()
+
+    async def tools(self, config: Config) -> tuple[list[Tool], list[str]]:
+        """Their tools, and what the person should know; a server has its own time to connect."""
+        if not config.tools.mcp:
+            return [], []
+        tools, notices = await self.mcp.tools()
+        return [*self.openapi.tools(), *tools], [*self.openapi.notices(), *notices]
+
+
+@dataclass
+class Place:
+    """A workspace, a namespace, and the approvals that wait there."""
+
+    workspace: Workspace
+    namespace: Namespace
+    home: Path | None = None
+    """Where the settings are; None: at the workspace's root."""
+    approvals: Approvals = field(default_factory=Approvals)
+
+    @cached_property
+    def services(self) -> Services:
+        """What brings tools from elsewhere."""
+        return Services(self.workspace.root, self.home or self.workspace.root)
+
+    @cached_property
+    def standing(self) -> Standing:
+        """What the person allowed here for good."""
+        return Standing(self.workspace.root)
+
+    def toolbox(
+        self, config: Config, own: Iterable[Tool] = (), clean: Callable[[str], str] = str
+    ) -> Toolbox:
+        """The built-in tools, `own`, and those that the person defined in the namespace.
+
+        Outputs that tools keep in files pass `clean`.
+        """
+        defined = tools_among(self.namespace.variables().values())
+        return Toolbox([*self._built_in(config, clean), *own, *defined])
+
+    def context(self, prompt: str) -> str:
+        """What the model is told beside the prompt."""
+        variables = self.namespace.variables()
+        return context_block(
+            digest(variables),
+            self.workspace.overview(),
+            mentioned(prompt, variables, self.workspace.is_file),
+        )
+
+    @cached_property
+    def _sandbox(self) -> Sandbox:
+        return Sandbox(self.workspace)
+
+    def _built_in(self, config: Config, clean: Callable[[str], str]) -> Iterator[Tool]:
+        flags, workspace = config.tools, self.workspace
+        if flags.files:
+            yield from file_tools(
+                workspace,
+                allow_delete=config.workspace.allow_delete,
+                edit_seconds=config.workspace.edit_seconds,
+            )
+            yield from search_tools(workspace)
+        yield from namespace_tools(self.namespace, variables=flags.namespace, python=flags.python)
+        store = OutputStore(workspace)
+        ways: dict[str, Any] = {
+            "save": lambda text: store.save(clean(text)),
+            "timeout": flags.timeout,
+            "max_timeout": flags.max_timeout,
+        }
+        if flags.scripts:
+            yield from script_tools(workspace, self._sandbox, **ways)
+        if flags.shell:
+            yield from shell_tools(self._sandbox, **ways)
+        if flags.notes:
+            yield from note_tools(workspace)
+        yield todo_tool()
+        yield question_tool()

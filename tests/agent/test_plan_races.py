@@ -1,0 +1,277 @@
+"""Whoever decides on a plan, and however often: it runs once, or not at all."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from harness import NO, YES, call, new_session
+from ipyagent.agent.approvals import Answer, Approval
+from ipyagent.agent.planning import decide, follow, found
+from ipyagent.agent.session import Session
+from ipyagent.agent.sessions import Sessions
+from ipyagent.config import Config
+from ipyagent.errors import AgentError
+from ipyagent.kernel.drivers import drive_sync
+from ipyagent.llm.scripted import Scripted
+from ipyagent.schema import Decision, PlanStep, Run, RunFinished, RunStatus, StopReason, ToolCall
+from ipyagent.store.journal import Journal
+from ipyagent.store.plans import plan_digest
+from ipyagent.tools.base import tool
+from planning import PlanLab
+
+STEPS = (PlanStep(call=ToolCall(id="p1", name="act", arguments={"what": "x"})),)
+
+
+def draft(run_id: str) -> Run:
+    return Run(id=run_id, status=RunStatus.DRAFT, plan=STEPS, plan_id=plan_digest(STEPS)[:12])
+
+
+def at_once(jobs: list[Callable[[], object]]) -> None:
+    gate = threading.Barrier(len(jobs))
+
+    def work(job: Callable[[], object]) -> None:
+        gate.wait()
+        job()
+
+    threads = [threading.Thread(target=work, args=(job,)) for job in jobs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+class Schedule:
+    """Answers to one plan, from several kernels at once, as the record has them."""
+
+    def __init__(self, sessions: list[Session], shown: Run) -> None:
+        self.sessions, self.shown = sessions, shown
+        self.ran: list[str] = []
+        self.denied: list[str] = []
+        self.refused: list[str] = []
+
+    def answer(self, session: Session, answer: Answer) -> None:
+        try:
+            run = decide(session, answer, self.shown)
+        except AgentError as error:
+            self.refused.append(str(error))
+            return
+        (self.ran if answer.decision is Decision.APPROVED else self.denied).append(run.id)
+
+
+@pytest.mark.spec("P05", "P23", "P43", "D20")
+def test_a_thousand_schedules_of_answers_lead_to_one_run_or_none() -> None:
+    """Double clicks, approve against deny, approve after cancel, in one kernel."""
+    session, chance = new_session(), random.Random(4)
+    outcomes = {"ran": 0, "denied": 0}
+    for number in range(1_000):
+        plan = draft(f"r{number}")
+        session.journal.draft(plan, session.id)
+        schedule = Schedule([session], plan)
+        answers = [YES, chance.choice([YES, NO]), *chance.choices([YES, NO], k=number % 3)]
+        chance.shuffle(answers)
+        if number % 10 == 0:  # in turns instead: a late click
+            for each in answers:
+                schedule.answer(session, each)
+        else:
+            at_once([partial(schedule.answer, session, each) for each in answers])
+        # A cancel may still reach what was approved but has not begun: then it never begins.
+        assert len(schedule.ran) <= 1
+        assert len(schedule.denied) <= 1
+        status = session.journal.run(plan.id).status
+        assert status is (RunStatus.CANCELLED if schedule.denied else RunStatus.QUEUED)
+        assert len(schedule.refused) == len(answers) - len(schedule.ran) - len(schedule.denied)
+        outcomes["denied" if schedule.denied else "ran"] += 1
+        if not schedule.denied:
+            session.journal.finish(plan.id, RunStatus.ERROR)
+    assert min(outcomes.values()) > 100
+
+
+def test_to_look_first_and_act_then_would_run_it_twice() -> None:
+    """The naive way: both look while it is a draft, and then both run it."""
+    status, ran, gate = [RunStatus.DRAFT], [], threading.Barrier(2)
+
+    def naive() -> None:
+        waits = status[0] is RunStatus.DRAFT
+        gate.wait()
+        if waits:
+            status[0] = RunStatus.QUEUED
+            ran.append("x")
+
+    at_once([naive, naive])
+    assert len(ran) == 2
+
+
+@pytest.mark.spec("P05", "P23")
+def test_two_kernels_on_the_same_record_run_it_once(tmp_path: Path) -> None:
+    journals = [Journal.open(tmp_path / "state.db") for _ in range(3)]
+    session = Sessions(journals[0]).begin("one")
+    sessions = [Session(session.record, each) for each in journals]
+    for number in range(40):
+        plan = draft(f"r{number}")
+        session.journal.draft(plan, session.id)
+        schedule = Schedule(sessions, plan)
+        answers = [YES, YES, NO if number % 2 else YES]
+        at_once([partial(schedule.answer, *pair) for pair in zip(sessions, answers, strict=True)])
+        assert len(schedule.ran) <= 1
+        assert schedule.ran or schedule.denied
+        if session.journal.run(plan.id).status is RunStatus.QUEUED:
+            session.journal.finish(plan.id, RunStatus.ERROR)
+    for journal in journals:
+        journal.close()
+
+
+# -- with everything around it
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> PlanLab:
+    return PlanLab(tmp_path)
+
+
+@pytest.mark.spec("P05", "P20", "P23")
+@pytest.mark.parametrize("number", range(12))
+def test_a_waiting_cell_hears_many_answers_and_follows_the_first(lab: PlanLab, number: int) -> None:
+    done: list[str] = []
+
+    @tool(where="thread", sensitive=True)
+    def act(what: str) -> str:
+        """Do it."""
+        done.append(what)
+        return "done"
+
+    taken: list[tuple[Answer, bool]] = []
+
+    def answer(approval: Approval) -> None:
+        def click(each: Answer) -> None:
+            taken.append((each, lab.place.approvals.decide(approval.id, each)))
+
+        answers = [YES, NO, YES, NO][number % 3 :] + [YES] * (number % 2)
+        at_once([lambda each=each: click(each) for each in answers])
+
+    plan = {"calls": [call("act", what="x"), call("act", what="y")]}
+    run = lab.plan([plan], tools=[act], answer=answer)
+    (first,) = [each for each, first in taken if first]
+    approved = first.decision is Decision.APPROVED
+    assert done == (["x", "y"] if approved else [])
+    assert run.status is (RunStatus.DONE if approved else RunStatus.CANCELLED)
+    with pytest.raises(AgentError, match=r"already (approved|cancelled) at"):
+        lab.decide(YES, reference=run.id)
+    assert done == (["x", "y"] if approved else [])
+
+
+@pytest.mark.spec("P06", "P22", "P25", "D29")
+@pytest.mark.parametrize("answer", [YES, NO])
+def test_a_plan_waits_over_a_restart_and_is_decided_on_once(
+    lab: PlanLab, tmp_path: Path, answer: Answer
+) -> None:
+    path, done = tmp_path / "state.db", []
+
+    @tool(where="thread", sensitive=True)
+    def act(what: str) -> str:
+        """Do it."""
+        done.append(what)
+        return "done"
+
+    sessions = Sessions(Journal.open(path))
+    lab.session = sessions.begin("one")
+    plan = lab.plan([{"calls": [call("act", what="x")]}], tools=[act])
+    sessions.close()
+    lab.session.journal.close()
+
+    again = Sessions(Journal.open(path)).resume("one")
+    assert f"`%agent approve {plan.id}`" in again.notices[0]
+    lab.session, lab.tools = again.session, [act]
+    assert lab.session.runs[-1].plan == plan.plan
+    with pytest.raises(AgentError, match="a plan waits"):
+        lab.session.check_ready()
+    run = lab.decide(answer, reference=plan.plan_id or "")
+    assert done == (["x"] if answer is YES else [])
+    assert run.plan == plan.plan
+    assert [each.id for each in lab.session.runs] == [plan.parent_id, plan.id]
+    with pytest.raises(AgentError, match="no pending plan"):
+        lab.decide(YES)
+    lab.run(["Fine."])
+    assert lab.client is not None
+    said = "\n".join(m.text for m in lab.client.requests[0].messages)
+    assert ("1 of 1 step done." if answer is YES else "I do not want this plan") in said
+
+
+@pytest.mark.spec("P06", "D29", "D20")
+def test_a_plan_that_was_approved_when_the_kernel_died_is_not_run_again(
+    lab: PlanLab, tmp_path: Path
+) -> None:
+    path = tmp_path / "state.db"
+    sessions = Sessions(Journal.open(path))
+    lab.session = sessions.begin("one")
+    plan = lab.plan([{"calls": [call("list_files")]}])
+    decide(lab.session, YES, found(lab.session))  # and here it dies
+    sessions.close()
+    lab.session.journal.close()
+
+    again = Sessions(Journal.open(path)).resume("one")
+    lab.session = again.session
+    assert "was going on" in again.notices[0]
+    assert lab.session.journal.run(plan.id).status is RunStatus.ERROR
+    with pytest.raises(AgentError, match="no pending plan"):
+        lab.decide(YES)
+    with pytest.raises(AgentError, match="already approved at"):
+        lab.decide(YES, reference=plan.id)
+    assert lab.run(["Fine."]).output == "Fine."
+
+
+@pytest.mark.spec("P22", "P26")
+def test_nothing_is_approved_while_a_run_is_on(lab: PlanLab) -> None:
+    plan = lab.plan([{"calls": [call("list_files")]}])
+    other = Run(id="other", session_id=lab.session.id)
+    lab.session.journal.begin(other, lab.session.id)
+    for reference in ("", plan.id):
+        with pytest.raises(AgentError, match="already running: other"):
+            lab.decide(YES, reference=reference)
+    lab.session.journal.finish("other", RunStatus.DONE)
+    assert lab.decide(YES).status is RunStatus.DONE
+
+
+@pytest.mark.spec("P45")
+def test_a_plan_that_ends_clears_only_what_is_its_own(lab: PlanLab) -> None:
+    run = lab.plan([{"calls": [call("list_files")]}], answer=YES)
+    waiting = lab.plan([{"calls": [call("list_files")]}])
+    late = RunFinished(status=RunStatus.DONE, stop_reason=StopReason.FINISHED, duration=1.0)
+    lab.session.journal.append(lab.session.id, run.id, late)
+    lab.session.journal.flush().result()
+    assert lab.session.waiting == waiting.id
+
+
+@pytest.mark.spec("P20")
+def test_a_session_that_has_ended_runs_no_plan(lab: PlanLab) -> None:
+    lab.plan([{"calls": [call("list_files")]}])
+    lab.session.end()
+    with pytest.raises(AgentError, match="has ended"):
+        lab.decide(YES)
+
+
+@pytest.mark.spec("P05", "D20")
+def test_what_is_put_off_between_approval_and_its_first_step_does_not_run(lab: PlanLab) -> None:
+    ran: list[str] = []
+
+    @tool(where="thread")
+    def act() -> str:
+        """Do it."""
+        ran.append("act")
+        return "done"
+
+    lab.plan([{"calls": [call("act")]}], tools=[act])
+    lab.tools = [act]
+    plan = decide(lab.session, YES, found(lab.session))
+    decide(lab.session, NO, plan)
+    lab.client, lab.views = Scripted([]), []
+    runner = lab._runner(Config(), None)
+    run = drive_sync(lab.cell, lambda: follow(runner, plan, YES))
+    assert ran == []
+    assert "already cancelled at" in (run.error or "") or "already approved at" in (run.error or "")
+    assert lab.run(["Fine."]).output == "Fine."

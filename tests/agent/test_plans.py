@@ -1,0 +1,486 @@
+"""Plans: proposed as a whole, decided on once, run as they were shown."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import NO, YES, call
+from ipyagent.agent.approvals import Answer, Approval
+from ipyagent.agent.context import CALL_NOW, PLANNING
+from ipyagent.agent.loop import NOTHING_PENDING
+from ipyagent.agent.plan import UNRUN
+from ipyagent.agent.sessions import Sessions
+from ipyagent.errors import AgentError
+from ipyagent.llm.wire import to_openai
+from ipyagent.schema import (
+    DecidedBy,
+    Decision,
+    Outcome,
+    PlanProposed,
+    PlanStep,
+    Run,
+    RunStatus,
+    StepStarted,
+    StopReason,
+    ToolCall,
+    ToolStatus,
+)
+from ipyagent.store.journal import Journal
+from ipyagent.store.plans import digest_of, plan_digest
+from ipyagent.tools.base import Tool, tool
+from planning import PlanLab
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> PlanLab:
+    return PlanLab(tmp_path)
+
+
+class Doing:
+    """Tools that note what was done."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    @property
+    def tools(self) -> list[Tool]:
+        @tool(where="thread")
+        def look(what: str) -> str:
+            """Look at it."""
+            self.done.append(f"look {what}")
+            return f"{what} is there"
+
+        @tool(where="thread", sensitive=True)
+        def act(what: str, times: int = 1) -> str:
+            """Do it."""
+            self.done.append(f"act {what}")
+            if what == "badly":
+                raise ValueError("it broke")
+            return f"{what} done"
+
+        return [look, act]
+
+
+def steps(*calls: dict[str, Any], text: str = "") -> dict[str, Any]:
+    return {"text": text, "calls": list(calls)}
+
+
+PLAN = steps(call("look", what="a"), call("act", what="b"), call("act", what="c"))
+
+
+def assert_roles_alternate(lab: PlanLab) -> None:
+    """In what was asked last; several results of tools may follow each other."""
+    assert lab.client is not None
+    wired = to_openai(lab.client.requests[-1].messages, vision=True)
+    roles = [message["role"] for message in wired]
+    assert all(a != b or a == "tool" for a, b in pairwise(roles)), roles
+
+
+# -- the planning run
+
+
+@pytest.mark.spec("P01", "P02", "P03", "P07", "P28", "A12")
+@pytest.mark.parametrize("mode", ["confirm-sensitive", "confirm-all", "yolo"])
+def test_nothing_runs_while_it_is_planned_not_even_what_only_reads(lab: PlanLab, mode: str) -> None:
+    doing, seen = Doing(), []
+
+    def answer(approval: Approval) -> Answer:
+        seen.append((list(doing.done), approval.shown))
+        return YES
+
+    run = lab.plan([PLAN, "never asked"], tools=doing.tools, answer=answer, confirm_mode=mode)
+    ((done, shown),) = seen
+    assert done == []
+    assert isinstance(shown, Run)
+    assert [(s.call.name, s.call.arguments) for s in shown.plan] == [
+        ("look", {"what": "a"}),
+        ("act", {"what": "b"}),
+        ("act", {"what": "c"}),
+    ]
+    assert doing.done == ["look a", "act b", "act c"]
+    assert (run.status, run.outcome) == (RunStatus.DONE, Outcome.SUCCESS)
+
+
+@pytest.mark.spec("P07", "P28", "P31")
+def test_the_planning_run_ends_and_the_plan_is_a_run_of_its_own(lab: PlanLab) -> None:
+    run = lab.plan([PLAN], tools=Doing().tools, answer=YES)
+    planning, plan = lab.session.runs
+    assert plan == run
+    assert (planning.status, planning.stop_reason) == (RunStatus.DONE, StopReason.PLANNED)
+    assert all(e.dry_run and e.status is ToolStatus.SUCCESS for e in planning.executions)
+    assert {result.output for result in planning.results} == {UNRUN}
+    assert (plan.parent_id, plan.prompt, plan.trace_id) == (planning.id, "Tidy up.", "t" * 32)
+    assert (plan.max_steps, plan.plan_id) == (3, plan_digest(plan.plan)[:12])
+    assert lab.types[0][-2:] == ["step_finished", "run_finished"]
+    step = ["step_started", "message_finished", "tool_started", "tool_running", "tool_finished"]
+    closing = ["step_started", "message_finished", "step_finished", "run_finished"]
+    assert lab.types[1] == [
+        "plan_proposed",
+        "run_started",
+        *[*step, "step_finished"] * 3,
+        *closing,
+    ]
+
+
+@pytest.mark.spec("P30")
+def test_no_model_is_asked_between_the_steps(lab: PlanLab) -> None:
+    lab.plan([PLAN, "never asked"], tools=Doing().tools, answer=YES)
+    assert lab.client is not None
+    assert len(lab.client.requests) == 1
+
+
+@pytest.mark.spec("P27")
+def test_the_model_is_told_that_it_plans_and_the_instructions_stay_the_same(lab: PlanLab) -> None:
+    lab.run(["Hello."])
+    assert lab.client is not None
+    before = [m.text for m in lab.client.requests[0].messages]
+    lab.plan([PLAN], tools=Doing().tools, answer=NO)
+    (request,) = lab.client.requests
+    assert [m.text for m in request.messages][: len(before)] == before
+    assert PLANNING in request.messages[-1].text
+    assert "<context/>" in request.messages[-1].text
+    lab.run(["Fine."])
+    assert [PLANNING in m.text for m in lab.client.requests[0].messages].count(True) == 1
+
+
+def test_a_reply_without_calls_is_an_ordinary_answer(lab: PlanLab) -> None:
+    run = lab.plan(["There is nothing to tidy up."], answer=YES)
+    assert (run.output, run.stop_reason) == ("There is nothing to tidy up.", StopReason.FINISHED)
+    assert len(lab.views) == 1
+    lab.session.check_ready()
+
+
+@pytest.mark.spec("P29")
+def test_a_plan_in_words_is_asked_for_as_calls_once(lab: PlanLab) -> None:
+    words = "# Plan\n1. look\n2. act"
+    run = lab.plan([words, PLAN], tools=Doing().tools, answer=YES)
+    nudges = [e.nudge for e in lab.views[0].events if isinstance(e, StepStarted) and e.nudge]
+    assert nudges == [CALL_NOW]
+    assert run.outcome is Outcome.SUCCESS
+    run = lab.plan([words, words, "never asked"], answer=YES)
+    assert (run.output, run.notes) == (words, (NOTHING_PENDING,))
+
+
+@pytest.mark.spec("P02")
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (call("fly"), "no tool is named 'fly'"),
+        (call("act", what="b", colour="red"), "colour"),
+        (call("act"), "what"),
+        ({"name": "act", "arguments": '{"what": '}, "act was not run"),
+        (call("ask_user", question="Which?"), "before you plan"),
+    ],
+)
+def test_a_plan_with_an_invalid_call_goes_back_to_the_model(
+    lab: PlanLab, wrong: dict[str, Any], told: str
+) -> None:
+    doing = Doing()
+    run = lab.plan([steps(call("look", what="a"), wrong), PLAN], tools=doing.tools, answer=YES)
+    bad = lab.session.runs[0].steps[0].executions[1]
+    assert bad.status in (ToolStatus.FAILED, ToolStatus.DENIED)
+    assert bad.result is not None
+    assert told in bad.result.output
+    assert len(run.plan) == 3
+    assert doing.done == ["look a", "act b", "act c"]
+
+
+def test_without_a_valid_plan_the_run_ends_at_its_budget(lab: PlanLab) -> None:
+    wrong = steps(call("fly"))
+    run = lab.plan([wrong, wrong, "I cannot."], answer=YES, max_steps=2)
+    assert (run.stop_reason, run.output) == (StopReason.MAX_STEPS, "I cannot.")
+    assert len(lab.views) == 1
+
+
+def test_a_step_may_be_about_what_an_earlier_one_makes(lab: PlanLab, tmp_path: Path) -> None:
+    plan = steps(
+        call("write_file", path="x.txt", content="one\n"),
+        call("edit_file", path="x.txt", old_string="one", new_string="two"),
+    )
+    run = lab.plan([plan], answer=YES)
+    assert run.outcome is Outcome.SUCCESS, run.error
+    assert (tmp_path / "x.txt").read_text() == "two\n"
+
+
+def test_the_list_beside_the_calls_says_why(lab: PlanLab) -> None:
+    why = "I suggest:\n1. See what is there\n2. Begin\n3. End"
+    run = lab.plan([{**PLAN, "text": why}], tools=Doing().tools, answer=NO)
+    assert [step.note for step in run.plan] == ["See what is there", "Begin", "End"]
+    run = lab.plan([{**PLAN, "text": "1. Only one"}], tools=Doing().tools, answer=NO)
+    assert [step.note for step in run.plan] == ["", "", ""]
+
+
+# -- shown before, run after
+
+
+@pytest.mark.spec("P24", "P28", "P43")
+def test_the_plan_is_stored_before_it_is_shown_and_what_runs_was_shown(lab: PlanLab) -> None:
+    stored = []
+
+    def heard(event: object) -> None:
+        if isinstance(event, PlanProposed):
+            found = lab.session.journal.run(event.run.id)
+            stored.append((found.status, found.plan == event.run.plan, lab.session.waiting))
+
+    run = lab.plan([PLAN], tools=Doing().tools, answer=YES, heard=heard)
+    assert stored == [(RunStatus.DRAFT, True, run.id)]
+    assert [e.call for e in run.executions] == [s.call for s in run.plan]
+    assert all(e.decision is Decision.APPROVED for e in run.executions)
+    assert {e.decided_by for e in run.executions} == {DecidedBy.BUTTON}
+
+
+def tamper(lab: PlanLab, run_id: str, *, digest: bool) -> None:
+    """Somebody changes the record while the person looks at the card."""
+
+    def change(db: sqlite3.Connection) -> None:
+        plan = db.execute("SELECT plan_json FROM runs WHERE id = ?", (run_id,)).fetchone()[0]
+        plan = plan.replace('"what": "b"', '"what": "everything"')
+        db.execute("UPDATE runs SET plan_json = ? WHERE id = ?", (plan, run_id))
+        if digest:
+            db.execute("UPDATE runs SET plan_digest = ? WHERE id = ?", (digest_of(plan), run_id))
+
+    lab.session.journal._change(change)
+
+
+@pytest.mark.spec("P24")
+@pytest.mark.parametrize("digest", [False, True])
+@pytest.mark.parametrize("later", [False, True])
+def test_a_plan_that_is_not_the_one_that_was_shown_does_not_run(
+    lab: PlanLab, digest: bool, later: bool
+) -> None:
+    doing = Doing()
+
+    def answer(approval: Approval) -> Answer:
+        assert isinstance(approval.shown, Run)
+        tamper(lab, approval.shown.id, digest=digest)
+        return YES
+
+    if later:
+        waiting = lab.plan([PLAN], tools=doing.tools)
+        tamper(lab, waiting.id, digest=digest)
+    with pytest.raises(AgentError, match="not the one that was shown"):
+        lab.decide(YES) if later else lab.plan([PLAN], tools=doing.tools, answer=answer)
+    assert doing.done == []
+
+
+# -- the answer
+
+
+@pytest.mark.spec("P20", "P28", "D20")
+def test_a_denied_plan_never_runs_and_the_model_knows(lab: PlanLab) -> None:
+    doing = Doing()
+    run = lab.plan([PLAN], tools=doing.tools, answer=NO)
+    assert (run.status, run.stop_reason) == (RunStatus.CANCELLED, StopReason.DENIED)
+    assert doing.done == []
+    assert lab.session.waiting is None
+    assert lab.session.journal.run(run.id).status is RunStatus.CANCELLED
+    lab.run(["I see."], "Well?")
+    assert lab.client is not None
+    assert_roles_alternate(lab)
+    said = "\n".join(m.text for m in lab.client.requests[0].messages)
+    assert "I do not want this plan; nothing of it was run. My reason: not today" in said
+    with pytest.raises(AgentError, match="no pending plan"):
+        lab.decide(YES)
+    assert doing.done == []
+
+
+def changed(*calls: tuple[str, dict[str, Any]]) -> Answer:
+    """Save changes."""
+    plan = tuple(
+        PlanStep(call=ToolCall(id=f"p{n}", name=name, arguments=arguments), note="Mine.")
+        for n, (name, arguments) in enumerate(calls)
+    )
+    return Answer(Decision.APPROVED, DecidedBy.BUTTON, plan=plan)
+
+
+@pytest.mark.spec("P28", "P24")
+def test_a_changed_plan_is_stored_and_shown_anew_before_it_runs(lab: PlanLab) -> None:
+    doing = Doing()
+    answers = iter([changed(("act", {"what": "z"})), YES])
+    run = lab.plan([PLAN], tools=doing.tools, answer=lambda _: next(answers))
+    proposed = [e for e in lab.views[1].events if isinstance(e, PlanProposed)]
+    assert [len(e.run.plan) for e in proposed] == [3, 1]
+    old, new = proposed
+    assert old.run.id != new.run.id == run.id
+    assert old.approval_id != new.approval_id
+    assert old.run.plan_id != new.run.plan_id
+    assert (old.run.parent_id, new.run.parent_id) == (lab.session.runs[0].id,) * 2
+    assert lab.session.journal.run(old.run.id).status is RunStatus.CANCELLED
+    assert doing.done == ["act z"]
+    assert [r.status for r in lab.session.runs] == ["done", "cancelled", "done"]
+    stored = lab.session.journal.runs(lab.session.id)
+    assert [(r.id, r.status) for r in stored] == [(r.id, r.status) for r in lab.session.runs]
+    lab.run(["Yes."])
+    assert lab.client is not None
+    assert any("after they changed it" in m.text for m in lab.client.requests[0].messages)
+
+
+@pytest.mark.spec("P02")
+@pytest.mark.parametrize(
+    ("calls", "told"),
+    [
+        ([("fly", {})], "no tool is named 'fly'"),
+        ([("act", {"what": "a"}), ("act", {"times": 3})], "what"),
+        ([("ask_user", {"question": "Which?"})], "before you plan"),
+        ([], "at least one step"),
+    ],
+)
+def test_a_changed_plan_that_cannot_run_leaves_the_old_one(
+    lab: PlanLab, calls: list[tuple[str, dict[str, Any]]], told: str
+) -> None:
+    doing = Doing()
+    answers = iter([changed(*calls), YES])
+    lab.plan([PLAN], tools=doing.tools, answer=lambda _: next(answers))
+    old, new = [e.run for e in lab.views[1].events if isinstance(e, PlanProposed)]
+    assert (old.id, old.plan) == (new.id, new.plan)
+    assert told in new.notes[0]
+    assert doing.done == ["look a", "act b", "act c"]
+
+
+@pytest.mark.spec("P28", "P44", "P25")
+def test_where_nobody_is_there_the_plan_waits_and_says_how(lab: PlanLab) -> None:
+    doing = Doing()
+    run = lab.plan([PLAN], tools=doing.tools)
+    assert run.status is RunStatus.DRAFT
+    assert f"`%agent approve {run.plan_id}`" in run.notes[-1]
+    assert [view.left for view in lab.views] == [False, True]
+    with pytest.raises(AgentError, match="a plan waits for you"):
+        lab.run(["never asked"])
+    with pytest.raises(AgentError, match="a plan waits for you"):
+        lab.plan(["never asked"])
+    lab.tools = doing.tools
+    done = lab.decide(Answer(Decision.APPROVED, DecidedBy.MAGIC))
+    assert doing.done == ["look a", "act b", "act c"]
+    assert (done.id, done.status) == (run.id, RunStatus.DONE)
+    assert {e.decided_by for e in done.executions} == {DecidedBy.MAGIC}
+    assert [r.id for r in lab.session.runs] == [done.parent_id, done.id]
+    lab.run(["Fine."])
+
+
+def test_an_interrupted_question_leaves_the_plan_waiting(lab: PlanLab) -> None:
+    doing = Doing()
+
+    def stop(event: object) -> None:
+        if isinstance(event, PlanProposed):
+            lab.cell.stop()
+
+    with pytest.raises(KeyboardInterrupt):
+        lab.plan([PLAN], tools=doing.tools, answer=lambda _: None, heard=stop)
+    assert lab.session.waiting is not None
+    assert lab.place.approvals.pending() == []
+    lab.tools = doing.tools
+    lab.decide(NO)
+    assert lab.session.waiting is None
+    assert doing.done == []
+    lab.run(["Fine."])
+
+
+@pytest.mark.spec("P21", "P41")
+@pytest.mark.parametrize("answer", [YES, NO])
+def test_with_nothing_pending_there_is_nothing_to_decide(lab: PlanLab, answer: Answer) -> None:
+    with pytest.raises(AgentError, match="no pending plan"):
+        lab.decide(answer)
+
+
+# -- what runs
+
+
+@pytest.mark.spec("P31", "P34")
+def test_the_first_step_that_fails_is_the_last(lab: PlanLab) -> None:
+    doing = Doing()
+    plan = steps(call("look", what="a"), call("act", what="badly"), call("act", what="c"))
+    run = lab.plan([plan, "never asked"], tools=doing.tools, answer=YES)
+    assert doing.done == ["look a", "act badly"]
+    assert (run.status, run.stop_reason) == (RunStatus.ERROR, StopReason.ERROR)
+    assert run.error == "step 2 (act) failed: ValueError: it broke."
+    assert run.output == (
+        "1 of 3 steps done. Step 2 (act) failed: ValueError: it broke. Not run: step 3 (act)."
+    )
+
+
+def test_what_was_done_is_said_in_a_sentence(lab: PlanLab) -> None:
+    run = lab.plan([PLAN], tools=Doing().tools, answer=YES)
+    assert run.output == "3 of 3 steps done."
+    assert not any(view.left for view in lab.views)
+    assert run.steps[-1].closing
+    assert run.to_output_dict()["status"] == "success"
+
+
+@pytest.mark.spec("P31")
+def test_a_stopped_plan_says_what_was_not_run(lab: PlanLab) -> None:
+    doing = Doing()
+
+    def stop(event: Any) -> None:
+        if event.type == "tool_finished" and doing.done:
+            lab.cell.stop()
+
+    with pytest.raises(KeyboardInterrupt):
+        lab.plan([PLAN], tools=doing.tools, answer=YES, heard=stop)
+    run = lab.session.runs[-1]
+    assert (run.status, run.stop_reason) == (RunStatus.CANCELLED, StopReason.INTERRUPTED)
+    assert doing.done == ["look a"]
+    assert run.output == "1 of 3 steps done. Not run: step 2 (act), step 3 (act)."
+    assert lab.types[1][-1] == "run_finished"
+    lab.run(["Fine."])
+
+
+def test_a_plan_has_its_time_and_a_step_too(lab: PlanLab) -> None:
+    @tool(sensitive=True)
+    async def sleep() -> str:
+        """Sleep."""
+        await asyncio.sleep(60)
+        return "rested"
+
+    plan = steps(call("sleep"), call("list_files"))
+    run = lab.plan([plan], tools=[sleep], answer=YES, max_seconds=0.05)
+    assert (run.status, run.stop_reason) == (RunStatus.DONE, StopReason.MAX_SECONDS)
+    assert run.output == (
+        "0 of 2 steps done. Step 1 (sleep) did not end. Not run: step 2 (list_files)."
+    )
+    run = lab.plan([plan], tools=[sleep], answer=YES, step_seconds=0.05)
+    assert (run.status, run.stop_reason) == (RunStatus.DONE, StopReason.TIMEOUT)
+    assert run.executions[0].status is ToolStatus.CANCELLED
+
+
+@pytest.mark.spec("P27", "P28")
+def test_the_next_prompt_knows_what_was_planned_and_done(lab: PlanLab) -> None:
+    lab.plan([PLAN], tools=Doing().tools, answer=YES)
+    lab.run(["Fine."], "And now?")
+    assert lab.client is not None
+    assert_roles_alternate(lab)
+    messages = lab.client.requests[0].messages
+    ids = [c.id for m in messages for c in m.tool_calls]
+    assert len(ids) == len(set(ids)) == 6
+    answered = [r.tool_use_id for m in messages for r in m.tool_results]
+    assert answered == ids
+    said = [m.text for m in messages if m.text]
+    assert sum(text == "Tidy up." for text in said) == 1
+    assert any("approved the plan" in text for text in said)
+    assert "3 of 3 steps done." in said
+
+
+@pytest.mark.spec("P10", "H01")
+def test_a_session_with_plans_comes_back_as_it_was(lab: PlanLab, tmp_path: Path) -> None:
+    path, doing = tmp_path / "state.db", Doing()
+    sessions = Sessions(Journal.open(path))
+    before = lab.session = sessions.begin("one")
+    for answers in ([YES], [NO], [changed(("look", {"what": "z"})), YES]):
+        given = iter(answers)
+        lab.plan([PLAN], tools=doing.tools, answer=lambda _, given=given: next(given))
+    lab.plan([PLAN], tools=doing.tools)
+    sessions.close()
+    before.journal.close()
+    after = Sessions(Journal.open(path)).resume("one").session
+    assert after.messages == before.messages
+    assert list(after.graph.nodes.values()) == list(before.graph.nodes.values())
+    assert [(r.id, r.status) for r in after.runs] == [(r.id, r.status) for r in before.runs]
+    assert [r.to_dict() for r in after.runs if r.is_finished and r.steps] == [
+        r.to_dict() for r in before.runs if r.is_finished and r.steps
+    ]
+    assert after.record.pending_run_id == before.record.pending_run_id == before.runs[-1].id

@@ -1,0 +1,331 @@
+"""Which calls run, which are asked about, and which never run: every case against a plain table."""
+
+import asyncio
+import itertools
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import NO, YES, Lab, call
+from ipyagent.agent.approvals import Answer, Approval, Approvals
+from ipyagent.agent.clock import Clock
+from ipyagent.agent.dispatch import Calls, Dispatcher
+from ipyagent.agent.permissions import Standing
+from ipyagent.agent.policy import Effect, Policy, Verdict
+from ipyagent.config import Config, ConfirmMode, Rule, ToolsConfig
+from ipyagent.errors import NoFrontendError
+from ipyagent.schema import (
+    DecidedBy,
+    Event,
+    Question,
+    Scope,
+    ToolCall,
+    ToolExecution,
+    ToolFinished,
+    ToolStatus,
+)
+from ipyagent.tools.base import Tool, Toolbox, tool
+from ipyagent.wiring import Place
+
+MODES: tuple[ConfirmMode, ...] = ("confirm-sensitive", "confirm-all", "yolo")
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The person's directory, away from that of whoever runs the tests."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+
+
+def made(**traits: Any) -> Tool:
+    @tool(name="act", where="thread", **traits)
+    def act(path: str = "a.txt") -> str:
+        """Do it."""
+        return f"done with {path}"
+
+    return act
+
+
+class Person:
+    """Answers all questions alike; without an answer nobody is there."""
+
+    def __init__(self, approvals: Approvals, answer: Answer | None) -> None:
+        self.approvals, self.answer = approvals, answer
+        self.asked: list[ToolExecution] = []
+
+    async def ask(self, approval: Approval) -> None:
+        assert isinstance(approval.shown, ToolExecution)
+        self.asked.append(approval.shown)
+        if self.answer is None:
+            raise NoFrontendError("nobody is here")
+        self.approvals.decide(approval.id, self.answer)
+
+
+def dispatched(
+    policy: Policy, tools: Iterable[Tool], calls: Iterable[ToolCall], answer: Answer | None = None
+) -> tuple[list[ToolExecution], Person]:
+    """What became of the calls, and the person who was asked."""
+    approvals, events = Approvals(), list[Event]()
+    person = Person(approvals, answer)
+
+    async def recorded() -> None: ...
+
+    with ThreadPoolExecutor(1) as pool:
+        dispatcher = Dispatcher(
+            toolbox=Toolbox(tools),
+            policy=policy,
+            approvals=approvals,
+            asker=person,
+            post=lambda job: Future(),
+            pool=pool,
+            tidy=lambda name, result: result,
+            emit=events.append,
+            recorded=recorded,
+        )
+        asyncio.run(Calls(dispatcher, 1, tuple(calls), Clock()).run())
+    return [e.execution for e in events if isinstance(e, ToolFinished)], person
+
+
+CASES = itertools.product(
+    MODES,
+    (False, True),  # sensitive
+    (False, True),  # reaches out
+    (None, "it runs later"),  # always asks
+    ((), ("a.csv",)),  # what was read
+    itertools.chain.from_iterable(itertools.combinations(Effect, n) for n in range(4)),
+    (None, frozenset(), frozenset({"a.csv"})),  # allowed for the session, knowing this
+    (False, True),  # allowed in the folder
+)
+
+
+def expected(
+    mode: str,
+    sensitive: bool,
+    reaches: bool,
+    always: str | None,
+    read: tuple[str, ...],
+    rules: tuple[Effect, ...],
+    known: frozenset[str] | None,
+    folder: bool,
+) -> tuple[Effect, DecidedBy, bool]:
+    """The first line that applies: what becomes of the call, who says so, may it be lasting."""
+    tainted = reaches and bool(read)
+    session = known is not None and not (reaches and set(read) - known)
+    asks, allows = Effect.ASK, Effect.ALLOW
+    table: list[tuple[bool, tuple[Effect, DecidedBy, bool]]] = [
+        (Effect.DENY in rules, (Effect.DENY, DecidedBy.POLICY, False)),
+        (always is not None, (asks, DecidedBy.POLICY, False)),
+        (Effect.ASK in rules, (asks, DecidedBy.POLICY, False)),
+        (mode == "yolo", (allows, DecidedBy.POLICY, False)),
+        (mode == "confirm-all" and session, (allows, DecidedBy.SESSION, False)),
+        (mode == "confirm-all", (asks, DecidedBy.POLICY, True)),
+        (Effect.ALLOW in rules and not tainted, (allows, DecidedBy.POLICY, False)),
+        (not sensitive and not tainted, (allows, DecidedBy.POLICY, False)),
+        (session, (allows, DecidedBy.SESSION, False)),
+        (folder and not tainted, (allows, DecidedBy.FOLDER, False)),
+        (True, (asks, DecidedBy.POLICY, True)),
+    ]
+    return next(outcome for applies, outcome in table if applies)
+
+
+@pytest.mark.spec("A12", "P03")
+def test_the_strictest_reason_wins_in_every_combination(tmp_path: Path) -> None:
+    cases = [*CASES]
+    assert len(cases) == 3 * 2 * 2 * 2 * 2 * 8 * 3 * 2
+    for case in cases:
+        mode, sensitive, reaches, always, read, effects, known, folder = case
+        act = made(
+            sensitive=sensitive,
+            reaches_out=reaches,
+            always_asks=lambda path="", why=always: why,
+        )
+        standing = Standing(tmp_path / "yes" if folder else tmp_path / "no")
+        if folder and not standing.allows(act):
+            standing.grant(act)
+        policy = Policy(
+            mode,
+            {} if known is None else {"act": known},
+            dict.fromkeys(read).keys(),
+            rules=[Rule(effect=effect.value, tool=("act",)) for effect in effects],
+            standing=standing,
+            root=tmp_path,
+        )
+        verdict = policy.judge(act, {"path": "a.txt"})
+        effect, by, lasting = expected(*case)
+        assert (verdict.effect, verdict.by, bool(verdict.scopes)) == (effect, by, lasting), case
+
+
+@pytest.mark.spec("A12", "P03")
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("sensitive", [True, False])
+def test_a_mode_decides_what_runs_unasked(mode: ConfirmMode, sensitive: bool) -> None:
+    act, policy = made(sensitive=sensitive), Policy(mode)
+    ((execution,), person) = dispatched(policy, [act], [ToolCall(id="1", name="act")])
+    runs = mode == "yolo" or (mode == "confirm-sensitive" and not sensitive)
+    assert (execution.status is ToolStatus.SUCCESS) == runs
+    assert len(person.asked) == (not runs)
+    assert Policy().mode == "confirm-sensitive"
+
+
+SCOPES = {
+    ("confirm-sensitive", True): (Scope.SESSION, Scope.FOLDER),
+    ("confirm-sensitive", False): (Scope.SESSION,),
+    ("confirm-all", True): (Scope.SESSION,),
+    ("confirm-all", False): (Scope.SESSION,),
+}
+
+
+@pytest.mark.parametrize(("mode", "remembers"), SCOPES)
+def test_only_a_permission_that_would_count_is_offered(
+    tmp_path: Path, mode: ConfirmMode, remembers: bool
+) -> None:
+    standing = Standing(tmp_path) if remembers else None
+    policy = Policy(mode, standing=standing)
+    assert policy.judge(made(sensitive=True), {}).scopes == SCOPES[mode, remembers]
+
+
+@pytest.mark.parametrize("scope", Scope)
+def test_a_permission_goes_as_far_as_was_said(tmp_path: Path, scope: Scope) -> None:
+    act = made(sensitive=True)
+    now = Policy(standing=Standing(tmp_path))
+    now.grant(act, scope)
+    later = Policy(standing=Standing(tmp_path))
+    elsewhere = Policy(standing=Standing(tmp_path / "other"))
+    effects = [policy.judge(act, {}).effect for policy in (now, later, elsewhere)]
+    allowed = {Scope.ONCE: 0, Scope.SESSION: 1, Scope.FOLDER: 2}[scope]
+    assert effects == [Effect.ALLOW] * allowed + [Effect.ASK] * (3 - allowed)
+
+
+def test_a_question_is_put_whatever_is_allowed_and_offers_nothing_lasting() -> None:
+    ask = made(question=lambda path="": Question(text="Which?"))
+    for mode in MODES:
+        assert Policy(mode, {"act": frozenset()}).judge(ask, {}) == Verdict(Effect.ASK)
+    rules = [Rule(effect="deny", tool=("act",))]
+    assert Policy("yolo", rules=rules).judge(ask, {}).effect is Effect.DENY
+
+
+@pytest.mark.spec("P03")
+@pytest.mark.parametrize("mode", MODES)
+def test_a_protected_call_is_asked_about_each_time_and_no_always_covers_it(
+    tmp_path: Path, mode: ConfirmMode
+) -> None:
+    guarded = ("conftest.py", "CONFTEST.py")
+    act = made(
+        sensitive=True,
+        always_asks=lambda path: f"{path} runs by itself" if path in guarded else None,
+    )
+    policy = Policy(
+        mode,
+        rules=[Rule(effect="allow", tool=("act",), path="**")],
+        standing=Standing(tmp_path),
+        root=tmp_path,
+    )
+    for scope in Scope:
+        policy.grant(act, scope)
+    for path in guarded:
+        verdict = policy.judge(act, {"path": path})
+        assert verdict == Verdict(Effect.ASK, reason=f"{path} runs by itself")
+    assert policy.judge(act, {"path": "a.py"}).effect is Effect.ALLOW
+    calls = [ToolCall(id=str(n), name="act", arguments={"path": "conftest.py"}) for n in range(3)]
+    executions, person = dispatched(policy, [act], calls, YES)
+    assert len(person.asked) == len(executions) == 3
+    assert all(asked.scopes == () and asked.concern for asked in person.asked)
+    executions, _ = dispatched(policy, [act], calls, NO)
+    assert {each.status for each in executions} == {ToolStatus.DENIED}
+
+
+ALLOW = [Rule(effect="allow", tool=("act",))]
+REFUSING: list[Callable[[str], Policy]] = [
+    lambda mode: Policy(mode, {"act": frozenset()}, allowed=("read_file",), rules=ALLOW),
+    lambda mode: Policy(
+        mode,
+        {"act": frozenset()},
+        refuses=lambda name: "the skill tidy does not allow it" if name == "act" else None,
+        rules=ALLOW,
+    ),
+    lambda mode: Policy(
+        mode, {"act": frozenset()}, rules=[*ALLOW, Rule(effect="deny", tool=("a*",))]
+    ),
+]
+
+WHY = ["agent.allowed_tools", "the skill tidy does not allow it", "a rule: deny a*"]
+
+
+@pytest.mark.spec("P32", "M24", "A54")
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("refusing", "why"), [*zip(REFUSING, WHY, strict=True)])
+def test_what_is_refused_does_not_run_even_if_the_model_was_offered_the_tool(
+    mode: ConfirmMode, refusing: Callable[[str], Policy], why: str
+) -> None:
+    ran: list[str] = []
+
+    @tool(where="thread")
+    def act() -> str:
+        """Do it."""
+        ran.append("act")
+        return "done"
+
+    calls = [ToolCall(id="1", name="act")]
+    (naive,), _ = dispatched(Policy("yolo"), [act], calls, YES)
+    assert (naive.status, ran) == (ToolStatus.SUCCESS, ["act"])
+    (execution,), person = dispatched(refusing(mode), [act], calls, YES)
+    assert ran == ["act"]
+    assert (execution.status, person.asked) == (ToolStatus.DENIED, [])
+    assert execution.result is not None
+    assert why in str(execution.result.error)
+    other = tool(where="thread", name="read_file")(lambda: "x")
+    (fine,), _ = dispatched(refusing("yolo"), [other], [ToolCall(id="2", name="read_file")], YES)
+    assert fine.status is ToolStatus.SUCCESS
+
+
+@pytest.mark.spec("A54")
+@pytest.mark.parametrize("name", [".env", "key.pem", "id_rsa", "x/.ENV"])
+def test_no_mode_and_no_permission_lets_a_secret_be_read(tmp_path: Path, name: str) -> None:
+    lab = Lab(tmp_path)
+    (tmp_path / "x").mkdir()
+    (tmp_path / name).write_text("s3cret")
+    lab.session.granted["read_file"] = frozenset()
+    rules = {"rules": [{"effect": "allow", "tool": "read_file", "path": "**"}]}
+    for mode in MODES:
+        run = lab.run(
+            [{"calls": [call("read_file", path=name)]}, "Ok."],
+            answer=YES,
+            settings={"policy": rules},
+            confirm_mode=mode,
+        )
+        assert run.executions[0].status is not ToolStatus.SUCCESS
+        assert "s3cret" not in str(run.to_dict())
+
+
+def test_nobody_there_means_no_and_a_rule_is_a_way_out() -> None:
+    calls = [ToolCall(id="1", name="act")]
+    (execution,), _ = dispatched(Policy(), [made(sensitive=True)], calls)
+    assert execution.status is ToolStatus.DENIED
+    allow = Policy(rules=[Rule(effect="allow", tool=("act",))])
+    (execution,), person = dispatched(allow, [made(sensitive=True)], calls)
+    assert (execution.status, execution.decided_by) == (ToolStatus.SUCCESS, DecidedBy.POLICY)
+    assert person.asked == []
+
+
+@pytest.mark.spec("M08")
+def test_groups_of_tools_can_be_switched_off_and_the_shell_has_to_be_switched_on(
+    tmp_path: Path,
+) -> None:
+    place = Lab(tmp_path).place
+    shell = {each.name for each in toolbox(place)}
+    assert "run_shell" not in shell
+    for flag, gone in (
+        ("files", {"read_file", "write_file"}),
+        ("python", {"run_python"}),
+        ("namespace", {"list_variables", "inspect_variable"}),
+    ):
+        names = {each.name for each in toolbox(place, **{flag: False})}
+        assert gone <= shell
+        assert not gone & names
+    assert ToolsConfig().shell is False
+
+
+def toolbox(place: Place, **flags: bool) -> Toolbox:
+    return place.toolbox(Config(tools=ToolsConfig(**flags)))

@@ -1,0 +1,66 @@
+"""What a kernel knows as secret is in no sink: page, notebook, journal, log, files, wire."""
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+
+from kernels import Page, asking, kernel
+from servers.model_server import ModelServer, answer
+
+pytestmark = pytest.mark.kernel
+
+CANARY = "quiet-Canary/7f+Zq93xVb"
+LOOKS = "ghp_0123456789abcdefghij0123456789abcdef"
+CODE = f"""
+import base64, os
+canary = os.environ["SERVICE_TOKEN"]
+print(canary, canary.encode().hex(), base64.b64encode(canary.encode()).decode())
+print("x\\n" * 2000, canary)  # cut for the model; the whole is saved
+print("{LOOKS[:8]}" + "{LOOKS[8:]}")
+raise ValueError(canary)
+"""
+FORMS = [
+    CANARY.encode(),
+    CANARY.encode().hex().encode(),
+    base64.b64encode(CANARY.encode()),
+    LOOKS.encode(),
+]
+
+
+def found(*places: bytes) -> list[bytes]:
+    return [form for form in FORMS for place in places if form in place]
+
+
+@pytest.mark.spec("A06", "H15")
+def test_secrets_reach_no_sink_however_they_come(tmp_path: Path) -> None:
+    replies = [
+        answer(calls=[("run_python", {"code": CODE})]),
+        answer(f"The token is {CANARY}, or {LOOKS}.", thinking=f"It begins {CANARY}"),
+        answer("Thanks."),
+    ]
+    with ModelServer(replies) as server:
+        settings = {"IPYAGENT_LOGGING__FILE": "log.jsonl", "IPYAGENT_AGENT__CONFIRM_MODE": "yolo"}
+        with kernel(tmp_path, SERVICE_TOKEN=CANARY, **asking(server), **settings) as started:
+            plain = started.run("import os; print(os.environ['SERVICE_TOKEN'])")
+            assert CANARY in plain.stdout  # the kernel does know it
+            heard: list[object] = []
+            page = Page(started)
+
+            def listen(message: dict[str, object]) -> None:
+                heard.append({**message, "header": None, "parent_header": None, "metadata": None})
+                page(message)
+
+            asked = started.run("%%agent\nWhat is the token?", page=listen)
+            told = started.run(f"%%agent\nUse {LOOKS} for it.", page=listen)
+            assert asked.run["status"] == told.run["status"] == "done"
+            assert "looks like a secret" in json.dumps(told.run["notes"])
+            shown = json.dumps(heard, default=str).encode()
+        wire = json.dumps([request.body for request in server.requests]).encode()
+    # The cells' own text is the person's: front ends get it as execute_input.
+    files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    assert any(b"hidden" in data for data in files)
+    assert found(wire, *files) == []
+    assert set(found(shown)) == {LOOKS.encode()}
+    assert shown.count(LOOKS.encode()) == 1

@@ -1,0 +1,110 @@
+"""`%%agent --plan` in kernels: asked in the cell, decided in another, or after a restart."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kernels import RUN_JSON, Kernel, Message, Page, Reply, kernel
+
+pytestmark = pytest.mark.kernel
+
+PLAN = {
+    "text": "1. Write it.\n2. Look at it.",
+    "calls": [
+        {"name": "write_file", "arguments": {"path": "made.txt", "content": "made\n"}},
+        {"name": "read_file", "arguments": {"path": "made.txt"}},
+    ],
+}
+CELL = "%%agent -m scripted/plan.yaml --plan\nMake a file."
+
+
+class Deciding(Page):
+    """A page that answers plans, and knows one card from another."""
+
+    def __init__(self, kernel: Kernel, **decision: Any) -> None:
+        super().__init__(kernel)
+        self.answer = decision
+
+    def _hear(self, said: Message) -> None:
+        for event in said.get("events", ()):
+            self.events.append(event)
+            if event["type"] == "plan_proposed" and event["approval_id"]:
+                decision, self.answer = self.answer, {"decision": "approve"}
+                self.say(
+                    {"kind": "decide", "approval_id": event["approval_id"], "reason": ""} | decision
+                )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "plan.yaml").write_text(yaml.safe_dump([PLAN]))
+    return tmp_path
+
+
+def runs(reply: Reply) -> list[Message]:
+    """The runs in the mirrors of a cell, in order."""
+    shown = reply.of("update_display_data") + reply.of("display_data")
+    return [each["data"][RUN_JSON] for each in shown if RUN_JSON in each["data"]]
+
+
+@pytest.mark.spec("P01", "P28", "P30", "P31")
+def test_a_plan_is_shown_approved_by_a_click_and_run_as_it_was_shown(folder: Path) -> None:
+    with kernel(folder) as started:
+        page = Deciding(started, decision="approve")
+        reply = started.run(CELL, page=page)
+        assert reply.status == "ok", reply.content
+        planning, plan = runs(reply)
+        assert (planning["stop_reason"], plan["stop_reason"]) == ("planned", "finished")
+        assert plan["parent_id"] == planning["id"]
+        (proposed,) = [event for event in page.events if event["type"] == "plan_proposed"]
+        assert proposed["run"]["plan"] == plan["plan"]
+        assert started.value("__import__('ipyagent').last.output") == "'2 of 2 steps done.'"
+    assert (folder / "made.txt").read_text() == "made\n"
+
+
+@pytest.mark.spec("P28", "P24")
+def test_an_edited_plan_is_shown_again_and_only_that_one_runs(folder: Path) -> None:
+    step = {"call": {"id": "x", **PLAN["calls"][0]}, "note": ""}  # type: ignore[dict-item]
+    step["call"]["arguments"] = {"path": "mine.txt", "content": "mine\n"}
+    with kernel(folder) as started:
+        page = Deciding(started, decision="edit", plan=[step])
+        reply = started.run(CELL, page=page)
+        proposed = [event["run"] for event in page.events if event["type"] == "plan_proposed"]
+        assert [len(run["plan"]) for run in proposed] == [2, 1]
+        assert proposed[0]["plan_id"] != proposed[1]["plan_id"]
+        assert runs(reply)[-1]["plan"] == proposed[1]["plan"]
+    assert not (folder / "made.txt").exists()
+    assert (folder / "mine.txt").read_text() == "mine\n"
+
+
+@pytest.mark.spec("P03", "P06", "P20", "P44")
+def test_without_a_person_a_plan_waits_also_over_a_restart(folder: Path) -> None:
+    with kernel(folder) as started:
+        reply = started.run(CELL)
+        _, waiting = runs(reply)
+        assert waiting["status"] == "draft"
+        assert "%agent approve" in reply.of("display_data")[-1]["data"]["text/plain"]
+        other = started.run("%%agent -m scripted/plan.yaml\nSomething else.")
+        assert "a plan waits for you" in runs(other)[0]["error"]
+    assert not (folder / "made.txt").exists()
+    with kernel(folder) as again:
+        assert waiting["id"] in again.run("%agent status").stdout
+        done = again.run(f"%agent approve {waiting['plan_id']}", page=Page(again))
+        assert runs(done)[0]["status"] == "done", done
+        assert (folder / "made.txt").read_text() == "made\n"
+        late = again.run(f"%agent approve {waiting['plan_id']}")
+        assert "already approved at" in late.stdout
+
+
+@pytest.mark.spec("P20")
+@pytest.mark.parametrize(("word", "status"), [("Yes", "done"), ("no", "cancelled")])
+def test_a_cell_that_is_only_a_word_decides(folder: Path, word: str, status: str) -> None:
+    with kernel(folder) as started:
+        started.run(CELL)
+        reply = started.run(f"%%agent -m scripted/plan.yaml\n{word}")
+        assert runs(reply)[0]["status"] == status
+        nothing = started.run("%agent deny")
+        assert "there is no pending plan" in nothing.stdout
+    assert (folder / "made.txt").exists() is (status == "done")

@@ -1,0 +1,165 @@
+"""`%agent approve` and `deny` for plans, and the words that do the same."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from harness import NO, call
+from ipyagent.agent.approvals import Answer, Approval
+from ipyagent.agent.plan_runner import PlanRunner
+from ipyagent.agent.planning import settle
+from ipyagent.agent.words import decision
+from ipyagent.config import Config
+from ipyagent.errors import AgentError, BusyError, ConfigError
+from ipyagent.kernel.drivers import Cell, drive_sync
+from ipyagent.llm.scripted import Scripted
+from ipyagent.magic.plan_commands import in_its_cell, in_words, run
+from ipyagent.schema import DecidedBy, Decision, Run, RunStatus
+from ipyagent.wiring import Engine, only_run
+from planning import PlanLab
+
+APPROVE = Answer(Decision.APPROVED, DecidedBy.MAGIC)
+PLAN = {"calls": [call("list_files"), call("write_file", path="x", content="y")]}
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> PlanLab:
+    return PlanLab(tmp_path)
+
+
+def engine(lab: PlanLab, answer: Answer, cell: Cell, reference: str = "") -> Engine:
+    lab.cell, lab.client = cell, Scripted([])
+
+    async def runner() -> PlanRunner:
+        return lab._runner(Config(), None)
+
+    return partial(settle, lab.session, answer, reference, runner)
+
+
+def command(lab: PlanLab, reference: str, answer: Answer) -> str:
+    prepare = partial(engine, lab, answer, reference=reference)
+    return run(lab.place.approvals, reference, answer, prepare)
+
+
+@pytest.mark.spec("P20", "P05")
+@pytest.mark.parametrize("named", ["", "id", "plan_id", "part"])
+def test_a_plan_that_waits_is_run_here_once(lab: PlanLab, tmp_path: Path, named: str) -> None:
+    plan = lab.plan([PLAN])
+    names = {"": "", "id": plan.id, "plan_id": str(plan.plan_id), "part": str(plan.plan_id)[:6]}
+    assert command(lab, names[named], APPROVE) == ""
+    assert (tmp_path / "x").read_text() == "y"
+    assert lab.session.runs[-1].status is RunStatus.DONE
+    (tmp_path / "x").unlink()
+    with pytest.raises(AgentError, match="no pending plan"):
+        command(lab, "", APPROVE)
+    with pytest.raises(AgentError, match="already approved at"):
+        command(lab, plan.id, APPROVE)
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.spec("P20", "D20")
+def test_a_plan_that_is_denied_is_put_off_for_good(lab: PlanLab, tmp_path: Path) -> None:
+    plan = lab.plan([PLAN])
+    assert command(lab, "", NO) == ""
+    assert lab.types[-1][0] == "plan_proposed"
+    assert lab.session.runs[-1].status is RunStatus.CANCELLED
+    with pytest.raises(AgentError, match="already cancelled at"):
+        command(lab, plan.id, APPROVE)
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.spec("P21", "P41")
+@pytest.mark.parametrize("answer", [APPROVE, NO])
+@pytest.mark.parametrize("reference", ["", "nobody"])
+def test_with_no_plan_it_says_so(lab: PlanLab, answer: Answer, reference: str) -> None:
+    with pytest.raises(AgentError, match="no pending plan"):
+        command(lab, reference, answer)
+
+
+@pytest.mark.spec("P22", "P26")
+def test_while_an_agent_runs_nothing_is_approved(lab: PlanLab) -> None:
+    lab.plan([PLAN])
+    with only_run(), pytest.raises(BusyError, match="already running"):
+        command(lab, "", APPROVE)
+    assert lab.session.waiting
+
+
+@pytest.mark.spec("P20", "P05")
+@pytest.mark.parametrize("answer", [APPROVE, NO])
+def test_where_a_cell_asks_the_command_answers_there(lab: PlanLab, answer: Answer) -> None:
+    said: list[str] = []
+
+    def elsewhere(approval: Approval) -> None:
+        assert isinstance(approval.shown, Run)
+        assert in_its_cell(lab.place.approvals, "") is approval
+        assert in_its_cell(lab.place.approvals, approval.shown.id) is approval
+        assert in_its_cell(lab.place.approvals, "nobody") is None
+        job = lambda: said.append(command(lab, str(approval.shown.plan_id), answer))  # type: ignore[union-attr] # noqa: E731
+        thread = threading.Thread(target=job)
+        thread.start()
+        thread.join()
+
+    done = lab.plan([PLAN], answer=elsewhere)
+    assert said[0].endswith(f": {answer.decision}")
+    assert done.status is (RunStatus.DONE if answer is APPROVE else RunStatus.CANCELLED)
+
+
+def test_what_cannot_be_shown_is_not_left_queued(lab: PlanLab) -> None:
+    lab.plan([PLAN])
+
+    async def broken() -> PlanRunner:
+        raise ConfigError("no view")
+
+    with pytest.raises(ConfigError):
+        drive_sync(Cell(), partial(settle, lab.session, APPROVE, "", broken))
+    assert lab.run(["Fine."]).output == "Fine."
+
+
+@pytest.mark.spec("P20")
+@pytest.mark.parametrize(
+    "text", ["yes", "OK", " Confirm. ", "sí", "Dale!", "ja", "oui", "确认", "好的。"]
+)
+def test_a_word_approves_the_plan_that_waits(lab: PlanLab, text: str) -> None:
+    assert in_words(lab.session, text) is None  # with nothing pending it is a prompt
+    lab.plan([PLAN])
+    answer = in_words(lab.session, text)
+    assert answer == Answer(Decision.APPROVED, DecidedBy.PROMPT)
+    assert answer is not None
+    cell = Cell()
+    done = drive_sync(cell, engine(lab, answer, cell))
+    assert done.status is RunStatus.DONE
+    assert {e.decided_by for e in done.executions} == {DecidedBy.PROMPT}
+
+
+@pytest.mark.spec("P20")
+@pytest.mark.parametrize("text", ["no", "Cancel", "nein.", "non", "cancela", "取消"])
+def test_a_word_denies_it(text: str) -> None:
+    assert decision(text) is Decision.DENIED
+
+
+@pytest.mark.spec("P20", "D21", "P44")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no ejecuta nada todavía",
+        "¿cómo se ejecuta python?",
+        "yes, but only the first step",
+        "ok?",
+        "is it ok",
+        "not now",
+        "yesterday",
+        "confirm the numbers",
+        "cancel the second step",
+        "nope",
+        "",
+    ],
+)
+def test_anything_else_is_no_decision(lab: PlanLab, text: str) -> None:
+    lab.plan([PLAN])
+    assert in_words(lab.session, text) is None
+    with pytest.raises(AgentError, match="a plan waits for you"):
+        lab.session.check_ready()

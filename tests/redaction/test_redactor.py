@@ -1,0 +1,260 @@
+"""Secrets are hidden, what is around them stays."""
+
+import base64
+import json
+import random
+import string
+import time
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from canaries import ENCODINGS, LETTERS, ORDINARY, PLACED, TOKENS, of
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ipyagent.redaction import HIDDEN, Redactor, secret_value
+from ipyagent.schema import (
+    ImageContent,
+    Message,
+    Role,
+    TextContent,
+    ThinkingContent,
+    ToolCall,
+    ToolExecution,
+    ToolFinished,
+    ToolResult,
+    ToolStatus,
+)
+from ipyagent.schema.blocks import OpaqueContent
+from ipyagent.schema.results import Display
+
+BY_LOOKS = Redactor()
+KNOWN = [
+    "tr0ub4dor&3",
+    "correct horse battery",
+    "秘密の合言葉はこれです",
+    'with "quotes"\nand lines',
+]
+
+
+@pytest.mark.spec("A54", "H15")
+@pytest.mark.parametrize("kind", TOKENS)
+def test_a_token_is_hidden_wherever_it_stands(kind: str) -> None:
+    token = TOKENS[kind]
+    assert secret_value(token)
+    for text in (
+        "{}",
+        "a {} b",
+        '"{}",',
+        "key={};",
+        "({})",
+        "x\n{}\ny",
+        "密{}密",
+        r"a\n{}\n",
+        "`{}`",
+    ):
+        assert BY_LOOKS.text(text.format(token)) == text.format(HIDDEN)
+
+
+@pytest.mark.spec("A54", "H15")
+@pytest.mark.parametrize("kind", PLACED)
+def test_of_what_its_place_gives_away_only_the_secret_is_hidden(kind: str) -> None:
+    text, secret = PLACED[kind]
+    assert secret_value(text)
+    hidden = BY_LOOKS.text(text)
+    before, after = text.split(secret, 1)
+    assert hidden.startswith(before + HIDDEN)
+    # Of base64 the padding may go too.
+    assert hidden.removeprefix(before + HIDDEN) in (after, after.lstrip("="))
+
+
+@pytest.mark.spec("A54", "H15")
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_what_looks_like_a_secret_does_so_when_it_is_encoded(encoding: str) -> None:
+    encode = ENCODINGS[encoding]
+    for kind, token in TOKENS.items():
+        for prefix in ("", " ", "= ", "user: "):
+            text = f"x {encode(prefix + token)} y"
+            hidden = BY_LOOKS.text(text)
+            assert encode(token)[4:-4] not in hidden, (kind, prefix)
+            assert len(hidden) < 4 * len(prefix) + 24, (kind, prefix)
+    for kind, (text, secret) in PLACED.items():
+        if encoding == "form" and kind in ("option", "netrc"):
+            continue  # + for blanks is recognised by the escapes beside it, and here are none
+        hidden = BY_LOOKS.text(encode(text))
+        assert HIDDEN in hidden, kind
+        # At either end a character of base64 says something of its neighbour too.
+        assert encode(secret)[4:-4] not in hidden or len(secret) < 10, kind
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_ordinary_text_stays(text: str) -> None:
+    assert BY_LOOKS.text(text) is text
+    assert Redactor(KNOWN).text(text) is text
+
+
+@pytest.mark.spec("A06", "H15")
+@pytest.mark.parametrize("value", KNOWN)
+def test_a_known_value_is_hidden_in_every_form(value: str) -> None:
+    redactor = Redactor(KNOWN)
+    raw = value.encode()
+    forms = {value, quote(value), quote(value, safe="").lower(), raw.hex(), raw.hex().upper()}
+    forms |= {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
+    forms |= {repr(value)[1:-1]}
+    for form in forms:
+        assert redactor.text(f"-{form}-") == f"-{HIDDEN}-"
+    for encode in (base64.b64encode, base64.urlsafe_b64encode, base64.encodebytes):
+        for before in range(4):
+            text = encode(b"<" * before + raw + b">>").decode()
+            hidden = redactor.text(text)
+            assert raw[1:-1] not in base64.urlsafe_b64decode(_without_mark(hidden))
+            assert len(hidden) < 20 + before
+
+
+def _without_mark(text: str) -> str:
+    text = text.replace(HIDDEN, "").replace("\n", "").replace("+", "-").replace("/", "_")
+    text = text.rstrip("=")
+    return text[: len(text) - (len(text) % 4 == 1)] + "=" * (-len(text) % 4)
+
+
+@pytest.mark.spec("A06")
+def test_a_value_counts_from_eight_characters_on() -> None:
+    assert Redactor(["1234567", " 1234567 "]).text("a 1234567 b") == "a 1234567 b"
+    assert Redactor(["\0" * 8]).text("\0" * 20) == "\0" * 20
+    assert Redactor(["12345678\n"]).text("a 12345678 b") == f"a {HIDDEN} b"
+
+
+def test_the_longer_of_two_values_is_hidden_as_a_whole() -> None:
+    redactor = Redactor(["lovelace", "lovelace1815", "15analytical"])
+    assert redactor.text("lovelace1815 lovelace18") == f"{HIDDEN} {HIDDEN}18"
+    assert redactor.text("lovelace1815analytical") == HIDDEN
+
+
+_PIECES = st.sampled_from(
+    [*TOKENS.values(), *(t for t, _ in PLACED.values()), *KNOWN, *ORDINARY, HIDDEN, "sk-", "="]
+)
+_TEXTS = st.lists(st.one_of(_PIECES, st.text(max_size=12)), max_size=6).map("".join)
+
+
+@given(text=_TEXTS)
+def test_redacting_twice_changes_nothing_more(text: str) -> None:
+    for redactor in (BY_LOOKS, Redactor(KNOWN)):
+        once = redactor.text(text)
+        assert redactor.text(once) == once
+        assert redactor.text(text) == once
+
+
+_VALUES = st.text(min_size=8).filter(lambda value: len(value.strip().strip("\0")) >= 8)
+
+
+@given(text=st.text(), value=_VALUES)
+def test_a_value_is_hidden_whatever_it_is(text: str, value: str) -> None:
+    hidden = Redactor([value]).text(text + value + text)
+    assert HIDDEN in hidden
+    assert value.strip() not in hidden.replace(HIDDEN, "\x00")
+
+
+def test_half_characters_do_no_harm() -> None:
+    token = TOKENS["GitHub"]
+    assert BY_LOOKS.text(f"\ud83d {token} \ude00") == f"\ud83d {HIDDEN} \ude00"
+
+
+# Data and records ---------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("H15")
+def test_data_is_clean_in_values_and_keys() -> None:
+    token = TOKENS["GitHub"]
+    data = {"a": [1, None, {token: f"x {token}"}], "b": ("plain", True), "c": 2.5}
+    clean = BY_LOOKS.data(data)
+    assert clean == {"a": [1, None, {HIDDEN: f"x {HIDDEN}"}], "b": ("plain", True), "c": 2.5}
+    assert clean["b"] is data["b"]
+    assert BY_LOOKS.data(clean) is clean
+
+
+def test_what_is_nested_without_end_is_hidden() -> None:
+    data: Any = "deep"
+    for _ in range(5_000):
+        data = [data]
+    clean, depth = BY_LOOKS.data(data), 0
+    while isinstance(clean, list):
+        clean, depth = clean[0], depth + 1
+    assert (clean, depth) == (HIDDEN, 200)
+
+
+@pytest.mark.spec("H15", "A06")
+def test_a_record_is_clean_however_deep() -> None:
+    token = TOKENS["OpenAI project"]
+    call = ToolCall(id="c1", name="f", arguments={"code": [f"k = '{token}'"]})
+    result = ToolResult(
+        output=f"out {token}",
+        value=[token],
+        displays=(Display(data={"text/html": f"<b>{token}</b>", "image/png": token}),),
+    )
+    execution = ToolExecution(call=call, status=ToolStatus.SUCCESS, result=result)
+    clean = BY_LOOKS.of(ToolFinished(step=1, execution=execution))
+    assert type(clean) is ToolFinished
+    assert clean.execution.call.arguments == {"code": [f"k = '{HIDDEN}'"]}
+    kept = clean.execution.result
+    assert kept is not None
+    assert (kept.output, kept.full_output) == (f"out {HIDDEN}",) * 2
+    # The living object and the picture are nobody's text.
+    assert kept.value is result.value
+    assert kept.displays[0].data == {"text/html": f"<b>{HIDDEN}</b>", "image/png": token}
+    assert token in execution.model_dump_json()
+    assert BY_LOOKS.of(clean) is clean
+
+
+def test_what_a_provider_or_a_picture_needs_verbatim_is_not_touched() -> None:
+    token = TOKENS["GitHub"]
+    message = Message(
+        role=Role.ASSISTANT,
+        content=(
+            ThinkingContent(thinking="x", signature=token, encrypted_content=token),
+            ImageContent(data=token),
+            ToolCall(id=token, name="f", thought_signature=token, item_id=token),
+        ),
+    )
+    assert BY_LOOKS.of(message) is message
+    said = message.model_copy(update={"content": (*message.content, TextContent(text=token))})
+    clean = BY_LOOKS.of(said)
+    assert clean.content[:3] == message.content
+    assert clean.content[3] == TextContent(text=HIDDEN)
+
+
+def test_a_block_of_an_unknown_kind_is_clean_too() -> None:
+    block = OpaqueContent.model_validate({"type": "new", "said": {"x": TOKENS["GitHub"]}})
+    assert BY_LOOKS.of(block).to_dict() == {"type": "new", "said": {"x": HIDDEN}}
+
+
+# Time ---------------------------------------------------------------------------------------------
+
+_RNG = random.Random(1)
+LARGE = {
+    "prose": "The basic token of the password: bearer of the key, login and secret. ",
+    "CSV": "2024-01-01,9fceb02d0ae598e95dc970b74767f19372d61af8,3750.0\n",
+    "base64": "".join(_RNG.choices(string.ascii_letters + string.digits + "+/", k=100_000)),
+    "a": "a",
+    "blank lines": "\n",
+    "sk-": "sk-",
+    "BEGIN": "-----BEGIN PRIVATE KEY-----\n",
+    "URLs": "://a:",
+    "escapes": "\\n%20",
+    "headers": 'authorization: "bearer ',
+    "keys": "sk-proj-abcdefghijklmnop123 ",
+    "one key": "sk-proj-",
+    "PEM": "-----BEGIN PRIVATE KEY-----\n" + "A" * 64 + "\n",
+}
+
+
+@pytest.mark.spec("H15")
+@pytest.mark.parametrize("kind", LARGE)
+def test_a_megabyte_takes_a_moment_whatever_it_is(kind: str) -> None:
+    redactor = Redactor([of(40, LETTERS) for _ in range(50)])
+    text = (LARGE[kind] * (1_000_000 // len(LARGE[kind]) + 1))[:1_000_000]
+    redactor.text(text[:1000])
+    began = time.perf_counter()
+    redactor.text(text)
+    # Linear time is what counts: a tenth of this where nothing else runs.
+    assert time.perf_counter() - began < 3

@@ -1,0 +1,167 @@
+"""Servers that die, hang, flood or talk nonsense: a limit on each, and no harm to others."""
+
+import asyncio
+import time
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from ipyagent.errors import MCPConnectionError, MCPToolCallError
+from ipyagent.services.mcp.stdio import Lines
+from servers.mcp_lab import MCPLab, gone, named
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[MCPLab]:
+    with MCPLab(tmp_path) as place:
+        yield place
+
+
+@pytest.mark.spec("M28")
+async def test_dead_servers_cost_one_limit_together_and_only_once(place: MCPLab) -> None:
+    silent = [place.raw("silent", f"s{n}", connect_timeout=0.7) for n in range(3)]
+    mute = place.raw("mute", "m", connect_timeout=0.7)
+    servers = place.servers(*silent, place.raw("good"), mute)
+    await place.tools(place.raw("good", "warm"))  # the SDK is imported once
+    begun = time.monotonic()
+    tools, notices = await servers.tools()
+    assert time.monotonic() - begun < 1.6
+    assert list(named(tools)) == ["mcp_raw_echo"]
+    assert [n for n in notices if "it did not answer within 0.7 s" in n] == notices
+    assert len(notices) == 4
+    assert "`%agent mcp refresh s0`" in notices[0]
+    begun = time.monotonic()
+    again, notices = await servers.tools()
+    assert time.monotonic() - begun < 0.3
+    assert (len(again), len(notices)) == (1, 4)
+    assert len(place.heard("mute", "tools/list")) == 1
+
+
+async def test_a_program_that_fails_says_why_and_is_not_started_again(place: MCPLab) -> None:
+    servers = place.servers(place.raw("dies"))
+    for _ in range(3):
+        tools, notices = await servers.tools()
+        assert tools == []
+        assert (
+            "it ended before it answered; the last that it wrote: no licence found." in notices[0]
+        )
+    assert len(place.heard("dies")) == 1
+
+
+@pytest.mark.parametrize("command", ["no-such-program", "./nothing", "/"])
+async def test_a_program_that_is_not_there_is_named(place: MCPLab, command: str) -> None:
+    config = place.raw("good").model_copy(update={"command": command})
+    _, (notice,) = await place.servers(config).tools()
+    assert f"there is no program '{command}' to start; is it installed?" in notice
+
+
+@pytest.mark.spec("M28")
+async def test_a_call_that_hangs_ends_in_time_and_the_server_goes_on(place: MCPLab) -> None:
+    tools = await place.tools(place.raw("hangs-on-call", execute_timeout=0.3))
+    for _ in range(2):
+        begun = time.monotonic()
+        with pytest.raises(MCPToolCallError, match=r"no answer within 0\.3 s"):
+            await tools["mcp_raw_echo"].function(text="hi")
+        assert time.monotonic() - begun < 1
+    assert len(place.heard("hangs-on-call", "initialize")) == 1
+
+
+@pytest.mark.spec("M28")
+async def test_silence_is_borne_for_its_own_time(place: MCPLab) -> None:
+    quiet = place.raw("hangs-on-call", read_timeout=0.5, execute_timeout=20)
+    tools = await place.tools(quiet)
+    with pytest.raises(MCPToolCallError, match=r"no sign of life for 0\.5 s"):
+        await tools["mcp_raw_echo"].function(text="hi")
+
+
+async def test_a_server_that_dies_is_started_twice_again_and_then_the_person_is_asked(
+    place: MCPLab,
+) -> None:
+    servers = place.servers(place.raw("dies-on-call"))
+    (echo,), _ = await servers.tools()
+    for _ in range(3):
+        with pytest.raises(MCPConnectionError, match="it ended the connection"):
+            await echo.function(text="hi")
+    assert len(place.heard("dies-on-call", "initialize")) == 3
+    with pytest.raises(MCPConnectionError, match="it ended 3 times"):
+        await echo.function(text="hi")
+    tools, (notice,) = await servers.tools()
+    assert tools == []
+    assert "`%agent mcp refresh raw` tries again" in notice
+    assert len(place.heard("dies-on-call", "initialize")) == 3
+    assert "1 tools" in await asyncio.to_thread(servers.refresh, "raw")
+    assert len((await servers.tools())[0]) == 1
+
+
+async def test_one_that_floods_and_others_beside_it_are_heard(place: MCPLab) -> None:
+    floods = [place.raw(f"flood-{what}", what) for what in ("notes", "stderr")]
+    tools = await place.tools(*floods, place.raw("good"), place.raw("garbage", "g"))
+    for each in tools.values():
+        assert (await each.function(text="hi")).output == "hi"
+
+
+async def test_a_message_that_does_not_end_costs_a_bounded_amount_of_memory(
+    place: MCPLab,
+) -> None:
+    naive = StdioServerParameters(command="head", args=["-c", "20000000", "/dev/zero"])
+    assert await peak(_drain(naive)) > 20_000_000
+    tools = await place.tools(place.raw("huge"), place.raw("good", "other"))
+    error = await peak(asyncio.wait_for(_fails(tools["mcp_raw_echo"]), 5), most=45_000_000)
+    assert "a message of more than 16,000,000 bytes" in str(error)
+    assert (await tools["mcp_other_echo"].function(text="hi")).output == "hi"
+
+
+async def _drain(naive: StdioServerParameters) -> None:
+    async with stdio_client(naive) as (received, _):
+        async for _ in received:
+            return
+
+
+async def _fails(tool) -> MCPConnectionError:
+    with pytest.raises(MCPConnectionError) as caught:
+        await tool.function(text="hi")
+    return caught.value
+
+
+async def peak(work, most: int | None = None):
+    """The most memory that it took; or, below a limit, its result."""
+    tracemalloc.start()
+    try:
+        result = await work
+        reached = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    if most is None:
+        return reached
+    assert reached < most
+    return result
+
+
+def test_lines_are_put_together_from_pieces() -> None:
+    lines = Lines()
+    found = [line for piece in (b"a", b"b\nc", b"\n\n", b"d") for line in lines.feed(piece)]
+    assert found == [b"ab", b"c", b""]
+    assert not lines.too_long
+
+
+@pytest.mark.parametrize(("how", "count"), [("many", 200), ("pages", 50), ("empty-pages", 0)])
+async def test_endless_lists_are_cut_and_that_is_said(place: MCPLab, how: str, count: int) -> None:
+    tools, (notice,) = await place.servers(place.raw(how)).tools()
+    assert len(tools) == count
+    assert "more than 200 tools or 50 pages of them; the first are used" in notice
+    if tools:
+        assert (await tools[0].function(text="hi")).output == "hi"
+
+
+async def test_what_was_given_up_leaves_no_process_behind(place: MCPLab) -> None:
+    servers = place.servers(place.raw("stubborn"))
+    await servers.tools()
+    (pids,) = [each["pids"] for each in place.heard("stubborn") if "pids" in each]
+    assert not any(map(gone, pids))
+    servers.close()
+    async with asyncio.timeout(10):
+        while not all(map(gone, pids)):  # noqa: ASYNC110 - other processes
+            await asyncio.sleep(0.01)

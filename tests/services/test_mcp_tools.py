@@ -1,0 +1,208 @@
+"""What MCP servers offer, as tools of the agent."""
+
+import asyncio
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import NO, YES, Lab, call
+from ipyagent.errors import InvalidArgumentsError, MCPError, MCPToolCallError
+from ipyagent.schema import ToolStatus
+from ipyagent.services.mcp.naming import tool_names
+from ipyagent.tools.base import Tool, Toolbox
+from ipyagent.tools.files import file_tools
+from servers.mcp_lab import MCPLab, named, until
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[MCPLab]:
+    with MCPLab(tmp_path) as place:
+        yield place
+
+
+@pytest.mark.spec("A19")
+async def test_a_call_reaches_the_server_and_its_card_names_server_and_tool(
+    place: MCPLab, lab: Lab
+) -> None:
+    tools = await place.tools(place.raw("good", "my srv"))
+    (name,) = tools
+    assert re.fullmatch(r"mcp_my_srv_echo_[0-9a-f]{8}", name)
+    replies = [{"calls": [call(name, text="hi", times=2)]}, "Done."]
+    run = await asyncio.to_thread(lab.run, replies, tools=tools.values(), answer=YES)
+    (execution,) = run.executions
+    assert execution.result is not None
+    assert execution.result.output == "hihi"
+    assert execution.sensitive
+    assert execution.preview is not None
+    assert execution.preview.text.startswith("echo of the MCP server my srv\n")
+    assert '"text": "hi"' in execution.preview.text
+    (sent,) = place.heard("good", "tools/call")
+    assert sent["params"]["name"] == "echo"
+    assert sent["params"]["arguments"] == {"text": "hi", "times": 2}
+
+
+async def test_what_is_denied_never_reaches_the_server(place: MCPLab, lab: Lab) -> None:
+    tools = await place.tools(place.raw("good"))
+    replies = [{"calls": [call("mcp_raw_echo", text="hi")]}, "Done."]
+    run = await asyncio.to_thread(lab.run, replies, tools=tools.values(), answer=NO)
+    (execution,) = run.executions
+    assert execution.status is ToolStatus.DENIED
+    assert place.heard("good", "tools/call") == []
+
+
+@pytest.mark.spec("D12")
+async def test_arguments_pass_exactly_as_they_were_given(place: MCPLab) -> None:
+    echo = (await place.tools(place.raw("good")))["mcp_raw_echo"]
+    assert echo.definition().input_schema["properties"]["schema"]["anyOf"][0] == {"type": "object"}
+    for given in ({"text": "a"}, {"text": "a", "schema": {"b": None}}, {"text": "", "schema": "x"}):
+        await echo.function(**echo.check(given))
+        assert place.heard("good", "tools/call")[-1]["params"]["arguments"] == given
+    for wrong in ({}, {"text": 1}, {"text": "a", "schema": 5}, {"text": "a", "more": 1}):
+        with pytest.raises(InvalidArgumentsError):
+            echo.check(wrong)
+
+
+@pytest.mark.spec("D12")
+async def test_what_the_server_calls_an_error_is_a_failure(place: MCPLab) -> None:
+    tools = await place.tools(place.raw("fails", "a"), place.raw("refuses", "b"))
+    result = await tools["mcp_a_echo"].function(text="x")
+    assert (result.success, result.error) == (False, "no such city")
+    with pytest.raises(MCPToolCallError, match="the MCP server b: the disk is full"):
+        await tools["mcp_b_echo"].function(text="x")
+
+
+@pytest.mark.spec("A44")
+async def test_a_server_that_is_no_use_is_an_mcp_error_and_no_traceback(
+    place: MCPLab, lab: Lab
+) -> None:
+    tools = await place.tools(place.raw("nonsense"))
+    with pytest.raises(MCPError, match="not what the protocol says"):
+        await tools["mcp_raw_echo"].function(text="x")
+    replies = [{"calls": [call("mcp_raw_echo", text="hi")]}, "Done."]
+    run = await asyncio.to_thread(lab.run, replies, tools=tools.values(), answer=YES)
+    (execution,) = run.executions
+    assert execution.result is not None
+    assert str(execution.result.error).startswith("the MCP server raw: its answer")
+    assert run.output == "Done."
+
+
+@pytest.mark.spec("A19", "D12")
+async def test_odd_tools_get_names_that_models_take_and_bad_ones_cost_only_themselves(
+    place: MCPLab,
+) -> None:
+    tools, notices = await place.servers(place.raw("odd", "o.d d")).tools()
+    names = [each.name for each in tools]
+    assert len(set(names)) == len(names) == 11
+    assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", name) for name in names)
+    said = "\n".join(notices)
+    for bad in ("'no schema'", "'5'", "'a list'", "nonsense", "large"):
+        assert bad in said
+    good = next(each for each in tools if "get_it" in each.name)
+    assert (await good.function()).success
+
+
+def test_names_do_not_depend_on_who_comes_first_and_never_change_hands() -> None:
+    pairs = [("s", "get.it"), ("s", "get it"), ("s", "get_it"), ("a", "b_c"), ("a_b", "c")]
+    names = tool_names(pairs)
+    assert names == tool_names(reversed(pairs))
+    assert len(set(names.values())) == len(pairs)
+    assert names[("s", "get_it")] == "mcp_s_get_it"
+    for pair in pairs[:3]:
+        assert tool_names([pair])[pair] == names[pair]
+    long = ("s", "x" * 100)
+    assert len(tool_names([long])[long]) == 64
+    assert tool_names([long])[long] != tool_names([("s", "x" * 101)])[("s", "x" * 101)]
+
+
+async def test_a_server_cannot_take_the_place_of_a_tool_of_ours(place: MCPLab, lab: Lab) -> None:
+    tools = await place.tools(place.raw("good", "read_file"))
+    ours = [each.name for each in file_tools(lab.place.workspace, allow_delete=True)]
+    box = Toolbox([*file_tools(lab.place.workspace, allow_delete=True), *tools.values()])
+    assert len(box) == len(ours) + 1
+    assert box.get("read_file").function is not tools["mcp_read_file_echo"].function
+
+
+async def test_descriptions_are_short_and_hide_nothing(place: MCPLab) -> None:
+    tools = named((await place.servers(place.raw("odd", "o")).tools())[0])
+    assert "Ared⟨U+202E⟩gnp.exe⟨U+200B⟩" in tools["mcp_o_hidden"].description
+    assert len(tools["mcp_o_long"].description) < 2_200
+    assert all("by the MCP server o." in each.description for each in tools.values())
+
+
+@pytest.mark.spec("A19")
+async def test_annotations_inform_and_never_loosen(place: MCPLab) -> None:
+    tools = named((await place.servers(place.raw("odd", "o")).tools())[0])
+    assert all(each.sensitive and each.reaches_out for each in tools.values())
+    reads, destroys = tools["mcp_o_reads"], tools["mcp_o_destroys"]
+    assert "Only reads, by the MCP server o. It says that this only reads." in reads.description
+    assert asked_why(reads) is None
+    assert asked_why(destroys) == "the MCP server o says that this tool may destroy something"
+    assert reads.source is not None
+    assert reads.source() == "the MCP server o"
+
+
+def asked_why(tool: Tool) -> str | None:
+    assert tool.always_asks is not None
+    return tool.always_asks()
+
+
+async def test_no_schema_makes_a_check_take_for_ever(place: MCPLab) -> None:
+    tools = (await place.servers(place.raw("odd", "o")).tools())[0]
+    slow = [each for each in tools if "slow" in each.name or "deep" in each.name]
+    assert len(slow) == 3
+    begun = time.monotonic()
+    for each in slow:
+        each.check({"x": "a" * 60 + "b"} if "deep" not in each.name else {})
+    assert time.monotonic() - begun < 5
+    for each in slow[1:]:
+        with pytest.raises(InvalidArgumentsError, match="y"):
+            each.check({"y": 1})
+
+
+async def test_numbers_pictures_resources_and_prompts_of_a_server_by_the_sdk(
+    place: MCPLab,
+) -> None:
+    tools = await place.tools(place.sdk())
+    assert set(tools) == {
+        *(f"mcp_demo_{name}" for name in ("add", "picture", "fail")),
+        *("mcp_demo_read_resource", "mcp_demo_get_prompt"),
+    }
+    assert all(each.sensitive for each in tools.values())
+
+    async def said(name: str, /, **arguments: Any) -> str:
+        each = tools[f"mcp_demo_{name}"]
+        return str((await each.function(**each.check(arguments))).output)
+
+    assert await said("add", a=1) == "2"
+    assert await said("add", a=1, b=5) == "6"
+    picture = await tools["mcp_demo_picture"].function()
+    assert [(each.media_type, each.width) for each in picture.images] == [("image/png", 1)]
+    assert (await tools["mcp_demo_fail"].function()).success is False
+    assert "note://one" in await said("read_resource")
+    assert "buy milk" in await said("read_resource", uri="note://one")
+    assert await said("get_prompt") == "greet(name): "
+    assert "Say hello to Ada." in await said("get_prompt", name="greet", arguments={"name": "Ada"})
+
+
+async def test_what_a_server_asks_of_us_is_declined(place: MCPLab) -> None:
+    tools = await place.tools(place.raw("asks"))
+    assert (await tools["mcp_raw_echo"].function(text="hi")).output == "hi"
+    await until(lambda: sum("error" in message for message in place.heard("asks")) == 3)
+    assert not any("result" in message for message in place.heard("asks"))
+
+
+async def test_a_call_that_is_given_up_is_cancelled_at_the_server(place: MCPLab) -> None:
+    tools = await place.tools(place.raw("hangs-on-call"))
+    calling = asyncio.create_task(tools["mcp_raw_echo"].function(text="hi"))
+    await until(lambda: place.heard("hangs-on-call", "tools/call"))
+    calling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+    await until(lambda: place.heard("hangs-on-call", "notifications/cancelled"))
+    (sent,) = place.heard("hangs-on-call", "tools/call")
+    (told,) = place.heard("hangs-on-call", "notifications/cancelled")
+    assert told["params"]["requestId"] == sent["id"]

@@ -1,0 +1,133 @@
+"""Where a service may be: no spelling of a private address passes for a public one."""
+
+import asyncio
+import ipaddress
+import socket
+import threading
+import time
+
+import pytest
+
+from ipyagent.errors import MCPConnectionError
+from ipyagent.services.addresses import (
+    Guard,
+    RefusedAddressError,
+    is_metadata,
+    is_public,
+    normal,
+    system_resolve,
+)
+
+NAMES = {
+    "10-0-0-1.nip.example": ["10.0.0.1"],
+    "localtest.example": ["127.0.0.1"],
+    "both.example": ["93.184.215.14", "192.168.0.7"],
+    "mapped.example": ["::ffff:10.1.2.3"],
+    "public.example": ["93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c"],
+    "metadata.google.internal": ["8.8.8.8"],
+    "translated.example": ["64:ff9b::5db8:d70e"],
+    "nowhere.example": [],
+}
+
+PRIVATE = [
+    "127.0.0.1", "127.1", "127.0.1", "127.255.255.254", "2130706433", "0x7f000001", "0x7f.1",
+    "0x7f.0x0.0x0.0x1", "017700000001", "0177.0.0.1", "0177.1", "00000177.0.0.1", "0", "0.0.0.0",
+    "10.0.0.1", "0xa000001", "012.1", "172.16.0.1", "2886729729", "192.168.1.1", "0300.0250.1.1",
+    "100.64.0.1", "198.18.0.1", "224.0.0.1", "240.0.0.1", "255.255.255.255",
+    "localhost", "LOCALHOST", "localtest.example.", "１２７.0.0.1", "127。0。0。1",
+    "::1", "::", "0:0:0:0:0:0:0:1", "::ffff:127.0.0.1", "::ffff:7f00:1", "::127.0.0.1",
+    "64:ff9b::7f00:1", "64:ff9b::10.0.0.1", "64:ff9b:1::1", "2002:7f00:1::", "2002:a00:1::1",
+    "2001:0:4136:e378:8000:63bf:f5ff:fffe", "2606:4700::5efe:7f00:1", "fe80::1", "fc00::1",
+    "fd12:3456::1", "fec0::1", "ff02::1", "2001:db8::1", "3fff::1",
+    "10-0-0-1.nip.example", "localtest.example", "both.example", "mapped.example",
+]  # fmt: skip
+
+METADATA = [
+    "169.254.169.254", "0xa9fea9fe", "2852039166", "0251.0376.0251.0376", "169.254.43518",
+    "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::", "fd00:ec2::254",
+    "169.254.170.2", "100.100.100.200", "168.63.129.16", "192.0.0.192",
+    "metadata.google.internal", "Metadata.Google.Internal.",
+]  # fmt: skip
+
+PREFIXES = ("127.", "10.", "192.168.", "172.16.", "169.254.", "localhost", "::1", "fc", "fd", "0.")
+
+
+async def resolve(host: str, port: int) -> list[str]:
+    known = NAMES.get(host.lower().rstrip("."))
+    return await system_resolve(host, port) if known is None else known
+
+
+GUARD = Guard(resolve=resolve)
+
+
+@pytest.mark.parametrize("host", PRIVATE)
+async def test_no_spelling_of_a_private_address_is_connected_to(host: str) -> None:
+    with pytest.raises(RefusedAddressError, match="not where you registered it"):
+        await GUARD.addresses(host, 80)
+
+
+@pytest.mark.parametrize("host", METADATA)
+async def test_a_clouds_metadata_is_refused_even_where_it_was_registered(host: str) -> None:
+    everything = Guard(
+        frozenset(map(ipaddress.ip_address, ("169.254.169.254", "fd00:ec2::254"))), resolve
+    )
+    for guard in (GUARD, everything):
+        with pytest.raises(RefusedAddressError, match="credentials"):
+            await guard.addresses(host, 80)
+
+
+def test_a_list_of_prefixes_misses_most_spellings() -> None:
+    missed = [host for host in (*PRIVATE, *METADATA) if not host.startswith(PREFIXES)]
+    assert len(missed) >= 40
+    one_check = [
+        host for host in PRIVATE if ":" in host and ipaddress.ip_address(host).is_global
+    ]  # what Python alone calls global
+    assert {"64:ff9b::7f00:1", "2002:7f00:1::", "::127.0.0.1"} <= set(one_check)
+
+
+@pytest.mark.parametrize(
+    "host", ["public.example", "translated.example", "8.8.8.8", "2606:4700::1"]
+)
+async def test_public_addresses_are_connected_to_as_they_were_judged(host: str) -> None:
+    assert await GUARD.addresses(host, 443) == NAMES.get(host, [host])
+
+
+async def test_a_private_address_is_allowed_where_it_was_registered_and_no_other() -> None:
+    guard = Guard(frozenset([ipaddress.ip_address("127.0.0.1")]), resolve)
+    assert await guard.addresses("localtest.example", 80) == ["127.0.0.1"]
+    assert await guard.addresses("::ffff:127.0.0.1", 80) == ["127.0.0.1"]
+    for other in ("127.0.0.2", "10-0-0-1.nip.example", "both.example"):
+        with pytest.raises(RefusedAddressError):
+            await guard.addresses(other, 80)
+
+
+@pytest.mark.parametrize(
+    "host", ["nowhere.example", "no such host", "\udcff", "a" * 300, "x..y", ""]
+)
+async def test_what_is_not_found_says_so(host: str) -> None:
+    with pytest.raises(MCPConnectionError):
+        await GUARD.addresses(host, 80)
+
+
+async def test_a_resolver_that_hangs_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = threading.Event()
+
+    def hang(*args: object, **more: object) -> list[object]:
+        gate.wait(20)
+        raise socket.gaierror("too late")
+
+    monkeypatch.setattr(socket, "getaddrinfo", hang)
+    began = time.monotonic()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await system_resolve("slow.example", 80)
+    gate.set()
+    assert time.monotonic() - began < 5
+
+
+def test_meanings() -> None:
+    assert normal("::ffff:1.2.3.4") == ipaddress.ip_address("1.2.3.4")
+    assert normal("fe80::1%eth0") == ipaddress.ip_address("fe80::1")
+    assert is_public(ipaddress.ip_address("64:ff9b::808:808"))
+    assert not is_public(ipaddress.ip_address("::ffff:10.0.0.1"))
+    assert not is_metadata(ipaddress.ip_address("8.8.8.8"))

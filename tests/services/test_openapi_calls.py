@@ -1,0 +1,564 @@
+"""Calls: only what the description has, only where it was registered, within bounds."""
+
+import asyncio
+import base64
+import gzip
+import io
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from api_lab import Person, run
+from PIL import Image
+
+from harness import NO, YES, Lab, call
+from ipyagent.errors import AgentError, InvalidArgumentsError, MCPConnectionError, MCPToolCallError
+from ipyagent.schema import ToolStatus
+from servers.openapi_server import (
+    SHOP,
+    APIServer,
+    Exchange,
+    answer,
+    bomb,
+    described,
+    dribble,
+    drop,
+    echo,
+    endless,
+    json_answer,
+    operation,
+    parameter,
+    redirect,
+    silence,
+)
+
+
+@pytest.fixture
+def server() -> Iterator[APIServer]:
+    with APIServer({"GET /openapi.json": json_answer(SHOP)}) as server:
+        yield server
+
+
+@pytest.fixture
+def canary() -> Iterator[APIServer]:
+    """Nobody is to come here."""
+    with APIServer() as server:
+        yield server
+        assert server.seen == []
+
+
+@pytest.fixture
+def person(tmp_path: Path, server: APIServer) -> Person:
+    """A person with the shop registered as `s`."""
+    person = Person(tmp_path / "folder", TOKEN="open-sesame-12")
+    person.services.register("s", server.url)
+    server.seen.clear()
+    return person
+
+
+def serve(person: Person, server: APIServer, paths: dict[str, Any], **more: Any) -> None:
+    """Let the server describe something else."""
+    server.routes["GET /openapi.json"] = json_answer(described(paths, **more))
+    person.services.refresh("s")
+    server.seen.clear()
+
+
+def wire(server: APIServer) -> dict[str, Any]:
+    """The last request, its body as JSON where it is that."""
+    seen = server.seen[-1]
+    return {"line": f"{seen.method} {seen.target}", "body": seen.body, "headers": seen.headers}
+
+
+@pytest.mark.spec("P04", "P12")
+def test_an_operation_is_a_tool_and_goes_out_as_it_was_shown(
+    person: Person, server: APIServer
+) -> None:
+    server.routes |= {"POST /items": echo, "GET /items/7": json_answer({"name": "é"})}
+    tool = person.tools["api_s_addItem"]
+    arguments = {"body": {"name": 'é\n"x"'}}
+    assert tool.preview is not None
+    shown = tool.preview(**arguments)
+    run(tool, arguments)
+    head, _, body = shown.text.partition("\n\n")
+    assert (shown.kind, shown.language) == ("code", "http")
+    assert head.split("\n")[0] == f"POST {server.url}/items"
+    assert wire(server)["body"].decode() == body == '{"name": "é\\n\\"x\\""}'
+    assert wire(server)["headers"]["Content-Type"] == "application/json"
+    assert person.call("api_s_getItem", id=7).output == '{\n "name": "é"\n}'
+    for call_with in ({"id": "x"}, {}, {"id": 7, "more": 1}):
+        with pytest.raises(InvalidArgumentsError):
+            person.call("api_s_getItem", **call_with)
+
+
+@pytest.mark.spec("P12", "P13")
+def test_the_general_tool_takes_five_arguments_and_no_other(
+    person: Person, server: APIServer
+) -> None:
+    server.routes |= {f"{method} /items": echo for method in ("GET", "POST")}
+    server.routes["DELETE /items/a%20b"] = echo
+    good: list[dict[str, Any]] = [
+        {"method": "GET", "path": "/items"},
+        {"method": "GET", "path": "/items", "query": {"limit": 3, "q": ["a", "b&c"], "n": None}},
+        {"method": "POST", "path": "/items", "body": {"name": "x"}},
+        {"method": "POST", "path": "/items", "body": '{"name":  "x"}'},
+        {"method": "POST", "path": "/items", "body": None},
+        {"method": "DELETE", "path": "/items/a%20b"},
+    ]
+    for arguments in good:
+        assert person.request(**arguments).success
+    assert server.targets()[1] == "GET /items?limit=3&q=a&q=b%26c"
+    assert [each.body for each in server.seen[2:5]] == [b'{"name": "x"}', b'{"name":  "x"}', b""]
+    bad: list[dict[str, Any]] = [
+        {"method": "GET", "path": "/items", "headers": {}},
+        {"method": "get", "path": "/items"},
+        {"method": "HEAD", "path": "/items"},
+        {"method": "GET"},
+        {"path": "/items"},
+        {"method": "GET", "path": 7},
+        {"method": "GET", "path": "/items", "query": "limit=3"},
+        {"method": "GET", "path": "/items", "query": {"a": {"b": 1}}},
+        {"method": "POST", "path": "/items", "body": [1]},
+        {"method": "POST", "path": "/items", "body": 7},
+        {"method": "GET", "path": "/items", "service": "other"},
+    ]
+    for arguments in bad:
+        with pytest.raises(InvalidArgumentsError):
+            person.call("api_request", **{"service": "s", **arguments})
+    assert len(server.seen) == len(good)
+
+
+OUTSIDE = [
+    "items", "", "//items", "/items//7", "http://evil.example/items", "//evil.example/items",
+    "/items/../openapi.json", "/items/..", "/items/.", "/./items", "/items/%2e%2e", "/items/%2E%2E",
+    "/items/.%2e", "/items/%252e%252e", "/items/%25252e%25252e", "/items/..%2f..%2fadmin",
+    "/items/%2e%2e%2fadmin", "/items/..%5cadmin", "/items/..\\admin", "/items/..;", "/items/..;x=1",
+    "/items/．．", "/items/%ef%bc%8e%ef%bc%8e", "/items/..%00", "/items/7?x=1", "/items/7#x",
+    "/items/7\r\nX-Evil: 1", "/items/7%0d%0aX-Evil:%201", "/items/7 HTTP/1.1", "/items/a@evil",
+    "/items/\x00", "/items/%00", "/items/%ff", "@evil.example/items", "/@evil.example/items",
+    "\\\\evil.example\\items", "/items/7/delete", "/openapi.json", "/Items", "/items/", "/items/7/",
+    "/items/{id}/..", "?x", "/items/" + "x" * 5_000, "javascript:alert(1)", "/%69tems/../x",
+]  # fmt: skip
+
+
+@pytest.mark.spec("P04", "P33", "D29")
+@pytest.mark.parametrize("path", OUTSIDE)
+def test_what_the_description_does_not_have_is_never_asked_for(
+    path: str, person: Person, server: APIServer
+) -> None:
+    for method in ("GET", "DELETE"):
+        with pytest.raises(InvalidArgumentsError):
+            person.request(method, path)
+    assert server.seen == []
+
+
+@pytest.mark.spec("P33", "D29")
+def test_a_template_is_matched_by_segment_the_closest_first(
+    person: Person, server: APIServer
+) -> None:
+    paths = {
+        "/a/{x}": {"get": operation("any")},
+        "/a/me": {"get": operation("me"), "delete": operation("not_me")},
+        "/a/{x}/b": {"get": operation("below")},
+        "/f/{name}.json": {"get": operation("file")},
+        "/f/{a}-{b}": {"get": operation("pair")},
+        "/users/@me": {"get": operation("self")},
+        "/": {"get": operation("root")},
+    }
+    serve(person, server, paths)
+    for path in ("/a/me", "/a/7", "/a/7/b", "/f/x.json", "/f/a-b", "/users/@me", "/", "/a/a%2Fb"):
+        server.routes[f"GET {path}"] = answer(b"fine")
+        assert person.request("GET", path).output == "fine", path
+    assert person.request("GET", "/%61/me").output == "fine"  # one way of writing it is sent
+    assert server.targets()[-1] == "GET /a/me"
+    for path in ("/f/x.xml", "/f/.json", "/f/-", "/a", "/a/", "/users/me", "/f/a/b.json"):
+        with pytest.raises(InvalidArgumentsError):
+            person.request("GET", path)
+    with pytest.raises(InvalidArgumentsError, match="GET /a/me"):
+        person.request("POST", "/a/me")
+
+
+@pytest.mark.spec("P33")
+def test_a_value_in_a_path_is_encoded_once_and_stays_in_its_segment(
+    person: Person, server: APIServer
+) -> None:
+    serve(person, server, {"/a/{x}/end": {"get": operation("a", parameter("path", "x"))}})
+    for value, sent in {
+        "a/b": "a%2Fb",
+        "a%2Fb": "a%252Fb",
+        "a b": "a%20b",
+        "ü?&#@": "%C3%BC%3F%26%23%40",
+        "http://x.org/y": "http%3A%2F%2Fx.org%2Fy",
+        "...": "...",
+    }.items():
+        server.routes[f"GET /a/{sent}/end"] = answer(b"fine")
+        assert person.call("api_s_a", x=value).output == "fine", value
+    seen = len(server.seen)
+    for value in ("", ".", "..", "../x", "a/../b", "..\\x", "%2e%2e", "%252e%252e", "．．", "..;x",
+                  " .. ", "x\r\ny", "\x00", "\ud800", "a%2f..%2fb"):  # fmt: skip
+        with pytest.raises(InvalidArgumentsError):
+            person.call("api_s_a", x=value)
+    assert len(server.seen) == seen
+
+
+def test_parameters_are_written_as_the_description_says(person: Person, server: APIServer) -> None:
+    many = {"type": "array", "items": {"type": "string"}}
+    thing = {"type": "object"}
+    listed = [
+        parameter("query", "plain"),
+        parameter("query", "flag", type="boolean"),
+        parameter("query", "each", **many),
+        parameter("query", "commas", explode=False, **many),
+        parameter("query", "pipes", style="pipeDelimited", explode=False, **many),
+        parameter("query", "deep", style="deepObject", **thing),
+        parameter("query", "loose", **thing),
+        {"name": "coded", "in": "query", "content": {"application/json": {"schema": thing}}},
+        parameter("header", "X-Tags", **many),
+        parameter("cookie", "biscuit"),
+    ]
+    path = parameter("path", "ids", **many)
+    serve(person, server, {"/a/{ids}": {"get": operation("a", path, *listed)}})
+    server.routes["GET /a/1,2"] = echo
+    server.routes["GET /a/1%2C2"] = echo
+    run(
+        person.tools["api_s_a"],
+        {
+            "ids": ["1", "2"], "plain": "a&b=c", "flag": True, "each": ["x", "y"],
+            "commas": ["x", "y"], "pipes": ["x", "y"], "deep": {"k": 1}, "loose": {"m": "v"},
+            "coded": {"n": [1]}, "X-Tags": ["t", "u"], "biscuit": "choc; chip",
+        },
+    )  # fmt: skip
+    target, headers = server.seen[-1].target, server.seen[-1].headers
+    assert target.partition("?")[2].split("&") == [
+        "plain=a%26b%3Dc", "flag=true", "each=x", "each=y", "commas=x%2Cy", "pipes=x%7Cy",
+        "deep%5Bk%5D=1", "m=v", "coded=%7B%22n%22%3A%5B1%5D%7D",
+    ]  # fmt: skip
+    assert headers["X-Tags"] == "t,u"
+    assert headers["Cookie"] == "biscuit=choc%3B%20chip"
+    for value in ("a\r\nX-Evil: 1", "ü€"):
+        with pytest.raises(InvalidArgumentsError):
+            person.call("api_s_a", ids=["1"], **{"X-Tags": [value]})
+
+
+def test_bodies_are_sent_in_the_type_that_the_service_takes(
+    person: Person, server: APIServer
+) -> None:
+    def body(media: str, schema: dict[str, Any]) -> dict[str, Any]:
+        return {"requestBody": {"content": {media: {"schema": schema}}}}
+
+    form = "application/x-www-form-urlencoded"
+    fields = {"type": "object", "properties": {"a": {"type": "string"}, "n": {"type": "integer"}}}
+    file = {"type": "object", "properties": {"doc": {"type": "string", "format": "binary"}}}
+    serve(
+        person,
+        server,
+        {
+            "/form": {"post": operation("form", **body(form, fields))},
+            "/parts": {"post": operation("parts", **body("multipart/form-data", file))},
+            "/text": {"post": operation("text", **body("text/plain", {"type": "string"}))},
+            "/list": {"post": operation("list", **body("application/json", {"type": "array"}))},
+            "/word": {"post": operation("word", **body("application/json", {"type": "string"}))},
+        },
+    )
+    server.routes |= {f"POST /{each}": echo for each in ("form", "parts", "text", "list", "word")}
+    person.call("api_s_form", body={"a": "x&y", "n": 2})
+    assert wire(server)["body"] == b"a=x%26y&n=2"
+    person.call("api_s_list", body=[1, {"a": None}])
+    assert wire(server)["body"] == b'[1, {"a": null}]'
+    person.call("api_s_word", body="w")
+    assert wire(server)["body"] == b'"w"'
+    person.call("api_s_text", body="as it is")
+    assert wire(server)["body"] == b"as it is"
+    tool = person.tools["api_s_parts"]
+    assert tool.preview is not None
+    shown = tool.preview(body={"doc": "a\r\nb"}).text
+    person.call("api_s_parts", body={"doc": "a\r\nb"})
+    assert b'name="doc"; filename="doc"' in wire(server)["body"]
+    assert shown.endswith(wire(server)["body"].decode())
+
+
+@pytest.mark.spec("P34")
+@pytest.mark.parametrize("status", [400, 401, 404, 409, 422, 429, 500, 503])
+def test_what_is_no_success_is_a_failure_at_once(
+    status: int, person: Person, server: APIServer
+) -> None:
+    server.routes["GET /items"] = answer(b"because " * 1_000, status)
+    result = person.request("GET", "/items")
+    assert not result.success
+    assert result.error is not None
+    assert result.error.startswith(f"GET /items: {status} ")
+    assert "because" in result.error
+    assert len(result.error) < 2_000
+    assert server.targets() == ["GET /items"]
+
+
+@pytest.mark.spec("P34")
+@pytest.mark.parametrize("trap", [silence, drop, dribble])
+def test_a_service_that_does_not_answer_costs_its_time_and_is_asked_once(
+    trap: Any, person: Person, server: APIServer
+) -> None:
+    quick(person, execute_timeout=1.0)
+    server.routes |= {"GET /items": trap, "POST /items": trap}
+    began = time.monotonic()
+    with pytest.raises(MCPToolCallError, match=r"^s: "):
+        person.request("GET", "/items")
+    with pytest.raises(MCPToolCallError, match="Whether it was done is not known"):
+        person.request("POST", "/items")
+    assert time.monotonic() - began < 8
+    assert server.targets() == ["GET /items", "POST /items"]
+
+
+def quick(person: Person, **times: float) -> None:
+    """Let the service have less time."""
+    registry = person.services._registry
+    registry.keep(registry.get("s").model_copy(update=times))
+
+
+@pytest.mark.parametrize("trap", [endless, bomb])
+def test_what_never_ends_is_cut(trap: Any, person: Person, server: APIServer) -> None:
+    server.routes["GET /items"] = trap
+    began = time.monotonic()
+    result = person.request("GET", "/items")
+    assert time.monotonic() - began < 10
+    assert "cut after 5,000,000 bytes" in result.output
+
+
+def test_a_service_that_is_gone_says_so(person: Person, server: APIServer) -> None:
+    server._server.server_close()
+    with pytest.raises(MCPConnectionError, match="s: it cannot be reached"):
+        person.request("GET", "/items")
+
+
+def test_a_stopped_run_ends_the_request(person: Person, server: APIServer) -> None:
+    reached = asyncio.Event()
+
+    async def stopped() -> float:
+        loop = asyncio.get_running_loop()
+
+        def hang(exchange: Exchange) -> None:
+            loop.call_soon_threadsafe(reached.set)
+            silence(exchange)
+
+        server.routes["GET /items"] = hang
+        task = asyncio.ensure_future(person.tools["api_s_listItems"]())
+        await asyncio.wait_for(reached.wait(), 5)
+        began = time.monotonic()
+        task.cancel()
+        await asyncio.wait([task], timeout=5)
+        assert task.cancelled()
+        return time.monotonic() - began
+
+    assert asyncio.run(stopped()) < 1
+
+
+@pytest.mark.spec("P33")
+def test_redirects_stay_with_the_services_own_operations(
+    person: Person, server: APIServer, canary: APIServer
+) -> None:
+    server.routes |= {
+        "GET /items": redirect("/items/7"),
+        "GET /items/7": redirect("8?x=1", 307),
+        "GET /items/8?x=1": answer(b"arrived"),
+        "POST /items": redirect("/items/8?x=1", 303),
+    }
+    assert person.request("GET", "/items").output == "arrived"
+    assert person.request("POST", "/items", body={"name": "x"}).output == "arrived"
+    assert [each.body for each in server.seen[-2:]] == [b'{"name": "x"}', b""]
+    elsewhere = [
+        f"{canary.url}/items/7", f"//127.0.0.1:{canary.port}/items/7", "http://169.254.169.254/",
+        f"http://localhost:{server.port}/items/7", f"https://127.0.0.1:{server.port}/items/7",
+        f"http://u@127.0.0.1:{server.port}/items/7", "/openapi.json", "/items/7/../../openapi.json",
+        "/items/%2e%2e", "//evil.example/items", "file:///etc/passwd", "http://[", "/items//7",
+    ]  # fmt: skip
+    for where in elsewhere:
+        server.routes["GET /items"] = redirect(where)
+        server.seen.clear()
+        with pytest.raises(MCPToolCallError, match="redirects"):
+            person.request("GET", "/items")
+        assert server.targets() == ["GET /items"], where
+    server.routes["GET /items/7"] = redirect("/items/7")
+    with pytest.raises(MCPToolCallError, match="more than 3 times"):
+        person.request("GET", "/items/7")
+    assert len(server.seen) == 5
+    server.routes["POST /items"] = redirect("/items/7", 307)
+    server.seen.clear()
+    with pytest.raises(MCPToolCallError, match="only what was shown is sent"):
+        person.request("POST", "/items", body={"name": "x"})
+    assert server.targets() == ["POST /items"]
+
+
+@pytest.mark.spec("P33")
+def test_a_name_that_means_something_else_later_is_not_followed(
+    tmp_path: Path, canary: APIServer
+) -> None:
+    """DNS rebinding: public when it was registered, this machine when it is called."""
+    import httpx
+
+    person = Person(tmp_path / "folder")
+    host = "rebound.example"
+    person.names[host] = ["93.184.215.14"]
+    document = tmp_path / "folder" / "shop.json"
+    document.write_text(json.dumps(SHOP))
+    person.services.register("s", "shop.json", base=f"http://{host}:{canary.port}")
+    for later in ("127.0.0.1", "::ffff:127.0.0.1", "64:ff9b::7f00:1", "169.254.169.254"):
+        person.names[host] = [later]
+        with pytest.raises(MCPConnectionError, match="nothing was sent"):
+            person.request("GET", "/items")
+    person.names[host] = ["93.184.215.14", "127.0.0.1"]
+    with pytest.raises(MCPConnectionError, match="nothing was sent"):
+        person.request("GET", "/items")
+    with APIServer({"GET /items": answer(b"reached")}) as naive:  # by its name, one gets there
+        reply = httpx.get(f"{naive.url}/items", headers={"Host": host}, trust_env=False)
+        assert reply.text == "reached"
+
+
+def test_the_connection_goes_to_the_address_that_was_judged(
+    tmp_path: Path, server: APIServer
+) -> None:
+    person = Person(tmp_path / "folder")
+    person.names["shop.example"] = ["127.0.0.1"]
+    person.services.register("s", f"http://shop.example:{server.port}")
+    answers = iter([["127.0.0.1"]])  # a second question would have no answer
+
+    async def once(host: str, port: int) -> list[str]:
+        return next(answers)
+
+    person.services._resolve = once
+    server.routes["GET /items"] = echo
+    result = person.request("GET", "/items")
+    assert json.loads(result.output)["headers"]["Host"] == f"shop.example:{server.port}"
+
+
+def test_the_environments_proxies_are_not_used(
+    person: Person, server: APIServer, canary: APIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, canary.url)
+    server.routes["GET /items"] = answer(b"direct")
+    assert person.request("GET", "/items").output == "direct"
+
+
+@pytest.mark.spec("A21", "P04")
+def test_secrets_come_from_the_environment_at_the_call_and_show_nowhere(
+    tmp_path: Path, server: APIServer
+) -> None:
+    person = Person(tmp_path / "folder")
+    person.services.register(
+        "s", server.url, auth_env="TOKEN", header_env={"X-Key": "KEY"}, get_unasked=True
+    )
+    server.routes["GET /items"] = echo
+    with pytest.raises(MCPToolCallError, match="TOKEN, which is not set"):
+        person.request("GET", "/items")
+    assert server.seen[1:] == []
+    person.environ |= {"TOKEN": "open-sesame-12", "KEY": "key-of-keys-34"}
+    tool = person.tools["api_s_listItems"]
+    assert tool.preview is not None
+    shown = tool.preview().text
+    assert "Authorization: Bearer (the value of TOKEN)" in shown
+    assert "X-Key: (the value of KEY)" in shown
+    result = run(tool, {})
+    assert server.seen[-1].headers["Authorization"] == "Bearer open-sesame-12"
+    assert server.seen[-1].headers["X-Key"] == "key-of-keys-34"
+    for secret in person.environ.values():
+        assert secret not in shown + result.output + repr(tool) + person.services.listed()
+    person.environ["TOKEN"] = "two\nlines-secret"
+    with pytest.raises(MCPToolCallError, match="TOKEN") as caught:
+        person.request("GET", "/items")
+    assert "lines-secret" not in str(caught.value)
+
+
+@pytest.mark.spec("P32")
+def test_what_was_changed_since_the_tools_were_made_is_not_called(
+    person: Person, server: APIServer
+) -> None:
+    server.routes |= {"GET /items": answer(b"fine")}
+    tools = person.tools
+
+    def refused(why: str) -> None:
+        for name, arguments in {
+            "api_s_listItems": {},
+            "api_request": {"service": "s", "method": "GET", "path": "/items"},
+        }.items():
+            server.seen.clear()
+            with pytest.raises(AgentError, match=why):
+                asyncio.run(tools[name](**arguments))
+            show = tools[name].preview
+            assert show is not None
+            with pytest.raises(AgentError, match=why):
+                show(**arguments)
+            assert server.seen == []
+
+    other = person.restarted()  # another kernel, or a cell meanwhile
+    other.deactivate("s")
+    refused("not active")
+    other.activate("s")
+    assert asyncio.run(tools["api_s_listItems"]()).output == "fine"
+    paths = {"/items": {"post": operation("listItems")}}
+    server.routes["GET /openapi.json"] = json_answer(described(paths))
+    other.refresh("s")
+    refused("was changed")
+    other.remove("s")
+    refused("no service is named 's'")
+
+
+def test_answers_of_all_kinds_become_text_or_images(person: Person, server: APIServer) -> None:
+    buffer = io.BytesIO()
+    Image.new("RGB", (3, 2), "red").save(buffer, "PNG")
+    told = {
+        "text": (answer("grün".encode("latin-1"), kind="text/plain; charset=ISO-8859-1"), "grün"),
+        "odd charset": (answer(b"x", kind="text/plain; charset=zlib_codec"), "x"),
+        "json": (json_answer([1]), "[\n 1\n]"),
+        "problem": (answer(b'{"a":1}', kind="application/problem+json"), '{\n "a": 1\n}'),
+        "broken json": (answer(b'{"a', kind="application/json"), '{"a'),
+        "deep json": (answer(b"[" * 9_999, kind="application/json"), "[" * 9_999),
+        "wide json": (answer(b"[" * 900 + b"1," * 99_999, kind="application/json"), None),
+        "html": (answer(b"<b>hi</b>", kind="text/html"), "<b>hi</b>"),
+        "no type": (answer(b"plain", kind=""), "plain"),
+        "empty": (answer(b"", 204), "204 No Content"),
+        "binary": (answer(b"\0" * 12_345, kind="application/zip"), None),
+        "gzip": (answer(gzip.compress(b"small"), Content_Encoding="gzip"), "small"),
+    }
+    for name, (give, text) in told.items():
+        server.routes["GET /items"] = give
+        output = person.request("GET", "/items").output
+        assert output == text or text is None, name
+        assert len(output) < 1_200_000
+    server.routes["GET /items"] = told["binary"][0]
+    assert "12,345 bytes of application/zip" in person.request("GET", "/items").output
+    server.routes["GET /items"] = answer(buffer.getvalue(), kind="image/png")
+    image = person.request("GET", "/items").images[0]
+    assert base64.b64decode(image.data) == buffer.getvalue()
+    server.routes["GET /items"] = answer(b"not one", kind="image/png")
+    assert "7 bytes of image/png" in person.request("GET", "/items").output
+    server.routes["GET /items"] = answer(b"x", Content_Encoding="br")
+    with pytest.raises(AgentError, match="not asked for"):
+        person.request("GET", "/items")
+
+
+@pytest.mark.spec("P14", "P13", "P32")
+def test_a_models_calls_are_checked_shown_asked_about_and_sent(
+    person: Person, server: APIServer, tmp_path: Path
+) -> None:
+    server.routes |= {"POST /items": echo, "GET /items": echo, "DELETE /items/7": echo}
+    lab = Lab(tmp_path / "folder")
+    text = json.dumps({"service": "s", "method": "POST", "path": "/items", "body": {"name": "x"}})
+    calls = [
+        {"name": "api_request", "arguments": text},
+        {"name": "api_request", "arguments": text[:-1]},
+        call("api_request", service="s", method="GET", path="/items", invented=True),
+        call("api_s_getItem", id="seven"),
+        call("api_s_addItem", body={"name": "y"}),
+    ]
+    replies = [*({"calls": [each]} for each in calls), "Done."]
+    run_of = lab.run(replies, tools=person.services.tools(), answer=YES)
+    statuses = [each.status for each in run_of.executions]
+    failed, success = ToolStatus.FAILED, ToolStatus.SUCCESS
+    assert statuses == [success, failed, failed, failed, success]
+    assert len(lab.watcher.asked) == 2
+    assert [each.body for each in server.seen] == [b'{"name": "x"}', b'{"name": "y"}']
+    deletion = [{"calls": [call("api_s_deleteItem", id=7)]}, "Done."]
+    denied = lab.run(deletion, tools=person.services.tools(), answer=NO)
+    assert denied.executions[0].status is ToolStatus.DENIED
+    assert len(server.seen) == 2

@@ -1,0 +1,288 @@
+"""Descriptions as they come: three versions, slightly wrong ones, hostile ones."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from ipyagent.errors import ConfigError
+from ipyagent.services.openapi import documents, operations
+from ipyagent.services.openapi.documents import parse, problems
+from ipyagent.services.openapi.operations import Operation, read
+from servers.openapi_server import SHOP, APIServer, described, json_answer, operation, parameter
+
+
+def found(document: dict[str, Any]) -> dict[str, Operation]:
+    return {each.name: each for each in read(document).operations}
+
+
+def of_schema(schema: dict[str, Any], **components: Any) -> dict[str, Any]:
+    """The schema of a body, as the model is told."""
+    media = {"application/json": {"schema": schema}}
+    paths = {"/x": {"post": operation("x", requestBody={"content": media})}}
+    document = described(paths, components={"schemas": components})
+    told = found(document)["x"].arguments
+    Draft202012Validator.check_schema(told)
+    result: dict[str, Any] = told["properties"]["body"]
+    return result
+
+
+def test_json_and_yaml_say_the_same() -> None:
+    import yaml
+
+    text = yaml.safe_dump(SHOP)
+    assert parse(text.encode()) == parse(json.dumps(SHOP).encode()) == SHOP
+    assert parse(b"\xef\xbb\xbf" + json.dumps(SHOP).encode()) == SHOP
+    dated = text.replace("version: '1'", "version: 2020-01-01")
+    assert parse(dated.encode())["info"]["version"] == "2020-01-01"
+
+
+@pytest.mark.spec("P39")
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"", "no `paths`"),
+        (b"<html>", "no `paths`"),
+        (b"[1]", "no `paths`"),
+        (b'{"openapi": "3.0.0"}', "no `paths`"),
+        (b'{"openapi": "3.0.0", "paths": []}', "no `paths`"),
+        (b'{"openapi": "3.0.0", "paths": {', "not JSON"),
+        (b'{"openapi": "4.1.0", "paths": {}}', "version is 4.1.0"),
+        (b'{"swagger": "1.2", "paths": {}}', "version is 1.2"),
+        (b'{"paths": {}}', "version is nothing"),
+        (b'{"openapi": "3.0.0", "paths": {}, "x": NaN}', "not JSON"),
+        (b"\xff\xfe\x00", "UTF-8"),
+        (b"a: [1, 2", "neither JSON nor YAML"),
+        (b"!!python/object/apply:os.system [true]", "neither JSON nor YAML"),
+        (b"openapi: 3.0.0\npaths: {/x: !!binary aGk=}", "bytes"),
+        (b"{" + b'"a":{' * 200_000, "nested too deeply"),
+        (b'{"openapi": "3.0.0", "paths": {"/x": ' + b"[" * 150 + b"]" * 150 + b"}}", "deeply"),
+        (b"x: " + b"[" * 100_000, "nested too deeply"),
+        (b"- " * 50_000, "nested too deeply"),
+        (b"openapi: 3.0.0\npaths: &a {/x: *a}", "nested too deeply"),
+        (b" " * (documents.MAX_BYTES + 1), "larger than"),
+        (b"x: " + b"y" * documents.MAX_YAML_BYTES, "use JSON"),
+    ],
+)
+def test_what_is_no_description_is_refused_and_says_why(data: bytes, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        parse(data)
+
+
+def test_a_billion_laughs_are_refused() -> None:
+    lines = ["openapi: 3.0.0", "a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 12)]
+    began = time.monotonic()
+    with pytest.raises(ConfigError, match="more than"):
+        parse("\n".join([*lines, "paths: {}"]).encode())
+    assert time.monotonic() - began < 10
+
+
+@pytest.mark.spec("P12")
+def test_parameters_and_body_become_one_schema() -> None:
+    document = described(
+        {
+            "/a/{id}": {
+                "parameters": [parameter("path", "id"), parameter("query", "q", type="integer")],
+                "post": operation(
+                    "a",
+                    parameter("query", "q", type="number"),  # the operation's own one counts
+                    parameter("header", "X-Odd Name"),
+                    parameter("header", "Authorization"),
+                    parameter("query", "filter[name]", type="array", items={"type": "string"}),
+                    parameter("query", "id"),
+                    parameter("query", "body"),
+                    requestBody={"content": {"application/json": {"schema": {}}}},
+                ),
+            }
+        }
+    )
+    one = found(document)["a"]
+    assert set(one.arguments["properties"]) == {
+        "id", "q", "X-Odd_Name", "filter_name_", "query_id", "body", "request_body",
+    }  # fmt: skip
+    assert one.arguments["properties"]["q"] == {"type": "number"}
+    assert one.arguments["required"] == ["id"]
+    assert one.arguments["additionalProperties"] is False
+    assert one.body == "request_body"
+
+
+def test_swagger_2_is_understood() -> None:
+    document = {
+        "swagger": "2.0",
+        "info": {"title": "Old", "version": "1"},
+        "consumes": ["application/json"],
+        "definitions": {"Pet": {"type": "object", "properties": {"name": {"type": "string"}}}},
+        "parameters": {"Id": {"name": "id", "in": "path", "required": True, "type": "integer"}},
+        "paths": {
+            "/pets/{id}": {
+                "parameters": [{"$ref": "#/parameters/Id"}],
+                "put": {
+                    "operationId": "putPet",
+                    "parameters": [
+                        {"name": "pet", "in": "body", "required": True,
+                         "schema": {"$ref": "#/definitions/Pet"}},
+                        {"name": "tags", "in": "query", "type": "array",
+                         "items": {"type": "string"}, "collectionFormat": "pipes"},
+                    ],
+                    "responses": {"200": {"description": "x"}},
+                },
+                "post": {
+                    "operationId": "photo",
+                    "consumes": ["multipart/form-data"],
+                    "parameters": [
+                        {"name": "file", "in": "formData", "type": "file", "required": True},
+                        {"name": "note", "in": "formData", "type": "string"},
+                    ],
+                    "responses": {"200": {"description": "x"}},
+                },
+            }
+        },
+    }  # fmt: skip
+    assert problems(document) == []
+    put, photo = found(document)["putPet"], found(document)["photo"]
+    assert put.media == "application/json"
+    assert put.arguments["properties"]["body"]["properties"] == {"name": {"type": "string"}}
+    assert put.arguments["properties"]["id"] == {"type": "integer"}
+    assert set(put.arguments["required"]) == {"id", "body"}
+    assert photo.media == "multipart/form-data"
+    assert photo.arguments["properties"]["body"]["required"] == ["file"]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"type": "string", "nullable": True}, {"type": ["string", "null"]}),
+        ({"type": "string", "x-nullable": True}, {"type": ["string", "null"]}),
+        ({"type": ["string", "null"]}, {"type": ["string", "null"]}),
+        (
+            {"enum": ["a"], "nullable": True, "type": "string"},
+            {"type": ["string", "null"], "enum": ["a", None]},
+        ),
+        (
+            {"nullable": True, "allOf": [{"type": "string"}]},
+            {"anyOf": [{"allOf": [{"type": "string"}]}, {"type": "null"}]},
+        ),
+        (
+            {"type": "integer", "minimum": 1, "exclusiveMinimum": True},
+            {"type": "integer", "exclusiveMinimum": 1},
+        ),
+        (
+            {"type": "integer", "minimum": 1, "exclusiveMinimum": False},
+            {"type": "integer", "minimum": 1},
+        ),
+        ({"type": "integer", "exclusiveMaximum": 5}, {"type": "integer", "exclusiveMaximum": 5}),
+        (
+            {"type": "object", "required": ["id", "n"],
+             "properties": {"id": {"readOnly": True}, "n": {"type": "number", "example": 3}}},
+            {"type": "object", "properties": {"n": {"type": "number"}}, "required": ["n"]},
+        ),
+        ({"type": "file"}, {"type": "string", "format": "binary"}),
+        ({"type": "string", "pattern": "(a+)+$"},
+         {"type": "string", "description": "(pattern: (a+)+$)"}),
+        ({"oneOf": [{"type": "string"}, {}]}, {"anyOf": [{"type": "string"}, {}]}),
+        ({"type": "strnig", "minimum": "1", "required": True, "maxLength": -1, "enum": "a"}, {}),
+        ({"type": "number", "multipleOf": 0, "maximum": True}, {"type": "number"}),
+        ({"$ref": "#/components/schemas/Missing"}, {}),
+        ({"$ref": "file:///etc/passwd"}, {}),
+        ({"$ref": "http://127.0.0.1:1/x"}, {}),
+        ({"$ref": 7}, {}),
+        (True, {}),
+    ],
+)  # fmt: skip
+def test_schemas_are_told_in_todays_json_schema(given: Any, told: dict[str, Any]) -> None:
+    assert of_schema(given) == told
+
+
+def test_a_schema_that_comes_back_to_itself_is_cut() -> None:
+    node = {
+        "type": "object",
+        "properties": {"next": {"$ref": "#/components/schemas/Node"}, "v": {"type": "integer"}},
+    }
+    told = of_schema({"$ref": "#/components/schemas/Node"}, Node=node)
+    assert told["properties"]["next"] == {"type": "object"}
+    circle = {"$ref": "#/components/schemas/B"}
+    assert of_schema(circle, A=circle, B={"$ref": "#/components/schemas/A"}) == {}
+
+
+def test_schemas_that_grow_exponentially_stay_small() -> None:
+    schemas = {
+        f"S{i}": {
+            "type": "object",
+            "properties": {n: {"$ref": f"#/components/schemas/S{i + 1}"} for n in "abcdefgh"},
+        }
+        for i in range(30)
+    }
+    began = time.monotonic()
+    told = of_schema({"$ref": "#/components/schemas/S0"}, **schemas)
+    assert len(json.dumps(told)) < 10_000
+    assert time.monotonic() - began < 3
+
+
+def test_nothing_is_ever_fetched_from_elsewhere() -> None:
+    """The validator as it comes would fetch what a document refers to."""
+    import openapi_spec_validator
+
+    with APIServer({"GET /other.json": json_answer({"type": "string"})}) as server:
+        schema = {"$ref": f"{server.url}/other.json"}
+        query = {"name": "q", "in": "query", "schema": schema}
+        document = described({"/x": {"get": operation("x", query)}})
+        openapi_spec_validator.validate(document)
+        assert server.targets() == ["GET /other.json"]
+        assert read(document).operations[0].arguments["properties"] == {"q": {}}
+        assert problems(document) == []
+        assert len(server.seen) == 1
+
+
+@pytest.mark.spec("P39")
+def test_a_slightly_wrong_description_still_gives_its_operations() -> None:
+    document = described({"/x": {"get": {"operationId": "x"}}, "/y": {"get": operation("y")}})
+    assert set(found(document)) == {"x", "y"}
+    assert problems(document) == ["paths /x get: 'responses' is a required property"]
+    odd = described({"/x": None, "/y": 3, "/z": {"get": [], "post": operation("z")}, "/w": {}})
+    assert set(found(odd)) == {"z"}
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["//evil.example/x", "@evil.example", "evil", "http://evil.example/x", "/a/../b", "/./a",
+     "/%2e%2e/a", "/a%2Fb", "/a\\b", "/a?b=c", "/a#b", "/a\r\nHost: evil", "/a b", "/a//b",
+     "/" + "x" * 600, ""],
+)  # fmt: skip
+def test_paths_that_could_lead_elsewhere_are_left_out(path: str) -> None:
+    result = read(described({path: {"get": operation("bad")}, "/ok": {"get": operation("ok")}}))
+    assert [each.name for each in result.operations] == ["ok"]
+    assert "left out" in result.notices[0]
+
+
+def test_a_way_of_writing_a_parameter_that_is_not_known_leaves_its_operation_out() -> None:
+    result = read(
+        described(
+            {
+                "/a/{m}": {"get": operation("a", parameter("path", "m", style="matrix"))},
+                "/b": {"get": operation("b", parameter("query", "m", style="matrix"))},
+            }
+        )
+    )
+    assert [each.name for each in result.operations] == ["b"]
+    assert result.operations[0].parameters == ()
+
+
+@pytest.mark.spec("P39")
+def test_a_huge_description_is_cut_to_what_can_be_kept() -> None:
+    fat = {f"p{i}": {"type": "string", "description": "x" * 250} for i in range(30)}
+    media = {"application/json": {"schema": {"type": "object", "properties": fat}}}
+    body = {"requestBody": {"content": media}}
+    paths = {f"/p{i}/{{id}}": {"post": operation(f"op{i}", **body)} for i in range(2_500)}
+    document = described(paths)
+    began = time.monotonic()
+    result = read(document)
+    assert time.monotonic() - began < 10
+    assert len(json.dumps([each.kept() for each in result.operations])) <= operations.MAX_KEPT
+    assert 500 <= len(result.operations) < operations.MAX_OPERATIONS
+    assert any("only the first" in each for each in result.notices)
+    began = time.monotonic()
+    assert problems(document) == []
+    assert time.monotonic() - began < 6

@@ -1,0 +1,164 @@
+"""The tools of services: their names, what is asked about, and how many there are."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from api_lab import Person
+
+from ipyagent.errors import MCPToolCallError
+from ipyagent.tools.base import Toolbox, Where
+from servers.openapi_server import (
+    SHOP,
+    APIServer,
+    answer,
+    described,
+    json_answer,
+    operation,
+    parameter,
+)
+
+
+def registered(folder: Path, paths: dict[str, Any], **options: Any) -> Person:
+    person = Person(folder)
+    with APIServer({"GET /openapi.json": json_answer(described(paths))}) as server:
+        person.services.register("s", server.url, **options)
+    return person
+
+
+@pytest.mark.spec("P12")
+def test_names_are_such_as_models_take_and_each_is_of_one_operation(tmp_path: Path) -> None:
+    names = ["list items", "list.items", "list/items", "LIST_items", "x" * 200, "x" * 201, "ümläut",
+             "日本語", "-", "__proto__", "a\x1b[31mred", "request", "same", "same"]  # fmt: skip
+    paths = {f"/p{i}": {"get": operation(name)} for i, name in enumerate(names)}
+    paths["/without/{id}"] = {"delete": operation()}
+    person = registered(tmp_path / "one", paths)
+    tools = list(person.tools)
+    assert len(tools) == len(names) + 2
+    assert len({each.lower() for each in tools}) == len(tools)
+    assert all(re.fullmatch(r"api_[a-zA-Z0-9_-]{1,60}", each) for each in tools)
+    assert "api_s_delete_without_id" in tools
+    assert len(Toolbox(person.services.tools())) == len(tools)
+
+    backwards = registered(tmp_path / "two", dict(reversed(paths.items())))
+    assert {n: t.description for n, t in person.tools.items() if n != "api_request"} == {
+        n: t.description for n, t in backwards.tools.items() if n != "api_request"
+    }
+
+
+def test_names_of_two_services_never_meet(tmp_path: Path) -> None:
+    person = Person(tmp_path / "folder")
+    for name, id_ in (("a", "b_c"), ("a_b", "c")):
+        document = described({"/x": {"get": operation(id_)}})
+        with APIServer({"GET /openapi.json": json_answer(document)}) as server:
+            person.services.register(name, server.url)
+    named = [each.name for each in person.services.tools()]
+    assert len(set(named)) == 3
+    assert all(each == "api_request" or each.startswith("api_a_b_c_") for each in named)
+
+
+def test_all_is_asked_about_but_what_the_person_let_go_unasked(tmp_path: Path) -> None:
+    asked = registered(tmp_path / "one", SHOP["paths"])
+    assert all(each.sensitive for each in asked.services.tools())
+    unasked = registered(tmp_path / "two", SHOP["paths"], get_unasked=True)
+    free = {name for name, each in unasked.tools.items() if not each.sensitive}
+    assert free == {"api_s_listItems", "api_s_getItem"}
+    for name, each in unasked.tools.items():
+        assert each.reaches_out, name
+        assert not each.idempotent
+        assert each.where is Where.LOOP
+        assert each.source is not None
+        assert each.source(service="s") == "the service s"
+
+
+@pytest.mark.spec("P04")
+def test_of_many_operations_only_a_list_and_the_general_tool_are_offered(tmp_path: Path) -> None:
+    paths = {
+        f"/things{i}/{{id}}": {
+            "get": operation(f"get{i}", parameter("query", "q"), summary=f"Gets thing {i}. " * 20)
+        }
+        for i in range(65)
+    }
+    person = registered(tmp_path / "one", paths)
+    tools = person.tools
+    assert set(tools) == {"api_request", "api_operations"}
+    assert "65 operations" in tools["api_request"].description
+    assert "GET /things7/{id}" in tools["api_request"].description
+    assert len(tools["api_request"].description) < 10_000
+    assert not tools["api_operations"].sensitive
+    listing = tools["api_operations"]
+    assert len(listing(service="s").split("\n")) == 65
+    assert listing(service="s", query="GET things12/").startswith("get12: GET /things12/{id} [q")
+    assert '"required": ["id"]' in listing(service="s", query="things12/")
+    assert listing(service="s", query="nothing such") == "none holds all these words"
+    with pytest.raises(MCPToolCallError, match="there are: s"):
+        listing(service="other")
+    with APIServer({"GET /things7/1": answer(b"fine")}) as server:
+        person.services._registry.keep(
+            person.services._registry.get("s").model_copy(update={"base": f"{server.url}/"})
+        )
+        assert person.request("GET", "/things7/1").output == "fine"
+    few = registered(tmp_path / "two", dict(list(paths.items())[:64]))
+    assert len(few.services.tools()) == 65
+
+
+def test_what_a_service_says_of_itself_neither_acts_nor_hides_nor_goes_on_for_ever(
+    tmp_path: Path,
+) -> None:
+    evil = "\x1b[2J\u202eevil\U000e0041 " + "long " * 10_000
+    paths = {"/x": {"get": operation("x", parameter("query", "q", description=evil), summary=evil)}}
+    told = registered(tmp_path / "one", paths).tools["api_s_x"].definition()
+    text = told.to_dict()
+    assert "\x1b" not in str(text)
+    assert "\u202e" not in str(text)
+    assert "⟨U+202E⟩evil" in told.description
+    assert len(str(text)) < 2_000
+
+
+def test_the_tools_stay_the_same_until_something_changes(tmp_path: Path) -> None:
+    person = registered(tmp_path / "one", SHOP["paths"])
+    before = person.services.tools()
+    assert person.services.tools() is before
+    person.services.deactivate("s")
+    assert person.services.tools() == []
+
+
+def test_without_the_packages_there_is_one_notice_and_nothing_fails(
+    tmp_path: Path, own_folders: Path
+) -> None:
+    registered(tmp_path / "one", SHOP["paths"])
+    code = """
+import sys, pathlib
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("httpx", "openapi_spec_validator"):
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Missing())
+from ipyagent.services.openapi import OpenAPIServices
+services = OpenAPIServices(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[1]), {})
+print(services.tools(), services.notices())
+try:
+    services.register("t", "http://h")
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "one")],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.count("pip install 'ipyagent[openapi]'") == 2
+    assert done.stdout.startswith("[] [")
+    assert "ConfigError" in done.stdout
+
+
+def test_importing_the_services_loads_no_heavy_library() -> None:
+    code = (
+        "import sys, ipyagent.magic.api_commands, ipyagent.services.openapi\n"
+        "heavy = ('httpx', 'jsonschema', 'openapi_spec_validator', 'referencing')\n"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,270 @@
+"""What was shown to the person is what runs: once, for a while, and only on that file."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import NO, YES, Lab, call
+from ipyagent.agent.approvals import Answer, Approval
+from ipyagent.errors import AgentError, ApprovalExpiredError, PathValidationError
+from ipyagent.schema import ToolStatus
+from ipyagent.tools.base import Tool
+from ipyagent.tools.edits import Edits
+from ipyagent.tools.files import file_tools
+from ipyagent.tools.workspace import Workspace
+
+TEXT = [f"line {number}" for number in range(1, 41)]
+EDIT = {"old_string": "line 20\n", "new_string": "line twenty\n", "replace_all": False}
+CALLS: dict[str, dict[str, Any]] = {
+    "write_file": {"content": "mine", "mode": "overwrite"},
+    "edit_file": EDIT,
+    "delete_file": {},
+}
+every_tool = pytest.mark.parametrize("name", [*CALLS, "append"])
+
+
+class Desk:
+    """The tools that change files, and a file that they are about."""
+
+    def __init__(self, root: Path, *, seconds: float = 300.0) -> None:
+        self.path = root / "a.txt"
+        self.path.write_text("\n".join(TEXT))
+        self.edits = Edits(Workspace(root), allow_delete=True, edit_seconds=seconds)
+        self.tools = {tool.name: tool for tool in self.edits.tools()}
+
+    def show(self, name: str, **changed: Any) -> str:
+        """What the card shows."""
+        tool, arguments = self._call(name, changed)
+        assert tool.preview is not None
+        return tool.preview(**arguments).text
+
+    def run(self, name: str, **changed: Any) -> Any:
+        """Run, as after an approval."""
+        tool, arguments = self._call(name, changed)
+        return tool.function(**arguments)
+
+    def _call(self, name: str, changed: dict[str, Any]) -> tuple[Tool, dict[str, Any]]:
+        if name == "append":
+            name, changed = "write_file", {"mode": "append", **changed}
+        return self.tools[name], {"path": "a.txt", **CALLS[name], **changed}
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+@pytest.mark.spec("N19")
+def test_an_edit_waits_with_its_place_and_what_surrounds_it(desk: Desk) -> None:
+    assert "-line 20\n+line twenty\n" in desk.show("edit_file")
+    (edit,) = desk.edits.pending.edits()
+    assert edit.to_dict() | {"created_at": None} == {
+        "file_path": "a.txt",
+        "old_string": "line 20\n",
+        "new_string": "line twenty\n",
+        "match_line": 20,
+        "context_before": ["line 17", "line 18", "line 19"],
+        "context_after": ["line 21", "line 22", "line 23"],
+        "created_at": None,
+        "replace_all": False,
+        "match_count": 1,
+    }
+    desk.run("edit_file")
+    assert desk.edits.pending.edits() == ()
+
+
+@pytest.mark.spec("N19")
+@pytest.mark.parametrize(
+    ("text", "old", "before", "after", "line", "count"),
+    [
+        ("x\ny\n", "x", [], ["y"], 1, 1),
+        ("y\nx", "x", ["y"], [], 2, 1),
+        ("1\n2\nx\nz\n3\n", "x\nz", ["1", "2"], ["3"], 3, 1),
+        ("x\r\n2\r\nx\r\n", "x", [], ["2", "x"], 1, 2),
+    ],
+)
+def test_the_place_of_an_edit_at_the_edges_of_a_file(
+    desk: Desk, text: str, old: str, before: list[str], after: list[str], line: int, count: int
+) -> None:
+    desk.path.write_bytes(text.encode())
+    desk.show("edit_file", old_string=old, new_string="new", replace_all=count > 1)
+    (edit,) = desk.edits.pending.edits()
+    assert (edit.match_line, edit.match_count, edit.replace_all) == (line, count, count > 1)
+    assert (edit.context_before, edit.context_after) == (tuple(before), tuple(after))
+
+
+@pytest.mark.spec("N20")
+@every_tool
+@pytest.mark.parametrize("to", ["far away", "gone"])
+def test_a_file_that_changed_since_the_preview_is_left_alone(
+    desk: Desk, name: str, to: str
+) -> None:
+    desk.show(name)
+    changed = "\n".join(["one line, far from the edit", *TEXT])
+    desk.path.write_text(changed) if to == "far away" else desk.path.unlink()
+    with pytest.raises(PathValidationError, match=r"a\.txt: changed since preview"):
+        desk.run(name)
+    assert (desk.path.read_text() if desk.path.exists() else None) == (
+        changed if to == "far away" else None
+    )
+    # Shown again, it runs.
+    desk.path.write_text(changed)
+    desk.show(name)
+    desk.run(name)
+
+
+@pytest.mark.spec("N20")
+def test_a_file_that_appeared_since_the_preview_is_left_alone(desk: Desk) -> None:
+    desk.path.unlink()
+    desk.show("write_file", content="")
+    desk.path.write_text("")  # even an empty file is not what the card said: a new one
+    with pytest.raises(PathValidationError, match="changed since preview"):
+        desk.run("write_file", content="")
+
+
+@pytest.mark.spec("N20")
+@every_tool
+def test_a_preview_is_good_for_its_time_to_live_and_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    clock = [1_000.0]
+    monkeypatch.setattr("ipyagent.tools.pending.monotonic", lambda: clock[0])
+    desk = Desk(tmp_path, seconds=60)
+    desk.show(name)
+    clock[0] += 60.1
+    with pytest.raises(ApprovalExpiredError, match=r"a\.txt: the preview is too old \(60 s\)"):
+        desk.run(name)
+    assert desk.path.read_text() == "\n".join(TEXT)
+    assert desk.edits.pending.edits() == ()
+
+    desk.show(name)
+    clock[0] += 60
+    desk.run(name)
+
+
+@pytest.mark.spec("N20")
+def test_three_hundred_seconds_unless_it_is_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("ipyagent.tools.pending.monotonic", lambda: clock[0])
+    workspace = Workspace(tmp_path)
+    for settings, seconds in (({}, 300.0), ({"edit_seconds": 5.0}, 5.0)):
+        write = file_tools(workspace, allow_delete=False, **settings)[2]
+        assert write.preview is not None
+        for late in (0.0, 0.1):
+            arguments = {"path": "new.txt", "content": str(seconds + late), "mode": "overwrite"}
+            write.preview(**arguments)
+            clock[0] += seconds + late
+            if late:
+                with pytest.raises(ApprovalExpiredError, match=f"too old \\({seconds:g} s\\)"):
+                    write.function(**arguments)
+            else:
+                write.function(**arguments)
+
+
+@pytest.mark.spec("N20")
+def test_a_preview_is_used_up_by_one_run(desk: Desk) -> None:
+    desk.show("append")
+    desk.show("append")
+    desk.run("append")
+    with pytest.raises(PathValidationError, match="changed since preview"):
+        desk.run("append")
+    assert desk.path.read_text() == "\n".join(TEXT) + "mine"
+
+
+@pytest.mark.spec("N20")
+def test_a_preview_that_failed_is_used_up_as_well(desk: Desk) -> None:
+    desk.show("write_file")
+    desk.path.write_text("other")
+    for _ in range(2):
+        with pytest.raises(PathValidationError, match="changed since preview"):
+            desk.run("write_file")
+        desk.path.write_text("\n".join(TEXT))
+        desk.show("write_file")
+        desk.path.write_text("other")
+
+
+@pytest.mark.spec("N20")
+def test_a_preview_of_one_call_does_not_stand_for_another(desk: Desk) -> None:
+    desk.show("write_file", content="harmless")
+    desk.path.write_text("changed")
+    desk.show("write_file", content="other")
+    desk.run("write_file", content="other")
+    with pytest.raises(PathValidationError, match="changed since preview"):
+        desk.run("write_file", content="harmless")
+
+
+def test_a_card_that_was_denied_does_not_stand_in_the_way_of_the_next(desk: Desk) -> None:
+    desk.show("write_file")
+    desk.path.write_text("second")
+    desk.show("write_file")
+    desk.run("write_file")
+    assert desk.path.read_text() == "mine"
+
+
+@pytest.mark.spec("N20")
+def test_many_approved_calls_at_once_run_once_each(desk: Desk) -> None:
+    for _ in range(8):
+        desk.show("write_file")
+    outcomes: list[bool] = []
+
+    def run() -> None:
+        try:
+            desk.run("write_file")
+            outcomes.append(True)
+        except AgentError:
+            outcomes.append(False)
+
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == [False] * 7 + [True]
+
+
+@pytest.mark.spec("N19", "N20")
+def test_only_the_person_confirms_an_edit(tmp_path: Path) -> None:
+    """The model repeats a call that was denied, and calls what other products confirm with."""
+    lab = Lab(tmp_path)
+    path = tmp_path / "a.txt"
+    path.write_text("one\n")
+    edit = call("edit_file", path="a.txt", old_string="one", new_string="two")
+    replies = [
+        {"calls": [edit]},
+        {"calls": [edit, call("edit_confirm", path="a.txt"), call("confirm")]},
+        "Done.",
+    ]
+    run = lab.run(replies, answer=NO)
+    assert [each.status for each in run.executions] == [
+        ToolStatus.DENIED,
+        ToolStatus.DENIED,
+        ToolStatus.FAILED,
+        ToolStatus.FAILED,
+    ]
+    assert len(lab.watcher.asked) == 2, "the second call is asked about like the first"
+    assert path.read_text() == "one\n"
+
+
+@pytest.mark.spec("N20")
+def test_what_changes_while_the_person_thinks_is_not_overwritten(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    path = tmp_path / "a.txt"
+    path.write_text("one\n")
+
+    def think(_approval: Approval) -> Answer:
+        path.write_text("the person's\n")
+        return YES
+
+    edit = call("write_file", path="a.txt", content="ours")
+    run = lab.run([{"calls": [edit]}, "Done."], answer=think)
+    (execution,) = run.executions
+    assert execution.status is ToolStatus.FAILED
+    assert execution.result is not None
+    assert "changed since preview" in (execution.result.error or "")
+    assert path.read_text() == "the person's\n"
