@@ -484,3 +484,11 @@ def test_a_session_with_plans_comes_back_as_it_was(lab: PlanLab, tmp_path: Path)
         r.to_dict() for r in before.runs if r.is_finished and r.steps
     ]
     assert after.record.pending_run_id == before.record.pending_run_id == before.runs[-1].id
+
+
+@pytest.mark.spec("P24")
+def test_arguments_keep_the_order_in_which_they_were_shown(lab: PlanLab) -> None:
+    step = call("write_file", path="z.txt", mode="overwrite", content="a")
+    done = lab.plan([{"calls": [step]}], answer=YES)
+    for run in (done, lab.session.journal.run(done.id)):
+        assert list(run.plan[0].call.arguments) == ["path", "mode", "content"]

@@ -106,7 +106,7 @@ def test_the_header_says_model_state_steps_tokens_cost_and_time():
 
 @pytest.mark.parametrize("kind", ["html", "markdown", "plain"])
 def test_a_run_that_asked_nothing_wears_a_badge(kind: str):
-    assert "yolo: nothing is asked" in told(run(confirm_mode="yolo"))[kind]
+    assert "yolo: runs unasked" in told(run(confirm_mode="yolo"))[kind]
     assert "yolo" not in told(run())[kind]
 
 

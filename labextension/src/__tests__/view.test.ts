@@ -73,9 +73,9 @@ describe('a drawn run', () => {
     expect(header).not.toContain('yolo');
   });
 
-  it('shows that nothing is asked when nothing is asked', () => {
+  it('says so where calls run unasked', () => {
     view.update(runWith({}, { confirm_mode: 'yolo' }));
-    expect(view.element.querySelector('header')?.textContent).toContain('yolo: nothing is asked');
+    expect(view.element.querySelector('header')?.textContent).toContain('yolo: runs unasked');
   });
 
   it('says of the data explorer that it is not a language model', () => {

@@ -92,7 +92,7 @@ function title(run: Run | null): Child[] {
   return [
     h('b', {}, 'ipyagent'),
     run === null ? null : h('span', { class: 'ipyagent-model' }, modelName(run)),
-    asks ? null : h('span', { class: 'ipyagent-badge ipyagent-yolo' }, 'yolo: nothing is asked')
+    asks ? null : h('span', { class: 'ipyagent-badge ipyagent-yolo' }, 'yolo: runs unasked')
   ];
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Iterable
@@ -10,8 +11,8 @@ from ipyagent.schema import PlanStep, Run
 
 
 def plan_json(plan: Iterable[PlanStep]) -> str:
-    """The plan as text; equal plans give equal texts."""
-    return json.dumps([step.to_dict() for step in plan], sort_keys=True)
+    """The plan as text, its arguments in the order in which they were given."""
+    return json.dumps([step.to_dict() for step in plan])
 
 
 def plan_digest(plan: Iterable[PlanStep]) -> str:
@@ -20,7 +21,9 @@ def plan_digest(plan: Iterable[PlanStep]) -> str:
 
 
 def digest_of(text: str) -> str:
-    """The SHA-256 of a text, in hexadecimal digits."""
+    """The SHA-256 of a plan as text, in hexadecimal digits; equal plans have the same."""
+    with contextlib.suppress(ValueError):  # else it is no plan that we wrote
+        text = json.dumps(json.loads(text), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -114,7 +114,7 @@ def model_name(run: Run) -> str:
 
 def badge(run: Run) -> str:
     """A warning beside the header, or ""."""
-    return "yolo: nothing is asked" if run.confirm_mode == "yolo" else ""
+    return "yolo: runs unasked" if run.confirm_mode == "yolo" else ""
 
 
 def ending(run: Run) -> str:
