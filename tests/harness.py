@@ -19,7 +19,7 @@ from ipyagent.llm.scripted import Scripted
 from ipyagent.schema import DecidedBy, Decision, Event, Run, Scope
 from ipyagent.store.journal import Journal
 from ipyagent.tools.base import Tool
-from ipyagent.wiring import Place, Request, engine, workspace_at
+from ipyagent.wiring import Bench, Place, Request, workspace_at
 
 YES = Answer(Decision.APPROVED, DecidedBy.BUTTON)
 ALWAYS = Answer(Decision.APPROVED, DecidedBy.BUTTON, scope=Scope.SESSION)
@@ -86,16 +86,16 @@ class Lab:
         reply = (lambda _approval: answer) if isinstance(answer, Answer) else answer
         self.watcher = Watcher(self.place, reply, heard=heard)
         self.cell = Cell()
-        job = engine(
+        bench = Bench(
             self.place,
             self.session,
             Request(prompt, config, dry_run=dry_run, plan=plan),
             self.client,
             self.cell,
             lambda: self.watcher,
-            own_tools=tools,
+            tools,
         )
-        return drive_sync(self.cell, job)
+        return drive_sync(self.cell, bench.engine())
 
 
 @cache

@@ -23,7 +23,7 @@ from ipyagent.llm.resolve import client_for, resolve
 from ipyagent.schema import Run
 from ipyagent.tools.base import BaseTool, Tool, tool
 from ipyagent.ui.views import SilentView, view_for
-from ipyagent.wiring import Engine, Place, Request, engine, journal_for, only_run, workspace_at
+from ipyagent.wiring import Bench, Engine, Place, Request, journal_for, only_run, workspace_at
 
 
 class Agent:
@@ -112,16 +112,16 @@ class Agent:
     def _engine(self, cell: Cell, prompt: str) -> Engine:
         show = view_for if self._shell is not None else SilentView
         request = Request(prompt.strip(), self.config, agent=self.profile)
-        return engine(
+        bench = Bench(
             self.place,
             self.session,
             request,
             self._client or self._resolved(),
             cell,
             partial(show, cell, self.place.approvals, detect(self._shell)),
-            own_tools=self.tools,
-            validators=self.validators,
+            self.tools,
         )
+        return bench.engine(self.validators)
 
     def _resolved(self) -> Client:
         resolved = resolve(self.config.llm, os.environ)

@@ -492,3 +492,12 @@ def test_arguments_keep_the_order_in_which_they_were_shown(lab: PlanLab) -> None
     done = lab.plan([{"calls": [step]}], answer=YES)
     for run in (done, lab.session.journal.run(done.id)):
         assert list(run.plan[0].call.arguments) == ["path", "mode", "content"]
+
+
+@pytest.mark.spec("A56", "P03")
+def test_a_dry_run_of_a_plan_checks_the_calls_and_asks_nothing(lab: PlanLab) -> None:
+    run = lab.run([PLAN, "That is what I would do."], plan=True, dry_run=True)
+    assert run.output == "That is what I would do."
+    assert {each.dry_run for each in run.executions} == {True}
+    assert lab.watcher.asked == []
+    assert lab.session.waiting is None

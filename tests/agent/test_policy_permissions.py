@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from harness import Lab, call
+from harness import Lab, call, new_session
 from ipyagent.agent.approvals import Answer
 from ipyagent.agent.permissions import Standing
 from ipyagent.agent.policy import Effect, Policy
@@ -224,3 +224,14 @@ def test_always_in_this_folder_spares_the_next_session_the_question(tmp_path: Pa
     run = later.run([writing, "Done."])
     assert later.watcher.asked == []
     assert run.executions[0].decided_by is DecidedBy.FOLDER
+
+
+def test_what_is_taken_back_is_asked_about_at_the_next_prompt(tmp_path: Path) -> None:
+    writing = {"calls": [call("write_file", path="a.txt", content="x")]}
+    always = Answer(Decision.APPROVED, DecidedBy.BUTTON, scope=Scope.FOLDER)
+    lab = Lab(tmp_path)
+    lab.run([writing, "Done."], answer=always)
+    lab.session = new_session()
+    assert lab.run([writing, "Done."]).executions[0].decided_by is DecidedBy.FOLDER
+    Standing(lab.place.workspace.root).forget()
+    assert lab.run([writing, "Done."]).executions[0].status == "denied"

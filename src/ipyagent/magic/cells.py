@@ -16,7 +16,7 @@ from ipyagent.magic.options import BELOW, USAGE, Options, parse
 from ipyagent.magic.plan_commands import in_words
 from ipyagent.schema import Outcome, Run
 from ipyagent.ui.views import SilentView, show_run, view_for
-from ipyagent.wiring import Engine, Request, engine, only_run, plan_engine, refused
+from ipyagent.wiring import Bench, Engine, Request, only_run, refused
 
 
 async def run(line: str, text: str) -> None:
@@ -81,10 +81,11 @@ def _prepare(line: str, text: str) -> _Job:
     cell = Cell()
     show = SilentView if options.json else view_for
     view = partial(show, cell, book.place.approvals, detect(book.shell))
-    parts = (book.place, session, request, book.client(resolved, settings.config), cell, view)
-    if answer := in_words(session, text):
-        return _Job(book, options, cell, plan_engine(*parts, answer))
-    return _Job(book, options, cell, engine(*parts))
+    client = book.client(resolved, settings.config)
+    bench = Bench(book.place, session, request, client, cell, view)
+    decision = in_words(session, text)
+    engine = bench.engine() if decision is None else bench.plan_engine(decision)
+    return _Job(book, options, cell, engine)
 
 
 def _refuse(line: str, text: str, error: AgentError) -> None:

@@ -27,7 +27,7 @@ from ipyagent.schema import DecidedBy, Decision, Run, TokenUsage, ToolExecution
 from ipyagent.tools.base import Toolbox
 from ipyagent.ui.format import plural
 from ipyagent.ui.views import show_run, view_for
-from ipyagent.wiring import Engine, Request, plan_engine
+from ipyagent.wiring import Bench, Engine, Request
 
 Command = Callable[[Notebook, str], str]
 
@@ -194,7 +194,8 @@ def _decide_on_plan(book: Notebook, reference: str, answer: Answer) -> str:
         client = book.client(book.resolve(settings), settings)
         view = partial(view_for, cell, book.place.approvals, detect(book.shell))
         request = Request("", settings)
-        return plan_engine(book.place, session, request, client, cell, view, answer, reference)
+        bench = Bench(book.place, session, request, client, cell, view)
+        return bench.plan_engine(answer, reference)
 
     return plan_commands.run(book.place.approvals, reference, answer, prepare)
 

@@ -13,7 +13,6 @@ from typing import Any
 
 from ipyagent.agent.approvals import Approvals
 from ipyagent.agent.context import context_block, mentioned
-from ipyagent.agent.permissions import Standing
 from ipyagent.config import Config, MCPServerConfig
 from ipyagent.errors import ConfigError
 from ipyagent.kernel.namespace import Namespace, digest
@@ -87,11 +86,6 @@ class Place:
     def services(self) -> Services:
         """What brings tools from elsewhere."""
         return Services(self.workspace.root, self.home or self.workspace.root)
-
-    @cached_property
-    def standing(self) -> Standing:
-        """What the person allowed here for good."""
-        return Standing(self.workspace.root)
 
     def toolbox(
         self, config: Config, own: Iterable[Tool] = (), clean: Callable[[str], str] = str

@@ -15,6 +15,7 @@ from ipyagent.agent.approvals import Answer
 from ipyagent.agent.context import SYSTEM_PROMPT
 from ipyagent.agent.dispatch import Dispatcher
 from ipyagent.agent.loop import Loop
+from ipyagent.agent.permissions import Standing
 from ipyagent.agent.plan_runner import PlanRunner
 from ipyagent.agent.planning import propose_and_run, settle
 from ipyagent.agent.policy import Policy
@@ -59,44 +60,8 @@ class Request:
     notices: tuple[str, ...] = ()
 
 
-def engine(
-    place: Place,
-    session: Session,
-    request: Request,
-    client: Client,
-    cell: Cell,
-    show: Callable[[], View],
-    *,
-    own_tools: Iterable[Tool] = (),
-    validators: Iterable[Validator] = VALIDATORS,
-) -> Engine:
-    """A run, ready to be driven. Called on the main thread, where the namespace may be read.
-
-    Raises AgentError for a prompt that cannot be answered, before anything is shown.
-    """
-    validate(request.prompt, validators)
-    session.check_ready()
-    bench = Bench(place, session, request, client, cell, show, own_tools)
-    return partial(bench.answer, place.context(request.prompt))
-
-
-def plan_engine(
-    place: Place,
-    session: Session,
-    request: Request,
-    client: Client,
-    cell: Cell,
-    show: Callable[[], View],
-    answer: Answer,
-    reference: str = "",
-) -> Engine:
-    """A person's decision on a plan that waits and what follows from it, ready to be driven."""
-    bench = Bench(place, session, request, client, cell, show)
-    return partial(bench.settle, answer, reference)
-
-
 class Bench:
-    """What the runs of one request share; made on the main thread."""
+    """What the runs of one request share; made on the main thread, where namespaces are read."""
 
     def __init__(
         self,
@@ -112,14 +77,27 @@ class Bench:
         self.client, self.cell, self.show = client, cell, show
         config = request.config
         place.services.configured = config.mcp.servers
+        self.standing = Standing(place.workspace.root)
         self.redactor = self._redactor()
         logs.setup(config.logging.level, self.redactor)
         self.instructions, self.notes = _instructions(config, place.workspace)
         self.skills = Skills(place.workspace, personal_folder()) if config.tools.skills else None
         self.toolbox = place.toolbox(config, self._with_skills(own_tools), self.redactor.text)
 
-    async def answer(self, context: str) -> Run:
-        """Answer the prompt."""
+    def engine(self, validators: Iterable[Validator] = VALIDATORS) -> Engine:
+        """The run that answers the prompt, ready to be driven.
+
+        Raises AgentError for a prompt that cannot be answered, before anything is shown.
+        """
+        validate(self.request.prompt, validators)
+        self.session.check_ready()
+        return partial(self._answer, self.place.context(self.request.prompt))
+
+    def plan_engine(self, answer: Answer, reference: str = "") -> Engine:
+        """A person's decision on a plan that waits and what follows, ready to be driven."""
+        return partial(self._settle, answer, reference)
+
+    async def _answer(self, context: str) -> Run:
         request = self.request
         await self._open_services()
         view = await self._on_main(self.show)
@@ -131,7 +109,7 @@ class Bench:
             self.instructions,
             self._dispatcher(view, stream),
             stream,
-            planning=request.plan,
+            planning=request.plan and not request.dry_run,
         )
         return await propose_and_run(
             loop,
@@ -143,8 +121,7 @@ class Bench:
             trace_id=request.trace_id,
         )
 
-    async def settle(self, answer: Answer, reference: str) -> Run:
-        """Run a plan that is approved, or tell that it is not."""
+    async def _settle(self, answer: Answer, reference: str) -> Run:
         await self._open_services()
         return await settle(self.session, answer, reference, partial(self._on_main, self._runner))
 
@@ -209,7 +186,7 @@ class Bench:
             self.session.granted,
             self.session.conversation.sources,
             rules=config.policy.rules,
-            standing=self.place.standing,
+            standing=self.standing,
             allowed=config.agent.allowed_tools,
             refuses=self.skills.refuses if self.skills else lambda name: None,
             root=self.place.workspace.root,
@@ -224,7 +201,7 @@ class Bench:
     def _notices(self) -> tuple[str, ...]:
         prompt = self.request.prompt
         held = () if self.redactor.text(prompt) == prompt else (HIDDEN_FROM_PROMPT,)
-        return (*self.request.notices, *self.notes, *self.place.standing.notices(), *held)
+        return (*self.request.notices, *self.notes, *self.standing.notices(), *held)
 
 
 def _watchers(config: Config, workspace: Workspace) -> Iterator[Listener]:
