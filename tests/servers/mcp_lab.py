@@ -60,7 +60,7 @@ class MCPLab:
     async def tools(self, *configs: MCPServerConfig) -> dict[str, Tool]:
         """The tools of such servers by name; nothing to tell about them."""
         tools, notices = await self.servers(*configs).tools()
-        assert notices == []
+        assert notices == [], notices
         return named(tools)
 
     def heard(self, how: str, method: str | None = None) -> list[dict[str, Any]]:

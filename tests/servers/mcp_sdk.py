@@ -62,6 +62,7 @@ def served(app: Any, port: int = 0) -> Iterator[str]:
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(("127.0.0.1", port))
+        listening.listen()  # from here on who connects waits, instead of being refused
         running = uvicorn.Server(
             uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1, ws="none")
         )
