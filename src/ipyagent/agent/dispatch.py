@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
@@ -14,6 +15,7 @@ from ipyagent.agent.clock import Clock
 from ipyagent.agent.policy import Effect, Judge, Verdict
 from ipyagent.agent.running import Running, ends_the_run
 from ipyagent.errors import AgentError, JournalError
+from ipyagent.redaction import HIDDEN
 from ipyagent.schema import (
     ApprovalDecided,
     ApprovalRequested,
@@ -60,6 +62,8 @@ class Dispatcher:
     recorded: Callable[[], Awaitable[None]]
     """Returns when what was emitted so far is on the disk; raises JournalError."""
     dry_run: bool = False
+    clean: Callable[[ToolExecution], ToolExecution] = lambda execution: execution
+    """Takes secrets out of what a person is asked about."""
     unrun: str = "Dry run: not executed."
     """What is said of a call in a dry run."""
 
@@ -162,7 +166,7 @@ class Calls:
             self._start(execution)
             self._finish(call.id, ToolStatus.FAILED, failed(error))
             return
-        execution = checked.shown(execution)
+        execution = self.dispatcher.clean(checked.shown(execution))
         if execution.dry_run:
             execution = execution.model_copy(update={"decision": None, "decided_by": None})
         self._start(execution)
@@ -179,6 +183,7 @@ class Calls:
             raise AgentError(f"{call.name} was not run: {call.parse_error}")
         tool = self.dispatcher.toolbox.get(call.name)
         arguments = tool.check(call.arguments)
+        check_whole(tool, call)
         verdict = self.dispatcher.policy.judge(tool, arguments)
         show = tool.preview
         if show is None or verdict.effect is Effect.DENY:
@@ -278,6 +283,16 @@ class Calls:
         self._finished.add(call_id)
         self._update(call_id, status=status, result=result)
         self.dispatcher.emit(ToolFinished(step=self.step, execution=self._open[call_id]))
+
+
+def check_whole(tool: Tool, call: ToolCall) -> None:
+    """Raise AgentError for a call that would do something with a text of which a part is hidden."""
+    if tool.sensitive and HIDDEN in json.dumps(call.arguments, ensure_ascii=False):
+        raise AgentError(
+            f"{call.name} was not run: its arguments hold {HIDDEN}, which stands for what looks "
+            "like a secret and would be lost. Leave that text as it is and change what is around "
+            "it, or let code read the secret from where it is, such as an environment variable"
+        )
 
 
 def _denial(execution: ToolExecution, answer: Answer) -> ToolResult:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ipyagent.agent.dispatch import Dispatcher
+from ipyagent.agent.dispatch import Dispatcher, check_whole
 from ipyagent.agent.policy import Arguments, Effect, Judge, Verdict
 from ipyagent.agent.session import Session
 from ipyagent.errors import AgentError
@@ -154,6 +154,7 @@ def _step(dispatcher: Dispatcher, call_id: str, step: PlanStep) -> PlanStep:
     given = step.call
     tool = dispatcher.toolbox.get(given.name)
     verdict = Planning(dispatcher.policy).judge(tool, tool.check(given.arguments))
+    check_whole(tool, given)
     if verdict.effect is Effect.DENY:
         raise AgentError(f"{tool.name} is not allowed: {verdict.reason}")
     lines = [line for line in step.note.splitlines() if not line.startswith(MARK)]

@@ -179,7 +179,8 @@ def _waiting(runner: PlanRunner, plan: Run) -> Run:
 def _changed(runner: PlanRunner, plan: Run, steps: tuple[PlanStep, ...]) -> Run:
     """The plan as the person wants it, to be shown again; the old one where that cannot run."""
     try:
-        return drafted(runner.session, runner.dispatcher, plan, steps, changed=True)
+        clean = map(runner.stream.redactor.of, steps)
+        return drafted(runner.session, runner.dispatcher, plan, clean, changed=True)
     except AgentError as error:
         note = f"The changed plan cannot run, and this one stays: {error}"
         return plan.model_copy(update={"notes": (note,)})

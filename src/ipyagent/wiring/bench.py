@@ -177,6 +177,7 @@ class Bench:
             emit=stream.emit,
             recorded=self.session.recorded,
             dry_run=self.request.dry_run,
+            clean=self.redactor.of,
         )
 
     def _policy(self) -> Policy:
