@@ -518,3 +518,17 @@ def test_long_outputs_and_errors_are_cut_and_the_whole_output_is_kept(lab: Lab) 
     assert talked.truncated is not None
     assert (lab.place.workspace.root / str(talked.truncated.path)).read_text() == "word " * 20_000
     assert len(wailed.error or "") <= 2_000
+
+
+@pytest.mark.spec("M14")
+def test_an_id_that_a_model_uses_again_is_another_one_in_the_conversation(lab: Lab) -> None:
+    again = {"calls": [{"name": "list_files", "arguments": {}, "id": "call_0"}]}
+    run = lab.run([again, again, "Done."])
+    first, second = (execution.call.id for execution in run.executions)
+    assert first == "call_0"
+    assert second != first
+    assert lab.client is not None
+    said = lab.client.requests[-1].messages
+    asked = [call.id for message in said for call in message.tool_calls]
+    answered = [each.tool_use_id for message in said for each in message.tool_results]
+    assert asked == answered == [first, second]

@@ -505,7 +505,6 @@ def test_a_scripts_public_variables():
         "db_passwd",
         "secret",
         "client_secret",
-        "token",
         "hf_token",
         "api_key",
         "OPENAI_API_KEY",
@@ -513,8 +512,6 @@ def test_a_scripts_public_variables():
         "apiKey",
         "accessToken",
         "private_key",
-        "key",
-        "keys",
         "credentials",
         "pwd",
         "passphrase",
@@ -525,6 +522,46 @@ def test_the_value_of_a_variable_named_like_a_secret_is_hidden(name: str):
         for detail in (False, True):
             assert "hunter2" not in describe(name, value, detail=detail)
     assert HIDDEN in describe(name, "hunter2", detail=False)
+
+
+@pytest.mark.spec("A54")
+@pytest.mark.parametrize("name", ["token", "key", "keys", "tokens", "license_key", "secret_santa"])
+def test_what_may_be_a_key_is_hidden_where_it_is_no_word(name: str):
+    key = "hunter2-Xy9q"
+    for value in (key, key.encode(), [key], {"a": key}, pd.Series([key]), {"password": key}):
+        for detail in (False, True):
+            assert key not in describe(name, value, detail=detail)
+    assert key not in describe("x", pd.DataFrame({name: [key]}), detail=True)
+    assert "hunter2" not in describe(name, {"password": "hunter2"}, detail=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("tokens", ["the", "cat"], "['the', 'cat']"),
+        ("sort_key", "date", "'date'"),
+        ("pad_token", "<pad>", "'<pad>'"),
+        ("key", "customer_id_2", "'customer_id_2'"),
+        ("primary_key", "0a1b2c3d4e5f", "'0a1b2c3d4e5f'"),
+        ("password_length", 12, "12"),
+        ("passwords", {"count": 3}, "{'count': 3}"),
+    ],
+)
+def test_ordinary_values_are_shown_under_names_that_sound_like_secrets(
+    name: str, value: object, shown: str
+):
+    assert describe(name, value, detail=False).endswith(f"= {shown}")
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_ordinary_columns_are_shown(library: Any):
+    columns = {
+        "token_count": [712], "n_tokens": [713], "password_length": [714], "key": ["k-1"],
+        "token": ["cat"], "primary_key": ["0a1b2c3d4e"], "foreign_key_id": ["c7f1e0d9a8"],
+        "merge_keys": ["region1"], "secret_santa": ["Bob"], "key_2": [7.5], "password": ["hunter2"],
+    }  # fmt: skip
+    row = describe("x", library.DataFrame(columns), detail=True).splitlines()[-1]
+    assert row == f"712,713,714,k-1,cat,0a1b2c3d4e,c7f1e0d9a8,region1,Bob,7.5,{HIDDEN}"
 
 
 @pytest.mark.parametrize(

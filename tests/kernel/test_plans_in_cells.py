@@ -1,5 +1,6 @@
 """`%%agent --plan` in kernels: asked in the cell, decided in another, or after a restart."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,8 @@ def test_without_a_person_a_plan_waits_also_over_a_restart(folder: Path) -> None
         assert "a plan waits for you" in runs(other)[0]["error"]
     assert not (folder / "made.txt").exists()
     with kernel(folder) as again:
-        assert waiting["id"] in again.run("%agent status").stdout
+        for _ in range(2):  # not only at the first look after the restart
+            assert waiting["id"] in again.run("%agent status").stdout
         done = again.run(f"%agent approve {waiting['plan_id']}", page=Page(again))
         assert runs(done)[0]["status"] == "done", done
         assert (folder / "made.txt").read_text() == "made\n"
@@ -108,3 +110,49 @@ def test_a_cell_that_is_only_a_word_decides(folder: Path, word: str, status: str
         nothing = started.run("%agent deny")
         assert "there is no pending plan" in nothing.stdout
     assert (folder / "made.txt").exists() is (status == "done")
+
+
+@pytest.mark.spec("P28")
+def test_scripts_learn_that_a_plan_waits(folder: Path) -> None:
+    cell = CELL.replace("--plan", "--plan --json")
+    with kernel(folder) as started:
+        told = json.loads(started.run(cell).stdout)
+        assert told["plan_id"]
+        assert f"%agent approve {told['plan_id']}" in told["notes"][0]
+        started.run("%agent deny")
+        raised = started.run(CELL.replace("--plan", "--plan --raise"))
+        assert raised.status == "error"
+        assert "The plan waits for you" in raised.content["evalue"]
+
+
+@pytest.mark.spec("P24", "M14")
+def test_a_notebook_tells_what_became_of_its_plans(folder: Path) -> None:
+    """The same plan is in two cells: waiting in one, and run or denied in the other."""
+    cells = [CELL, "%agent approve", CELL, "%agent deny"]
+    with kernel(folder) as started:
+        outputs = [runs(started.run(cell)) for cell in cells]
+        cards = [
+            {"output_type": "display_data", "metadata": {}, "data": {RUN_JSON: each}}
+            for shown in outputs
+            for each in shown
+        ]
+        book = {
+            "nbformat": 4,
+            "nbformat_minor": 5,
+            "metadata": {},
+            "cells": [
+                {"cell_type": "code", "source": "", "metadata": {}, "id": "a", "outputs": cards}
+            ],
+        }
+        (folder / "told.ipynb").write_text(json.dumps(book))
+        assert "The plan waits" not in json.dumps(outputs[3])
+        loaded = started.run("%agent session load told.ipynb")
+        assert "messages" in loaded.stdout, loaded
+        said = started.value("[m.text for m in __import__('ipyagent').Session.current().messages]")
+        results = started.value(
+            "[b.text for m in __import__('ipyagent').Session.current().messages"
+            " for r in m.tool_results for b in r.content]"
+        )
+    assert said.count("The person approved the plan") == 1
+    assert said.count("I do not want this plan") == 1
+    assert "wrote made.txt" in results

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 
@@ -129,13 +130,27 @@ def test_a_question_is_put_with_its_choices(monkeypatch: pytest.MonkeyPatch) -> 
     assert answer.text == "South"
 
 
-@pytest.mark.parametrize("about", [READ, ASK, DRAFT])
+@pytest.mark.parametrize("about", [READ, ASK])
 def test_the_end_of_the_input_declines(
-    about: ToolExecution | Run, monkeypatch: pytest.MonkeyPatch
+    about: ToolExecution, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer, _ = asked(about, monkeypatch)
     assert answer.decision is Decision.DENIED
     assert answer.reason == "nobody answered (end of input)"
+
+
+def test_the_end_of_the_input_decides_on_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(NoFrontendError, match="nobody answered"):
+        asked(DRAFT, monkeypatch)
+
+
+@pytest.mark.parametrize("about", [READ, ASK, DRAFT])
+def test_what_nobody_can_see_is_not_asked(
+    about: ToolExecution | Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdout", io.StringIO())  # as %%capture does
+    with pytest.raises(NoFrontendError, match="without %%capture"):
+        asked(about, monkeypatch, "y")
 
 
 @pytest.mark.spec("P28")

@@ -41,7 +41,7 @@ sentences: what you found and did, and what is left to do.\
 CALL_NOW = """\
 Your reply announces actions, but it calls no tool, so nothing happens. If something is to be \
 done, call the tools now, in this reply; the person is asked by themselves where that is needed. \
-Otherwise give your answer, and announce nothing.\
+Otherwise give your whole answer again, without announcing anything.\
 """
 
 PLANNING = """\

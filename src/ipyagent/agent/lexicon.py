@@ -10,12 +10,24 @@ import re
 
 INTENDS = """
 will i'll going_to let_me let's
-voy_a vamos_a llamaré usaré ejecutaré
+calling running first now_i
+voy_a vamos_a llamaré usaré ejecutaré ahora
 werde ich_rufe rufe_ich
 je_vais nous_allons j'appelle
+allora chiamo
+jeg_kaller
 将 我会 我来 接下来 これから
 """
 """What the writer is about to do."""
+
+TEACHES = """
+explain explaining show showing describe describing summarize summarise walk
+explicar explicarte explicarle mostrar mostrarte describir
+erkläre erklären zeige zeigen beschreibe beschreiben
+expliquer montrer décrire
+解释 说明 介绍 説明
+"""
+"""What is about to be said, rather than done."""
 
 DENIES = """
 not no never without cannot don't won't can't didn't isn't if unless
@@ -25,16 +37,6 @@ ne pas sans jamais
 不 没 未 无 如果
 """
 """What is not, or may be."""
-
-EXPLAINS = """
-can could may might would was were did had has have used called ran already earlier you your is are
-puedo puede puedes podría pueden fue usé llamé ya es he ha usado llamado tú usted
-kann kannst können könnte wurde habe hat bereits ist sie du benutzt verwendet aufgerufen
-peux peut pouvez pourrais ai été déjà utilisé vous est
-tool tools herramienta herramientas werkzeug werkzeuge outil outils
-可以 能 可用 已 了 过 用于 工具 你 您 是
-"""
-"""What can be done, was done, or is so."""
 
 FOR_THE_PERSON = """
 you your open click install

@@ -141,7 +141,7 @@ class Loop:
             spent = limits.reached(self.stream.run, self.config.agent)
             reminder = None if reply.calls or spent else self._reminder(reply)
             if not reply.calls and (reminder is None or reminder in said):
-                return self._answered(reply, reminded=nudge is CALL_NOW)
+                return self._answered(reply)
             if spent:
                 return spent
             nudge = reminder
@@ -160,12 +160,12 @@ class Loop:
         text = reply.message.text if reply.message else ""
         return announces(text, offered, called)
 
-    def _answered(self, reply: Reply, *, reminded: bool) -> StopReason:
+    def _answered(self, reply: Reply) -> StopReason:
         if reply.was_cut:
             self.stream.emit(
                 Notice(text="The answer was cut at the model's limit of length; it is incomplete.")
             )
-        if reminded or self._announces(reply):
+        if self._announces(reply):
             self.stream.emit(Notice(text=NOTHING_PENDING))
         return reply.reason
 
@@ -228,6 +228,8 @@ class Loop:
                 elif chunk.type == "thinking":
                     self.stream.emit(MessageDelta(step=step, kind="thinking", text=chunk.data))
         reply.complete()
+        said = self.session.conversation.messages
+        reply.rename({call.id for message in said for call in message.tool_calls})
         self._keep(reply)
         return reply
 

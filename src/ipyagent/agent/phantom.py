@@ -16,9 +16,6 @@ from collections.abc import Set as AbstractSet
 from ipyagent.agent import lexicon
 from ipyagent.agent.lexicon import among, beginnings, words
 
-A_FEW = 2
-"""More names of tools in one sentence are a list of what there is."""
-
 
 def announces(text: str, offered: AbstractSet[str], called: AbstractSet[str]) -> bool:
     """Whether `text` announces actions; `offered` and `called` are names of tools."""
@@ -40,17 +37,19 @@ def _names_a_tool(sentences: list[str], uncalled: AbstractSet[str]) -> bool:
     if not names:
         return False
     mention = re.compile(rf"(?<![\w./-])(?:{names})(?![\w/-]|\.\w)", re.ASCII)
-    return any(_announces_a_call(_QUOTED.sub(" ", each), mention) for each in sentences)
+    calls = re.compile(rf"\s*\d+[.)]\s*`?({names})`?(?=$|[ (][^:]*$)", re.ASCII)
+    if len({found[1] for each in sentences if (found := calls.match(each))}) > 1:
+        return True
+    return any(
+        _announces_a_call(_QUOTED.sub(" ", each.replace("`", "")), mention) for each in sentences
+    )
 
 
 def _announces_a_call(sentence: str, mention: re.Pattern[str]) -> bool:
     found = mention.findall(sentence)
     if not found or _QUESTION.search(sentence) or _DENIES.search(sentence):
         return False
-    if _INTENDS.search(sentence):
-        return True
-    explains = mention.match(sentence.lstrip(" \t-*•")) or len(found) > A_FEW
-    return not explains and not _EXPLAINS.search(sentence)
+    return bool(_INTENDS.search(sentence)) and not _TEACHES.search(sentence)
 
 
 def _asks_for_a_yes(sentence: str) -> bool:
@@ -89,10 +88,15 @@ _END = re.compile(r"(?<=\D[.!?…]\s)|(?<=[。!?])(?=[^\x00-\x7f])|\n")
 _QUESTION = re.compile(r"\?\W*$")
 _ITEM = re.compile(r"\s*(?:[*_]{0,2}\d+[.)、]|(?:step|paso|schritt|étape|步骤|第)\s*[\d一二三]+)")
 
-_INTENDS = re.compile(rf"{words(lexicon.INTENDS)}|^\s*\d+[.)]")
-_DENIES, _EXPLAINS, _ELSEWHERE, _FOR_THE_PERSON = (
+_INTENDS, _DENIES, _TEACHES, _ELSEWHERE, _FOR_THE_PERSON = (
     re.compile(words(each))
-    for each in (lexicon.DENIES, lexicon.EXPLAINS, lexicon.ELSEWHERE, lexicon.FOR_THE_PERSON)
+    for each in (
+        lexicon.INTENDS,
+        lexicon.DENIES,
+        lexicon.TEACHES,
+        lexicon.ELSEWHERE,
+        lexicon.FOR_THE_PERSON,
+    )
 )
 _PLAN, _STEPS, _BESIDE_PLAN = map(among, (lexicon.PLAN, lexicon.STEPS, lexicon.BESIDE_PLAN))
 

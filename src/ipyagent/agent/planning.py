@@ -29,6 +29,7 @@ from ipyagent.schema import (
     RunStatus,
     StopReason,
 )
+from ipyagent.schema.replayed import UNWANTED
 from ipyagent.store.plans import plan_digest
 
 WAITS = (
@@ -36,7 +37,7 @@ WAITS = (
     "off."
 )
 
-TOLD = "I do not want this plan; nothing of it was run.{reason} Do not propose it again as it is."
+TOLD = UNWANTED + "{reason} Do not propose it again as it is."
 
 DENIED = "The plan was denied; nothing of it was run."
 
@@ -143,8 +144,9 @@ async def follow(runner: PlanRunner, plan: Run, answer: Answer, *, proposed: boo
     if answer.decision is Decision.APPROVED:
         return await runner.run(plan, answer.by)
     if not proposed:
-        runner.stream.emit(PlanProposed(run=plan))
-    reason = f" My reason: {answer.reason}" if answer.reason else ""
+        # Without the note that it waits: it does no longer.
+        runner.stream.emit(PlanProposed(run=plan.model_copy(update={"notes": ()})))
+    reason = f" My reason: {answer.reason.rstrip('.')}." if answer.reason else ""
     why = f" Your reason: {answer.reason}" if answer.reason else ""
     runner.conclude(DENIED + why, TOLD.format(reason=reason))
 

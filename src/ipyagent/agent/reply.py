@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Set as AbstractSet
 
 from ipyagent.llm.wire import ReplyBuilder
 from ipyagent.redaction import Redactor
@@ -28,7 +29,7 @@ class Reply:
         self.message: Message | None = None
         """What was said, once `complete` or `broken_off` was called."""
         self._builder = ReplyBuilder(prefix)
-        self._redactor = redactor
+        self._redactor, self._prefix = redactor, prefix
         self._thinking_since: float | None = None
         self._thinking_seconds: float | None = None
 
@@ -44,6 +45,16 @@ class Reply:
         """All of it was said."""
         said = self._builder.message()
         self.message = said and self._redactor.of(said)
+
+    def rename(self, taken: AbstractSet[str]) -> None:
+        """Give calls other ids than those of earlier ones: providers refuse one that was used."""
+        if self.message is None or taken.isdisjoint(call.id for call in self.calls):
+            return
+        blocks = list(self.message.content)
+        for at, block in enumerate(blocks):
+            if isinstance(block, ToolCall) and block.id in taken:
+                blocks[at] = block.model_copy(update={"id": f"{self._prefix}_again_{at}"})
+        self.message = self.message.model_copy(update={"content": tuple(blocks)})
 
     def break_off(self) -> None:
         """More was to be said: the text is kept, but no call."""

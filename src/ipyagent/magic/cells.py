@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from functools import partial
 
+from ipyagent.agent.planning import WAITS
 from ipyagent.agent.session import remember
 from ipyagent.errors import AgentError, AgentNotFoundError, ConfigError, RunFailedError
 from ipyagent.kernel.comm_status import comm_status
@@ -14,7 +15,7 @@ from ipyagent.kernel.frontend import detect
 from ipyagent.magic.notebook import Notebook, notebook
 from ipyagent.magic.options import BELOW, USAGE, Options, parse
 from ipyagent.magic.plan_commands import in_words
-from ipyagent.schema import Outcome, Run
+from ipyagent.schema import Outcome, Run, RunStatus
 from ipyagent.ui.views import SilentView, show_run, view_for
 from ipyagent.wiring import Bench, Engine, Request, only_run, refused
 
@@ -54,6 +55,8 @@ class _Job:
             self.book.shell.user_ns[self.options.out] = run
         if self.options.json:
             print(json.dumps(run.to_output_dict(), ensure_ascii=False, indent=2))  # noqa: T201
+        if self.options.raises and run.status is RunStatus.DRAFT:
+            raise RunFailedError(WAITS.format(plan_id=run.plan_id))
         if self.options.raises and run.outcome is not Outcome.SUCCESS:
             raise RunFailedError(run.error or f"the run ended as {run.outcome}: {run.stop_reason}")
 

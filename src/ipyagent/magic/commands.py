@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import difflib
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from ipyagent import config
 from ipyagent.agent.approvals import Answer, Approval
+from ipyagent.agent.session import Session
 from ipyagent.errors import AgentError, ConfigError
 from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.engine_thread import EngineThread
@@ -73,10 +74,19 @@ def _status(book: Notebook, _rest: str) -> str:
         "session": f"{session.name}, {plural(len(session.runs), 'run')}, "
         f"{plural(len(session.messages), 'message')}",
         "record": session.journal.path or "none: this session is kept in memory alone",
-        "waiting": ", ".join(a.id for a in book.place.approvals.pending()) or "nothing",
+        "waiting": ", ".join(_waiting(book, session)) or "nothing",
     }
     notes = "".join("\n" + textwrap.fill(note, 88) for note in resolved.notes)
     return "\n".join(f"{key:<15} {value}" for key, value in lines.items()) + notes
+
+
+def _waiting(book: Notebook, session: Session) -> Iterator[str]:
+    """What a person is to decide on."""
+    for approval in book.place.approvals.pending():
+        if isinstance(approval.shown, ToolExecution):
+            yield approval.id
+    if session.waiting:
+        yield f"the plan {session.waiting}: `%agent approve` or `%agent deny`"
 
 
 def _model(book: Notebook, rest: str) -> str:

@@ -6,7 +6,13 @@ A step's call has the id X; where it is tried again, X.2, X.3, and so on.
 from __future__ import annotations
 
 from ipyagent.schema.results import ToolStatus
-from ipyagent.schema.runs import Run
+from ipyagent.schema.runs import Run, RunStatus, StopReason
+
+
+def never_ran(run: Run) -> bool:
+    """Whether it is a plan that waits, or was denied as a whole."""
+    waits = run.status is RunStatus.DRAFT or run.stop_reason is StopReason.DENIED
+    return bool(run.plan) and not run.executions and waits
 
 
 def place(run: Run, call_id: str) -> int | None:

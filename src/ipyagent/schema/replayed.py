@@ -15,6 +15,7 @@ from ipyagent.schema.events import (
     MessageFinished,
     MessageStarted,
     Notice,
+    PlanProposed,
     RetryScheduled,
     RunFinished,
     RunStarted,
@@ -24,6 +25,7 @@ from ipyagent.schema.events import (
     ToolRunning,
     ToolStarted,
 )
+from ipyagent.schema.progress import never_ran
 from ipyagent.schema.results import DecidedBy, Decision, ToolExecution, ToolStatus
 from ipyagent.schema.runs import Run, RunStatus, Step, StopReason
 
@@ -41,12 +43,16 @@ _AT_FIRST = {
 }
 
 
+UNWANTED = "I do not want this plan; nothing of it was run."
+"""What the model is told of a plan that was denied."""
+
+
 def events_of(run: Run) -> list[Event]:
     """The events that fold to `run`; a summary's note becomes one of the run as a whole."""
-    events: list[Event] = [RunStarted(run=run.model_copy(update=_AT_FIRST))]
+    events: list[Event] = [_beginning(run)]
     events += (Notice(text=text) for text in run.notes)
     for step in run.steps:
-        events += _of_step(step)
+        events += _of_step(step, UNWANTED if never_ran(run) else None)
     if run.is_finished:
         otherwise = StopReason.FINISHED if run.status is RunStatus.DONE else StopReason.ERROR
         events.append(
@@ -60,8 +66,16 @@ def events_of(run: Run) -> list[Event]:
     return events
 
 
-def _of_step(step: Step) -> Iterator[Event]:
-    yield StepStarted(step=step.number, closing=step.closing)
+def _beginning(run: Run) -> Event:
+    """A plan that never ran was only proposed."""
+    if never_ran(run):
+        draft = {**_AT_FIRST, "status": RunStatus.DRAFT}
+        return PlanProposed(run=run.model_copy(update=draft))
+    return RunStarted(run=run.model_copy(update=_AT_FIRST))
+
+
+def _of_step(step: Step, nudge: str | None) -> Iterator[Event]:
+    yield StepStarted(step=step.number, closing=step.closing, nudge=nudge)
     for text in step.notes:
         yield _note(step.number, text)
     yield MessageStarted(step=step.number)

@@ -253,6 +253,8 @@ class Run(Model):
         """A JSON-ready summary for scripts: status, output, tools used, duration, model."""
         return {
             "status": str(self.outcome),
+            "plan_id": self.plan_id,
+            "notes": list(self.notes),
             "stop_reason": str(self.stop_reason) if self.stop_reason else None,
             "output": self.output,
             "error": self.error,

@@ -115,7 +115,9 @@ def runs_in_notebook(path: Path) -> list[Run]:
             except ValidationError as error:
                 raise SessionError(f"{path}, cell {number}: the run {fault(error)}") from None
             unknown.update(dropped)
-            found.setdefault(run.id, run)  # a copied cell has copied outputs
+            # A copied cell has copied outputs; a plan that waited in one cell ran in another.
+            if run.id not in found or not found[run.id].is_finished:
+                found[run.id] = run
     if unknown:
         _warn(path, unknown)
     return list(found.values())

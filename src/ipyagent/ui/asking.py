@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import sys
 from collections.abc import Callable, Sequence
 
 from ipyagent.agent.approvals import Answer, Approval, Approvals
@@ -25,6 +27,12 @@ _WORDS = {"a": Scope.SESSION, "always": Scope.SESSION, "f": Scope.FOLDER, "folde
 
 _FRONT_END = "run the notebook in a front end such as JupyterLab"
 _UNASKED = "let it run unasked with `%%agent --confirm yolo` or IPYAGENT_AGENT__CONFIRM_MODE=yolo"
+
+
+CAPTURED = (
+    "it needs a person's approval, and what is asked cannot be shown, because this cell's output is "
+    "captured. Run it without %%capture."
+)
 
 
 class Nobody:
@@ -57,6 +65,8 @@ class Prompt:
 
     async def ask(self, approval: Approval) -> None:
         """Show all that is asked about and wait for a clear answer."""
+        if isinstance(sys.stdout, io.StringIO):
+            raise NoFrontendError(CAPTURED)
         self.show(approval)
         while not approval.answer.done():
             answer = await asyncio.wrap_future(self.main.post(lambda: _asked(approval, input)))
@@ -76,6 +86,8 @@ def _asked(approval: Approval, ask: Ask) -> Answer | None:
         words = f"[y]es, {offers}[n]o, or n and a reason: "
         return understand(ask(f"Run {shown(about.call.name)}? {words}"), about.scopes)
     except EOFError:
+        if isinstance(about, Run):  # it can wait
+            raise NoFrontendError("nobody answered (end of input)") from None
         reason = "nobody answered (end of input)"
         return Answer(Decision.DENIED, DecidedBy.PROMPT, reason)
 

@@ -34,6 +34,7 @@ from ipyagent.schema import (
     fold,
 )
 from ipyagent.schema.progress import place
+from ipyagent.schema.replayed import events_of
 from ipyagent.ui import checklist, decisions, facts, plans, wording
 from ipyagent.ui.calls import approval_text, call_body, call_text, plan_text
 from ipyagent.ui.escapes import EscapeFilter
@@ -288,7 +289,7 @@ def render(run: Run) -> str:
     """A run as text, as the terminal would have shown it."""
     parts: list[str] = []
     view = PlainView(parts.append, color=False)
-    for event in plans.story(run):
+    for event in events_of(run):
         view(event)
     view.leave()
     return "".join(parts).rstrip("\n")

@@ -15,8 +15,7 @@ from ipyagent.schema import (
     ToolStatus,
     fold,
 )
-from ipyagent.schema.progress import place
-from ipyagent.schema.replayed import events_of
+from ipyagent.schema.progress import never_ran, place
 from ipyagent.ui.format import plural, shorten, shown
 
 GOAL = 200
@@ -49,24 +48,10 @@ def context(run: Run) -> tuple[str, str]:
     return title, "" if never_ran(run) else run.context
 
 
-def never_ran(run: Run) -> bool:
-    """Whether it is a plan that waits, or was denied."""
-    return run.status is RunStatus.DRAFT or run.stop_reason is StopReason.DENIED
-
-
 def begun(run: Run) -> int:
     """How many steps of the plan have begun."""
     places = {place(run, execution.call.id) for execution in run.executions}
     return len(places - {None})
-
-
-def story(run: Run) -> list[Event]:
-    """The events that tell a run again; a plan that never ran was only proposed."""
-    events = events_of(run)
-    if never_ran(run):
-        draft = fold(None, events[0]).model_copy(update={"status": RunStatus.DRAFT})
-        events[0] = PlanProposed(run=draft)
-    return events
 
 
 def note_lines(step: PlanStep) -> list[str]:
