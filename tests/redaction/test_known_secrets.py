@@ -4,7 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from ipyagent.redaction import HIDDEN, MASK, Redactor, known_secrets, masked, secret_name
+from ipyagent.redaction import (
+    HIDDEN,
+    MASK,
+    Redactor,
+    Secrecy,
+    known_secrets,
+    masked,
+    secrecy,
+    secret_name,
+)
 
 
 @pytest.mark.spec("A06", "H15")
@@ -29,6 +38,12 @@ def test_the_values_of_variables_named_like_secrets_are_known(name: str) -> None
         ("MY_API_KEY", "my_api_key"),
         ("HOSTNAME", "l0velace1815"),
         ("MONKEY", "l0velace1815"),
+        ("KEY_COLUMN", "timestamp"),
+        ("PRIMARY_KEY", "customer_id"),
+        ("API_KEY_HEADER", "Authorization"),
+        ("AWS_SECRET_REGION", "us-east-1"),
+        ("PASSWORD_FIELD", "user_password"),
+        ("JUPYTER_TOKEN", "datascience"),
     ],
 )
 def test_what_is_no_secret_is_left_out(name: str, value: str) -> None:
@@ -58,10 +73,42 @@ def test_what_the_environment_holds_is_told_nowhere() -> None:
     assert Redactor(known_secrets(environ)).text(text) == f"LITELLM_API_KEY={HIDDEN} EDITOR=vi"
 
 
+@pytest.mark.parametrize("name", ["DB_PASSWORD", "CLIENT_SECRET", "OPENAI_API_KEY", "PASSPHRASE"])
+def test_words_are_known_where_the_name_leaves_no_doubt(name: str) -> None:
+    assert known_secrets({name: "datascience"}) == {"datascience"}
+
+
 @pytest.mark.spec("H15")
 def test_arguments_are_masked_by_their_names() -> None:
-    given = {"url": "x", "api_key": "k", "more": [{"accessToken": "t"}], "tokens": ["a"], "key": 1}
+    given = {
+        "url": "x", "api_key": "k", "more": [{"accessToken": "t"}], "tokens": ["l0velace-1815"],
+        "key": 1, "x-api-key": "k",
+    }  # fmt: skip
     assert masked(given) == {
-        "url": "x", "api_key": MASK, "more": [{"accessToken": MASK}], "tokens": [MASK], "key": 1,
+        "url": "x", "api_key": MASK, "more": [{"accessToken": MASK}], "tokens": [MASK],
+        "key": 1, "x-api-key": MASK,
     }  # fmt: skip
     assert not secret_name("keyword")
+
+
+def test_arguments_stay_that_only_sound_like_secrets() -> None:
+    given = {
+        "sort_key": "date", "token_count": "3", "tokens": ["the", "cat"], "pad_token": "<pad>",
+        "merge_keys": ["customer_id_2"], "primary_key": "0a1b2c3d4e", "password_length": 12,
+    }  # fmt: skip
+    assert masked(given) == given
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("password", Secrecy.SURE), ("db_password_2", Secrecy.SURE), ("secretKey", Secrecy.SURE),
+        ("secrets", Secrecy.SURE), ("AWS_SECRET_ACCESS_KEY", Secrecy.SURE),
+        ("hf_token", Secrecy.SURE), ("token", Secrecy.MAYBE), ("key", Secrecy.MAYBE),
+        ("secret_santa", Secrecy.MAYBE), ("api_key_header", Secrecy.MAYBE),
+        ("foreign_key_id", Secrecy.NONE), ("orders_primary_key", Secrecy.NONE),
+        ("S3_SECRET_KEY", Secrecy.SURE), ("cacheKey", Secrecy.NONE), ("keyboard", Secrecy.NONE),
+    ],
+)  # fmt: skip
+def test_how_surely_a_name_tells_of_a_secret(name: str, expected: Secrecy) -> None:
+    assert secrecy(name) is expected

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 from ipyagent.redaction.finding import SHORTEST
-from ipyagent.redaction.names import secret_name
+from ipyagent.redaction.names import Secrecy, identifier, secrecy
 
 _PLAIN = re.compile(r"[+-]?[\d.,_]+(?:e[+-]?\d+)?|true|false|enabled|disabled", re.IGNORECASE)
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[^@]*", re.IGNORECASE)
@@ -17,16 +17,20 @@ def known_secrets(environ: Mapping[str, str]) -> frozenset[str]:
     """The values of variables that are called key, token, password and the like.
 
     Left out are those of less than 8 characters, numbers, switches, files and folders that exist,
-    addresses without credentials, and what a variable says already by its name
-    (`POSTGRES_PASSWORD=postgres`).
+    addresses without credentials, what a variable says already by its name
+    (`POSTGRES_PASSWORD=postgres`), and words where the name does not say clearly that they are
+    secret (`JUPYTER_TOKEN=datascience`): they would be hidden wherever they stand.
     """
     return frozenset(
         value.strip()
         for name, value in environ.items()
-        if secret_name(name) and len(value.strip()) >= SHORTEST and _tells(name, value.strip())
+        if len(value.strip()) >= SHORTEST and _tells(name, value.strip())
     )
 
 
 def _tells(name: str, value: str) -> bool:
+    secret = secrecy(name)
+    if not secret or (secret is Secrecy.MAYBE and identifier(value)):
+        return False
     said = _PLAIN.fullmatch(value) or _ADDRESS.fullmatch(value) or value.lower() in name.lower()
     return not said and not os.path.exists(value)  # noqa: PTH110 - Path.exists raises for long ones

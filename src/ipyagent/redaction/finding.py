@@ -8,10 +8,12 @@ from typing import Any
 
 from ipyagent.redaction.encodings import decoded
 from ipyagent.redaction.kinds import PLACES, TOKENS, Check
+from ipyagent.redaction.names import ordinary_key
 
 Span = tuple[int, int]
 SHORTEST = 8
 """Characters; a shorter value would be found in words that mean something else."""
+_NAME = 100  # bytes that a name may have
 _MEMORY = 256 << 20  # bytes; RE2 refuses patterns beyond two thirds of it
 
 
@@ -59,7 +61,8 @@ class Finder:
             return
         for place, check in places:
             for match in place.finditer(raw):
-                if check(match[1].decode("utf-8", "replace")):
+                named = match[0][:_NAME].decode("utf-8", "replace")
+                if check(match[1].decode("utf-8", "replace")) and not ordinary_key(named):
                     yield match.span(1)
 
     def _values_in(self, raw: bytes) -> Iterator[Span]:

@@ -6,6 +6,8 @@ import base64
 import re
 from collections.abc import Callable
 
+from ipyagent.redaction.names import identifier, mixed
+
 Check = Callable[[str], bool]
 
 # Each is a whole secret; none begins in the middle of a word.
@@ -13,9 +15,8 @@ TOKENS = (
     # Models
     r"sk-(?:proj|svcacct|admin|service|ant|or|lf|litellm)-[\w-]{16,}",  # OpenAI, Anthropic, …
     r"sk-(?:[A-Za-z]{1,12}-)?[A-Za-z0-9]{16,}[\w-]*",  # those who came after
-    r"sk_(?:[a-z]{1,8}_)?[A-Za-z0-9]{24,}",  # ElevenLabs, Cartesia
     r"hf_[A-Za-z0-9]{20,}|api_org_[A-Za-z0-9]{30,}",  # Hugging Face
-    r"(?:gsk|fw|r8|pcsk|tgp_v1)_[\w-]{20,}",  # Groq, Fireworks, Replicate, Pinecone, Together
+    r"(?:pcsk|tgp_v1)_[\w-]{20,}",  # Pinecone, Together
     r"(?:xai|pplx|nvapi|csk)-[\w-]{20,}",  # xAI, Perplexity, NVIDIA, Cerebras
     r"tvly-[\w-]{16,}|jina_[\w-]{40,}|lsv2_(?:pt|sk)_[0-9a-f]{32}\w*|wandb_v1_[\w-]{20,}",
     # Clouds
@@ -35,9 +36,9 @@ TOKENS = (
     r"dckr_(?:pat|oat)_[\w-]{20,}",
     # Messages, payments, offices
     r"xox[a-z](?:\.xox[a-z])?-[\w-]{10,}|xapp-[0-9]-[\w-]{16,}",  # Slack
-    r"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,}|[0-9]{8,10}:AA[\w-]{32,}",  # Discord, Telegram
+    r"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,}",  # Discord
     r"SG\.[\w-]{16,}\.[\w-]{16,}|SK[0-9a-f]{32}\b",  # SendGrid, Twilio
-    r"key-[0-9a-f]{32}\b|[0-9a-f]{32}-us[0-9]{1,2}\b",  # Mailgun, Mailchimp
+    r"[0-9a-f]{32}-us[0-9]{1,2}\b",  # Mailchimp
     r"[prs]k_(?:live|test|prod)_[A-Za-z0-9]{10,}|whsec_[A-Za-z0-9+/]{24,}={0,2}",  # Stripe
     r"shp(?:at|ca|pa|ss|ua)_[0-9a-fA-F]{32}|sq0[a-z]{3}-[\w-]{22,}",  # Shopify, Square
     r"AT[AC]TT3[\w=-]{40,}|lin_(?:api|oauth)_\w{32,}|(?:secret|ntn)_[A-Za-z0-9]{40,}",
@@ -53,8 +54,12 @@ _NAME = (
 )
 _LETTERS = r"\x{a1}-\x{dff}"  # of scripts that put blanks between words
 _PLAIN = rf"[!#-%*-:=?-\[\]^_a-z|~{_LETTERS}]"  # no quotes, brackets, backslashes, ; or &
+_JOINED = rf"(?:&[!#-%*-:?-\[\]^_a-z|~{_LETTERS}]+)*"  # but not the next field of a form
 _END = r"(?:[\s;&\"'`\x00]|$)"  # NUL is what is around encoded text
 _QUOTE = r"\\*[\"']"
+_IS = rf"(?:{_QUOTE})?\]?\s{{0,3}}(?:=>|[:=])\s{{0,3}}"
+_QUOTED = rf"[!#-&(-\[\]-~{_LETTERS}]"
+_DATABASE = r"(?:postgres(?:ql)?|mysql|mariadb|mongodb|rediss?|amqps?|mssql|oracle)(?:\+\w+)?"
 _HEADER = r"(?i)\bauthorization[\\\"'\]]{0,4} ?[:=] ?[\\\"']{0,4}"
 _BASE64 = r"[A-Za-z0-9+/=]"
 _BETWEEN = r"[\s\"',|>]"  # what lines of a key are separated by, also in quoted mails and in JSON
@@ -69,6 +74,9 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE,
 )
 _CODE = re.compile(r"[A-Za-z_][\w.]*(?P<more>[\[,:].*)?", re.ASCII)
+_CALL = re.compile(r"[A-Za-z_][\w.]*[(\[](?:[^)\]]*|.*[)\]](?:\.\w+)*,?)", re.ASCII)
+_FOLDER = re.compile(r"[.~]{0,2}/|[A-Za-z]:")
+_ADDRESS = re.compile(r"//|[0-9]{1,5}/")
 _ABOUT_SECRETS = re.compile(r"pass|pwd|secret|key|token|auth", re.IGNORECASE)
 _MODEL = re.compile(r"[a-z]+/[a-z0-9./-]+")
 
@@ -80,8 +88,7 @@ def _given(value: str) -> bool:
 
 def _mixed(value: str) -> bool:
     """With a digit and a letter, as words seldom have; not a model's name."""
-    mixed = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
-    return mixed and _given(value) and not _MODEL.fullmatch(value)
+    return mixed(value) and _given(value) and not _MODEL.fullmatch(value)
 
 
 def _literal(value: str) -> bool:
@@ -89,6 +96,34 @@ def _literal(value: str) -> bool:
     code = _CODE.fullmatch(value)
     elsewhere = code and (code["more"] or "." in value or _ABOUT_SECRETS.search(value))
     return _mixed(value) and not elsewhere
+
+
+def _random(value: str) -> bool:
+    """Not of words either: for places where seldom is a secret."""
+    return _literal(value) and not identifier(value)
+
+
+def _uncommon(value: str) -> bool:
+    return _mixed(value) and not identifier(value)
+
+
+def _minted(value: str) -> bool:
+    """Not of words, which may begin as a token does."""
+    return not identifier(value)
+
+
+def _no_address(value: str) -> bool:
+    """Neither the rest of an address nor a port with a path."""
+    return _given(value) and not _ADDRESS.match(value)
+
+
+def _no_folder(value: str) -> bool:
+    return _literal(value) and not _FOLDER.match(value)
+
+
+def _assigned(value: str) -> bool:
+    """Not a call, also up to its first quote."""
+    return _given(value) and not _CALL.fullmatch(value)
 
 
 def _long(value: str) -> bool:
@@ -109,22 +144,33 @@ PLACES: tuple[tuple[str, Check], ...] = (
      rf"{_BETWEEN}*(?:-----END|$)", bool),
     (rf"{_BEGIN}({_HEADERS}(?:{_BETWEEN}*{_BASE64}{{16,}})+)", bool),  # cut off
     (rf"://[\w.%+~!*-]*:([!#-&(-.0-;=?-\[\]^_a-z|~{_LETTERS}]+)@", _given),
-    (r"(?i)\bbearer\s+([\w.~+/-]{16,}=*)", _literal),
+    (rf"(?i)\b{_DATABASE}://[\w.%+~!*-]*:([!#-&(-;=?-\[\]^_a-z|~{_LETTERS}]+)@", _no_address),
+    # Tokens that may also begin as a word does
+    (r"(?:\b|_)(sk_(?:[a-z]{1,8}_)?[A-Za-z0-9]{24,})", _minted),  # ElevenLabs, Cartesia
+    (r"(?:\b|_)((?:gsk|fw|r8)_[A-Za-z0-9]{20,})", _minted),  # Groq, Fireworks, Replicate
+    (r"(?:\b|_)([0-9]{8,10}:AA[\w-]{32,})", _minted),  # Telegram
+    (r"(?:(?i:mailgun)[^\n]{0,100}|\bapi:)\b(key-[0-9a-f]{32})\b", bool),
+    (r"(?i)\bbearer\s+([\w.~+/-]{16,}=*)", _random),
     (rf"{_HEADER}bearer\s+([\w.~+/-]{{8,}}=*)", _long),
     (rf"{_HEADER}(?:(?:basic|token|apikey|digest)\s+)?([\w.~+/-]{{8,}}=*)", _literal),
     (r"(?i)\bbasic\s+([A-Za-z0-9+/]{8,}={0,2})", _pair),
     (r"(?:hooks\.slack\.com/\w+|discord(?:app)?\.com/api/webhooks)/([\w/+-]{20,})", _given),
-    (r"(?i)[?&](?:key|sig|signature|token|auth)=([\w%.~+/-]{16,})", _mixed),
+    (r"(?i)[?&](?:key|sig|signature|token|auth)=([\w%.~+/-]{16,})", _random),
     # Connection strings; variables in a shell; settings; what is quoted; options of a command
     (rf"(?i)(?:[;&?]\s*|\b(?:host|user|dbname)=[^\s,()]+ +(?:\w+=[^\s,()]+ +){{0,8}})"
      rf"(?:{_NAME}|pwd)=({_PLAIN}{{3,}}){_END}", _given),
     (rf"(?m)^\s*(?:export\s+)?[A-Z0-9_]*(?:SECRET|PASSWORD|PASSWD|PASSPHRASE)="
-     rf"({_PLAIN}{{4,}}){_END}", _given),
-    (rf"\b[A-Z0-9_]*(?:KEY|TOKEN|PAT)\s?=\s?({_PLAIN}{{16,}}){_END}", _literal),
-    (rf"(?i){_NAME}(?:\s?=\s?|:[ \t]*)({_PLAIN}{{6,}}){_END}", _literal),
-    (rf"(?:(?i:{_NAME})|\b[A-Z0-9_]+_(?:KEY|TOKEN))(?:{_QUOTE})?\]?\s{{0,3}}(?:=>|[:=])\s{{0,3}}"
-     rf"{_QUOTE}([!#-&(-\[\]-~{_LETTERS}]{{6,}}){_QUOTE}", _mixed),
+     rf"((?:{_PLAIN}|[()\[\]{{}}]){{4,}}{_JOINED}){_END}", _assigned),
+    (rf"\b[A-Z0-9_]*(?:KEY|TOKEN|PAT)\s?=\s?({_PLAIN}{{16,}}){_END}", _random),
+    (rf"(?i){_NAME}(?:\s?=\s?|:[ \t]*)({_PLAIN}{{6,}}{_JOINED}){_END}", _literal),
+    (rf"(?i)(?:\b|_)pwd(?:\s?=\s?|:[ \t]*)({_PLAIN}{{6,}}{_JOINED}){_END}", _no_folder),
+    (rf"(?i:{_NAME}){_IS}{_QUOTE}({_QUOTED}{{6,}}){_QUOTE}", _mixed),
+    (rf"\b[A-Z0-9_]+_(?:KEY|TOKEN){_IS}{_QUOTE}({_QUOTED}{{6,}}){_QUOTE}", _uncommon),
+    (rf"\bpwd{_IS}{_QUOTE}({_QUOTED}{{6,}}){_QUOTE}", _no_folder),
+    (rf"\btoken{_IS}(?:{_QUOTE})?([\w.~+/-]{{16,}}=*){_END}", _random),
     (rf"(?i)--(?:{_NAME}|token)[ =]({_PLAIN}{{6,}}){_END}", _literal),
-    (rf"(?i)\bcurl\s(?:[^\n]{{0,200}}\s)?(?:-u|--user)[ =][\"']?[^\s:\"']+:({_PLAIN}+)", _given),
+    (rf"(?i)\bcurl\s(?:[^\n]{{0,200}}\s)?(?:-u|--user)[ =][\"']?[^\s:\"']+:({_PLAIN}+)",
+     _no_address),
+    (rf"\bmysql(?:dump|admin)?\s(?:[^\n|;&]{{0,200}}\s)?-p({_PLAIN}{{4,}}){_END}", _mixed),
     (rf"\blogin\s+\S+\s+password\s+({_PLAIN}+)", _mixed),
 )  # fmt: skip

@@ -12,7 +12,7 @@ from ipyagent.kernel.describe.inert import ancestors, one_line, type_name
 from ipyagent.kernel.describe.libraries import library_types
 from ipyagent.kernel.describe.things import BY_TYPE
 from ipyagent.plaintext import strip_escapes
-from ipyagent.redaction import secret_name
+from ipyagent.redaction import Secrecy, secrecy
 
 _BUILT_IN = {id(cls): describer for cls, describer in BY_TYPE}
 
@@ -20,14 +20,14 @@ _BUILT_IN = {id(cls): describer for cls, describer in BY_TYPE}
 def describe(name: str, value: object, *, detail: bool) -> str:
     """The variable in one line, or with `detail` in as much text as helps to work with it."""
     try:
-        said = _described(value, secret_name(name), detail)
+        said = _described(value, secrecy(name), detail)
     except Exception:
         # A table library's own object can be broken; its type is still worth telling.
         said = type_name(type(value))
     return strip_escapes(f"{one_line(name)}: {said}")
 
 
-def _described(value: Any, secret: bool, detail: bool) -> str:
+def _described(value: Any, secret: Secrecy, detail: bool) -> str:
     known = _BUILT_IN | {id(cls): describer for cls, describer in library_types()}
     for base in ancestors(type(value)):
         if id(base) in known and (said := known[id(base)](value, secret, detail)) is not None:

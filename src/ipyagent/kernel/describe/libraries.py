@@ -21,11 +21,12 @@ from ipyagent.kernel.describe.inert import (
 )
 from ipyagent.kernel.describe.preview import preview
 from ipyagent.kernel.describe.table import COLUMNS, COUNTED_CELLS, HEAD, Column, Table
+from ipyagent.redaction import Secrecy
 
 _OWN = ("_mgr", "_df", "_s", "__getattribute__", "__class__")
 """What a subclass would have to define to run its own code while its data is taken out."""
 
-Describer = Callable[[Any, bool, bool], str | None]
+Describer = Callable[[Any, Secrecy, bool], str | None]
 """Takes a value, whether it is secret and whether to go into detail; None: not describable."""
 
 
@@ -79,7 +80,7 @@ def pandas_series(value: Any) -> Table | None:
     return Table("Series", series.shape[0], 1, [column], lambda: int(series.memory_usage()))
 
 
-def pandas_index(value: Any, secret: bool, detail: bool) -> str | None:
+def pandas_index(value: Any, secret: Secrecy, detail: bool) -> str | None:
     """An Index in one line."""
     if module_name(type(value)).partition(".")[0] != "pandas":
         return None
@@ -127,7 +128,7 @@ def _polars_column(series: Any, dtype: Any) -> Column:
     )
 
 
-def polars_lazy(value: Any, secret: bool, detail: bool) -> str:
+def polars_lazy(value: Any, secret: Secrecy, detail: bool) -> str:
     """A LazyFrame in one line: even its schema may have to be computed."""
     return "LazyFrame, not collected [polars]"
 
@@ -135,7 +136,7 @@ def polars_lazy(value: Any, secret: bool, detail: bool) -> str:
 # numpy -------------------------------------------------------------------------------------------
 
 
-def numpy_array(value: Any, secret: bool, detail: bool) -> str:
+def numpy_array(value: Any, secret: Secrecy, detail: bool) -> str:
     """An array's shape and type; its range and first values on request, when it is small."""
     numpy = sys.modules["numpy"]
     shape = numpy.ndarray.shape.__get__(value)
@@ -150,7 +151,7 @@ def numpy_array(value: Any, secret: bool, detail: bool) -> str:
 
 
 def _table(read: Callable[[Any], Table | None]) -> Describer:
-    def described(value: Any, secret: bool, detail: bool) -> str | None:
+    def described(value: Any, secret: Secrecy, detail: bool) -> str | None:
         table = read(value)
         if table is None:
             return None

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ipyagent.kernel.describe.inert import ancestors, class_dict, module_name, one_line, type_name
-from ipyagent.redaction import HIDDEN, secret_name, secret_value
+from ipyagent.redaction import HIDDEN, Secrecy, secrecy, secret_value
 
 ITEMS = 5
 """How many items of a container are shown."""
@@ -43,7 +43,9 @@ _TRUSTED_ELSEWHERE = {
 }  # fmt: skip
 
 
-def preview(value: Any, *, secret: bool = False, limit: int = 80, depth: int = _DEPTH) -> str:
+def preview(
+    value: Any, *, secret: Secrecy = Secrecy.NONE, limit: int = 80, depth: int = _DEPTH
+) -> str:
     """The value on one line of about `limit` characters; a secret one masked."""
     cls = type(value)
     for base in ancestors(cls):
@@ -73,35 +75,38 @@ def _is_pandas_null(cls: type) -> bool:
     return cls in (type(getattr(pandas, "NaT", None)), type(getattr(pandas, "NA", None)))
 
 
-def text(value: str, *, limit: int = 80) -> str:
+def text(value: str, *, secret: Secrecy = Secrecy.NONE, limit: int = 80) -> str:
     """A string's own characters, as a table's cell shows them."""
-    return HIDDEN if secret_value(value) else one_line(str.__str__(value), limit)
-
-
-def _str(value: str, secret: bool, limit: int, depth: int) -> str:
     plain = str.__str__(value)
-    if plain and (secret or secret_value(plain)):
+    hidden = secret.hides(plain) or secret_value(plain)
+    return HIDDEN if hidden else one_line(plain, limit)
+
+
+def _str(value: str, secret: Secrecy, limit: int, depth: int) -> str:
+    plain = str.__str__(value)
+    if secret.hides(plain) or secret_value(plain):
         return HIDDEN
     cut = plain if len(plain) <= limit else plain[: limit - 1] + "…"
     return one_line(repr(cut), 4 * limit)
 
 
-def _bytes(base: type[bytes] | type[bytearray]) -> Callable[[Any, bool, int, int], str]:
-    def shown(value: Any, secret: bool, limit: int, depth: int) -> str:
+def _bytes(base: type[bytes] | type[bytearray]) -> Callable[[Any, Secrecy, int, int], str]:
+    def shown(value: Any, secret: Secrecy, limit: int, depth: int) -> str:
         start = bytes(base.__getitem__(value, slice(0, 10_000)))
-        if start and (secret or secret_value(start.decode("latin-1"))):
+        told = start.decode("latin-1")
+        if secret.hides(told) or secret_value(told):
             return HIDDEN
         return repr(start[: limit // 2]) + ("…" if base.__len__(value) > limit // 2 else "")
 
     return shown
 
 
-def _int(value: int, secret: bool, limit: int, depth: int) -> str:
+def _int(value: int, secret: Secrecy, limit: int, depth: int) -> str:
     bits = int.bit_length(value)
     return int.__repr__(value) if bits <= _BIG else f"<int of {bits:,} bits>"
 
 
-def _datetime(value: datetime.datetime, secret: bool, limit: int, depth: int) -> str:
+def _datetime(value: datetime.datetime, secret: Secrecy, limit: int, depth: int) -> str:
     zone = class_dict(datetime.datetime)["tzinfo"].__get__(value)
     root = module_name(type(zone)).partition(".")[0]
     trusted = zone is None or root in {"datetime", "zoneinfo", "pytz", "dateutil"}
@@ -112,8 +117,8 @@ def _datetime(value: datetime.datetime, secret: bool, limit: int, depth: int) ->
 
 def _items(
     opening: str, closing: str, iterate: Callable[[Any], Iterable[Any]], size: Callable[[Any], int]
-) -> Callable[[Any, bool, int, int], str]:
-    def shown(value: Any, secret: bool, limit: int, depth: int) -> str:
+) -> Callable[[Any, Secrecy, int, int], str]:
+    def shown(value: Any, secret: Secrecy, limit: int, depth: int) -> str:
         if depth == 0 and size(value):
             return f"{opening}…{closing}"
         first = itertools.islice(iterate(value), ITEMS)
@@ -124,37 +129,37 @@ def _items(
     return shown
 
 
-def _dict(value: dict[Any, Any], secret: bool, limit: int, depth: int) -> str:
+def _dict(value: dict[Any, Any], secret: Secrecy, limit: int, depth: int) -> str:
     if depth == 0 and dict.__len__(value):
         return "{…}"
     parts = [
         f"{preview(k, limit=limit // 2, depth=0)}: "
-        + preview(v, secret=secret or key_is_secret(k), limit=limit // 2, depth=depth - 1)
+        + preview(v, secret=max(secret, key_secrecy(k)), limit=limit // 2, depth=depth - 1)
         for k, v in itertools.islice(dict.items(value), ITEMS)
     ]
     return "{" + ", ".join(parts + (["…"] if dict.__len__(value) > ITEMS else [])) + "}"
 
 
-def key_is_secret(key: object) -> bool:
-    """Whether a dictionary's key, or a column's label, announces a secret."""
-    return type(key) is str and secret_name(key)
+def key_secrecy(key: object) -> Secrecy:
+    """How surely a dictionary's key, or a column's label, announces a secret."""
+    return secrecy(key) if type(key) is str else Secrecy.NONE
 
 
-def _named(kind: str) -> Callable[[Any, bool, int, int], str]:
+def _named(kind: str) -> Callable[[Any, Secrecy, int, int], str]:
     return lambda value, secret, limit, depth: f"<{kind} {one_line(value.__name__)}>"
 
 
-def _class(value: type, secret: bool, limit: int, depth: int) -> str:
+def _class(value: type, secret: Secrecy, limit: int, depth: int) -> str:
     return f"<class {type_name(value)}>"
 
 
-def _exception(value: BaseException, secret: bool, limit: int, depth: int) -> str:
+def _exception(value: BaseException, secret: Secrecy, limit: int, depth: int) -> str:
     args = class_dict(BaseException)["args"].__get__(value)
     said = ", ".join(preview(arg, limit=limit, depth=0) for arg in args)
     return f"{type_name(type(value))}({said})"
 
 
-_SHOWN: dict[int, Callable[[Any, bool, int, int], str]] = {
+_SHOWN: dict[int, Callable[[Any, Secrecy, int, int], str]] = {
     id(bool): lambda value, secret, limit, depth: repr(value),
     id(int): _int,
     id(str): _str,

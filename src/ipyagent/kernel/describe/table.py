@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ipyagent.kernel.describe.inert import one_line
-from ipyagent.kernel.describe.preview import key_is_secret, preview, text
-from ipyagent.redaction import HIDDEN
+from ipyagent.kernel.describe.preview import key_secrecy, preview, text
+from ipyagent.redaction import Secrecy
 
 NAMED = 30
 """How many columns are named in a line."""
@@ -54,7 +54,7 @@ class Table:
     columns: Sequence[Column]
     memory: Callable[[], int]
     suffix: str = ""
-    secret: bool = False
+    secret: Secrecy = Secrecy.NONE
 
     @property
     def size(self) -> str:
@@ -102,10 +102,10 @@ class Table:
         return [f"{count():,}" if count else "-" for count in (column.nulls, unique)]
 
     def _cells(self, column: Column) -> list[str]:
-        values = column.head()
-        if self.secret or key_is_secret(column.label):
-            return [HIDDEN] * len(values)
-        return [text(v, limit=40) if type(v) is str else preview(v, limit=40) for v in values]
+        secret = max(self.secret, key_secrecy(column.label))
+        return [
+            (text if type(v) is str else preview)(v, secret=secret, limit=40) for v in column.head()
+        ]
 
     def _first_rows(self) -> str:
         shown = self.columns[:NAMED]

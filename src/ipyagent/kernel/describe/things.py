@@ -18,8 +18,8 @@ from ipyagent.kernel.describe.inert import (
     slots,
     type_name,
 )
-from ipyagent.kernel.describe.preview import key_is_secret, preview
-from ipyagent.redaction import HIDDEN
+from ipyagent.kernel.describe.preview import key_secrecy, preview
+from ipyagent.redaction import HIDDEN, Secrecy
 
 _ITEMS = 20  # in detail
 _TEXT = 2000  # characters, in detail
@@ -27,12 +27,12 @@ _TEXT = 2000  # characters, in detail
 _READERS = {io.BufferedReader, io.BufferedWriter, io.BufferedRandom}
 
 
-def scalar(value: Any, secret: bool, detail: bool) -> str:
+def scalar(value: Any, secret: Secrecy, detail: bool) -> str:
     """A value that fits on a line: `int = 3`."""
     return f"{type_name(type(value))} = {preview(value, secret=secret)}"
 
 
-def string(value: str, secret: bool, detail: bool) -> str:
+def string(value: str, secret: Secrecy, detail: bool) -> str:
     """A string: its length where it is long, and its beginning."""
     length = str.__len__(value)
     shown = preview(value, secret=secret)
@@ -44,10 +44,10 @@ def string(value: str, secret: bool, detail: bool) -> str:
 
 def container(
     iterate: Callable[[Any], Iterable[Any]], size: Callable[[Any], int]
-) -> Callable[[Any, bool, bool], str]:
+) -> Callable[[Any, Secrecy, bool], str]:
     """What describes a list, tuple, set or deque: its length, types and first items."""
 
-    def described(value: Any, secret: bool, detail: bool) -> str:
+    def described(value: Any, secret: Secrecy, detail: bool) -> str:
         first = list(itertools.islice(iterate(value), 100))
         kinds = collections.Counter(type_name(type(item)) for item in first)
         of = f" ({', '.join(kinds)})" if 0 < len(kinds) <= 3 else ""
@@ -59,14 +59,14 @@ def container(
     return described
 
 
-def mapping(value: dict[Any, Any], secret: bool, detail: bool) -> str:
+def mapping(value: dict[Any, Any], secret: Secrecy, detail: bool) -> str:
     """A dictionary: its size and first items."""
     size = dict.__len__(value)
     line = f"{type_name(type(value))}, {size:,} items"
     if not detail or not size:
         return f"{line} = {preview(value, secret=secret)}"
     items = (
-        f"{preview(k, depth=0)}: {preview(v, secret=secret or key_is_secret(k))}"
+        f"{preview(k, depth=0)}: {preview(v, secret=max(secret, key_secrecy(k)))}"
         for k, v in dict.items(value)
     )
     return _listed(line, items, size)
@@ -78,7 +78,7 @@ def _listed(line: str, items: Iterable[str], size: int) -> str:
     return "\n".join([line, *shown, *more])
 
 
-def function(value: types.FunctionType, secret: bool, detail: bool) -> str:
+def function(value: types.FunctionType, secret: Secrecy, detail: bool) -> str:
     """A function: its parameters and the first line of its documentation."""
     head = f"function({_parameters(value)})"
     return head + _documented(value.__doc__, detail)
@@ -107,7 +107,7 @@ def _documented(doc: object, detail: bool) -> str:
     return f": {one_line(doc.strip().splitlines()[0])}"
 
 
-def a_class(value: type, secret: bool, detail: bool) -> str:
+def a_class(value: type, secret: Secrecy, detail: bool) -> str:
     """A class: where it is from, its documentation and, in detail, its public names."""
     own = class_dict(value)
     line = f"class {_from(value)}" + _documented(own.get("__doc__"), detail)
@@ -115,7 +115,7 @@ def a_class(value: type, secret: bool, detail: bool) -> str:
     return f"{line}\ndefines: {', '.join(public) or 'nothing public'}" if detail else line
 
 
-def module(value: types.ModuleType, secret: bool, detail: bool) -> str:
+def module(value: types.ModuleType, secret: Secrecy, detail: bool) -> str:
     """A module: its name only, since asking a lazy one for more would load it."""
     return f"module {module_title(value)}"
 
@@ -126,12 +126,12 @@ def module_title(value: types.ModuleType) -> str:
     return one_line(name) if type(name) is str else "module"
 
 
-def generator(value: Any, secret: bool, detail: bool) -> str:
+def generator(value: Any, secret: Secrecy, detail: bool) -> str:
     """A generator or coroutine: its name, without advancing it."""
     return f"{type_name(type(value))} {one_line(value.__name__)}, not consumed"
 
 
-def open_file(value: Any, secret: bool, detail: bool) -> str:
+def open_file(value: Any, secret: Secrecy, detail: bool) -> str:
     """A file object: its path where it surely is a plain file."""
     buffer = value.buffer if type(value) is io.TextIOWrapper else value
     raw = buffer.raw if type(buffer) in _READERS else buffer
@@ -141,7 +141,7 @@ def open_file(value: Any, secret: bool, detail: bool) -> str:
     return f"{type_name(type(value))}, {preview(raw.name)}, {state}"
 
 
-def anything(value: Any, secret: bool, detail: bool) -> str:
+def anything(value: Any, secret: Secrecy, detail: bool) -> str:
     """An object of any class: its type and the names of its attributes, never through its code."""
     if preview(value) != f"<{type_name(type(value))}>":
         return scalar(value, secret, detail)
@@ -157,7 +157,7 @@ def _from(cls: type) -> str:
     return type_name(cls) + ("" if home in {"", "__main__", "builtins"} else f" ({home})")
 
 
-BY_TYPE: list[tuple[type, Callable[[Any, bool, bool], str | None]]] = [
+BY_TYPE: list[tuple[type, Callable[[Any, Secrecy, bool], str | None]]] = [
     (str, string),
     (dict, mapping),
     (list, container(list.__iter__, list.__len__)),
