@@ -29,6 +29,7 @@ from boxes import (
 
 from ipyagent.errors import AgentError
 from ipyagent.tools.sandbox import Sandbox, breakout, guard, job, probe
+from ipyagent.tools.sandbox.guard import Survey
 from ipyagent.tools.workspace import Workspace
 
 pytestmark = [pytest.mark.spec("M27", "N23"), needs_bubblewrap]
@@ -53,6 +54,7 @@ def test_it_is_there_and_holds(place: Place):
     [
         (["--unshare-net"], "connects, connects by name"),
         (["--unshare-pid"], "sees other processes"),
+        pytest.param(["--remount-ro /proc"], "changes the kernel's settings", marks=as_root),
         pytest.param(UNCAPPED[:1], "has capabilities", marks=as_root),
         pytest.param(UNCAPPED, "remounts, has capabilities", marks=as_root),
     ],
@@ -133,6 +135,19 @@ async def test_the_password_file_is_not_read(place: Place):
     assert "root:" not in printed(await place.python(READ, "/etc/shadow"))
 
 
+@as_root
+async def test_the_kernel_s_settings_are_not_changed(place: Place):
+    # Opened only: what would be written there would be so for the whole machine.
+    code = "open('/proc/sys/kernel/core_pattern', 'r+'); print('opened')"
+    naive = place.bubblewrap(["--remount-ro /proc"])
+    if "opened" not in output_of([*naive, sys.executable, "-c", code]):
+        pytest.skip("this system forbids it anyway")
+    ran = await place.python(code)
+    assert "Read-only file system" in printed(ran)
+    ran = await place.python("import multiprocessing as m; print(m.Pool(2).map(abs, [-1, 2]))")
+    assert printed(ran) == "[1, 2]\n"
+
+
 @pytest.mark.parametrize("name", [".git/hooks/pre-commit", ".git/config"])
 async def test_what_runs_later_is_not_changed(place: Place, name: str):
     before = (place.root / ".git" / "config").read_text()
@@ -158,7 +173,7 @@ async def test_what_would_run_later_and_is_new_is_set_aside_and_told(place: Plac
     assert (place.root / "pkg" / "yaml.py").exists(), "nobody imports that by its bare name"
     assert len(ran.notes) == len(made)
     aside = ran.notes[0].split(" to ")[1]
-    assert ran.notes[0].startswith(".envrc was set aside to .ipyagent/set_aside/")
+    assert ran.notes[0].startswith(".envrc, made while it ran, was set aside to .ipyagent/")
     assert (place.root / aside).read_text() == "evil"
 
 
@@ -180,8 +195,70 @@ async def test_what_cannot_be_set_aside_is_told(place: Place, monkeypatch: pytes
 
     monkeypatch.setattr(guard, "_move", refuse)
     ran = await place.shell(": > conftest.py")
-    said = "conftest.py is new, runs by itself later, and stays: Invalid cross-device link"
+    said = (
+        "conftest.py, made while it ran, may do harm later and stays: it cannot be set aside "
+        "(Invalid cross-device link)"
+    )
     assert ran.notes == (said,)
+
+
+@pytest.mark.parametrize("close", ["chmod 300 .", "chmod 000 .", "chmod 300 d", "chmod 000 d ."])
+async def test_what_is_new_is_found_in_folders_that_were_closed(place: Place, close: str):
+    mode = place.root.stat().st_mode
+    command = f"mkdir d; echo evil > conftest.py; echo evil > d/conftest.py; {close}"
+    naive = place.outside / "naive"
+    naive.mkdir()
+    output_of(["/bin/sh", "-c", command], naive)
+    if os.geteuid():  # root looks into everything
+        assert len(Survey(naive, frozenset()).look().kept) < 2
+        output_of(["chmod", "-R", "700", str(naive)])
+    ran = await place.shell(command)
+    assert [n.split(",")[0] for n in ran.notes if "aside" in n] == ["conftest.py", "d/conftest.py"]
+    restored = "the workspace's own permissions are again what they were"
+    assert (restored in ran.notes) is close.endswith(".")
+    assert place.root.stat().st_mode == mode
+    assert printed(await place.shell("cat data.csv")) == "a\n1\n", "it can still be worked in"
+
+
+async def test_what_the_person_closed_stays_closed(place: Place):
+    (place.root / "deep").chmod(0o300)
+    await place.shell("true")
+    assert (place.root / "deep").stat().st_mode & 0o777 == 0o300
+
+
+@as_root
+async def test_programs_that_would_run_as_root_are_left_without_that(place: Place):
+    own = place.root / "own"
+    shutil.copy("/usr/bin/id", own)
+    own.chmod(0o4755)
+    make = "cp /usr/bin/id {0}/id2; chmod 6755 {0}/id2"
+    output_of(["/bin/sh", "-c", make.format(place.outside)])
+    assert (place.outside / "id2").stat().st_mode & 0o6000 == 0o6000
+    ran = await place.shell(f"{make.format('.')}; mkdir .aws d; {make.format('.aws')}; mv own d")
+    assert ran.ended.code == 0
+    files = [each for each in place.root.rglob("*") if each.is_file() and not each.is_symlink()]
+    assert [each.name for each in files if each.stat().st_mode & 0o6000] in ([], ["own"])
+    assert (place.root / "id2").stat().st_mode & 0o7777 == 0o755
+    assert "id2 is no longer setuid or setgid" in ran.notes
+    assert len([each for each in files if each.name == "id2"]) == 2
+    assert (await place.shell("true")).notes == ()
+
+
+async def test_new_links_that_lead_out_are_set_aside(place: Place):
+    target = place.outside / "bashrc"
+    links = {"a.csv": target, "b.csv": "../outside/bashrc", "c.csv": "/proc/self/cwd/data.csv"}
+    make = "; ".join(f"ln -s {to} {name}" for name, to in links.items())
+    (place.outside / "naive").mkdir()
+    output_of(["/bin/sh", "-c", f"{make}; echo evil > a.csv"], place.outside / "naive")
+    assert target.read_text() == "evil\n", "who writes to the link writes there"
+    inside = f"ln -s data.csv in; ln -s {place.root}/data.csv whole; ln -s gone dangling"
+    moved = "mkdir sub; mv link.txt sub"
+    ran = await place.shell(f"{make}; {inside}; {moved}")
+    assert sorted(each.split(",")[0] for each in ran.notes) == sorted(links)
+    assert all(", made while it ran, was set aside to " in each for each in ran.notes)
+    left = {each.name for each in place.root.iterdir() if each.is_symlink()}
+    assert left == {"in", "whole", "dangling"}
+    assert (place.root / "sub" / "link.txt").is_symlink(), "the person's own"
 
 
 async def test_a_folder_in_another_s_place_does_not_hide_what_is_new_in_it(place: Place):
@@ -189,7 +266,7 @@ async def test_a_folder_in_another_s_place_does_not_hide_what_is_new_in_it(place
     ran = await place.shell("mv deep moved; mkdir deep; echo evil > deep/conftest.py")
     assert (place.root / "moved" / "conftest.py").read_text() == "mine"
     assert not (place.root / "deep" / "conftest.py").exists()
-    assert [note.split(" ")[0] for note in ran.notes] == ["deep/conftest.py"]
+    assert [note.split(",")[0] for note in ran.notes] == ["deep/conftest.py"]
 
 
 async def test_what_the_person_saves_meanwhile_stays(place: Place):
@@ -349,6 +426,26 @@ async def test_an_environment_in_the_workspace_is_read_only(
     monkeypatch.setattr(sys, "prefix", str(place.root))
     ran = await place.shell("echo x > bin/python; echo x > lib/x; echo x > fine.txt")
     assert printed(ran).count("Read-only file system") == 2
+    assert (place.root / "fine.txt").exists()
+
+
+@pytest.mark.parametrize("made", [True, False])
+async def test_what_lies_beside_an_environment_around_the_workspace_is_not_read(
+    place: Place, monkeypatch: pytest.MonkeyPatch, made: bool
+):
+    """Be it a project that is one, or a home with a Python in its `bin`."""
+    around, secret = place.root.parent, place.outside / "secret.txt"
+    naive = place.bubblewrap(extra=["--ro-bind", str(around), str(around)])
+    assert CANARY in output_of([*naive, "/bin/cat", str(secret)])
+    (around / "bin").mkdir()
+    (around / "bin" / "tool").write_text("a tool")
+    if made:
+        (around / "pyvenv.cfg").touch()
+    monkeypatch.setattr(sys, "prefix", str(around))
+    ran = await place.shell("cat ../bin/tool; cat ../outside/secret.txt; ls ..; : > fine.txt")
+    assert printed(ran).startswith("a tool")
+    assert CANARY not in printed(ran)
+    assert printed(ran).split()[-3 if made else -2 :] == ["bin", *["pyvenv.cfg"] * made, "ws"]
     assert (place.root / "fine.txt").exists()
 
 

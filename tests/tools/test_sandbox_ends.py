@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -202,11 +202,40 @@ async def test_a_keeper_that_is_killed_does_not_hold_up_the_call(
 ):
     monkeypatch.setattr(probe, "found", lambda: probe.Found(why="a test"))
     mark = f"3{time.monotonic_ns()}"
-    ran = await place_in(tmp_path).shell(f"kill -9 $PPID; exec sleep {mark}")
+    place = place_in(tmp_path)
+    ran = await place.shell(f"sleep {mark} & kill -9 $PPID; exec sleep {mark}")
     assert ran.ended.code is None
-    with contextlib.suppress(ProcessLookupError):
-        for pid in alive(mark):
-            subprocess.run(["kill", str(pid)], check=False)  # noqa: ASYNC221
+    await until(lambda: not alive(mark))
+
+
+async def test_a_command_whose_keeper_is_killed_lives_on_if_nobody_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(probe, "found", lambda: probe.Found(why="a test"))
+    naive = job._source().replace("_prctl(_PARENT_DEATH, signal.SIGKILL)", "pass")
+    naive = naive.replace('os.write(report, f"{keeper.child} ".encode())', "pass")
+    monkeypatch.setattr(job, "_source", lambda: naive)
+    mark = f"2{time.monotonic_ns()}"
+    await place_in(tmp_path).shell(f"kill -9 $PPID; exec sleep {mark}")
+    left = alive(mark)
+    assert left
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("naive", [True, False])
+async def test_a_keeper_that_is_stopped_does_its_work_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, naive: bool
+):
+    monkeypatch.setattr(probe, "found", lambda: probe.Found(why="a test"))
+    if naive:
+        monkeypatch.setattr(job, "_PATIENCE", 0.5)
+        monkeypatch.setattr(job.signal, "SIGCONT", 0)
+    mark = f"1{time.monotonic_ns()}"
+    ran = await place_in(tmp_path).shell(f"kill -STOP $PPID; exec sleep {mark}", limit=0.3)
+    assert ran.ended.why == ("stuck" if naive else "time")
+    assert ran.seconds < 3
+    await until(lambda: not alive(mark))
 
 
 async def test_a_command_that_cannot_be_started_is_told(

@@ -210,4 +210,4 @@ async def test_what_was_set_aside_is_told(shell: Tool, tmp_path: Path):
     result = await run(shell, "git init -q . 2>&1; mkdir -p .git/hooks; echo ok")
     assert result.success
     assert not (tmp_path / ".git").exists()
-    assert "(.git was set aside to .ipyagent/set_aside/" in result.output
+    assert "(.git, made while it ran, was set aside to .ipyagent/set_aside/" in result.output

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ipyagent.errors import AgentError
 from ipyagent.tools.sandbox import box, job, probe
-from ipyagent.tools.sandbox.guard import Guarded, Survey, set_aside
+from ipyagent.tools.sandbox.guard import Guarded, Survey, put_right
 from ipyagent.tools.sandbox.job import Ended
 from ipyagent.tools.workspace import Workspace
 
@@ -88,8 +88,8 @@ class Sandbox:
         made = box.arguments(self._root, guarded, found.options, shows)
         return [found.bwrap, *made, "--", *command]
 
-    def _survey(self) -> Survey:
-        return Survey(self._workspace.root, box.own_places(self._root))
+    def _survey(self, before: Guarded | None = None) -> Survey:
+        return Survey(self._workspace.root, box.own_places(self._root), before)
 
     def _put_right(self, before: Guarded) -> list[str]:
-        return set_aside(self._workspace, before, self._survey().look(limited=False))
+        return put_right(self._workspace, before, self._survey(before))

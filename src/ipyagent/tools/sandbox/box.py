@@ -44,6 +44,10 @@ _ETC = (
     "terminfo",
     "timezone",
 )
+# What there is of a Python, in an environment and in an installation; the rest of such a folder
+# may be the person's: a project that is an environment as well, a home with a Python in ~/bin.
+_ENVIRONMENT = ("bin", "include", "lib", "lib64", "pyvenv.cfg")
+_INSTALLATION = (*_ENVIRONMENT, "etc/fonts", "libexec", "share")
 _NAMESPACES = ("user", "pid", "net", "ipc", "uts")
 _SCRATCH = str(1024**3)  # bytes in /tmp, and in /dev/shm
 _LANGUAGE = ("LANG", "LANGUAGE", "TZ")
@@ -94,7 +98,9 @@ def arguments(
         *(["--disable-userns"] if "--disable-userns" in options else []),
         *("--cap-drop", "ALL", "--die-with-parent", "--new-session"),
         *_system(),
-        *("--proc", "/proc", "--dev", "/dev", *limit, "--tmpfs", SHARED),
+        # Else root, without any capability, could still change the settings in /proc/sys.
+        *("--proc", "/proc", "--remount-ro", "/proc"),
+        *("--dev", "/dev", *limit, "--tmpfs", SHARED),
         *("--remount-ro", "/dev", *limit, "--tmpfs", TMP, "--dir", HOME),
         *_python(root, inside=False),
         *("--bind", root, root),
@@ -117,30 +123,33 @@ def _system() -> Iterator[str]:
 
 def _python(root: str, *, inside: bool) -> Iterator[str]:
     """The places of this Python: those in the workspace are told after it, the others before."""
-    for place in pythons():
-        if (place + "/").startswith(root + "/") == inside and not _is_in(place, _SYSTEM):
-            for path in _parts(place, root):
-                yield from ("--ro-bind-try", path, path)
-
-
-def pythons() -> list[str]:
-    """Where this Python, its environment and the person's own packages are."""
-    places = {sys.prefix, sys.base_prefix, str(Path(sys.executable).resolve().parent.parent)}
-    if site.ENABLE_USER_SITE:
-        places.add(site.getusersitepackages())
-    return sorted(places | {os.path.realpath(each) for each in places})
+    for path in sorted(own_places(root)):
+        if _is_in(path, [root]) == inside and not _is_in(path, _SYSTEM):
+            yield from ("--ro-bind-try", path, path)
 
 
 def own_places(root: str) -> frozenset[str]:
-    """The paths of this Python in a workspace: read-only as they are, so not looked through."""
-    return frozenset(path for place in pythons() for path in _parts(place, root))
+    """Where this Python, its environment and the person's own packages are.
+
+    All of it is read-only in the box, so what lies in the workspace isn't looked through.
+    """
+    prefixes = {sys.prefix, sys.base_prefix, str(Path(sys.executable).resolve().parent.parent)}
+    places = {part for each in _and_real(prefixes) for part in _parts(each, root)}
+    if site.ENABLE_USER_SITE:
+        places |= _and_real({site.getusersitepackages()})
+    return frozenset(each for each in places if not _is_in(root, [each]))
 
 
-def _parts(place: str, root: str) -> list[str]:
-    """A place, or what makes an environment of the workspace itself."""
-    if place != root:
-        return [place]
-    return [f"{place}/{name}" for name in ("bin", "lib", "lib64", "include", "pyvenv.cfg")]
+def _and_real(paths: set[str]) -> set[str]:
+    return paths | {os.path.realpath(each) for each in paths}
+
+
+def _parts(prefix: str, root: str) -> list[str]:
+    """What of a prefix is Python's: all of it only where it lies in the workspace."""
+    if prefix != root and _is_in(prefix, [root]):
+        return [prefix]
+    made = prefix == root or Path(prefix, "pyvenv.cfg").exists()
+    return [str(Path(prefix, name)) for name in (_ENVIRONMENT if made else _INSTALLATION)]
 
 
 def _state(state: str, shows: Iterable[str]) -> Iterator[str]:

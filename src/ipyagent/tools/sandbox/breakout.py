@@ -28,6 +28,8 @@ def escapes(tries: dict[str, Any]) -> Iterator[tuple[str, Callable[[], object]]]
     yield "changes .git", lambda: Path(".git", "config").write_text("x")
     yield "reads /etc/shadow", lambda: Path("/etc/shadow").read_bytes()
     yield "remounts", lambda: libc.mount(b"none", b"/usr", None, _REMOUNT_BIND, None) == 0
+    settings = Path("/proc/sys/kernel/core_pattern")
+    yield "changes the kernel's settings", lambda: settings.open("r+")
     yield "sees our variables", lambda: _names(environment.read_bytes()) - {*tries["names"]}
     yield "sees other processes", lambda: len(list(Path("/proc").glob("[0-9]*"))) > 3
     yield "connects", lambda: socket.create_connection(("127.0.0.1", tries["port"]), 1)

@@ -2,7 +2,8 @@
 
 Secrets are hidden from it, and what runs or rules by itself later is read-only. Names that are
 not there yet cannot be kept free without leaving traces, so what a command made under such a name
-is set aside when it has ended.
+is set aside when it has ended; and so are new links that lead out of the workspace, which would
+be followed by whoever writes to them later.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import stat
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -35,6 +37,7 @@ Identity = tuple[int, str]
 """The inode of a folder and a name in it: the same after the folder was moved, and after somebody
 outside saved the file anew; not the same in a folder that took the other's place."""
 
+_PRIVILEGE = stat.S_ISUID | stat.S_ISGID
 _MODULES = (".py", ".pyc", ".pyd", ".so")
 _FREE = ".ipynb_checkpoints"  # Jupyter makes these whenever the person saves a notebook
 
@@ -52,6 +55,12 @@ class Guarded:
     """Links with such a name, on which nothing can be mounted, and where they lead."""
     modules: set[str] = field(default_factory=set)
     """What Python could import."""
+    ways_out: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """Other links that lead out of the workspace: their inode and where they lead."""
+    privileged: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Programs that whoever starts them runs as root: their inode and when it changed last."""
+    mode: int = 0
+    """The permissions of the workspace's own folder."""
 
     def places(self) -> dict[str, Identity]:
         """What can be mounted on."""
@@ -59,25 +68,33 @@ class Guarded:
 
 
 class Survey:
-    """One look through a workspace; the absolute paths in `skip` are left out."""
+    """One look through a workspace; the absolute paths in `skip` are left out.
 
-    def __init__(self, root: Path, skip: frozenset[str]) -> None:
+    `before` is what was found before a command: what it closed or hid since is looked into as well.
+    """
+
+    def __init__(self, root: Path, skip: frozenset[str], before: Guarded | None = None) -> None:
         self.found = Guarded()
+        self._again = before is not None
+        self._hidden = set(before.hidden_folders.values()) if before else set()
+        self._is_root = os.geteuid() == 0
         self.seen = 0
         self._root = str(root)
         self._skip = skip | {f"{root}/{STATE}"}
         folders = platformdirs.user_config_path("ipyagent"), platformdirs.user_data_path("ipyagent")
         self._personal = {os.path.realpath(folder) for folder in folders}
 
-    def look(self, *, limited: bool = True) -> Guarded:
+    def look(self) -> Guarded:
         """All guarded places; raises AgentError if there is too much to look at."""
+        with contextlib.suppress(OSError):
+            self.found.mode = stat.S_IMODE(Path(self._root).stat().st_mode)
         waiting: deque[tuple[str, bool]] = deque([("", False)])
         while waiting:
             folder, kept = waiting.popleft()
             for below in self._look_into(folder, kept=kept):
                 waiting.append(below)
             places = len(self.found.places())
-            if limited and (self.seen > MAX_ENTRIES or places > MAX_PLACES):
+            if not self._again and (self.seen > MAX_ENTRIES or places > MAX_PLACES):
                 raise AgentError(
                     f"the workspace is too large to be guarded ({self.seen:,} files seen, "
                     f"{places:,} secret or protected); choose a smaller workspace.root"
@@ -88,6 +105,7 @@ class Survey:
         """Note what is in a folder; yields the folders below, and whether those are kept."""
         where = f"{self._root}/{folder}" if folder else self._root
         try:
+            self._open_up(where)
             inode = Path(where).stat().st_ino
             entries = list(os.scandir(where))
         except FileNotFoundError:
@@ -105,6 +123,15 @@ class Survey:
                 if self._note(entry, path, (inode, entry.name), meaning, kept=kept):
                     yield path, kept or meaning == "kept"
 
+    def _open_up(self, where: str) -> None:
+        """See to it that a folder can be looked into; raises PermissionError if it cannot."""
+        if os.access(where, os.R_OK | os.X_OK):
+            return
+        status = Path(where).stat()
+        if not self._again or _identity(where) in self._hidden:  # the person's own
+            raise PermissionError
+        Path(where).chmod(stat.S_IMODE(status.st_mode) | stat.S_IRWXU)
+
     def _meaning(self, entry: os.DirEntry[str]) -> Meaning:
         return "hidden" if entry.path in self._personal else _meaning(entry.name)
 
@@ -119,17 +146,17 @@ class Survey:
     ) -> bool:
         """Take down what is at `path`; whether it is a folder to be looked into."""
         if entry.is_symlink():
-            if meaning:
-                self.found.links[path] = str(Path(entry).readlink())
-                self._note_target(entry.path, meaning)
+            self._note_link(entry, path, meaning)
             return False
         if entry.is_dir(follow_symlinks=False):
             if meaning == "hidden":
                 self.found.hidden_folders[path] = identity
-                return False
+                return self._again and identity not in self._hidden
             if meaning == "kept" and not kept:
                 self.found.kept[path] = identity
             return True
+        if self._is_root:
+            self._note_privilege(entry, path)
         if meaning == "hidden" or not entry.is_file(follow_symlinks=False):
             self.found.hidden_files[path] = identity
         elif meaning == "kept" and not kept:
@@ -137,6 +164,24 @@ class Survey:
         elif path.endswith(_MODULES):
             self.found.modules.add(path)
         return False
+
+    def _note_privilege(self, entry: os.DirEntry[str], path: str) -> None:
+        status = entry.stat(follow_symlinks=False)
+        if stat.S_ISREG(status.st_mode) and status.st_mode & _PRIVILEGE:
+            self.found.privileged[path] = status.st_ino, status.st_ctime_ns
+
+    def _note_link(self, entry: os.DirEntry[str], path: str, meaning: Meaning) -> None:
+        target = str(Path(entry).readlink())
+        if meaning:
+            self.found.links[path] = target
+            self._note_target(entry.path, meaning)
+            return
+        # As it is written, too: what /proc/self stands for is another thing to another process.
+        written = os.path.normpath(Path(entry).parent / target)
+        real = os.path.realpath(entry.path)
+        inside = all(f"{each}/".startswith(f"{self._root}/") for each in (written, real))
+        if not inside:
+            self.found.ways_out[path] = entry.inode(), real
 
     def _note_target(self, link: str, meaning: Meaning) -> None:
         """What a link stands for is guarded as well, where it lies in the workspace."""
@@ -150,19 +195,54 @@ class Survey:
         places[target.removeprefix(f"{self._root}/")] = _identity(target)
 
 
-def set_aside(workspace: Workspace, before: Guarded, after: Guarded) -> list[str]:
-    """Move away what has come under a guarded name, and put links back; says what was done."""
+def put_right(workspace: Workspace, before: Guarded, survey: Survey) -> list[str]:
+    """Undo what a command did that would do harm later; says what was done.
+
+    `survey` is the second look, which is taken here.
+    """
+    said = _give_back_mode(workspace.root, before.mode)
+    after = survey.look()
+    said += _take_privileges(workspace.root, before, after)
+    return said + _set_aside(workspace, before, after)
+
+
+def _give_back_mode(root: Path, mode: int) -> list[str]:
+    """Without it, perhaps nobody can look into the workspace."""
+    with contextlib.suppress(OSError):  # it is another's folder, or has gone
+        if stat.S_IMODE(root.stat().st_mode) != mode:
+            root.chmod(mode)
+            return ["the workspace's own permissions are again what they were"]
+    return []
+
+
+def _take_privileges(root: Path, before: Guarded, after: Guarded) -> list[str]:
+    """No program that was made in the box is to run as root for whoever starts it."""
+    said = []
+    old = set(before.privileged.values())
+    for path, identity in after.privileged.items():
+        if identity in old:
+            continue
+        with contextlib.suppress(FileNotFoundError):
+            place = root / path
+            place.chmod(stat.S_IMODE(place.lstat().st_mode) & ~_PRIVILEGE)
+            said.append(f"{shown(path)} is no longer setuid or setgid")
+    return said
+
+
+def _set_aside(workspace: Workspace, before: Guarded, after: Guarded) -> list[str]:
+    """Move away what has come under a guarded name, and put links back."""
     said = []
     aside = Path(STATE, "set_aside", secrets.token_hex(4))
     for number, path in enumerate(_new(workspace, before, after)):
         place = aside / str(number) / Path(path).name  # all of the path may be too long for a name
         try:
             _move(workspace.root / path, workspace.root / place)
-            said.append(f"{shown(path)} was set aside to {shown(str(place))}")
+            said.append(f"{shown(path)}, made while it ran, was set aside to {shown(str(place))}")
         except FileNotFoundError:  # it lay in what was moved before
             continue
         except OSError as error:
-            said.append(f"{shown(path)} is new, runs by itself later, and stays: {error.strerror}")
+            why = f"it cannot be set aside ({error.strerror})"
+            said.append(f"{shown(path)}, made while it ran, may do harm later and stays: {why}")
     for path, target in before.links.items():
         if after.links.get(path) != target:
             with contextlib.suppress(OSError):
@@ -189,6 +269,10 @@ def _new(workspace: Workspace, before: Guarded, after: Guarded) -> Iterator[str]
             yield path
     for path, identity in sorted(after.places().items()):
         if identity not in old and identity[1] != _FREE:
+            yield path
+    known = set(before.ways_out.values())
+    for path, way_out in after.ways_out.items():
+        if way_out not in known:
             yield path
     for path in sorted(after.modules - before.modules):
         with contextlib.suppress(AgentError):

@@ -7,6 +7,7 @@ import contextlib
 import inspect
 import os
 import select
+import signal
 import subprocess
 import sys
 import threading
@@ -66,6 +67,8 @@ async def run(
         if not ended.done():
             job.end("stuck")
             await asyncio.wait({ended}, timeout=_PATIENCE)
+        if not ended.done():
+            job.give_up()
     return ended.result() if ended.done() else Ended(job.output, None, "stuck")
 
 
@@ -107,12 +110,20 @@ class Job:
         with contextlib.suppress(OSError, ValueError):  # it has ended by itself
             # Said and not only closed: a fork of the kernel may hold the other end, too.
             self._lifeline.write(b"t" if politely else b"k")
+        self._keeper.send_signal(signal.SIGCONT)  # a command outside of any box may have stopped it
+
+    def give_up(self) -> None:
+        """End a keeper that does not come to its end; what is left of its command is left."""
+        self._keeper.kill()
 
     def _attend(self) -> None:
         with self._keeper, os.fdopen(self._report, "rb", buffering=0) as report:
             said = self._read(report.fileno()).decode()
-        code, _, why = said.partition(" ")
+        child, code, why = (*said.split(" "), "", "")[:3]
         known = int(code) if code.lstrip("-").isdigit() else None
+        if known is None and child.isdigit():  # the keeper was killed, and so was its child
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(int(child), signal.SIGKILL)
         self.ended.set_result(Ended(self.output, known, why or self._why))
 
     def _read(self, report: int) -> bytes:

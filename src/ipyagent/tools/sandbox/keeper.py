@@ -3,8 +3,9 @@
 It is started as `python -I -S -c SOURCE REPORT BOXED COMMAND...` and knows the standard library
 only. Standard input is its lifeline: `t` ends the command politely, the end of it (the kernel may
 just have died) at once. All that the command started, daemons too, is found again, because
-orphans are given to the keeper. REPORT is the descriptor that is told the exit code and why the
-command was ended, if it was; BOXED says that the command is bubblewrap, which dies of SIGTERM.
+orphans are given to the keeper. REPORT is the descriptor that is told the command's process id,
+then the exit code and why the command was ended, if it was; BOXED says that the command is
+bubblewrap, which dies of SIGTERM.
 """
 
 # ruff: noqa: PTH123, PTH208 - pathlib would take as long to import as all the rest
@@ -32,6 +33,7 @@ _PATIENCE = 5.0  # seconds until what does not die is left alone: a stuck disk, 
 _BURIED = 100  # orphans at once: a fork bomb makes them faster than they are buried
 _NICE = 10  # for the command: its keeper has to come up against a fork bomb
 _LOOK = 0.02  # seconds between two looks at the number of tasks
+_PARENT_DEATH = 1  # PR_SET_PDEATHSIG
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 
 
@@ -116,6 +118,11 @@ class Keeper:
         return found
 
 
+def _prctl(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
 def _hurry() -> None:
     """Run before all else that wants to, where that is permitted, which it is to root."""
     policy = os.SCHED_RR | os.SCHED_RESET_ON_FORK
@@ -124,10 +131,14 @@ def _hurry() -> None:
 
 
 def _start(command: list[str]) -> int:
+    here = os.getpid()
     child = os.fork()
     if child:
         return child
     try:
+        _prctl(_PARENT_DEATH, signal.SIGKILL)
+        if os.getppid() != here:
+            os._exit(127)
         os.setsid()
         os.nice(_NICE)
         for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # as Python does, and programs inherit
@@ -194,14 +205,15 @@ def main() -> None:
     """Run the command that the arguments tell."""
     report, boxed, command = int(sys.argv[1]), sys.argv[2] == "boxed", sys.argv[3:]
     os.set_inheritable(report, False)
+    _prctl(_SUBREAPER, 1)
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
         _hurry()
     wake, waker = os.pipe()
     os.set_blocking(waker, False)
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     keeper = Keeper(command, boxed=boxed)
+    os.write(report, f"{keeper.child} ".encode())
     keeper.watch(wake)
     keeper.end()
     os.write(report, f"{keeper.code} {keeper.why}".encode())
