@@ -29,7 +29,7 @@ def test_a_service_is_registered_listed_refreshed_switched_and_removed(person: P
     with APIServer({"GET /openapi.json": json_answer(SHOP)}) as server:
         said = typed(
             person,
-            f"register shop {server.url}/docs --auth-env TOKEN --header-env X-Key=KEY "
+            f"register shop {server.url}/docs --auth-env TOKEN --header-env api_key=KEY "
             "--header-env X-More=MORE --get-unasked",
         )
         assert "shop (A test): 4 operations" in said

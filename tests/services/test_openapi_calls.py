@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 from api_lab import Person, run
@@ -136,7 +137,7 @@ OUTSIDE = [
     "/items/.%2e", "/items/%252e%252e", "/items/%25252e%25252e", "/items/..%2f..%2fadmin",
     "/items/%2e%2e%2fadmin", "/items/..%5cadmin", "/items/..\\admin", "/items/..;", "/items/..;x=1",
     "/items/．．", "/items/%ef%bc%8e%ef%bc%8e", "/items/..%00", "/items/7?x=1", "/items/7#x",
-    "/items/7\r\nX-Evil: 1", "/items/7%0d%0aX-Evil:%201", "/items/7 HTTP/1.1", "/items/a@evil",
+    "/items/7\r\nX-Evil: 1", "/items/7%0d%0aX-Evil:%201", "/items/7 HTTP/1.1", "//u@evil/items",
     "/items/\x00", "/items/%00", "/items/%ff", "@evil.example/items", "/@evil.example/items",
     "\\\\evil.example\\items", "/items/7/delete", "/openapi.json", "/Items", "/items/", "/items/7/",
     "/items/{id}/..", "?x", "/items/" + "x" * 5_000, "javascript:alert(1)", "/%69tems/../x",
@@ -173,6 +174,10 @@ def test_a_template_is_matched_by_segment_the_closest_first(
         assert person.request("GET", path).output == "fine", path
     assert person.request("GET", "/%61/me").output == "fine"  # one way of writing it is sent
     assert server.targets()[-1] == "GET /a/me"
+    server.routes["GET /a/a%40b.com"] = answer(b"fine")
+    for path in ("/a/a@b.com", "/a/a%40b.com"):
+        assert person.request("GET", path).output == "fine"
+        assert server.targets()[-1] == "GET /a/a%40b.com"
     for path in ("/f/x.xml", "/f/.json", "/f/-", "/a", "/a/", "/users/me", "/f/a/b.json"):
         with pytest.raises(InvalidArgumentsError):
             person.request("GET", path)
@@ -213,6 +218,7 @@ def test_parameters_are_written_as_the_description_says(person: Person, server: 
         parameter("query", "commas", explode=False, **many),
         parameter("query", "pipes", style="pipeDelimited", explode=False, **many),
         parameter("query", "deep", style="deepObject", **thing),
+        parameter("query", "expand", style="deepObject", **many),
         parameter("query", "loose", **thing),
         {"name": "coded", "in": "query", "content": {"application/json": {"schema": thing}}},
         parameter("header", "X-Tags", **many),
@@ -226,17 +232,25 @@ def test_parameters_are_written_as_the_description_says(person: Person, server: 
         person.tools["api_s_a"],
         {
             "ids": ["1", "2"], "plain": "a&b=c", "flag": True, "each": ["x", "y"],
-            "commas": ["x", "y"], "pipes": ["x", "y"], "deep": {"k": 1}, "loose": {"m": "v"},
+            "commas": ["x", "y"], "pipes": ["x", "y"],
+            "deep": {"k": 1, "in": {"a": [2, {"b": None}]}},
+            "expand": ["x", "y"], "loose": {"m": "v"},
             "coded": {"n": [1]}, "X-Tags": ["t", "u"], "biscuit": "choc; chip",
         },
     )  # fmt: skip
     target, headers = server.seen[-1].target, server.seen[-1].headers
     assert target.partition("?")[2].split("&") == [
         "plain=a%26b%3Dc", "flag=true", "each=x", "each=y", "commas=x%2Cy", "pipes=x%7Cy",
-        "deep%5Bk%5D=1", "m=v", "coded=%7B%22n%22%3A%5B1%5D%7D",
+        "deep%5Bk%5D=1", "deep%5Bin%5D%5Ba%5D%5B0%5D=2", "deep%5Bin%5D%5Ba%5D%5B1%5D%5Bb%5D=",
+        "expand%5B0%5D=x", "expand%5B1%5D=y", "m=v", "coded=%7B%22n%22%3A%5B1%5D%7D",
     ]  # fmt: skip
     assert headers["X-Tags"] == "t,u"
     assert headers["Cookie"] == "biscuit=choc%3B%20chip"
+    person.call("api_s_a", ids=["1"], **{"X-Tags": ["é"]})
+    assert server.seen[-1].headers["X-Tags"] == "é"
+    for odd in ({"plain": "\ud800"}, {"loose": {"\ud800": 1}}, {"biscuit": "\ud800"}):
+        with pytest.raises(InvalidArgumentsError, match="half of a character"):
+            person.call("api_s_a", ids=["1"], **odd)
     for value in ("a\r\nX-Evil: 1", "ü€"):
         with pytest.raises(InvalidArgumentsError):
             person.call("api_s_a", ids=["1"], **{"X-Tags": [value]})
@@ -277,6 +291,34 @@ def test_bodies_are_sent_in_the_type_that_the_service_takes(
     person.call("api_s_parts", body={"doc": "a\r\nb"})
     assert b'name="doc"; filename="doc"' in wire(server)["body"]
     assert shown.endswith(wire(server)["body"].decode())
+
+
+def test_fields_of_a_form_are_written_as_its_encoding_says(
+    person: Person, server: APIServer
+) -> None:
+    deep = {"style": "deepObject", "explode": True}
+    content = {
+        "schema": {"type": "object"},
+        "encoding": {"metadata": deep, "items": deep, "expand": deep, "odd": 7},
+    }
+    body = {"requestBody": {"content": {"application/x-www-form-urlencoded": content}}}
+    serve(person, server, {"/c": {"post": operation("c", **body)}})
+    server.routes["POST /c"] = echo
+    fields = {
+        "metadata": {"k": "v"}, "items": [{"price": "p"}, {"price": "q", "n": 2}],
+        "expand": ["a"], "email": "a@b", "tags": ["x", "y"],
+    }  # fmt: skip
+    wanted = [
+        ("metadata[k]", "v"), ("items[0][price]", "p"), ("items[1][price]", "q"),
+        ("items[1][n]", "2"), ("expand[0]", "a"), ("email", "a@b"), ("tags", "x"), ("tags", "y"),
+    ]  # fmt: skip
+    person.call("api_s_c", body=fields)
+    assert parse_qsl(wire(server)["body"].decode()) == wanted
+    person.services = person.restarted()
+    person.request("POST", "/c", body=fields)
+    assert parse_qsl(wire(server)["body"].decode()) == wanted
+    with pytest.raises(InvalidArgumentsError, match="half of a character"):
+        person.call("api_s_c", body={"email": "\ud800"})
 
 
 @pytest.mark.spec("P34")
@@ -463,6 +505,9 @@ def test_secrets_come_from_the_environment_at_the_call_and_show_nowhere(
     assert server.seen[-1].headers["X-Key"] == "key-of-keys-34"
     for secret in person.environ.values():
         assert secret not in shown + result.output + repr(tool) + person.services.listed()
+    person.environ["TOKEN"] = "clé-12345678"
+    assert "clé" not in run(tool, {}).output
+    assert server.seen[-1].headers["Authorization"] == "Bearer clé-12345678"
     person.environ["TOKEN"] = "two\nlines-secret"
     with pytest.raises(MCPToolCallError, match="TOKEN") as caught:
         person.request("GET", "/items")

@@ -14,6 +14,7 @@ from api_lab import Person
 from ipyagent.config import MCPServerConfig
 from ipyagent.errors import ConfigError
 from ipyagent.services.openapi import discovery, urls
+from ipyagent.services.openapi.packed import unpack
 from servers.openapi_server import (
     SHOP,
     APIServer,
@@ -195,6 +196,7 @@ def test_a_clouds_metadata_cannot_be_registered(host: str, person: Person) -> No
         ([{"url": "HOST/v1"}], "/v1", False),
         ([{"url": "/{x}", "variables": {"x": {"default": "v4"}}}], "/v4", False),
         ([{"url": "/a/%2e%2e/b"}], "", True),
+        ([{"url": "http://xn--/"}, {"url": "/v5"}], "/v5", False),
         ([{"url": 7}, None, {"url": "http://[::"}], "", False),
         (None, "", False),
         ("nonsense", "", False),
@@ -362,6 +364,26 @@ def test_a_service_of_the_settings_is_there_once_it_was_looked_at(tmp_path: Path
         assert person.services.tools() == []  # another address is another service
         person.configured[0] = config.model_copy(update={"disabled": True})
         assert person.services.listed().startswith("no services")
+
+
+def test_operations_that_an_older_version_kept_are_read(person: Person) -> None:
+    with APIServer({"GET /openapi.json": json_answer(SHOP)}) as server:
+        person.services.register("s", server.url)
+    (file,) = (person.folder.parent / "person/data/ipyagent/services").glob("*.json")
+    lines = unpack(json.loads(file.read_text())["packed"])
+    file.write_text(json.dumps({"operations": lines}))
+    assert len(person.restarted().tools()) == 5
+    file.write_text(json.dumps({"packed": "spoilt"}))
+    assert person.restarted().tools() == []
+
+
+def test_a_description_that_nobody_thought_of_is_told_of(person: Person) -> None:
+    """A number in place of a name, so large that Python will not write it down."""
+    text = "openapi: 3.0.0\npaths: {/a: {get: {operationId: 0x1" + "0" * 5_000 + "}}}"
+    with APIServer({"GET /openapi.json": answer(text.encode())}) as server:
+        said = person.services.register("s", server.url)
+    assert "s: it cannot be read: Exceeds the limit" in said
+    assert "registered without tools" in said
 
 
 def test_a_spoilt_registry_is_told_of_and_ends_nothing(person: Person) -> None:

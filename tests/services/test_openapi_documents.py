@@ -1,5 +1,6 @@
 """Descriptions as they come: three versions, slightly wrong ones, hostile ones."""
 
+import hashlib
 import json
 import time
 from typing import Any
@@ -11,6 +12,7 @@ from ipyagent.errors import ConfigError
 from ipyagent.services.openapi import documents, operations
 from ipyagent.services.openapi.documents import parse, problems
 from ipyagent.services.openapi.operations import Operation, read
+from ipyagent.services.openapi.packed import MAX_UNPACKED, pack, unpack
 from servers.openapi_server import SHOP, APIServer, described, json_answer, operation, parameter
 
 
@@ -39,6 +41,34 @@ def test_json_and_yaml_say_the_same() -> None:
     assert parse(dated.encode())["info"]["version"] == "2020-01-01"
 
 
+def test_keys_that_yaml_takes_for_numbers_are_text() -> None:
+    text = """
+openapi: 3.1.0
+info: {title: x, version: 1}
+x: &x {on: 1, null: 2, 12: 3, 1.5: 4}
+paths:
+  /a:
+    get: {operationId: a, responses: {200: {description: y}, 404: {description: n}}}
+  7: {get: {}}
+y: [*x, *x]
+"""
+    document = parse(text.encode())
+    assert set(document["paths"]["/a"]["get"]["responses"]) == {"200", "404"}
+    assert document["y"] == [{"true": 1, "null": 2, "12": 3, "1.5": 4}] * 2
+    assert "responses" not in " ".join(problems(document))
+    assert set(found(document)) == {"a"}
+
+
+def test_half_characters_and_endless_numbers_do_no_harm() -> None:
+    schema = {"type": "integer", "maximum": 10**400, "default": -(10**400), "minimum": 1}
+    schema |= {"maxLength": 10**400, "enum": [10**400]}
+    one = operation("\ud800a", parameter("query", "q\ud800", **schema), summary="\ud83d")
+    result = read(parse(json.dumps(described({"/a": {"get": one}})).encode()))
+    assert result.operations[0].name == "\ufffda"
+    assert result.operations[0].arguments["properties"] == {"q_": {"type": "integer", "minimum": 1}}
+    assert Operation.model_validate_json(result.operations[0].kept()) == result.operations[0]
+
+
 @pytest.mark.spec("P39")
 @pytest.mark.parametrize(
     ("data", "why"),
@@ -62,6 +92,7 @@ def test_json_and_yaml_say_the_same() -> None:
         (b"x: " + b"[" * 100_000, "nested too deeply"),
         (b"- " * 50_000, "nested too deeply"),
         (b"openapi: 3.0.0\npaths: &a {/x: *a}", "nested too deeply"),
+        (b"openapi: 3.0.0\npaths: {0x1" + b"0" * 5_000 + b": {}}", "cannot be read|neither"),
         (b" " * (documents.MAX_BYTES + 1), "larger than"),
         (b"x: " + b"y" * documents.MAX_YAML_BYTES, "use JSON"),
     ],
@@ -231,7 +262,9 @@ def test_nothing_is_ever_fetched_from_elsewhere() -> None:
         document = described({"/x": {"get": operation("x", query)}})
         openapi_spec_validator.validate(document)
         assert server.targets() == ["GET /other.json"]
-        assert read(document).operations[0].arguments["properties"] == {"q": {}}
+        result = read(document)
+        assert result.operations[0].arguments["properties"] == {"q": {}}
+        assert result.notices == ("it refers to other files, which are not read",)
         assert problems(document) == []
         assert len(server.seen) == 1
 
@@ -275,14 +308,37 @@ def test_a_huge_description_is_cut_to_what_can_be_kept() -> None:
     fat = {f"p{i}": {"type": "string", "description": "x" * 250} for i in range(30)}
     media = {"application/json": {"schema": {"type": "object", "properties": fat}}}
     body = {"requestBody": {"content": media}}
-    paths = {f"/p{i}/{{id}}": {"post": operation(f"op{i}", **body)} for i in range(2_500)}
+    # Names that do not repeat, as packing makes nothing of what does.
+    names = [hashlib.sha512(str(i).encode()).hexdigest() for i in range(2_500)]
+    paths = {f"/{each}/{{id}}": {"post": operation(each[::-1], **body)} for each in names}
     document = described(paths)
     began = time.monotonic()
     result = read(document)
     assert time.monotonic() - began < 10
-    assert len(json.dumps([each.kept() for each in result.operations])) <= operations.MAX_KEPT
+    assert len(pack([each.kept() for each in result.operations])) <= operations.MAX_KEPT
     assert 500 <= len(result.operations) < operations.MAX_OPERATIONS
     assert any("only the first" in each for each in result.notices)
     began = time.monotonic()
     assert problems(document) == []
     assert time.monotonic() - began < 6
+
+
+@pytest.mark.spec("P39")
+def test_a_thousand_operations_are_kept_and_what_is_packed_is_unpacked_within_bounds() -> None:
+    path = [parameter("path", each) for each in ("owner", "repo", "id")]
+    query = parameter("query", "per_page", type="integer", description="how many " * 10)
+    paths = {
+        f"/repos/{{owner}}/{{repo}}/{word}-{i}/{{id}}": {
+            method: operation(f"{word}/{method}-{i}", *path, query, summary=f"{word} {i} of it")
+            for method in ("get", "patch", "delete")
+        }
+        for i in range(50)
+        for word in ("issues", "pulls", "checks", "actions", "teams", "hooks", "keys")
+    }
+    result = read(described(paths))
+    assert (len(result.operations), result.notices) == (1_050, ())
+    lines = [each.kept() for each in result.operations]
+    assert unpack(pack(lines)) == lines
+    for wrong in ("", "é", "nonsense", pack(["x" * MAX_UNPACKED]), pack(lines)[:-50]):
+        with pytest.raises(ValueError, match=r"."):
+            unpack(wrong)

@@ -52,7 +52,8 @@ def test_another_scheme_is_refused_and_never_becomes_http(written: str) -> None:
 @pytest.mark.parametrize(
     "written",
     ["", "http://", "//evil", "http:/h", "http://h:0", "http://h:99999", "http://h\r\nX: y",
-     "http://u:p@h", "http://u@h", "http://h\\@evil", "http://１２７.0.0.1", "http://a b"],
+     "http://u:p@h", "http://u@h", "http://h\\@evil", "http://１２７.0.0.1", "http://a b",
+     "http://xn--/", "http://h/\ud800", "\ud800"],
 )  # fmt: skip
 def test_what_is_no_address_is_refused(written: str) -> None:
     with pytest.raises(ConfigError):

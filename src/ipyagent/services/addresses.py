@@ -38,13 +38,14 @@ _METADATA = tuple(
 
 _METADATA_NAMES = {"metadata.google.internal", "metadata.goog", "metadata"}
 
-_NOT_PUBLIC = tuple(
-    ipaddress.ip_network(network)
-    for network in ("64:ff9b:1::/48", "fec0::/10", "3fff::/20", "5f00::/16")
-)
+_NOT_PUBLIC = tuple(ipaddress.ip_network(network) for network in ("192.0.0.0/24", "3fff::/20"))
 """Local or reserved, which Python's `is_global` does not say everywhere."""
 
+_UNICAST = ipaddress.ip_network("2000::/3")
+"""All that was ever given out of IPv6; what is elsewhere is local, reserved or a translation."""
+
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_TRANSLATED = ipaddress.ip_network("::ffff:0:0:0/96")
 _COMPATIBLE = ipaddress.ip_network("::/96")
 _ISATAP = (0x0000_5EFE, 0x0200_5EFE)
 
@@ -66,7 +67,8 @@ def meanings(address: Address) -> list[Address]:
     found: list[Address | None] = [address, address.ipv4_mapped, address.sixtofour]
     found += address.teredo or ()
     low, middle = int(address) & 0xFFFF_FFFF, int(address) >> 32 & 0xFFFF_FFFF
-    if address in _NAT64 or (address in _COMPATIBLE and low > 1) or middle in _ISATAP:
+    carries = address in _NAT64 or address in _TRANSLATED or middle in _ISATAP
+    if carries or (address in _COMPATIBLE and low > 1):
         found.append(IPv4Address(low))
     return [each for each in found if each is not None]
 
@@ -76,6 +78,7 @@ def is_public(address: Address) -> bool:
     return all(
         each.is_global
         and not each.is_multicast
+        and (each.version == 4 or each in _UNICAST or each in _NAT64)
         and not any(each in network for network in _NOT_PUBLIC if network.version == each.version)
         for each in meanings(address)
     )

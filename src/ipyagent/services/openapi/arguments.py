@@ -52,6 +52,7 @@ class Arguments:
         self.parameters: list[Parameter] = []
         self.media: str | None = None
         self.body: str | None = None
+        self.deep: tuple[str, ...] = ()
         self.properties: dict[str, Any] = {}
         self.required: list[str] = []
 
@@ -136,6 +137,7 @@ class Arguments:
         media = _chosen(content)
         described = content[media]
         schema = described.get("schema") if isinstance(described, dict) else None
+        self.deep = _deep_fields(described)
         self._take_body(
             media, schema, body.get("description"), required=body.get("required") is True
         )
@@ -170,6 +172,16 @@ class Arguments:
         self.media = media
         self.body = self._argument("body", "request")
         self._add(self.body, schema, text, required=required)
+
+
+def _deep_fields(described: Any) -> tuple[str, ...]:
+    """The fields of a form that are written as `name[key]`, as the description says."""
+    said = described.get("encoding") if isinstance(described, dict) else None
+    return tuple(
+        name
+        for name, each in (said.items() if isinstance(said, dict) else ())
+        if isinstance(each, dict) and each.get("style") == "deepObject"
+    )
 
 
 def _chosen(listed: Iterable[Any]) -> str:

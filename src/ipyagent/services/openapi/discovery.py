@@ -149,9 +149,10 @@ def _base(
     for each in _servers(document):
         try:
             url = where.join(each)
+            near = urls.origin(url) == urls.origin(home)
         except (httpx.InvalidURL, ValueError):
             continue
-        if urls.origin(url) == urls.origin(home) and not url.userinfo and _is_clean(url):
+        if near and not url.userinfo and _is_clean(url):
             return url.copy_with(raw_path=urls.path_of(url).encode() or b"/"), False
         elsewhere = True
     root = home.copy_with(raw_path=b"/")

@@ -10,11 +10,12 @@ from typing import Any
 
 from ipyagent.errors import ConfigError
 from ipyagent.plaintext import strip_escapes, visible
+from ipyagent.schema.arguments import well_formed
 
-MAX_BYTES = 8_000_000
+MAX_BYTES = 20_000_000  # GitHub's has 13 million
 MAX_YAML_BYTES = 2_000_000  # it takes twenty times as long to read as JSON
 MAX_DEPTH = 100
-MAX_NODES = 1_000_000
+MAX_NODES = 2_000_000
 
 _CHECK_SECONDS = 2.0
 _CHECKED_NODES = 2_000  # of one path; more would take seconds in one go
@@ -31,15 +32,23 @@ def parse(data: bytes) -> Document:
     try:
         text = data.decode("utf-8-sig")
         document = _json(text) if text.lstrip()[:1] in ("{", "[") else _yaml(text)
+        if not isinstance(document, dict) or not isinstance(document.get("paths"), dict):
+            raise ConfigError("it is no description by OpenAPI: it has no `paths`")
+        _bounded(document)
+        _as_json(document)
+        version(document)
     except RecursionError:
         raise ConfigError("it is nested too deeply") from None
     except UnicodeDecodeError:
         raise ConfigError("it is not text in UTF-8") from None
-    if not isinstance(document, dict) or not isinstance(document.get("paths"), dict):
-        raise ConfigError("it is no description by OpenAPI: it has no `paths`")
-    _bounded(document)
-    version(document)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise unreadable(error) from None
     return document
+
+
+def unreadable(error: Exception) -> ConfigError:
+    """What is told where reading came upon something that nobody thought of."""
+    return ConfigError(f"it cannot be read: {told(error, 200)}")
 
 
 def version(document: Document) -> str:
@@ -133,6 +142,35 @@ def _bounded(document: Document) -> None:
             raise ConfigError(f"it holds more than {MAX_NODES:,} values")
         if not isinstance(node, dict | list | str | int | float | None):
             raise ConfigError(f"it holds a {type(node).__name__}, which JSON cannot say")
+
+
+def _as_json(document: Document) -> None:
+    """Make all keys text, as in `200:` of YAML, and all text such that it can be kept and sent."""
+    done: set[int] = set()  # what has aliases comes up many times
+    stack: list[Any] = [document]
+    while stack:
+        node = stack.pop()
+        if id(node) in done:
+            continue
+        done.add(id(node))
+        if isinstance(node, dict):
+            items = {_key(key): _value(each) for key, each in node.items()}
+            node.clear()
+            node.update(items)
+        else:
+            node[:] = map(_value, node)
+        inside = node.values() if isinstance(node, dict) else node
+        stack.extend(each for each in inside if isinstance(each, dict | list))
+
+
+def _key(key: Any) -> str:
+    if isinstance(key, str):
+        return well_formed(key)
+    return json.dumps(key) if key is None or isinstance(key, bool) else str(key)
+
+
+def _value(value: Any) -> Any:
+    return well_formed(value) if isinstance(value, str) else value
 
 
 def _nodes(value: Any) -> Iterator[tuple[int, Any]]:

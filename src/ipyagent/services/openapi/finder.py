@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeGuard, TypeVar
 from ipyagent.errors import AgentError, ConfigError
 from ipyagent.kernel.engine_thread import EngineTask, EngineThread
 from ipyagent.services.addresses import Guard, RefusedAddressError, Resolve, is_public
-from ipyagent.services.openapi import calls, discovery, urls
+from ipyagent.services.openapi import calls, discovery, documents, urls
 from ipyagent.services.openapi.operations import Operation
 from ipyagent.services.openapi.registry import Service
 
@@ -40,7 +40,7 @@ class Finder:
         notes: list[str] = []
         try:
             service, notes = self._pinned(service)
-            found = self._discovered(service)
+            found = self._read(service)
         except RefusedAddressError as error:
             raise ConfigError(f"{service.name}: {error}") from None
         except AgentError as error:
@@ -72,6 +72,12 @@ class Finder:
             for address, host in known.items()
         ]
         return service.model_copy(update={"known": tuple(known)}), notes
+
+    def _read(self, service: Service) -> discovery.Discovered:
+        try:
+            return self._discovered(service)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise documents.unreadable(error) from None
 
     def _discovered(self, service: Service) -> discovery.Discovered:
         import httpx

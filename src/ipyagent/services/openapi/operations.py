@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 from pydantic import Field
@@ -14,6 +14,7 @@ from ipyagent.schema import Model
 from ipyagent.schema.base import JsonObject
 from ipyagent.services.openapi.arguments import Arguments, NotCallableError, Parameter
 from ipyagent.services.openapi.documents import Document, told
+from ipyagent.services.openapi.packed import MAX_UNPACKED, pack
 from ipyagent.services.openapi.schemas import References
 
 HOLE = re.compile(r"{([^{}]*)}")
@@ -23,10 +24,12 @@ METHODS = ("get", "post", "put", "patch", "delete")
 
 MAX_OPERATIONS = 2_000
 MAX_KEPT = 230_000
-"""Bytes that the operations of one service take up together: a personal file holds no more."""
+"""Bytes that the packed operations of one service take up: a personal file holds no more."""
 
 FEW = 64
 """So many operations can have tools of their own; of more, less detail is kept."""
+
+_MAX_TOLD = 230_000  # characters of those that a model is told of all at once
 
 _SIZES, _SMALL = (400, 120, 40, 12, 0), (12, 0)
 """How many schemas an operation may consist of: as many as fit."""
@@ -45,6 +48,8 @@ class Operation(Model):
     media: str | None = None
     body: str | None = None
     """The argument that holds the body."""
+    deep: tuple[str, ...] = ()
+    """The fields of a form whose values are written as `name[key]`."""
     arguments: JsonObject = Field(default_factory=dict)
 
     def kept(self) -> str:
@@ -75,12 +80,18 @@ def read(document: Document) -> Found:
     for size in _SMALL if many else _SIZES:
         reader = _Reader(document, size)
         operations = list(reader.operations())
-        lengths = [len(json.dumps(each.kept())) + 3 for each in operations]
-        if sum(lengths) <= MAX_KEPT:
+        lines = [each.kept() for each in operations]
+        if _fits(lines, MAX_UNPACKED if many else _MAX_TOLD):
             return Found(tuple(operations), tuple(reader.notices))
-    fitting = sum(1 for length in accumulate(lengths) if length <= MAX_KEPT)
+    numbers = range(1, len(lines) + 1)
+    fitting = bisect_left(numbers, True, key=lambda n: not _fits(lines[:n], MAX_UNPACKED))
     notice = f"only the first {fitting:,} operations of {len(operations):,} are kept"
     return Found(tuple(operations[:fitting]), (*reader.notices, notice))
+
+
+def _fits(lines: list[str], most: int) -> bool:
+    """Whether these can be kept, and are at most so many bytes before they are packed."""
+    return sum(len(json.dumps(each)) + 2 for each in lines) < most and len(pack(lines)) <= MAX_KEPT
 
 
 class _Reader:
@@ -106,6 +117,8 @@ class _Reader:
                     yield made
         if not left:
             self.notices[f"there are more than {MAX_OPERATIONS:,} operations"] = None
+        if self.references.elsewhere:
+            self.notices["it refers to other files, which are not read"] = None
 
     def _skip(self, what: str, why: str) -> None:
         if len(self.notices) < 5:
@@ -137,6 +150,7 @@ class _Reader:
             parameters=tuple(made.parameters),
             media=made.media,
             body=made.body,
+            deep=made.deep,
             arguments=made.schema,
         )
 

@@ -51,7 +51,13 @@ def find(operations: Iterable[Operation], method: str, path: str) -> tuple[Opera
     if not found:
         raise InvalidArgumentsError(_unknown(offered, method, path))
     _, operation = min(found, key=lambda match: match[0])
-    return operation, "/" + "/".join(segments)
+    parts = operation.path[1:].split("/")
+    return operation, "/" + "/".join(map(_sent, parts, segments))
+
+
+def _sent(part: str, segment: str) -> str:
+    """A value's @ encoded: it looks like a host behind a name to what is lax about URLs."""
+    return segment if segment == _literal(part) else segment.replace("@", "%40")
 
 
 def _segments(path: str) -> list[str]:
@@ -114,8 +120,6 @@ def _rank(template: str, segments: list[str]) -> list[int] | None:
 def _fit(part: str, segment: str) -> int | None:
     if not HOLE.search(part):
         return 0 if _literal(part) == segment else None
-    if "@" in segment:  # looks like a host behind somebody's name to what is lax about URLs
-        return None
     if HOLE.fullmatch(part):
         return 2 if segment else None
     import re2  # the pattern comes from a stranger: this one takes linear time

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
@@ -21,7 +22,9 @@ from ipyagent.services.openapi.registry import Service, variables
 if TYPE_CHECKING:
     import httpx
 
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""What may be the name of a header."""
+
 _SEPARATORS = {"spaceDelimited": " ", "pipeDelimited": "|", "tabs": "\t"}
 _FORM, _PARTS = "application/x-www-form-urlencoded", "multipart/form-data"
 
@@ -52,6 +55,17 @@ class Prepared:
         return Preview(kind="code", language="http", text="\n".join(lines))
 
 
+@contextlib.contextmanager
+def _sendable() -> Iterator[None]:
+    try:
+        yield
+    except UnicodeEncodeError:
+        raise InvalidArgumentsError(
+            "the arguments hold half of a character (a lone surrogate), which cannot be sent"
+        ) from None
+
+
+@_sendable()
 def prepared(service: Service, operation: Operation, arguments: Mapping[str, Any]) -> Prepared:
     """The request of an operation; raises InvalidArgumentsError."""
     texts: dict[str, dict[str, str]] = {"path": {}, "header": {}}
@@ -76,6 +90,7 @@ def prepared(service: Service, operation: Operation, arguments: Mapping[str, Any
     return _made(service, operation, path, query, headers, body)
 
 
+@_sendable()
 def requested(
     service: Service, method: str, path: str, query: Mapping[str, Any] | None, body: Any
 ) -> Prepared:
@@ -126,7 +141,7 @@ def _complete(operation: Operation, values: dict[str, str]) -> dict[str, str]:
 
 
 def _check_header(name: str, value: str) -> None:
-    if not _TOKEN.fullmatch(name) or not re.fullmatch(r"[\t\x20-\x7e\xa0-\xff]*", value):
+    if not TOKEN.fullmatch(name) or not re.fullmatch(r"[\t\x20-\x7e\xa0-\xff]*", value):
         raise InvalidArgumentsError(f"{visible(name)}: this cannot be the value of a header")
 
 
@@ -161,8 +176,8 @@ def _pairs(parameter: Parameter, value: Any) -> Iterator[tuple[str, str]]:
     name = parameter.name
     if parameter.as_json or not isinstance(value, list | dict):
         yield name, _simple(parameter, value)
-    elif isinstance(value, dict) and parameter.style == "deepObject":
-        yield from ((f"{name}[{key}]", _text(each)) for key, each in value.items())
+    elif parameter.style == "deepObject":
+        yield from _deep(name, value)
     elif isinstance(value, dict) and parameter.explode:
         yield from ((str(key), _text(each)) for key, each in value.items())
     elif isinstance(value, list) and parameter.explode:
@@ -173,6 +188,18 @@ def _pairs(parameter: Parameter, value: Any) -> Iterator[tuple[str, str]]:
         yield name, _simple(parameter, value)
 
 
+def _deep(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    """What is inside, each value under its whole way there: `items[0][price]`."""
+    stack = [(name, value)]
+    while stack:
+        name, value = stack.pop()
+        if isinstance(value, dict | list):
+            inside = list(value.items() if isinstance(value, dict) else enumerate(value))
+            stack += [(f"{name}[{key}]", each) for key, each in reversed(inside)]
+        else:
+            yield name, _text(value)
+
+
 def _content(operation: Operation, body: Any, *, raw: bool) -> tuple[str, bytes]:
     """Content type and bytes. What a model wrote as text itself (`raw`) is sent as it is."""
     media = operation.media or (
@@ -180,13 +207,22 @@ def _content(operation: Operation, body: Any, *, raw: bool) -> tuple[str, bytes]
     )
     kind = media.partition(";")[0].strip().lower()
     if kind == _FORM and isinstance(body, dict):
-        return media, urlencode([(k, _text(v)) for k, v in _fields(body)]).encode()
+        return media, urlencode(list(_written(body, operation.deep))).encode()
     if kind == _PARTS and isinstance(body, dict):
         return _multipart(body, _files(operation))
     is_json = kind == "application/json" or kind.endswith("+json")
     if isinstance(body, str) and (raw or not is_json):
         return media, body.encode("utf-8", "replace")
     return media, json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _written(body: Mapping[str, Any], deep: Collection[str]) -> Iterator[tuple[str, str]]:
+    """The fields of a form; those that are `deep` as a deepObject is."""
+    for name, value in body.items():
+        if name in deep:
+            yield from _deep(name, value)
+        else:
+            yield from ((key, _text(each)) for key, each in _fields({name: value}))
 
 
 def _fields(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

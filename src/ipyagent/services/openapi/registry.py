@@ -21,6 +21,7 @@ from ipyagent.errors import ConfigError
 from ipyagent.schema import Model
 from ipyagent.services.openapi import urls
 from ipyagent.services.openapi.operations import Operation
+from ipyagent.services.openapi.packed import pack, unpack
 
 log = logging.getLogger("ipyagent")
 
@@ -64,7 +65,7 @@ class Registry:
     def __init__(self, folder: Path, configured: Configured = ()) -> None:
         self._folder = folder_name(folder)
         self._configured = configured
-        self._read: dict[str, tuple[list[str], tuple[Operation, ...]]] = {}
+        self._read: dict[str, tuple[dict[str, Any], tuple[Operation, ...]]] = {}
 
     def all(self) -> dict[str, Service]:
         """All services by name, those of the settings first; raises ConfigError."""
@@ -93,8 +94,8 @@ class Registry:
     def keep(self, service: Service, *, operations: bool = False) -> None:
         """Put a service on the list, or in the place of what was there; raises ConfigError."""
         if operations:
-            lines = [each.kept() for each in service.operations]
-            self._file(service).change(lambda _: {"operations": lines})
+            packed = pack([each.kept() for each in service.operations])
+            self._file(service).change(lambda _: {"packed": packed})
         record = service.to_dict()
         self._change(lambda mine: {**mine, service.name: record})
 
@@ -140,12 +141,14 @@ class Registry:
     def _operations(self, service: Service) -> tuple[Operation, ...]:
         file = self._file(service)
         try:
-            lines = file.read().get("operations", [])
-            old, operations = self._read.get(service.name, ([], ()))
-            if lines != old:
+            data = file.read()
+            old, operations = self._read.get(service.name, ({}, ()))
+            if data != old:
+                # Older versions kept them as they are.
+                lines = unpack(data["packed"]) if "packed" in data else data.get("operations", [])
                 operations = tuple(Operation.model_validate_json(each) for each in lines)
-                self._read[service.name] = lines, operations
-        except (ConfigError, ValidationError, TypeError) as error:
+                self._read[service.name] = data, operations
+        except (ConfigError, ValueError, TypeError) as error:
             log.warning("the operations of %s cannot be read: %s", service.name, error)
             return ()
         return operations

@@ -5,7 +5,7 @@ What a stranger wrote is never matched as a regular expression: patterns become 
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Callable
 from itertools import islice
 from typing import Any
@@ -22,11 +22,13 @@ _TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
 
 
 def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    # Not `isfinite`, which fails for whole numbers that no float can hold.
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and abs(value) <= sys.float_info.max
 
 
 def _count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and _number(value) and value >= 0
 
 
 _KEPT: dict[str, Callable[[Any], bool]] = {
@@ -56,6 +58,8 @@ class References:
         # Opaque: neither `$id` nor an anchor in the document says what it is a part of.
         registry: Registry[Any] = Registry().with_resource("", Resource.opaque(document))
         self._resolver = registry.resolver()
+        self.elsewhere = False
+        """Whether something led out of the document."""
 
     def follow(self, node: Any) -> Any:
         """What the node stands for: itself, or what its reference leads to; None where nowhere."""
@@ -69,6 +73,7 @@ class References:
         from referencing.exceptions import Unresolvable
 
         if not isinstance(reference, str) or not reference.startswith("#"):
+            self.elsewhere = True
             return None
         try:
             return self._resolver.lookup(reference).contents

@@ -18,14 +18,13 @@ from ipyagent.services.addresses import Resolve, system_resolve
 from ipyagent.services.openapi import calls, discovery, urls
 from ipyagent.services.openapi.finder import Finder, count
 from ipyagent.services.openapi.operations import Operation
-from ipyagent.services.openapi.prepared import Prepared
+from ipyagent.services.openapi.prepared import TOKEN, Prepared
 from ipyagent.services.openapi.registry import Configured, Registry, Service, variables
 from ipyagent.services.openapi.tools import tools_of, with_tools
 from ipyagent.tools.base import Tool
 
 _NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_-]{0,29}")
 _FILE = re.compile(r"[./~]|[^./:]+(/[^:]*)?\.(json|ya?ml)$", re.IGNORECASE)
-_HEADER = re.compile(r"[a-zA-Z0-9-]+")
 _MISSING = "services need two more packages: pip install 'ipyagent[openapi]'"
 
 
@@ -278,6 +277,6 @@ def _variable(name: str) -> str:
 
 
 def _header(name: str) -> str:
-    if not _HEADER.fullmatch(name) or name.lower() in ("host", "content-length", "connection"):
+    if not TOKEN.fullmatch(name) or name.lower() in ("host", "content-length", "connection"):
         raise ConfigError(f"{visible(name)!r} is not a header that can be set")
     return name

@@ -73,7 +73,9 @@ class Connection:
         body: bytes | None = None,
     ) -> Reply:
         """One request and its reply; redirects are not followed."""
-        request = self._client.build_request(method, url, headers=headers, content=body)
+        # Not as text: httpx would take ASCII only.
+        encoded = [(k.encode("latin-1"), v.encode("latin-1")) for k, v in (headers or {}).items()]
+        request = self._client.build_request(method, url, headers=encoded, content=body)
         reply = await self._client.send(request, stream=True)
         try:
             data, cut = await _read(reply, self._most)

@@ -38,7 +38,8 @@ def address(text: str) -> httpx.URL:
         text = f"http://{text}"
     try:
         url = httpx.URL(text)
-    except httpx.InvalidURL as error:
+        host = url.host.rstrip(".")
+    except (httpx.InvalidURL, ValueError) as error:  # the second: half characters, IDNA
         raise ConfigError(f"{visible(text)} is not an address: {error}") from None
     if url.userinfo or "\\" in text:
         raise ConfigError(
@@ -49,7 +50,6 @@ def address(text: str) -> httpx.URL:
         raise ConfigError(
             f"{visible(text)}: services are reached by http or https, not by {visible(url.scheme)}"
         )
-    host = url.host.rstrip(".")
     if not 0 < len(host) < 254 or "%" in host or not 0 < origin(url)[2] < 65_536:
         raise ConfigError(f"{visible(text)} is not an address such as https://example.org/api")
     plain = httpx.URL(str(url.copy_with(host=host, fragment=None)))  # :80 goes only from http://
