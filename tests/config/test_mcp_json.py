@@ -71,16 +71,54 @@ def test_times_are_seconds_or_milliseconds_and_have_defaults() -> None:
     )
     assert (given.connect_timeout, given.execute_timeout, given.read_timeout) == (1, 2, 3)
     assert read({"command": "x", "timeout": 30}).execute_timeout == 30
-    assert read({"command": "x", "timeout": 30_000}).execute_timeout == 30
+    assert read({"command": "x", "timeout": 3600}).execute_timeout == 3600
+    assert read({"command": "x", "timeout": 9_999}).execute_timeout == 9_999
+    assert read({"command": "x", "timeout": 10_000}).execute_timeout == 10
     for nonsense in (0, -1, True, "soon", None):
         assert read({"command": "x", "timeout": nonsense}).execute_timeout == 60
+
+
+@pytest.mark.spec("M28")
+def test_what_other_programs_write_means_the_same_here() -> None:
+    entry = {"type": "local", "command": "${userHome}/x", "args": ["-p", 80, True, 1.5]}
+    server = read({**entry, "env": {"PORT": 80, "DEBUG": False, "NONE": "${EMPTY}"}})
+    assert (server.command, server.transport) == (f"{Path.home()}/x", "stdio")
+    assert server.args == ("-p", "80", "true", "1.5")
+    env = {name: value.get_secret_value() for name, value in server.env.items()}
+    assert env == {"PORT": "80", "DEBUG": "false", "NONE": ""}
+    server = read({"httpUrl": "https://h", "command": ""})
+    assert (server.url, server.transport) == ("https://h", "http")
+    assert read({"url": "https://old", "httpUrl": "https://h"}).url == "https://h"
+
+
+@pytest.mark.parametrize(
+    ("written", "disabled"),
+    [
+        ({"enabled": False}, True),
+        ({"enabled": False, "disabled": False}, True),
+        ({"enabled": True}, False),
+        ({"enabled": True, "disabled": True}, True),
+    ],
+)
+def test_a_server_that_is_not_enabled_is_disabled(written: dict[str, bool], disabled: bool) -> None:
+    assert read({"command": "x", **written}).disabled is disabled
+
+
+def test_of_two_tables_the_first_that_is_not_empty_counts() -> None:
+    def names(**whole: Any) -> list[str]:
+        return [each.name for each in listed_servers(json.dumps(whole).encode(), "mcp.json")]
+
+    one, two = {"a": {"command": "x"}}, {"b": {"command": "x"}}
+    assert names(mcpServers={}, servers=two) == names(mcpServers=None, servers=two) == ["b"]
+    assert names(servers=two, mcpServers=one) == ["a"]
+    assert names(mcpServers={}) == []
 
 
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
         ({"command": "x", "env": {"A": "${MISSING}"}}, "environment variable MISSING is not set"),
-        ({"url": "https://${EMPTY}/x"}, "environment variable EMPTY is not set"),
+        ({"url": "https://${EMPTY}/x"}, "not an address"),
         ({"command": "x", "args": ["${input:key}"]}, r"\$\{input:key\} cannot be filled in"),
         ({"url": "ftp://h"}, "not an address"),
         ({"url": "https://me:sk-canary-2@h"}, "must not hold a name or password"),

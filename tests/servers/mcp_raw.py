@@ -67,9 +67,31 @@ def tools():
             return []
         case "odd":
             return ODD
+        case "flawed":
+            return [{**ECHO, "title": None, "annotations": None}, *LOOSE]
         case _:
             return [ECHO]
 
+
+LOOSE = [
+    {"name": "empty", "inputSchema": {}},
+    {"name": "typeless", "inputSchema": {"properties": {"x": TEXT}, "required": None}},
+]
+
+HELLO = {"type": "text", "text": "hello"}
+
+FLAWED = {
+    "nulls": {"content": [HELLO], "isError": None, "structuredContent": None, "_meta": None},
+    "nulls in a block": {"content": [{**HELLO, "annotations": None}]},
+    "no content": {"structuredContent": {"a": 1}},
+    "null content": {"content": None, "structuredContent": {"a": 1}},
+    "a list": {"content": [], "structuredContent": [1, 2]},
+    "a text": {"content": "hello"},
+    "a block": {"content": HELLO},
+    "texts": {"content": ["hello", HELLO]},
+    "unknown": {"content": [HELLO, {"type": "json", "json": {"a": 1}}]},
+    "half": {"content": [{"type": "text", "text": "cut \ud83d"}]},
+}
 
 DEEP = {"type": "object"}
 for _ in range(60):
@@ -139,7 +161,10 @@ def call(number, params):
             send(id=number, result={"content": [block], "isError": True})
             return
         case "nonsense":
-            send(id=number, result={"content": "nothing that one could use"})
+            send(id=number, result={"content": [], "isError": "perhaps"})
+            return
+        case "flawed":
+            send(id=number, result=FLAWED[arguments["text"]])
             return
         case "asks":
             for n, (method, what) in enumerate(ASKED.items()):
@@ -164,6 +189,8 @@ ASKED = {
 def answer(message):
     number, method = message.get("id"), message.get("method")
     match method:
+        case "initialize" if HOW == "refuses-hello":
+            send(id=number, error={"code": -32000, "message": "missing API\x1b[31m key"})
         case "initialize":
             has = {"tools": {"listChanged": True}}
             info = {"name": "raw", "version": "1"}
@@ -177,8 +204,13 @@ def answer(message):
         case "tools/list" if HOW == "pages":
             page = int((message.get("params") or {}).get("cursor") or 0) + 1
             send(id=number, result={"tools": [tool(f"tool{page}")], "nextCursor": str(page)})
+        case "tools/list" if HOW == "last-page":
+            send(id=number, result={"tools": tools(), "nextCursor": ""})
+        case "tools/list" if HOW == "stuck":
+            send(id=number, result={"tools": tools(), "nextCursor": "again"})
         case "tools/list" if HOW == "empty-pages":
-            send(id=number, result={"tools": [], "nextCursor": "again"})
+            page = int((message.get("params") or {}).get("cursor") or 0) + 1
+            send(id=number, result={"tools": [], "nextCursor": str(page)})
         case "tools/list":
             send(id=number, result={"tools": tools()})
         case "tools/call":

@@ -156,6 +156,20 @@ async def test_endless_lists_are_cut_and_that_is_said(place: MCPLab, how: str, c
         assert (await tools[0].function(text="hi")).output == "hi"
 
 
+@pytest.mark.parametrize(("how", "pages"), [("last-page", 1), ("stuck", 2)])
+async def test_a_list_ends_where_the_next_page_is_none_or_the_same(
+    place: MCPLab, how: str, pages: int
+) -> None:
+    assert list(await place.tools(place.raw(how))) == ["mcp_raw_echo"]
+    assert len(place.heard(how, "tools/list")) == pages
+
+
+async def test_a_server_that_refuses_at_once_is_told_in_its_own_words(place: MCPLab) -> None:
+    _, (notice,) = await place.servers(place.raw("refuses-hello")).tools()
+    assert "missing API key" in notice
+    assert "ended" not in notice
+
+
 async def test_what_was_given_up_leaves_no_process_behind(place: MCPLab) -> None:
     servers = place.servers(place.raw("stubborn"))
     await servers.tools()

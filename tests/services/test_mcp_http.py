@@ -179,6 +179,28 @@ async def test_a_refusal_is_told_with_its_status(place: MCPLab) -> None:
     assert "(HTTP 401)" in notice
 
 
+@pytest.mark.parametrize("status", [401, 429, 500])
+async def test_a_call_that_is_refused_is_told_with_its_status(place: MCPLab, status: int) -> None:
+    def refused(request: Request, body: Any) -> Response:
+        return Response("no", status_code=status)
+
+    with served(Plain(tools_call=refused).app) as address:
+        tools = await place.tools(at(address))
+        with pytest.raises(MCPError, match=rf"\(HTTP {status}\)"):
+            await tools["mcp_web_ping"].function()
+
+
+async def test_of_two_transports_that_fail_the_usual_one_is_told(place: MCPLab) -> None:
+    def refused(request: Request, body: Any) -> Response:
+        error = {"code": -32000, "message": "missing API key"}
+        answer = {"jsonrpc": "2.0", "id": body["id"], "error": error}
+        return JSONResponse(answer, status_code=400)
+
+    with served(Plain(initialize=refused).app) as address:
+        _, (notice,) = await place.servers(at(address)).tools()
+    assert "missing API key (HTTP 400)" in notice
+
+
 async def test_nobody_there_is_told_at_once(place: MCPLab) -> None:
     with served(Plain().app) as address:
         pass

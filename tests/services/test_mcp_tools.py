@@ -75,6 +75,38 @@ async def test_what_the_server_calls_an_error_is_a_failure(place: MCPLab) -> Non
         await tools["mcp_b_echo"].function(text="x")
 
 
+@pytest.mark.parametrize(
+    ("flaw", "output"),
+    [
+        ("nulls", "hello"),
+        ("nulls in a block", "hello"),
+        ("no content", '{"a": 1}'),
+        ("null content", '{"a": 1}'),
+        ("a list", "[1, 2]"),
+        ("a text", "hello"),
+        ("a block", "hello"),
+        ("texts", "hello\nhello"),
+        ("unknown", 'hello\n{"type": "json", "json": {"a": 1}}'),
+        ("half", "cut ?"),
+    ],
+)
+async def test_a_small_flaw_does_not_cost_the_result_of_a_call(
+    place: MCPLab, flaw: str, output: str
+) -> None:
+    tools = await place.tools(place.raw("flawed"))
+    result = await tools["mcp_raw_echo"].function(text=flaw)
+    assert (result.success, result.output) == (True, output)
+
+
+async def test_a_schema_that_leaves_out_its_type_is_that_of_an_object(place: MCPLab) -> None:
+    tools = await place.tools(place.raw("flawed"))
+    assert list(tools) == ["mcp_raw_echo", "mcp_raw_empty", "mcp_raw_typeless"]
+    assert tools["mcp_raw_empty"].check({}) == {}
+    assert tools["mcp_raw_typeless"].check({"x": "a"}) == {"x": "a"}
+    with pytest.raises(InvalidArgumentsError):
+        tools["mcp_raw_typeless"].check({"x": 1})
+
+
 @pytest.mark.spec("A44")
 async def test_a_server_that_is_no_use_is_an_mcp_error_and_no_traceback(
     place: MCPLab, lab: Lab

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import unicodedata
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -114,6 +115,63 @@ def test_a_skill_is_read_however_it_is_written(shelf: Shelf, case: str, own: boo
     }
 
 
+BINDING = "name:\tpdf\nargument-hint: [issue] [prio]\nallowed-tools: {}\nlicense: MIT"
+
+
+@pytest.mark.spec("M22", "D19")
+@pytest.mark.parametrize(
+    "description",
+    ["Use this when: the user asks", "`pdf` reads", "@all", "%s", "!now", '"Quoted" text', "[Reads",
+     "!!python/object/apply:os.system [id]", "* all", "> Reads"],
+)  # fmt: skip
+def test_a_header_that_is_not_quite_yaml_is_read_line_by_line(
+    shelf: Shelf, description: str
+) -> None:
+    shelf.put(f"---\ndescription: {description}\n{BINDING.format('Read')}\n---\nUse it.")
+    skills = shelf.skills()
+    (skill,) = skills.all()
+    assert skills.notices() == ()
+    assert (skill.name, skill.description, skill.license) == ("pdf", description, "MIT")
+    assert skill.allowed_tools == ("Read",)
+
+
+@pytest.mark.spec("M22", "D19")
+@pytest.mark.parametrize(
+    ("written", "allowed"),
+    [
+        ("Read, Bash(git diff:*)", ("Read", "Bash(git diff:*)")),
+        ("[Read, 'Grep']", ("Read", "Grep")),
+        ("\n- Read\n- Grep", ("Read", "Grep")),
+        ("\n  - Read\n  - Grep", ("Read", "Grep")),
+        ("Read,\n  Grep", ("Read", "Grep")),
+        ("*", ("*",)),
+        ("\n- *\n- Read", ("*", "Read")),
+        ('["Read", *]', ("Read", "*")),
+        ("", None),
+    ],
+)
+@pytest.mark.parametrize(
+    "key", ["allowed-tools", "'allowed-tools'", "allowed_tools", "allowedTools"]
+)
+@pytest.mark.parametrize("indent", ["", "  "])
+def test_read_line_by_line_the_tools_stay_bound(
+    shelf: Shelf, written: str, allowed: tuple[str, ...] | None, key: str, indent: str
+) -> None:
+    header = BINDING.replace("allowed-tools", key).format(written).replace("\n", f"\n{indent}")
+    shelf.put(f"---\n{indent}{header}\n---\nUse it.")
+    (skill,) = shelf.skills().all()
+    assert skill.allowed_tools == allowed
+
+
+@pytest.mark.parametrize(
+    "text", ["---\n# PDF\n\nReads PDF.", "---\n\nReads PDF.\n", "---\nReads PDF."]
+)
+def test_a_rule_at_the_beginning_is_no_front_matter(shelf: Shelf, text: str) -> None:
+    shelf.put(text)
+    (skill,) = shelf.skills().all()
+    assert (skill.name, skill.description, skill.content) == ("pdf", "Reads PDF.", text.strip())
+
+
 @pytest.mark.spec("M22")
 @pytest.mark.parametrize("file", ["SKILL.md", "skill.md", "Skill.MD"])
 def test_the_file_is_found_in_any_case(shelf: Shelf, file: str) -> None:
@@ -132,12 +190,9 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     for a, b in zip("abcdefgh", "bcdefghi", strict=True)
 )
 REFUSED: dict[str, tuple[str | bytes, str]] = {
-    "a colon": (PLAIN.replace("Reads", "Use when: reading"), "not YAML: look at line 3"),
-    "a bracket": (PLAIN.replace("Reads", "[Reads"), "not YAML: look at line"),
     "a list": ("---\n- name\n---\nx", "not made of keys and values"),
     "a text": ("---\nname\n---\nx", "not made of keys and values"),
     "no end": ("---\nname: pdf\nallowed-tools: Read\n\nUse it.", "has no end"),
-    "an object": (PLAIN.replace("pdf", "!!python/object/apply:os.system [id]"), "not YAML"),
     "aliases": (f"---\n{BOMB}metadata: *i\n---\nx", "YAML of a kind that is not read"),
     "a merge": ("---\nb: &b {name: x}\n<<: *b\n---\nx", "YAML of a kind that is not read"),
     "nesting": (f"---\na: {'[' * 5_000}\n---\nx", "YAML of a kind that is not read"),
@@ -346,6 +401,30 @@ def test_small_files_that_a_person_s_skill_links_to_follow_it(shelf: Shelf) -> N
     assert CANARY not in text
 
 
+@pytest.mark.spec("D19")
+def test_files_that_a_person_s_skill_only_names_follow_it_and_others_are_listed(
+    shelf: Shelf,
+) -> None:
+    text = "To fill forms read FORMS.md. Run `python scripts/fill.py`, see [r](ref.md)."
+    folder = shelf.put(text, own=True)
+    for file in ("forms.md", "scripts/fill.py", "ref.md", "LICENSE.txt", "scripts/a.py", ".env"):
+        shelf.put(f"<{file}>", own=True, file=file)
+    (folder / "fill.py").symlink_to(shelf.outside)
+    _, *files = shelf.get().split("\n--- ")
+    assert files == [
+        "ref.md ---\n<ref.md>",
+        "forms.md ---\n<forms.md>",
+        "scripts/fill.py ---\n<scripts/fill.py>\n"
+        "Its other files, which are not included: LICENSE.txt, scripts/a.py\n",
+    ]
+
+
+def test_a_name_is_found_however_its_letters_are_put_together(shelf: Shelf) -> None:
+    shelf.put("Do it.", unicodedata.normalize("NFD", "résumé"))
+    for form in ("NFC", "NFD"):
+        assert "Do it." in shelf.get(unicodedata.normalize(form, "Résumé"))
+
+
 def test_large_and_binary_files_are_named_and_not_included(shelf: Shelf) -> None:
     shelf.put("[a](a.txt) [b](b.bin) [c](c.txt) [d](d.txt)", own=True)
     shelf.put("a" * 20_000, own=True, file="a.txt")
@@ -486,7 +565,7 @@ def test_the_person_sees_which_skills_there_are(shelf: Shelf, book: Any) -> None
     assert ".ipyagent/skills" in said
     shelf.put(own=True)
     shelf.put("---\nname: t\nallowed-tools: Read, Bash\n---\nTables\x1b[2J.\u202e", "t")
-    shelf.put("---\n", "broken")
+    shelf.put("---\nname: x\n", "broken")
     lines = skill_commands.run(book, "").split("\n")
     assert lines[0].split() == ["pdf", "yours", "Reads", "PDF."]
     assert lines[1].split() == ["t", "this", "folder", "Tables.⟨U+202E⟩", "[Read,", "Bash]"]

@@ -33,6 +33,7 @@ _ANY_VARIABLE = re.compile(r"\$\{[^}]*\}")
 
 _TRANSPORTS = {
     "stdio": "stdio",
+    "local": "stdio",
     "http": "http",
     "sse": "sse",
     "streamable-http": "http",
@@ -72,7 +73,8 @@ class ListedServer:
     def config(self, environ: Mapping[str, str], folder: Path) -> MCPServerConfig:
         """The server with its variables filled in; raises ConfigError, which quotes no value."""
         try:
-            values = _filled(dict(self.values), {**environ, "workspaceFolder": str(folder)})
+            places = {"workspaceFolder": str(folder), "userHome": str(Path.home())}
+            values = _filled(dict(self.values), {**environ, **places})
             return MCPServerConfig.model_validate({"name": self.name, **values})
         except ValidationError as error:
             said = explain(error)
@@ -105,10 +107,11 @@ def listed_servers(data: bytes, source: str) -> tuple[ListedServer, ...]:
 def _table(whole: Any) -> dict[str, Any] | None:
     if not isinstance(whole, dict):
         return None
-    for key in ("mcpServers", "servers"):
-        if isinstance(whole.get(key), dict):
-            return dict(whole[key])
-    return {} if not whole else None
+    tables = [whole[key] for key in ("mcpServers", "servers") if key in whole]
+    tables = [each for each in tables if isinstance(each, dict)]
+    if whole and not tables:
+        return None
+    return dict(next(filter(None, tables), {}))
 
 
 def _known(given: Any) -> dict[str, Any]:
@@ -116,8 +119,12 @@ def _known(given: Any) -> dict[str, Any]:
     if not isinstance(given, dict):
         return {}
     named = {_OTHER_NAMES.get(key, key): value for key, value in given.items()}
-    of = _OF_COMMANDS if named.get("command") is not None else _OF_ADDRESSES
-    values = {key: named[key] for key in (*of, *_TAKEN) if named.get(key) is not None}
+    if given.get("httpUrl"):
+        named = {"transport": "http", **named, "url": given["httpUrl"]}
+    of = _OF_COMMANDS if named.get("command") not in (None, "") else _OF_ADDRESSES
+    values = {key: _texts(key, named[key]) for key in (*of, *_TAKEN) if named.get(key) is not None}
+    if named.get("enabled") is False:
+        values["disabled"] = True
     if isinstance(kind := named.get("transport"), str):
         values["transport"] = _TRANSPORTS.get(kind.lower(), kind)
     if "execute_timeout" not in values and (seconds := _seconds(named.get("timeout"))):
@@ -125,11 +132,27 @@ def _known(given: Any) -> dict[str, Any]:
     return values
 
 
+def _texts(key: str, given: Any) -> Any:
+    """Arguments, variables and headers as text; many write numbers and true there."""
+    if key in ("args", "env", "headers"):
+        if isinstance(given, list):
+            return [_text(each) for each in given]
+        if isinstance(given, dict):
+            return {name: _text(each) for name, each in given.items()}
+    return given
+
+
+def _text(given: Any) -> Any:
+    if isinstance(given, bool):
+        return str(given).lower()
+    return str(given) if isinstance(given, int | float) else given
+
+
 def _seconds(given: Any) -> float | None:
-    """Some write seconds and some milliseconds; nobody waits for a quarter of an hour."""
+    """Some write seconds, up to hours of them, and some milliseconds, at least ten thousand."""
     if isinstance(given, bool) or not isinstance(given, int | float) or given <= 0:
         return None
-    return given / 1000 if given >= 1000 else float(given)
+    return given / 1000 if given >= 10_000 else float(given)
 
 
 def _filled(value: Any, variables: Mapping[str, str]) -> Any:
@@ -156,7 +179,9 @@ def _value(reference: str, variables: Mapping[str, str]) -> str:
     if match is None:
         raise ConfigError(f"{told(reference)} cannot be filled in; only ${{VARIABLE}} can")
     name, otherwise = match.groups()
-    found = variables.get(name) or otherwise
+    found = variables.get(name)
+    if otherwise is not None:  # as in a shell, also for one that is empty
+        found = found or otherwise
     if found is None:
         raise ConfigError(f"the environment variable {told(name)} is not set")
     return found

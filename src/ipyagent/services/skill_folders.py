@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -21,6 +22,8 @@ from ipyagent.tools.workspace import Workspace
 _FILE = "SKILL.md"
 _MAX_BYTES = 250_000
 _MAX_FOLDERS = 200
+_MAX_FILES = 2_000
+_MAX_TOLD = 50
 _ROOM = 28_000  # characters for a skill and its files: of more, the model would read a part
 
 
@@ -48,13 +51,12 @@ class Found:
         return self._prompt(skill_text.relinked(self.skill.content, named))
 
     def _with_files(self) -> str:
-        """Linked files follow the skill, as far as there is room: no tool reaches them."""
+        """Files that it names follow it, as far as there is room: no tool reaches them."""
         parts = [self._prompt(self.skill.content)]
         room = _ROOM - len(parts[0])
-        for link in skill_text.links(self.skill.content):
+        named, others = self._files()
+        for link in named:
             path = f"{self.path}/{link}"
-            if not self.folder.is_file(path):
-                continue
             try:
                 text = text_of(self.folder.read_bytes(path), path).removeprefix(BOM)
             except AgentError as error:
@@ -65,7 +67,24 @@ class Found:
                 continue
             room -= len(text)
             parts.append(f"--- {shown(link)} ---\n{text}")
+        if others:
+            names = ", ".join(map(shown, others[:_MAX_TOLD]))
+            parts.append(f"Its other files, which are not included: {names}\n")
         return "\n".join(parts)
+
+    def _files(self) -> tuple[list[str], list[str]]:
+        """Its files that the text links to or names, as in "read FORMS.md", and the others."""
+        content = self.skill.content
+        links = skill_text.links(content)
+        named = [link for link in links if self.folder.is_file(f"{self.path}/{link}")]
+        words = set(map(key, skill_text.words(content)))
+        others: list[str] = []
+        for each in self.folder.walk(self.path, Budget(entries=_MAX_FILES)):
+            path, name = each.path, key(each.path.rpartition("/")[2])
+            hidden = f"/{path}".count("/.") or path.casefold() == _FILE.casefold()
+            if each.kind == "file" and not hidden and path not in named:
+                (named if name in words else others).append(path)
+        return named, others
 
     def _prompt(self, content: str) -> str:
         text = self.skill.model_copy(update={"content": content}).to_prompt()
@@ -132,7 +151,7 @@ class Finder:
 
 def key(name: str) -> str:
     """Equal for names that nobody would tell apart."""
-    return name.strip().casefold()
+    return unicodedata.normalize("NFC", name.strip()).casefold()
 
 
 def _where(folder: Workspace, path: str, *, own: bool) -> str:

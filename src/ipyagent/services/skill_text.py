@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterator
+from textwrap import dedent
 from typing import Any
 from urllib.parse import unquote
 
@@ -18,6 +19,9 @@ _MAX_NAME = 64
 _MAX_DESCRIPTION = 1_024
 _NULL = "tag:yaml.org,2002:null"
 _TOOL = re.compile(r"[^\s,()]+(?:\([^()]*\))?")
+_KEY = re.compile(r"([\"']?)([A-Za-z][\w-]*)\1[ \t]*:[ \t]*(.*)")
+_WORD = re.compile(r"[\w./-]+")
+_BEGUN = re.compile(r"\s*[A-Za-z][\w-]*[ \t]*:(?:\s|$)")
 _LINK = re.compile(
     r"(\]\([ \t]*|^ {0,3}\[[^\]\n]{1,200}\]:[ \t]*)(<[^<>\n]*>|[^\s()<>]+)", re.MULTILINE
 )
@@ -53,7 +57,7 @@ def parse(text: str, folder: str, path: str) -> Skill:
         description=description[:_MAX_DESCRIPTION],
         content=body,
         license=_line(said.get("license")) or None,
-        allowed_tools=_tools(said.get("allowed-tools", said.get("allowed_tools"))),
+        allowed_tools=_tools(_of_tools(said)),
         metadata=metadata if isinstance(metadata, dict) else {},
         skill_path=path,
     )
@@ -80,6 +84,11 @@ def links(text: str) -> Iterator[str]:
     yield from dict.fromkeys(filter(None, found))
 
 
+def words(text: str) -> set[str]:
+    """What may be names of files in a text; of a path, the last part."""
+    return {word.rpartition("/")[2].strip(".") for word in _WORD.findall(text)}
+
+
 def _inside(target: str) -> str | None:
     # A link is a URL, so %20 is a blank; wherever it leads, files are opened beneath the folder.
     path = posixpath.normpath(unquote(target))
@@ -95,7 +104,9 @@ def _split(text: str) -> tuple[str, str]:
     for number, line in enumerate(lines[1:], 1):
         if line.rstrip() in {"---", "..."}:
             return "\n".join(lines[1:number]), "\n".join(lines[number + 1 :])
-    raise ValueError("its front matter has no end, a line ---")
+    if _BEGUN.match("\n".join(lines[1:])):
+        raise ValueError("its front matter has no end, a line ---")
+    return "", text  # the first line is a rule
 
 
 def _mapping(header: str) -> dict[str, Any]:
@@ -103,14 +114,37 @@ def _mapping(header: str) -> dict[str, Any]:
         raise ValueError(f"its front matter is longer than {_MAX_HEADER:,} characters")
     try:
         said = yaml.load(header, _Plain)  # noqa: S506 - a SafeLoader
-    except yaml.MarkedYAMLError as error:
-        at = f"line {error.problem_mark.line + 2}" if error.problem_mark else "somewhere"
-        raise ValueError(f"its front matter is not YAML: look at {at}") from None
+    except yaml.MarkedYAMLError:
+        said = _line_by_line(header) or header
     except (yaml.YAMLError, ValueError, TypeError, RecursionError):
         raise ValueError("its front matter is YAML of a kind that is not read") from None
     if said is not None and not isinstance(said, dict):
         raise ValueError("its front matter is not made of keys and values")
     return said or {}
+
+
+def _line_by_line(header: str) -> dict[str, Any]:
+    """What a header says that is not quite YAML: each key's lines are read for themselves.
+
+    People write `description: Use this when: …`, and no other key is to suffer for that.
+    """
+    lines: dict[str, list[str]] = {}
+    key = ""
+    for line in dedent(header).split("\n"):
+        if match := _KEY.fullmatch(line):
+            key = match[2]
+            lines[key] = [match[3]]
+        elif key and line.startswith((" ", "\t", "- ")):
+            lines[key].append(line)
+    return {key: _value(key, each) for key, each in lines.items()}
+
+
+def _value(key: str, lines: list[str]) -> Any:
+    """A key's value, as YAML if it can be, or else as the text that stands there."""
+    try:
+        return yaml.load("\n".join([f"{key}: {lines[0]}", *lines[1:]]), _Plain)[key]  # noqa: S506
+    except (yaml.YAMLError, ValueError, TypeError, LookupError, RecursionError):
+        return " ".join(line.strip().removeprefix("- ") for line in lines)
 
 
 def _line(said: Any) -> str:
@@ -122,11 +156,19 @@ def _line(said: Any) -> str:
 def _first_paragraph(text: str) -> str:
     lines: list[str] = []
     for line in map(str.strip, text.split("\n")):
-        if line and not line.startswith("#"):
+        if line and not line.startswith(("#", "---")):
             lines.append(line)
         elif lines:
             break
     return " ".join(lines)
+
+
+def _of_tools(said: dict[str, Any]) -> Any:
+    """What is said of tools: `allowed-tools`, `allowed_tools` or `allowedTools`."""
+    for key, value in said.items():
+        if re.sub("[-_]", "", str(key)).casefold() == "allowedtools":
+            return value
+    return None
 
 
 def _tools(said: Any) -> tuple[str, ...] | None:
@@ -135,7 +177,8 @@ def _tools(said: Any) -> tuple[str, ...] | None:
         case None:
             return None
         case str():
-            return tuple(_TOOL.findall(said))
+            # A list that was no YAML, such as [Read, *], still has its marks.
+            return tuple(name.strip("[]\"'") for name in _TOOL.findall(said))
         case list() if all(isinstance(each, str) for each in said):
             return tuple(name for each in said for name in _TOOL.findall(each))
     raise ValueError("its allowed-tools are no list of names")

@@ -35,6 +35,8 @@ LOST = "it ended the connection"
 _FORGOTTEN = (INVALID_REQUEST, "Session terminated")
 """How the SDK says that the server does not know us any more."""
 
+_NO_MESSAGE = "Server returned an error response"
+
 _Result = TypeVar("_Result", bound=BaseModel)
 _Mode = Literal["legacy", "auto"]
 
@@ -128,7 +130,7 @@ class Connection:
             if not self.alive or (error.code, error.message) == _FORGOTTEN:
                 self._stop.set()
                 raise MCPConnectionError(self.told(LOST)) from None
-            raise MCPToolCallError(strip_escapes(error.message) or "it refused") from None
+            raise MCPToolCallError(self._refusal(error)) from None
         except ValidationError:
             raise MCPToolCallError(
                 "its answer is not what the protocol says, or asks for something in return, "
@@ -161,7 +163,9 @@ class Connection:
             request = types.ListToolsRequest(params=types.PaginatedRequestParams(cursor=cursor))
             page = await self.ask(request, types.ListToolsResult, self.config.connect_timeout)
             tools += page.tools
-            cursor = page.next_cursor
+            before, cursor = cursor, page.next_cursor or None
+            if cursor == before:
+                cursor = None  # it does not know how to go on
             if cursor is None or len(tools) > MAX_TOOLS:
                 break
         return tools[:MAX_TOOLS], cursor is not None or len(tools) > MAX_TOOLS
@@ -188,6 +192,7 @@ class Connection:
     async def _try(self, ready: asyncio.Future[None]) -> None:
         """Speak as most servers do, then, if it refuses, as newer and older ones do."""
         ways: list[tuple[_Mode, bool]] = [("legacy", self.config.transport == "sse")]
+        first: tuple[Exception, Program | Exchange | None] | None = None
         while ways:
             mode, sse = ways.pop()
             try:
@@ -195,8 +200,13 @@ class Connection:
                     await self._serve(streams, mode, ready)
                 return
             except Exception as error:  # the SDK's task groups wrap what they raise
-                if ready.done() or not (other := self._other_way(error, mode, sse=sse)):
+                if ready.done():
                     raise
+                if (other := self._other_way(error, mode, sse=sse)) is None:
+                    error, self._line = first or (error, self._line)
+                    raise error from None
+                if other[1] and not sse:  # why not the usual transport says more
+                    first = error, self._line
                 ways.append(other)
 
     async def _serve(
@@ -240,6 +250,12 @@ class Connection:
         async with started([config.command or "", *config.args], env, cwd) as (streams, program):
             self._line = program
             yield streams
+
+    def _refusal(self, error: ProtocolError) -> str:
+        """What the server said, or what the SDK made of an answer that was no message."""
+        if error.message == _NO_MESSAGE:
+            return self.told(error.message)
+        return strip_escapes(error.message) or "it refused"
 
     def told(self, problem: str) -> str:
         """A problem, with what the server itself said about it."""

@@ -16,13 +16,13 @@ from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
 
 from ipyagent.errors import MCPConnectionError
+from ipyagent.plaintext import strip_escapes
+from ipyagent.services.mcp.mending import VERSION, mend_result, mended_tool
 
 MAX_TOOLS = 200
 """Of one server; no model reads more."""
 
 Item = SessionMessage | Exception
-
-_VERSION = "2025-11-25"  # by whose rules a single tool is judged
 
 
 class Pace:
@@ -66,6 +66,7 @@ class Screened:
                 continue
             if isinstance(item.message, JSONRPCResponse):
                 self._sift(item.message.result)
+                mend_result(item.message.result)
             return item
 
     async def _next(self) -> Item:
@@ -80,9 +81,9 @@ class Screened:
         if not isinstance(tools := result.get("tools"), list):
             return
         good = []
-        for each in tools[: MAX_TOOLS + 1]:
+        for each in map(mended_tool, tools[: MAX_TOOLS + 1]):
             try:
-                validate_server_result("tools/list", _VERSION, {"tools": [each]})
+                validate_server_result("tools/list", VERSION, {"tools": [each]})
                 good.append(each)
             except ValidationError:
                 name = each.get("name") if isinstance(each, dict) else None
@@ -121,8 +122,11 @@ def told_of(error: BaseException) -> str:
         error, seen = error.exceptions[0], seen + 1
     if isinstance(error, MCPConnectionError):
         return str(error)
-    if isinstance(error, ProtocolError) and error.code == CONNECTION_CLOSED:
-        return "it ended before it answered"
+    if isinstance(error, ProtocolError):
+        # Servers use that code, too, for whatever they refuse.
+        if (error.code, error.message) == (CONNECTION_CLOSED, "Connection closed"):
+            return "it ended before it answered"
+        return strip_escapes(error.message) or "it refused"
     if isinstance(error, ValidationError):
         return "its answer is not what the protocol says"
     return str(error) or type(error).__name__

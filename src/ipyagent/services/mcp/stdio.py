@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -24,7 +25,7 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
+from mcp_types import JSONRPCMessage, jsonrpc_message_adapter
 
 from ipyagent.errors import MCPConnectionError
 
@@ -80,8 +81,7 @@ class Program:
             with contextlib.suppress(anyio.BrokenResourceError):
                 while chunk := await self._pipes.output.read(_CHUNK):
                     for line in lines.feed(chunk):
-                        with contextlib.suppress(ValueError):
-                            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+                        if (message := _message(line)) is not None:
                             await received.send(SessionMessage(message))
                     if lines.too_long:
                         self.trouble = f"it sent a message of more than {MAX_MESSAGE:,} bytes"
@@ -129,6 +129,17 @@ class Program:
                 os.killpg(self._process.pid, number)
             else:
                 self._process.terminate()
+
+
+def _message(line: bytes) -> JSONRPCMessage | None:
+    """The message in a line, if there is one; halves of characters in it become question marks."""
+    with contextlib.suppress(ValueError):
+        return jsonrpc_message_adapter.validate_json(line, by_name=False)
+    # Some servers cut texts between the two halves of a character.
+    with contextlib.suppress(ValueError, RecursionError):
+        text = json.dumps(json.loads(line.decode("utf-8", "replace")), ensure_ascii=False)
+        return jsonrpc_message_adapter.validate_json(text.encode("utf-8", "replace"), by_name=False)
+    return None
 
 
 class Lines:
