@@ -30,8 +30,8 @@ _UNASKED = "let it run unasked with `%%agent --confirm yolo` or IPYAGENT_AGENT__
 
 
 CAPTURED = (
-    "it needs a person's approval, and what is asked cannot be shown, because this cell's output is "
-    "captured. Run it without %%capture."
+    "it needs a person's approval, and what is asked cannot be shown, because this cell's output "
+    "is captured. Run it without %%capture."
 )
 
 

@@ -6,14 +6,10 @@ The live view says the same in `labextension/src/progress.ts` and `view/plan.ts`
 from __future__ import annotations
 
 from ipyagent.schema import (
-    Event,
-    PlanProposed,
     PlanStep,
     Run,
     RunStatus,
-    StopReason,
     ToolStatus,
-    fold,
 )
 from ipyagent.schema.progress import never_ran, place
 from ipyagent.ui.format import plural, shorten, shown
