@@ -56,3 +56,12 @@ def test_skills_and_servers_are_left_alone_where_they_are_switched_off(tmp_path:
         assert ("get_skill" in {tool.name for tool in request.tools}) is on
         assert ("Do one thing." in request.messages[0].text) is on
         assert any("gone" in note for note in run.notes) is on
+
+
+@pytest.mark.spec("M23")
+def test_a_skill_that_cannot_be_read_is_told_of_where_there_is_no_other(tmp_path: Path) -> None:
+    skill = tmp_path / ".ipyagent" / "skills" / "broken"
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").write_bytes(b"\xff\xfe\x00bad")
+    run = Lab(tmp_path).run(["Hello."])
+    assert any("skills/broken" in note for note in run.notes)

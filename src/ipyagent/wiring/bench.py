@@ -82,7 +82,8 @@ class Bench:
         logs.setup(config.logging.level, self.redactor)
         self.instructions, self.notes = _instructions(config, place.workspace)
         self.skills = Skills(place.workspace, personal_folder()) if config.tools.skills else None
-        self.toolbox = place.toolbox(config, self._with_skills(own_tools), self.redactor.text)
+        own = [*own_tools, *self._offer_skills()]
+        self.toolbox = place.toolbox(config, own, self.redactor.text)
 
     def engine(self, validators: Iterable[Validator] = VALIDATORS) -> Engine:
         """The run that answers the prompt, ready to be driven.
@@ -138,12 +139,15 @@ class Bench:
         servers = self.place.services.secrets() if config.tools.mcp else ()
         return Redactor({*known_secrets(os.environ), key, *servers})
 
-    def _with_skills(self, own: Iterable[Tool]) -> Iterator[Tool]:
-        yield from own
-        if self.skills is not None and self.skills.all():
-            self.instructions += f"\n\n{self.skills.prompt()}"
-            self.notes += self.skills.notices()
-            yield self.skills.tool()
+    def _offer_skills(self) -> list[Tool]:
+        """Tell the model which skills there are, if any; the tool that reads them."""
+        if self.skills is None:
+            return []
+        self.notes += self.skills.notices()
+        if not self.skills.all():
+            return []
+        self.instructions += f"\n\n{self.skills.prompt()}"
+        return [self.skills.tool()]
 
     async def _on_main(self, job: Callable[[], Any]) -> Any:
         return await asyncio.wrap_future(self.cell.main.post(job))
