@@ -9,7 +9,6 @@ import re
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ipyagent.agent.dispatch import Dispatcher, check_whole
 from ipyagent.agent.policy import Arguments, Effect, Judge, Verdict
@@ -20,12 +19,12 @@ from ipyagent.schema import (
     Decision,
     PlanStep,
     Run,
-    RunStatus,
     Scope,
     ToolCall,
     ToolStatus,
 )
 from ipyagent.schema.base import now
+from ipyagent.schema.replayed import AS_DRAFT
 from ipyagent.store.plans import plan_digest
 from ipyagent.tools.base import Tool, Toolbox
 
@@ -140,7 +139,7 @@ def drafted(
             "plan_id": plan_id,
             "max_steps": len(plan),
             "started_at": now(),
-            **_NOT_YET,
+            **AS_DRAFT,
         }
     )
     if changed:
@@ -162,13 +161,3 @@ def _step(dispatcher: Dispatcher, call_id: str, step: PlanStep) -> PlanStep:
         lines.append(MARK + verdict.reason)
     call = ToolCall(id=call_id, name=given.name, arguments=given.arguments)
     return PlanStep(call=call, note="\n".join(lines))
-
-
-_NOT_YET: dict[str, Any] = {
-    "status": RunStatus.DRAFT,
-    "stop_reason": None,
-    "error": None,
-    "steps": (),
-    "notes": (),
-    "duration": None,
-}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
 from ipyagent.errors import ConfigError
 from ipyagent.magic.notebook import Notebook
+from ipyagent.magic.subcommands import chosen
 
 if TYPE_CHECKING:
     from ipyagent.services.openapi import OpenAPIServices
@@ -23,13 +23,7 @@ REGISTER = (
 
 def run(book: Notebook, rest: str) -> str:
     """register|list|refresh|activate|deactivate|remove: services described by OpenAPI, as tools"""
-    try:
-        name, *words = shlex.split(rest) or ["list"]
-    except ValueError as error:
-        raise ConfigError(f"%agent api: {error} in {rest!r}") from None
-    command = COMMANDS.get(name)
-    if command is None:
-        raise ConfigError(f"%agent api has no {name!r}; there are: {', '.join(COMMANDS)}")
+    _, command, words = chosen("api", rest, COMMANDS)
     return command(book.services.openapi, words)
 
 

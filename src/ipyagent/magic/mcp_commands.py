@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import shlex
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from ipyagent.errors import ConfigError
 from ipyagent.magic.notebook import Notebook
+from ipyagent.magic.subcommands import chosen
 from ipyagent.services.mcp.servers import MCPServers
 
 Command = Callable[..., str]
@@ -16,13 +16,7 @@ Command = Callable[..., str]
 
 def run(book: Notebook, rest: str) -> str:
     """add|list|refresh|activate|deactivate|remove: servers that bring tools"""
-    try:
-        name, *words = shlex.split(rest) or ["list"]
-    except ValueError as error:
-        raise ConfigError(f"%agent mcp: {error} in {rest!r}") from None
-    command = COMMANDS.get(name)
-    if command is None:
-        raise ConfigError(f"%agent mcp has no {name!r}; there are: {', '.join(COMMANDS)}")
+    name, command, words = chosen("mcp", rest, COMMANDS)
     servers = book.services.mcp
     try:
         inspect.signature(command).bind(servers, *words)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import shlex
 from collections.abc import Callable
 
 from ipyagent.agent.session import Session
 from ipyagent.errors import ConfigError
 from ipyagent.kernel.frontend import detect
 from ipyagent.magic.notebook import Notebook
+from ipyagent.magic.subcommands import chosen
 from ipyagent.ui.views import show_graph
 
 Command = Callable[..., str]
@@ -17,13 +17,7 @@ Command = Callable[..., str]
 
 def run(book: Notebook, rest: str) -> str:
     """new|list|resume|branch|save|load|graph|compact|end: this notebook's conversation"""
-    try:
-        name, *words = shlex.split(rest) or ["list"]
-    except ValueError as error:
-        raise ConfigError(f"%agent session: {error} in {rest!r}") from None
-    command = COMMANDS.get(name)
-    if command is None:
-        raise ConfigError(f"%agent session has no {name!r}; there are: {', '.join(COMMANDS)}")
+    name, command, words = chosen("session", rest, COMMANDS)
     parameters = inspect.signature(command)
     try:
         parameters.bind(book, *words)

@@ -43,6 +43,9 @@ _AT_FIRST = {
 }
 
 
+AS_DRAFT = {**_AT_FIRST, "status": RunStatus.DRAFT}
+"""What becomes of a run that is to begin as a plan."""
+
 UNWANTED = "I do not want this plan; nothing of it was run."
 """What the model is told of a plan that was denied."""
 
@@ -69,8 +72,7 @@ def events_of(run: Run) -> list[Event]:
 def _beginning(run: Run) -> Event:
     """A plan that never ran was only proposed."""
     if never_ran(run):
-        draft = {**_AT_FIRST, "status": RunStatus.DRAFT}
-        return PlanProposed(run=run.model_copy(update=draft))
+        return PlanProposed(run=run.model_copy(update=AS_DRAFT))
     return RunStarted(run=run.model_copy(update=_AT_FIRST))
 
 

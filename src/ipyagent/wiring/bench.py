@@ -80,6 +80,7 @@ class Bench:
         self.standing = Standing(place.workspace.root)
         self.redactor = self._redactor()
         logs.setup(config.logging.level, self.redactor)
+        self.prompt = self.redactor.text(request.prompt)
         self.instructions, self.notes = _instructions(config, place.workspace)
         self.skills = Skills(place.workspace, personal_folder()) if config.tools.skills else None
         own = [*own_tools, *self._offer_skills()]
@@ -114,7 +115,7 @@ class Bench:
         )
         return await propose_and_run(
             loop,
-            self.redactor.text(request.prompt),
+            self.prompt,
             context,
             self._runner,
             notices=self._notices(),
@@ -204,8 +205,7 @@ class Bench:
         return tidied(self.redactor.of(result), tool=tool, save=save, limits=limits)
 
     def _notices(self) -> tuple[str, ...]:
-        prompt = self.request.prompt
-        held = () if self.redactor.text(prompt) == prompt else (HIDDEN_FROM_PROMPT,)
+        held = () if self.prompt == self.request.prompt else (HIDDEN_FROM_PROMPT,)
         return (*self.request.notices, *self.notes, *self.standing.notices(), *held)
 
 
