@@ -1,5 +1,10 @@
 import { defineConfig } from 'vitest/config';
 
 export default defineConfig({
-  test: { environment: 'jsdom', include: ['src/__tests__/*.test.ts'] }
+  test: {
+    environment: 'jsdom',
+    include: ['src/__tests__/*.test.ts'],
+    // Its sources import each other without endings, as bundlers have it.
+    server: { deps: { inline: ['temml'] } }
+  }
 });

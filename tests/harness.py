@@ -104,11 +104,12 @@ def journal() -> Journal:
     return Journal.open(None)
 
 
-def new_session() -> Session:
-    """One without a past."""
+def new_session(where: Journal | None = None) -> Session:
+    """One without a past. Runs whose ids are given need a journal of their own."""
+    kept = where or journal()
     record = schema.Session()
-    journal().create(record)
-    return Session(record, journal())
+    kept.create(record)
+    return Session(record, kept)
 
 
 def call(name: str, /, **arguments: Any) -> dict[str, Any]:

@@ -1,4 +1,5 @@
 /** The front end's end of the widget's comm: numbered deltas in, decisions out. No DOM. */
+import { cutOff } from './cutoff';
 import { advance, LiveRun, NOTHING } from './model';
 import type {
   Answer,
@@ -22,6 +23,7 @@ export class Channel {
 
   private last: number | null = null;
   private hellos = 0;
+  private isCut = false;
   private decided = new Set<string>();
   private listeners = new Set<Listener>();
 
@@ -48,9 +50,16 @@ export class Channel {
     this.hellos = HELLOS;
   }
 
+  /** The kernel is gone: nothing more is heard or said. */
+  cut(): void {
+    this.close();
+    this.isCut = true;
+    this.publish(cutOff(this.state));
+  }
+
   /** Take in one message of the kernel; anything else that travels on the comm is ignored. */
   receive(message: unknown): void {
-    if (!isKernelMessage(message)) {
+    if (this.isCut || !isKernelMessage(message)) {
       return;
     }
     if (message.op === 'snapshot') {

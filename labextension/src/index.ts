@@ -1,14 +1,32 @@
 /** The JupyterLab extension: plugins only. */
-import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
+import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 
-import { rendererFactory } from './renderer';
+import { commands } from './lab/commands';
+import { completion } from './lab/completion';
+import { editing } from './lab/editing';
+import { errors } from './lab/errors';
+import { keep } from './lab/keep';
+import { links } from './lab/links';
+import { notify } from './lab/notify';
+import { panel } from './lab/panel';
+import { prose } from './lab/prose';
+import { restore } from './lab/restore';
+import { settings } from './lab/settings';
+import { status } from './lab/status';
 
-/** Ranked before HTML, which is the same run for front ends without this renderer. */
-const extension: IRenderMime.IExtension = {
-  id: 'ipyagent:run',
-  rendererFactory,
-  rank: 10,
-  dataType: 'json'
-};
+const plugins: JupyterFrontEndPlugin<unknown>[] = [
+  links,
+  settings,
+  prose,
+  completion,
+  commands,
+  errors,
+  editing,
+  panel,
+  status,
+  notify,
+  restore,
+  keep
+];
 
-export default extension;
+export default plugins;

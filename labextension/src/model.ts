@@ -113,21 +113,14 @@ export function advance(state: LiveRun, event: Event): LiveRun {
   };
 }
 
-/** A saved run with what older versions did not know of. */
-export function complete(run: Run): Run {
-  const unknown = { question: null, concern: null, scopes: [], source: null };
-  const steps = run.steps.map(step => ({
-    ...step,
-    executions: step.executions.map(execution => ({ ...unknown, ...execution }))
-  }));
-  return { ...run, steps };
-}
-
 /** Why a run ends that did all that was asked for. */
 const FULL: (string | null)[] = ['finished', 'planned'];
 
 /** The word for `data-state`. */
-export function runState({ run, approvals }: LiveRun): RunState {
+export function runState({
+  run,
+  approvals
+}: Pick<LiveRun, 'approvals'> & { run: Pick<Run, 'status' | 'stop_reason'> | null }): RunState {
   switch (run?.status) {
     case 'done':
       return FULL.includes(run.stop_reason) ? 'done' : 'partial';

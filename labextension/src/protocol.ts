@@ -72,6 +72,13 @@ export interface Display {
   data: Partial<Record<string, string>>;
 }
 
+/** A variable that code left other than it was; `type` is what it is now, or was. */
+export interface VariableChange {
+  name: string;
+  change: 'created' | 'changed' | 'deleted';
+  type: string;
+}
+
 export interface TruncatedOutput {
   tool_name: string;
   path: string | null;
@@ -80,12 +87,21 @@ export interface TruncatedOutput {
   created_at: string;
 }
 
+/** SHA-256 of a file's content before and after; null: no file. */
+export interface FileChange {
+  path: string;
+  before: string | null;
+  after: string | null;
+}
+
 export interface ToolResult {
   success: boolean;
   output: string;
   error: string | null;
   images: ImageContent[];
   displays: Display[];
+  files: FileChange[];
+  variables: VariableChange[];
   truncated: TruncatedOutput | null;
 }
 
@@ -173,6 +189,7 @@ export interface Run {
   session_id: string;
   trace_id: string;
   parent_id: string | null;
+  cell_id: string | null;
   agent: string | null;
   prompt: string;
   context: string;

@@ -1,12 +1,16 @@
 /** The live run: an anywidget module. */
 import { Channel } from './channel';
+import { CUT_OFF } from './cutoff';
 import type { FrontEndMessage } from './protocol';
 import { RunView } from './view/run';
 
+/** ipywidgets tells a model that its comm is dead, when the kernel is restarted by the person. */
+type ModelEvent = 'msg:custom' | 'comm_live_update';
+
 /** The part of an anywidget model that is used here. */
 export interface WidgetModel {
-  on(event: 'msg:custom', callback: (message: unknown) => void): void;
-  off(event: 'msg:custom', callback: (message: unknown) => void): void;
+  on(event: ModelEvent, callback: (message: unknown) => void): void;
+  off(event: ModelEvent, callback: (message: unknown) => void): void;
   send(message: FrontEndMessage): void;
 }
 
@@ -24,11 +28,14 @@ export default function widget(): Widget {
     initialize({ model }) {
       const opened = open(model);
       const receive = (message: unknown): void => opened.receive(message);
+      const cut = (): void => opened.cut();
       model.on('msg:custom', receive);
+      model.on('comm_live_update', cut);
       opened.start();
       return () => {
         opened.close();
         model.off('msg:custom', receive);
+        model.off('comm_live_update', cut);
       };
     },
     render({ model, el }) {
@@ -36,6 +43,7 @@ export default function widget(): Widget {
       const view = new RunView(opened);
       const unsubscribe = opened.subscribe(state => view.update(state));
       view.update(opened.state);
+      view.element.addEventListener(CUT_OFF, () => opened.cut());
       el.append(view.element);
       return () => {
         unsubscribe();

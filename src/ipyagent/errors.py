@@ -21,6 +21,7 @@ AgentError
 ├─ PathTraversalError         a path leads out of the workspace
 ├─ PathValidationError        a path inside the workspace cannot be used
 ├─ NoFrontendError            a person has to be asked and nobody can be
+├─ PageError                  the page with the notebook cannot do what it was asked for
 ├─ BusyError                  this kernel already runs an agent
 └─ RunFailedError             raised by `--raise` for a run that did not succeed
 
@@ -132,6 +133,10 @@ class PathValidationError(AgentError):
 
 class NoFrontendError(AgentError):
     """A person has to be asked, and nobody can be."""
+
+
+class PageError(AgentError):
+    """The page that shows the notebook cannot do what it was asked for, or does not answer."""
 
 
 class BusyError(AgentError):

@@ -15,6 +15,11 @@ def test_a_mentioned_variable_is_described_and_a_mentioned_file_named() -> None:
     assert "data/old.csv" in found[1]
 
 
+def test_names_of_any_alphabet_are_mentioned() -> None:
+    variables = {"größe": 1, "данные": 2, "数据": 3}
+    assert len(mentioned("Compare @größe, @данные and @数据.", variables, lambda _: False)) == 3
+
+
 def test_without_anything_to_tell_there_is_no_context() -> None:
     assert context_block("", [], []) == ""
 

@@ -161,7 +161,10 @@ def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Notebook:
     monkeypatch.setenv("IPYAGENT_CHAT__PERSIST", "false")
     # As if the kernel had been started with these directories.
     monkeypatch.setattr("ipyagent.magic.notebook.start_environ", lambda: dict(os.environ))
-    return Notebook(SimpleNamespace(user_ns={}, user_ns_hidden={}), tmp_path)
+    shell = SimpleNamespace(
+        user_ns={}, user_ns_hidden={}, displayhook=SimpleNamespace(prompt_count=1)
+    )
+    return Notebook(shell, tmp_path)
 
 
 def test_the_command_shows_what_is_decided_and_by_whom(book: Notebook) -> None:

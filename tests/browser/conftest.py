@@ -1,4 +1,4 @@
-"""A real JupyterLab and a real Chromium, once for all browser tests."""
+"""A real JupyterLab, Notebook 7 and Chromium, each once for all browser tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import re
 import secrets
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,37 +19,67 @@ import nbformat
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
+import ipyagent
+
+BUILT = Path(ipyagent.__file__).parent / "labextension"
+
+# Two browsers and their kernels may share two processors.
+expect.set_options(timeout=20_000)
+
 SCREENSHOTS = os.environ.get("IPYAGENT_SCREENSHOTS")
 
 
 @dataclass
 class Lab:
-    """A running JupyterLab server on `folder`."""
+    """A running JupyterLab or Notebook 7 server on `folder`."""
 
     url: str
     token: str
     folder: Path
+    path: str
+    kernels: Path
 
     def address(self, notebook: str) -> str:
-        return f"{self.url}lab/tree/{notebook}?token={self.token}&reset"
+        return f"{self.url}{self.path}/{notebook}?token={self.token}&reset"
 
 
 @pytest.fixture(scope="session")
 def jupyterlab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    quiet = "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"
+    with _server(tmp_path_factory, "jupyterlab", "LabApp", "lab/tree", quiet) as lab:
+        yield lab
+
+
+@pytest.fixture(scope="session")
+def notebook_seven(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with _server(tmp_path_factory, "notebook", "JupyterNotebookApp", "notebooks") as lab:
+        yield lab
+
+
+@contextmanager
+def _server(
+    tmp_path_factory: pytest.TempPathFactory, module: str, app: str, path: str, *options: str
+) -> Iterator[Lab]:
     home, folder = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("notebooks")
     token = secrets.token_hex(8)
     kept = {k: v for k, v in os.environ.items() if "KEY" not in k and not k.startswith("IPYAGENT")}
     dirs = {f"JUPYTER_{d}_DIR": str(home / d.lower()) for d in ("CONFIG", "DATA", "RUNTIME")}
     settings = home / "config" / "labconfig"
     settings.mkdir(parents=True)
+    # This checkout's build, whatever is installed.
+    extensions = home / "labextensions"
+    extensions.mkdir()
+    (extensions / "ipyagent").symlink_to(BUILT)
     # The question about news would lie over the notebook.
     disabled = {"@jupyterlab/apputils-extension:announcements": True}
     (settings / "page_config.json").write_text(json.dumps({"disabledExtensions": disabled}))
     command = [
-        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
+        *(sys.executable, "-m", module, "--no-browser", "--allow-root"),
         *("--ServerApp.ip=127.0.0.1", "--ServerApp.port=0", f"--IdentityProvider.token={token}"),
-        "--LabApp.expose_app_in_browser=True",
-        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+        # Notebook 7 names what JupyterLab's part of the server then serves.
+        *(f"--{each}.extra_labextensions_path={extensions}" for each in {app, "LabApp"}),
+        f"--{app}.expose_app_in_browser=True",
+        *options,
     ]
     server = subprocess.Popen(
         command,
@@ -58,7 +89,7 @@ def jupyterlab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         text=True,
     )
     try:
-        yield Lab(_url(server), token, folder)
+        yield Lab(_url(server), token, folder, path, home / "data" / "kernels")
     finally:
         server.terminate()
         server.wait(20)
@@ -71,13 +102,13 @@ def _url(server: subprocess.Popen[str]) -> str:
     assert server.stderr is not None
     for line in server.stderr:
         seen.append(line)
-        if found := re.search(r"(http://127\.0\.0\.1:\d+/)lab", line):
+        if found := re.search(r"(http://127\.0\.0\.1:\d+/)(?:lab|tree)", line):
             # Somebody has to read on, or the server blocks on a full pipe.
             import threading
 
             threading.Thread(target=server.stderr.read, daemon=True).start()
             return found[1]
-    raise AssertionError("JupyterLab did not start:\n" + "".join(seen))
+    raise AssertionError("the server did not start:\n" + "".join(seen))
 
 
 _numbers = itertools.count()
@@ -147,20 +178,134 @@ class Notebook:
             self.page.screenshot(path=f"{SCREENSHOTS}/{name}.png")
 
 
-@pytest.fixture
-def notebook(jupyterlab: Lab, chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Any]:
-    """Make, open and get ready a notebook of the given cells."""
-    context = chromium.new_context(viewport={"width": 1200, "height": 900})
+Make = Callable[..., Notebook]
 
-    def make(*sources: str, ready: bool = True) -> Notebook:
-        name = f"{request.node.name[:30].replace('[', '-')}-{next(_numbers)}.ipynb"
-        cells = [nbformat.v4.new_code_cell(source) for source in sources]
-        meta = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-        nbformat.write(
-            nbformat.v4.new_notebook(cells=cells, metadata=meta), jupyterlab.folder / name
-        )
-        opened = Notebook(jupyterlab, context.new_page(), name).open()
+SIZE = {"width": 1200, "height": 900}
+
+# Nothing open, nothing running, as JupyterLab looks at first; then the notebook at that path.
+CLEAR_AND_OPEN = """async (path) => {
+    const { commands, serviceManager, shell } = window.jupyterapp;
+    const { kernelspecs, sessions } = serviceManager;
+    const [open, running] = [[...shell.widgets('main')], [...sessions.running()]];
+    await kernelspecs.refreshSpecs();
+    shell.expandLeft();
+    shell.collapseRight();
+    if (document.body.dataset.jpThemeLight !== 'true') {
+        await commands.execute('apputils:change-theme', { theme: 'JupyterLab Light' });
+    }
+    // A moment without any document, and the launcher would come.
+    await commands.execute('docmanager:open', { path });
+    open.forEach((widget) => widget.dispose());
+    await Promise.all(running.map(({ id }) => sessions.shutdown(id)));
+}"""
+
+
+class Window:
+    """A page of JupyterLab that tests of a module use one after the other.
+
+    To load it costs more than all that most tests do. One that failed leaves it to nobody, nor
+    does one that closes it.
+    """
+
+    def __init__(self, lab: Lab, chromium: Browser) -> None:
+        self.lab = lab
+        self.context = chromium.new_context(viewport=SIZE, reduced_motion="reduce")
+        self.page: Page | None = None
+
+    def open(self, name: str) -> Notebook:
+        """Show a notebook and no other."""
+        if self.page is None:
+            self.page = self.context.new_page()
+            return Notebook(self.lab, self.page, name).open()
+        self.page.set_viewport_size(SIZE)
+        self.page.evaluate(CLEAR_AND_OPEN, name)
+        self.page.wait_for_selector(".jp-Notebook .jp-Cell")
+        return Notebook(self.lab, self.page, name)
+
+    def leave(self, *, is_fit: bool) -> None:
+        """Keep the page for the next test, if it is fit for that."""
+        for page in self.context.pages:
+            if page is not self.page or not is_fit:
+                page.close()
+        self.page = self.page if self.page in self.context.pages else None
+
+
+@pytest.fixture(scope="module")
+def shared_window(jupyterlab: Lab, chromium: Browser) -> Iterator[Window]:
+    window = Window(jupyterlab, chromium)
+    yield window
+    window.context.close()
+
+
+PASSED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Any:
+    report = yield
+    if report.when == "call":
+        item.stash[PASSED] = report.passed
+    return report
+
+
+def write(lab: Lab, request: pytest.FixtureRequest, given: tuple[Any, ...], kernel: str) -> str:
+    """A notebook of these code cells, or of cells with these sources; its name."""
+    name = f"{request.node.name[:30].replace('[', '-')}-{next(_numbers)}.ipynb"
+    cells = [nbformat.v4.new_code_cell(c) if isinstance(c, str) else c for c in given]
+    meta = {"kernelspec": {"name": kernel, "display_name": kernel}}
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=meta), lab.folder / name)
+    return name
+
+
+@contextmanager
+def opened_in(lab: Lab, chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Make]:
+    """Make, open and get ready a notebook of the given cells, in a page of its own."""
+    context = chromium.new_context(viewport=SIZE, reduced_motion="reduce")
+
+    def make(*cells: Any, ready: bool = True, kernel: str = "python3") -> Notebook:
+        name = write(lab, request, cells, kernel)
+        opened = Notebook(lab, context.new_page(), name).open()
         return opened.ready() if ready else opened
 
     yield make
     context.close()
+
+
+@pytest.fixture
+def notebook(jupyterlab: Lab, chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Make]:
+    """Make, open and get ready a notebook of the given cells."""
+    if request.node.get_closest_marker("same_page") is None:
+        with opened_in(jupyterlab, chromium, request) as make:
+            yield make
+        return
+    window: Window = request.getfixturevalue("shared_window")
+
+    def make_there(*cells: Any, ready: bool = True, kernel: str = "python3") -> Notebook:
+        opened = window.open(write(jupyterlab, request, cells, kernel))
+        return opened.ready() if ready else opened
+
+    yield make_there
+    window.leave(is_fit=request.node.stash.get(PASSED, False))
+
+
+@pytest.fixture
+def seventh(
+    notebook_seven: Lab, chromium: Browser, request: pytest.FixtureRequest
+) -> Iterator[Make]:
+    """The same in Notebook 7."""
+    with opened_in(notebook_seven, chromium, request) as make:
+        yield make
+
+
+@pytest.fixture
+def window(jupyterlab: Lab, chromium: Browser) -> Iterator[Callable[..., Notebook]]:
+    """Open a notebook that is in the server's folder, in a window of its own."""
+    contexts = []
+
+    def opened(name: str, **options: Any) -> Notebook:
+        contexts.append(chromium.new_context(**options))
+        return Notebook(jupyterlab, contexts[-1].new_page(), name).open().ready()
+
+    yield opened
+    for context in contexts:
+        context.close()

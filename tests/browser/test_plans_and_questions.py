@@ -8,7 +8,7 @@ import pytest
 import yaml
 from playwright.sync_api import expect
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.same_page]
 
 LOAD = "%load_ext ipyagent"
 
@@ -46,11 +46,18 @@ def test_a_plan_is_approved_as_a_whole_and_its_progress_is_seen(
     book = notebook(LOAD, f"%%agent {option} --plan\nSummarise.", "print('words', words)")
     book.start_all()
     card = the_plan(book, 1)
-    expect(card).to_have_attribute("data-state", "waiting")
+    expect(card).to_have_attribute("data-state", "waiting", timeout=30_000)
     expect(card.locator("[data-ipyagent=plan-step]")).to_have_count(2)
     expect(card).to_contain_text("# Summary")
     expect(card).to_contain_text("words = len(open(")
     assert not (jupyterlab.folder / "planned.md").exists()
+    # Each argument beside its name, whatever JupyterLab does to such lists.
+    name, value = (card.locator(f".ipyagent-arguments {part}").nth(1) for part in ("dt", "dd"))
+    expect(name).to_have_text("path")
+    expect(value).to_have_text("planned.md")
+    left, right = name.bounding_box(), value.bounding_box()
+    assert left["x"] + left["width"] <= right["x"]
+    assert abs(left["y"] - right["y"]) < 10
     book.shot("plan-waiting")
     card.locator("[data-ipyagent=approve]").click()
     book.expect_done(2)

@@ -61,6 +61,7 @@ DEFAULTS = {
     "tools.files": True,
     "tools.python": True,
     "tools.namespace": True,
+    "tools.notebook": True,
     "tools.scripts": True,
     "tools.shell": False,
     "tools.notes": True,

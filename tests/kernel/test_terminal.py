@@ -144,3 +144,16 @@ print(run.outcome, run.output, run.results[0].output, run.results[0].value)
         timeout=60,
     )
     assert done.stdout.strip() == "success It is 42. 42 42"
+
+
+def test_a_cell_that_is_inserted_is_what_the_next_prompt_begins_with(
+    terminal: Any, tmp_path: Path
+) -> None:
+    insert = {"name": "insert_cell", "arguments": {"source": "proposed = 6 * 7"}}
+    agent(terminal, tmp_path, {"calls": [insert]}, "It is there.", options="--confirm yolo")
+    terminal.expect_exact("at the next prompt")
+    terminal.expect_exact("It is there.")
+    terminal.expect(PROMPT)
+    # A simple prompt cannot be filled, so what would be is still there.
+    terminal.sendline("print(get_ipython().rl_next_input.upper())")
+    terminal.expect_exact("PROPOSED = 6 * 7")

@@ -251,6 +251,10 @@ def plotting() -> Iterator[s.Event]:
         output="quarter     Q1     Q2     Q3\nNorth    120.4  131.9   84.2\n(3 rows)",
         images=(s.ImageContent(data=figure(), width=360, height=160),),
         displays=(s.Display(data={"text/html": TABLE, "text/plain": "quarter Q1 Q2 Q3"}),),
+        variables=(
+            s.VariableChange(name="sales", change="changed", type="DataFrame, 18,204 rows"),
+            s.VariableChange(name="by_region", change="created", type="DataFrame, 3 rows"),
+        ),
         truncated=s.TruncatedOutput(
             tool_name="read_file",
             original_chars=12345,

@@ -127,6 +127,13 @@ chunks = st.builds(
 
 definitions = st.builds(s.ToolDefinition, name=names, description=texts, input_schema=json_objects)
 displays = st.builds(s.Display, data=st.dictionaries(texts, texts, max_size=2))
+changes = st.builds(s.FileChange, path=names, before=maybe(names), after=maybe(names))
+touched = st.builds(
+    s.VariableChange,
+    name=texts,
+    change=st.sampled_from(["created", "changed", "deleted"]),
+    type=texts,
+)
 configs = st.builds(
     s.TruncationConfig,
     max_chars=st.integers(1, 10**6),
@@ -146,6 +153,8 @@ good = st.builds(
     output=texts,
     images=some(images),
     displays=some(displays),
+    files=some(changes),
+    variables=some(touched),
     truncated=maybe(truncated),
 )
 bad = st.builds(s.ToolResult, success=st.just(False), output=texts, error=names.map("E{}".format))
@@ -362,6 +371,8 @@ records: dict[type[s.Model], st.SearchStrategy[Any]] = {
     s.StreamChunk: chunks,
     s.ToolDefinition: definitions,
     s.Display: displays,
+    s.FileChange: changes,
+    s.VariableChange: touched,
     s.TruncationConfig: configs,
     s.TruncatedOutput: truncated,
     s.ToolResult: results,

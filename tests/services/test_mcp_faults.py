@@ -28,14 +28,14 @@ async def test_dead_servers_cost_one_limit_together_and_only_once(place: MCPLab)
     await place.tools(place.raw("good", "warm"))  # the SDK is imported once
     begun = time.monotonic()
     tools, notices = await servers.tools()
-    assert time.monotonic() - begun < 1.6
+    assert time.monotonic() - begun < 2.5  # one after another would be 2.8
     assert list(named(tools)) == ["mcp_raw_echo"]
     assert [n for n in notices if "it did not answer within 0.7 s" in n] == notices
     assert len(notices) == 4
     assert "`%agent mcp refresh s0`" in notices[0]
     begun = time.monotonic()
     again, notices = await servers.tools()
-    assert time.monotonic() - begun < 0.3
+    assert time.monotonic() - begun < 0.7  # the limit of one
     assert (len(again), len(notices)) == (1, 4)
     assert len(place.heard("mute", "tools/list")) == 1
 
@@ -65,7 +65,7 @@ async def test_a_call_that_hangs_ends_in_time_and_the_server_goes_on(place: MCPL
         begun = time.monotonic()
         with pytest.raises(MCPToolCallError, match=r"no answer within 0\.3 s"):
             await tools["mcp_raw_echo"].function(text="hi")
-        assert time.monotonic() - begun < 1
+        assert time.monotonic() - begun < 3
     assert len(place.heard("hangs-on-call", "initialize")) == 1
 
 

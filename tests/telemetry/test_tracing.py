@@ -92,13 +92,15 @@ def test_a_collector_gets_the_run_before_the_process_ends(events: bytes) -> None
     trace = json.loads(events)[0]["run"]["trace_id"]
     with ModelServer([Reply((b"",))] * 3) as server:
         done = hear(events, server.url.removesuffix("/v1"))
-        (resource,) = received(server)
-    service = {a.key: a.value.string_value for a in resource.resource.attributes}
-    assert service["service.name"] == "ipyagent"
-    (scope,) = resource.scope_spans
-    assert scope.scope.name == "ipyagent"
-    assert {span.trace_id.hex() for span in scope.spans} == {trace}
-    assert sorted(span.name for span in scope.spans) == [
+        resources = received(server)  # one, or more where a slow machine sent some before the end
+    for resource in resources:
+        service = {a.key: a.value.string_value for a in resource.resource.attributes}
+        assert service["service.name"] == "ipyagent"
+    scopes = [scope for resource in resources for scope in resource.scope_spans]
+    assert {scope.scope.name for scope in scopes} == {"ipyagent"}
+    spans = [span for scope in scopes for span in scope.spans]
+    assert {span.trace_id.hex() for span in spans} == {trace}
+    assert sorted(span.name for span in spans) == [
         "chat scripted",
         "chat scripted",
         "execute_tool list_files",

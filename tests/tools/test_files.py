@@ -318,7 +318,9 @@ def test_a_notebook_is_read_as_its_cells(tmp_path: Path, hands: Hands) -> None:
 
 @pytest.mark.spec("A41")
 def test_writing_makes_parents_and_appending_adds(tmp_path: Path, hands: Hands) -> None:
-    assert hands.run("write_file", path="x/y/a.txt", content="one\n") == "wrote x/y/a.txt, 4 B"
+    assert (
+        hands.run("write_file", path="x/y/a.txt", content="one\n").output == "wrote x/y/a.txt, 4 B"
+    )
     hands.run("write_file", path="x/y/a.txt", content="two\n", mode="append")
     assert (tmp_path / "x" / "y" / "a.txt").read_text() == "one\ntwo\n"
     hands.run("write_file", path="new.txt", content="first", mode="append")
@@ -389,9 +391,9 @@ def test_an_edit_replaces_exactly_one_occurrence_or_all_when_told(
         hands.run("edit_file", path="a.py", old_string="x = 1", new_string="x = 9")
     assert path.read_text() == "x = 1\ny = 2\nx = 1\n"
     done = hands.run("edit_file", path="a.py", old_string="y = 2", new_string="y = 3")
-    assert done == "replaced 1 occurrence in a.py"
+    assert done.output == "replaced 1 occurrence in a.py"
     done = hands.run("edit_file", path="a.py", old_string="x", new_string="z", replace_all=True)
-    assert done == "replaced 2 occurrences in a.py"
+    assert done.output == "replaced 2 occurrences in a.py"
     assert path.read_text() == "z = 1\ny = 3\nz = 1\n"
     path.write_text("aaa")
     with pytest.raises(InvalidArgumentsError, match="occurs 2 times"):
@@ -464,8 +466,8 @@ def test_deleting_shows_what_is_lost_and_takes_files_only(tmp_path: Path, hands:
     for path in ("sub", "link", "nope", "."):
         with pytest.raises(PathValidationError):
             hands.show("delete_file", path=path)
-    assert hands.run("delete_file", path="a.txt") == "deleted a.txt, 8 B"
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["b.bin", "link", "sub"]
+    assert hands.run("delete_file", path="a.txt").output == "deleted a.txt, 8 B"
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".ipyagent", "b.bin", "link", "sub"]
 
 
 def test_what_may_not_be_changed_is_refused_before_anybody_is_asked(hands: Hands) -> None:

@@ -18,7 +18,7 @@ from ipyagent.errors import AgentError
 from ipyagent.tools.sandbox import job, keeper, probe
 from ipyagent.tools.sandbox.output import KEPT, Output
 
-pytestmark = [pytest.mark.spec("M27", "N23")]
+pytestmark = [pytest.mark.spec("M27", "N23"), pytest.mark.alone]
 
 
 @pytest.fixture(params=["boxed", "bare"])

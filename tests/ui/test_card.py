@@ -114,7 +114,7 @@ async def test_a_snapshot_has_what_is_streaming_and_what_is_waited_for(wire: Wir
     (streaming,) = wire.heard(kind="init", id="page-2")
     assert streaming["retry"] is None
     assert streaming["open"] == {"step": 1, "text": "Revenue", "thinking": ""}
-    wire.card.flush()
+    wire.card.feed.flush()
     assert wire.sent[-1] == streaming  # the snapshot holds the deltas that were on their way
 
 

@@ -266,7 +266,7 @@ def test_a_question_that_was_not_answered_says_so(kind: str):
     no = asked().model_copy(update={**declined, "result": ToolResult.failure("no")})
     assert "declined by you" in told(run((Step(number=1, executions=(no,)),)))[kind]
     left = asked().model_copy(update={"status": ToolStatus.AWAITING_APPROVAL, "result": None})
-    assert "never answered" in told(run((Step(number=1, executions=(left,)),), **BEGUN))[kind]
+    assert "no answer recorded" in told(run((Step(number=1, executions=(left,)),), **BEGUN))[kind]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -13,6 +13,7 @@ GROUPS = {
     "files": FILES,
     "namespace": {"list_variables", "inspect_variable"},
     "python": {"run_python"},
+    "notebook": {"read_notebook", "insert_cell", "edit_cell"},
     "scripts": {"python_script"},
     "notes": {"record_note", "recall_notes"},
 }

@@ -124,7 +124,7 @@ describe('a question', () => {
     expect(view.element.textContent).toContain('declined by you');
     const saved = new RunView(null);
     saved.update(waiting({ question }));
-    expect(saved.element.textContent).toContain('never answered');
+    expect(saved.element.textContent).toContain('no answer recorded');
     expect(saved.element.querySelectorAll('button, input')).toHaveLength(0);
   });
 });

@@ -38,7 +38,9 @@ afterEach(() => {
 describe('the footer (P08)', () => {
   it('tells tokens and the trace id, as text that can be selected', () => {
     const footer = saved({}).querySelector('footer');
-    expect(footer?.textContent).toBe('3,500 tokens in (512 from cache), 340 out · trace trace-1');
+    expect(footer?.textContent).toBe(
+      '3,500 tokens in (512 from cache), 340 out · $0.012 · 41.7 s · trace trace-1'
+    );
     expect(footer?.querySelector('a')).toBeNull();
     expect(textOf(view.element, '[data-ipyagent="trace"]')).toBe('trace-1');
   });
@@ -137,7 +139,7 @@ describe('a decision that came too late (P23)', () => {
     const late = { c2: { decision: 'approved' as const, at } };
     const hours = new Date(at).toTimeString().slice(0, 5);
     drawn({ ...asking('c2'), late });
-    expect(textOf(view.element, '[data-tool="run_python"] [role="status"]')).toBe(
+    expect(textOf(view.element, '[data-tool="run_python"] .ipyagent-late')).toBe(
       `Too late: already approved at ${hours}.`
     );
     drawn(advance({ ...asking('c2'), late }, { ...STEP, step: 3 }));

@@ -2,148 +2,32 @@ import MarkdownIt from 'markdown-it';
 import { describe, expect, it } from 'vitest';
 
 import { LiveRun, NOTHING } from '../model';
-import type { Run, ToolExecution } from '../protocol';
-import { MarkdownText, renderMarkdown } from '../view/markdown';
+import { MarkdownText } from '../view/growing';
+import { renderMarkdown } from '../view/markdown';
 import { RunView } from '../view/run';
 import { sanitize } from '../view/sanitize';
+import { harm } from './harm';
+import { hostile } from './hostile';
 import { RUN } from './story';
+import { strings } from './strings';
 import { CANARY, HTML_VECTORS, MARKDOWN_VECTORS } from './vectors';
 
 const ALL = [...HTML_VECTORS, ...MARKDOWN_VECTORS];
 
-const ELEMENTS = new Set(
-  `a article b blockquote br code dd del details div dl dt em footer h1 h2 h3 h4 h5 h6 header hr i img li ol
-   p pre s section small span strong sub summary sup table tbody td tfoot th thead tr u ul`.split(
-    /\s+/
-  )
-);
-const CONTENT = 'align alt class colspan href rel rowspan src start target'.split(' ');
 const OURS =
   `aria-hidden aria-label aria-live data-ipyagent data-kind data-lm-suppress-shortcuts data-state data-tool
   hidden open role tabindex title`.split(/\s+/);
-const PIXELS = /^data:image\/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]*$/;
-const DRAWING = /^data:image\/svg\+xml;base64,[A-Za-z0-9+/=]*$/;
-
-/** Everything in `root` that could run, fetch, submit, or pass for something else. */
-function harm(root: ParentNode, ours: string[] = [], controls: string[] = []): string[] {
-  return [...root.querySelectorAll('*')]
-    .filter(element => !controls.includes(element.localName))
-    .flatMap(element => [
-      ...(ELEMENTS.has(element.localName) ? [] : [`<${element.localName}>`]),
-      ...[...element.attributes]
-        .filter(attribute => !isHarmless(element, attribute, ours))
-        .map(({ name, value }) => `${element.localName}[${name}=${value}]`),
-      ...(element.matches('a:not([rel="noopener noreferrer"])') ? ['a without rel'] : [])
-    ]);
-}
-
-function isHarmless(element: Element, { name, value }: Attr, ours: string[]): boolean {
-  switch (name) {
-    case 'src':
-      return PIXELS.test(value) || (DRAWING.test(value) && element.matches('img.ipyagent-figure'));
-    case 'href':
-      return /^(https?:\/\/|mailto:)/.test(value);
-    case 'class':
-      return /^(ipyagent-[\w -]+)?$/.test(value);
-    default:
-      return CONTENT.includes(name) || ours.includes(name);
-  }
-}
-
-function call(text: string): ToolExecution {
-  const pictures = [
-    { type: 'image' as const, media_type: text, data: text, width: null, height: null },
-    { type: 'image' as const, media_type: 'image/png', data: text, width: null, height: null }
-  ];
-  const mimes = [
-    'text/html',
-    'text/markdown',
-    'image/svg+xml',
-    'application/json',
-    'image/png',
-    text
-  ];
-  return {
-    ...RUN.steps[1].executions[0],
-    call: {
-      type: 'tool_call',
-      id: text,
-      name: text,
-      arguments: { [text]: text, b: [text] },
-      parse_error: text,
-      item_id: text,
-      thought_signature: text
-    },
-    preview: { kind: 'code', text, language: 'python' },
-    concern: text,
-    source: text,
-    decision: 'denied',
-    reason: text,
-    result: {
-      success: false,
-      output: text,
-      error: `${text}!`,
-      images: pictures,
-      displays: mimes.map(mime => ({ data: { [mime]: text } })),
-      truncated: {
-        tool_name: text,
-        original_chars: 1,
-        original_lines: 1,
-        path: text,
-        created_at: text
-      }
-    }
-  };
-}
-
-/** A run in which every text that is drawn is `text`. */
-function hostile(text: string): Run {
-  const diff = { kind: 'diff' as const, text: `-${text}\n+${text}`, language: text };
-  const asked = {
-    ...call(text),
-    status: 'awaiting_approval' as const,
-    preview: diff,
-    result: null
-  };
-  const written = { todos: [{ content: text }, { content: text, status: 'completed' }] };
-  const listed = { ...asked.call, name: 'todo_write', arguments: written };
-  const todos = { ...asked, call: listed, status: 'success' as const, preview: null };
-  const question = { text, choices: [text, text] };
-  const answered = { ...call(text), question, decision: 'approved' as const };
-  const content = [
-    {
-      type: 'thinking' as const,
-      thinking: text,
-      signature: text,
-      id: text,
-      encrypted_content: text,
-      summary: []
-    },
-    { type: 'text' as const, text },
-    { type: 'image' as const, media_type: text, data: text, width: null, height: null }
-  ];
-  const said = { synthetic: false, timestamp: text, usage: null };
-  const message = { role: 'assistant' as const, content, ...said };
-  const executions = [call(text), asked, answered, todos];
-  const step = { ...RUN.steps[0], message, finish_reason: text, notes: [text], executions };
-  const texts = {
-    prompt: text,
-    context: text,
-    model: text,
-    confirm_mode: text,
-    error: text,
-    trace_id: text,
-    plan_id: text,
-    plan: [
-      { call: call(text).call, note: text },
-      { call: { ...call(text).call, id: 'next' }, note: text }
-    ],
-    verbose: 3
-  };
-  return { ...RUN, ...texts, notes: [text], steps: [step] };
-}
 
 const CONTROLS = ['button', 'input'];
+
+/** All buttons but those that copy code. */
+function decisions(root: Element): (string | undefined)[] {
+  const buttons = [...root.querySelectorAll('button')];
+  return buttons.map(({ dataset }) => dataset.ipyagent).filter(name => name !== 'copy');
+}
+
+/** What waits says which approval it is. */
+const LIVE = [...OURS, 'data-approval'];
 
 describe.each(ALL)('with %j in every field', text => {
   it('a saved run can only be read', () => {
@@ -164,9 +48,10 @@ describe.each(ALL)('with %j in every field', text => {
     };
     view.update(state);
     view.dispose();
-    expect(harm(view.element, OURS, CONTROLS)).toEqual([]);
-    const names = [...view.element.querySelectorAll('button')].map(b => b.dataset.ipyagent);
+    expect(harm(view.element, LIVE, CONTROLS)).toEqual([]);
+    const names = decisions(view.element);
     expect(names).toEqual(['stop', 'approve', 'always', 'folder', 'deny']);
+    expect(view.element.querySelectorAll('[data-approval]')).toHaveLength(1);
     expect(view.element.querySelectorAll('[data-ipyagent="tool"]')).toHaveLength(4);
     expect(view.element.querySelectorAll('[data-ipyagent="run"]')).toHaveLength(0);
   });
@@ -180,8 +65,8 @@ describe.each(ALL)('with %j in every field', text => {
     const approvals = Object.fromEntries([[text, 'a']]);
     view.update({ ...NOTHING, run: { ...run, steps, status: 'running' }, approvals });
     view.dispose();
-    expect(harm(view.element, OURS, CONTROLS)).toEqual([]);
-    const names = [...view.element.querySelectorAll('button')].map(b => b.dataset.ipyagent);
+    expect(harm(view.element, LIVE, CONTROLS)).toEqual([]);
+    const names = decisions(view.element);
     expect(names).toEqual(['stop', 'choice', 'choice', 'send', 'deny']);
     expect(view.element.querySelector('.ipyagent-question')?.textContent).not.toBe('');
   });
@@ -190,21 +75,20 @@ describe.each(ALL)('with %j in every field', text => {
     const view = new RunView({ decide: () => undefined, stop: () => undefined });
     const run = { ...hostile(text), steps: [], status: 'draft' as const };
     view.update({ ...NOTHING, run, planApproval: 'a' });
-    const names = () =>
-      [...view.element.querySelectorAll('button')].map(b => b.dataset.ipyagent).join(' ');
+    const names = () => decisions(view.element).join(' ');
     expect(names()).toBe('stop approve edit deny');
-    expect(harm(view.element, OURS, CONTROLS)).toEqual([]);
+    expect(harm(view.element, LIVE, CONTROLS)).toEqual([]);
     view.element.querySelector<HTMLElement>('[data-ipyagent="edit"]')?.click();
     view.dispose();
     expect(names()).toBe('stop up down remove up down remove save cancel-edit approve edit deny');
-    const editable = [...OURS, 'aria-invalid', 'spellcheck', 'rows'];
+    const editable = [...LIVE, 'aria-invalid', 'spellcheck', 'rows'];
     expect(harm(view.element, editable, [...CONTROLS, 'textarea'])).toEqual([]);
     expect(view.element.querySelectorAll('[data-ipyagent="plan-step"]')).toHaveLength(2);
   });
 
   it('streamed text is as safe wherever it is cut', () => {
     const longer = `${text}\n\nand ${text}`;
-    for (const size of [1, 2, 3, 5, 8]) {
+    for (const size of [2, 7]) {
       const markdown = new MarkdownText();
       for (let end = size; end < longer.length; end += size) {
         markdown.update(longer.slice(0, end), false);
@@ -213,6 +97,30 @@ describe.each(ALL)('with %j in every field', text => {
       markdown.update(longer, true);
       expect(harm(markdown.element)).toEqual([]);
     }
+  });
+});
+
+describe('with strings that nobody has thought of', () => {
+  const many = strings(2_000, 1);
+  const part = 50;
+  const parts = Array.from({ length: many.length / part }, (_, index) => index * part);
+
+  it('they are many, and not the same', () => {
+    expect(new Set(many).size).toBeGreaterThan(1_800);
+  });
+
+  it.each(parts)('from %i on', from => {
+    const texts = many.slice(from, from + part);
+    texts.forEach(text => {
+      expect(harm(renderMarkdown(text)), text).toEqual([]);
+      expect(harm(sanitize(text)), text).toEqual([]);
+    });
+    let next = 0;
+    const run = hostile(() => texts[next++ % part]);
+    const view = new RunView(null);
+    view.update({ ...NOTHING, run });
+    expect(harm(view.element, OURS)).toEqual([]);
+    expect(next).toBeGreaterThan(part);
   });
 });
 
@@ -242,6 +150,9 @@ describe('what is left', () => {
   const drawn = (markdown: string) => {
     const element = document.createElement('div');
     element.append(renderMarkdown(markdown));
+    element.querySelectorAll('.ipyagent-listing-head').forEach(head => {
+      head.remove();
+    });
     return element;
   };
 
@@ -280,7 +191,9 @@ describe('what is left', () => {
       '<style>td{}</style><table class="dataframe"><tr><th colspan="2">a</th></tr></table>';
     const element = document.createElement('div');
     element.append(sanitize(table));
-    expect(element.innerHTML).toBe('<table><tbody><tr><th colspan="2">a</th></tr></tbody></table>');
+    expect(element.innerHTML).toBe(
+      '<table dir="auto"><tbody><tr><th colspan="2">a</th></tr></tbody></table>'
+    );
   });
 });
 

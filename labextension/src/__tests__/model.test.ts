@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 
-import { advance, answeringStep, complete, fold, NOTHING, runState } from '../model';
-import type { Run, ToolExecution } from '../protocol';
+import { advance, answeringStep, fold, NOTHING, runState } from '../model';
+import type { Run } from '../protocol';
 import { asking, begun, EVENTS, PLAN_EVENTS, PLAN_RUN, RUN, upTo } from './story';
 
 describe('the model', () => {
@@ -48,18 +48,6 @@ describe('the model', () => {
     expect(ended({ status: 'draft' })).toBe('waiting');
     expect(ended({ status: 'error', stop_reason: 'error' })).toBe('failed');
     expect(ended({ status: 'cancelled', stop_reason: 'interrupted' })).toBe('cancelled');
-  });
-
-  it('completes a run that an older version saved, and changes nothing else', () => {
-    const later = ['question', 'concern', 'scopes', 'source'];
-    const older = JSON.stringify(RUN.steps[0].executions, (key, value: unknown) =>
-      later.includes(key) ? undefined : value
-    );
-    const executions = JSON.parse(older) as ToolExecution[];
-    const steps = [{ ...RUN.steps[0], executions }];
-    const [first] = complete({ ...RUN, steps }).steps[0].executions;
-    expect(first).toEqual({ ...RUN.steps[0].executions[0], source: null });
-    expect(complete(RUN)).toEqual(RUN);
   });
 
   it('takes for the answer the last text that asks for no tool', () => {

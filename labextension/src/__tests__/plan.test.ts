@@ -97,11 +97,11 @@ describe('a plan that cannot be decided on here (P41)', () => {
     const saved = new RunView(null);
     saved.update({ ...NOTHING, run: draft.run });
     expect(saved.element.querySelectorAll('button, input, textarea')).toHaveLength(0);
-    expect(saved.element.textContent).toContain('`%agent approve 0a1b2c3d4e5f`');
+    expect(saved.element.textContent).toContain('%agent approve 0a1b2c3d4e5f');
     expect(saved.element.dataset.state).toBe('waiting');
     view.update({ ...draft, planApproval: null });
     expect(all('approve')).toHaveLength(0);
-    expect(view.element.textContent).toContain('`%agent deny 0a1b2c3d4e5f`');
+    expect(view.element.textContent).toContain('%agent deny 0a1b2c3d4e5f');
     const told = 'It waits: `%agent approve 0a1b2c3d4e5f` runs it.';
     view.update(advance({ ...draft, planApproval: null }, { type: 'notice', text: told }));
     expect(view.element.textContent.match(/%agent approve/g)).toHaveLength(1);

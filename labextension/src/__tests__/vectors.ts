@@ -46,6 +46,7 @@ export const HTML_VECTORS: readonly string[] = [
   `<textarea autofocus onfocus=pwned()></textarea>`,
   `<button onclick=pwned()>Approve</button>`,
   `<button data-ipyagent="approve">Approve</button>`,
+  `<div data-approval="a"><button data-ipyagent="approve">Approve</button></div>`,
   `<button formaction="javascript:pwned()" form=f>x</button><form id=f></form>`,
   `<form action="${CANARY}"><input name=password><button>Sign in</button></form>`,
   `<form action="javascript:pwned()"><input type=submit></form>`,

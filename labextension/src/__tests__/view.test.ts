@@ -21,6 +21,16 @@ const tool = (root: Element, name: string) => {
 };
 const delta = (text: string): Event => ({ type: 'message_delta', step: 1, kind: 'text', text });
 
+const RESULT = {
+  success: true,
+  output: '',
+  error: null,
+  images: [],
+  displays: [],
+  variables: [],
+  truncated: null
+};
+
 let actions: { decide: ReturnType<typeof vi.fn>; stop: ReturnType<typeof vi.fn> };
 let view: RunView;
 
@@ -86,7 +96,7 @@ describe('a drawn run', () => {
   it('tells a failure by its reason, not by how its traceback begins', () => {
     const output = 'Traceback (most recent call last):\nZeroDivisionError: division by zero';
     const error = 'ZeroDivisionError: division by zero';
-    const result = { success: false, output, error, images: [], displays: [], truncated: null };
+    const result = { ...RESULT, success: false, output, error };
     view.update(runOf({ status: 'failed', result }));
     const line = view.element.querySelector('.ipyagent-first-line')?.textContent;
     expect(line).toBe(`→ ${error}`);
@@ -146,16 +156,21 @@ describe('a drawn run', () => {
   it('draws a figure once that is a display and an image', () => {
     const [image] = RUN.steps[1].executions[0].result?.images ?? [];
     const displays = [{ data: { 'image/png': `${image.data}\n` } }];
-    const result = {
-      success: true,
-      output: '',
-      error: null,
-      images: [image],
-      displays,
-      truncated: null
-    };
-    view.update(runOf({ result }));
+    view.update(runOf({ result: { ...RESULT, images: [image], displays } }));
     expect(view.element.querySelectorAll('img')).toHaveLength(1);
+  });
+
+  it('tells which variables code touched, a few of many', () => {
+    const variables = Array.from({ length: 12 }, (_, index) => ({
+      name: `v${index}`,
+      change: index < 2 ? ('changed' as const) : ('created' as const),
+      type: index === 0 ? 'DataFrame, 3 rows × 2 columns' : ''
+    }));
+    view.update(runOf({ result: { ...RESULT, variables } }));
+    expect(view.element.querySelector('.ipyagent-result')?.textContent).toContain(
+      'changed: v0 (DataFrame, 3 rows × 2 columns), v1; ' +
+        'created: v2, v3, v4, v5, v6, v7, v8, v9; … 2 more'
+    );
   });
 
   it('shows an error as one card, and a limit as one line', () => {
@@ -173,7 +188,7 @@ describe('a drawn run', () => {
     const saved = new RunView(null);
     saved.update(asking('c2'));
     expect(saved.element.querySelectorAll('button, input')).toHaveLength(0);
-    expect(tool(saved.element, 'run_python').textContent).toContain('never decided');
+    expect(tool(saved.element, 'run_python').textContent).toContain('no decision recorded');
   });
 });
 
@@ -227,6 +242,16 @@ describe('approval', () => {
       expect(view.element.textContent).toContain('sent…');
     }
   );
+
+  it('hands the keys on to what was asked about', () => {
+    document.body.append(view.element);
+    view.update(asking('c2'));
+    one(view.element, 'deny').focus();
+    one(view.element, 'deny').click();
+    const line = tool(view.element, 'run_python').querySelector('summary');
+    expect(document.activeElement).toBe(line);
+    view.element.remove();
+  });
 
   it('stays sent when the same state arrives again', () => {
     view.update(asking('c2'));
@@ -287,6 +312,52 @@ describe('what a person opened', () => {
   });
 });
 
+describe('what ipyagent says itself', () => {
+  it('has what can be typed set as code', () => {
+    const notes = ['Run `%agent model x` for <b>another</b>.', 'one ` alone', '`a\u202e`'];
+    view.update({ ...NOTHING, run: { ...RUN, notes } });
+    const typed = [...view.element.querySelectorAll('.ipyagent-note > code')];
+    expect(typed.map(code => code.textContent)).toEqual(['%agent model x', 'a⟨U+202E⟩']);
+    expect(view.element.textContent).toContain('for <b>another</b>.one ` alone');
+  });
+});
+
+describe('a run of very many steps', () => {
+  const [first] = RUN.steps;
+  const long = (count: number): LiveRun => {
+    const steps = Array.from({ length: count }, (_, index) => ({ ...first, number: index + 1 }));
+    const last = { ...RUN.steps[RUN.steps.length - 1], number: count + 1 };
+    return { ...NOTHING, run: { ...RUN, steps: [...steps, last] } };
+  };
+  const steps = () => view.element.querySelectorAll('.ipyagent-step').length;
+  const earlier = () => view.element.querySelector<HTMLDetailsElement>('.ipyagent-earlier');
+
+  it('is drawn from the first on demand, and keeps its order', () => {
+    view.update(long(299));
+    expect(steps()).toBe(40);
+    expect(earlier()?.textContent).toBe('260 earlier steps');
+    expect(one(view.element, 'answer').textContent).toContain('North');
+    expect(
+      one(view.element, 'todos').nextElementSibling?.contains(one(view.element, 'answer'))
+    ).toBe(true);
+    earlier()?.setAttribute('open', '');
+    earlier()?.dispatchEvent(new Event('toggle'));
+    expect(steps()).toBe(300);
+    const names = [...view.element.querySelectorAll('.ipyagent-step')].map(step =>
+      step.getAttribute('aria-label')
+    );
+    expect(names.slice(258, 262)).toEqual(['Step 259', 'Step 260', 'Step 261', 'Step 262']);
+  });
+
+  it('has nothing folded while it is short, or grows before our eyes', () => {
+    view.update(long(30));
+    expect(earlier()).toBeNull();
+    view.update(long(90));
+    expect(earlier()).toBeNull();
+    expect(steps()).toBe(91);
+  });
+});
+
 describe('streaming', () => {
   const stream = (
     text: string,
@@ -312,14 +383,14 @@ describe('streaming', () => {
         }
       });
       root
-        .querySelectorAll('.ipyagent-markdown > p, .ipyagent-markdown > ul')
+        .querySelectorAll('.ipyagent-sealed > p, .ipyagent-sealed > ul')
         .forEach(e => seen.add(e));
     });
     expect(seen.size).toBe(3);
     expect(removed).toEqual([]);
     expect(view.element.querySelectorAll('li')).toHaveLength(2);
     expect(view.element.querySelector('.ipyagent-markdown pre')?.textContent).toBe('\nx\n\n');
-    expect(view.element.querySelector('.ipyagent-open-text')?.textContent).toBe('The end');
+    expect(view.element.querySelector('.ipyagent-open')?.textContent.trim()).toBe('The end');
   });
 
   it.each([1, 2, 7, 64])('comes to the same in pieces of %i as at once', size => {
@@ -335,24 +406,10 @@ describe('streaming', () => {
     expect(live).toContain('href="https://example.org/x"');
   });
 
-  it('appends to what is there instead of writing it again', () => {
-    stream('word '.repeat(100), 5);
-    const text = view.element.querySelector('.ipyagent-open-text')?.firstElementChild?.firstChild;
-    stream('word '.repeat(200), 1000);
-    expect(text?.isConnected).toBe(true);
-  });
-
-  it('begins a new element about every two kilobytes', () => {
-    stream(`${'x'.repeat(99)}\n`.repeat(100), 500);
-    const chunks = view.element.querySelectorAll('.ipyagent-open-text > div');
-    expect(chunks.length).toBeGreaterThanOrEqual(4);
-    expect(chunks.length).toBeLessThanOrEqual(6);
-  });
-
   it('starts over when the request is tried again', () => {
     stream('void', 2);
     view.update(advance(advance(begun(), delta('val')), delta('id')));
-    expect(view.element.querySelector('.ipyagent-markdown')?.textContent).toBe('valid');
+    expect(view.element.querySelector('.ipyagent-markdown')?.textContent.trim()).toBe('valid');
   });
 
   it('survives text that no parser likes', () => {

@@ -1,5 +1,6 @@
 /** The whole of a call, as it is approved: nothing hidden, nothing cut. */
 import type { Preview, ToolExecution } from '../protocol';
+import { diffOf } from './diff';
 import { Child, h } from './dom';
 import { plural, valueText } from './format';
 import { highlight } from './highlight';
@@ -38,24 +39,6 @@ function codeOf({ text, language }: Preview): HTMLElement {
     { class: 'ipyagent-pre' },
     revealWithin(h('code', {}, highlight(text, language)))
   );
-}
-
-function diffOf(diff: string): HTMLElement {
-  const lines = diff.replace(/\n$/, '').split('\n');
-  const drawn = lines.map(line =>
-    h('span', { class: `ipyagent-diff-line ipyagent-diff-${lineKind(line)}` }, reveal(line), '\n')
-  );
-  return h('pre', { class: 'ipyagent-pre ipyagent-diff' }, ...drawn);
-}
-
-function lineKind(line: string): string {
-  if (line.startsWith('@@')) {
-    return 'hunk';
-  }
-  if (/^(\+\+\+ |--- )/.test(line)) {
-    return 'file';
-  }
-  return { '+': 'added', '-': 'removed' }[line.charAt(0)] ?? 'same';
 }
 
 function argumentList(entries: [string, unknown][], fold: boolean): HTMLElement {

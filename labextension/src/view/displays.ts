@@ -2,19 +2,20 @@
 import type { Display, ImageContent, ToolExecution, ToolResult } from '../protocol';
 import { h, present } from './dom';
 import { renderMarkdown } from './markdown';
-import { isDataImage, MAX_HTML, sanitize } from './sanitize';
+import { maths } from './maths';
+import { Before, isDataImage, MAX_HTML, sanitize } from './sanitize';
 
 const PIXELS = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
 
 /** All figures and rich outputs of a call, in the order in which they were made. */
-export function media({ call, result }: ToolExecution): HTMLElement[] {
+export function media({ call, result }: ToolExecution, before: Before): HTMLElement[] {
   if (result === null) {
     return [];
   }
   const name = `Figure from ${call.name}`;
   const displays = result.displays.filter(display => !isRepeated(display, result));
   return present([
-    ...displays.map(display => richDisplay(display, name)),
+    ...displays.map(display => richDisplay(display, name, before)),
     ...result.images.map(content => picture(content.media_type, content.data, name))
   ]) as HTMLElement[];
 }
@@ -25,7 +26,7 @@ export function image({ media_type, data }: ImageContent, name: string): HTMLEle
 }
 
 /** The richest form of a display that is safe; plain text alone is already in the output. */
-function richDisplay({ data }: Display, name: string): HTMLElement | null {
+function richDisplay({ data }: Display, name: string, before: Before): HTMLElement | null {
   const { 'image/svg+xml': svg, 'text/html': html, 'text/markdown': markdown } = data;
   for (const type of PIXELS) {
     const base64 = data[type];
@@ -36,7 +37,12 @@ function richDisplay({ data }: Display, name: string): HTMLElement | null {
   if (svg !== undefined) {
     return drawing(svg, name);
   }
-  return table(html) ?? prose(markdown) ?? json(data['application/json']);
+  return (
+    table(html, before) ??
+    prose(markdown, before) ??
+    formula(data['text/latex']) ??
+    json(data['application/json'])
+  );
 }
 
 function picture(type: string, base64: string, name: string): HTMLElement {
@@ -54,17 +60,23 @@ function drawing(svg: string, name: string): HTMLElement {
   return h('img', { class: 'ipyagent-figure', src: url, alt: name });
 }
 
-function table(html: string | undefined): HTMLElement | null {
+function table(html: string | undefined, before: Before): HTMLElement | null {
   if (html === undefined || html.length > MAX_HTML) {
     return null;
   }
-  const content = sanitize(html);
+  const content = sanitize(html, before);
   const isEmpty = content.textContent.trim() === '' && content.querySelector('img') === null;
   return isEmpty ? null : scrollable(content);
 }
 
-function prose(markdown: string | undefined): HTMLElement | null {
-  return markdown === undefined ? null : scrollable(renderMarkdown(markdown));
+function prose(markdown: string | undefined, before: Before): HTMLElement | null {
+  return markdown === undefined ? null : scrollable(renderMarkdown(markdown, before));
+}
+
+function formula(tex: string | undefined): HTMLElement | null {
+  return tex === undefined
+    ? null
+    : scrollable(maths(tex, true) ?? h('pre', { class: 'ipyagent-pre' }, tex));
 }
 
 function json(text: string | undefined): HTMLElement | null {

@@ -12,8 +12,17 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   for (const [name, value] of Object.entries(attributes)) {
     element.setAttribute(name, value);
   }
-  element.append(...present(children));
-  return element;
+  return fill(element, children);
+}
+
+/** Append `children`, one by one: a call takes only so many. */
+export function fill<T extends ParentNode>(parent: T, children: readonly Child[]): T {
+  for (const child of children) {
+    if (child !== null) {
+      parent.append(child);
+    }
+  }
+  return parent;
 }
 
 /** The children that are there. */
@@ -32,7 +41,8 @@ export class Slot {
     const next = JSON.stringify(key);
     if (next !== this.key) {
       this.key = next;
-      this.element.replaceChildren(...present(build()));
+      this.element.replaceChildren();
+      fill(this.element, build());
     }
   }
 }

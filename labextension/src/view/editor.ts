@@ -24,8 +24,10 @@ export class PlanEditor {
     done: Done
   ) {
     this.parts = plan.map(step => new StepEditor(step, this));
-    const save = button('save', 'Save changes', 'Save the changed plan', () => this.save(done));
-    const cancel = button('cancel-edit', 'Cancel', 'Leave the plan as it is', () => done(null));
+    const save = button('save', 'Save changes', 'Save changes to the plan', () => this.save(done));
+    const cancel = button('cancel-edit', 'Cancel', 'Cancel: leave the plan as it is', () =>
+      done(null)
+    );
     const buttons = h('div', { class: 'ipyagent-approval' }, save, cancel);
     this.element.append(this.list, buttons);
     this.draw();

@@ -23,11 +23,13 @@ export function usageText(usage: TokenUsage): string {
 }
 
 /** What all steps took together, and the id under which logs and traces know the run. */
-export function footer({ steps, trace_id }: Run): (Node | string)[] {
+export function footer({ steps, trace_id, duration: took }: Run): (Node | string)[] {
   const total = steps.reduce<TokenUsage>((sum, { usage }) => added(sum, usage), NO_TOKENS);
+  const costs = steps.map(({ cost_usd }) => cost_usd).filter(cost => cost !== null);
+  const cost = costs.length > 0 ? dollars(costs.reduce((sum, each) => sum + each, 0)) : '';
+  const facts = joined([usageText(total), cost, took === null ? '' : duration(took)]);
   const trace = h('span', { class: 'ipyagent-trace', 'data-ipyagent': 'trace' }, reveal(trace_id));
-  const usage = usageText(total);
-  const parts = [usage === '' ? null : usage, usage && trace_id ? ' · ' : null];
+  const parts = [facts === '' ? null : facts, facts && trace_id ? ' · ' : null];
   return [...parts, ...(trace_id ? ['trace ', trace] : [])].filter(part => part !== null);
 }
 

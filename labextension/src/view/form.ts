@@ -1,6 +1,7 @@
 /** What a person answers with: groups of controls that say one thing, once. */
 import type { Answer } from '../protocol';
 import { Child, h, present } from './dom';
+import { reveal } from './reveal';
 
 export type Decide = (answer: Answer) => void;
 
@@ -22,6 +23,7 @@ export function answerForm(
   const send = (answer: Answer): void => {
     if (!isSent) {
       isSent = true;
+      passFocus(form);
       form
         .querySelectorAll<Control>('button, input, textarea')
         .forEach(control => (control.disabled = true));
@@ -29,8 +31,29 @@ export function answerForm(
       decide(answer);
     }
   };
-  form.append(...present(build(send)), status);
+  // Told at once to those who do not see it come.
+  const alert = h('p', { class: 'ipyagent-unseen', role: 'alert' }, reveal(label));
+  form.append(alert, ...present(build(send)), status);
   return form;
+}
+
+/** What was asked about takes the keys: a control that is disabled would lose them to the page. */
+function passFocus(form: HTMLElement): void {
+  if (form.contains(document.activeElement)) {
+    const about = form.closest('.ipyagent-tool, .ipyagent-plan');
+    const next = about?.querySelector<HTMLElement>('summary') ?? form;
+    form.tabIndex = -1;
+    next.focus({ preventScroll: true });
+  }
+}
+
+/** Mark where an approval is asked for, so that other parts of the page find it. */
+export function markAsked(place: HTMLElement, approvalId: string | null): void {
+  if (approvalId === null) {
+    delete place.dataset.approval;
+  } else {
+    place.dataset.approval = approvalId;
+  }
 }
 
 /** A real button; `name` is what scripts and tests find it by. */

@@ -50,7 +50,8 @@ export function valueText(value: unknown): string {
 function inline(value: unknown): string {
   const text = typeof value === 'string' ? value : JSON.stringify(value);
   // Only what looks like space: hidden characters are shown, not dropped.
-  return text.slice(0, 2 * ONE_LINE).replace(/[ \t\n]+/g, ' ');
+  const line = text.slice(0, 2 * ONE_LINE).replace(/[ \t\n]+/g, ' ');
+  return line.replace(/^ | $/g, '');
 }
 
 function shorten(line: string): string {

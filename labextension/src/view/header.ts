@@ -6,7 +6,8 @@ import { Child, h, Slot } from './dom';
 import { button } from './form';
 import { count, dollars, duration } from './format';
 
-const STATES: Record<RunState, string> = {
+/** What a person reads for a state. */
+export const STATES: Record<RunState, string> = {
   running: 'running',
   waiting: 'waiting for you',
   done: 'done',
@@ -60,6 +61,7 @@ export class HeaderView {
     const element = button('stop', '■ Stop', 'Stop this run', () => {
       element.disabled = true;
       element.textContent = 'Stopping…';
+      element.setAttribute('aria-label', 'Stopping…');
       this.stop?.();
     });
     return element;

@@ -1,121 +1,91 @@
-/** Markdown to safe nodes, whole or block by block while it streams in. */
-import MarkdownIt from 'markdown-it';
+/** Markdown to safe nodes. */
+import MarkdownIt, { type Token } from 'markdown-it';
 
+import { withMaths } from './delimiters';
 import { h } from './dom';
-import { imageNotLoaded, isDataImage, MAX_HTML, sanitize } from './sanitize';
-import { StreamedText } from './stream';
+import { asItIs, Before, imageNotLoaded, isDataImage, MAX_HTML, sanitize } from './sanitize';
 
 /** Markdown has no HTML here: tags are shown as they were written. */
 const parser = new MarkdownIt({ html: false, linkify: true });
 parser.linkify.set({ fuzzyLink: false, fuzzyEmail: false });
+withMaths(parser);
 restrictImages(parser);
 alignWithoutStyle(parser, 'th_open');
 alignWithoutStyle(parser, 'td_open');
 
+/** The same language, but only its outermost blocks are found: a small part of the work. */
+const outline = new MarkdownIt({ html: false });
+withMaths(outline);
+outline.core.ruler.enableOnly(['normalize', 'block']);
+
 /** `text` as nodes; text that is too long to be laid out stays plain. */
-export function renderMarkdown(text: string): DocumentFragment {
+export function renderMarkdown(text: string, before: Before = asItIs): DocumentFragment {
   if (text.length <= MAX_HTML) {
-    return sanitize(parser.render(text));
+    return sanitize(parser.render(text), before);
   }
   const fragment = document.createDocumentFragment();
-  fragment.append(h('div', { class: 'ipyagent-open-text' }, text));
+  fragment.append(h('div', { class: 'ipyagent-plain' }, text));
   return fragment;
 }
 
-/**
- * Markdown that may still grow. A block is laid out once, when the next one has begun; until then
- * it is shown as it was written.
- */
-export class MarkdownText {
-  readonly element = h('div', { class: 'ipyagent-markdown' });
-
-  private text = '';
-  private finished = false;
-  /** Where sealed blocks end, as offsets in the text; the last is where the tail begins. */
-  private cuts: number[] = [];
-  private tail = new StreamedText('ipyagent-open-text');
-
-  constructor() {
-    this.element.append(this.tail.element);
-  }
-
-  /** Show `source`; `finished` when nothing will follow. */
-  update(source: string, finished: boolean): void {
-    const text = source.replace(/\r\n?/g, '\n');
-    if (this.finished && text === this.text) {
-      return;
-    }
-    if (this.finished || !text.startsWith(this.text)) {
-      this.reset();
-    }
-    const added = text.slice(this.text.length);
-    this.text = text;
-    this.finished = finished;
-    if (finished) {
-      this.finish();
-    } else if (added !== '') {
-      this.grow(added);
-    }
-  }
-
-  private get sealed(): number {
-    return this.cuts.at(-1) ?? 0;
-  }
-
-  private grow(added: string): void {
-    this.tail.update(this.tail.text + added);
-    if (added.includes('\n')) {
-      this.seal();
-    }
-  }
-
-  /** Lay out all blocks of the tail but the last one, which may go on. */
-  private seal(): void {
-    const begin = blockStarts(this.tail.text).starts.at(-1) ?? 0;
-    if (begin > 0) {
-      this.tail.element.before(renderMarkdown(this.tail.text.slice(0, begin)));
-      this.cuts.push(this.sealed + begin);
-      this.tail.update(this.tail.text.slice(begin));
-    }
-  }
-
-  /** Lay out what is left; all of it again where the blocks turn out to depend on each other. */
-  private finish(): void {
-    const { starts, areIndependent } = blockStarts(this.text);
-    const isSound = areIndependent && this.cuts.every(cut => starts.includes(cut));
-    this.tail.update('');
-    if (isSound) {
-      this.tail.element.before(renderMarkdown(this.text.slice(this.sealed)));
-    } else {
-      this.element.replaceChildren(renderMarkdown(this.text), this.tail.element);
-    }
-  }
-
-  private reset(): void {
-    this.text = '';
-    this.cuts = [];
-    this.tail.update('');
-    this.element.replaceChildren(this.tail.element);
-  }
+/** A block of code between fences. */
+export interface Fence {
+  /** Where its own first line begins. */
+  readonly body: number;
+  readonly language: string;
+  readonly markup: string;
+  /** Where the line after its end begins; null while it goes on. */
+  readonly end: number | null;
 }
 
-interface Blocks {
+export interface Outline {
+  /** The offsets at which the outermost blocks begin. */
   readonly starts: number[];
+  /** No block refers to another. */
   readonly areIndependent: boolean;
+  /** The last block, where it is one of code between fences. */
+  readonly fence: Fence | null;
 }
 
-/** The offsets at which the outermost blocks begin, and whether none refers to another. */
-function blockStarts(text: string): Blocks {
+/** The outermost blocks of `text`. */
+export function outlineOf(text: string): Outline {
   if (text.length > MAX_HTML) {
-    return { starts: [], areIndependent: false };
+    return { starts: [], areIndependent: false, fence: null };
   }
-  const references: { references?: Record<string, unknown> } = {};
+  const env: { references?: Record<string, unknown> } = {};
   const offsets = lineOffsets(text);
-  const starts = parser
-    .parse(text, references)
-    .filter(token => token.level === 0 && token.nesting >= 0 && token.map !== null)
-    .map(token => offsets[token.map?.[0] ?? 0]);
-  return { starts, areIndependent: Object.keys(references.references ?? {}).length === 0 };
+  const tokens = outline
+    .parse(text, env)
+    .filter(token => token.level === 0 && token.nesting >= 0 && token.map !== null);
+  return {
+    starts: tokens.map(token => offsets[token.map?.[0] ?? 0]),
+    areIndependent: Object.keys(env.references ?? {}).length === 0,
+    fence: fenceOf(tokens.at(-1), text, offsets)
+  };
+}
+
+/** Null also for a fence whose first line has not ended: its language may go on. */
+function fenceOf(token: Token | undefined, text: string, offsets: number[]): Fence | null {
+  if (token?.type !== 'fence' || token.map === null) {
+    return null;
+  }
+  const [first, after] = token.map;
+  if (first + 1 >= offsets.length) {
+    return null;
+  }
+  const last = text.slice(offsets[after - 1], offsets[after]);
+  const isClosed = after - first > 1 && last.endsWith('\n') && closes(token.markup).test(last);
+  return {
+    body: offsets[first + 1],
+    language: /^[\w+-]*/.exec(token.info.trim())?.[0] ?? '',
+    markup: token.markup,
+    end: isClosed ? offsets[after] : null
+  };
+}
+
+/** A line that ends a block of code which began with `markup`. */
+export function closes(markup: string): RegExp {
+  return new RegExp(`^ {0,3}${markup.charAt(0)}{${markup.length},}[ \\t]*$`, 'm');
 }
 
 function lineOffsets(text: string): number[] {

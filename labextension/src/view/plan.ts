@@ -6,9 +6,10 @@ import { reasonField } from './approval';
 import { wholeCall } from './call';
 import { Child, h, Slot, Views } from './dom';
 import { PlanEditor } from './editor';
-import { answerForm, button, Decide } from './form';
+import { answerForm, button, Decide, markAsked } from './form';
 import { argumentSummary, plural } from './format';
 import { reveal } from './reveal';
+import { note } from './step';
 import { glyph, lateNote } from './tool';
 
 /** Characters of the goal that head a plan; all of it is in the cell. */
@@ -52,6 +53,7 @@ export class PlanView {
     this.steps.update(items(run));
     const isDraft = run.status === 'draft';
     const id = this.decide === null ? null : planApproval;
+    markAsked(this.form.element, id);
     this.form.show(id ?? [isDraft, run.notes], () => {
       this.closeEditor();
       return id === null ? waits(run) : [this.buttons(run, id)];
@@ -164,5 +166,5 @@ function waits({ status, plan_id, id, notes }: Run): Child[] {
     return [];
   }
   const text = `This plan waits for \`%agent approve ${name}\` or \`%agent deny ${name}\`.`;
-  return status === 'draft' ? [h('p', { class: 'ipyagent-note' }, reveal(text))] : [];
+  return status === 'draft' ? [note(text)] : [];
 }

@@ -7,15 +7,22 @@ import { h } from './dom';
  */
 const HIDDEN = /(?![\n\t])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu;
 
+/** After so many marks the rest is one text: each mark is an element, and a page holds only so many. */
+const MARKS = 2_000;
+
 /** `text` with every hidden character as ⟨U+202E⟩, set off from the text around it. */
 export function reveal(text: string): DocumentFragment {
   const fragment = document.createDocumentFragment();
   let end = 0;
+  let marks = 0;
   for (const match of text.matchAll(HIDDEN)) {
+    if (++marks > MARKS) {
+      break;
+    }
     fragment.append(text.slice(end, match.index), mark(match[0]));
     end = match.index + match[0].length;
   }
-  fragment.append(text.slice(end));
+  fragment.append(text.slice(end).replace(HIDDEN, named));
   return fragment;
 }
 
@@ -32,6 +39,16 @@ export function revealWithin<T extends Node>(root: T): T {
   return root;
 }
 
+/** `reveal` of our own words, in which backticks are around what can be typed. */
+export function worded(text: string): DocumentFragment {
+  const fragment = document.createDocumentFragment();
+  text.split(/`([^`\n]+)`/).forEach((part, at) => {
+    const shown = reveal(part);
+    fragment.append(at % 2 === 0 ? shown : h('code', { class: 'ipyagent-typed' }, shown));
+  });
+  return fragment;
+}
+
 /** JSON with hidden characters as escapes: the same value, and all of it can be seen. */
 export function hiddenAsEscapes(json: string): string {
   const escaped = (unit: string): string =>
@@ -40,6 +57,10 @@ export function hiddenAsEscapes(json: string): string {
 }
 
 function mark(character: string): HTMLElement {
+  return h('span', { class: 'ipyagent-hidden-character' }, named(character));
+}
+
+function named(character: string): string {
   const code = (character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0');
-  return h('span', { class: 'ipyagent-hidden-character' }, `⟨U+${code}⟩`);
+  return `⟨U+${code}⟩`;
 }

@@ -2,9 +2,12 @@
 import { answeringStep, leadIn, LiveRun, runState } from '../model';
 import type { Answer, Run, StopReason } from '../protocol';
 import { Child, h, Slot, Views } from './dom';
+import { EarlierView, foldedOf } from './earlier';
 import { COUNTED, footer } from './facts';
 import { HeaderView } from './header';
 import { PlanView } from './plan';
+import { worded } from './reveal';
+import { asItIs, Before } from './sanitize';
 import { note, StepItem, StepView } from './step';
 import { TodosView } from './todos';
 
@@ -44,13 +47,23 @@ export class RunView {
   private ending = new Slot(h('div'));
   private footer = new Slot(h('footer', { class: 'ipyagent-footer' }));
   private stepList = h('div', { class: 'ipyagent-steps' });
-  private steps = new Views<StepItem, StepView>(this.stepList, () => new StepView());
+  private steps: Views<StepItem, StepView>;
+  private earlier: EarlierView;
+  /** How many steps of this run are folded. */
+  private folded = 0;
+  private decide: StepItem['decide'];
   private runId: string | null = null;
 
-  /** `actions` is null for a saved run: it has no buttons. */
-  constructor(private actions: Actions | null) {
+  /**
+   * `actions` is null for a saved run: it has no buttons to decide with. `before` is what HTML
+   * passes before it comes to this view.
+   */
+  constructor(actions: Actions | null, before: Before = asItIs) {
+    this.steps = new Views(this.stepList, () => new StepView(before));
+    this.earlier = new EarlierView(before);
     this.header = new HeaderView(actions && (() => actions.stop()));
-    this.plan = new PlanView(actions && ((id, answer) => actions.decide(id, answer)));
+    this.decide = actions && ((id, answer) => actions.decide(id, answer));
+    this.plan = new PlanView(this.decide);
     this.element = h(
       'article',
       {
@@ -65,6 +78,7 @@ export class RunView {
         this.context.element,
         this.notes.element,
         this.plan.element,
+        this.earlier.element,
         this.stepList,
         this.ending.element,
         this.footer.element
@@ -76,20 +90,26 @@ export class RunView {
     const { run } = state;
     if (run !== null && this.runId !== run.id) {
       this.runId = run.id;
+      this.folded = foldedOf(run.steps.length);
       this.steps.update([]);
+      this.earlier.update([]);
     }
     this.element.dataset.state = runState(state);
     this.header.update(state);
     this.context.show(run === null ? '' : toldContext(run), () => contextOf(run));
     this.notes.show(run?.notes ?? [], () => (run?.notes ?? []).map(note));
     this.plan.update(state);
-    this.steps.update(run === null ? [] : stepItems(run, state, this.actions));
+    const items = run === null ? [] : stepItems(run, state, this.decide);
+    this.earlier.update(items.slice(0, this.folded));
+    this.steps.update(items.slice(this.folded));
     this.todos.update(run);
     this.placeTodos(run);
     const why = run === null ? '' : whyItEnded(run);
     this.ending.show([run?.error, why], () => (run === null ? [] : ending(run, why)));
-    const usages = run?.steps.map(({ usage }) => usage);
-    this.footer.show([usages, run?.trace_id], () => (run === null ? [] : footer(run)));
+    const spent = run?.steps.map(({ usage, cost_usd }) => [usage, cost_usd]);
+    this.footer.show([spent, run?.trace_id, run?.duration], () =>
+      run === null ? [] : footer(run)
+    );
   }
 
   /** Before the answer, once it is there; until then at the end. */
@@ -98,7 +118,7 @@ export class RunView {
     const answer = isOver ? answeringStep(run) : null;
     const index = run?.steps.findIndex(({ number }) => number === answer) ?? -1;
     const steps = [...this.stepList.children].filter(child => child !== this.todos.element);
-    const next = index >= 0 ? steps[index] : null;
+    const next = index >= this.folded ? steps[index - this.folded] : null;
     if (this.todos.element.parentNode === null || this.todos.element.nextElementSibling !== next) {
       this.stepList.insertBefore(this.todos.element, next);
     }
@@ -106,18 +126,19 @@ export class RunView {
 
   dispose(): void {
     this.header.dispose();
+    this.earlier.dispose();
     this.steps.dispose();
   }
 }
 
-function stepItems(run: Run, state: LiveRun, actions: Actions | null): StepItem[] {
+function stepItems(run: Run, state: LiveRun, decide: StepItem['decide']): StepItem[] {
   const { open, approvals, late, retry } = state;
   const answer = answeringStep(run);
   const newest = run.steps.at(-1);
   const hasNoReply = newest?.message === null && newest.finish_reason === null;
   // A plan asks no model: only the next try of a step is waited for.
   const isModelAsked = run.status === 'running' && (run.plan.length === 0 || retry !== null);
-  const isAsking = actions !== null && isModelAsked && hasNoReply;
+  const isAsking = decide !== null && isModelAsked && hasNoReply;
   return run.steps.map((step, index) => ({
     step,
     approvals,
@@ -130,7 +151,7 @@ function stepItems(run: Run, state: LiveRun, actions: Actions | null): StepItem[
     isPlanned: run.stop_reason === 'planned',
     isAnswer: step.number === answer,
     isWaiting: isAsking && step === newest && !open?.text && !open?.thinking,
-    decide: actions && ((id, answer) => actions.decide(id, answer))
+    decide
   }));
 }
 
@@ -169,9 +190,14 @@ function ending(run: Run, why: string): Child[] {
   if (run.error !== null) {
     const [what, ...rest] = run.error.trim().split('\n');
     const more = rest.join('\n').trim();
-    const title = h('p', { class: 'ipyagent-error-title' }, what);
+    const title = h('p', { class: 'ipyagent-error-title' }, worded(what));
     return [
-      h('div', { class: 'ipyagent-error-card' }, title, more === '' ? null : h('p', {}, more))
+      h(
+        'div',
+        { class: 'ipyagent-error-card' },
+        title,
+        more === '' ? null : h('p', {}, worded(more))
+      )
     ];
   }
   return why === '' ? [] : [note(why)];

@@ -5,8 +5,13 @@
  */
 import DOMPurify from 'dompurify';
 
+import { listing } from './copy';
 import { h } from './dom';
 import { highlight } from './highlight';
+import { maths } from './maths';
+
+/** What HTML passes before it comes here: JupyterLab's own sanitizer, where there is one. */
+export type Before = (html: string) => string;
 
 /** HTML longer than this is refused: a page that hangs protects nobody. */
 export const MAX_HTML = 500_000;
@@ -19,13 +24,16 @@ const TAGS =
 // `class` only reaches `consumeClass`, which reads a code block's language from it.
 const ATTRIBUTES = ['align', 'alt', 'class', 'colspan', 'href', 'rowspan', 'src', 'start'];
 
+/** What is laid out from right to left where its first letter is; text in it sees to itself. */
+const OWN_DIRECTION = 'ul, ol, blockquote, table';
+
 const DATA_IMAGE = /^data:image\/(png|jpeg|gif|webp);base64,[a-z0-9+/=\s]*$/i;
 
 const WEB_LINK = /^(https?:|mailto:)/i;
 
 /** Untrusted HTML as nodes that are safe to put into the page. */
-export function sanitize(html: string): DocumentFragment {
-  const fragment = DOMPurify.sanitize(html, {
+export function sanitize(html: string, before: Before = asItIs): DocumentFragment {
+  const fragment = DOMPurify.sanitize(before(html), {
     ALLOWED_TAGS: TAGS,
     ALLOWED_ATTR: ATTRIBUTES,
     ALLOW_ARIA_ATTR: false,
@@ -34,9 +42,17 @@ export function sanitize(html: string): DocumentFragment {
   });
   // Still in DOMPurify's inert document: nothing has been fetched yet.
   fragment.querySelectorAll('img').forEach(restrictImage);
+  fragment.querySelectorAll('[src]:not(img)').forEach(each => each.removeAttribute('src'));
   fragment.querySelectorAll('[class]').forEach(consumeClass);
   fragment.querySelectorAll('a').forEach(restrictLink);
+  fragment.querySelectorAll('pre').forEach(label);
+  fragment.querySelectorAll<HTMLElement>(OWN_DIRECTION).forEach(block => (block.dir = 'auto'));
   return fragment;
+}
+
+/** Nothing comes before. */
+export function asItIs(html: string): string {
+  return html;
 }
 
 /** What stands where an image would have been fetched. */
@@ -93,7 +109,31 @@ function parse(url: string | null): URL | null {
 function consumeClass(element: Element): void {
   const language = /^language-([\w+-]+)/.exec(element.className)?.[1];
   element.removeAttribute('class');
-  if (language !== undefined && element.matches('pre > code')) {
+  if (language === 'math' && element.matches('code')) {
+    typeset(element);
+  } else if (language !== undefined && element.matches('pre > code')) {
     element.replaceChildren(highlight(element.textContent, language));
+    element.setAttribute('data-language', language);
+  }
+}
+
+/** A formula in the place of its source; what is no formula stays code. */
+function typeset(code: Element): void {
+  const block = code.matches('pre > code') ? code.parentElement : null;
+  const formula = maths(code.textContent, block !== null);
+  if (formula !== null) {
+    (block ?? code).replaceWith(formula);
+  }
+}
+
+/** Every block of code gets its language and a button. */
+function label(block: HTMLElement): void {
+  const code = block.querySelector<HTMLElement>(':scope > code');
+  if (code !== null) {
+    const language = code.dataset.language ?? '';
+    delete code.dataset.language;
+    const place = h('div');
+    block.before(place);
+    place.replaceWith(listing(language, block));
   }
 }

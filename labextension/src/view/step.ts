@@ -5,7 +5,9 @@ import { AskingView } from './asking';
 import { image } from './displays';
 import { h, Slot, Views } from './dom';
 import { OPEN, stepFacts } from './facts';
-import { MarkdownText } from './markdown';
+import { MarkdownText } from './growing';
+import { worded } from './reveal';
+import type { Before } from './sanitize';
 import { StreamedText } from './stream';
 import { ToolItem, ToolView } from './tool';
 
@@ -29,19 +31,22 @@ export interface StepItem {
 }
 
 export class StepView {
-  readonly element = h('section', { class: 'ipyagent-step' });
+  readonly element = h('section', { class: 'ipyagent-step', role: 'group' });
 
   private thinking = new ThinkingView();
-  private text = new MarkdownText();
+  private text: MarkdownText;
   private images = new Slot(h('div', { class: 'ipyagent-media' }));
   private notes = new Slot(h('div'));
   private tools: Views<ToolItem, ToolView>;
   private asking = new AskingView();
   private facts = new Slot(h('div'));
+  private drawn: StepItem | null = null;
 
-  constructor() {
+  /** `before` is what HTML passes before it comes to this view. */
+  constructor(before: Before) {
     const calls = h('div', { class: 'ipyagent-tools' });
-    this.tools = new Views(calls, () => new ToolView());
+    this.text = new MarkdownText(before);
+    this.tools = new Views(calls, () => new ToolView(before));
     this.element.append(
       this.notes.element,
       this.asking.element,
@@ -53,13 +58,23 @@ export class StepView {
     );
   }
 
-  update({ step, open, isAnswer, isWaiting, leadIn, retry, ...around }: StepItem): void {
+  /** Draw `item`; a step that is over stays as it is while the next ones come. */
+  update(item: StepItem): void {
+    if (this.drawn === null || !isSame(item, this.drawn)) {
+      this.drawn = item;
+      this.draw(item);
+    }
+  }
+
+  private draw({ step, open, isAnswer, isWaiting, leadIn, retry, ...around }: StepItem): void {
+    this.element.setAttribute('aria-label', isAnswer ? 'Answer' : `Step ${step.number}`);
     const notes = [leadIn, ...step.notes].filter(text => text !== '');
     this.notes.show(notes, () => notes.map(note));
     this.asking.update(isWaiting, retry);
     this.thinking.update(step, open, around.verbose >= OPEN);
-    this.text.update(open?.text ?? textOf(step), open === null);
-    this.text.element.toggleAttribute('hidden', this.text.element.textContent.trim() === '');
+    const text = open?.text ?? textOf(step);
+    this.text.update(text, open === null);
+    this.text.element.hidden = !/\S/.test(text);
     mark(this.text.element, isAnswer);
     const images = (step.message?.content ?? []).filter(block => block.type === 'image');
     this.images.show(images, () => images.map(content => image(content, 'Image from the model')));
@@ -80,9 +95,13 @@ export class StepView {
   }
 }
 
+function isSame(one: StepItem, other: StepItem): boolean {
+  return (Object.keys(one) as (keyof StepItem)[]).every(name => one[name] === other[name]);
+}
+
 /** A line about something that happened on the way. */
 export function note(text: string): HTMLElement {
-  return h('p', { class: 'ipyagent-note' }, text);
+  return h('p', { class: 'ipyagent-note' }, worded(text));
 }
 
 class ThinkingView {

@@ -3,7 +3,7 @@ import type { Run, ToolExecution } from '../protocol';
 import { h, Slot } from './dom';
 import { reveal } from './reveal';
 
-interface Todo {
+export interface Todo {
   readonly content: string;
   readonly status: keyof typeof SIGNS;
   readonly activeForm: string;
@@ -21,7 +21,10 @@ export class TodosView {
   readonly element = this.slot.element;
 
   update(run: Run | null): void {
-    const todos = run === null ? [] : todosOf(run);
+    this.show(run === null ? [] : todosOf(run));
+  }
+
+  show(todos: Todo[]): void {
     this.element.hidden = todos.length === 0;
     this.slot.show(todos, () => todos.map(item));
   }
@@ -43,7 +46,7 @@ function todosOf(run: Run): Todo[] {
 }
 
 /** The tasks in a call's arguments; none where one of them is not one. */
-function todosIn(given: unknown): Todo[] {
+export function todosIn(given: unknown): Todo[] {
   const todos = Array.isArray(given) ? given.map(todoIn) : [];
   return todos.every(todo => todo !== null) ? todos : [];
 }

@@ -6,11 +6,13 @@ import { wholeCall } from './call';
 import { media } from './displays';
 import { Child, h, Slot } from './dom';
 import { callFacts, OPEN } from './facts';
-import { Decide } from './form';
+import { Decide, markAsked } from './form';
 import { argumentSummary, count, duration, firstLine, plural } from './format';
 import { questionForm, questionText } from './question';
 import { reveal } from './reveal';
+import type { Before } from './sanitize';
 import { todoSummary } from './todos';
+import { variablesText } from './variables';
 
 /** A call, what surrounds it, and how to decide on it (null where nobody is asked). */
 export interface ToolItem {
@@ -54,7 +56,7 @@ export class ToolView {
   private isPlanned = false;
   private asked: boolean | null = null;
 
-  constructor() {
+  constructor(private before: Before) {
     const body = h('div', { class: 'ipyagent-body' }, this.call.element, this.result.element);
     this.details.append(this.line.element, body);
     const parts = [this.details, this.concern, this.approval, this.late, this.media];
@@ -81,7 +83,7 @@ export class ToolView {
         : questionText(question, !asked || item.decide === null)
     );
     this.result.show(resultKey(item), () => outcome(item));
-    this.media.show(item.execution.result, () => media(item.execution));
+    this.media.show(item.execution.result, () => media(item.execution, this.before));
   }
 
   private ask({ execution, approvalId, decide, verbose }: ToolItem): void {
@@ -93,6 +95,7 @@ export class ToolView {
     const { concern, question } = execution;
     this.concern.show(asked && concern, () => (asked ? [concernNote(concern)] : []));
     const id = asked && decide !== null ? approvalId : null;
+    markAsked(this.approval.element, id);
     this.approval.show(id, () => {
       if (id === null) {
         return [];
@@ -174,7 +177,7 @@ function isListed(execution: ToolExecution): boolean {
 /** What a status says by itself, whatever was decided. */
 function verdictOf({ status, question }: ToolExecution, isLive: boolean): string {
   if (status === 'awaiting_approval' && !isLive) {
-    return question === null ? 'never decided' : 'never answered';
+    return question === null ? 'no decision recorded' : 'no answer recorded';
   }
   return status === 'unknown' ? STATUS.unknown[1] : '';
 }
@@ -194,12 +197,14 @@ function outcome({ execution, confirmMode, verbose }: ToolItem): Child[] {
   const output = shownOutput(result);
   const failed = result?.success === false;
   const known = callFacts(execution, verbose);
+  const touched = variablesText(result);
   return [
     status === 'awaiting_approval' ? null : concernNote(concern),
     decided === '' ? null : h('p', { class: 'ipyagent-note' }, decided),
     output === '' ? null : h('pre', { class: outputClass(failed), tabindex: '0' }, output),
     failed && result.error !== output ? h('p', { class: 'ipyagent-error' }, result.error) : null,
     result?.truncated ? h('p', { class: 'ipyagent-note' }, cutText(result.truncated)) : null,
+    touched === '' ? null : h('p', { class: 'ipyagent-note' }, reveal(touched)),
     known === '' ? null : h('p', { class: 'ipyagent-note' }, reveal(known))
   ];
 }

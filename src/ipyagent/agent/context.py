@@ -55,7 +55,8 @@ says why. If you must know something first, ask for it in words and call nothing
 </planning>\
 """
 
-_MENTION = re.compile(r"(?<![\w@])@([A-Za-z_][\w./-]*)")
+MENTION = re.compile(r"(?<![\w@])@([^\W\d][\w./-]*)")
+"""What refers to a variable or a file."""
 
 
 def context_block(variables: str, files: Sequence[str], mentioned: Sequence[str]) -> str:
@@ -75,7 +76,7 @@ def mentioned(
 ) -> list[str]:
     """Descriptions of what `@name` in the prompt refers to: a live variable or a file."""
     found: dict[str, str] = {}
-    for match in _MENTION.finditer(prompt):
+    for match in MENTION.finditer(prompt):
         name = match[1].rstrip(".")
         if name in variables:
             found[name] = describe(name, variables[name], detail=True)

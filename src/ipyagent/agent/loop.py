@@ -82,6 +82,7 @@ class Loop:
         *,
         notices: tuple[str, ...] = (),
         agent: str | None = None,
+        cell_id: str | None = None,
         trace_id: str,
     ) -> Run:
         """Answer `prompt`; `context` is what the model is told beside it.
@@ -93,6 +94,7 @@ class Loop:
             session_id=self.session.id,
             trace_id=trace_id,
             agent=agent,
+            cell_id=cell_id,
             prompt=prompt,
             context="\n".join(filter(None, (context, PLANNING if self.planning else ""))),
             model=self.client.model,

@@ -50,6 +50,7 @@ async def propose_and_run(
     *,
     notices: tuple[str, ...] = (),
     agent: str | None = None,
+    cell_id: str | None = None,
     trace_id: str,
 ) -> Run:
     """Have `prompt` planned by `loop`; where there is a plan, ask about it, and run it.
@@ -58,7 +59,9 @@ async def propose_and_run(
     returned is the plan's, a draft where it goes on waiting, or the planning run where there is no
     plan. Raises AgentError where the plan cannot be stored, or somebody else has decided on it.
     """
-    run = await loop.run(prompt, context, notices=notices, agent=agent, trace_id=trace_id)
+    run = await loop.run(
+        prompt, context, notices=notices, agent=agent, cell_id=cell_id, trace_id=trace_id
+    )
     if run.stop_reason is not StopReason.PLANNED:
         return run
     plan = drafted(loop.session, loop.dispatcher, run, steps_of(run))

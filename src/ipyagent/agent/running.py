@@ -31,7 +31,7 @@ class Running:
                 self._future = self.post(self._job)
             case Where.THREAD:
                 self._future = self.pool.submit(self._job)
-            case Where.LOOP:
+            case Where.LOOP | Where.RELAY:
                 return await _awaited(self._job())
         try:
             return await _awaited(await asyncio.wrap_future(self._future))
@@ -45,7 +45,8 @@ class Running:
         """
         if result := self._done():
             return ToolStatus.SUCCESS, result
-        reached = self.tool.where is Where.LOOP or (interrupted and self.tool.where is Where.MAIN)
+        on_main = self.tool.where in (Where.MAIN, Where.RELAY)
+        reached = self.tool.where is Where.LOOP or (interrupted and on_main)
         if self._future is not None and self._future.cancelled():
             return ToolStatus.CANCELLED, ToolResult.failure("cancelled before it had begun")
         if reached:

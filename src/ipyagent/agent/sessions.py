@@ -73,11 +73,14 @@ class Sessions:
 
     def of_notebook(self, notebook: str) -> Opened:
         """The session that this notebook used last, begun if there is none that goes on."""
-        for record in self.list():
-            mine = record.metadata.get(NOTEBOOK) == notebook
-            if mine and record.state is not SessionState.TERMINATED:
-                return self.resume(record.id)
+        found = self._of_notebook(notebook)
+        if found is not None:
+            return self.resume(found.id)
         return Opened(self.begin(notebook, metadata={NOTEBOOK: notebook}))
+
+    def has_notebook(self, notebook: str) -> bool:
+        """Whether this notebook has a session that goes on."""
+        return self._of_notebook(notebook) is not None
 
     def resume(self, reference: str) -> Opened:
         """The session with that id, beginning of an id, or name; raises SessionError."""
@@ -159,6 +162,10 @@ class Sessions:
             for entry in self.journal.events(each.id):
                 conversation.add(entry.event)
         return Session(record, self.journal, conversation, self.journal.runs(record.id))
+
+    def _of_notebook(self, notebook: str) -> schema.Session | None:
+        mine = (each for each in self.list() if each.metadata.get(NOTEBOOK) == notebook)
+        return next((each for each in mine if each.state is not SessionState.TERMINATED), None)
 
     def _free(self, name: str) -> str:
         taken = {each.name for each in self.list()}

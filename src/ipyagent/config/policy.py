@@ -90,6 +90,7 @@ POLICY: Mapping[str, Limit] = {
     "tools.files": _SWITCH,
     "tools.python": _SWITCH,
     "tools.namespace": _SWITCH,
+    "tools.notebook": _SWITCH,
     "tools.scripts": _SWITCH,
     "tools.shell": _SWITCH,
     "tools.notes": _SWITCH,

@@ -152,6 +152,8 @@ class ToolsConfig(Section):
     """Whether code can be run in the kernel."""
     namespace: bool = True
     """Whether variables can be looked at."""
+    notebook: bool = True
+    """Whether notebooks can be read and changed, cell by cell."""
     scripts: bool = True
     """Whether scripts can be kept and run, in a process of their own."""
     shell: bool = Field(default=False, validation_alias=AliasChoices("shell", "enable_bash"))

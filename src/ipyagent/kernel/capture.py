@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ipyagent.kernel.outputs import Outputs
 from ipyagent.kernel.recording import Recording
 from ipyagent.schema import ToolResult
 
@@ -27,18 +28,18 @@ _ROWS, _COLUMNS = 60, 30  # of a table that is the last value, whatever the pers
 _numbers = itertools.count(1)
 
 
-def run(shell: Any, code: str) -> ToolResult:
+def run(shell: Any, code: str, outputs: Outputs | None = None) -> ToolResult:
     """Run `code` as a cell that leaves no trace in history, `_` or `Out`."""
     if loop_is_running() and needs_await(shell, code):
         return ToolResult.failure(NO_AWAIT)
-    with _Cell(shell, code) as recording, _no_advice():
+    with _Cell(shell, code, outputs) as recording, _no_advice():
         recording.outcome(shell.run_cell(code, store_history=False))
     return recording.result()
 
 
-async def run_async(shell: Any, code: str) -> ToolResult:
+async def run_async(shell: Any, code: str, outputs: Outputs | None = None) -> ToolResult:
     """The same for code with top-level `await`; raises only asyncio.CancelledError."""
-    with _Cell(shell, code) as recording, _no_advice():
+    with _Cell(shell, code, outputs) as recording, _no_advice():
         done = None
         try:
             done = await shell.run_cell_async(
@@ -56,13 +57,13 @@ async def run_async(shell: Any, code: str) -> ToolResult:
     return recording.result()
 
 
-def run_plain(namespace: dict[str, Any], code: str) -> ToolResult:
+def run_plain(namespace: dict[str, Any], code: str, outputs: Outputs | None = None) -> ToolResult:
     """Run `code` as Python, without a shell; the last expression's value is the result's."""
-    with Recording() as recording:
+    with Recording(outputs) as recording:
         recording.value = _execute(namespace, code)
         if recording.value is not None:
             with _sensible_tables(recording.value):
-                recording.outputs.show({"text/plain": repr(recording.value)})
+                recording.outputs.value({"text/plain": repr(recording.value)})
     return recording.result()
 
 
@@ -102,8 +103,8 @@ def _execute(namespace: dict[str, Any], code: str) -> Any:
 class _Cell(Recording):
     """Records what an IPython shell does besides: displays, last values, errors, `!commands`."""
 
-    def __init__(self, shell: Any, code: str) -> None:
-        super().__init__()
+    def __init__(self, shell: Any, code: str, outputs: Outputs | None) -> None:
+        super().__init__(outputs)
         self.shell = shell
         self._quiet = _ends_in_semicolon(shell, code)
 
@@ -136,8 +137,8 @@ class _Cell(Recording):
         self.value = value
         if value is not None and not self._quiet:
             with _sensible_tables(value):
-                bundle, _ = self.shell.display_formatter.format(value)
-            self.outputs.show(bundle)
+                bundle, metadata = self.shell.display_formatter.format(value)
+            self.outputs.value(bundle, metadata)
 
     def _shell_shows_error(self, *args: Any, **kwargs: Any) -> None:
         given = [*(args[0] if args and isinstance(args[0], tuple) else args), sys.exc_info()[1]]
@@ -175,8 +176,8 @@ class _Publisher:
         if not self._recording.mine():
             self._past.publish(data, metadata, **how)
         elif not how.get("update"):
-            outputs.show(data, shown_as)
-        elif not outputs.update(data, shown_as):
+            outputs.show(data, shown_as, metadata)
+        elif not outputs.update(data, shown_as, metadata):
             self._past.publish(data, metadata, **how)
 
     def clear_output(self, wait: bool = False) -> None:

@@ -20,18 +20,26 @@ class Frontend:
     """The front end of the cell that is running.
 
     `can_input` says whether `input()` would reach a person. In a kernel, standard input is never
-    a tty, so the request itself is asked: nbclient, papermill and nbval forbid stdin.
+    a tty, so the request itself is asked: nbclient, papermill and nbval forbid stdin. `cell_id` and
+    `client` are the notebook's cell and the page that asked for it to run, where they are told.
     """
 
     surface: Surface
     can_input: bool
+    cell_id: str | None = None
+    client: str | None = None
 
 
 def detect(shell: Any | None) -> Frontend:
     """The front end of the running cell; `shell` is IPython's, or None in a plain script."""
     if shell is not None and getattr(shell, "kernel", None) is not None:
-        content = shell.get_parent().get("content", {})
-        return Frontend(Surface.NOTEBOOK, can_input=bool(content.get("allow_stdin", False)))
+        parent = shell.get_parent()
+        return Frontend(
+            Surface.NOTEBOOK,
+            can_input=bool(parent.get("content", {}).get("allow_stdin", False)),
+            cell_id=parent.get("metadata", {}).get("cellId"),
+            client=parent.get("header", {}).get("session"),
+        )
     return Frontend(Surface.TERMINAL, can_input=_is_tty())
 
 

@@ -11,9 +11,11 @@ from ipyagent.kernel.describe import describe
 from ipyagent.kernel.describe.inert import ancestors, one_line
 from ipyagent.kernel.describe.libraries import is_table
 from ipyagent.kernel.describe.things import module_title
+from ipyagent.kernel.outputs import Outputs
+from ipyagent.kernel.touched import Before
 from ipyagent.schema import ToolResult
 
-__all__ = ["Namespace", "PlainNamespace", "ShellNamespace", "describe", "digest"]
+__all__ = ["Namespace", "PlainNamespace", "ShellNamespace", "describe", "digest", "ranked"]
 
 LINES = 100
 """How many variables a digest describes; it names the number of the others."""
@@ -27,8 +29,11 @@ class Namespace(Protocol):
         """The person's variables by name, in the order of their definition."""
         ...
 
-    def run(self, code: str) -> ToolResult | Awaitable[ToolResult]:
-        """Run `code`; awaitable where the code awaits and this thread has a running loop."""
+    def run(self, code: str, outputs: Outputs | None = None) -> ToolResult | Awaitable[ToolResult]:
+        """Run `code`; awaitable where the code awaits and this thread has a running loop.
+
+        `outputs` collects what it puts out, for whoever wants it in another form too.
+        """
         ...
 
 
@@ -47,11 +52,16 @@ class ShellNamespace:
             if _public(name) and theirs.get(name, self) is not value
         }
 
-    def run(self, code: str) -> ToolResult | Awaitable[ToolResult]:
+    def run(self, code: str, outputs: Outputs | None = None) -> ToolResult | Awaitable[ToolResult]:
         """Run `code` as a cell that leaves no trace in history, `_` or `Out`."""
         if loop_is_running() and needs_await(self.shell, code):
-            return run_async(self.shell, code)
-        return run(self.shell, code)
+            return self._run_async(code, outputs)
+        before = Before(self.variables(), code)
+        return before.told(run(self.shell, code, outputs), self.variables())
+
+    async def _run_async(self, code: str, outputs: Outputs | None) -> ToolResult:
+        before = Before(self.variables(), code)
+        return before.told(await run_async(self.shell, code, outputs), self.variables())
 
 
 class PlainNamespace:
@@ -64,9 +74,10 @@ class PlainNamespace:
         """The dictionary's public names."""
         return {name: value for name, value in self._variables.items() if _public(name)}
 
-    def run(self, code: str) -> ToolResult:
+    def run(self, code: str, outputs: Outputs | None = None) -> ToolResult:
         """Run `code` as Python."""
-        return run_plain(self._variables, code)
+        before = Before(self.variables(), code)
+        return before.told(run_plain(self._variables, code, outputs), self.variables())
 
 
 def _public(name: object) -> bool:
@@ -91,6 +102,11 @@ def digest(
     if groups[_MODULE]:
         lines.append(_modules(namespace, groups[_MODULE]))
     return "\n".join(lines)
+
+
+def ranked(namespace: Mapping[str, object]) -> list[str]:
+    """The names in the order of a digest: tables first, the newest of each kind first."""
+    return [name for group in _by_kind(namespace, ()) for name in group]
 
 
 def _by_kind(namespace: Mapping[str, object], hidden: Collection[str]) -> list[list[str]]:

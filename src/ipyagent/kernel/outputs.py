@@ -64,7 +64,12 @@ class Outputs:
             self._chars += len(part)
             self._drop_the_middle()
 
-    def show(self, bundle: dict[str, Any], display_id: str | None = None) -> None:
+    def show(
+        self,
+        bundle: dict[str, Any],
+        display_id: str | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> None:
         """A rich output."""
         self._make_room()
         piece = self._display(bundle, display_id)
@@ -72,7 +77,20 @@ class Outputs:
         self._chars += piece.size
         self._drop_the_middle()
 
-    def update(self, bundle: dict[str, Any], display_id: str | None) -> bool:
+    def value(self, bundle: dict[str, Any], metadata: dict[str, Any] | None = None) -> None:
+        """The value of the last expression."""
+        self.show(bundle, None, metadata)
+
+    def error(self, name: str, text: str, trace: str) -> None:
+        """What was raised."""
+        self.show({"text/plain": trace})
+
+    def update(
+        self,
+        bundle: dict[str, Any],
+        display_id: str | None,
+        metadata: dict[str, Any] | None = None,
+    ) -> bool:
         """Replace the output that was shown under that id; False where there is none."""
         for i, piece in enumerate(self._pieces):
             if display_id is not None and piece.id == display_id:

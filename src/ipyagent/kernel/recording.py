@@ -22,8 +22,8 @@ _running: ContextVar[Recording | None] = ContextVar("running", default=None)
 class Recording:
     """A context in which what code prints, draws and raises is recorded."""
 
-    def __init__(self) -> None:
-        self.outputs = Outputs()
+    def __init__(self, outputs: Outputs | None = None) -> None:
+        self.outputs = Outputs() if outputs is None else outputs
         self.value: Any = None
         self.error: BaseException | None = None
         self._shown: list[BaseException] = []
@@ -71,7 +71,8 @@ class Recording:
         if not any(error is shown for shown in self._shown):
             self._shown.append(error)
             trace = tracebacks.formatted(error, self.title)
-            self.outputs.show({"text/plain": trace})
+            kind, _, text = strip_escapes(tracebacks.summary(error)).partition(": ")
+            self.outputs.error(kind, text, trace)
 
     def result(self) -> ToolResult:
         """What the code did."""

@@ -17,6 +17,7 @@ from IPython.core.magic import no_var_expand
 
 from ipyagent.agent import current
 from ipyagent.llm import environment
+from ipyagent.magic import completion
 from ipyagent.telemetry import logs
 
 _CALL = re.compile(r"get_ipython\(\)\.run_cell_magic\('agent', (.*)\)\n?\Z", re.DOTALL)
@@ -29,17 +30,22 @@ class Extension:
     def __init__(self, shell: Any) -> None:
         self.shell = shell
         self.home = Path.cwd()
+        self.pages: Any = None
         self._depth = 0
 
     def add(self) -> None:
-        """Register the magics and the transformer, and begin to import what they will need."""
+        """Register magics, transformer and completion, and begin to import what they will need."""
         environment.prepare()
         logs.setup()
         current.found_by(_session)
         self.shell.register_magic_function(_agent, "line_cell", "agent")
         self.shell.input_transformers_post.append(self.make_awaitable)
+        self.shell.Completer.custom_matchers.append(completion.match)
         self.shell.events.register("pre_run_cell", self._enter)
         self.shell.events.register("post_run_cell", self._leave)
+        if getattr(self.shell, "kernel", None) is not None:
+            self.pages = import_module("ipyagent.kernel.pages").Pages(_heard)
+            self.pages.open(self.shell.kernel)
         threading.Thread(target=_prepare, daemon=True).start()
 
     def remove(self) -> None:
@@ -47,8 +53,11 @@ class Extension:
         for kind in ("line", "cell"):
             self.shell.magics_manager.magics[kind].pop("agent", None)
         self.shell.input_transformers_post.remove(self.make_awaitable)
+        self.shell.Completer.custom_matchers.remove(completion.match)
         self.shell.events.unregister("pre_run_cell", self._enter)
         self.shell.events.unregister("post_run_cell", self._leave)
+        if self.pages is not None:
+            self.pages.close()
         current.forget()
 
     def make_awaitable(self, lines: list[str]) -> list[str]:
@@ -85,6 +94,11 @@ def unload(shell: Any) -> None:
         extension.remove()
 
 
+def pages_of(shell: Any) -> Any:
+    """The pages that show this kernel's notebooks; None outside of a kernel."""
+    return _extensions[id(shell)].pages
+
+
 def home_of(shell: Any) -> Path:
     """The folder that the kernel was in when the extension was loaded."""
     return _extensions[id(shell)].home
@@ -99,6 +113,11 @@ def _agent(line: str, cell: str | None = None) -> None:
         import_module("ipyagent.magic.cells").run_blocking(line, cell)
 
 
+def _heard(page: Any, message: Any) -> None:
+    """What a page says, passed to the notebook's desk."""
+    import_module("ipyagent.magic.notebook").notebook().desk.heard(page, message)
+
+
 def _session() -> Any:
     """The notebook's, for `Session.current()`."""
     return import_module("ipyagent.magic.notebook").notebook().session()
@@ -107,4 +126,5 @@ def _session() -> Any:
 def _prepare() -> None:
     """In the background, while the person types: litellm takes seconds to import."""
     import_module("ipyagent.magic.cells")
+    import_module("ipyagent.magic.candidates")
     import_module("ipyagent.llm.warmup").warm_up()

@@ -51,6 +51,7 @@ class _Job:
 
     def finish(self, run: Run) -> None:
         """What the options ask for when the run is over."""
+        self.book.tell()
         if self.options.out:
             self.book.shell.user_ns[self.options.out] = run
         if self.options.json:
@@ -72,18 +73,20 @@ def _prepare(line: str, text: str) -> _Job:
         raise AgentNotFoundError(f"{error} {BELOW}") from None
     session = book.session(options.session)
     resolved = book.choose(settings.config)
+    frontend = detect(book.shell)
     request = Request(
         text.strip(),
         settings.config,
         agent=options.agent,
+        cell_id=frontend.cell_id,
         trace_id=options.trace_id,
         dry_run=options.dry_run,
         plan=options.plan,
         notices=(*settings.notices, *book.news(), *book.notices(resolved)),
     )
     cell = Cell()
-    show = SilentView if options.json else view_for
-    view = partial(show, cell, book.place.approvals, detect(book.shell))
+    show = SilentView if options.json else partial(view_for, desk=book.desk)
+    view = partial(show, cell, book.place.approvals, frontend)
     client = book.client(resolved, settings.config)
     bench = Bench(book.place, session, request, client, cell, view)
     decision = in_words(session, text)

@@ -21,6 +21,7 @@ from ipyagent.magic import (
     policy_commands,
     session_commands,
     skill_commands,
+    undo_commands,
 )
 from ipyagent.magic.notebook import Notebook, notebook
 from ipyagent.magic.options import USAGE, options_help
@@ -41,6 +42,7 @@ def run(line: str) -> None:
         said = _command(name)(book, rest.strip())
         for text in filter(None, (said, *book.news())):
             print(text)  # noqa: T201
+        book.tell()
     except AgentError as error:
         print(f"ipyagent: {error}")  # noqa: T201
 
@@ -202,7 +204,7 @@ def _decide_on_plan(book: Notebook, reference: str, answer: Answer) -> str:
 
     def prepare(cell: Cell) -> Engine:
         client = book.client(book.resolve(settings), settings)
-        view = partial(view_for, cell, book.place.approvals, detect(book.shell))
+        view = partial(view_for, cell, book.place.approvals, detect(book.shell), book.desk)
         request = Request("", settings)
         bench = Bench(book.place, session, request, client, cell, view)
         return bench.plan_engine(answer, reference)
@@ -236,6 +238,7 @@ COMMANDS: dict[str, Command] = {
     "runs": _runs,
     "show": _show,
     "cost": _cost,
+    "undo": undo_commands.run,
     "approve": _approve,
     "deny": _deny,
     "session": session_commands.run,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import threading
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,16 +16,23 @@ from ipyagent import config
 from ipyagent.agent.session import Session
 from ipyagent.agent.sessions import NOTEBOOK, Opened, Sessions
 from ipyagent.config import Config, Layer, Settings
+from ipyagent.errors import AgentError
 from ipyagent.kernel.frontend import detect
 from ipyagent.kernel.namespace import ShellNamespace
 from ipyagent.llm.client import Client
 from ipyagent.llm.environment import start_environ
 from ipyagent.llm.resolve import Resolved, client_for, fetch, resolve
 from ipyagent.llm.warmup import dotenv_warning
-from ipyagent.magic import home_of
-from ipyagent.ui import formatters
+from ipyagent.magic import home_of, pages_of
+from ipyagent.magic.surroundings import Surroundings
+from ipyagent.ui import formatters, mirror
 from ipyagent.ui.asking import choose
-from ipyagent.wiring import Place, Services, journal_for, workspace_at
+from ipyagent.ui.desk import Desk
+from ipyagent.ui.feed import Feed
+from ipyagent.ui.overview import Overview
+from ipyagent.wiring import Place, Services, has_journal, journal_for, workspace_at
+
+log = logging.getLogger("ipyagent")
 
 
 @dataclass
@@ -39,6 +48,8 @@ class Notebook:
     _current: Session | None = None
     _news: list[str] = field(default_factory=list)
     _sessions: dict[bool, Sessions] = field(default_factory=dict)
+    _describe: Overview = field(default_factory=Overview, repr=False)
+    _choosing: threading.RLock = field(default_factory=threading.RLock, repr=False)
 
     def settings(self, *layers: Layer, agent: str | None = None) -> Settings:
         """The settings in force, those of a cell above all others; raises ConfigError."""
@@ -54,6 +65,21 @@ class Notebook:
         root = self.home / self.config().workspace.root
         return Place(workspace_at(root.resolve()), ShellNamespace(self.shell), self.home)
 
+    @cached_property
+    def desk(self) -> Desk | None:
+        """What its pages are told and may do; None outside of a kernel."""
+        pages = pages_of(self.shell)
+        return None if pages is None else Desk(pages, self._overview, self._bundle)
+
+    def tell(self) -> None:
+        """Let its pages know how things are now."""
+        if self.desk is not None:
+            self.desk.tell()
+
+    @cached_property
+    def _surroundings(self) -> Surroundings:
+        return Surroundings(self)
+
     @property
     def services(self) -> Services:
         """What brings tools from elsewhere, by the settings between cells."""
@@ -65,9 +91,11 @@ class Notebook:
     def sessions(self) -> Sessions:
         """The sessions of this workspace, or those in memory alone; raises JournalError."""
         persist = self.config().chat.persist
-        if persist not in self._sessions:
-            self._sessions[persist] = Sessions(journal_for(self.place.workspace, persist=persist))
-        return self._sessions[persist]
+        with self._choosing:  # two journals would keep each other out
+            if persist not in self._sessions:
+                journal = journal_for(self.place.workspace, persist=persist)
+                self._sessions[persist] = Sessions(journal)
+            return self._sessions[persist]
 
     @property
     def name(self) -> str:
@@ -77,6 +105,10 @@ class Notebook:
 
     def session(self, name: str | None = None) -> Session:
         """The session to go on with: that of this name, or the notebook's own."""
+        with self._choosing:  # a page may ask for its runs meanwhile
+            return self._session(name)
+
+    def _session(self, name: str | None) -> Session:
         if name is not None:
             return self.opened(self.sessions.go_on(name))
         current, sessions = self._current, self.sessions
@@ -107,6 +139,35 @@ class Notebook:
         """Put `section.key=value` in force from now on; raises ConfigError."""
         layer = config.from_assignment(assignment, *self._layers())
         self.made = config.merge(self.made, layer.values)
+
+    def _overview(self, feeds: list[Feed]) -> dict[str, Any]:
+        session = self._current
+        around = self._surroundings.of(session, is_running=bool(feeds))
+        return self._describe(session, feeds, self.desk.drawn if self.desk else [], around)
+
+    def _bundle(self, run_id: str | None, cell_id: str | None) -> dict[str, Any] | None:
+        """The newest run with that id or of that cell, as it is saved in an output."""
+        session = self._current or self._left_behind()
+        for run in reversed(session.runs if session else []):
+            if run.id == run_id or (cell_id and run.cell_id == cell_id):
+                return mirror.bundle(run)
+        return None
+
+    def _left_behind(self) -> Session | None:
+        """The session of a kernel before this one, its runs ended; makes no journal for it."""
+        try:
+            workspace, chat = self.place.workspace, self.config().chat
+            if not chat.persist or not has_journal(workspace):
+                return None
+            if not self.sessions.has_notebook(self.name):
+                return None
+            session = self.session()
+        except AgentError as error:
+            log.warning("runs of earlier kernels cannot be shown: %s", error)
+            return None
+        if self.desk is not None:
+            self.desk.tell()
+        return session
 
     def _layers(self) -> tuple[Layer, ...]:
         standing = config.standing(os.environ, start_environ(), self.home)
@@ -151,12 +212,15 @@ class Notebook:
 
 
 _notebooks: dict[int, Notebook] = {}
+_making = threading.Lock()
 
 
 def notebook() -> Notebook:
-    """That of the running shell."""
+    """That of the running shell; a page may ask for it while the first cell does."""
     shell = get_ipython()
-    if id(shell) not in _notebooks:
-        formatters.register(shell)
-        _notebooks[id(shell)] = Notebook(shell, home_of(shell))
-    return _notebooks[id(shell)]
+    with _making:
+        if id(shell) not in _notebooks:
+            formatters.register(shell)
+            book = _notebooks[id(shell)] = Notebook(shell, home_of(shell))
+            _ = book.desk  # made once
+        return _notebooks[id(shell)]

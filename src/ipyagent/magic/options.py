@@ -44,7 +44,7 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> _Parser:
     parser = _Parser(prog="%%agent", add_help=False, allow_abbrev=False)
     add = parser.add_argument
-    add("profile", nargs="?", metavar="NAME", help="the same as --agent NAME")
+    add("profile", nargs="?", metavar="NAME", help="the same as --agent NAME; @NAME, too")
     add("-a", "--agent", metavar="NAME", help="a named profile from the settings")
     add("-s", "--session", metavar="NAME", help="continue or start that session")
     models = "any LiteLLM model id, offline/explorer, …"
@@ -88,7 +88,7 @@ def parse(line: str, folder: Path) -> Options:
         raise ConfigError(f"%%agent: --out needs the name of a variable, not {out!r}")
     return Options(
         layers=(*_file(given["config"], folder), Layer("%%agent's options", _sections(given))),
-        agent=given["agent"] or given["profile"],
+        agent=given["agent"] or (given["profile"] or "").removeprefix("@") or None,
         session=given["session"],
         trace_id=trace_ids.checked(trace_id) if trace_id else trace_ids.new(),
         dry_run=given["dry_run"],
@@ -109,6 +109,33 @@ def _file(path: str | None, folder: Path) -> tuple[Layer, ...]:
     if not where.is_file():
         raise ConfigError(f"%%agent: --config {path}: this is not a file")
     return (from_file(where),)
+
+
+@dataclass(frozen=True)
+class Offered:
+    """An option as the parser knows it."""
+
+    names: tuple[str, ...]
+    key: str
+    """Where its value goes: `agent`, or a setting such as `llm.model`."""
+    takes_value: bool
+    choices: tuple[str, ...]
+    help: str
+
+
+def offered() -> tuple[Offered, ...]:
+    """The options that there are."""
+    return tuple(
+        Offered(
+            tuple(each.option_strings),
+            each.dest,
+            each.nargs != 0,
+            tuple(each.choices or ()),
+            each.help or "",
+        )
+        for each in _parser()._actions
+        if each.option_strings
+    )
 
 
 def options_help() -> str:

@@ -47,6 +47,7 @@ from ipyagent.schema.results import (
     DecidedBy,
     Decision,
     Display,
+    FileChange,
     Preview,
     Question,
     Scope,
@@ -56,6 +57,7 @@ from ipyagent.schema.results import (
     ToolStatus,
     TruncatedOutput,
     TruncationConfig,
+    VariableChange,
 )
 from ipyagent.schema.runs import Outcome, PlanStep, Run, RunStatus, Step, StopReason
 from ipyagent.schema.sessions import Session, SessionState
@@ -82,6 +84,7 @@ __all__ = [
     "Display",
     "Endpoint",
     "Event",
+    "FileChange",
     "Graph",
     "ImageContent",
     "LLMResponse",
@@ -137,5 +140,6 @@ __all__ = [
     "ToolStatus",
     "TruncatedOutput",
     "TruncationConfig",
+    "VariableChange",
     "fold",
 ]

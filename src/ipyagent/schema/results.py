@@ -71,6 +71,14 @@ class Display(Model):
     data: dict[Text, Text]
 
 
+class VariableChange(Model):
+    """A variable that code left other than it was. `type` is what it is now, or was."""
+
+    name: Text
+    change: Literal["created", "changed", "deleted"]
+    type: Text = ""
+
+
 class TruncationConfig(Model):
     """How much of a tool's output the model gets to read at once."""
 
@@ -93,12 +101,20 @@ class TruncatedOutput(Model):
     created_at: Moment = Field(default_factory=now)
 
 
+class FileChange(Model):
+    """A file that a call changed: SHA-256 of its content before and after; None: no file."""
+
+    path: str
+    before: str | None = None
+    after: str | None = None
+
+
 class ToolResult(Model):
     """What a tool returned.
 
     `output` is the text for the model, always present; `value` is the live object and
     `full_output` the uncut text, both never serialised and never sent; `images` reach models that
-    can see; `displays` are for the person.
+    can see; `displays` are for the person; `files` and `variables` are those that were changed.
     """
 
     success: Flag = True
@@ -107,6 +123,8 @@ class ToolResult(Model):
     value: Any = Field(default=None, exclude=True, repr=False)
     images: tuple[ImageContent, ...] = ()
     displays: tuple[Display, ...] = ()
+    files: tuple[FileChange, ...] = ()
+    variables: tuple[VariableChange, ...] = ()
     truncated: TruncatedOutput | None = None
     full_output: Shown = Field(default="", exclude=True, repr=False)
 

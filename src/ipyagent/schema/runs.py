@@ -142,6 +142,8 @@ class Run(Model):
     session_id: str = Field(default="", validation_alias=AliasChoices("session_id", "chat_id"))
     trace_id: str = ""
     parent_id: str | None = None
+    cell_id: str | None = None
+    """The notebook's cell that asked, where the front end tells."""
     agent: str | None = None
     prompt: Text = Field(default="", validation_alias=AliasChoices("prompt", "goal"))
     context: Text = ""

@@ -36,6 +36,7 @@ class Where(StrEnum):
     MAIN = "main"  # the kernel's main thread, one at a time: the person's own objects live there
     THREAD = "thread"  # a pool: blocking calls that touch nothing of the person's
     LOOP = "loop"  # the engine's event loop: async functions
+    RELAY = "relay"  # the same, for those that send jobs to the main thread from there
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ from functools import partial
 from typing import Literal
 
 from ipyagent.errors import InvalidArgumentsError, PathValidationError
-from ipyagent.schema import PendingEdit, Preview
+from ipyagent.schema import PendingEdit, Preview, ToolResult
 from ipyagent.tools.base import Tool, Where, tool
 from ipyagent.tools.changes import Change, size_of
+from ipyagent.tools.checkpoints import Checkpoints
 from ipyagent.tools.names import shown
 from ipyagent.tools.pending import Pending, digest, located
 from ipyagent.tools.reading import text_of
@@ -22,6 +23,9 @@ Mode = Literal["overwrite", "append"]
 Make = Callable[[str, bytes | None], Change]
 """Works out a change from the path and what is there; raises AgentError."""
 
+Check = Callable[[str], object]
+"""Raises AgentError for a file, named from the root, that must not be changed as one."""
+
 
 class Edits:
     """The tools that change files.
@@ -32,11 +36,18 @@ class Edits:
     """
 
     def __init__(
-        self, workspace: Workspace, *, allow_delete: bool, edit_seconds: float = EDIT_SECONDS
+        self,
+        workspace: Workspace,
+        *,
+        allow_delete: bool,
+        edit_seconds: float = EDIT_SECONDS,
+        check: Check = lambda path: None,
     ) -> None:
         self._workspace = workspace
         self._allow_delete = allow_delete
+        self._check = check
         self.pending = Pending(edit_seconds)
+        self._checkpoints = Checkpoints(workspace)
 
     def tools(self) -> Iterator[Tool]:
         """write_file, edit_file and delete_file."""
@@ -53,13 +64,13 @@ class Edits:
                 always_asks=lambda path, **_: self._workspace.guarded(path),
             )(function)
 
-    def write_file(self, path: str, content: str, mode: Mode = "overwrite") -> str:
+    def write_file(self, path: str, content: str, mode: Mode = "overwrite") -> ToolResult:
         """Write a text file, or append to it. Parent folders are made."""
         return self._run(digest("write", path, content, mode), path, _writing(content, mode))
 
     def edit_file(
         self, path: str, old_string: str, new_string: str, replace_all: bool = False
-    ) -> str:
+    ) -> ToolResult:
         """Replace old_string, which must occur exactly once unless replace_all, by new_string.
 
         Copy old_string from the file without line numbers, with its indentation.
@@ -67,7 +78,7 @@ class Edits:
         call = digest("edit", path, old_string, new_string, replace_all)
         return self._run(call, path, _editing(old_string, new_string, replace_all))
 
-    def delete_file(self, path: str) -> str:
+    def delete_file(self, path: str) -> ToolResult:
         """Delete a file."""
         self._check_delete()
         return self._run(digest("delete", path), path, _deleted)
@@ -94,6 +105,7 @@ class Edits:
     def _current(self, path: str) -> tuple[str, bytes | None]:
         """The path from the root, and what is there, if it may be changed at all."""
         path = self._workspace.changeable(path)
+        self._check(path)
         missing = self._workspace.stat(path) is None
         return path, None if missing else self._workspace.read_bytes(path)
 
@@ -102,15 +114,16 @@ class Edits:
         self.pending.add(call, change)
         return Preview(kind="diff", language="diff", text=change.diff())
 
-    def _run(self, call: str, path: str, make: Make) -> str:
+    def _run(self, call: str, path: str, make: Make) -> ToolResult:
         path, before = self._current(path)
         self.pending.take(call, path, before)
         change = make(path, before)
+        kept = self._checkpoints.keep(change)
         if change.after is None:
             self._workspace.delete(path, before)
         else:
             self._workspace.swap(path, before, change.after)
-        return change.done
+        return ToolResult(output=change.done, files=(kept,))
 
 
 def _writing(content: str, mode: Mode) -> Make:

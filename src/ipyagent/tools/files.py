@@ -10,7 +10,7 @@ from pydantic import Field
 from ipyagent.schema import ToolResult
 from ipyagent.tools import names, reading
 from ipyagent.tools.base import Tool, Where, tool
-from ipyagent.tools.edits import EDIT_SECONDS, Edits
+from ipyagent.tools.edits import EDIT_SECONDS, Check, Edits
 from ipyagent.tools.entries import Budget
 from ipyagent.tools.globs import Glob
 from ipyagent.tools.names import shown
@@ -20,16 +20,18 @@ MAX_LISTED = 500
 
 
 def file_tools(
-    workspace: Workspace, *, allow_delete: bool, edit_seconds: float = EDIT_SECONDS
+    workspace: Workspace,
+    *,
+    allow_delete: bool,
+    edit_seconds: float = EDIT_SECONDS,
+    check: Check = lambda path: None,
 ) -> list[Tool]:
     """list_files, read_file, write_file, edit_file and delete_file for that workspace.
 
-    A change runs at most `edit_seconds` after it was shown.
+    A change runs at most `edit_seconds` after it was shown, and never where `check` raises.
     """
-    return [
-        *Files(workspace).tools(),
-        *Edits(workspace, allow_delete=allow_delete, edit_seconds=edit_seconds).tools(),
-    ]
+    edits = Edits(workspace, allow_delete=allow_delete, edit_seconds=edit_seconds, check=check)
+    return [*Files(workspace).tools(), *edits.tools()]
 
 
 class Files:

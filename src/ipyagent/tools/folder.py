@@ -127,7 +127,7 @@ class Folder:
         except OSError as error:
             raise self._explained(error, path) from None
 
-    def scan(self, path: str, budget: Budget | None = None) -> list[Entry]:
+    def scan(self, path: str, budget: Budget | None = None, *, sized: bool = True) -> list[Entry]:
         """What lies directly in a folder, by name."""
         path = self._readable(self.relative(path))
         budget = budget or Budget()
@@ -139,21 +139,21 @@ class Folder:
                     for entry in entries:
                         if not budget.allows():
                             break
-                        found.append(Entry.of(entry))
+                        found.append(Entry.of(entry, sized=sized))
             finally:
                 os.close(fd)
         except OSError as error:
             raise self._explained(error, path) from None
         return sorted(found, key=lambda each: each.path)
 
-    def walk(self, path: str, budget: Budget) -> Iterator[Entry]:
+    def walk(self, path: str, budget: Budget, *, sized: bool = True) -> Iterator[Entry]:
         """Everything beneath a folder, level by level, until the budget is spent."""
         start = self.relative(path)
         waiting = deque([""])
         while waiting and not budget.spent:
             folder = waiting.popleft()
             try:
-                entries = self.scan("/".join(filter(None, (start, folder))), budget)
+                entries = self.scan("/".join(filter(None, (start, folder))), budget, sized=sized)
             except AgentError:
                 if folder:
                     continue  # unreadable, or gone since its parent was read

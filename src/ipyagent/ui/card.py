@@ -1,52 +1,18 @@
-"""The live card: a widget that draws the run's events as they happen, and takes clicks.
-
-    kernel → page   {op: "events",   seq, events}                   one more than the last seq
-                    {op: "snapshot", seq, run, open, approvals, plan_approval, retry}
-                                                                    the answer to init, resync
-                    {op: "late", call_id, decision, at}             a click that came too late;
-                                                                    call_id null: for the plan
-    page → kernel   {kind: "init", id}                              clicks arrive: the handshake
-                    {kind: "resync"}                                a gap in seq was seen
-                    {kind: "decide", approval_id, decision, …}      see clicks.py
-                    {kind: "stop"}
-
-Deltas keep what is sent linear in the text. Messages can get lost on a busy connection, so they
-are numbered and the page may ask for a snapshot.
-"""
+"""The live card: a widget that draws the run's events as they happen, and takes clicks."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import anywidget
 
 from ipyagent.agent.approvals import Approval, Approvals
-from ipyagent.schema import (
-    ApprovalDecided,
-    ApprovalRequested,
-    Event,
-    MessageDelta,
-    MessageFinished,
-    MessageStarted,
-    PlanProposed,
-    RetryScheduled,
-    Run,
-    RunFinished,
-    RunStarted,
-    fold,
-)
-from ipyagent.schema.base import now
-from ipyagent.ui.clicks import answer_of
-from ipyagent.ui.secrets import told, without_secrets
-
-INTERVAL = 0.04
-"""Seconds between two messages while text streams: 25 a second."""
+from ipyagent.schema import Event, Run
+from ipyagent.ui.feed import Feed
 
 _STATIC = Path(__file__).parent / "static"
 
@@ -59,180 +25,50 @@ class CardWidget(anywidget.AnyWidget):  # type: ignore[misc]
 
 
 class LiveCard:
-    """A listener that shows a run in the cell while it is on."""
+    """A listener that shows a run in the cell while it is on; `feed` is what it says."""
 
-    def __init__(self, approvals: Approvals, stop: Callable[[], object]) -> None:
-        self.approvals, self.stop = approvals, stop
+    def __init__(
+        self, approvals: Approvals, stop: Callable[[], object], cell_id: str | None = None
+    ) -> None:
+        self.feed = Feed(approvals, stop, cell_id)
         self.widget = CardWidget()
+        self._send = self.widget.send
+        self.feed.followers.append(self._send)
         self.widget.on_msg(self._heard)
         _answer_while_blocked(self.widget)
-        self._lock = threading.Lock()
-        self._seq = 0
-        self._run: Run | None = None
-        self._open: _OpenMessage | None = None
-        self._asked: dict[str, str] = {}
-        self._decided: dict[str, tuple[ApprovalDecided, datetime]] = {}
-        self._late: set[str] = set()
-        self._plans: list[str] = []
-        self._plan_asked: str | None = None
-        self._retry: tuple[RetryScheduled, float] | None = None
-        self._waiting: list[Event] = []
-        self._timer: asyncio.TimerHandle | None = None
         self._present = threading.Event()
 
     def __call__(self, event: Event) -> None:
-        """Show an event; text is collected for a moment, all else goes out at once."""
-        with self._lock:
-            self._note(event)
-            _append(self._waiting, event)
-        if not isinstance(event, MessageDelta):
-            self.flush()
-        elif self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(INTERVAL, self.flush)
-        if isinstance(event, ApprovalDecided):
-            self._tell_late()
+        """Show an event."""
+        self.feed(event)
 
-    def flush(self) -> None:
-        """Send what is waiting."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        with self._lock:
-            events, self._waiting = self._waiting, []
-            if events:
-                self._seq += 1
-                said = [told(event).to_dict() for event in events]
-                self.widget.send({"op": "events", "seq": self._seq, "events": said})
+    async def present(self, seconds: float, approval: Approval) -> bool:
+        """Whether the page has spoken during this cell, waiting up to `seconds` for it.
 
-    async def present(self, seconds: float) -> bool:
-        """Whether the page has spoken during this cell, waiting up to `seconds` for it."""
+        A panel may answer before the card is drawn; then nobody has to be asked any more.
+        """
         for _ in range(int(seconds / 0.05)):
-            if self._present.is_set():
-                break
+            if self._present.is_set() or approval.answer.done():
+                return True
             await asyncio.sleep(0.05)
         return self._present.is_set()
 
     @property
     def run(self) -> Run:
         """The run as far as it was told."""
-        if self._run is None:
-            raise RuntimeError("no run has started")
-        return self._run
+        return self.feed.run
 
     def close(self) -> None:
         """Free the widget's connections."""
+        self.feed.leave(self._send)
         self.widget.layout.close()
         self.widget.close()
 
-    def _note(self, event: Event) -> None:
-        """Keep what a snapshot needs."""
-        self._run = fold(self._run, event)
-        self._retry = (event, time.monotonic()) if isinstance(event, RetryScheduled) else None
-        match event:
-            case MessageStarted(step=step):
-                self._open = _OpenMessage(step)
-            case MessageDelta() if self._open is not None:
-                self._open.add(event)
-            case MessageFinished():
-                self._open = None
-            case ApprovalRequested():
-                self._asked[event.call_id] = event.approval_id
-            case PlanProposed(approval_id=str(asked)):
-                self._plans.append(asked)
-                self._plan_asked = asked
-            case PlanProposed() | RunStarted() | RunFinished():
-                self._plan_asked = None
-            case ApprovalDecided():
-                if approval_id := self._asked.pop(event.call_id, None):
-                    self._decided[approval_id] = event, now()
-
     def _heard(self, _widget: object, message: dict[str, Any], _buffers: object) -> None:
         """A message from the page; it may come on any thread."""
-        match message:
-            case {"kind": "init"}:
-                self._present.set()
-                self._snapshot()
-            case {"kind": "resync"}:
-                self._snapshot()
-            case {"kind": "stop"}:
-                self.stop()
-            case {"kind": "decide", "approval_id": str(approval_id)}:
-                approval = self.approvals.find(approval_id)
-                answer = answer_of(message, approval.shown) if approval else None
-                if approval and answer and not self.approvals.decide(approval_id, answer):
-                    self._too_late(approval)
-
-    def _too_late(self, approval: Approval) -> None:
-        if approval.id in self._plans:
-            self._tell_late_for_plan(approval)
-            return
-        with self._lock:
-            self._late.add(approval.id)
-        self._tell_late()
-
-    def _tell_late_for_plan(self, approval: Approval) -> None:
-        edited = approval.answer.result().plan is not None
-        decision, at = "edited" if edited else approval.decision, approval.decided_at
-        late = {"op": "late", "call_id": None, "decision": decision}
-        self.widget.send({**late, "at": at and at.isoformat()})
-
-    def _tell_late(self) -> None:
-        """Answer late clicks, once the decision that they came too late for has been told."""
-        with self._lock:
-            answered = self._late & self._decided.keys()
-            self._late -= answered
-            for event, at in (self._decided[each] for each in answered):
-                late = {"op": "late", "call_id": event.call_id, "decision": event.decision}
-                self.widget.send({**late, "at": at.isoformat()})
-
-    def _snapshot(self) -> None:
-        with self._lock:
-            self._waiting = []
-            self.widget.send(
-                {
-                    "op": "snapshot",
-                    "seq": self._seq,
-                    "run": self._run and self._as_asked(self._run).to_dict(),
-                    "open": self._open and self._open.to_dict(),
-                    "approvals": self._asked,
-                    "plan_approval": self._plan_asked,
-                    "retry": self._retry and _still_waiting(*self._retry),
-                }
-            )
-
-    def _as_asked(self, run: Run) -> Run:
-        """Whole where the person decides, else masked."""
-        masked = without_secrets(run, asking=True)
-        return masked.model_copy(update={"plan": run.plan}) if self._plan_asked else masked
-
-
-class _OpenMessage:
-    """The reply that is streaming in, in pieces: joining them at each delta would be quadratic."""
-
-    def __init__(self, step: int) -> None:
-        self.step = step
-        self._pieces: dict[str, list[str]] = {"text": [], "thinking": []}
-
-    def add(self, delta: MessageDelta) -> None:
-        self._pieces[delta.kind].append(delta.text)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"step": self.step} | {kind: "".join(p) for kind, p in self._pieces.items()}
-
-
-def _append(events: list[Event], event: Event) -> None:
-    """Add an event; pieces of one text that wait together become one piece."""
-    match events[-1:], event:
-        case [MessageDelta() as last], MessageDelta() if last.kind == event.kind:
-            events[-1] = last.model_copy(update={"text": last.text + event.text})
-        case _:
-            events.append(event)
-
-
-def _still_waiting(retry: RetryScheduled, since: float) -> dict[str, Any]:
-    """The retry with the seconds that are left of its delay."""
-    left = max(0.0, retry.delay - (time.monotonic() - since))
-    return retry.to_dict() | {"delay": left}
+        if message.get("kind") == "init":
+            self._present.set()
+        self.feed.heard(message, self._send)
 
 
 def _answer_while_blocked(widget: CardWidget) -> None:

@@ -39,7 +39,7 @@ def verdict(execution: ToolExecution) -> str:
     """The decision where a line has room for it: "" for calls that are allowed as a rule."""
     match execution.status:
         case ToolStatus.AWAITING_APPROVAL:
-            return "never answered" if execution.question else "never decided"
+            return "no answer recorded" if execution.question else "no decision recorded"
         case ToolStatus.UNKNOWN:
             return "unknown outcome"
     return "" if execution.decision is Decision.AUTO else decision_text(execution)

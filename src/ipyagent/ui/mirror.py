@@ -184,7 +184,8 @@ def _said(result: ToolResult) -> str:
     """What a result says in words."""
     output, _ = wording.text_and_displays(result)
     cut = _note(wording.truncation_text(result.truncated)) if result.truncated else ""
-    return _joined([_pre(output), _pre(wording.more_output(result)), cut])
+    touched = _note(wording.variables_text(result)) if result.variables else ""
+    return _joined([_pre(output), _pre(wording.more_output(result)), cut, touched])
 
 
 def _media(result: ToolResult, name: str = "a tool") -> list[str]:

@@ -102,6 +102,7 @@ def _said(result: ToolResult) -> str:
         fenced(output, "text") if output else "",
         fenced(more, "text") if more else "",
         _remark(wording.truncation_text(result.truncated)) if result.truncated else "",
+        _remark(wording.variables_text(result)),
     ]
     return _joined(parts)
 

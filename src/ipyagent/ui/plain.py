@@ -219,6 +219,8 @@ class PlainView:
             self._indented(clipped(text, where))
         for image in result.images if result else ():
             self._line(f"  {wording.image_text(image)}")
+        if touched := wording.variables_text(result) if result else "":
+            self._line(f"  {touched}", "dim")
         if known := facts.call_facts(execution, self._verbose):
             self._line(f"  {known}", "dim")
 

@@ -18,11 +18,15 @@ from ipyagent.ui import mirror
 from ipyagent.ui.asking import Nobody, Prompt
 from ipyagent.ui.calls import asked_text
 from ipyagent.ui.card import LiveCard
+from ipyagent.ui.desk import Desk
 from ipyagent.ui.formatters import session_bundle
 from ipyagent.ui.plain import PlainView, render
 
 HANDSHAKE = 3.0
 """Seconds for the page to show that clicks arrive, before the question goes to `input()`."""
+
+DRAWING = 30.0
+"""The same where a page with the extension is open: it is there, and only busy."""
 
 
 class View(Protocol):
@@ -44,8 +48,11 @@ class View(Protocol):
 class NotebookView:
     """A live card that is replaced by the static mirror under the same display id at the end."""
 
-    def __init__(self, cell: Cell, approvals: Approvals) -> None:
-        self.card = LiveCard(approvals, lambda: cell.stop())
+    def __init__(
+        self, cell: Cell, approvals: Approvals, cell_id: str | None = None, desk: Desk | None = None
+    ) -> None:
+        self.card = LiveCard(approvals, lambda: cell.stop(), cell_id)
+        self.desk = desk
         self.prompt = Prompt(cell.main, approvals, _print_approval)
         self.transient = {"display_id": uuid.uuid4().hex}
         data = self.card.widget._repr_mimebundle_()
@@ -53,6 +60,8 @@ class NotebookView:
         publish_display_data(
             {**data, "text/plain": "ipyagent is running…"}, transient=self.transient
         )
+        if desk is not None:
+            desk.begin(self.card.feed)
 
     def __call__(self, event: Event) -> None:
         """Show an event."""
@@ -64,10 +73,13 @@ class NotebookView:
         """What can be read without a kernel takes the place of the card."""
         publish_display_data(mirror.bundle(self.card.run), transient=self.transient, update=True)
         self.card.close()
+        if self.desk is not None:
+            self.desk.end(self.card.feed)
 
     async def ask(self, approval: Approval) -> None:
         """By buttons if clicks arrive, else by `input()`."""
-        if not await self.card.present(HANDSHAKE):
+        is_open = self.desk is not None and any(not each.silent for each in self.desk.pages.all())
+        if not await self.card.present(DRAWING if is_open else HANDSHAKE, approval):
             await self.prompt.ask(approval)
 
 
@@ -121,11 +133,15 @@ class SilentView:
         await self.asker.ask(approval)
 
 
-def view_for(cell: Cell, approvals: Approvals, frontend: Frontend) -> View:
-    """The view that suits the front end."""
+def view_for(
+    cell: Cell, approvals: Approvals, frontend: Frontend, desk: Desk | None = None
+) -> View:
+    """The view that suits the front end; its pages learn of the run by the `desk`."""
     if frontend.surface is Surface.TERMINAL:
         return TerminalView(cell, approvals, frontend)
-    return NotebookView(cell, approvals) if frontend.can_input else MirrorView()
+    if not frontend.can_input:
+        return MirrorView()
+    return NotebookView(cell, approvals, frontend.cell_id, desk)
 
 
 def show_run(frontend: Frontend, run: Run) -> None:

@@ -39,6 +39,9 @@ GLYPHS = {
     ToolStatus.UNKNOWN: "!",
 }
 
+TOUCHED = 10
+"""How many of the variables that code touched are named."""
+
 _STATES = {"waiting": "waiting for you"}
 
 _LIMIT = "Stopped here: the {} was reached. Raise it with {}."
@@ -234,7 +237,8 @@ def output_text(result: ToolResult) -> str:
 def says_only(result: ToolResult, line: str) -> bool:
     """Whether there is nothing to read beside `line` and what is drawn."""
     output, _ = text_and_displays(result)
-    return output in ("", line) and not more_output(result) and not result.truncated
+    more = more_output(result) or result.truncated or result.variables
+    return output in ("", line) and not more
 
 
 def text_and_displays(result: ToolResult) -> tuple[str, list[Display]]:
@@ -263,6 +267,17 @@ def truncation_text(cut: TruncatedOutput) -> str:
     """What was cut from an output, and where all of it is."""
     size = f"{plural(cut.original_lines, 'line')}, {cut.original_chars:,} characters"
     return f"Cut from {size}." + (f" All of it: {shown(cut.path)}" if cut.path else "")
+
+
+def variables_text(result: ToolResult) -> str:
+    """The variables that code touched: "created: df (DataFrame); deleted: x (int)"; "" for none."""
+    parts: dict[str, list[str]] = {}
+    for each in result.variables[:TOUCHED]:
+        named = f"{shorten(each.name)} ({shorten(each.type)})" if each.type else shorten(each.name)
+        parts.setdefault(each.change, []).append(named)
+    said = [f"{change}: {', '.join(named)}" for change, named in parts.items()]
+    more = len(result.variables) - TOUCHED
+    return "; ".join([*said, *([f"… {more} more"] if more > 0 else [])])
 
 
 def image_text(image: ImageContent) -> str:

@@ -2,7 +2,7 @@
 
 from ipyagent.wiring.bench import Bench, Engine, Request, refused
 from ipyagent.wiring.place import Place, Services, workspace_at
-from ipyagent.wiring.turns import journal_for, only_run
+from ipyagent.wiring.turns import has_journal, journal_for, journal_path, only_run
 
 __all__ = [
     "Bench",
@@ -10,7 +10,9 @@ __all__ = [
     "Place",
     "Request",
     "Services",
+    "has_journal",
     "journal_for",
+    "journal_path",
     "only_run",
     "refused",
     "workspace_at",

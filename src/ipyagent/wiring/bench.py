@@ -54,6 +54,7 @@ class Request:
     prompt: str
     config: Config
     agent: str | None = None
+    cell_id: str | None = None
     trace_id: str = field(default_factory=trace_ids.new)
     dry_run: bool = False
     plan: bool = False
@@ -84,7 +85,7 @@ class Bench:
         self.instructions, self.notes = _instructions(config, place.workspace)
         self.skills = Skills(place.workspace, personal_folder()) if config.tools.skills else None
         own = [*own_tools, *self._offer_skills()]
-        self.toolbox = place.toolbox(config, own, self.redactor.text)
+        self.toolbox = place.toolbox(config, own, self.redactor.text, cell.main.post)
 
     def engine(self, validators: Iterable[Validator] = VALIDATORS) -> Engine:
         """The run that answers the prompt, ready to be driven.
@@ -120,6 +121,7 @@ class Bench:
             self._runner,
             notices=self._notices(),
             agent=request.agent,
+            cell_id=request.cell_id,
             trace_id=request.trace_id,
         )
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,15 @@ from ipyagent.agent.approvals import Approvals
 from ipyagent.agent.context import context_block, mentioned
 from ipyagent.config import Config, MCPServerConfig
 from ipyagent.errors import ConfigError
-from ipyagent.kernel.namespace import Namespace, digest
+from ipyagent.kernel.documents import Desktop, around
+from ipyagent.kernel.namespace import Namespace, ShellNamespace, digest
 from ipyagent.services.mcp.servers import MCPServers
 from ipyagent.services.openapi import OpenAPIServices
 from ipyagent.tools.base import Tool, Toolbox, tools_among
 from ipyagent.tools.files import file_tools
 from ipyagent.tools.namespace import namespace_tools
+from ipyagent.tools.notebook.run import Post, RunCell
+from ipyagent.tools.notebook.tools import Notebooks, check_closed
 from ipyagent.tools.notes import note_tools
 from ipyagent.tools.questions import question_tool
 from ipyagent.tools.sandbox import Sandbox
@@ -88,14 +92,26 @@ class Place:
         return Services(self.workspace.root, self.home or self.workspace.root)
 
     def toolbox(
-        self, config: Config, own: Iterable[Tool] = (), clean: Callable[[str], str] = str
+        self,
+        config: Config,
+        own: Iterable[Tool] = (),
+        clean: Callable[[str], str] = str,
+        post: Post = lambda job: Future(),
     ) -> Toolbox:
         """The built-in tools, `own`, and those that the person defined in the namespace.
 
-        Outputs that tools keep in files pass `clean`.
+        Outputs that tools keep in files pass `clean`; `post` runs a job on the main thread.
         """
         defined = tools_among(self.namespace.variables().values())
-        return Toolbox([*self._built_in(config, clean), *own, *defined])
+        desktop = self._desktop()
+        return Toolbox(
+            [
+                *self._built_in(config, clean, desktop),
+                *self._of_notebooks(config, desktop, post),
+                *own,
+                *defined,
+            ]
+        )
 
     def context(self, prompt: str) -> str:
         """What the model is told beside the prompt."""
@@ -110,13 +126,29 @@ class Place:
     def _sandbox(self) -> Sandbox:
         return Sandbox(self.workspace)
 
-    def _built_in(self, config: Config, clean: Callable[[str], str]) -> Iterator[Tool]:
+    def _of_notebooks(self, config: Config, desktop: Desktop, post: Post) -> Iterator[Tool]:
+        if not config.tools.notebook:
+            return
+        seconds = config.workspace.edit_seconds
+        yield from Notebooks(self.workspace, desktop, seconds).tools()
+        if config.tools.python and desktop.pages():
+            yield RunCell(self.namespace, desktop, post, seconds).tool()
+
+    def _desktop(self) -> Desktop:
+        """The notebooks around the cell that is running now."""
+        shell = self.namespace.shell if isinstance(self.namespace, ShellNamespace) else None
+        return around(shell, self.home or Path.cwd())
+
+    def _built_in(
+        self, config: Config, clean: Callable[[str], str], desktop: Desktop
+    ) -> Iterator[Tool]:
         flags, workspace = config.tools, self.workspace
         if flags.files:
             yield from file_tools(
                 workspace,
                 allow_delete=config.workspace.allow_delete,
                 edit_seconds=config.workspace.edit_seconds,
+                check=partial(check_closed, workspace, desktop),
             )
             yield from search_tools(workspace)
         yield from namespace_tools(self.namespace, variables=flags.namespace, python=flags.python)

@@ -6,11 +6,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 
 from ipyagent.errors import AgentError, BusyError, JournalError
 from ipyagent.store.database import WITHOUT
 from ipyagent.store.journal import Journal
+from ipyagent.tools.names import STATE
 from ipyagent.tools.workspace import Workspace
+
+FILE = "state.db"
 
 _busy = threading.Lock()
 
@@ -31,6 +35,16 @@ def journal_for(workspace: Workspace, *, persist: bool) -> Journal:
     return _journal(workspace) if persist else Journal.open(None)
 
 
+def journal_path(root: Path) -> Path:
+    """Where the journal of the workspace at a folder is, or would be."""
+    return root / STATE / FILE
+
+
+def has_journal(workspace: Workspace) -> bool:
+    """Whether something was recorded in that workspace."""
+    return journal_path(workspace.root).is_file()
+
+
 @cache
 def _journal(workspace: Workspace) -> Journal:
     try:
@@ -40,4 +54,4 @@ def _journal(workspace: Workspace) -> Journal:
             f"{error}. Nothing was run, because it could not be recorded. Make the folder "
             f"writable, or {WITHOUT}."
         ) from None
-    return Journal.open(folder / "state.db")
+    return Journal.open(folder / FILE)

@@ -1,0 +1,78 @@
+/** What in a drawn run could do harm: the list that every hostile text is held against. */
+
+const ELEMENTS = new Set(
+  `a article b blockquote br code dd del details div dl dt em footer h1 h2 h3 h4 h5 h6 header hr i img li mark ol
+   p pre s section small span strong sub summary sup table tbody td tfoot th thead tr u ul`.split(
+    /\s+/
+  )
+);
+const CONTENT = 'align alt class colspan dir href rel rowspan src start target'.split(' ');
+const PIXELS = /^data:image\/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]*$/;
+const DRAWING = /^data:image\/svg\+xml;base64,[A-Za-z0-9+/=]*$/;
+
+const MATHML = 'http://www.w3.org/1998/Math/MathML';
+const MATHML_LINKS = '[id], [name], a, annotation, annotation-xml, maction, semantics';
+
+/** Over a block of code: its language, and a button that copies it. */
+const HEAD = new RegExp(
+  '^<div class="ipyagent-listing-head"><span class="ipyagent-listing-language">[\\w+-]*</span>' +
+    '<span data-lm-suppress-shortcuts="true" role="status"><button type="button" ' +
+    'class="ipyagent-button ipyagent-button-copy" data-ipyagent="copy" ' +
+    'aria-label="Copy this code">Copy</button></span></div>$'
+);
+
+/** Everything in `root` that could run, fetch, submit, or pass for something else. */
+export function harm(root: ParentNode, ours: string[] = [], controls: string[] = []): string[] {
+  return [...root.querySelectorAll('*')]
+    .filter(element => !controls.includes(element.localName))
+    .flatMap(element => {
+      if (element.namespaceURI === MATHML) {
+        return harmOfMaths(element);
+      }
+      if (element.closest('.ipyagent-listing-head') !== null) {
+        return harmOfHead(element);
+      }
+      return harmOfHtml(element, ours);
+    });
+}
+
+function harmOfHtml(element: Element, ours: string[]): string[] {
+  return [
+    ...(ELEMENTS.has(element.localName) ? [] : [`<${element.localName}>`]),
+    ...[...element.attributes]
+      .filter(attribute => !isHarmless(element, attribute, ours))
+      .map(({ name, value }) => `${element.localName}[${name}=${value}]`),
+    ...(element.matches('a:not([rel="noopener noreferrer"])') ? ['a without rel'] : [])
+  ];
+}
+
+/** Formulas stand only where we put them, and hold nothing that links, fetches or has a name. */
+function harmOfMaths(element: Element): string[] {
+  const isOurs = element.closest('span.ipyagent-maths') !== null;
+  const attributes = [...element.attributes].filter(
+    ({ name, value }) => /^(on|id|href|src|xlink|data-)/.test(name) || /url\(|@import/i.test(value)
+  );
+  return [
+    ...(isOurs && !element.matches(MATHML_LINKS) ? [] : [`<${element.localName}>`]),
+    ...attributes.map(({ name, value }) => `${element.localName}[${name}=${value}]`)
+  ];
+}
+
+function harmOfHead(element: Element): string[] {
+  return element.className === 'ipyagent-listing-head' && !HEAD.test(element.outerHTML)
+    ? [element.outerHTML]
+    : [];
+}
+
+function isHarmless(element: Element, { name, value }: Attr, ours: string[]): boolean {
+  switch (name) {
+    case 'src':
+      return PIXELS.test(value) || (DRAWING.test(value) && element.matches('img.ipyagent-figure'));
+    case 'href':
+      return /^(https?:\/\/|mailto:)/.test(value);
+    case 'class':
+      return /^(ipyagent-[\w -]+)?$/.test(value);
+    default:
+      return CONTENT.includes(name) || ours.includes(name);
+  }
+}

@@ -1,0 +1,242 @@
+import type { Kernel, KernelMessage } from '@jupyterlab/services';
+import { Signal } from '@lumino/signaling';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
+
+import { Channel } from '../channel';
+import { Link } from '../lab/link';
+import { LiveRuns } from '../lab/live';
+import { loaded, remember } from '../lab/loaded';
+import type { Overview, ToPage } from '../lab/messages';
+import { asking } from './story';
+
+type Content = Record<string, unknown>;
+type Target = (comm: Kernel.IComm, message: { content: { data: unknown } }) => void;
+
+/** The kernel's end of a page's connection, as JupyterLab shows it to the page. */
+class FarKernel {
+  id = 'k1';
+  clientId = 'client';
+  username = '';
+  status = 'idle';
+  isDisposed = false;
+  handleComms = true;
+  supportsSubshells = true;
+  info = Promise.resolve({});
+  said: { type: string; subshell?: string; content: Content }[] = [];
+  statusChanged = new Signal<this, string>(this);
+  connectionStatusChanged = new Signal<this, string>(this);
+  iopubMessage = new Signal<this, unknown>(this);
+  comms: Kernel.IComm[] = [];
+  disposed = 0;
+  private target: Target = () => undefined;
+
+  registerCommTarget(_: string, target: Target): void {
+    this.target = target;
+  }
+
+  removeCommTarget(): void {
+    this.target = () => undefined;
+  }
+
+  requestCommInfo(): Promise<unknown> {
+    return new Promise(() => undefined); // it is busy
+  }
+
+  sendShellMessage({ header, content }: KernelMessage.IShellMessage): void {
+    const { msg_type: type, subshell_id: subshell } = header;
+    this.said.push({ type, subshell: subshell ?? undefined, content: content as Content });
+    if (type === 'comm_open') {
+      this.open({ page: (content as { data: Content }).data.page });
+    }
+  }
+
+  sendControlMessage({ header, content }: KernelMessage.IControlMessage): unknown {
+    this.said.push({ type: header.msg_type, content: content as Content });
+    return { done: Promise.resolve({ content: { subshell_id: 's1' } }) };
+  }
+
+  /** Open a comm, as ipyagent in the kernel does. */
+  open(data: Content): void {
+    const comm = {
+      isDisposed: false,
+      dispose: () => (this.disposed += 1),
+      subshellStarted: Promise.resolve()
+    };
+    this.comms.push(comm as unknown as Kernel.IComm);
+    this.target(comm as unknown as Kernel.IComm, { content: { data } });
+  }
+
+  tell(message: ToPage): void {
+    const content = { data: message };
+    void this.comms.at(-1)?.onMsg({ content } as unknown as KernelMessage.ICommMsgMsg<'iopub'>);
+  }
+
+  be(status: string): void {
+    this.status = status;
+    this.statusChanged.emit(status);
+  }
+
+  types(): string[] {
+    return this.said.map(({ type }) => type);
+  }
+
+  kinds(): unknown[] {
+    return this.said.map(({ content }) => (content.data as Content | undefined)?.kind ?? null);
+  }
+}
+
+const RUN_ID = asking('c2').run?.id ?? '';
+const overview = (live: boolean): Overview => ({
+  session: null,
+  runs: [{ id: RUN_ID, live, cell_id: 'cell' } as Overview['runs'][number]],
+  approvals: []
+});
+
+describe('the link to a kernel', () => {
+  let kernel: FarKernel;
+  let link: Link;
+
+  const settle = (): Promise<void> => new Promise(resolve => setTimeout(resolve));
+  const connect = async (): Promise<void> => {
+    link = new Link(
+      kernel as unknown as Kernel.IKernelConnection,
+      () => ({ notebooks: ['a.ipynb'], clients: ['client'] }),
+      () => null
+    );
+    await settle();
+  };
+
+  beforeEach(() => {
+    localStorage.clear();
+    kernel = new FarKernel();
+  });
+
+  it('is not made to a kernel that never said that ipyagent is loaded', async () => {
+    await connect();
+    link.say({ kind: 'here' });
+    expect(kernel.said).toEqual([]);
+  });
+
+  it('is made when the kernel says so, again after it has left', async () => {
+    const types = ['create_subshell_request', 'comm_open', 'comm_msg'];
+    const transient = { display_id: 'ipyagent:loaded' };
+    const said = { header: { msg_type: 'update_display_data' }, content: { data: {}, transient } };
+    await connect();
+    kernel.iopubMessage.emit(said);
+    await settle();
+    expect(kernel.types()).toEqual(types);
+    expect(loaded('k1')).toEqual({ id: 'k1', hasSubshells: true });
+    kernel.tell({ op: 'bye' });
+    await settle();
+    kernel.said = [];
+    kernel.iopubMessage.emit(said);
+    await settle();
+    expect(kernel.types()).toEqual(types);
+  });
+
+  it('is made at once when the kernel was known, and speaks to a subshell', async () => {
+    remember({ id: 'k1', hasSubshells: true });
+    kernel.supportsSubshells = false; // as long as the kernel has not described itself
+    await connect();
+    expect(kernel.said[1]).toMatchObject({ type: 'comm_open', subshell: 's1' });
+    expect(kernel.said[1].content.data).toMatchObject({ client: 'client', subshell: 's1' });
+  });
+
+  it('is made when another page is heard to have one', async () => {
+    await connect();
+    const data = { op: 'overview', overview: overview(true) };
+    kernel.iopubMessage.emit({ header: { msg_type: 'comm_msg' }, content: { data } });
+    await settle();
+    expect(kernel.types()).toContain('comm_open');
+  });
+
+  it('says what was said too early as soon as it is there', async () => {
+    remember({ id: 'k1', hasSubshells: true });
+    const connecting = connect();
+    const answered = link.bundle({ cell_id: 'cell' });
+    await connecting;
+    expect(kernel.kinds()).toEqual([null, null, 'shows', 'ask']);
+    kernel.tell({ op: 'reply', id: 1, value: 'found' });
+    expect(await answered).toBe('found');
+  });
+
+  it('follows runs again after the network was away', async () => {
+    remember({ id: 'k1', hasSubshells: true });
+    await connect();
+    link.follow(RUN_ID, () => undefined);
+    const lost = link.bundle({ cell_id: 'cell' });
+    kernel.tell({ op: 'overview', overview: overview(true) });
+    kernel.said.length = 0;
+    kernel.connectionStatusChanged.emit('connecting');
+    kernel.connectionStatusChanged.emit('connected');
+    await settle();
+    expect(await lost).toBeUndefined();
+    expect(kernel.types().slice(0, 3)).toEqual([
+      'delete_subshell_request',
+      'create_subshell_request',
+      'comm_open'
+    ]);
+    expect(kernel.kinds()).toContain('follow');
+    expect(link.overview).not.toBeNull();
+  });
+
+  it('answers a ping, connects anew when told to, and ends what others left', async () => {
+    remember({ id: 'k1', hasSubshells: true });
+    await connect();
+    kernel.tell({ op: 'ping' });
+    expect(kernel.kinds().at(-1)).toBe('here');
+    kernel.tell({ op: 'left', subshells: ['s0'] });
+    expect(kernel.said.at(-1)).toMatchObject({
+      type: 'delete_subshell_request',
+      content: { subshell_id: 's0' }
+    });
+    kernel.said.length = 0;
+    kernel.tell({ op: 'again' });
+    await settle();
+    expect(kernel.types()).toContain('comm_open');
+  });
+
+  it.each(['restarting', 'autorestarting', 'dead'])('ends when the kernel is %s', async status => {
+    remember({ id: 'k1', hasSubshells: true });
+    await connect();
+    kernel.tell({ op: 'overview', overview: overview(true) });
+    const said = kernel.said.length;
+    kernel.be(status);
+    link.say({ kind: 'here' });
+    expect(link.overview).toBeNull();
+    expect(loaded('k1')).toBeNull();
+    expect(kernel.said).toHaveLength(said);
+  });
+
+  it('says goodbye once, and nothing after it', async () => {
+    remember({ id: 'k1', hasSubshells: true });
+    await connect();
+    link.close();
+    link.say({ kind: 'here' });
+    expect(kernel.types().at(-1)).toBe('comm_close');
+  });
+
+  it('makes runs come alive that are drawn, and cuts them off with the kernel', async () => {
+    remember({ id: 'k1', hasSubshells: true });
+    await connect();
+    const live = new LiveRuns();
+    const appeared = vi.fn();
+    live.appeared.connect(appeared);
+    live.update([link]);
+    expect(live.channel(RUN_ID)).toBeNull();
+    kernel.tell({ op: 'overview', overview: overview(true) });
+    live.update([link]);
+    expect(appeared).toHaveBeenCalledOnce();
+    const channel = live.channel(RUN_ID);
+    expect(channel).toBeInstanceOf(Channel);
+    expect(live.channel(RUN_ID)).toBe(channel);
+    const message = { op: 'snapshot', seq: 1, plan_approval: null, ...asking('c2') } as const;
+    kernel.tell({ op: 'run', run_id: RUN_ID, message });
+    channel?.decide('a2', { decision: 'approve', reason: '' });
+    expect(kernel.kinds().slice(-2)).toEqual(['follow', 'to_run']);
+    kernel.be('dead');
+    live.update([link]);
+    expect(channel?.state.run?.status).toBe('error');
+    expect(live.channel(RUN_ID)).toBeNull();
+  });
+});

@@ -1,0 +1,344 @@
+import { beforeEach, describe, expect, it, vi } from 'vitest';
+
+import type { Overview, PendingApproval, RunSummary } from '../lab/messages';
+import type { PanelState } from '../lab/panel/state';
+import { PanelView } from '../lab/panel/view';
+import { PLAN_RUN, RUN } from './story';
+
+const NONE: Overview = {
+  model: 'offline/explorer',
+  session: null,
+  sessions: [],
+  runs: [],
+  approvals: [],
+  waiting: null,
+  plan: null,
+  todos: [],
+  variables: [],
+  usage: { runs: 0, tokens: 0, cost_usd: null }
+};
+const DONE: RunSummary = {
+  id: 'r1',
+  cell_id: 'cell-1',
+  live: false,
+  prompt: '\n  Plot <b>it</b>\nby region',
+  model: 'anthropic/claude',
+  status: 'done',
+  stop_reason: 'finished',
+  steps: 2,
+  tokens: 1204,
+  cost_usd: 0.006,
+  started_at: '2026-03-01T12:00:00+00:00',
+  duration: 3.2
+};
+const LIVE: RunSummary = {
+  ...DONE,
+  id: 'r2',
+  cell_id: 'cell-2',
+  live: true,
+  status: 'running',
+  stop_reason: null,
+  duration: null
+};
+const SESSION = { id: 's1', name: 'sales', current: false, ended: false, at: DONE.started_at };
+
+const actions = {
+  decide: vi.fn(),
+  settle: vi.fn(),
+  stop: vi.fn(),
+  jump: vi.fn(),
+  resume: vi.fn(),
+  add: vi.fn(),
+  notify: vi.fn()
+};
+let view: PanelView;
+
+const asking = (approvalId: string, changes: Partial<PendingApproval> = {}): PendingApproval => {
+  const [execution] = RUN.steps[1].executions;
+  return {
+    approval_id: approvalId,
+    run_id: 'r2',
+    cell_id: 'cell-2',
+    execution: { ...execution, status: 'awaiting_approval', decision: null, result: null },
+    plan: null,
+    ...changes
+  };
+};
+const show = (overview: Partial<Overview> | null, changes: Partial<PanelState> = {}): void =>
+  view.update({
+    notebook: 'sales.ipynb',
+    overview: overview && { ...NONE, ...overview },
+    isReachable: true,
+    cells: new Set(['cell-1', 'cell-2']),
+    canAdd: false,
+    canNotify: false,
+    ...changes
+  });
+const all = (name: string): HTMLElement[] => [
+  ...view.element.querySelectorAll<HTMLElement>(`[data-ipyagent="${name}"]`)
+];
+const find = (name: string, within: Element = view.element): HTMLElement => {
+  const found = within.querySelector<HTMLElement>(`[data-ipyagent="${name}"]`);
+  if (found === null) {
+    throw new Error(`there is no ${name}`);
+  }
+  return found;
+};
+const isShown = (name: string): boolean => !find(`panel-${name}`).hidden;
+
+beforeEach(() => {
+  vi.clearAllMocks();
+  view = new PanelView(actions);
+  document.body.replaceChildren(view.element);
+});
+
+describe('a newcomer', () => {
+  const said = (): string => view.element.querySelector('.ipyagent-panel-empty')?.textContent ?? '';
+
+  it('without a notebook is told to open one', () => {
+    show(null, { notebook: null });
+    expect(said()).toContain('Open a notebook');
+  });
+
+  it('without an agent is told how to begin, with a button where there is its command', () => {
+    show(null);
+    expect(said()).toContain('%load_ext ipyagent');
+    expect(all('add-cell')).toHaveLength(0);
+    show(null, { canAdd: true });
+    find('add-cell').click();
+    expect(actions.add).toHaveBeenCalledOnce();
+  });
+
+  it('with an agent and no runs is told how to ask', () => {
+    show({});
+    expect(said()).toContain('%%agent');
+    expect(isShown('approvals')).toBe(true);
+    for (const name of ['runs', 'plan', 'variables', 'sessions']) {
+      expect(isShown(name), name).toBe(false);
+    }
+  });
+
+  it('is not told any more when there is a run', () => {
+    show({ runs: [DONE] });
+    expect(view.element.querySelector<HTMLElement>('.ipyagent-panel-empty')?.hidden).toBe(true);
+  });
+});
+
+describe('what waits', () => {
+  const reason = (): HTMLInputElement => find('reason') as HTMLInputElement;
+
+  it('is drawn whole, as in the card, and decided by the same approval', () => {
+    show({ runs: [LIVE], approvals: [asking('a1')] });
+    const card = find('panel-approval');
+    expect(card.querySelector('[data-ipyagent="tool"]')?.textContent).toContain('run_python');
+    expect(card.getAttribute('aria-label')).toBe('Waiting for you: run_python');
+    reason().value = 'go';
+    find('approve', card).click();
+    const answer = { decision: 'approve', reason: 'go' };
+    expect(actions.decide.mock.calls).toEqual([['r2', 'a1', answer]]);
+  });
+
+  it('keeps what is typed, and the cursor, while others come and go', () => {
+    show({ runs: [LIVE], approvals: [asking('a1'), asking('a2')] });
+    const field = find('reason', all('panel-approval')[1]) as HTMLInputElement;
+    field.value = 'because';
+    field.focus();
+    show({ runs: [{ ...LIVE, tokens: 9 }], approvals: [asking('a2'), asking('a3')] });
+    expect(document.activeElement).toBe(field);
+    expect(reason()).toBe(field);
+    expect(field.value).toBe('because');
+    expect(all('panel-approval')).toHaveLength(2);
+  });
+
+  it('of another kernel is another one, though it has the same number', () => {
+    show({ runs: [LIVE], approvals: [asking('a1')] });
+    reason().value = 'because';
+    show({ runs: [DONE], approvals: [asking('a1', { run_id: 'r1' })] });
+    expect(reason().value).toBe('');
+  });
+
+  it('gives the focus to the heading when it goes', () => {
+    show({ runs: [LIVE], approvals: [asking('a1')] });
+    find('approve').focus();
+    show({ runs: [LIVE] });
+    expect(document.activeElement?.tagName).toBe('SUMMARY');
+    expect(find('panel-approvals').textContent).toContain('Nothing waits for you');
+  });
+
+  it('keeps the focus while what was pressed is on its way', () => {
+    show({ runs: [LIVE], approvals: [asking('a1')] });
+    find('approve').focus();
+    find('approve').click();
+    expect(find('panel-approval').contains(document.activeElement)).toBe(true);
+    show({ runs: [LIVE] });
+    expect(document.activeElement?.parentElement?.parentElement).toBe(find('panel-approvals'));
+  });
+
+  it('vanishes when the kernel is gone, and when it cannot be reached', () => {
+    show({ runs: [LIVE], approvals: [asking('a1')] });
+    show({ runs: [LIVE], approvals: [asking('a1')] }, { isReachable: false });
+    expect(all('panel-approval')).toHaveLength(0);
+    expect(find('panel-approvals').textContent).toContain('cannot be reached');
+    show({ runs: [LIVE], approvals: [asking('a1')] });
+    expect(all('panel-approval')).toHaveLength(1);
+    show(null);
+    expect(all('panel-approval')).toHaveLength(0);
+    expect(isShown('approvals')).toBe(false);
+  });
+
+  it('may be a question', () => {
+    const execution = asking('a1').execution;
+    const question = { text: 'Which year?', choices: ['2024'] };
+    show({
+      runs: [LIVE],
+      approvals: [asking('a1', { execution: execution && { ...execution, question } })]
+    });
+    expect(find('panel-approval').getAttribute('aria-label')).toBe('Waiting for you: a question');
+    find('choice').click();
+    expect(actions.decide).toHaveBeenCalledWith('r2', 'a1', { decision: 'answer', text: '2024' });
+  });
+
+  it('may be a plan that a cell asks about', () => {
+    const plan = { ...PLAN_RUN, status: 'draft', stop_reason: null, steps: [] } as typeof PLAN_RUN;
+    show({ runs: [LIVE], approvals: [asking('a1', { execution: null, plan })] });
+    expect(all('plan-step')).toHaveLength(plan.plan.length);
+    find('deny').click();
+    expect(actions.decide).toHaveBeenCalledWith('r2', 'a1', { decision: 'deny', reason: '' });
+  });
+
+  it('may be a plan that no cell asks about', () => {
+    const plan = { ...PLAN_RUN, status: 'draft', stop_reason: null, steps: [] } as typeof PLAN_RUN;
+    const waiting = { run_id: plan.id, cell_id: 'cell-1', plan };
+    show({ waiting });
+    expect(all('plan-step')).toHaveLength(plan.plan.length);
+    expect(all('edit')).toHaveLength(0);
+    reason().value = 'later';
+    find('deny').click();
+    find('approve').click();
+    expect(actions.settle.mock.calls).toEqual([[waiting, 'deny', 'later']]);
+  });
+
+  it('leads to its cell, where that is there', () => {
+    show({ runs: [LIVE], approvals: [asking('a1')] });
+    find('jump', find('panel-approval')).click();
+    expect(actions.jump).toHaveBeenCalledWith('cell-2');
+    show({ runs: [LIVE], approvals: [asking('a1')] }, { cells: new Set() });
+    expect(find('panel-approval').querySelector('[data-ipyagent="jump"]')).toBeNull();
+  });
+
+  it('offers notifications where the person can allow them', () => {
+    show({ runs: [LIVE], approvals: [asking('a1')] });
+    expect(find('enable-notifications').hidden).toBe(true);
+    show({ runs: [LIVE], approvals: [asking('a1')] }, { canNotify: true });
+    find('enable-notifications').click();
+    expect(actions.notify).toHaveBeenCalledOnce();
+  });
+});
+
+describe('runs', () => {
+  it('are listed newest first, as text, with what they took', () => {
+    show({ runs: [DONE, LIVE] });
+    const [live, done] = all('panel-run');
+    expect(live.dataset.state).toBe('running');
+    expect(done.textContent).toBe(
+      '✓Plot <b>it</b>done · anthropic/claude · 1,204 tok · $0.006 · 3.20 s'
+    );
+  });
+
+  it('wait while something of them is asked', () => {
+    show({ runs: [LIVE], approvals: [asking('a1')] });
+    expect(find('panel-run').dataset.state).toBe('waiting');
+    expect(find('panel-run').textContent).toContain('waiting for you');
+  });
+
+  it('lead to their cells', () => {
+    show({ runs: [DONE] });
+    const way = find('jump', find('panel-run'));
+    expect(way.getAttribute('aria-label')).toBe('Plot <b>it</b>: done. Go to its cell.');
+    way.click();
+    expect(actions.jump).toHaveBeenCalledWith('cell-1');
+  });
+
+  it('say that their cell is gone', () => {
+    show({ runs: [{ ...DONE, cell_id: 'elsewhere' }] });
+    expect(find('panel-run').textContent).toContain('its cell is gone');
+    find('jump', find('panel-run')).click();
+    expect(actions.jump).not.toHaveBeenCalled();
+  });
+
+  it('can be stopped while they go on', () => {
+    show({ runs: [DONE, LIVE] });
+    expect(all('stop')).toHaveLength(1);
+    find('stop').click();
+    expect(actions.stop).toHaveBeenCalledWith('r2');
+  });
+});
+
+describe('sessions', () => {
+  it('say which is current, and let the person go on with another', () => {
+    const current = { ...SESSION, id: 's2', name: 'now', current: true };
+    show({ sessions: [current, SESSION, { ...SESSION, id: 's3', ended: true }] });
+    expect(all('panel-session').map(each => each.dataset.state)).toEqual([
+      'current',
+      'open',
+      'ended'
+    ]);
+    expect(all('resume')).toHaveLength(1);
+    find('resume').click();
+    expect(actions.resume).toHaveBeenCalledWith('s1');
+  });
+
+  it('stay as they are while a run goes on', () => {
+    show({ runs: [LIVE], sessions: [SESSION] });
+    expect(all('resume')).toHaveLength(0);
+  });
+});
+
+describe('plan, tasks, variables and cost', () => {
+  const todos = [{ content: 'Look', status: 'completed' }, { content: 'Plot' }];
+
+  it('say how far the newest run is', () => {
+    const steps = [
+      { tool: 'read_file', note: 'look first', status: 'success' as const },
+      { tool: 'write_file', note: '', status: 'pending' as const }
+    ];
+    show({ runs: [DONE], todos, plan: { run_id: 'r1', status: 'running', steps } });
+    expect(find('panel-plan').textContent).toContain('2 of 4 done');
+    expect(find('panel-plan').textContent).toContain('read_file look first');
+    expect(find('todos').textContent).toContain('Plot');
+  });
+
+  it('show no plan that waits: it is among the approvals', () => {
+    const steps = [{ tool: 'read_file', note: '', status: 'pending' as const }];
+    show({ runs: [DONE], plan: { run_id: 'r1', status: 'draft', steps } });
+    expect(isShown('plan')).toBe(false);
+  });
+
+  it('name the variables that were touched', () => {
+    const change = { name: 'sales', change: 'changed', type: 'DataFrame 18 × 2', run_id: 'r1' };
+    show({ variables: [change] });
+    expect(find('panel-variable').textContent).toBe('salesDataFrame 18 × 2changed');
+    expect(find('panel-variable').dataset.change).toBe('changed');
+  });
+
+  it('add up what the session took', () => {
+    show({ runs: [DONE], usage: { runs: 3, tokens: 4321, cost_usd: 0.02 } });
+    expect(find('panel-cost').textContent).toBe('3 runs · 4,321 tokens · $0.020');
+    show({ runs: [DONE], usage: { runs: 1, tokens: 10, cost_usd: null } });
+    expect(find('panel-cost').textContent).toBe('1 run · 10 tokens · no price known');
+  });
+});
+
+describe('everyone', () => {
+  it('finds regions, lists and buttons with names', () => {
+    const sessions = [SESSION];
+    show({ runs: [DONE, LIVE], approvals: [asking('a1')], sessions }, { canNotify: true });
+    for (const section of view.element.querySelectorAll('section.ipyagent-panel-section')) {
+      expect(section.getAttribute('aria-label')).not.toBe('');
+    }
+    for (const button of view.element.querySelectorAll('button')) {
+      expect(button.getAttribute('aria-label'), button.outerHTML).toBeTruthy();
+    }
+    expect(view.element.querySelectorAll('ul > :not(li), ol > :not(li)')).toHaveLength(0);
+  });
+});

@@ -1,0 +1,154 @@
+/** What can be asked of the agent by the palette, shortcuts, the toolbar and menus. */
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ICommandPalette } from '@jupyterlab/apputils';
+import { CodeCell } from '@jupyterlab/cells';
+import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+
+import { addAgentCell, isPython } from './agentCell';
+import { Decisions } from './decisions';
+import { askAbout } from './errors';
+import { explainPrompt, Failure, failureOf, fixPrompt } from './failures';
+import { agentIcon } from './agentIcon';
+import { ILinks } from './links';
+import { isPrompt } from './prompts';
+
+const CATEGORY = 'ipyagent';
+
+interface Command {
+  readonly label: string;
+  readonly caption: string;
+  readonly isEnabled: () => boolean;
+  readonly execute: () => unknown;
+}
+
+/** The commands, about the notebook that a person is at. */
+class Commands {
+  private decisions: Decisions;
+
+  constructor(
+    private tracker: INotebookTracker,
+    private links: ILinks
+  ) {
+    this.decisions = new Decisions(tracker, links);
+  }
+
+  get all(): Record<string, Command> {
+    return {
+      'ipyagent:add-cell': this.adding(),
+      'ipyagent:stop': {
+        label: 'Stop the Agent',
+        caption: 'Stop the run of this notebook',
+        isEnabled: () => this.isRunning(),
+        execute: () => this.stop()
+      },
+      'ipyagent:approve': this.deciding('approve', 'Approve What Is Asked'),
+      'ipyagent:deny': this.deciding('deny', 'Deny What Is Asked'),
+      'ipyagent:fix-error': this.asking('Fix This Error with the Agent', fixPrompt),
+      'ipyagent:explain-error': this.asking('Explain This Error with the Agent', explainPrompt)
+    };
+  }
+
+  /** Whether there is a notebook that an agent can work in. */
+  isUsable(): boolean {
+    return this.panel !== null && isPython(this.panel);
+  }
+
+  private get panel(): NotebookPanel | null {
+    return this.tracker.currentWidget;
+  }
+
+  private adding(): Command {
+    return {
+      label: 'Add an Agent Cell Below',
+      caption: 'Add an agent cell below',
+      isEnabled: () => this.isUsable() && this.panel?.content.model?.readOnly === false,
+      execute: () => this.panel && addAgentCell(this.panel, this.links.of(this.panel))
+    };
+  }
+
+  private deciding(word: 'approve' | 'deny', label: string): Command {
+    return {
+      label,
+      caption: 'Decide on the call that has waited longest; shows it first, if it was not seen',
+      isEnabled: () => {
+        const { pending } = this.decisions;
+        return pending !== null && (word === 'deny' || !pending.execution?.question);
+      },
+      execute: () => this.decisions.press(word)
+    };
+  }
+
+  private asking(label: string, prompt: (failure: Failure) => string): Command {
+    return {
+      label,
+      caption: 'Ask in a cell below the one that failed; it is not run yet',
+      isEnabled: () => this.failed() !== null,
+      execute: () => {
+        const cell = this.failed();
+        return this.panel && cell && askAbout(this.panel, cell, this.links, prompt);
+      }
+    };
+  }
+
+  private failed(): CodeCell | null {
+    const cell = this.tracker.activeCell;
+    const isFailed = cell instanceof CodeCell && failureOf(cell.model) !== null;
+    return isFailed && this.isUsable() ? cell : null;
+  }
+
+  private live(): string[] {
+    const runs = this.links.of(this.panel)?.overview?.runs ?? [];
+    return runs.filter(({ live }) => live).map(({ id }) => id);
+  }
+
+  /** By what the kernel says; where it says nothing, by the cell that runs. */
+  private isRunning(): boolean {
+    const { panel } = this;
+    if ((this.links.of(panel)?.overview ?? null) !== null) {
+      return this.live().length > 0;
+    }
+    return (panel?.content.widgets ?? []).some(
+      cell =>
+        cell instanceof CodeCell &&
+        cell.model.executionState === 'running' &&
+        isPrompt(cell.model.sharedModel.getSource())
+    );
+  }
+
+  private stop(): unknown {
+    const link = this.links.of(this.panel);
+    const live = this.live();
+    live.forEach(id => link?.say({ kind: 'to_run', run_id: id, message: { kind: 'stop' } }));
+    return live.length > 0 ? null : this.panel?.sessionContext.session?.kernel?.interrupt();
+  }
+}
+
+export const commands: JupyterFrontEndPlugin<void> = {
+  id: 'ipyagent:commands',
+  description: 'Adds the commands.',
+  autoStart: true,
+  requires: [INotebookTracker, ILinks],
+  optional: [ICommandPalette],
+  activate: (
+    { commands: registry, serviceManager }: JupyterFrontEnd,
+    tracker: INotebookTracker,
+    links: ILinks,
+    palette: ICommandPalette | null
+  ) => {
+    const all = new Commands(tracker, links);
+    for (const [id, { label, ...command }] of Object.entries(all.all)) {
+      registry.addCommand(id, {
+        ...command,
+        label: args => (args.toolbar === true ? '' : label),
+        icon: id === 'ipyagent:add-cell' ? agentIcon : undefined,
+        // The menu of a cell has them where they apply.
+        isVisible: () => all.isUsable() && (!id.endsWith('-error') || command.isEnabled())
+      });
+      palette?.addItem({ command: id, category: CATEGORY });
+    }
+    const update = (): void => registry.notifyCommandChanged('ipyagent:add-cell');
+    tracker.currentChanged.connect(update);
+    links.changed.connect(update);
+    serviceManager.kernelspecs.specsChanged.connect(update);
+  }
+};

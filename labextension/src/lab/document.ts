@@ -1,0 +1,82 @@
+/** What the kernel's tools ask of open notebooks: see `ipyagent/kernel/documents.py`. */
+import { CodeCellModel } from '@jupyterlab/cells';
+import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+
+import { codeCell, insertCell, Kind, Output, readCells, replaceSource, setOutputs } from './cells';
+import type { Notebook } from './history';
+import type { Inserted } from './inserted';
+import type { ILinks } from './links';
+import { mark } from './mark';
+
+/** What requests say, each its part of it. */
+interface Asked {
+  id: string;
+  index: number;
+  kind: Kind;
+  before: string;
+  source: string;
+  outputs: Output[];
+  execution_count: number | null;
+}
+
+/** Answers the kernel from the open documents, and changes them. Nothing is saved here. */
+export class Documents {
+  constructor(
+    private tracker: INotebookTracker,
+    private links: ILinks,
+    private inserted: Inserted
+  ) {
+    this.serve('cells', panel => ({ path: panel.context.path, cells: readCells(shared(panel)) }));
+    this.serve('insert', (panel, asked) => this.insert(panel, asked));
+    this.serve('replace', (panel, asked) => this.replace(panel, asked));
+    this.serve('outputs', (panel, asked) => this.output(panel, asked));
+    this.serve('open', () => ({ paths: this.paths() }));
+  }
+
+  private serve(what: string, answer: (panel: NotebookPanel, asked: Asked) => unknown): void {
+    this.links.serve(what, async (panel, request) => {
+      await panel.context.ready;
+      return answer(panel, request as unknown as Asked);
+    });
+  }
+
+  private insert(panel: NotebookPanel, { index, kind, source }: Asked): unknown {
+    const id = insertCell(shared(panel), index, kind, source);
+    this.inserted.add(this.links.of(panel)?.overview, id);
+    mark(panel, id);
+    return { id, index };
+  }
+
+  private replace(panel: NotebookPanel, { id, before, source }: Asked): unknown {
+    replaceSource(shared(panel), id, before, source);
+    mark(panel, id);
+    return {};
+  }
+
+  private output(panel: NotebookPanel, asked: Asked): unknown {
+    const cell = codeCell(shared(panel), asked.id, asked.before);
+    const model = panel.content.widgets.find(each => each.model.sharedModel === cell)?.model;
+    if (model instanceof CodeCellModel) {
+      // As JupyterLab does when it runs a cell.
+      model.trusted = true;
+      setOutputs(cell, asked.outputs, asked.execution_count);
+      model.isDirty = false;
+    }
+    mark(panel, asked.id);
+    return {};
+  }
+
+  private paths(): string[] {
+    const paths: string[] = [];
+    this.tracker.forEach(({ context }) => paths.push(context.path));
+    return paths;
+  }
+}
+
+/** The document that all views of a notebook share. */
+function shared({ content }: NotebookPanel): Notebook {
+  if (content.model === null) {
+    throw new Error('the notebook is being closed');
+  }
+  return content.model.sharedModel as unknown as Notebook;
+}

@@ -1,0 +1,322 @@
+/** The connection of a page to one kernel that has ipyagent loaded. */
+import { CommsOverSubshells, Kernel, KernelMessage as Jupyter } from '@jupyterlab/services';
+import { JSONObject, UUID } from '@lumino/coreutils';
+import { ISignal, Signal } from '@lumino/signaling';
+
+import type { KernelMessage } from '../protocol';
+import { endSubshell, Inward } from './inward';
+import { forget, loaded, remember } from './loaded';
+import type { Overview, Request, ToKernel, ToPage } from './messages';
+
+const TARGET = 'ipyagent';
+
+/** For JupyterLab to start a subshell; there are kernels without. */
+const SUBSHELL_MILLISECONDS = 1_000;
+
+const PAGE = UUID.uuid4();
+
+/** JupyterLab 4.4 and later, not yet in its interface. */
+type Starting = Kernel.IComm & { readonly subshellStarted?: Promise<void> };
+
+/** As much as is read of what comes by. */
+interface Overheard {
+  data?: { op?: unknown; overview?: unknown };
+  transient?: { display_id?: unknown };
+}
+
+/** Answers a request of the kernel; what it throws becomes the answer. */
+export type Serve = (request: Request) => unknown;
+
+/** What a page shows of one kernel. */
+export interface Shown {
+  notebooks: string[];
+  /** The connections by which its cells are run. */
+  clients: string[];
+}
+
+/**
+ * Knows what the kernel tells, and says what a person wants. Comms open when the kernel says that
+ * ipyagent is loaded, or had said so before this page was loaded anew; they open again when the
+ * network was away, and whoever followed a run goes on from a snapshot.
+ */
+export class Link {
+  /** What the kernel told last; null while there is no connection. */
+  overview: Overview | null = null;
+  /** Whether JupyterLab's widgets can speak to the kernel as well. */
+  hasWidgets = true;
+
+  private changes = new Signal<this, void>(this);
+  private runs = new Map<string, (message: KernelMessage) => void>();
+  private answers = new Map<number, (value: unknown) => void>();
+  private asked = 0;
+  private comm: Inward | null = null;
+  private out: Kernel.IComm | null = null;
+  private isTorn = false;
+
+  constructor(
+    private connection: Kernel.IKernelConnection,
+    private shown: () => Shown,
+    private serve: Serve
+  ) {
+    this.attach();
+  }
+
+  /** The connection that the comms use: of one notebook for all of this kernel. */
+  get kernel(): Kernel.IKernelConnection {
+    return this.connection;
+  }
+
+  /** Emitted after every change of `overview`. */
+  get changed(): ISignal<this, void> {
+    return this.changes;
+  }
+
+  /** Say something; without a connection nothing is said. */
+  say(message: ToKernel): void {
+    this.comm?.send(message as unknown as JSONObject);
+  }
+
+  /** Take the messages of one run from now on, beginning with a snapshot. */
+  follow(runId: string, receive: (message: KernelMessage) => void): void {
+    this.runs.set(runId, receive);
+    this.say({ kind: 'follow', run_id: runId });
+  }
+
+  /** Take no more of them. */
+  leave(runId: string): void {
+    this.runs.delete(runId);
+  }
+
+  /**
+   * The run with that id, or the newest of that cell, as it is saved in an output; null if there is
+   * none, undefined if the connection was lost.
+   */
+  bundle(which: { run_id?: string; cell_id?: string }): Promise<unknown> {
+    const id = ++this.asked;
+    return new Promise(resolve => {
+      this.answers.set(id, resolve);
+      this.say({ kind: 'ask', id, what: 'bundle', ...which });
+    });
+  }
+
+  /** Tell which notebooks of this kernel the page shows now. */
+  shows(): void {
+    this.say({ kind: 'shows', ...this.shown() });
+  }
+
+  /** Go on with another connection to the same kernel. */
+  use(connection: Kernel.IKernelConnection): void {
+    this.detach();
+    this.letGo();
+    this.connection = connection;
+    this.attach();
+  }
+
+  /** Tell the kernel that this page goes away. */
+  close(): void {
+    this.comm?.close();
+    this.comm = null;
+  }
+
+  /** Let go of the kernel. */
+  dispose(): void {
+    this.detach();
+    this.close();
+    this.disconnect();
+    Signal.clearData(this);
+  }
+
+  private attach(): void {
+    const { kernel } = this;
+    kernel.registerCommTarget(`${TARGET}.out`, this.accept);
+    kernel.statusChanged.connect(this.watch);
+    kernel.iopubMessage.connect(this.hear);
+    kernel.connectionStatusChanged.connect(this.resume);
+    if (loaded(kernel.id) !== null) {
+      void this.connect();
+    } else {
+      kernel.iopubMessage.connect(this.overhear);
+      void this.look();
+    }
+  }
+
+  private detach(): void {
+    const { kernel } = this;
+    kernel.statusChanged.disconnect(this.watch);
+    kernel.connectionStatusChanged.disconnect(this.resume);
+    kernel.iopubMessage.disconnect(this.overhear);
+    kernel.iopubMessage.disconnect(this.hear);
+    if (!kernel.isDisposed) {
+      kernel.removeCommTarget(`${TARGET}.out`, this.accept);
+    }
+  }
+
+  /** A kernel that another page has loaded ipyagent into knows a comm of ours. */
+  private async look(): Promise<void> {
+    try {
+      const { content } = await this.kernel.requestCommInfo({ target_name: `${TARGET}.out` });
+      if (content.status === 'ok' && Object.keys(content.comms).length > 0) {
+        this.found();
+      }
+    } catch {
+      // The kernel ended, or the connection to it, before it could answer.
+    }
+  }
+
+  /** What it tells another page in mid-run comes here as well, and it has no time to answer. */
+  private overhear = (_: unknown, { header, content }: Jupyter.IIOPubMessage): void => {
+    const { data } = content as Overheard;
+    if (header.msg_type === 'comm_msg' && data?.op === 'overview' && data.overview) {
+      this.found();
+    }
+  };
+
+  /** The kernel says that ipyagent is loaded: what was open to an earlier one is dead. */
+  private hear = (_: unknown, { header, content }: Jupyter.IIOPubMessage): void => {
+    const { transient } = content as Overheard;
+    if (header.msg_type === 'update_display_data' && transient?.display_id === `${TARGET}:loaded`) {
+      this.letGo();
+      this.found();
+    }
+  };
+
+  private found(): void {
+    this.kernel.iopubMessage.disconnect(this.overhear);
+    this.remember();
+    void this.connect();
+  }
+
+  private remember(): void {
+    const { id, supportsSubshells } = this.kernel;
+    remember({ id, hasSubshells: supportsSubshells || loaded(id)?.hasSubshells === true });
+  }
+
+  private async connect(): Promise<void> {
+    const { kernel } = this;
+    if (this.comm !== null || !kernel.handleComms) {
+      return;
+    }
+    const comm = (this.comm = new Inward(kernel, TARGET));
+    this.shows();
+    this.runs.forEach((_, runId) => this.say({ kind: 'follow', run_id: runId }));
+    const opened = { page: PAGE, client: kernel.clientId, notebooks: this.shown().notebooks };
+    await comm.open(opened, loaded(kernel.id)?.hasSubshells === true);
+  }
+
+  /** The kernel's end of this or another page's connection. */
+  private accept = (comm: Kernel.IComm, { content }: { content: { data: unknown } }): void => {
+    const { page } = content.data as { page?: string };
+    if (page === PAGE) {
+      this.out = comm;
+      this.remember();
+      comm.onMsg = message => this.receive(message.content.data as unknown as ToPage);
+    }
+    void this.quieten(comm, page === PAGE);
+  };
+
+  /**
+   * Nothing is said to the kernel there, so it needs no subshell. JupyterLab starts one, and forgets
+   * it if it is not wanted any more before it is there.
+   */
+  private async quieten(comm: Starting, isMine: boolean): Promise<void> {
+    await this.kernel.info.catch(() => undefined);
+    const patience = new Promise<void>(resolve => setTimeout(resolve, SUBSHELL_MILLISECONDS));
+    await Promise.race([comm.subshellStarted, patience]);
+    if (isMine && !comm.isDisposed) {
+      comm.commsOverSubshells = CommsOverSubshells.Disabled;
+    } else {
+      comm.dispose();
+    }
+  }
+
+  private receive(message: ToPage): void {
+    switch (message.op) {
+      case 'overview':
+        this.overview = message.overview;
+        this.changes.emit();
+        break;
+      case 'run':
+        this.runs.get(message.run_id)?.(message.message);
+        break;
+      case 'reply':
+        this.answers.get(message.id)?.(message.value);
+        this.answers.delete(message.id);
+        break;
+      case 'request':
+        void this.answer(message);
+        break;
+      case 'ping':
+        this.say({ kind: 'here' });
+        break;
+      case 'again':
+        this.reconnect();
+        break;
+      case 'bye':
+        this.lose();
+        break;
+      case 'left':
+        message.subshells.forEach(subshell => endSubshell(this.kernel, subshell));
+    }
+  }
+
+  private async answer(request: Request): Promise<void> {
+    const { number: id } = request;
+    try {
+      this.say({ kind: 'reply', id, value: (await this.serve(request)) ?? null });
+    } catch (error) {
+      this.say({
+        kind: 'reply',
+        id,
+        error: error instanceof Error ? error.message : String(error)
+      });
+    }
+  }
+
+  private watch = (_: unknown, status: Kernel.Status): void => {
+    if (status === 'restarting' || status === 'autorestarting' || status === 'dead') {
+      this.lose();
+    }
+  };
+
+  /** What the kernel said while the network was away may be lost. */
+  private resume = (_: unknown, status: Kernel.ConnectionStatus): void => {
+    if (status !== 'connected') {
+      this.isTorn = this.comm !== null;
+    } else if (this.isTorn) {
+      this.reconnect();
+    } else if (loaded(this.kernel.id) !== null) {
+      void this.connect();
+    }
+  };
+
+  private reconnect(): void {
+    this.letGo();
+    void this.connect();
+  }
+
+  /** There is no ipyagent any more where it was. */
+  private lose(): void {
+    forget(this.kernel.id);
+    this.disconnect();
+  }
+
+  private disconnect(): void {
+    this.letGo();
+    this.runs.clear();
+    if (this.overview !== null) {
+      this.overview = null;
+      this.changes.emit();
+    }
+  }
+
+  /** Of the comms, not of what is known. */
+  private letGo(): void {
+    this.isTorn = false;
+    this.comm?.drop();
+    this.out?.dispose();
+    this.comm = this.out = null;
+    const unanswered = [...this.answers.values()];
+    this.answers.clear();
+    unanswered.forEach(resolve => resolve(undefined));
+  }
+}

@@ -1,0 +1,74 @@
+/** The workspace's conversations: which one this notebook goes on with, and how to change that. */
+import { h, Slot } from '../../view/dom';
+import { button } from '../../view/form';
+import { reveal } from '../../view/reveal';
+import type { SessionSummary } from '../messages';
+import { Keyed } from './keyed';
+import { Section } from './section';
+import type { PanelActions, PanelState } from './state';
+
+interface Item {
+  readonly session: SessionSummary;
+  readonly canResume: boolean;
+}
+
+export class SessionsSection {
+  private list = h('ul', { class: 'ipyagent-panel-list' });
+  private sessions: Keyed<Item, SessionRow>;
+  private section = new Section('sessions', 'Sessions', this.list);
+
+  readonly element = this.section.element;
+
+  constructor(actions: PanelActions) {
+    this.sessions = new Keyed(
+      this.list,
+      ({ session }) => session.id,
+      () => new SessionRow(actions)
+    );
+  }
+
+  update({ overview, isReachable }: PanelState): void {
+    const sessions = overview?.sessions ?? [];
+    const isRunning = overview?.runs.some(({ live }) => live) ?? false;
+    this.section.show(sessions.length > 0, `${sessions.length}`);
+    const items = sessions.map(session => ({
+      session,
+      canResume: isReachable && !isRunning && !session.current && !session.ended
+    }));
+    this.section.keepFocus(() => this.sessions.update(items));
+  }
+}
+
+class SessionRow {
+  readonly element = h('li', { class: 'ipyagent-panel-row', 'data-ipyagent': 'panel-session' });
+
+  private row = new Slot(this.element);
+
+  constructor(private actions: PanelActions) {}
+
+  update({ session, canResume }: Item): void {
+    const { id, name, current, ended, at } = session;
+    this.element.dataset.state = current ? 'current' : ended ? 'ended' : 'open';
+    const said = [current ? 'current' : ended ? 'ended' : '', when(at)];
+    this.row.show([name, said, canResume], () => [
+      h(
+        'span',
+        { class: 'ipyagent-panel-words' },
+        h('span', { class: 'ipyagent-panel-prompt' }, reveal(name || id.slice(0, 8))),
+        h('span', { class: 'ipyagent-note' }, said.filter(part => part !== '').join(' · '))
+      ),
+      canResume
+        ? button('resume', 'Go on', `Go on with the session ${name}`, () => this.actions.resume(id))
+        : null
+    ]);
+  }
+}
+
+/** Today the time, else the day. */
+function when(at: string): string {
+  const moment = new Date(at);
+  const isToday = moment.toDateString() === new Date().toDateString();
+  return isToday
+    ? moment.toTimeString().slice(0, 5)
+    : moment.toLocaleDateString(undefined, { dateStyle: 'medium' });
+}

@@ -1,0 +1,98 @@
+/** The side panel: what waits, what runs, and what it came to, in the current notebook. */
+import { Child, h, Slot } from '../../view/dom';
+import { button } from '../../view/form';
+import { count, dollars, plural } from '../../view/format';
+import { reveal } from '../../view/reveal';
+import { asItIs, Before } from '../../view/sanitize';
+import type { Overview } from '../messages';
+import { shortModel } from '../summary';
+import { ApprovalsSection } from './approvals';
+import { RunsSection } from './runs';
+import { SessionsSection } from './sessions';
+import type { PanelActions, PanelState } from './state';
+import { PlanSection, VariablesSection } from './work';
+
+export class PanelView {
+  readonly element: HTMLElement;
+
+  private head = new Slot(h('header', { class: 'ipyagent-panel-head' }));
+  private empty = new Slot(h('div', { class: 'ipyagent-panel-empty' }));
+  private foot = new Slot(h('footer', { class: 'ipyagent-panel-foot' }));
+  private sections: { readonly element: HTMLElement; update(state: PanelState): void }[];
+
+  /** `before`: what HTML is sanitized by, before ours. */
+  constructor(
+    private actions: PanelActions,
+    before: Before = asItIs
+  ) {
+    this.sections = [
+      new ApprovalsSection(actions, before),
+      new PlanSection(),
+      new RunsSection(actions),
+      new VariablesSection(),
+      new SessionsSection(actions)
+    ];
+    this.element = h(
+      'div',
+      { class: 'ipyagent-run ipyagent-panel', 'data-ipyagent': 'panel' },
+      this.head.element,
+      this.empty.element,
+      ...this.sections.map(({ element }) => element),
+      this.foot.element
+    );
+  }
+
+  update(state: PanelState): void {
+    const { notebook, overview, canAdd } = state;
+    this.head.show([notebook, overview?.model], () => headOf(notebook, overview));
+    const isEmpty = overview === null || overview.runs.length === 0;
+    this.empty.element.hidden = !isEmpty;
+    this.empty.show([notebook === null, overview === null, canAdd], () => this.welcome(state));
+    this.sections.forEach(section => section.update(state));
+    this.foot.element.hidden = overview === null || overview.usage.runs === 0;
+    this.foot.show(overview?.usage, () => (overview === null ? [] : costOf(overview)));
+  }
+
+  /** What a newcomer can do next. */
+  private welcome({ notebook, overview, canAdd }: PanelState): Child[] {
+    if (notebook === null) {
+      return [h('p', {}, 'Open a notebook: what its agent does is shown here.')];
+    }
+    const what = overview === null ? 'No agent yet: add an agent cell.' : 'No runs yet.';
+    const how = overview === null ? '%load_ext ipyagent' : '%%agent';
+    const before = overview === null ? 'Or run ' : 'Write a cell that begins with ';
+    const after = overview === null ? ' in a cell of this notebook.' : ', and what you want below.';
+    return [
+      h('p', {}, what),
+      canAdd
+        ? button('add-cell', 'Add an agent cell', 'Add an agent cell to this notebook', () =>
+            this.actions.add()
+          )
+        : null,
+      h('p', { class: 'ipyagent-note' }, before, h('code', {}, how), after)
+    ];
+  }
+}
+
+function headOf(notebook: string | null, overview: Overview | null): Child[] {
+  const model = overview?.model ?? null;
+  return [
+    h('h2', {}, reveal(notebook ?? 'ipyagent')),
+    model === null
+      ? null
+      : h(
+          'p',
+          { class: 'ipyagent-note', title: model },
+          'Next answers: ',
+          reveal(shortModel(model))
+        )
+  ];
+}
+
+/** Tokens and dollars of the whole session. */
+function costOf({ usage: { runs, tokens, cost_usd } }: Overview): Child[] {
+  const price = cost_usd === null ? (tokens > 0 ? 'no price known' : '') : dollars(cost_usd);
+  const parts = [plural(runs, 'run'), tokens > 0 ? `${count(tokens)} tokens` : '', price];
+  const said = parts.filter(part => part !== '').join(' · ');
+  return [h('span', {}, 'This session'), h('span', { 'data-ipyagent': 'panel-cost' }, said)];
+}

@@ -1,0 +1,68 @@
+/** What the newest run is about: its plan, its tasks, and the variables that runs touched. */
+import { h, Slot } from '../../view/dom';
+import { reveal } from '../../view/reveal';
+import { TodosView, todosIn } from '../../view/todos';
+import { glyph } from '../../view/tool';
+import type { PlanProgress, VariableChange } from '../messages';
+import { Section } from './section';
+import type { PanelState } from './state';
+
+/** A plan as far as it is carried out; one that waits is among the approvals. */
+export class PlanSection {
+  private plan = new Slot(h('ol', { class: 'ipyagent-panel-plan', 'aria-label': 'Plan' }));
+  private todos = new TodosView();
+  private section: Section;
+
+  readonly element: HTMLElement;
+
+  constructor() {
+    const parts = [this.plan.element, this.todos.element];
+    this.section = new Section('plan', 'Plan and tasks', ...parts);
+    this.element = this.section.element;
+  }
+
+  update({ overview }: PanelState): void {
+    const plan = overview?.plan ?? null;
+    const steps = plan === null || plan.status === 'draft' ? [] : plan.steps;
+    const todos = todosIn(overview?.todos);
+    const done =
+      steps.filter(({ status }) => status === 'success').length +
+      todos.filter(({ status }) => status === 'completed').length;
+    const all = steps.length + todos.length;
+    this.section.show(all > 0, `${done} of ${all} done`);
+    this.plan.element.hidden = steps.length === 0;
+    this.plan.show(steps, () => steps.map(stepOf));
+    this.todos.show(todos);
+  }
+}
+
+function stepOf({ tool, note, status }: PlanProgress['steps'][number]): HTMLElement {
+  const name = h('span', { class: 'ipyagent-tool-name' }, reveal(tool));
+  const words = h('span', { class: 'ipyagent-panel-step' }, name, ' ', reveal(note));
+  return h('li', { 'data-state': status }, glyph(status), words);
+}
+
+/** What became of each variable last. */
+export class VariablesSection {
+  private list = new Slot(h('ul', { class: 'ipyagent-panel-list' }));
+  private section = new Section('variables', 'Variables touched', this.list.element);
+
+  readonly element = this.section.element;
+
+  update({ overview }: PanelState): void {
+    const variables = overview?.variables ?? [];
+    this.section.show(variables.length > 0, `${variables.length}`);
+    this.list.show(variables, () => variables.map(variableOf));
+  }
+}
+
+function variableOf({ name, change, type }: VariableChange): HTMLElement {
+  const attributes = { class: 'ipyagent-panel-variable', 'data-ipyagent': 'panel-variable' };
+  return h(
+    'li',
+    { ...attributes, 'data-change': change },
+    h('code', {}, reveal(name)),
+    h('span', { class: 'ipyagent-panel-type' }, reveal(type)),
+    h('span', { class: 'ipyagent-note' }, reveal(change))
+  );
+}

@@ -1,0 +1,43 @@
+/** Where in a notebook a call that waits would change something. */
+import type { ToolCall } from '../protocol';
+
+/** A cell, and whether it would be changed or get a new one before or after it. */
+export interface Place {
+  cellId: string;
+  side: 'changed' | 'before' | 'after';
+}
+
+/** What there is to know of the notebook. */
+export interface Around {
+  /** The ids of its cells, in order. */
+  cells: readonly string[];
+  /** The agent's own cell. */
+  asking: string | null;
+  /** What the same run has inserted so far. */
+  inserted: readonly string[];
+}
+
+/** The place of a call of `edit_cell` or `insert_cell`; null where there is none. */
+export function placeOf({ name, arguments: given }: ToolCall, around: Around): Place | null {
+  return name === 'edit_cell'
+    ? placeOfEdit(given.cell, around.cells)
+    : placeAt(typeof given.index === 'number' ? given.index : next(around), around.cells);
+}
+
+/** A cell is named by its id, or by its position. */
+function placeOfEdit(cell: unknown, cells: readonly string[]): Place | null {
+  const cellId = cells.find(id => id === cell) ?? cells.find((_, at) => at === Number(cell));
+  return cellId === undefined ? null : { cellId, side: 'changed' };
+}
+
+function placeAt(index: number, cells: readonly string[]): Place | null {
+  const side = index === 0 ? 'before' : 'after';
+  const cellId = cells.find((_, at) => at === Math.max(index - 1, 0));
+  return cellId === undefined ? null : { cellId, side };
+}
+
+/** Below the agent's cell and all that it has inserted; else at the end. */
+function next({ cells, asking, inserted }: Around): number {
+  const last = cells.findLastIndex(id => id === asking || inserted.includes(id));
+  return last < 0 ? cells.length : last + 1;
+}

@@ -1,0 +1,62 @@
+/** Cells of open notebooks: where they are, and how to get there. */
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+import type { ICellModel, ICodeCellModel } from '@jupyterlab/cells';
+import { INotebookTracker, NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
+
+import type { Link } from './link';
+import type { ILinks } from './links';
+
+/** A cell in an open notebook. */
+export interface Place {
+  panel: NotebookPanel;
+  index: number;
+}
+
+/** All open notebooks of a kernel, the one that was opened first first. */
+export function notebooksOf(link: Link, links: ILinks, tracker: INotebookTracker): NotebookPanel[] {
+  const found: NotebookPanel[] = [];
+  tracker.forEach(panel => links.of(panel) === link && found.push(panel));
+  return found;
+}
+
+/** The ids of a notebook's cells, in order. */
+export function cellIds(panel: NotebookPanel): string[] {
+  return panel.content.model?.sharedModel.cells.map(cell => cell.getId()) ?? [];
+}
+
+/** A notebook's code cells, in order. */
+export function codeCells({ content }: NotebookPanel): ICodeCellModel[] {
+  return [...(content.model?.cells ?? [])].filter(isCode);
+}
+
+function isCode(cell: ICellModel): cell is ICodeCellModel {
+  return cell.type === 'code';
+}
+
+/** Where a cell is among these notebooks; null where it is gone. */
+export function placeOf(cellId: string | null, panels: NotebookPanel[]): Place | null {
+  for (const panel of panels) {
+    const index = cellId === null ? -1 : cellIds(panel).indexOf(cellId);
+    if (index >= 0) {
+      return { panel, index };
+    }
+  }
+  return null;
+}
+
+/** Bring a cell before the person, and select it. */
+export async function goTo({ panel, index }: Place, app: JupyterFrontEnd): Promise<void> {
+  app.shell.activateById(panel.id);
+  panel.content.deselectAll();
+  panel.content.activeCellIndex = index;
+  await panel.content.scrollToItem(index, 'smart');
+}
+
+/** Put a new code cell below another one, and run it. */
+export async function runBelow({ panel, index }: Place, source: string): Promise<void> {
+  const { content, sessionContext } = panel;
+  content.model?.sharedModel.insertCell(index + 1, { cell_type: 'code', source });
+  content.deselectAll();
+  content.activeCellIndex = index + 1;
+  await NotebookActions.run(content, sessionContext);
+}

@@ -1,0 +1,114 @@
+/** All calls that wait with a change of cells, drawn in the notebooks that they are about. */
+import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+
+import type { Answer } from '../protocol';
+import type { Inserted } from './inserted';
+import type { Link } from './link';
+import type { ILinks } from './links';
+import { Proposal, Waiting } from './proposal';
+
+const TOOLS = ['edit_cell', 'insert_cell'];
+
+/** What a path means that a notebook's agent named. */
+export type Resolve = (notebook: string, path: string) => string;
+
+/** Keeps in step with what waits: a call that was decided on anywhere vanishes. */
+export class Proposals {
+  private boards = new Map<NotebookPanel, Board>();
+
+  constructor(
+    tracker: INotebookTracker,
+    private links: ILinks,
+    private inserted: Inserted,
+    private resolve: Resolve
+  ) {
+    tracker.forEach(panel => this.add(panel));
+    tracker.widgetAdded.connect((_, panel) => this.add(panel));
+    links.changed.connect(() => this.update());
+  }
+
+  private add(panel: NotebookPanel): void {
+    const board = new Board(panel);
+    this.boards.set(panel, board);
+    panel.disposed.connect(() => this.boards.delete(panel));
+    // Emitted before the cells are drawn.
+    panel.content.modelContentChanged.connect(() => queueMicrotask(() => board.update()));
+    this.update();
+  }
+
+  private update(): void {
+    const panels = [...this.boards.keys()];
+    const links = new Set(panels.map(panel => this.links.of(panel)).filter(link => link !== null));
+    const waiting = [...links].flatMap(link =>
+      this.waiting(
+        link,
+        panels.filter(panel => this.links.of(panel) === link)
+      )
+    );
+    this.boards.forEach((board, { context }) =>
+      board.show(waiting.filter(({ path }) => path === context.path))
+    );
+  }
+
+  /** What waits in a kernel that has these notebooks. */
+  private waiting(link: Link, panels: NotebookPanel[]): Waiting[] {
+    return (link.overview?.approvals ?? []).flatMap(approval => {
+      const { execution, cell_id: cellId, run_id: runId } = approval;
+      if (execution === null || !TOOLS.includes(execution.call.name)) {
+        return [];
+      }
+      const own = (panels.find(panel => has(panel, cellId)) ?? panels[0]).context.path;
+      const path = this.target(own, execution.call.arguments.path);
+      const asking = path === own ? null : own;
+      const decide = (answer: Answer): void =>
+        link.say({
+          kind: 'to_run',
+          run_id: runId,
+          message: { kind: 'decide', approval_id: approval.approval_id, ...answer }
+        });
+      const inserted = this.inserted.by(runId);
+      return [{ id: approval.approval_id, execution, path, asking, cellId, inserted, decide }];
+    });
+  }
+
+  /** The notebook that is meant: one beside that of the agent, or as the server names it. */
+  private target(own: string, given: unknown): string {
+    if (typeof given !== 'string') {
+      return own;
+    }
+    const open = [...this.boards.keys()].map(({ context }) => context.path);
+    const beside = this.resolve(own, given);
+    return open.includes(beside) ? beside : given;
+  }
+}
+
+/** The proposals in one view of a notebook. */
+class Board {
+  private proposals = new Map<string, Proposal>();
+
+  constructor(private panel: NotebookPanel) {}
+
+  /** Show these and no others. */
+  show(waiting: readonly Waiting[]): void {
+    const ids = waiting.map(({ id }) => id);
+    this.proposals.forEach((proposal, id) => {
+      if (!ids.includes(id)) {
+        proposal.dispose();
+        this.proposals.delete(id);
+      }
+    });
+    waiting
+      .filter(({ id }) => !this.proposals.has(id))
+      .forEach(each => this.proposals.set(each.id, new Proposal(this.panel, each)));
+    this.update();
+  }
+
+  /** Draw them where they belong now. */
+  update(): void {
+    this.proposals.forEach(proposal => proposal.update());
+  }
+}
+
+function has({ content }: NotebookPanel, cellId: string | null): boolean {
+  return content.widgets.some(({ model }) => model.id === cellId);
+}

@@ -1,0 +1,59 @@
+/** What is said of a run in a line. No DOM. */
+import { RunState, runState } from '../model';
+import { count, dollars, duration, firstLine } from '../view/format';
+import { STATES } from '../view/header';
+import type { Overview, RunSummary } from './messages';
+
+/** Characters of a model's name that fit in a line. */
+const MODEL = 32;
+
+/** The word for `data-state` of a run, which waits while something of it is asked. */
+export function stateOf(run: RunSummary, { approvals }: Overview): RunState {
+  const asked = approvals.filter(({ run_id }) => run_id === run.id);
+  const ids = asked.map(({ approval_id }) => [approval_id, approval_id] as const);
+  return runState({ run, approvals: Object.fromEntries(ids) });
+}
+
+/** How a run stands, in words. */
+export function stateText(run: RunSummary, overview: Overview): string {
+  const isPlan = run.stop_reason === 'planned' && run.status === 'done';
+  return isPlan ? 'planned' : STATES[stateOf(run, overview)];
+}
+
+/** What a run took, as far as it is known. */
+export function taken({ tokens, cost_usd }: Pick<RunSummary, 'tokens' | 'cost_usd'>): string[] {
+  return [
+    ...(tokens > 0 ? [`${count(tokens)} tok`] : []),
+    ...(cost_usd === null ? [] : [dollars(cost_usd)])
+  ];
+}
+
+/** Everything about a run but its prompt. */
+export function factsOf(run: RunSummary, overview: Overview): string[] {
+  const time = run.duration === null ? [] : [duration(run.duration)];
+  return [stateText(run, overview), shortModel(run.model), ...taken(run), ...time].filter(
+    part => part !== ''
+  );
+}
+
+/** `ipyagent: claude-… · waiting for you · 1,204 tok · $0.006`, of the newest run. */
+export function statusText(overview: Overview): string {
+  const { runs, approvals, waiting, model } = overview;
+  const run = runs.findLast(({ live }) => live) ?? runs.at(-1);
+  const isAsked = approvals.length > 0 || waiting !== null;
+  const state =
+    run && !isAsked ? stateText(run, overview) : isAsked ? STATES.waiting : 'no runs yet';
+  const parts = [shortModel(run?.model ?? model ?? ''), state, ...(run ? taken(run) : [])];
+  return `ipyagent: ${parts.filter(part => part !== '').join(' · ')}`;
+}
+
+/** A model's name; a long one loses its provider, and its end. */
+export function shortModel(model: string): string {
+  const name = model.length <= MODEL ? model : (model.split('/').at(-1) ?? model);
+  return name.length <= MODEL ? name : `${name.slice(0, MODEL - 1)}…`;
+}
+
+/** The first line of a prompt that has something on it. */
+export function promptLine({ prompt }: Pick<RunSummary, 'prompt'>): string {
+  return firstLine(prompt) || 'no prompt';
+}

@@ -1,0 +1,117 @@
+/**
+ * TeX as MathML. Temml reads it into a tree, and of that only what formulas are made of is built:
+ * so no formula can link, fetch, carry an id, or be drawn outside its own box.
+ */
+import type { Options } from 'temml';
+import temml from 'temml/temml.js';
+
+import { h } from './dom';
+
+/** Longer formulas, and deeper ones than a browser lays out safely, are shown as they were written. */
+const MAX_TEX = 5_000;
+const MAX_DEPTH = 100;
+
+const LIMITS: Options = { trust: false, maxExpand: 500, maxSize: [30, 400] };
+
+/** Definitions can make a short formula endless. */
+const DEFINITION = /\\(?:[gex]?def|let|futurelet|global|long|(?:re)?newcommand|providecommand)\b/;
+
+const DELIMITERS: readonly (readonly [open: string, close: string, isDisplay: boolean])[] = [
+  ['$$', '$$', true],
+  ['\\[', '\\]', true],
+  ['\\(', '\\)', false],
+  ['$', '$', false]
+];
+
+const MATHML = 'http://www.w3.org/1998/Math/MathML';
+
+const ELEMENTS = new Set(
+  `math menclose merror mfrac mi mmultiscripts mn mo mover mpadded mphantom mprescripts mroot mrow
+  mspace msqrt mstyle msub msubsup msup mtable mtd mtext mtr munder munderover none`.split(/\s+/)
+);
+
+const ATTRIBUTES = new Set(
+  `accent accentunder columnalign columnspan depth display displaystyle fence form height
+  largeop linethickness lspace mathbackground mathcolor mathsize mathvariant maxsize minsize
+  movablelimits notation rowspacing rspace scriptlevel separator stretchy symmetric voffset
+  width`.split(/\s+/)
+);
+
+/** Temml's own words, and a colour that it has checked; `url(…)` and the like are in none. */
+const STYLE = /^[\w\s.,#%'"-]*$/;
+
+/** The part of Temml's tree that is read here: an element, a text, or a list of both. */
+interface Tree {
+  readonly type?: string;
+  readonly text?: string;
+  readonly attributes?: Readonly<Record<string, unknown>>;
+  readonly classes?: readonly string[];
+  readonly style?: Readonly<Record<string, unknown>>;
+  readonly children?: readonly Tree[];
+}
+
+/** The formula in `source`, which may stand in delimiters; null where it is none. */
+export function maths(source: string, isDisplay: boolean): HTMLElement | null {
+  const [tex, displayMode] = undelimited(source.trim(), isDisplay);
+  if (tex === '' || tex.length > MAX_TEX || DEFINITION.test(tex)) {
+    return null;
+  }
+  const name = displayMode ? 'ipyagent-maths ipyagent-maths-display' : 'ipyagent-maths';
+  const options = { ...LIMITS, displayMode, throwOnError: true };
+  try {
+    return h('span', { class: name }, built(temml.__renderToMathMLTree(tex, options) as Tree, 0));
+  } catch {
+    // A mistake in the formula, or one that asks for what is not built here.
+    return null;
+  }
+}
+
+function undelimited(source: string, isDisplay: boolean): [string, boolean] {
+  const found = DELIMITERS.find(
+    ([open, close]) =>
+      source.length > open.length + close.length &&
+      source.startsWith(open) &&
+      source.endsWith(close)
+  );
+  if (found === undefined) {
+    return [source, isDisplay];
+  }
+  const [open, close, displayed] = found;
+  return [source.slice(open.length, -close.length).trim(), displayed || isDisplay];
+}
+
+function built({ type, text, children = [], ...rest }: Tree, depth: number): Node {
+  if (text !== undefined) {
+    return document.createTextNode(text);
+  }
+  const node = type === undefined ? document.createDocumentFragment() : element(type, rest);
+  if (depth > MAX_DEPTH) {
+    throw new RangeError('too deep');
+  }
+  node.append(...children.map(child => built(child, depth + 1)));
+  return node;
+}
+
+function element(type: string, { attributes = {}, classes = [], style = {} }: Tree): Element {
+  if (!ELEMENTS.has(type)) {
+    throw new TypeError(`<${type}> is not built`);
+  }
+  const made = document.createElementNS(MATHML, type);
+  // The formula as a whole is placed by the style sheet.
+  const own = type === 'math' ? [] : Object.entries(style);
+  const drawn = own.filter(([, value]) => STYLE.test(String(value)));
+  const known = Object.entries(attributes).filter(([name]) => ATTRIBUTES.has(name));
+  const rules = drawn.map(([name, value]) => `${hyphenated(name)}: ${String(value)}`);
+  const names = classes.filter(name => name !== '').map(name => `ipyagent-${name}`);
+  for (const [name, value] of [...known, ['class', names.join(' ')], ['style', rules.join('; ')]]) {
+    if (value !== '') {
+      made.setAttribute(name, String(value));
+    }
+  }
+  return made;
+}
+
+/** `mathDepth` as style sheets have it: `math-depth`. */
+function hyphenated(name: string): string {
+  return name.replace(/[A-Z]/g, letter => `-${letter.toLowerCase()}`);
+}

@@ -1,0 +1,97 @@
+/** A change of a notebook that waits for a decision, drawn where it would be made. */
+import type { ToolExecution } from '../protocol';
+import { reasonField } from './approval';
+import { changesOf } from './diff';
+import { h } from './dom';
+import { answerForm, button, Decide } from './form';
+import { firstLine } from './format';
+import { highlight } from './highlight';
+import { reveal, revealWithin } from './reveal';
+
+/** What is changed by whom. */
+export interface Proposed {
+  readonly execution: ToolExecution;
+  /** The source of the cell that would be changed; null for a new one. */
+  readonly before: string | null;
+  /** The notebook whose agent asks, if it is another one. */
+  readonly asking: string | null;
+}
+
+/** Shows what would change, and asks. */
+export class ProposalView {
+  readonly element: HTMLElement;
+
+  private outdated = h(
+    'p',
+    { class: 'ipyagent-concern', role: 'status', hidden: '' },
+    '⚠ You have changed this cell since. Accepting would fail and leave your text as it is.'
+  );
+
+  constructor(proposed: Proposed, decide: Decide) {
+    const { execution, before, asking } = proposed;
+    const { concern, call } = execution;
+    const agent = asking === null ? 'The agent' : `The agent of ${asking}`;
+    const what = before === null ? `a new ${kindOf(execution)} cell` : 'a change of this cell';
+    const attributes = { 'data-ipyagent': 'proposal', 'data-tool': call.name, role: 'group' };
+    this.element = h(
+      'div',
+      { ...attributes, class: 'ipyagent-run ipyagent-proposal', 'aria-label': named(proposed) },
+      h('p', { class: 'ipyagent-proposal-title' }, reveal(`${agent} proposes ${what}`)),
+      content(execution),
+      concern === null ? null : h('p', { class: 'ipyagent-concern' }, '⚠ ', reveal(concern)),
+      this.outdated,
+      decision(named(proposed), decide)
+    );
+  }
+
+  /** Say whether the cell still is what the change was made for. */
+  update(isOutdated: boolean): void {
+    this.outdated.hidden = !isOutdated;
+  }
+}
+
+function decision(what: string, decide: Decide): HTMLElement {
+  return answerForm(`Decision on ${what}`, decide, send => {
+    const reason = reasonField(what);
+    const press = (word: 'approve' | 'deny') => () =>
+      send({ decision: word, reason: reason.value.trim() });
+    return [
+      button('accept', 'Accept', `Accept ${what}`, press('approve')),
+      button('reject', 'Reject', `Reject ${what}`, press('deny')),
+      reason
+    ];
+  });
+}
+
+/** What would be decided on, for those who do not see where it stands. */
+function named({ execution, before }: Proposed): string {
+  return before === null
+    ? `the new ${kindOf(execution)} cell ${quoted(sourceOf(execution))}`
+    : `the change of the cell ${quoted(before)}`;
+}
+
+function quoted(source: string): string {
+  const line = firstLine(source);
+  return line === '' ? 'without text' : `“${line}”`;
+}
+
+function content(execution: ToolExecution): HTMLElement {
+  const { preview } = execution;
+  if (preview?.kind === 'diff') {
+    return changesOf(preview.text);
+  }
+  const source = sourceOf(execution);
+  if (source === '') {
+    return h('p', { class: 'ipyagent-note' }, 'It is empty.');
+  }
+  const code = highlight(source, preview?.language ?? '');
+  return h('pre', { class: 'ipyagent-pre' }, revealWithin(h('code', {}, code)));
+}
+
+function sourceOf({ call }: ToolExecution): string {
+  return typeof call.arguments.source === 'string' ? call.arguments.source : '';
+}
+
+function kindOf({ call }: ToolExecution): string {
+  return typeof call.arguments.kind === 'string' ? call.arguments.kind : 'code';
+}

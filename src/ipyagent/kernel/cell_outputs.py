@@ -1,0 +1,109 @@
+"""What code puts out, as the cell of a notebook holds it."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+from ipyagent.kernel.outputs import Channel, Outputs
+from ipyagent.plaintext import strip_escapes
+
+ROOM = 10_000_000
+"""Characters that a cell's outputs may have; what is beyond is named, not kept."""
+
+Output = dict[str, Any]
+Bundle = dict[str, Any]
+
+
+class CellOutputs(Outputs):
+    """Collects outputs in nbformat 4 beside those for the model. `number` is the cell's."""
+
+    def __init__(self, number: int | None) -> None:
+        self._number = number
+        super().__init__()
+
+    def cell(self) -> list[Output]:
+        """The outputs, as nbformat has them."""
+        return [{k: v for k, v in each.items() if k != _ID} for each in self._outputs]
+
+    def write(self, channel: Channel, text: str) -> None:
+        """Text that was printed."""
+        super().write(channel, text)
+        last = self._outputs[-1] if self._outputs else {}
+        if last.get("name") != channel:
+            last = self._keep({"output_type": "stream", "name": channel, "text": ""}, 0)
+        if self._fits(len(text)):
+            last["text"] += text
+
+    def show(
+        self, bundle: Bundle, display_id: str | None = None, metadata: Bundle | None = None
+    ) -> None:
+        """A rich output."""
+        super().show(bundle, display_id, metadata)
+        shown = {"output_type": "display_data", _ID: display_id}
+        self._keep_bundle(shown, bundle, metadata)
+
+    def value(self, bundle: Bundle, metadata: Bundle | None = None) -> None:
+        """The value of the last expression."""
+        super().show(bundle)
+        shown = {"output_type": "execute_result", "execution_count": self._number}
+        self._keep_bundle(shown, bundle, metadata)
+
+    def error(self, name: str, text: str, trace: str) -> None:
+        """What was raised."""
+        super().show({"text/plain": trace})
+        lines = strip_escapes(trace).split("\n")
+        raised = {"output_type": "error", "ename": name, "evalue": text, "traceback": lines}
+        self._keep(raised, len(trace))
+
+    def update(
+        self, bundle: Bundle, display_id: str | None, metadata: Bundle | None = None
+    ) -> bool:
+        """Replace the output that was shown under that id; False where there is none."""
+        for output in self._outputs:
+            if display_id is not None and output.get(_ID) == display_id:
+                output |= {"data": _as_json(bundle), "metadata": metadata or {}}
+        return super().update(bundle, display_id, metadata)
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._outputs: list[Output] = []
+        self._room = ROOM
+
+    def _keep_bundle(self, output: Output, bundle: Bundle, metadata: Bundle | None) -> None:
+        data = _as_json(bundle)
+        self._keep(
+            output | {"data": data, "metadata": metadata or {}},
+            sum(len(value) if isinstance(value, str) else 1_000 for value in data.values()),
+        )
+
+    def _keep(self, output: Output, size: int) -> Output:
+        if self._fits(size):
+            self._outputs.append(output)
+        return output
+
+    def _fits(self, size: int) -> bool:
+        """Whether there is room; the first time that there is none, the outputs say so."""
+        if self._room >= 0 > self._room - size:
+            note = "[more output is not kept here: it is too large]\n"
+            self._outputs.append({"output_type": "stream", "name": "stderr", "text": note})
+        self._room -= size if self._room >= 0 else 0
+        return self._room >= 0
+
+
+_ID = "display_id"
+
+
+def _as_json(bundle: Bundle) -> Bundle:
+    return {mime: _value(mime, value) for mime, value in bundle.items()}
+
+
+def _value(mime: str, value: Any) -> Any:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, str):
+        return value
+    # Kept as it is where nbformat allows that, if it is JSON at all.
+    told = json.dumps(value, default=repr)
+    return json.loads(told) if mime.endswith("json") else told

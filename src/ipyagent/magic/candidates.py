@@ -1,0 +1,249 @@
+"""What can be completed in prompts and behind `%%agent` and `%agent`.
+
+Each kind is looked for within bounds, so that a completion takes milliseconds however much there
+is; a kind that fails, such as profiles while a settings file is broken, leaves the others alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shlex
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from IPython.core.completer import SimpleCompletion
+
+from ipyagent import config
+from ipyagent.agent.context import MENTION
+from ipyagent.kernel.describe import brief
+from ipyagent.kernel.describe.inert import one_line, type_name
+from ipyagent.kernel.namespace import ShellNamespace, ranked
+from ipyagent.llm.resolve import OFFLINE, SCRIPTED, resolve
+from ipyagent.magic import api_commands, commands, mcp_commands, session_commands
+from ipyagent.magic.notebook import Notebook, notebook
+from ipyagent.magic.options import Offered, offered
+from ipyagent.tools import names
+from ipyagent.tools.entries import Budget
+
+log = logging.getLogger("ipyagent")
+
+Found = tuple[str, list[SimpleCompletion]]
+"""What the completions stand for, right before the cursor, and the completions."""
+
+MOST = 100
+"""Variables, and files, in one answer."""
+DESCRIBING = 0.02  # seconds of work, after which variables are told by their type alone
+WALKING = 5_000, 0.2  # entries, and seconds on a slow disk
+ABOUT = 60  # characters
+YAML = (".yaml", ".yml")
+
+_MENTIONED = re.compile(r"(?<![\w@])@([\w./-]*)\Z")
+_WORD = re.compile(r"(?<![\w.@/-])[^\W\d]\w*\Z")
+
+_TABLES: dict[str, Mapping[str, Callable[..., Any]]] = {
+    "session": session_commands.COMMANDS,
+    "mcp": mcp_commands.COMMANDS,
+    "api": api_commands.COMMANDS,
+}
+
+
+def found(where: str, text: str) -> Found:
+    """The completions at the end of `text`, in a cell's `body` or `options`, or on a `line`."""
+    places = {"body": _in_body, "options": _in_options, "line": _on_line}
+    return places[where](notebook(), text)
+
+
+# -- prompts
+
+
+def _in_body(book: Notebook, text: str) -> Found:
+    if at := _MENTIONED.search(text):
+        return at[0], [*_all(_variables, book, at[1], "@"), *_all(_files, book, at[1], "@")]
+    if word := _WORD.search(text):
+        return word[0], _all(_variables, book, word[0])
+    return "", []
+
+
+def _variables(book: Notebook, typed: str, sign: str = "") -> Iterator[SimpleCompletion]:
+    variables = ShellNamespace(book.shell).variables()
+    wanted = {name: value for name, value in variables.items() if _begins(name, typed)}
+    clear = (name for name in ranked(wanted) if not sign or _mentions(sign + name))
+    until = time.thread_time() + DESCRIBING
+    for name in islice(clear, MOST):
+        value = wanted[name]
+        in_time = time.thread_time() < until
+        kind = brief(name, value) if in_time else type_name(type(value))
+        yield SimpleCompletion(sign + name, type=kind)
+
+
+def _files(
+    book: Notebook, typed: str, sign: str = "", endings: tuple[str, ...] = ("",)
+) -> Iterator[SimpleCompletion]:
+    """Files by their path or their name; in a folder that is typed, those beneath it."""
+    folder, slash, stem = typed.rpartition("/")
+    entries = book.place.workspace.walk(folder or ".", Budget(*WALKING), sized=False)
+    fitting = (
+        f"{folder}{slash}{each.path}"
+        for each in entries
+        if each.kind == "file" and each.path.endswith(endings) and _fits(each.path, stem)
+    )
+    shown = (path for path in fitting if _may_be_named(path, sign))
+    for path in islice(shown, MOST):
+        yield SimpleCompletion(sign + path, type="file")
+
+
+def _fits(path: str, stem: str) -> bool:
+    return _begins(path, stem) or _begins(path.rpartition("/")[2], stem)
+
+
+def _may_be_named(path: str, sign: str) -> bool:
+    hidden = f"/{path}".count("/.") > 0
+    clear = _mentions(sign + path) if sign == "@" else shlex.quote(path) == path
+    return clear and not hidden and not names.is_sensitive(path)
+
+
+def _mentions(text: str) -> bool:
+    """Whether the agent is told what a prompt means by it."""
+    return MENTION.fullmatch(text) is not None and not text.endswith(".")
+
+
+# -- the first line
+
+
+def _in_options(book: Notebook, line: str) -> Found:
+    *before, word = re.split(r"\s+", line)
+    options = {name: option for option in offered() for name in option.names}
+    name, equals, value = word.partition("=")
+    if equals and name in options:
+        return _values(book, options[name], value)
+    if before and before[-1] in options and options[before[-1]].takes_value:
+        return _values(book, options[before[-1]], word)
+    if word.startswith("@"):
+        return word, _all(_profiles, book, word[1:], "@")
+    profiles = [] if word.startswith("-") else _all(_profiles, book, word)
+    return word, [*profiles, *_options(options, before, word)]
+
+
+def _options(
+    options: Mapping[str, Offered], before: list[str], word: str
+) -> list[SimpleCompletion]:
+    """Those not given yet; short names only where a single dash is typed."""
+    given = {each.key for name in before if (each := options.get(name.partition("=")[0]))}
+    return [
+        SimpleCompletion(name, type=one_line(option.help, ABOUT))
+        for name, option in options.items()
+        if option.key not in given
+        and name.startswith(word)
+        and (word == "-" or name == option.names[-1])
+    ]
+
+
+def _values(book: Notebook, option: Offered, typed: str) -> Found:
+    if option.key == "agent.allowed_tools":
+        *taken, typed = typed.split(",")
+        return typed, [each for each in _all(_tools, book, typed) if each.text not in taken]
+    if option.choices:
+        return typed, [_told(each, option.help) for each in option.choices if _begins(each, typed)]
+    sources: dict[str, Callable[[Notebook, str], Iterable[SimpleCompletion]]] = {
+        "agent": _profiles,
+        "session": _sessions,
+        "llm.model": _models,
+        "config": partial(_files, endings=YAML),
+    }
+    source = sources.get(option.key)
+    return typed, _all(source, book, typed) if source else []
+
+
+def _profiles(book: Notebook, typed: str, sign: str = "") -> Iterator[SimpleCompletion]:
+    for name, profile in book.config().agents.items():
+        if _begins(name, typed):
+            yield _told(sign + name, f"profile, {profile.confirm_mode}")
+
+
+def _sessions(book: Notebook, typed: str) -> Iterator[SimpleCompletion]:
+    """Those on record; looking for them begins no record."""
+    if book.place.workspace.stat(f"{names.STATE}/state.db") is None:
+        return
+    for each in book.sessions.list():
+        if _begins(each.name, typed):
+            yield _told(each.name, f"session, {each.started_at.astimezone():%Y-%m-%d %H:%M}")
+
+
+def _models(book: Notebook, typed: str) -> Iterator[SimpleCompletion]:
+    """Those that answer without asking anybody: of the settings, of the keys, and the offline."""
+    if typed.startswith(SCRIPTED):
+        path = typed.removeprefix(SCRIPTED)
+        yield from _files(book, path, SCRIPTED, endings=(*YAML, ".json"))
+        return
+    resolved = resolve(book.config().llm, os.environ)
+    why = dict.fromkeys((*resolved.others, OFFLINE), "model") | {resolved.model: resolved.why}
+    for name in (resolved.model, *(each for each in why if each != resolved.model), SCRIPTED):
+        if _begins(name, typed):
+            yield _told(name, why.get(name, "a script of replies"))
+
+
+def _tools(book: Notebook, typed: str) -> Iterator[SimpleCompletion]:
+    """The tools that are known without a server being asked."""
+    tools = [*book.place.toolbox(book.config()), *book.services.openapi.tools()]
+    for each in tools:
+        if _begins(each.name, typed):
+            yield _told(each.name, each.description)
+
+
+# -- `%agent`
+
+
+def _on_line(book: Notebook, line: str) -> Found:
+    *before, word = re.split(r"\s+", line)
+    match before:
+        case []:
+            return word, _commands(commands.COMMANDS, word)
+        case [name] if name in _TABLES:
+            return word, _commands(_TABLES[name], word)
+        case ["model"]:
+            return word, _all(_models, book, word)
+        case ["config"]:
+            return word, _all(_settings, book, word)
+        case ["session", "resume"]:
+            return word, _all(_sessions, book, word)
+    return word, []
+
+
+def _commands(table: Mapping[str, Callable[..., Any]], word: str) -> list[SimpleCompletion]:
+    return [
+        _told(name, command.__doc__ or "")
+        for name, command in table.items()
+        if name and name.startswith(word)
+    ]
+
+
+def _settings(book: Notebook, typed: str) -> Iterator[SimpleCompletion]:
+    for key, value, _origin in config.shown(book.settings()):
+        if key.startswith(typed):
+            yield _told(key, value)
+
+
+# -- all of them
+
+
+def _all(
+    source: Callable[..., Iterable[SimpleCompletion]], *arguments: Any
+) -> list[SimpleCompletion]:
+    try:
+        return list(source(*arguments))
+    except Exception:
+        log.debug("nothing is completed from %s", source, exc_info=True)
+        return []
+
+
+def _begins(name: str, typed: str) -> bool:
+    return name.casefold().startswith(typed.casefold())
+
+
+def _told(name: str, about: str) -> SimpleCompletion:
+    return SimpleCompletion(name, type=one_line(about.strip().partition("\n")[0], ABOUT))

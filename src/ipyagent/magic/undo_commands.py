@@ -1,0 +1,36 @@
+"""`%agent undo`: a run's changes of files, taken back."""
+
+from __future__ import annotations
+
+from ipyagent.agent.session import Session
+from ipyagent.errors import ConfigError
+from ipyagent.magic.notebook import Notebook
+from ipyagent.schema import FileChange, Run
+from ipyagent.tools.checkpoints import Checkpoints, Undone
+from ipyagent.tools.names import shown
+
+
+def run(book: Notebook, rest: str) -> str:
+    """take back what RUN changed in files; alone, the newest run that changed any"""
+    found = _found(book.session(), rest)
+    undone = Checkpoints(book.place.workspace).undo(_changes(found))
+    return _told(found, undone)
+
+
+def _found(session: Session, reference: str) -> Run:
+    runs = [each for each in session.runs if each.id.startswith(reference)]
+    if reference and not runs:
+        raise ConfigError(f"no run has the id {reference!r}; `%agent runs` lists them")
+    changed = [each for each in runs if _changes(each)]
+    if not changed:
+        raise ConfigError(f"{'that run' if reference else 'no run'} changed files; nothing to undo")
+    return changed[-1]
+
+
+def _changes(run: Run) -> list[FileChange]:
+    return [change for result in run.results for change in result.files]
+
+
+def _told(run: Run, undone: Undone) -> str:
+    lines = [f"{shown(path)} is as it was before run {run.id}" for path in undone.restored]
+    return "\n".join([*lines, *undone.left.values()])

@@ -1,0 +1,56 @@
+"""What a journal holds, for those who only look: nothing is made, locked or changed."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ipyagent.errors import SessionError
+from ipyagent.schema import Run, RunStatus, Session
+from ipyagent.store import runs, sessions
+from ipyagent.store.tables import APPLICATION, MIGRATIONS
+
+
+@dataclass(frozen=True)
+class Glimpse:
+    """The sessions, the newest activity first, and the plans that wait, by their sessions' ids."""
+
+    sessions: tuple[Session, ...] = ()
+    plans: dict[str, Run] = field(default_factory=dict)
+
+
+def glimpse(path: Path) -> Glimpse:
+    """What the journal in that file holds; nothing where there is none that can be read."""
+    try:
+        with _looking(path) as db:
+            return Glimpse(tuple(sessions.newest_first(db)), dict(_plans(db)))
+    except sqlite3.Error:
+        return Glimpse()
+
+
+@contextlib.contextmanager
+def _looking(path: Path) -> Iterator[sqlite3.Connection]:
+    """The database, to be read; raises sqlite3.Error for one that is not ours."""
+    if path.is_symlink() or not path.is_file():
+        raise sqlite3.OperationalError("no journal")
+    with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+        db.row_factory = sqlite3.Row
+        db.execute("PRAGMA trusted_schema=OFF")
+        (application,) = db.execute("PRAGMA application_id").fetchone()
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        if application != APPLICATION or version != len(MIGRATIONS):
+            raise sqlite3.DatabaseError("another program's, or another version's")
+        yield db
+
+
+def _plans(db: sqlite3.Connection) -> Iterator[tuple[str, Run]]:
+    query = (
+        "SELECT runs.* FROM runs JOIN sessions ON runs.id = sessions.pending_run_id"
+        " WHERE runs.status = 'draft'"
+    )
+    for row in db.execute(query):
+        with contextlib.suppress(SessionError):
+            yield row["session_id"], runs.rebuilt(row, RunStatus.DRAFT)

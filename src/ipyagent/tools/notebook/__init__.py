@@ -1,0 +1,1 @@
+"""Tools for notebooks: that of the kernel, others that are open, and closed ones."""

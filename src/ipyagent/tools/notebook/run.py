@@ -1,0 +1,81 @@
+"""run_cell: a cell of the open notebook is run, and its outputs are put into it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+from ipyagent.errors import InvalidArgumentsError, PageError
+from ipyagent.kernel.cell_outputs import CellOutputs
+from ipyagent.kernel.documents import Desktop, NotebookCell, OpenNotebook
+from ipyagent.kernel.namespace import Namespace
+from ipyagent.schema import Preview, ToolResult
+from ipyagent.tools.base import Tool, Where, tool
+from ipyagent.tools.changes import Change
+from ipyagent.tools.notebook.tools import NO_PAGE, CellRef, found, identity
+from ipyagent.tools.pending import Pending, digest
+
+Post = Callable[[Callable[[], Any]], Future[Any]]
+"""Runs a job on the main thread."""
+
+_NESTED = re.compile(r"^\s*%%agent\b", re.MULTILINE)
+
+
+class RunCell:
+    """The tool. The page is asked from a pool: it answers on the main thread, which runs code."""
+
+    def __init__(
+        self, namespace: Namespace, desktop: Desktop, post: Post, edit_seconds: float
+    ) -> None:
+        self._namespace, self._desktop, self._post = namespace, desktop, post
+        self._pending = Pending(edit_seconds)
+
+    def tool(self) -> Tool:
+        """run_cell."""
+        traits = tool(sensitive=True, reaches_out=True, preview=self._preview, where=Where.RELAY)
+        return traits(self.run_cell)
+
+    async def run_cell(self, cell: CellRef) -> ToolResult:
+        """Run a code cell of the person's notebook, named by its id or number, as run_python would.
+
+        Its outputs appear in the cell.
+        """
+        notebook, target = await asyncio.to_thread(self._approved, cell)
+        outputs = CellOutputs(self._desktop.number)
+        job = self._post(lambda: self._namespace.run(target.source, outputs))
+        result: ToolResult = await asyncio.wrap_future(job)
+        try:
+            put = notebook.put_outputs
+            await asyncio.to_thread(put, target, outputs.cell(), self._desktop.number)
+        except PageError as error:
+            note = f"The outputs were not put into cell {target.number}: {error}."
+            return result.model_copy(update={"output": f"{result.output}\n\n{note}".lstrip()})
+        return result
+
+    def _preview(self, cell: CellRef) -> Preview:
+        _, target = self._runnable(cell)
+        self._pending.add(digest(cell), Change("", identity(target), None, ""))
+        return Preview(kind="code", language="python", text=target.source)
+
+    def _approved(self, cell: CellRef) -> tuple[OpenNotebook, NotebookCell]:
+        notebook, target = self._runnable(cell)
+        self._pending.take(digest(cell), f"cell {target.number}", identity(target))
+        return notebook, target
+
+    def _runnable(self, cell: CellRef) -> tuple[OpenNotebook, NotebookCell]:
+        """The cell, if it is one that may be run; raises AgentError."""
+        notebook = self._desktop.own()
+        if notebook is None:
+            raise PageError(NO_PAGE)
+        target = found(notebook.cells(), cell)
+        name = f"cell {target.number}"
+        if target.kind != "code":
+            raise InvalidArgumentsError(f"{name} is a {target.kind} cell; it cannot be run")
+        if target.id == self._desktop.cell_id:
+            raise InvalidArgumentsError(f"{name} is the one that is running now")
+        if _NESTED.search(target.source):
+            raise InvalidArgumentsError(f"{name} asks an agent; agents are not nested")
+        return notebook, target

@@ -1,0 +1,189 @@
+"""The notebook at a glance, for the side panel and the status bar."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ipyagent import schema
+from ipyagent.agent.session import Session
+from ipyagent.schema import Run, RunStatus, SessionState
+from ipyagent.schema.progress import progress
+from ipyagent.ui.feed import Feed
+from ipyagent.ui.secrets import without_secrets
+
+PROMPT = 200
+"""Characters of a prompt that are told."""
+
+RUNS, SESSIONS, VARIABLES = 50, 30, 100
+"""How many of each are told, the newest."""
+
+
+@dataclass(frozen=True)
+class Around:
+    """What is known beside the runs: the model that would answer now, and what the journal has.
+
+    `plan` waits for a person, though no cell asks about it.
+    """
+
+    model: str | None = None
+    sessions: Sequence[schema.Session] = ()
+    plan: Run | None = None
+
+
+class Overview:
+    """Describes the runs of a kernel and of its session. What has ended is worked out once."""
+
+    def __init__(self) -> None:
+        self._digests: dict[str, _Digest] = {}
+
+    def __call__(
+        self,
+        session: Session | None,
+        feeds: Iterable[Feed],
+        drawn: Iterable[Feed],
+        around: Around,
+    ) -> dict[str, Any]:
+        """What there is to know, as JSON; session None: none was begun.
+
+        `feeds` go on, `drawn` are all that were shown here: they are told whatever session they
+        are of. `Overview` in labextension/src/lab/messages.ts says what each part is.
+        """
+        live = {feed.run.id: feed for feed in feeds if feed.has_begun}
+        shown = {feed.run.id: feed for feed in drawn if feed.has_begun}
+        known = _runs(session, shown.values(), live.values())
+        self._digests = digests = {run.id: self._digest(run) for run in known}
+        newest = list(digests.values())[-RUNS:]
+        return {
+            "model": around.model,
+            "session": session and {"id": session.id, "name": session.name},
+            "sessions": [_session(each, session) for each in around.sessions[:SESSIONS]],
+            "runs": [_run(each, shown.get(each.run.id), live) for each in newest],
+            "approvals": [each for feed in live.values() for each in _approvals(feed)],
+            "waiting": _waiting(_plan_of(session, around), live),
+            "plan": _plan(newest[-1].run) if newest else None,
+            "todos": [todo.to_dict() for todo in newest[-1].run.todos] if newest else [],
+            "variables": _variables(newest),
+            "usage": _usage([digests[run.id] for run in session.runs] if session else []),
+        }
+
+    def _digest(self, run: Run) -> _Digest:
+        known = self._digests.get(run.id)
+        return known if known and known.run is run else _Digest.of(run)
+
+
+@dataclass(frozen=True)
+class _Digest:
+    """What a run comes to. Runs never change: one that goes on is another one each time."""
+
+    run: Run
+    tokens: int
+    cost_usd: float | None
+    variables: tuple[dict[str, Any], ...]
+
+    @classmethod
+    def of(cls, run: Run) -> _Digest:
+        usage = run.usage
+        changes = (
+            each.to_dict() | {"run_id": run.id}
+            for result in run.results
+            for each in result.variables
+        )
+        return cls(run, usage.prompt_tokens + usage.completion_tokens, run.cost_usd, (*changes,))
+
+
+def _runs(session: Session | None, drawn: Iterable[Feed], live: Iterable[Feed]) -> list[Run]:
+    """All that are known, oldest first; what a session has recorded says more than a drawing."""
+    runs = {feed.run.id: feed.run for feed in drawn}
+    runs |= {run.id: run for run in (session.runs if session else ())}
+    runs |= {feed.run.id: feed.run for feed in live}
+    return sorted(runs.values(), key=lambda run: run.started_at)
+
+
+def _run(digest: _Digest, feed: Feed | None, live: Container[str]) -> dict[str, Any]:
+    run = digest.run
+    return {
+        "id": run.id,
+        "cell_id": feed.cell_id if feed else run.cell_id,
+        "live": run.id in live,
+        "prompt": run.prompt[:PROMPT],
+        "model": run.model,
+        "status": str(run.status),
+        "stop_reason": run.stop_reason and str(run.stop_reason),
+        "steps": run.current_step,
+        "tokens": digest.tokens,
+        "cost_usd": digest.cost_usd,
+        "started_at": run.started_at.isoformat(),
+        "duration": run.duration,
+    }
+
+
+def _session(record: schema.Session, current: Session | None) -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "name": record.name,
+        "current": current is not None and record.id == current.id,
+        "ended": record.state is SessionState.TERMINATED,
+        "at": (record.last_run_at or record.started_at).isoformat(),
+    }
+
+
+def _approvals(feed: Feed) -> Iterator[dict[str, Any]]:
+    asked = feed.asked
+    about = {"run_id": feed.run.id, "cell_id": feed.cell_id}
+    for execution in feed.run.executions:
+        if approval_id := asked.get(execution.call.id):
+            shown = execution.to_dict()
+            yield {**about, "approval_id": approval_id, "execution": shown, "plan": None}
+    if asked_id := feed.plan_asked:
+        shown = _asked(feed.run)
+        yield {**about, "approval_id": asked_id, "execution": None, "plan": shown}
+
+
+def _plan_of(session: Session | None, around: Around) -> Run | None:
+    """The plan that waits for a person."""
+    if session is None:
+        return around.plan
+    waiting = session.record.pending_run_id
+    return next((r for r in session.runs if r.id == waiting and r.status is RunStatus.DRAFT), None)
+
+
+def _waiting(plan: Run | None, live: dict[str, Feed]) -> dict[str, Any] | None:
+    """A plan that waits while no cell asks about it."""
+    if plan is None or plan.id in live:
+        return None
+    return {"run_id": plan.id, "cell_id": plan.cell_id, "plan": _asked(plan)}
+
+
+def _asked(plan: Run) -> dict[str, Any]:
+    """A plan as the person decides on it: its steps whole, all else masked."""
+    return without_secrets(plan).model_copy(update={"plan": plan.plan, "steps": ()}).to_dict()
+
+
+def _plan(run: Run) -> dict[str, Any] | None:
+    """How far the run's plan is."""
+    steps = [
+        {"tool": step.call.name, "note": step.note, "status": str(status)}
+        for step, status in zip(run.plan, progress(run), strict=True)
+    ]
+    return {"run_id": run.id, "status": str(run.status), "steps": steps} if steps else None
+
+
+def _variables(digests: Iterable[_Digest]) -> list[dict[str, Any]]:
+    """What became of each variable last, the newest first."""
+    newest: dict[str, dict[str, Any]] = {}
+    for change in (each for digest in digests for each in digest.variables):
+        newest.pop(change["name"], None)
+        newest[change["name"]] = change
+    return list(reversed(newest.values()))[:VARIABLES]
+
+
+def _usage(digests: Sequence[_Digest]) -> dict[str, Any]:
+    """What the session took so far."""
+    costs = [each.cost_usd for each in digests if each.cost_usd is not None]
+    return {
+        "runs": len(digests),
+        "tokens": sum(each.tokens for each in digests),
+        "cost_usd": sum(costs) if costs else None,
+    }

@@ -1,0 +1,43 @@
+"""The page and the kernel find each other, beside the cells' widgets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.browser
+
+PAGES = """\
+import asyncio
+from ipyagent.magic import pages_of
+while not pages_of(get_ipython()).all():
+    await asyncio.sleep(0.05)
+print([page.notebooks for page in pages_of(get_ipython()).all()])"""
+
+
+def test_the_page_connects_when_ipyagent_is_loaded_and_again_when_it_is_loaded_anew(notebook: Any):
+    book = notebook("%load_ext ipyagent", PAGES, PAGES)
+    book.start(0)
+    book.expect_done(0)
+    book.start(1)
+    expect(book.output(1)).to_contain_text(f"[('{book.name}',)]")
+    book.save()
+    book.open().ready()
+    book.start(2)
+    expect(book.output(2)).to_contain_text(f"[('{book.name}',)]")
+
+
+def test_a_request_of_the_kernel_that_the_page_does_not_know_comes_back_as_an_error(notebook: Any):
+    ask = """\
+import concurrent.futures
+page = pages_of(get_ipython()).all()[0]
+with concurrent.futures.ThreadPoolExecutor(1) as pool:
+    future = pool.submit(page.request, "dance")
+    print(type(future.exception()).__name__, future.exception())"""
+    book = notebook("%load_ext ipyagent", PAGES, ask)
+    for index in range(3):
+        book.start(index)
+        book.expect_done(index)
+    expect(book.output(2)).to_contain_text("PageError this version of the page cannot do dance")

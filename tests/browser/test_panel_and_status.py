@@ -1,0 +1,358 @@
+"""The side panel, the status bar and notifications, in JupyterLab."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import nbformat
+import pytest
+from playwright.sync_api import Locator, Page, expect
+from test_plans_and_questions import LOAD, call, plan, script
+
+pytestmark = pytest.mark.browser
+
+BEGINS = 30_000
+"""Milliseconds for a kernel that has just started to come to its first question."""
+
+TODOS = [{"content": "Load", "status": "completed"}, {"content": "Plot", "status": "pending"}]
+
+STUB = """() => {
+    window.told = [];
+    window.Notification = class extends EventTarget {
+        static permission = 'default';
+        static async requestPermission() {
+            window.Notification.permission = 'granted';
+            return 'granted';
+        }
+        constructor(title, options) {
+            super();
+            window.told.push({ title, options, closed: false, self: this });
+            this.number = window.told.length - 1;
+        }
+        close() { window.told[this.number].closed = true; }
+    };
+}"""
+
+ACTIVE = re.compile(r"\bjp-mod-active\b")
+
+THEME = "(theme) => window.jupyterapp.commands.execute('apputils:change-theme', { theme })"
+
+
+class Side:
+    """The side panel of a page, and what is around it."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+
+    def open(self) -> Side:
+        self.page.evaluate("() => window.jupyterapp.commands.execute('ipyagent:show-panel')")
+        expect(self.element).to_be_visible()
+        return self
+
+    @property
+    def element(self) -> Locator:
+        return self.page.locator("#ipyagent-panel")
+
+    @property
+    def status(self) -> Locator:
+        return self.page.locator("[data-ipyagent=status]")
+
+    @property
+    def approvals(self) -> Locator:
+        return self.find("panel-approval")
+
+    @property
+    def runs(self) -> Locator:
+        return self.find("panel-run")
+
+    def find(self, name: str) -> Locator:
+        return self.element.locator(f"[data-ipyagent={name}]")
+
+    def press(self, name: str, within: Locator | None = None) -> None:
+        (within or self.element).locator(f"[data-ipyagent={name}]").click()
+
+
+def writing(folder: Any, name: str) -> str:
+    """A script that asks once, and then answers."""
+    code = f"made = 'made in {name}'"
+    calls = [call("todo_write", todos=TODOS), call("run_python", code=code)]
+    return script(folder, name, {"calls": calls}, f"Done in {name}.")
+
+
+@pytest.fixture
+def folder(jupyterlab: Any) -> Any:
+    return jupyterlab.folder
+
+
+def test_a_call_is_approved_in_the_panel(folder: Any, notebook: Callable[..., Any]):
+    option = writing(folder, "panel")
+    book = notebook(LOAD, f"%%agent {option}\nMake something.", "print(made)")
+    side = Side(book.page).open()
+    expect(side.element).to_contain_text("No agent yet")
+    expect(side.status).to_be_hidden()
+    book.shot("panel-empty")
+    book.start_all()
+    book.expect_state(1, "waiting")
+    expect(side.approvals).to_have_count(1)
+    expect(side.approvals).to_contain_text("made = 'made in panel'")
+    expect(side.find("panel-plan")).to_contain_text("1 of 2 done")
+    expect(side.status).to_have_text("ipyagent: scripted/panel.yaml · waiting for you")
+    assert book.page.title().startswith("(1) ")
+    book.shot("panel-waiting")
+    book.page.evaluate(THEME, "JupyterLab Dark")
+    expect(book.page.locator("body")).to_have_attribute("data-jp-theme-light", "false")
+    book.shot("panel-waiting-dark")
+    side.press("approve", side.approvals)
+    book.expect_state(1, "done")
+    expect(book.run(1)).to_contain_text("approved by you")
+    book.expect_done(2)
+    expect(book.output(2)).to_contain_text("made in panel")
+    expect(side.approvals).to_have_count(0)
+    expect(side.runs).to_have_attribute("data-state", "done")
+    expect(side.status).to_have_text("ipyagent: scripted/panel.yaml · done")
+    assert not book.page.title().startswith("(")
+    book.shot("panel-done-dark")
+    book.page.evaluate(THEME, "JupyterLab Light")  # the server remembers it
+
+
+def test_what_is_decided_in_the_card_vanishes_from_the_panel(
+    folder: Any, notebook: Callable[..., Any]
+):
+    book = notebook(LOAD, f"%%agent {writing(folder, 'card')}\nMake something.")
+    side = Side(book.page).open()
+    book.start_all()
+    expect(side.approvals).to_have_count(1, timeout=BEGINS)
+    side.approvals.locator("[data-ipyagent=reason]").fill("half a thou")
+    book.run(1).locator("[data-ipyagent=deny]").click()
+    expect(side.approvals).to_have_count(0)
+    book.expect_state(1, "done")
+
+
+def open_beside(page: Page, folder: Any, name: str, *sources: str) -> None:
+    """Another notebook in the same page, current from now on."""
+    cells = [nbformat.v4.new_code_cell(source) for source in sources]
+    meta = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=meta), folder / name)
+    page.evaluate(
+        """async (path) => {
+            const { commands } = window.jupyterapp;
+            const panel = await commands.execute('docmanager:open', { path });
+            await panel.context.ready;
+            await panel.sessionContext.ready;
+            await panel.sessionContext.session.kernel.info;
+        }""",
+        name,
+    )
+
+
+def bring_up(page: Page, name: str) -> None:
+    page.locator(".lm-DockPanel-tabBar .lm-TabBar-tab", has_text=name[:20]).click()
+
+
+def test_the_panel_follows_the_notebook_that_is_current(folder: Any, notebook: Callable[..., Any]):
+    first = notebook(LOAD, f"%%agent {writing(folder, 'one')}\nMake one.")
+    page, side = first.page, Side(first.page).open()
+    first.start_all()
+    expect(side.approvals).to_contain_text("made in one", timeout=BEGINS)
+    open_beside(page, folder, "second.ipynb", LOAD, f"%%agent {writing(folder, 'two')}\nMake two.")
+    expect(side.approvals).to_have_count(0)
+    expect(side.element).to_contain_text("second.ipynb")
+    expect(side.status).to_be_hidden()
+    first.start_all()
+    expect(side.approvals).to_contain_text("made in two", timeout=BEGINS)
+    assert page.title().startswith("(2) ")
+    side.press("approve", side.approvals)
+    expect(side.status).to_have_text("ipyagent: scripted/two.yaml · done")
+    bring_up(page, first.name)
+    expect(side.approvals).to_contain_text("made in one")
+    expect(side.status).to_have_text("ipyagent: scripted/one.yaml · waiting for you")
+    side.press("approve", side.approvals)
+    expect(side.status).to_have_text("ipyagent: scripted/one.yaml · done")
+    expect(side.runs).to_contain_text("Make one.")
+
+
+def test_a_run_leads_to_its_cell_until_the_cell_is_gone(folder: Any, notebook: Callable[..., Any]):
+    option = script(folder, "short", "Done.")
+    fillers = ["print('\\n'.join(map(str, range(60))))"] * 5
+    book = notebook(LOAD, f"%%agent {option}\nJust say so.", *fillers)
+    page, side = book.page, Side(book.page).open()
+    book.start_all()
+    book.expect_done(6)
+    expect(side.runs).to_have_count(1)
+    page.evaluate("() => window.jupyterapp.shell.currentWidget.content.scrollToItem(6, 'end')")
+    expect(book.cell(1)).not_to_be_in_viewport()
+    side.press("jump", side.runs)
+    expect(book.cell(1)).to_be_in_viewport()
+    expect(book.cell(1)).to_have_class(ACTIVE)
+    book.command("notebook:delete-cell")
+    expect(side.runs).to_contain_text("its cell is gone")
+    expect(side.runs.locator("[data-ipyagent=jump]")).to_be_disabled()
+    book.command("notebook:undo-cell-action")
+    expect(side.runs.locator("[data-ipyagent=jump]")).to_be_enabled()
+    side.status.click()
+    expect(side.element).to_be_focused()
+    page.keyboard.press("Tab")
+    book.shot("panel-jump")
+
+
+def test_a_plan_that_no_cell_asks_about_is_decided_on_in_a_new_cell(
+    folder: Any, notebook: Callable[..., Any]
+):
+    option = script(folder, "later", plan("later"))
+    book = notebook(LOAD, f"%%agent {option} --plan\nSummarise.", "print('words', words)")
+    side = Side(book.page).open()
+    book.start(0)
+    book.start(1)
+    expect(side.approvals).to_have_count(1, timeout=BEGINS)
+    expect(side.approvals.locator("[data-ipyagent=edit]")).to_have_count(1)
+    book.command("notebook:interrupt-kernel")
+    book.expect_done(1)
+    expect(side.approvals.locator("[data-ipyagent=edit]")).to_have_count(0)
+    expect(side.approvals).to_contain_text("# Summary")
+    book.shot("panel-plan")
+    restart(book)
+    expect(side.element).to_contain_text("No agent yet")
+    book.start(0)
+    expect(side.approvals).to_contain_text("# Summary", timeout=BEGINS)
+    expect(side.status).to_contain_text("waiting for you")
+    side.press("approve", side.approvals)
+    book.expect_done(2)
+    expect(book.cell(2)).to_contain_text("%agent approve ")
+    expect(side.approvals).to_have_count(0)
+    expect(side.find("panel-plan")).to_contain_text("2 of 2 done")
+    book.start(3)
+    expect(book.output(3)).to_contain_text("words 5")
+    book.shot("panel-plan-done")
+
+
+def restart(book: Any) -> None:
+    book.page.evaluate(
+        """async () => {
+            const { sessionContext } = window.jupyterapp.shell.currentWidget;
+            await sessionContext.session.kernel.restart();
+            await sessionContext.session.kernel.info;
+        }"""
+    )
+
+
+def test_when_the_kernel_restarts_nothing_can_be_approved(
+    folder: Any, notebook: Callable[..., Any]
+):
+    book = notebook(LOAD, f"%%agent {writing(folder, 'gone')}\nMake something.")
+    side = Side(book.page).open()
+    book.start_all()
+    expect(side.approvals).to_have_count(1, timeout=BEGINS)
+    restart(book)
+    expect(side.approvals).to_have_count(0)
+    expect(side.status).to_be_hidden()
+    assert not book.page.title().startswith("(")
+
+
+def test_another_session_goes_on_at_a_click(folder: Any, notebook: Callable[..., Any]):
+    option = script(folder, "sessions", "Done.", "Done again.")
+    ask = f"%%agent {option}\nSay so."
+    book = notebook(LOAD, ask, "%agent session new another", ask, "%agent session list")
+    side = Side(book.page).open()
+    for index in range(4):
+        book.start(index)
+        book.expect_done(index)
+    current = side.element.locator("[data-ipyagent=panel-session][data-state=current]")
+    expect(current).to_contain_text("another")
+    expect(side.runs).to_have_count(2)
+    mine = side.find("panel-session").filter(has_text=book.name)
+    side.press("resume", mine)
+    expect(current).to_contain_text(book.name)
+    expect(book.page.locator(".Toastify__toast")).to_contain_text(f"goes on with {book.name}")
+    expect(side.runs).to_have_count(2)
+    book.start(4)
+    expect(book.output(4)).to_contain_text(book.name)
+    assert not any("resume" in cell.source for cell in book.save().cells)
+    book.shot("panel-sessions")
+
+
+@contextmanager
+def in_the_background(page: Page) -> Iterator[None]:
+    """Another page is in front, and this one knows it; it draws nothing meanwhile."""
+    session = page.context.new_cdp_session(page)
+    session.send("Emulation.setFocusEmulationEnabled", {"enabled": False})
+    other = page.context.new_page()
+    other.bring_to_front()
+    assert not page.evaluate("() => document.hasFocus()")
+    yield
+    other.close()
+    page.bring_to_front()
+    session.send("Emulation.setFocusEmulationEnabled", {"enabled": True})
+
+
+def await_title(page: Page, beginning: str) -> None:
+    """Wait for the page's title; a page in the background has no frames to wait for."""
+    page.wait_for_function(
+        "(beginning) => document.title.startsWith(beginning)", arg=beginning, polling=50
+    )
+
+
+def titles(page: Page) -> list[str]:
+    """Those of the notifications so far."""
+    return page.evaluate("() => window.told.map(each => each.title)")
+
+
+def test_a_notification_tells_of_an_approval_while_the_page_is_in_the_background(
+    folder: Any, notebook: Callable[..., Any]
+):
+    first, second = (call("run_python", code=f"{name} = 'private'") for name in ("one", "two"))
+    option = script(folder, "away", {"calls": [first]}, {"calls": [second]}, "Done.")
+    book = notebook(LOAD, f"%%agent {option}\nGo.", "print('a cell to be in')")
+    page, side = book.page, Side(book.page).open()
+    page.evaluate(STUB)
+    with in_the_background(page):
+        book.start_all()
+        await_title(page, "(1) ")
+        assert titles(page) == []  # nobody has allowed it
+    side.press("enable-notifications")
+    expect(side.find("enable-notifications")).to_be_hidden()
+    assert titles(page) == []
+    with in_the_background(page):
+        side.approvals.locator("[data-ipyagent=approve]").evaluate("button => button.click()")
+        page.wait_for_function("() => window.told.length > 0", polling=50)
+        assert titles(page) == [f"ipyagent asks: run_python in {book.name}"]
+    expect(book.cell(2)).to_have_class(ACTIVE)
+    page.evaluate("() => window.told[0].self.onclick()")
+    expect(book.cell(1)).to_have_class(ACTIVE)
+    side.press("approve", side.approvals)
+    book.expect_state(1, "done")
+    assert titles(page) == [f"ipyagent asks: run_python in {book.name}"]
+    assert page.evaluate("() => window.told[0].closed")
+
+
+def test_notifications_are_a_setting(folder: Any, notebook: Callable[..., Any]):
+    option = script(folder, "quiet", {"calls": [call("run_python", code="c = 3")]}, "Done.")
+    book = notebook(LOAD, f"%%agent {option}\nGo.")
+    page, side = book.page, Side(book.page).open()
+    page.evaluate(STUB)
+    page.evaluate("() => window.Notification.requestPermission()")
+    press_setting(page, "Notify me")
+    try:
+        with in_the_background(page):
+            book.start_all()
+            await_title(page, "(1) ")
+            assert titles(page) == []
+    finally:
+        press_setting(page, "Notify me")
+    side.press("deny", side.approvals)
+    book.expect_state(1, "done")
+    with in_the_background(page):
+        book.start_all()
+        page.wait_for_function("() => window.told.length === 1", polling=50)
+
+
+def press_setting(page: Page, name: str) -> None:
+    """Change a setting as a person does, and wait until it is saved."""
+    page.evaluate(
+        "() => window.jupyterapp.commands.execute('settingeditor:open', { query: 'ipyagent' })"
+    )
+    with page.expect_response(lambda answer: "/api/settings/ipyagent" in answer.url):
+        page.locator(".jp-SettingsForm").get_by_role("checkbox", name=name).click()
+    page.evaluate("() => window.jupyterapp.shell.currentWidget.close()")

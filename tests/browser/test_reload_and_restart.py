@@ -1,0 +1,548 @@
+"""The page is loaded anew, closed, doubled or cut off in mid-run, and kernels die in it."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from playwright.sync_api import Page, expect
+from test_agent_cells import LOAD, python, script
+
+from conftest import Lab, Notebook
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
+
+RUN_JSON = "application/vnd.ipyagent.run+json"
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+
+RUNNING = "ipyagent is running…"
+
+KNOWN_LINES = (
+    "debug: Starting application in workspace",
+    "debug: Starting WebSocket",
+)
+"""What JupyterLab writes to the console by itself."""
+
+AT_A_RESTART = (
+    "debug: Kernel: restarting",
+    "debug: Kernel: starting",
+    "warning: Connection lost, reconnecting",
+    # It has forgotten all comms by the time that the old kernel closes them.
+    "error: Comm not found for comm id",
+)
+
+PANEL = "window.jupyterapp.shell.currentWidget"
+RESTART = f"() => {PANEL}.sessionContext.session.kernel.restart()"
+RENAME = f"(name) => {PANEL}.context.rename(name)"
+REOPEN = f"""async (path) => {{
+    {PANEL}.dispose();
+    await window.jupyterapp.commands.execute('docmanager:open', {{path}});
+}}"""
+CLOSE = """(path) => {
+    for (const widget of window.jupyterapp.shell.widgets('main')) {
+        if (widget.context?.path === path) widget.dispose();
+    }
+}"""
+SHARE = f"""async ([first, second]) => {{
+    const model = {PANEL}.sessionContext.session.kernel.model;
+    const kernel = {{id: model.id}};
+    await window.jupyterapp.commands.execute('docmanager:open', {{path: second, kernel}});
+    const panel = {PANEL};
+    await panel.sessionContext.ready;
+    await panel.sessionContext.changeKernel(kernel);
+}}"""
+HAS_RUN = f"() => {PANEL}.content.model.cells.get(1).outputs.toJSON()[0].data['{RUN_JSON}']"
+WOULD_SAVE_RUN = f"() => {PANEL}.content.model.toJSON().cells[1].outputs[0].data['{RUN_JSON}']"
+WOULD_SAVE_END = f"""(index) =>
+    {PANEL}.content.model.toJSON().cells[index].outputs[0].data['{RUN_JSON}']?.status === 'done'"""
+CUT_NETWORK = f"""() => {PANEL}.sessionContext.session.kernel._ws.close()"""
+
+COUNT = """\
+from collections import Counter
+from comm import get_comm_manager
+comms = Counter(c.target_name for c in get_comm_manager().comms.values())
+subshells = get_ipython().kernel.shell_channel_thread.manager.list_subshell()
+print(comms["ipyagent"], comms["ipyagent.out"], len(subshells))"""
+
+
+class Shown(Notebook):
+    """The notebook in front, where several are open."""
+
+    def __init__(self, book: Notebook) -> None:
+        super().__init__(book.lab, book.page, book.name)
+
+    def cell(self, index: int) -> Any:
+        return self.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-CodeCell").nth(index)
+
+
+def until(name: str) -> str:
+    """Python code that occupies the main thread until `go(name)`."""
+    wait = f"while not pathlib.Path('{name}.go').exists(): time.sleep(0.05)"
+    return f"import pathlib, time\n{wait}\nprint('went on')"
+
+
+def go(lab: Lab, name: str) -> None:
+    (lab.folder / f"{name}.go").touch()
+
+
+def wait_for(path: Path) -> None:
+    """Until the agent has written that file."""
+    deadline = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def reload(book: Notebook) -> None:
+    """Load the page anew, as a person does who goes there again."""
+    book.page.goto(book.lab.address(book.name))
+    book.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
+
+
+def listen(page: Page) -> Callable[[], list[str]]:
+    """What the page writes to its console from now on, but for JupyterLab's own lines."""
+    lines: list[str] = []
+    page.on("console", lambda message: lines.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: lines.append(f"pageerror: {error}"))
+    return lambda: [line for line in lines if not line.startswith(KNOWN_LINES)]
+
+
+def begin(book: Notebook, index: int = 1) -> None:
+    """Load ipyagent, and start a cell."""
+    book.start(0)
+    book.expect_done(0)
+    book.start(index)
+
+
+def save_with_run(book: Notebook) -> Any:
+    """Save the run that waits in the second cell; returns the notebook as it is saved."""
+    book.page.wait_for_function(WOULD_SAVE_RUN)
+    saved = book.save()
+    assert saved.cells[1].outputs[0].data[RUN_JSON]["status"] == "running"
+    return saved
+
+
+def press(book: Notebook, index: int, button: str) -> None:
+    book.run(index).locator(f"[data-ipyagent={button}]").click()
+
+
+def expect_ended(book: Notebook, index: int, state: str = "done") -> Any:
+    """One card, static, and saved as if nothing had happened; returns what is saved."""
+    book.expect_state(index, state)
+    expect(book.prompt(index)).not_to_have_text("[*]:")
+    expect(book.run(index)).to_have_count(1)
+    expect(book.run(index).locator("button")).to_have_count(0)
+    (output,) = book.save().cells[index].outputs
+    assert WIDGET_VIEW not in output.data
+    assert {"text/html", "text/markdown", "text/plain"} < output.data.keys()
+    return output.data[RUN_JSON]
+
+
+@pytest.mark.spec("P42")
+def test_the_card_comes_back_after_a_reload_and_its_approval_counts(
+    jupyterlab: Lab, notebook: Any
+) -> None:
+    code = python("answer = 6 * 7", thinking="I should compute.", text="Let me compute.")
+    option = script(jupyterlab.folder, "reload", code, "It is **42**.")
+    book = notebook(LOAD, f"%%agent {option}\nCompute.", "print('order', answer)")
+    lines = listen(book.page)
+    begin(book)
+    book.expect_state(1, "waiting")
+    # Without the extension the card is lost.
+    aborted = []
+
+    def abort(route: Any) -> None:
+        aborted.append(route.request.url)
+        route.abort()
+
+    book.page.route("**/extensions/ipyagent/**", abort)
+    reload(book)
+    book.page.evaluate("() => window.jupyterapp.restored")
+    expect(book.cell(1)).to_be_visible()
+    expect(book.run(1)).to_have_count(0)
+    assert aborted
+    book.page.unroute("**/extensions/ipyagent/**")
+    lines().clear()
+    reload(book)
+    book.expect_state(1, "waiting")
+    expect(book.prompt(1)).to_have_text("[*]:")
+    expect(book.run(1)).to_contain_text("Let me compute.")
+    book.shot("reload-waiting")
+    press(book, 1, "approve")
+    assert expect_ended(book, 1)["status"] == "done"
+    expect(book.run(1)).to_contain_text("It is 42.")
+    book.shot("reload-done")
+    book.start(2)
+    expect(book.output(2)).to_contain_text("order 42")
+
+
+@pytest.mark.spec("P42")
+def test_without_the_extension_the_card_asks_by_itself_and_no_comm_is_missed(
+    jupyterlab: Lab, notebook: Any
+) -> None:
+    option = script(jupyterlab.folder, "alone", python("a = 1"), "Done.")
+    book = notebook(LOAD, f"%%agent {option}\nGo.", ready=False)
+    book.page.route("**/extensions/ipyagent/**", lambda route: route.abort())
+    reload(book)
+    lines = listen(book.page)
+    book.ready()
+    begin(book)
+    book.expect_state(1, "waiting")
+    press(book, 1, "approve")
+    book.expect_state(1, "done")
+    expect(book.page.locator("[data-ipyagent=status]")).to_have_count(0)
+    assert lines() == []
+
+
+@pytest.mark.spec("P42")
+def test_a_card_that_was_saved_in_mid_run_comes_back_once_and_says_nothing(
+    jupyterlab: Lab, notebook: Any
+) -> None:
+    option = script(jupyterlab.folder, "saved", python("a = 1"), "Done.")
+    book = notebook(LOAD, f"%%agent {option}\nGo.")
+    begin(book)
+    book.expect_state(1, "waiting")
+    saved = save_with_run(book)
+    lines = listen(book.page)
+    reload(book)
+    book.expect_state(1, "waiting")
+    expect(book.run(1)).to_have_count(1)
+    # As a page without the extension saves it.
+    path = jupyterlab.folder / book.name
+    saved.cells[1].outputs[0].data = {WIDGET_VIEW: {"model_id": "x"}, "text/plain": RUNNING}
+    nbformat.write(saved, path)
+    reload(book)
+    book.expect_state(1, "waiting")
+    press(book, 1, "deny")
+    expect_ended(book, 1)
+    assert lines() == []
+
+
+@pytest.mark.spec("P42")
+def test_a_run_that_was_saved_while_it_waited_is_shown_without_a_kernel(
+    jupyterlab: Lab, notebook: Any
+) -> None:
+    option = script(jupyterlab.folder, "kept", python("a = 1", text="Let me compute."), "Done.")
+    book = notebook(LOAD, f"%%agent {option}\nGo.")
+    begin(book)
+    book.expect_state(1, "waiting")
+    reason = book.run(1).locator("[data-ipyagent=reason]")
+    reason.fill("because")
+    save_with_run(book)
+    expect(reason).to_have_value("because")  # it was not drawn anew
+    book.page.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")
+    path = jupyterlab.folder / book.name
+    saved = nbformat.read(path, as_version=4)
+    del saved.metadata["kernelspec"]
+    nbformat.write(saved, path)
+    reload(book)
+    expect(book.run(1)).to_contain_text("Let me compute.")
+    expect(book.run(1)).to_contain_text("unfinished")
+    expect(book.run(1)).to_contain_text("no decision recorded")
+    expect(book.run(1).locator("button")).to_have_count(0)
+
+
+@pytest.mark.spec("P42")
+def test_a_cell_that_is_moved_and_copied_while_it_waits_goes_on(
+    jupyterlab: Lab, notebook: Any
+) -> None:
+    option = script(jupyterlab.folder, "moved", python("a = 1"), "Done.")
+    book = notebook(LOAD, f"%%agent {option}\nGo.")
+    begin(book)
+    book.expect_state(1, "waiting")
+    book.page.wait_for_function(WOULD_SAVE_RUN)
+    book.prompt(1).click()
+    book.command("notebook:duplicate-below")
+    book.expect_state(2, "waiting")
+    book.command("notebook:move-cell-up")
+    book.expect_state(1, "waiting")
+    book.expect_state(2, "waiting")
+    press(book, 1, "approve")
+    for index in (1, 2):
+        book.page.wait_for_function(WOULD_SAVE_END, arg=index)
+        assert expect_ended(book, index)["status"] == "done"
+
+
+@pytest.mark.spec("P42")
+def test_a_run_that_waits_is_not_lost_when_its_cell_is_cleared_or_run_again(
+    jupyterlab: Lab, notebook: Any
+) -> None:
+    option = script(jupyterlab.folder, "anew", python("a = 1"), "Done.")
+    book = notebook(LOAD, f"%%agent {option}\nGo.")
+    lines = listen(book.page)
+    begin(book)
+    book.expect_state(1, "waiting")
+    book.command("notebook:clear-all-cell-outputs")
+    book.expect_state(1, "waiting")
+    book.start(1)  # it has to wait, for the first to be decided on
+    book.expect_state(1, "waiting")
+    press(book, 1, "approve")
+    expect(book.run(1)).to_have_count(2)
+    expect(book.run(1).first).to_have_attribute("data-state", "done")
+    expect(book.run(1).last).to_have_attribute("data-state", "waiting")
+    press(book, 1, "deny")
+    expect(book.run(1).last).to_have_attribute("data-state", "done")
+    book.expect_done(1)
+    book.start(1)
+    book.expect_state(1, "waiting")  # and from here on it is a cell like any other
+    press(book, 1, "deny")
+    expect_ended(book, 1)
+    assert lines() == []
+
+
+@pytest.mark.spec("P42")
+def test_a_card_in_a_cell_that_cannot_await_comes_back(jupyterlab: Lab, notebook: Any) -> None:
+    option = script(jupyterlab.folder, "timed", python("a = 1"), "Done.")
+    book = notebook(LOAD, f"%%time\nget_ipython().run_cell_magic('agent', '{option}', 'Go.')")
+    begin(book)
+    book.expect_state(1, "waiting")
+    reload(book)
+    book.expect_state(1, "waiting")
+    press(book, 1, "approve")
+    expect_ended(book, 1)
+
+
+@pytest.mark.spec("P42")
+def test_a_run_whose_tool_occupies_the_main_thread_comes_back_and_goes_on(
+    jupyterlab: Lab, notebook: Any
+) -> None:
+    option = script(jupyterlab.folder, "blocks", python(until("blocks")), "Done.")
+    book = notebook(LOAD, f"%%agent {option} --confirm yolo\nGo.")
+    begin(book)
+    tool = book.run(1).locator("[data-ipyagent=tool]")
+    expect(tool).to_have_attribute("data-state", "running", timeout=30_000)
+    reload(book)
+    expect(tool).to_have_attribute("data-state", "running", timeout=30_000)
+    expect(book.run(1).locator("[data-ipyagent=stop]")).to_be_visible()
+    go(jupyterlab, "blocks")
+    expect_ended(book, 1)
+    expect(book.run(1)).to_contain_text("went on")
+
+
+@pytest.mark.spec("P42")
+@pytest.mark.parametrize("is_saved", [True, False])
+def test_a_run_that_ended_while_no_page_was_there_is_shown(
+    jupyterlab: Lab, notebook: Any, is_saved: bool
+) -> None:
+    name = f"away-{is_saved}"
+    end = python(f"import pathlib\npathlib.Path('{name}.end').touch()")
+    option = script(jupyterlab.folder, name, python(until(name)), end, "Done, alone.")
+    book = notebook(LOAD, f"%%agent {option} --confirm yolo\nGo.")
+    begin(book)
+    expect(book.run(1)).to_contain_text("run_python", timeout=30_000)
+    if is_saved:
+        book.save()
+    other = book.page.context.new_page()
+    book.page.close()
+    go(jupyterlab, name)
+    wait_for(jupyterlab.folder / f"{name}.end")
+    book.page = other
+    book.open()
+    assert expect_ended(book, 1)["status"] == "done"
+    expect(book.run(1)).to_contain_text("Done, alone.")
+
+
+@pytest.mark.spec("P42")
+def test_what_streams_goes_on_after_a_reload(jupyterlab: Lab, notebook: Any) -> None:
+    words = [f"word{number} " for number in range(200)]
+    option = script(jupyterlab.folder, "streams", {"text": "".join(words), "delay": 0.08})
+    book = notebook(LOAD, f"%%agent {option}\nTalk.")
+    begin(book)
+    expect(book.run(1)).to_contain_text("word3", timeout=30_000)
+    reload(book)
+    expect(book.run(1)).to_contain_text("word3", timeout=30_000)
+    run = expect_ended(book, 1)
+    assert run["steps"][0]["message"]["content"][0]["text"] == "".join(words)
+    expect(book.run(1)).to_contain_text("word198 word199")
+
+
+@pytest.mark.alone
+@pytest.mark.spec("P42", "P06")
+def test_after_a_restart_the_card_says_so_and_then_shows_what_was_recorded(
+    jupyterlab: Lab, notebook: Any
+) -> None:
+    option = script(jupyterlab.folder, "restart", python("a = 1", text="Let me see."), "Done.")
+    book = notebook(LOAD, f"%%agent {option}\nGo.")
+    lines = listen(book.page)
+    begin(book)
+    book.expect_state(1, "waiting")
+    book.page.evaluate(RESTART)
+    book.expect_state(1, "failed")
+    expect(book.run(1)).to_contain_text("The kernel was restarted or stopped")
+    expect(book.run(1)).to_contain_text("Let me see.")
+    expect(book.run(1).locator("button")).to_have_count(0)
+    book.shot("restart-stale")
+    book.ready().start(0)
+    # A restart interrupts first: either the kernel had time to record this, or it was recovered.
+    recorded = re.compile("You stopped this run.|what it did until then is kept")
+    expect(book.run(1)).to_contain_text(recorded, timeout=30_000)
+    state = book.run(1).get_attribute("data-state")
+    assert expect_ended(book, 1, state)["status"] in ("cancelled", "error")
+    book.shot("restart-recovered")
+    assert [line for line in lines() if not line.startswith(AT_A_RESTART)] == []
+
+
+@pytest.mark.spec("P42", "P06")
+def test_a_restored_card_of_a_kernel_that_dies_says_so(jupyterlab: Lab, notebook: Any) -> None:
+    dies = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"
+    option = script(jupyterlab.folder, "dies2", python(dies), "Never.")
+    book = notebook(LOAD, f"%%agent {option}\nGo.", f"%%agent {option}\nGo again.")
+    begin(book)
+    book.expect_state(1, "waiting")
+    reload(book)
+    press(book, 1, "approve")
+    book.expect_state(1, "failed")
+    expect(book.run(1).locator("button")).to_have_count(0)
+    dialog = book.page.locator(".jp-Dialog")
+    dialog.locator("button.jp-mod-accept").click()
+    # And one whose widget JupyterLab tells nothing of the death.
+    book.ready()
+    begin(book, 2)
+    recorded = "kernel restarted while the run was going on"
+    expect(book.run(1)).to_contain_text(recorded, timeout=30_000)
+    assert expect_ended(book, 1, "failed")["status"] == "error"
+    press(book, 2, "approve")
+    book.expect_state(2, "failed")
+    expect(book.run(2)).to_contain_text("The kernel was restarted or stopped")
+
+
+@pytest.mark.spec("P42", "P23")
+def test_two_pages_follow_one_run_and_a_decision_in_one_is_seen_in_the_other(
+    jupyterlab: Lab, notebook: Any
+) -> None:
+    option = script(jupyterlab.folder, "two", python("a = 1"), python("b = 2"), "Both.")
+    book = notebook(LOAD, f"%%agent {option}\nGo.")
+    begin(book)
+    book.expect_state(1, "waiting")
+    other = Notebook(jupyterlab, book.page.context.new_page(), book.name).open()
+    lines = listen(other.page)
+    other.expect_state(1, "waiting")
+    press(other, 1, "approve")
+    expect(book.run(1).locator("[data-ipyagent=tool]")).to_have_count(2)
+    press(book, 1, "deny")
+    for each in (book, other):
+        each.expect_state(1, "done")
+        expect(each.run(1).locator("[data-ipyagent=tool][data-state=success]")).to_have_count(1)
+        expect(each.run(1).locator("[data-ipyagent=tool][data-state=denied]")).to_have_count(1)
+        expect(each.run(1)).to_have_count(1)
+    assert lines() == []
+
+
+@pytest.mark.spec("P42")
+def test_a_notebook_that_is_renamed_closed_and_opened_in_the_same_page_has_its_card(
+    jupyterlab: Lab, notebook: Any
+) -> None:
+    option = script(jupyterlab.folder, "closed", python("a = 1"), "Done.")
+    book = notebook(LOAD, f"%%agent {option}\nGo.")
+    lines = listen(book.page)
+    begin(book)
+    book.expect_state(1, "waiting")
+    book.save()
+    name = f"renamed-{book.name}"
+    book.page.evaluate(RENAME, name)
+    book.name = name
+    expect(book.page.locator(".lm-TabBar-tab.lm-mod-current", has_text="renamed-")).to_be_visible()
+    book.expect_state(1, "waiting")
+    book.page.evaluate(REOPEN, name)
+    book.expect_state(1, "waiting")
+    press(book, 1, "approve")
+    expect_ended(book, 1)
+    assert lines() == []
+
+
+@pytest.mark.spec("P42")
+def test_two_notebooks_of_one_kernel_each_have_their_cards_whichever_is_closed(
+    jupyterlab: Lab, notebook: Any
+) -> None:
+    option = script(jupyterlab.folder, "shared", python("a = 1"), "Done.")
+    book = notebook(LOAD, f"%%agent {option}\nGo.")
+    begin(book, 0)
+    book.expect_done(0)
+    second = f"second-{book.name}"
+    (jupyterlab.folder / second).write_text((jupyterlab.folder / book.name).read_text())
+    first, book.name = book.name, second
+    book.page.evaluate(SHARE, [first, second])
+    expect(book.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")).to_have_count(1)
+    shown = Shown(book)
+    shown.start(1)
+    shown.expect_state(1, "waiting")
+    book.page.evaluate(CLOSE, first)
+    book.page.wait_for_function(HAS_RUN)  # until then the widget is there, and dead
+    press(shown, 1, "approve")
+    shown.expect_state(1, "done")
+    shown.expect_done(1)
+
+
+@pytest.mark.spec("P42")
+def test_of_two_notebooks_of_one_kernel_the_tools_change_that_of_the_running_cell(
+    jupyterlab: Lab, notebook: Any
+) -> None:
+    insert = {"name": "insert_cell", "arguments": {"source": "from_the_agent = 1"}}
+    option = script(jupyterlab.folder, "of-two", {"calls": [insert]}, "Done.")
+    first = notebook(LOAD, "only_here = 1")
+    first.start(0)
+    first.expect_done(0)
+    cells = [nbformat.v4.new_code_cell(f"%%agent {option} --confirm yolo\nGo.")]
+    second = f"second-{first.name}"
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), jupyterlab.folder / second)
+    first.page.evaluate(SHARE, [first.name, second])
+    shown = Shown(first)
+    shown.start(0)
+    shown.expect_state(0, "done")
+    expect(shown.cell(1).locator(".cm-content")).to_have_text("from_the_agent = 1")
+
+
+@pytest.mark.spec("P42")
+def test_after_the_network_was_away_the_card_knows_what_happened(
+    jupyterlab: Lab, notebook: Any
+) -> None:
+    option = script(jupyterlab.folder, "offline", python(until("offline")), python("b = 2"), "Ok.")
+    book = notebook(LOAD, f"%%agent {option}\nGo.")
+    begin(book)
+    book.expect_state(1, "waiting")
+    reload(book)
+    press(book, 1, "approve")
+    tool = book.run(1).locator("[data-ipyagent=tool]")
+    expect(tool).to_have_attribute("data-state", "running")
+    # Another page keeps the server from storing what this one misses.
+    other = Notebook(jupyterlab, book.page.context.browser.new_page(), book.name).open()  # type: ignore[union-attr]
+    book.page.evaluate(CUT_NETWORK)
+    go(jupyterlab, "offline")
+    other.expect_state(1, "waiting")
+    book.expect_state(1, "waiting", timeout=60_000)
+    press(book, 1, "approve")
+    book.expect_state(1, "done")
+    other.page.close()
+
+
+@pytest.mark.spec("P42")
+def test_reloads_leave_no_comms_and_no_subshells_behind(jupyterlab: Lab, notebook: Any) -> None:
+    book = notebook(LOAD, COUNT)
+    begin(book)
+    book.expect_done(1)
+    for _ in range(5):
+        book.save()
+        reload(book)
+        book.ready().start(1)
+        book.expect_done(1)
+    # A goodbye may get lost on the way, and is made up for when the next page comes.
+    inward, outward, subshells = map(int, re.findall(r"\d+", book.output(1).text_content() or ""))
+    assert inward <= 2
+    assert outward <= 3  # one is the announcement
+    assert subshells <= 3
+
+
+@pytest.mark.spec("P42")
+def test_a_notebook_that_never_loads_ipyagent_hears_nothing_of_it(notebook: Any) -> None:
+    book = notebook("1 + 1", ready=False)
+    lines = listen(book.page)
+    book.ready().start(0)
+    book.expect_done(0)
+    reload(book)
+    book.ready()
+    assert lines() == []

@@ -1,0 +1,259 @@
+"""Notebooks that are open in a page, in a real kernel: the page answers while the cell runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+import yaml
+
+from ipyagent.errors import PageError
+from kernels import Kernel, Message, Page, Reply, kernel
+from open_notebooks import MemoryPage, cell
+
+pytestmark = pytest.mark.kernel
+
+WORK = """\
+import asyncio, pandas as pd
+from IPython.display import display
+await asyncio.sleep(0.01)
+%time made = pd.DataFrame({"a": [1, 2]})
+!echo from the shell
+display({"text/plain": "shown", "text/html": "<b>shown</b>"}, raw=True)
+made"""
+
+
+class Lab(Page):
+    """A page with the card of a run, and a link to the kernel that answers for its notebooks."""
+
+    def __init__(self, kernel: Kernel, books: MemoryPage) -> None:
+        super().__init__(kernel)
+        self.books, self.link, self.out = books, f"link-{id(self)}", ""
+
+    def __call__(self, message: Message) -> None:
+        super().__call__(message)
+        content = message["content"]
+        if message["msg_type"] == "comm_open" and content["target_name"] == "ipyagent.out":
+            if content["data"]["page"] == self.link:
+                self.out = content["comm_id"]
+        elif message["msg_type"] == "comm_msg" and content["comm_id"] == self.out:
+            match content["data"]:
+                case {"op": "request", "number": number, "what": what, **details}:
+                    self._answer(number, what, details)
+
+    def connect(self) -> None:
+        client = self.kernel.client.session.session
+        about = {"page": self.link, "client": client, "notebooks": list(self.books.notebooks)}
+        opened = {"comm_id": self.link, "target_name": "ipyagent", "data": about}
+        self.kernel.send("comm_open", opened)
+        self.kernel.run("pass", page=self)
+        assert self.out
+
+    def close(self) -> None:
+        self.kernel.send("comm_close", {"comm_id": self.link, "data": {}})
+        self.kernel.run("pass")
+
+    def _answer(self, number: int, what: str, details: Message) -> None:
+        try:
+            said: Message = {"value": self.books.request(what, **details)}
+        except PageError as error:
+            said = {"error": str(error)}
+        data = {"kind": "reply", "id": number, **said}
+        self.kernel.send("comm_msg", {"comm_id": self.link, "data": data})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("server") / "work"
+
+
+@pytest.fixture(scope="module")
+def shared(folder: Path) -> Iterator[Kernel]:
+    folder.mkdir()
+    (folder / "nb.ipynb").write_text("as it was saved")
+    with kernel(folder, JPY_SESSION_NAME=str(folder / "nb.ipynb")) as started:
+        yield started
+
+
+@pytest.fixture
+def book() -> MemoryPage:
+    cells = [
+        cell("title", "# Sales", "markdown"),
+        cell("agent", "%%agent"),
+        cell("work", WORK, execution_count=1),
+    ]
+    return MemoryPage({None: cells}, notebooks=("work/nb.ipynb",))
+
+
+@pytest.fixture
+def page(shared: Kernel, book: MemoryPage) -> Iterator[Lab]:
+    lab = Lab(shared, book)
+    lab.connect()
+    yield lab
+    lab.close()
+
+
+@pytest.fixture
+def ask(shared: Kernel, folder: Path) -> Callable[..., Reply]:
+    def run(*calls: tuple[str, Message], page: Page | None = None, options: str = "") -> Reply:
+        """A run in the cell "agent" whose model makes these calls, one a step."""
+        steps = [{"calls": [{"name": name, "arguments": given}]} for name, given in calls]
+        (folder / "script.yaml").write_text(yaml.safe_dump([*steps, "Done."]))
+        code = f"%%agent -m scripted/script.yaml {options}\nGo."
+        content = {"code": code, "allow_stdin": page is not None, "silent": False}
+        content |= {"store_history": True, "user_expressions": {}, "stop_on_error": True}
+        message = shared.client.session.msg(
+            "execute_request", content, metadata={"cellId": "agent"}
+        )
+        shared.client.shell_channel.send(message)
+        return shared.finish(message["header"]["msg_id"], page=page)
+
+    return run
+
+
+def results(reply: Reply) -> list[Message]:
+    return [e["result"] for step in reply.run["steps"] for e in step["executions"]]
+
+
+def test_cells_are_read_inserted_and_edited_while_the_agents_cell_runs(
+    ask: Any, page: Lab, book: MemoryPage, folder: Path
+) -> None:
+    reply = ask(
+        ("read_notebook", {}),
+        ("insert_cell", {"source": "first = 1"}),
+        ("insert_cell", {"source": "second = 2"}),
+        ("edit_cell", {"cell": "title", "source": "# Sales, by region"}),
+        page=page,
+    )
+    assert [result["success"] for result in results(reply)] == [True] * 4, results(reply)
+    assert "[1] code id=agent (the cell that you answer)" in results(reply)[0]["output"]
+    sources = [each["source"] for each in book.books[None]]
+    assert sources == ["# Sales, by region", "%%agent", "first = 1", "second = 2", WORK]
+    assert (folder / "nb.ipynb").read_text() == "as it was saved"
+
+
+def test_a_cell_is_run_and_gets_outputs_that_nbformat_knows(
+    ask: Any, page: Lab, book: MemoryPage, shared: Kernel
+) -> None:
+    reply = ask(("run_cell", {"cell": "work"}), page=page)
+    (result,) = results(reply)
+    assert result["success"], result
+    assert "from the shell" in result["output"]
+    assert {"name": "made", "change": "created", "type": "DataFrame, 2 rows × 1 columns"} in (
+        result["variables"]
+    )
+    done = book.books[None][2]
+    (started,) = reply.of("execute_input")
+    assert done["execution_count"] == started["execution_count"]
+    kinds = [output["output_type"] for output in done["outputs"]]
+    assert kinds == ["stream", "display_data", "execute_result"]
+    assert "from the shell" in done["outputs"][0]["text"]
+    assert done["outputs"][2]["execution_count"] == started["execution_count"]
+    outputs = nbformat.from_dict(done["outputs"])
+    code = nbformat.v4.new_code_cell(outputs=outputs)
+    nbformat.validate(nbformat.v4.new_notebook(cells=[code]))
+    assert not reply.of("execute_result")
+    assert shared.value("len(made)") == "2"
+
+
+def test_a_figure_is_in_the_cell_and_not_in_the_agents(
+    ask: Any, page: Lab, book: MemoryPage
+) -> None:
+    plot = "%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.plot()"
+    book.books[None][2]["source"] = plot
+    reply = ask(("run_cell", {"cell": 2}), page=page)
+    assert len(results(reply)[0]["images"]) == 1
+    data = [output.get("data", {}) for output in book.books[None][2]["outputs"]]
+    assert any("image/png" in each for each in data)
+    shown = reply.of("display_data")
+    assert not any("image/png" in each["data"] for each in shown)
+
+
+def test_an_error_stays_in_the_cell_that_made_it(ask: Any, page: Lab, book: MemoryPage) -> None:
+    book.books[None][2]["source"] = "1/0"
+    reply = ask(("run_cell", {"cell": 2}), page=page)
+    assert (reply.status, results(reply)[0]["success"]) == ("ok", False)
+    assert book.books[None][2]["outputs"][0]["ename"] == "ZeroDivisionError"
+    assert not reply.of("error")
+
+
+def test_another_notebook_is_a_file_unless_the_page_has_it_open(
+    ask: Any, page: Lab, book: MemoryPage, folder: Path
+) -> None:
+    for name in ("open.ipynb", "closed.ipynb"):
+        content = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("old")])
+        nbformat.write(content, folder / name)
+    book.books["work/open.ipynb"] = [cell("c", "old")]
+    edits = [
+        ("edit_cell", {"cell": 0, "source": "new", "path": f"{name}.ipynb"})
+        for name in ("open", "closed", "nb")
+    ]
+    reply = ask(*edits, page=page)
+    assert [result["success"] for result in results(reply)] == [True] * 3
+    on_disk = [
+        json.loads((folder / f"{name}.ipynb").read_text())["cells"][0]["source"]
+        for name in ("open", "closed")
+    ]
+    assert on_disk == [["old"] if isinstance(on_disk[0], list) else "old", ["new"]]
+    assert [each[0]["source"] for each in book.books.values()] == ["new", "new"]
+    assert (folder / "nb.ipynb").read_text() == "as it was saved"
+
+
+def test_without_a_page_cells_are_proposed_as_one_that_comes_next(ask: Any, shared: Kernel) -> None:
+    reply = ask(
+        ("insert_cell", {"source": "a = 1\n"}),
+        ("insert_cell", {"source": "b = 2"}),
+        ("insert_cell", {"source": "# T", "kind": "markdown"}),
+        ("insert_cell", {"source": "c", "index": 0}),
+        page=Page(shared),
+    )
+    assert reply.content["payload"] == [
+        {"source": "set_next_input", "text": "a = 1\n\nb = 2", "replace": False}
+    ]
+    said = [result["error"] or result["output"] for result in results(reply)]
+    assert all(
+        "it appears in a new cell below this one when this run is over" in s for s in said[:2]
+    )
+    assert all("needs JupyterLab 4 or Notebook 7 with ipyagent's extension" in s for s in said[2:])
+
+
+def test_without_a_page_the_own_notebook_is_read_as_it_was_saved_and_never_written(
+    ask: Any, shared: Kernel, folder: Path
+) -> None:
+    content = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("saved = 1")])
+    nbformat.write(content, folder / "nb.ipynb")
+    before = (folder / "nb.ipynb").read_bytes()
+    reply = ask(
+        ("read_notebook", {}),
+        ("edit_cell", {"cell": 0, "source": "x"}),
+        ("edit_cell", {"cell": 0, "source": "x", "path": "nb.ipynb"}),
+        ("run_cell", {"cell": 0}),
+        page=Page(shared),
+    )
+    read, *refused = results(reply)
+    assert read["output"].startswith("(nb.ipynb, as it was saved last, 1 cell)")
+    assert "saved = 1" in read["output"]
+    assert ["ipyagent's extension" in each["error"] for each in refused] == [True, True, False]
+    assert "no tool is named 'run_cell'" in refused[2]["error"]
+    assert (folder / "nb.ipynb").read_bytes() == before
+
+
+def test_an_agent_of_plain_code_does_not_write_the_open_notebook_either(
+    shared: Kernel, folder: Path
+) -> None:
+    content = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("saved = 1")])
+    nbformat.write(content, folder / "nb.ipynb")
+    before = (folder / "nb.ipynb").read_bytes()
+    call = {"name": "edit_cell", "arguments": {"cell": 0, "source": "x", "path": "nb.ipynb"}}
+    (folder / "script.yaml").write_text(yaml.safe_dump([{"calls": [call]}, "Done."]))
+    reply = shared.run(
+        "import ipyagent\n"
+        "agent = ipyagent.Agent('scripted/script.yaml', confirm_mode='yolo', persist=False)\n"
+        "print(agent.ask('Go.').results[0].error)"
+    )
+    assert "ipyagent's extension" in reply.stdout
+    assert (folder / "nb.ipynb").read_bytes() == before

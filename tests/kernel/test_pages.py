@@ -1,0 +1,235 @@
+"""A kernel and the pages that show its notebooks, at the level of messages."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernels import RUN_JSON, Kernel, Message, kernel
+
+pytestmark = pytest.mark.kernel
+
+_ids = itertools.count()
+
+COMMS = """\
+from comm import get_comm_manager
+print(sum(c.target_name.startswith('ipyagent') for c in get_comm_manager().comms.values()))"""
+
+
+class Tab:
+    """A page's side of the link."""
+
+    def __init__(
+        self, kernel: Kernel, page: str, client: str = "client", subshell: str | None = None
+    ) -> None:
+        self.kernel, self.page, self.subshell = kernel, page, subshell
+        self.comm, self.out = f"in-{next(_ids)}", ""
+        self.heard: list[Message] = []
+        self.closes: list[str] = []
+        self.answers = True
+        data = {"page": page, "client": client, "notebooks": ["a.ipynb"], "subshell": f"of {page}"}
+        opened = {"comm_id": self.comm, "target_name": "ipyagent", "data": data}
+        kernel.send("comm_open", opened, subshell)
+
+    def __call__(self, message: Message) -> None:
+        content, kind = message["content"], message["msg_type"]
+        if kind == "comm_open" and content["data"].get("page") == self.page:
+            self.out = content["comm_id"]
+        elif kind == "comm_close":
+            self.closes.append(content["comm_id"])
+        elif kind == "comm_msg" and content["comm_id"] == self.out:
+            self.heard.append(content["data"])
+            if content["data"]["op"] == "ping" and self.answers:
+                self.say({"kind": "here"})
+
+    def say(self, data: Message) -> None:
+        self.kernel.send("comm_msg", {"comm_id": self.comm, "data": data}, self.subshell)
+
+    def close(self) -> None:
+        self.kernel.send("comm_close", {"comm_id": self.comm, "data": {}})
+
+    def value(self, number: int) -> Any:
+        """The answer to the question with that number."""
+        return next(m["value"] for m in self.heard if m["op"] == "reply" and m["id"] == number)
+
+    def ops(self) -> list[str]:
+        return [message["op"] for message in self.heard]
+
+
+def run(kernel: Kernel, code: str, *tabs: Tab) -> str:
+    """Run a cell while the tabs listen."""
+
+    def listen(message: Message) -> None:
+        for tab in tabs:
+            tab(message)
+
+    reply = kernel.run(code, page=listen)
+    assert reply.status == "ok", reply.content
+    return reply.stdout.strip()
+
+
+def script(folder: Path, name: str, *replies: Any) -> str:
+    (folder / f"{name}.json").write_text(json.dumps(replies))
+    return f"-m scripted/{name}.json"
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+    with kernel(tmp_path_factory.mktemp("pages")) as started:
+        yield started
+
+
+@pytest.fixture
+def loaded(shared: Kernel) -> Kernel:
+    """The kernel, with ipyagent loaded anew: nobody is connected."""
+    shared.run("%unload_ext ipyagent")
+    shared.run("%load_ext ipyagent")
+    return shared
+
+
+@pytest.mark.spec("P42")
+def test_a_page_that_says_goodbye_leaves_nothing_behind(loaded: Kernel) -> None:
+    before = run(loaded, COMMS)
+    tab = Tab(loaded, "one")
+    assert int(run(loaded, COMMS, tab)) == int(before) + 2
+    tab.close()
+    assert run(loaded, COMMS, tab) == before
+    assert tab.closes == []  # an error in the pages that never saw that comm
+    after = Tab(loaded, "two")
+    run(loaded, "1", after)
+    assert after.heard[0] == {"op": "left", "subshells": ["of one"]}
+
+
+@pytest.mark.spec("P42")
+def test_fifty_loads_without_goodbye_do_not_add_up(loaded: Kernel) -> None:
+    before = int(run(loaded, COMMS))
+    for number in range(50):
+        tab = Tab(loaded, f"load-{number}")
+    assert int(run(loaded, COMMS, tab)) <= before + 2 * 2
+    assert tab.ops() == ["left", "overview"]
+    assert tab.heard[0]["subshells"] == ["of load-47"]
+
+
+@pytest.mark.spec("P42")
+def test_pages_that_answer_are_kept_whoever_else_comes(loaded: Kernel) -> None:
+    stays = Tab(loaded, "stays")
+    run(loaded, "1", stays)
+    for number in range(5):
+        run(loaded, "1", stays, Tab(loaded, f"load-{number}"))
+    assert "ping" in stays.ops()
+    assert "again" not in stays.ops()
+    stays.say({"kind": "ask", "id": 1, "what": "bundle", "run_id": "none"})
+    run(loaded, "1", stays)
+    assert stays.value(1) is None
+
+
+def test_a_page_that_was_taken_for_gone_is_told_to_come_again(loaded: Kernel) -> None:
+    sleeps = Tab(loaded, "sleeps")
+    sleeps.answers = False
+    for number in range(3):
+        run(loaded, "1", sleeps, Tab(loaded, f"load-{number}"))
+    assert sleeps.ops() == ["overview", "ping", "again"]
+
+
+def test_a_page_that_connects_anew_takes_its_own_place(loaded: Kernel) -> None:
+    tabs = [Tab(loaded, "same"), Tab(loaded, "same")]
+    pages = "from ipyagent.magic import pages_of\nprint(len(pages_of(get_ipython()).all()))"
+    assert run(loaded, pages, *tabs) == "1"
+
+
+def test_unloading_says_goodbye_to_all_pages(loaded: Kernel) -> None:
+    before, tab = int(run(loaded, COMMS)), Tab(loaded, "one")
+    run(loaded, "1", tab)
+    run(loaded, "%unload_ext ipyagent", tab)
+    assert tab.ops()[-1] == "bye"
+    assert int(run(loaded, COMMS)) == before - 1
+
+
+SILENCE = """\
+import concurrent.futures, time
+from ipyagent.kernel import pages
+from ipyagent.magic import pages_of
+pages.REQUEST_SECONDS = 0.5
+page = pages_of(get_ipython()).all()[0]
+with concurrent.futures.ThreadPoolExecutor(1) as pool:
+    for _ in range(2):
+        began = time.monotonic()
+        error = pool.submit(page.request, "cells").exception()
+        print(error, time.monotonic() - began > 0.4)
+print(pages_of(get_ipython()).of("client"))"""
+
+
+def test_a_page_that_does_not_answer_is_waited_for_once_until_it_speaks(loaded: Kernel) -> None:
+    tab = Tab(loaded, "silent")
+    run(loaded, "1", tab)
+    no_answer = "the page with the notebook does not answer; is it open?"
+    assert run(loaded, SILENCE, tab) == f"{no_answer} True\n{no_answer} False\nNone"
+    tab.say({"kind": "here"})
+    assert "Page(id='silent'" in run(loaded, "print(pages_of(get_ipython()).of('client'))", tab)
+
+
+def test_the_page_that_asked_for_the_cell_is_asked_first(loaded: Kernel) -> None:
+    tabs = [Tab(loaded, "first", "me"), Tab(loaded, "second", "you")]
+    tabs[0].say({"kind": "shows", "notebooks": ["a.ipynb", "b.ipynb"], "clients": ["me", "mine"]})
+    chosen = """\
+from ipyagent.magic import pages_of
+print(*(pages_of(get_ipython()).of(client).id for client in ("me", "mine", "you", "other")))"""
+    assert run(loaded, chosen, *tabs) == "first first second second"
+
+
+def killed(folder: Path) -> None:
+    """Leave a run of the cell `cell-1` behind that its kernel did not end."""
+    kill = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    call = {"name": "run_python", "arguments": {"code": kill}}
+    option = script(folder, "kill", {"text": "Well.", "calls": [call]})
+    with kernel(folder) as first:
+        content = {"code": f"%%agent {option} --confirm yolo\nGo.", "allow_stdin": True}
+        message = first.client.session.msg("execute_request", content)
+        message["metadata"]["cellId"] = "cell-1"
+        first.client.shell_channel.send(message)
+        first.manager.provisioner.process.wait(60)  # type: ignore[union-attr]
+
+
+@pytest.mark.spec("P42", "P06")
+def test_the_next_kernel_shows_the_run_that_this_one_did_not_end(tmp_path: Path) -> None:
+    killed(tmp_path)
+    with kernel(tmp_path) as second:
+        tab = Tab(second, "page")
+        tab.say({"kind": "ask", "id": 1, "what": "bundle", "cell_id": "cell-1"})
+        tab.say({"kind": "ask", "id": 2, "what": "bundle", "cell_id": "cell-2"})
+        run(second, "1", tab)
+        saved = tab.value(1)[RUN_JSON]
+        assert saved["status"] == "error"
+        assert saved["error"].startswith("kernel restarted")
+        assert tab.value(2) is None
+        told = [message["overview"] for message in tab.heard if message["op"] == "overview"]
+        assert [each["status"] for each in told[-1]["runs"]] == ["error"]
+
+
+@pytest.mark.spec("P42", "P06")
+def test_a_page_may_ask_while_the_first_cell_begins(tmp_path: Path) -> None:
+    killed(tmp_path)
+    option = script(tmp_path, "again", "Fine.")
+    with kernel(tmp_path) as second:
+        second.client.control_channel.send(second.client.session.msg("create_subshell_request"))
+        subshell = second.client.get_control_msg(timeout=20)["content"]["subshell_id"]
+        tab = Tab(second, "page", subshell=subshell)
+        tab.say({"kind": "ask", "id": 1, "what": "bundle", "cell_id": "cell-1"})
+        run(second, f"%%agent {option}\nGo.\n", tab)
+        assert "2 runs" in run(second, "%agent status", tab)
+        assert tab.value(1)[RUN_JSON]["status"] == "error"
+
+
+@pytest.mark.spec("P42")
+def test_a_page_that_asks_makes_no_journal_where_there_is_none(tmp_path: Path) -> None:
+    with kernel(tmp_path) as started:
+        tab = Tab(started, "page")
+        tab.say({"kind": "ask", "id": 1, "what": "bundle", "cell_id": "cell-1"})
+        run(started, "1", tab)
+        assert tab.value(1) is None
+    assert not (tmp_path / ".ipyagent").exists()

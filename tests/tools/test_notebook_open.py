@@ -1,0 +1,325 @@
+"""Notebooks that a page has open: the agent's own, and others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import YES, Lab, call
+from ipyagent.agent.approvals import Answer, Approval
+from ipyagent.errors import AgentError, InvalidArgumentsError, PageError
+from ipyagent.kernel.documents import Desktop
+from ipyagent.schema import Run, ToolStatus
+from ipyagent.tools.notebook.tools import Notebooks
+from ipyagent.tools.workspace import Workspace
+from open_notebooks import MemoryPage, cell, desktop
+
+PLOT = {"output_type": "display_data", "data": {"image/png": "iVBO", "text/plain": "<Figure>"}}
+ERROR = {"output_type": "error", "ename": "KeyError", "evalue": "'year'", "traceback": ["…"]}
+STREAM = {"output_type": "stream", "name": "stdout", "text": ["1\n", "2\n"]}
+
+
+def book() -> list[dict[str, Any]]:
+    return [
+        cell("title", "# Sales", "markdown"),
+        cell("load", "df = load()", execution_count=1, outputs=[STREAM, PLOT]),
+        cell("agent", "%%agent\nGo on."),
+        cell("last", "df['year']", execution_count=3, outputs=[ERROR]),
+    ]
+
+
+@pytest.fixture
+def page() -> MemoryPage:
+    return MemoryPage({None: book()})
+
+
+@pytest.fixture
+def tools(tmp_path: Path, page: MemoryPage) -> Notebooks:
+    return around(tmp_path, desktop(page, folder=tmp_path))
+
+
+def around(root: Path, where: Desktop) -> Notebooks:
+    return Notebooks(Workspace(root), where, 300.0)
+
+
+def sources(page: MemoryPage, path: str | None = None) -> list[str]:
+    return [each["source"] for each in page.books[path]]
+
+
+def test_a_notebook_is_read_with_ids_kinds_numbers_and_outputs_in_words(tools: Notebooks):
+    assert tools.read_notebook() == (
+        "(this notebook, open, 4 cells)\n\n"
+        "[0] markdown id=title\n# Sales\n\n"
+        "[1] code id=load In[1]\ndf = load()\n-> 1\n2\n-> (image: image/png) <Figure>\n\n"
+        "[2] code id=agent (the cell that you answer)\n%%agent\nGo on.\n\n"
+        "[3] code id=last In[3]\ndf['year']\n-> KeyError: 'year'"
+    )
+
+
+def test_cells_go_below_the_agents_own_in_the_order_in_which_they_were_inserted(
+    tools: Notebooks, page: MemoryPage
+):
+    first = tools.insert_cell("a = 1")
+    tools.insert_cell("## b", kind="markdown")
+    assert first == "inserted a code cell as [3] (id=new1) in this notebook; it was not run"
+    assert sources(page)[2:] == ["%%agent\nGo on.", "a = 1", "## b", "df['year']"]
+    assert page.books[None][4]["kind"] == "markdown"
+
+
+def test_a_locked_cell_is_refused_before_anybody_is_asked(tmp_path: Path):
+    page = MemoryPage({None: [cell("agent", "%%agent\nGo."), cell("kept", "x = 1", locked=True)]})
+    lab = Lab(tmp_path)
+    lab.place._desktop = lambda: desktop(page, folder=tmp_path)
+    edit = call("edit_cell", cell="kept", source="x = 2")
+    # Nobody answers: a question would wait.
+    (done,) = lab.run([{"calls": [edit]}, "Done."], answer=lambda _approval: None).executions
+    assert "cell 1 is locked" in done.result.error
+    assert sources(page)[1] == "x = 1"
+
+
+def test_an_index_is_a_place_in_the_notebook(tools: Notebooks, page: MemoryPage):
+    tools.insert_cell("first", index=0)
+    tools.insert_cell("last", index=5)
+    assert (sources(page)[0], sources(page)[-1]) == ("first", "last")
+
+
+def test_an_index_beyond_the_end_is_refused_before_anybody_is_asked(
+    tools: Notebooks, page: MemoryPage
+):
+    with pytest.raises(InvalidArgumentsError, match="has 4 cells, so the last place is 4"):
+        tools._preview_insert("x", "code", 5)
+    insert = next(tool for tool in tools.tools() if tool.name == "insert_cell")
+    with pytest.raises(InvalidArgumentsError, match="greater than or equal to 0"):
+        insert.check({"source": "x", "index": -1})
+    assert sources(page) == sources(MemoryPage({None: book()}))
+
+
+def test_without_a_running_cell_a_new_one_goes_to_the_end(tmp_path: Path, page: MemoryPage):
+    around(tmp_path, desktop(page, cell_id=None)).insert_cell("x")
+    assert sources(page)[-1] == "x"
+
+
+@pytest.mark.parametrize("which", ["load", 1, "1"])
+def test_a_cell_is_named_by_its_id_or_its_number(
+    tools: Notebooks, page: MemoryPage, which: int | str
+):
+    assert tools.edit_cell(which, "df = None").startswith("changed cell 1 of this notebook")
+    assert sources(page)[1] == "df = None"
+
+
+def test_an_id_of_digits_comes_before_a_position(tools: Notebooks, page: MemoryPage):
+    page.books[None][3]["id"] = "0"
+    tools.edit_cell("0", "mine")
+    assert sources(page)[3] == "mine"
+
+
+@pytest.mark.parametrize(
+    ("which", "says"),
+    [
+        ("gone", "no cell has the id 'gone'"),
+        (4, "no cell 4: the notebook has 4"),
+        ("-1", "cell -1"),
+    ],
+)
+def test_a_cell_that_is_not_there_is_refused(tools: Notebooks, which: int | str, says: str):
+    with pytest.raises(InvalidArgumentsError, match=says):
+        tools._preview_edit(which, "x")
+
+
+@pytest.mark.spec("N19")
+def test_an_edit_is_shown_as_a_diff(tools: Notebooks):
+    shown = tools._preview_edit("load", "df = load()\ndf.head()")
+    assert shown.kind == "diff"
+    assert shown.text == (
+        "--- a/this notebook, cell 1\n+++ b/this notebook, cell 1\n"
+        "@@ -1 +1,2 @@\n df = load()\n+df.head()\n"
+    )
+
+
+def test_an_edit_that_changes_nothing_is_refused(tools: Notebooks):
+    with pytest.raises(InvalidArgumentsError, match="holds exactly that"):
+        tools._preview_edit("load", "df = load()")
+
+
+def mine(page: MemoryPage) -> None:
+    page.books[None][1]["source"] = "df = mine()"
+
+
+@pytest.mark.parametrize("which", ["load", 1])
+def test_a_cell_that_changed_since_the_preview_is_left_alone(
+    tools: Notebooks, page: MemoryPage, which: int | str
+):
+    tools._preview_edit(which, "df = theirs()")
+    mine(page)
+    with pytest.raises(AgentError, match="changed since preview"):
+        tools.edit_cell(which, "df = theirs()")
+    assert sources(page)[1] == "df = mine()"
+
+
+def test_a_number_that_means_another_cell_by_then_is_refused(tools: Notebooks, page: MemoryPage):
+    tools._preview_edit(1, "df = theirs()")
+    page.books[None].insert(1, cell("twin", "df = load()"))
+    with pytest.raises(AgentError, match="changed since preview"):
+        tools.edit_cell(1, "df = theirs()")
+
+
+def test_a_change_at_the_very_last_moment_is_the_pages_to_refuse(
+    tools: Notebooks, page: MemoryPage
+):
+    page.before_change = lambda: mine(page)
+    with pytest.raises(PageError, match="has changed since it was read"):
+        tools.edit_cell("load", "df = theirs()")
+    assert sources(page)[1] == "df = mine()"
+
+
+def test_an_insertion_is_refused_where_something_else_stands_by_then(
+    tools: Notebooks, page: MemoryPage
+):
+    tools._preview_insert("x", "code", 1)
+    del page.books[None][0]
+    with pytest.raises(AgentError, match="changed since preview"):
+        tools.insert_cell("x", index=1)
+
+
+def test_text_that_is_no_unicode_is_refused(tools: Notebooks):
+    for show in (
+        lambda: tools._preview_insert("\ud800", "code"),
+        lambda: tools._preview_edit("load", "\ud800"),
+    ):
+        with pytest.raises(InvalidArgumentsError, match="not valid Unicode"):
+            show()
+
+
+def test_a_page_that_is_gone_is_passed_over(tmp_path: Path, page: MemoryPage):
+    gone = MemoryPage({None: book()}, clients=("here",), answers=False)
+    tools = around(tmp_path, desktop(page, gone, client="here"))
+    tools.edit_cell("load", "x")
+    assert sources(page)[1] == "x"
+    assert gone.asked == ["open"]
+
+
+def test_the_page_that_asked_for_the_cell_is_asked_before_newer_ones(
+    tmp_path: Path, page: MemoryPage
+):
+    newer = MemoryPage({None: book()}, clients=("other",))
+    around(tmp_path, desktop(page, newer, client="tab")).edit_cell("load", "x")
+    assert (sources(page)[1], newer.asked) == ("x", [])
+
+
+def test_another_notebook_that_is_open_is_changed_in_its_page(tmp_path: Path, page: MemoryPage):
+    sub = tmp_path / "a" / "b"
+    sub.mkdir(parents=True)
+    for name in ("nb.ipynb", "../other.ipynb"):
+        (sub / name).write_text("on disk")
+    page.notebooks = ("srv/a/b/nb.ipynb",)
+    page.books["srv/a/other.ipynb"] = [cell("one", "1")]
+    root = tmp_path / "srv"
+    root.symlink_to(tmp_path)  # the server's own name for the folder
+    tools = around(tmp_path, desktop(page, folder=root / "a" / "b"))
+    tools.edit_cell(0, "2", path="a/other.ipynb")
+    assert sources(page, "srv/a/other.ipynb") == ["2"]
+    assert (sub / "../other.ipynb").read_text() == "on disk"
+    assert "(other.ipynb, open, 1 cell)" in tools.read_notebook("a/other.ipynb")
+
+
+def test_the_own_notebook_by_its_path_is_the_open_one(tmp_path: Path, page: MemoryPage):
+    (tmp_path / "nb.ipynb").write_text("on disk")
+    around(tmp_path, desktop(page, folder=tmp_path)).edit_cell(1, "x", path="nb.ipynb")
+    assert sources(page)[1] == "x"
+    assert (tmp_path / "nb.ipynb").read_text() == "on disk"
+
+
+def test_a_notebook_is_not_written_where_a_page_cannot_say_whether_it_is_open(
+    tmp_path: Path, page: MemoryPage
+):
+    (tmp_path / "other.ipynb").write_text("{}")
+    page.answers = False
+    with pytest.raises(PageError, match="does not answer"):
+        around(tmp_path, desktop(page, folder=tmp_path)).edit_cell(0, "x", path="other.ipynb")
+
+
+def test_nor_where_the_servers_names_cannot_be_told_from_the_workspaces(
+    tmp_path: Path, page: MemoryPage
+):
+    (tmp_path / "other.ipynb").write_text("{}")
+    page.notebooks = ("moved/nb.ipynb",)
+    page.books["moved/other.ipynb"] = []
+    with pytest.raises(PageError, match=r"may be the notebook moved/other\.ipynb that is open"):
+        around(tmp_path, desktop(page, folder=tmp_path)).edit_cell(0, "x", path="other.ipynb")
+
+
+def test_no_path_leads_out_of_the_workspace(tools: Notebooks):
+    with pytest.raises(AgentError, match="escapes the workspace"):
+        tools.edit_cell(0, "x", path="../nb.ipynb")
+
+
+def play(root: Path, where: Desktop, *calls: Any, answer: Any = YES, **more: Any) -> Run:
+    """A run whose model makes these calls."""
+    lab = Lab(root)
+    lab.place._desktop = lambda: where
+    return lab.run([{"calls": list(calls)}, "Done."], answer=answer, **more)
+
+
+def test_an_edit_is_asked_about_and_reading_is_not(tmp_path: Path, page: MemoryPage):
+    asked: list[str] = []
+
+    def answer(approval: Approval) -> Answer:
+        asked.append(approval.shown.call.name)
+        return YES
+
+    where = desktop(page, folder=tmp_path)
+    calls = (
+        call("read_notebook"),
+        call("insert_cell", source="x"),
+        call("edit_cell", cell=0, source="y"),
+    )
+    run = play(tmp_path, where, *calls, answer=answer)
+    assert asked == ["insert_cell", "edit_cell"]
+    assert [each.status for each in run.executions] == [ToolStatus.SUCCESS] * 3
+    assert run.executions[0].source == "this notebook"
+
+
+def test_rules_about_paths_hold_for_the_own_notebook(tmp_path: Path, page: MemoryPage):
+    (tmp_path / "nb.ipynb").write_text("{}")
+    where = desktop(page, folder=tmp_path, saved=tmp_path / "nb.ipynb")
+    rules = [{"effect": "deny", "tool": "edit_cell", "path": "*.ipynb", "reason": "not mine"}]
+    settings = {"policy": {"rules": rules}}
+    for path in ({}, {"path": "nb.ipynb"}):
+        edit = call("edit_cell", cell=0, source="y", **path)
+        run = play(tmp_path, where, edit, settings=settings)
+        assert run.executions[0].status is ToolStatus.DENIED
+    assert sources(page)[0] == "# Sales"
+
+
+def test_after_others_words_in_a_notebook_code_is_asked_about_again(
+    tmp_path: Path, page: MemoryPage
+):
+    calls = call("read_notebook"), call("run_python", code="1")
+    run = play(tmp_path, desktop(page, folder=tmp_path), *calls)
+    assert run.executions[1].concern == "after reading this notebook"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        call("write_file", path="nb.ipynb", content="{}"),
+        call("edit_file", path="nb.ipynb", old_string="on", new_string="off"),
+        call("delete_file", path="nb.ipynb"),
+    ],
+    ids=lambda change: change["name"],
+)
+def test_the_file_of_an_open_notebook_is_left_alone_by_the_tools_for_files(
+    tmp_path: Path, page: MemoryPage, change: dict[str, Any]
+):
+    for name in ("nb.ipynb", "closed.ipynb"):
+        (tmp_path / name).write_text("on disk")
+    settings = {"workspace": {"allow_delete": True}}
+    where = desktop(page, folder=tmp_path)
+    (done,) = play(tmp_path, where, change, settings=settings).executions
+    assert "nb.ipynb is open, so its file is left alone" in done.result.error
+    assert (tmp_path / "nb.ipynb").read_text() == "on disk"
+    closed = call(change["name"], **change["arguments"] | {"path": "closed.ipynb"})
+    (done,) = play(tmp_path, where, closed, settings=settings).executions
+    assert done.status is ToolStatus.SUCCESS

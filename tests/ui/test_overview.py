@@ -1,0 +1,258 @@
+"""What the side panel and the status bar are told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sample import NOON, call
+from test_plans_drawn import PLAN
+
+from harness import new_session
+from ipyagent.agent.approvals import Approvals
+from ipyagent.agent.session import Session
+from ipyagent.agent.stream import EventStream
+from ipyagent.schema import (
+    ApprovalRequested,
+    Event,
+    MessageFinished,
+    PlanProposed,
+    Run,
+    RunFinished,
+    RunStarted,
+    RunStatus,
+    StepStarted,
+    StopReason,
+    TokenUsage,
+    ToolExecution,
+    ToolFinished,
+    ToolResult,
+    ToolStarted,
+    ToolStatus,
+    VariableChange,
+)
+from ipyagent.schema.base import now
+from ipyagent.store.journal import Journal
+from ipyagent.ui import overview
+from ipyagent.ui.feed import Feed
+from ipyagent.ui.overview import Around, Overview
+
+CALL = call("c1", "fetch", {"url": "https://x.example", "api_key": "sk-1"})
+DONE = RunFinished(status=RunStatus.DONE, stop_reason=StopReason.FINISHED, duration=1.5)
+DRAFT = Run(id="p", cell_id="cell-p", prompt="Tidy.", model="m", status=RunStatus.DRAFT, plan=PLAN)
+
+
+class Kernel:
+    """A session, the runs that are drawn now, and what is told of them."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+        self.session: Session | None = self.new_session()
+        self.feeds: list[Feed] = []
+        self.drawn: list[Feed] = []
+        self.overview = Overview()
+        self.around = Around()
+
+    def new_session(self) -> Session:
+        return new_session(self.journal)
+
+    def draw(self, *events: Event, cell: str = "cell", session: Session | None = None) -> Feed:
+        feed = Feed(Approvals(), lambda: None, cell)
+        self.feeds.append(feed)
+        self.drawn.append(feed)
+        self.tell(feed, *events, session=session)
+        return feed
+
+    def tell(self, feed: Feed, *events: Event, session: Session | None = None) -> None:
+        used = session or self.session
+        assert used
+        stream = EventStream(used, [feed])
+        for event in events:
+            stream.emit(event)
+
+    def run(self, name: str, *between: Event, session: Session | None = None) -> None:
+        """One that ends."""
+        self.draw(started(name), *between, DONE, cell=f"cell-{name}", session=session)
+        self.feeds.clear()
+
+    def told(self) -> Any:
+        return json.loads(
+            json.dumps(self.overview(self.session, self.feeds, self.drawn, self.around))
+        )
+
+
+@pytest.fixture
+def kernel() -> Iterator[Kernel]:
+    journal = Journal.open(None)
+    yield Kernel(journal)
+    journal.close()
+
+
+def started(name: str = "r", **changes: Any) -> RunStarted:
+    run = {"id": name, "prompt": f"Prompt of {name}", "model": "m", "started_at": now()}
+    return RunStarted(run=Run.model_validate(run | changes))
+
+
+def asked(tokens: int = 10, cost: float | None = 0.5) -> tuple[Event, ...]:
+    usage = TokenUsage(prompt_tokens=tokens, completion_tokens=1)
+    return (
+        StepStarted(step=1),
+        MessageFinished(step=1, message=None, finish_reason="stop", usage=usage, cost_usd=cost),
+    )
+
+
+def called(execution: ToolExecution, *variables: VariableChange) -> tuple[Event, ...]:
+    result = ToolResult(output="ok", variables=variables)
+    ended = execution.model_copy(update={"status": ToolStatus.SUCCESS, "result": result})
+    return (ToolStarted(step=1, execution=execution), ToolFinished(step=1, execution=ended))
+
+
+def test_a_kernel_without_a_session_has_nothing_to_tell_but_the_model(kernel: Kernel):
+    kernel.session, kernel.around = None, Around("offline/explorer")
+    told = kernel.told()
+    assert told.pop("model") == "offline/explorer"
+    assert told.pop("usage") == {"runs": 0, "tokens": 0, "cost_usd": None}
+    assert not any(told.values())
+
+
+def test_runs_say_where_they_are_and_what_they_took(kernel: Kernel):
+    kernel.run("r1", *asked(tokens=100, cost=0.25))
+    kernel.draw(started("r2"), cell="below")
+    first, second = kernel.told()["runs"]
+    assert (first["status"], first["live"], first["cell_id"]) == ("done", False, "cell-r1")
+    assert (first["tokens"], first["cost_usd"], first["duration"]) == (101, 0.25, 1.5)
+    assert (second["status"], second["live"], second["cell_id"]) == ("running", True, "below")
+    assert second["prompt"] == "Prompt of r2"
+
+
+def test_the_session_tells_what_all_of_its_runs_took(kernel: Kernel):
+    kernel.run("r1", *asked(tokens=100, cost=0.25))
+    kernel.run("r2", *asked(tokens=10, cost=None))
+    assert kernel.told()["usage"] == {"runs": 2, "tokens": 112, "cost_usd": 0.25}
+
+
+def test_what_ran_here_stays_when_another_session_goes_on(kernel: Kernel):
+    kernel.run("r1", *asked())
+    kernel.run("aside", session=kernel.new_session())
+    kernel.session = kernel.new_session()
+    kernel.run("r2", *asked())
+    told = kernel.told()
+    assert [each["id"] for each in told["runs"]] == ["r1", "aside", "r2"]
+    assert told["usage"]["runs"] == 1
+
+
+def test_a_run_of_another_session_is_told_when_it_is_over(kernel: Kernel):
+    feed = kernel.draw(started("aside"), session=(other := kernel.new_session()))
+    assert kernel.told()["runs"][0]["live"]
+    kernel.tell(feed, DONE, session=other)
+    kernel.feeds.clear()
+    (run,) = kernel.told()["runs"]
+    assert (run["id"], run["status"], run["live"]) == ("aside", "done", False)
+
+
+def test_only_the_newest_are_told(kernel: Kernel, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(overview, "RUNS", 2)
+    for n in range(4):
+        kernel.run(f"r{n}", *asked(tokens=9))
+    told = kernel.told()
+    assert [each["id"] for each in told["runs"]] == ["r2", "r3"]
+    assert told["usage"]["tokens"] == 40
+
+
+def test_what_has_ended_is_worked_out_once(kernel: Kernel, monkeypatch: pytest.MonkeyPatch):
+    for n in range(5):
+        kernel.run(f"r{n}")
+    feed = kernel.draw(started("live"))
+    kernel.told()
+    worked_out: list[str] = []
+    of = overview._Digest.of
+    monkeypatch.setattr(overview._Digest, "of", lambda run: worked_out.append(run.id) or of(run))
+    kernel.tell(feed, StepStarted(step=1))
+    kernel.told()
+    assert worked_out == ["live"]
+
+
+def test_a_call_that_waits_is_told_whole(kernel: Kernel):
+    asked_about = ToolStarted(step=1, execution=ToolExecution(call=CALL, sensitive=True))
+    waits = ApprovalRequested(step=1, call_id="c1", approval_id="a1")
+    kernel.draw(started("r"), StepStarted(step=1), asked_about, waits)
+    (approval,) = kernel.told()["approvals"]
+    assert (approval["approval_id"], approval["run_id"], approval["plan"]) == ("a1", "r", None)
+    assert approval["execution"]["call"]["arguments"]["api_key"] == "sk-1"
+    assert approval["execution"]["status"] == "awaiting_approval"
+
+
+def test_the_newest_run_has_its_tasks_told(kernel: Kernel):
+    todos = [{"content": "Look", "status": "completed"}, {"content": "Plot"}]
+    execution = ToolExecution(call=call("t", "todo_write", {"todos": todos}))
+    kernel.run("r1", *asked(), *called(execution))
+    assert [each["status"] for each in kernel.told()["todos"]] == ["completed", "pending"]
+    kernel.run("r2")
+    assert kernel.told()["todos"] == []
+
+
+def test_a_plan_that_a_cell_asks_about_is_an_approval(kernel: Kernel):
+    secret = DRAFT.model_copy(update={"plan": (PLAN[0].model_copy(update={"call": CALL}),)})
+    kernel.draw(PlanProposed(run=secret, approval_id="a1"))
+    told = kernel.told()
+    assert told["waiting"] is None
+    (approval,) = told["approvals"]
+    assert approval["plan"]["plan"][0]["call"]["arguments"]["api_key"] == "sk-1"
+
+
+def test_a_plan_that_no_cell_asks_about_still_waits(kernel: Kernel):
+    kernel.draw(PlanProposed(run=DRAFT))
+    kernel.feeds.clear()
+    told = kernel.told()
+    assert told["approvals"] == []
+    waiting = told["waiting"]
+    assert (waiting["run_id"], waiting["cell_id"]) == ("p", "cell-p")
+    assert len(waiting["plan"]["plan"]) == len(PLAN)
+
+
+def test_a_plan_that_was_decided_on_waits_no_more(kernel: Kernel):
+    kernel.draw(PlanProposed(run=DRAFT))
+    kernel.feeds.clear()
+    denied = RunFinished(status=RunStatus.CANCELLED, stop_reason=StopReason.DENIED, duration=1)
+    kernel.draw(PlanProposed(run=DRAFT), denied)
+    kernel.feeds.clear()
+    told = kernel.told()
+    assert told["waiting"] is None
+    assert told["runs"][-1]["status"] == "cancelled"
+
+
+def test_a_plan_tells_how_far_it_is(kernel: Kernel):
+    run = DRAFT.model_copy(update={"status": RunStatus.RUNNING, "id": "p"})
+    first = ToolExecution(call=PLAN[0].call)
+    kernel.draw(RunStarted(run=run), StepStarted(step=1), *called(first))
+    plan = kernel.told()["plan"]
+    assert [each["status"] for each in plan["steps"]] == ["success", "pending", "pending"]
+    assert [each["tool"] for each in plan["steps"]] == ["read_file", "run_python", "write_file"]
+    assert plan["steps"][0]["note"] == "look first"
+
+
+def test_variables_say_what_became_of_them_last_and_in_which_run(kernel: Kernel):
+    created = [VariableChange(name=n, change="created", type="int") for n in ("a", "b", "c")]
+    changed = VariableChange(name="a", change="changed", type="DataFrame 3 × 2")
+    python = ToolExecution(call=call("c1", "run_python", {"code": "…"}))
+    kernel.run("r1", *asked(), *called(python, *created))
+    kernel.run("r2", *asked(), *called(python, changed))
+    first, *others = kernel.told()["variables"]
+    assert first == changed.to_dict() | {"run_id": "r2"}
+    assert [(each["name"], each["run_id"]) for each in others] == [("c", "r1"), ("b", "r1")]
+
+
+def test_sessions_say_which_is_current_and_when_they_were_used(kernel: Kernel):
+    assert kernel.session
+    other = kernel.new_session()
+    used = other.record.model_copy(
+        update={"last_run_at": NOON, "started_at": NOON - timedelta(days=1), "name": "older"}
+    )
+    kernel.around = Around(sessions=[kernel.session.record, used])
+    current, older = kernel.told()["sessions"]
+    assert (current["current"], older["current"]) == (True, False)
+    assert older["name"] == "older"
+    assert older["at"] == NOON.isoformat()

@@ -1,0 +1,48 @@
+"""The variables that code touched, in every picture of a run."""
+
+from __future__ import annotations
+
+from ipyagent.schema import (
+    Run,
+    Step,
+    ToolCall,
+    ToolExecution,
+    ToolResult,
+    ToolStatus,
+    VariableChange,
+)
+from ipyagent.ui.mirror import bundle
+from ipyagent.ui.plain import render
+from ipyagent.ui.wording import TOUCHED, variables_text
+
+
+def changes(*names: str, change: str = "created", kind: str = "int") -> tuple[VariableChange, ...]:
+    given = [{"name": name, "change": change, "type": kind} for name in names]
+    return tuple(VariableChange.model_validate(each) for each in given)
+
+
+def test_changes_of_a_kind_stand_together():
+    touched = [
+        *changes("df", change="changed", kind="DataFrame, 3 rows"),
+        *changes("a", "b"),
+        *changes("x", change="deleted", kind=""),
+    ]
+    assert variables_text(ToolResult(variables=tuple(touched))) == (
+        "changed: df (DataFrame, 3 rows); created: a (int), b (int); deleted: x"
+    )
+
+
+def test_many_are_counted():
+    names = [f"v{number}" for number in range(TOUCHED + 2)]
+    assert variables_text(ToolResult(variables=changes(*names))).endswith("v9 (int); … 2 more")
+
+
+def test_a_run_as_text_and_its_mirror_tell_them():
+    call = ToolCall(id="1", name="run_python", arguments={"code": "x = 1"})
+    result = ToolResult(output="", variables=changes("x\u202e"))
+    done = ToolExecution(call=call, status=ToolStatus.SUCCESS, result=result)
+    run = Run(id="r", prompt="Go.", steps=(Step(number=1, executions=(done,)),))
+    mirrored = bundle(run)
+    for text in (render(run), mirrored["text/html"], mirrored["text/markdown"]):
+        assert "created: x" in text
+        assert "\u202e" not in text
