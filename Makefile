@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test soak lab lint js build-js bench browser sandbox clean
+.PHONY: demo test soak lab lint js build-js bench screenshots tour browser sandbox clean
 
 ## Run the quickstart headless, on the embedded default: no key, no network.
 demo: .venv/lab
@@ -10,9 +10,11 @@ demo: .venv/lab
 
 ## Run every test: Python, real kernels, notebooks, TypeScript, JupyterLab in Chromium.
 test: .venv/test browser sandbox js lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m 'not alone' -n logical --dist loadfile
+	$(BIN)/python -m pytest -m alone
 	env IPYAGENT_AGENT__CONFIRM_MODE=yolo IPYAGENT_LLM__MODEL=offline/explorer \
-		IPYAGENT_CHAT__PERSIST=false \
+		IPYAGENT_CHAT__PERSIST=false XDG_CONFIG_HOME=$(abspath .venv/nbval) \
+		XDG_DATA_HOME=$(abspath .venv/nbval) \
 		$(BIN)/python -m pytest --nbval --nbval-kernel-name=python3 -p no:cacheprovider -o addopts= -W default notebooks
 
 ## What `make test` samples, at full count and with new examples: kills, power cuts, cut streams.
@@ -41,6 +43,14 @@ build-js: .venv/test labextension/node_modules/.yarn-state.yml
 ## Compare CPU time with a raw client; not part of the tests.
 bench: .venv/test
 	$(BIN)/python benchmarks/compare.py
+
+## Take the README's pictures again, light and dark: JupyterLab in Chromium, into docs/.
+screenshots: .venv/test browser
+	$(BIN)/python -m pytest -p no:cacheprovider -o timeout=600 tests/browser/screenshots.py
+
+## Run the notebooks as a person does, in JupyterLab, and keep their outputs.
+tour: .venv/test browser
+	$(BIN)/python -m pytest -p no:cacheprovider -o timeout=600 tests/browser/tour.py
 
 browser: .venv/test
 	sh tests/browser/install_chromium.sh $(BIN)/python

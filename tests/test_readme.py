@@ -1,11 +1,14 @@
 """The README tells the truth."""
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 
 from ipyagent.config import Config, values_of
 from ipyagent.magic.commands import COMMANDS
@@ -13,6 +16,7 @@ from ipyagent.magic.options import options_help
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
+RUN_JSON = "application/vnd.ipyagent.run+json"
 
 
 def test_the_python_example_prints_what_it_says(tmp_path: Path) -> None:
@@ -23,6 +27,26 @@ def test_the_python_example_prints_what_it_says(tmp_path: Path) -> None:
         [sys.executable, "example.py"], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == claimed
+
+
+@pytest.mark.kernel
+def test_the_cells_do_what_they_ask_for_on_the_embedded_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(ROOT / "notebooks" / "data", tmp_path / "data")
+    monkeypatch.setenv("IPYAGENT_LLM__MODEL", "offline/explorer")
+    monkeypatch.setenv("IPYAGENT_AGENT__CONFIRM_MODE", "yolo")
+    sources = re.findall(r"```ipython\n(.*?)\n```", README, re.DOTALL)
+    cells = [nbformat.v4.new_code_cell(source) for source in sources]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    where = {"metadata": {"path": str(tmp_path)}}
+    NotebookClient(notebook, kernel_name="python3", resources=where).execute()
+    asked = [cell for cell in cells if cell.source.startswith("%%agent")]
+    assert len(asked) >= 5
+    for cell in asked:
+        run = cell.outputs[0].data[RUN_JSON]
+        calls = [each["status"] for step in run["steps"] for each in step["executions"]]
+        assert set(calls) == {"success"}, (cell.source, run["steps"])
 
 
 def test_every_option_is_described_and_every_described_option_exists() -> None:
@@ -43,6 +67,15 @@ def test_every_setting_that_is_named_exists(key: str) -> None:
     assert key in values_of(Config())
 
 
-def test_the_pictures_are_there() -> None:
-    for path in re.findall(r'(?:src|srcset)="([^"]+)"', README):
-        assert (ROOT / path).is_file()
+def test_the_pictures_and_the_pages_that_it_leads_to_are_there() -> None:
+    pictures = re.findall(r'(?:src|srcset)="([^"]+)"', README)
+    pages = re.findall(r"\]\((?!https?://|#)([^)]+)\)", README)
+    assert pictures
+    assert pages
+    for path in (*pictures, *pages):
+        assert (ROOT / path).is_file(), path
+
+
+def test_every_notebook_of_the_tour_is_named() -> None:
+    for path in (ROOT / "notebooks").glob("*.ipynb"):
+        assert f"(notebooks/{path.name})" in README
