@@ -38,11 +38,18 @@ AT_A_RESTART = (
 
 PANEL = "window.jupyterapp.shell.currentWidget"
 RESTART = f"() => {PANEL}.sessionContext.session.kernel.restart()"
-RENAME = f"(name) => {PANEL}.context.rename(name)"
-REOPEN = f"""async (path) => {{
-    {PANEL}.dispose();
-    await window.jupyterapp.commands.execute('docmanager:open', {{path}});
+RENAME = f"""async (name) => {{
+    const {{context, sessionContext: {{session}}}} = {PANEL};
+    const told = [];
+    for (const set of ['setPath', 'setName']) {{
+        const tell = session[set].bind(session);
+        session[set] = value => told[told.push(tell(value)) - 1];
+    }}
+    await context.rename(name);
+    window.told = Promise.all(told);
 }}"""
+TOLD = "() => window.told"
+OPEN = "(path) => window.jupyterapp.commands.execute('docmanager:open', {path})"
 CLOSE = """(path) => {
     for (const widget of window.jupyterapp.shell.widgets('main')) {
         if (widget.context?.path === path) widget.dispose();
@@ -102,6 +109,14 @@ def reload(book: Notebook) -> None:
     """Load the page anew, as a person does who goes there again."""
     book.page.goto(book.lab.address(book.name))
     book.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
+
+
+def rename(book: Notebook) -> None:
+    """Give it another name; the page is still telling its session."""
+    book.name = f"renamed-{book.name}"
+    book.page.evaluate(RENAME, book.name)
+    tab = book.page.locator(".lm-TabBar-tab.lm-mod-current", has_text="renamed-")
+    expect(tab).to_be_visible()
 
 
 def listen(page: Page) -> Callable[[], list[str]]:
@@ -443,16 +458,41 @@ def test_a_notebook_that_is_renamed_closed_and_opened_in_the_same_page_has_its_c
     begin(book)
     book.expect_state(1, "waiting")
     book.save()
-    name = f"renamed-{book.name}"
-    book.page.evaluate(RENAME, name)
-    book.name = name
-    expect(book.page.locator(".lm-TabBar-tab.lm-mod-current", has_text="renamed-")).to_be_visible()
+    rename(book)
+    book.page.evaluate(TOLD)
     book.expect_state(1, "waiting")
-    book.page.evaluate(REOPEN, name)
+    book.page.evaluate(CLOSE, book.name)
+    book.page.evaluate(OPEN, book.name)
     book.expect_state(1, "waiting")
     press(book, 1, "approve")
     expect_ended(book, 1)
     assert lines() == []
+
+
+@pytest.mark.spec("P42")
+def test_a_notebook_closed_while_it_is_renamed_has_its_card_when_it_is_opened(
+    jupyterlab: Lab, notebook: Any
+) -> None:
+    """JupyterLab is left with a connection of no notebook, which alone may handle comms."""
+    option = script(jupyterlab.folder, "leaving", python("a = 1"), "Done.")
+    book = notebook(LOAD, f"%%agent {option}\nGo.")
+    begin(book)
+    book.expect_state(1, "waiting")
+    book.save()
+    answers = []
+    book.page.route("**/api/sessions/*", lambda route: answers.append((route, route.fetch())))
+    rename(book)
+    while len(answers) < 2:
+        book.page.wait_for_timeout(50)
+    book.page.evaluate(CLOSE, book.name)
+    with book.page.expect_websocket():
+        for route, answer in answers:
+            route.fulfill(response=answer)
+    book.page.unroute("**/api/sessions/*")
+    book.page.evaluate(OPEN, book.name)
+    book.expect_state(1, "waiting")
+    press(book, 1, "approve")
+    expect_ended(book, 1)
 
 
 @pytest.mark.spec("P42")
