@@ -161,25 +161,27 @@ with concurrent.futures.ThreadPoolExecutor(1) as pool:
         began = time.monotonic()
         error = pool.submit(page.request, "cells").exception()
         print(error, time.monotonic() - began > 0.4)
-print(pages_of(get_ipython()).of("client"))"""
+print(pages_of(get_ipython()).answering())"""
 
 
 def test_a_page_that_does_not_answer_is_waited_for_once_until_it_speaks(loaded: Kernel) -> None:
     tab = Tab(loaded, "silent")
     run(loaded, "1", tab)
     no_answer = "the page with the notebook does not answer; is it open?"
-    assert run(loaded, SILENCE, tab) == f"{no_answer} True\n{no_answer} False\nNone"
+    assert run(loaded, SILENCE, tab) == f"{no_answer} True\n{no_answer} False\n[]"
     tab.say({"kind": "here"})
-    assert "Page(id='silent'" in run(loaded, "print(pages_of(get_ipython()).of('client'))", tab)
+    assert "Page(id='silent'" in run(loaded, "print(pages_of(get_ipython()).answering())", tab)
 
 
-def test_the_page_that_asked_for_the_cell_is_asked_first(loaded: Kernel) -> None:
-    tabs = [Tab(loaded, "first", "me"), Tab(loaded, "second", "you")]
-    tabs[0].say({"kind": "shows", "notebooks": ["a.ipynb", "b.ipynb"], "clients": ["me", "mine"]})
-    chosen = """\
+def test_a_page_tells_which_notebooks_it_shows_and_by_which_connections(loaded: Kernel) -> None:
+    tab = Tab(loaded, "first", "me")
+    shown = {"notebooks": ["a.ipynb", "b.ipynb"], "clients": ["me", "mine"]}
+    tab.say({"kind": "shows", **shown})
+    told = """\
 from ipyagent.magic import pages_of
-print(*(pages_of(get_ipython()).of(client).id for client in ("me", "mine", "you", "other")))"""
-    assert run(loaded, chosen, *tabs) == "first first second second"
+[page] = pages_of(get_ipython()).all()
+print(*page.notebooks, *page.clients)"""
+    assert run(loaded, told, tab) == "a.ipynb b.ipynb me mine"
 
 
 def killed(folder: Path) -> None:

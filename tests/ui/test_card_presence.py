@@ -2,31 +2,45 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
+from comm import get_comm_manager
 
-from ipyagent.ui import views
+from ipyagent.kernel.pages import TARGET, Pages
+from ipyagent.ui.desk import Desk
+from ipyagent.ui.views import DRAWING, HANDSHAKE, patience
 
 
-class Card:
-    """Takes note of how long it was waited for."""
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    """That of a kernel that nobody listens to."""
+    pages = Pages(lambda _page, _message: None)
+    session = SimpleNamespace(send=lambda *_args, **_details: None)
+    pages.open(SimpleNamespace(session=session, iopub_socket=None, get_parent=dict))
+    yield Desk(pages, lambda _feeds: {}, lambda _run, _cell: None)
+    pages.close()
 
-    async def present(self, seconds: float, _approval: Any) -> bool:
-        self.seconds = seconds
-        return True
+
+def connect(page: str) -> None:
+    """A page opens its comm."""
+    data = {"page": page, "client": "me", "notebooks": ["a.ipynb"]}
+    content = {"comm_id": page, "target_name": TARGET, "data": data}
+    get_comm_manager().comm_open(None, None, {"content": content})
 
 
 @pytest.mark.parametrize(
-    ("silent", "expected"),
-    [([], views.HANDSHAKE), ([True], views.HANDSHAKE), ([True, False], views.DRAWING)],
+    ("silent", "expected"), [([], HANDSHAKE), ([True], HANDSHAKE), ([True, False], DRAWING)]
 )
-def test_a_page_that_is_open_may_be_busy_drawing(silent: list[bool], expected: float) -> None:
-    pages = [SimpleNamespace(silent=each) for each in silent]
-    view = views.NotebookView.__new__(views.NotebookView)
-    view.card = card = Card()  # type: ignore[assignment]
-    view.desk = SimpleNamespace(pages=SimpleNamespace(all=lambda: pages))  # type: ignore[assignment]
-    asyncio.run(view.ask(None))  # type: ignore[arg-type]
-    assert card.seconds == expected
+def test_a_page_that_is_open_may_be_busy_drawing(
+    desk: Desk, silent: list[bool], expected: float
+) -> None:
+    for number, is_silent in enumerate(silent):
+        connect(f"page-{number}")
+        desk.pages.all()[-1].silent = is_silent
+    assert patience(desk) == expected
+
+
+def test_a_front_end_without_the_extension_is_given_a_moment() -> None:
+    assert patience(None) == HANDSHAKE

@@ -73,14 +73,14 @@ class Sessions:
 
     def of_notebook(self, notebook: str) -> Opened:
         """The session that this notebook used last, begun if there is none that goes on."""
-        found = self._of_notebook(notebook)
+        found = going_on(self.list(), notebook)
         if found is not None:
             return self.resume(found.id)
         return Opened(self.begin(notebook, metadata={NOTEBOOK: notebook}))
 
     def has_notebook(self, notebook: str) -> bool:
         """Whether this notebook has a session that goes on."""
-        return self._of_notebook(notebook) is not None
+        return going_on(self.list(), notebook) is not None
 
     def resume(self, reference: str) -> Opened:
         """The session with that id, beginning of an id, or name; raises SessionError."""
@@ -163,14 +163,16 @@ class Sessions:
                 conversation.add(entry.event)
         return Session(record, self.journal, conversation, self.journal.runs(record.id))
 
-    def _of_notebook(self, notebook: str) -> schema.Session | None:
-        mine = (each for each in self.list() if each.metadata.get(NOTEBOOK) == notebook)
-        return next((each for each in mine if each.state is not SessionState.TERMINATED), None)
-
     def _free(self, name: str) -> str:
         taken = {each.name for each in self.list()}
         names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
         return next(each for each in names if each not in taken)
+
+
+def going_on(records: Iterable[schema.Session], notebook: str) -> schema.Session | None:
+    """The first of a notebook's sessions that was not ended."""
+    mine = (each for each in records if each.metadata.get(NOTEBOOK) == notebook)
+    return next((each for each in mine if each.state is not SessionState.TERMINATED), None)
 
 
 def _found(session: Session, node: str) -> str:

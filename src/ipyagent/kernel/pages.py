@@ -137,11 +137,9 @@ class Pages:
         with self._lock:
             return list(self._pages.values())
 
-    def of(self, client: str | None) -> Page | None:
-        """The page that asked for the running cell, else the newest that answers."""
-        pages = [page for page in self.all() if not page.silent]
-        asked = (page for page in pages if client in page.clients)
-        return next(asked, pages[-1] if pages else None)
+    def answering(self) -> list[Page]:
+        """Those that did not leave a request unanswered."""
+        return [page for page in self.all() if not page.silent]
 
     def _connect(self, comm: Any, opened: Mapping[str, Any]) -> None:
         match data := opened["content"]["data"]:

@@ -29,6 +29,7 @@ from ipyagent.magic.notebook import Notebook, notebook
 from ipyagent.magic.options import Offered, offered
 from ipyagent.tools import names
 from ipyagent.tools.entries import Budget
+from ipyagent.wiring import has_journal
 
 log = logging.getLogger("ipyagent")
 
@@ -167,7 +168,7 @@ def _profiles(book: Notebook, typed: str, sign: str = "") -> Iterator[SimpleComp
 
 def _sessions(book: Notebook, typed: str) -> Iterator[SimpleCompletion]:
     """Those on record; looking for them begins no record."""
-    if book.place.workspace.stat(f"{names.STATE}/state.db") is None:
+    if not has_journal(book.place.workspace):
         return
     for each in book.sessions.list():
         if _begins(each.name, typed):

@@ -62,8 +62,12 @@ class Notebook:
     @cached_property
     def place(self) -> Place:
         """Workspace and namespace."""
-        root = self.home / self.config().workspace.root
-        return Place(workspace_at(root.resolve()), ShellNamespace(self.shell), self.home)
+        workspace = workspace_at(self.root(self.config()))
+        return Place(workspace, ShellNamespace(self.shell), self.home)
+
+    def root(self, settings: Config) -> Path:
+        """The workspace's folder by these settings."""
+        return (self.home / settings.workspace.root).resolve()
 
     @cached_property
     def desk(self) -> Desk | None:
@@ -165,8 +169,7 @@ class Notebook:
         except AgentError as error:
             log.warning("runs of earlier kernels cannot be shown: %s", error)
             return None
-        if self.desk is not None:
-            self.desk.tell()
+        self.tell()
         return session
 
     def _layers(self) -> tuple[Layer, ...]:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ipyagent.agent.session import Session
-from ipyagent.agent.sessions import NOTEBOOK
+from ipyagent.agent.sessions import going_on
 from ipyagent.config import Config
 from ipyagent.errors import AgentError
 from ipyagent.llm.resolve import resolve
-from ipyagent.schema import SessionState
 from ipyagent.store.glimpse import glimpse
 from ipyagent.ui.overview import Around
 from ipyagent.wiring import journal_path
@@ -51,11 +49,6 @@ class Surroundings:
         """Before the first prompt: nothing is opened, let alone made."""
         if not config.chat.persist:
             return Around(model)
-        root: Path = (self.book.home / config.workspace.root).resolve()
-        found, name = glimpse(journal_path(root)), self.book.name
-        mine = (
-            each.id
-            for each in found.sessions
-            if each.metadata.get(NOTEBOOK) == name and each.state is not SessionState.TERMINATED
-        )
-        return Around(model, found.sessions, found.plans.get(next(mine, "")))
+        found = glimpse(journal_path(self.book.root(config)))
+        mine = going_on(found.sessions, self.book.name)
+        return Around(model, found.sessions, found.plans.get(mine.id) if mine else None)

@@ -78,9 +78,13 @@ class NotebookView:
 
     async def ask(self, approval: Approval) -> None:
         """By buttons if clicks arrive, else by `input()`."""
-        is_open = self.desk is not None and any(not each.silent for each in self.desk.pages.all())
-        if not await self.card.present(DRAWING if is_open else HANDSHAKE, approval):
+        if not await self.card.present(patience(self.desk), approval):
             await self.prompt.ask(approval)
+
+
+def patience(desk: Desk | None) -> float:
+    """Seconds in which the page has to draw its card."""
+    return DRAWING if desk is not None and desk.pages.answering() else HANDSHAKE
 
 
 class MirrorView(Nobody):
