@@ -64,7 +64,10 @@ SHARE = f"""async ([first, second]) => {{
     await panel.sessionContext.changeKernel(kernel);
 }}"""
 HAS_RUN = f"() => {PANEL}.content.model.cells.get(1).outputs.toJSON()[0].data['{RUN_JSON}']"
-WOULD_SAVE_RUN = f"() => {PANEL}.content.model.toJSON().cells[1].outputs[0].data['{RUN_JSON}']"
+WOULD_SAVE_QUESTION = f"""() => {{
+    const run = {PANEL}.content.model.toJSON().cells[1].outputs[0].data['{RUN_JSON}'];
+    return run?.steps.at(-1)?.executions.at(-1)?.status === 'awaiting_approval';
+}}"""
 WOULD_SAVE_END = f"""(index) =>
     {PANEL}.content.model.toJSON().cells[index].outputs[0].data['{RUN_JSON}']?.status === 'done'"""
 CUT_NETWORK = f"""() => {PANEL}.sessionContext.session.kernel._ws.close()"""
@@ -134,9 +137,9 @@ def begin(book: Notebook, index: int = 1) -> None:
     book.start(index)
 
 
-def save_with_run(book: Notebook) -> Any:
+def save_with_question(book: Notebook) -> Any:
     """Save the run that waits in the second cell; returns the notebook as it is saved."""
-    book.page.wait_for_function(WOULD_SAVE_RUN)
+    book.page.wait_for_function(WOULD_SAVE_QUESTION)
     saved = book.save()
     assert saved.cells[1].outputs[0].data[RUN_JSON]["status"] == "running"
     return saved
@@ -222,7 +225,7 @@ def test_a_card_that_was_saved_in_mid_run_comes_back_once_and_says_nothing(
     book = notebook(LOAD, f"%%agent {option}\nGo.")
     begin(book)
     book.expect_state(1, "waiting")
-    saved = save_with_run(book)
+    saved = save_with_question(book)
     lines = listen(book.page)
     reload(book)
     book.expect_state(1, "waiting")
@@ -248,7 +251,7 @@ def test_a_run_that_was_saved_while_it_waited_is_shown_without_a_kernel(
     book.expect_state(1, "waiting")
     reason = book.run(1).locator("[data-ipyagent=reason]")
     reason.fill("because")
-    save_with_run(book)
+    save_with_question(book)
     expect(reason).to_have_value("because")  # it was not drawn anew
     book.page.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")
     path = jupyterlab.folder / book.name
@@ -270,7 +273,7 @@ def test_a_cell_that_is_moved_and_copied_while_it_waits_goes_on(
     book = notebook(LOAD, f"%%agent {option}\nGo.")
     begin(book)
     book.expect_state(1, "waiting")
-    book.page.wait_for_function(WOULD_SAVE_RUN)
+    book.page.wait_for_function(WOULD_SAVE_QUESTION)
     book.prompt(1).click()
     book.command("notebook:duplicate-below")
     book.expect_state(2, "waiting")

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 
-import type { Overview, RunSummary } from '../lab/messages';
-import { shortModel, statusText } from '../lab/summary';
+import type { Overview, PendingApproval, RunSummary } from '../lab/messages';
+import { approvalKey, askedAbout, shortModel, statusText } from '../lab/summary';
 
 const RUN = {
   id: 'r1',
@@ -64,5 +64,23 @@ describe('the name of a model', () => {
     expect(shortModel('anthropic/claude-sonnet')).toBe('anthropic/claude-sonnet');
     expect(shortModel('openrouter/deepseek/deepseek-chat-v3')).toBe('deepseek-chat-v3');
     expect(shortModel(`local/${'x'.repeat(60)}`)).toHaveLength(32);
+  });
+});
+
+describe('an approval that waits', () => {
+  const approval = (execution: unknown, run_id = 'r1'): PendingApproval =>
+    ({ run_id, approval_id: 'a1', execution }) as PendingApproval;
+  const call = { name: 'run_python', arguments: { code: 'secret' } };
+
+  it.each([
+    [null, 'a plan'],
+    [{ call, question: null }, 'run_python'],
+    [{ call, question: { text: 'Which?', choices: [] } }, 'a question']
+  ])('on %j is about %s', (execution, words) => {
+    expect(askedAbout(approval(execution))).toBe(words);
+  });
+
+  it('is not that of another run with the same number', () => {
+    expect(approvalKey(approval(null))).not.toBe(approvalKey(approval(null, 'r2')));
   });
 });

@@ -9,6 +9,7 @@ import { Decisions } from './decisions';
 import { askAbout } from './errors';
 import { explainPrompt, Failure, failureOf, fixPrompt } from './failures';
 import { agentIcon } from './agentIcon';
+import type { Link } from './link';
 import { ILinks } from './links';
 import { isPrompt } from './prompts';
 
@@ -57,12 +58,16 @@ class Commands {
     return this.tracker.currentWidget;
   }
 
+  private get link(): Link | null {
+    return this.links.of(this.panel);
+  }
+
   private adding(): Command {
     return {
       label: 'Add an Agent Cell Below',
       caption: 'Add an agent cell below',
       isEnabled: () => this.isUsable() && this.panel?.content.model?.readOnly === false,
-      execute: () => this.panel && addAgentCell(this.panel, this.links.of(this.panel))
+      execute: () => this.panel && addAgentCell(this.panel, this.link)
     };
   }
 
@@ -96,18 +101,13 @@ class Commands {
     return isFailed && this.isUsable() ? cell : null;
   }
 
-  private live(): string[] {
-    const runs = this.links.of(this.panel)?.overview?.runs ?? [];
-    return runs.filter(({ live }) => live).map(({ id }) => id);
-  }
-
   /** By what the kernel says; where it says nothing, by the cell that runs. */
   private isRunning(): boolean {
-    const { panel } = this;
-    if ((this.links.of(panel)?.overview ?? null) !== null) {
-      return this.live().length > 0;
+    const { link } = this;
+    if (link !== null && link.overview !== null) {
+      return link.live.length > 0;
     }
-    return (panel?.content.widgets ?? []).some(
+    return (this.panel?.content.widgets ?? []).some(
       cell =>
         cell instanceof CodeCell &&
         cell.model.executionState === 'running' &&
@@ -116,9 +116,9 @@ class Commands {
   }
 
   private stop(): unknown {
-    const link = this.links.of(this.panel);
-    const live = this.live();
-    live.forEach(id => link?.say({ kind: 'to_run', run_id: id, message: { kind: 'stop' } }));
+    const { link } = this;
+    const live = link?.live ?? [];
+    live.forEach(({ id }) => link?.tell(id, { kind: 'stop' }));
     return live.length > 0 ? null : this.panel?.sessionContext.session?.kernel?.interrupt();
   }
 }

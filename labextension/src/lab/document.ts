@@ -1,6 +1,6 @@
 /** What the kernel's tools ask of open notebooks: see `ipyagent/kernel/documents.py`. */
 import { CodeCellModel } from '@jupyterlab/cells';
-import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import type { NotebookPanel } from '@jupyterlab/notebook';
 
 import { codeCell, insertCell, Kind, Output, readCells, replaceSource, setOutputs } from './cells';
 import type { Notebook } from './history';
@@ -22,7 +22,6 @@ interface Asked {
 /** Answers the kernel from the open documents, and changes them. Nothing is saved here. */
 export class Documents {
   constructor(
-    private tracker: INotebookTracker,
     private links: ILinks,
     private inserted: Inserted
   ) {
@@ -30,7 +29,7 @@ export class Documents {
     this.serve('insert', (panel, asked) => this.insert(panel, asked));
     this.serve('replace', (panel, asked) => this.replace(panel, asked));
     this.serve('outputs', (panel, asked) => this.output(panel, asked));
-    this.serve('open', () => ({ paths: this.paths() }));
+    this.serve('open', () => ({ paths: links.notebooks().map(({ context }) => context.path) }));
   }
 
   private serve(what: string, answer: (panel: NotebookPanel, asked: Asked) => unknown): void {
@@ -64,12 +63,6 @@ export class Documents {
     }
     mark(panel, asked.id);
     return {};
-  }
-
-  private paths(): string[] {
-    const paths: string[] = [];
-    this.tracker.forEach(({ context }) => paths.push(context.path));
-    return paths;
   }
 }
 

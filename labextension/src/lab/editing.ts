@@ -15,7 +15,7 @@ export const editing: JupyterFrontEndPlugin<void> = {
   activate: (app: JupyterFrontEnd, tracker: INotebookTracker, links: ILinks) => {
     const { contents } = app.serviceManager;
     const inserted = new Inserted();
-    new Documents(tracker, links, inserted);
+    new Documents(links, inserted);
     new Proposals(tracker, links, inserted, (notebook, path) =>
       contents.resolvePath(`${notebook}/..`, path)
     );

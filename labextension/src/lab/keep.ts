@@ -5,7 +5,6 @@
  */
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 import type { ICodeCellModel } from '@jupyterlab/cells';
-import { INotebookTracker } from '@jupyterlab/notebook';
 
 import type { Link } from './link';
 import { ILinks } from './links';
@@ -23,24 +22,18 @@ class Keeper {
   private kept = new WeakMap<ICodeCellModel, string>();
   private busy = new WeakSet<ICodeCellModel>();
 
-  constructor(
-    private tracker: INotebookTracker,
-    private links: ILinks
-  ) {
+  constructor(private links: ILinks) {
     links.changed.connect(() => this.update());
     this.update();
   }
 
   private update(): void {
-    this.tracker.forEach(panel => {
-      const link = panel.isDisposed ? null : this.links.of(panel);
-      for (const { id, cell_id } of link?.overview?.runs.filter(run => run.live) ?? []) {
-        const cell = codeCells(panel).find(each => each.id === cell_id);
-        if (link !== null && cell !== undefined) {
-          void this.keep(link, cell, id);
-        }
+    for (const link of this.links.all) {
+      const cells = this.links.notebooks(link).flatMap(codeCells);
+      for (const { id, cell_id } of link.live) {
+        cells.filter(cell => cell.id === cell_id).forEach(cell => void this.keep(link, cell, id));
       }
-    });
+    }
   }
 
   private async keep(link: Link, cell: ICodeCellModel, runId: string): Promise<void> {
@@ -68,8 +61,8 @@ function stageOf({ overview }: Link, runId: string): string {
   return JSON.stringify([runId, run?.steps, run?.tokens, asked?.map(each => each.approval_id)]);
 }
 
-function isOn({ overview }: Link, runId: string): boolean {
-  return overview?.runs.some(({ id, live }) => id === runId && live) ?? false;
+function isOn({ live }: Link, runId: string): boolean {
+  return live.some(({ id }) => id === runId);
 }
 
 /** Only in what is saved: to draw it here would fold what is unfolded, and lose what was typed. */
@@ -87,8 +80,8 @@ export const keep: JupyterFrontEndPlugin<void> = {
   id: 'ipyagent:keep',
   description: 'Saves a run that is on as far as it has come.',
   autoStart: true,
-  requires: [INotebookTracker, ILinks],
-  activate: (_, tracker: INotebookTracker, links: ILinks) => {
-    new Keeper(tracker, links);
+  requires: [ILinks],
+  activate: (_, links: ILinks) => {
+    new Keeper(links);
   }
 };

@@ -3,10 +3,10 @@ import { CommsOverSubshells, Kernel, KernelMessage as Jupyter } from '@jupyterla
 import { JSONObject, UUID } from '@lumino/coreutils';
 import { ISignal, Signal } from '@lumino/signaling';
 
-import type { KernelMessage } from '../protocol';
+import type { FrontEndMessage, KernelMessage } from '../protocol';
 import { endSubshell, Inward } from './inward';
 import { forget, loaded, remember } from './loaded';
-import type { Overview, Request, ToKernel, ToPage } from './messages';
+import type { Overview, Request, RunSummary, ToKernel, ToPage } from './messages';
 
 const TARGET = 'ipyagent';
 
@@ -71,9 +71,19 @@ export class Link {
     return this.changes;
   }
 
+  /** Its runs that are on. */
+  get live(): RunSummary[] {
+    return this.overview?.runs.filter(({ live }) => live) ?? [];
+  }
+
   /** Say something; without a connection nothing is said. */
   say(message: ToKernel): void {
     this.comm?.send(message as unknown as JSONObject);
+  }
+
+  /** Say something to one of its runs. */
+  tell(runId: string, message: FrontEndMessage): void {
+    this.say({ kind: 'to_run', run_id: runId, message });
   }
 
   /** Take the messages of one run from now on, beginning with a snapshot. */

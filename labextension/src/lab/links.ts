@@ -10,8 +10,12 @@ import type { Request } from './messages';
 
 /** Every open notebook's connection to its kernel. */
 export interface ILinks {
+  /** Those of open notebooks, each once. */
+  readonly all: readonly Link[];
   /** That of a notebook; null where its kernel is not there. */
   of(panel: NotebookPanel | null): Link | null;
+  /** The open notebooks, or those of one kernel; the one that was opened first first. */
+  notebooks(link?: Link): NotebookPanel[];
   /** Emitted when a link was made, was lost, or has news. */
   readonly changed: ISignal<ILinks, void>;
   /** Answer the kernel's requests of this kind. */
@@ -39,8 +43,18 @@ class Links implements ILinks {
     return this.changes;
   }
 
+  get all(): readonly Link[] {
+    return [...new Set(this.notebooks().flatMap(panel => this.of(panel) ?? []))];
+  }
+
   of(panel: NotebookPanel | null): Link | null {
     return this.links.get((panel && kernelOf(panel)?.id) ?? '') ?? null;
+  }
+
+  notebooks(link?: Link): NotebookPanel[] {
+    const panels: NotebookPanel[] = [];
+    this.tracker.forEach(panel => panel.isDisposed || panels.push(panel));
+    return link === undefined ? panels : panels.filter(panel => this.of(panel) === link);
   }
 
   serve(what: string, handler: (panel: NotebookPanel, request: Request) => unknown): void {
@@ -62,7 +76,7 @@ class Links implements ILinks {
 
   /** One link for each kernel that an open notebook has. */
   private update(): void {
-    const connections = this.panels().flatMap(panel => kernelOf(panel) ?? []);
+    const connections = this.notebooks().flatMap(panel => kernelOf(panel) ?? []);
     const ids = new Set(connections.map(({ id }) => id));
     for (const [id, link] of this.links) {
       if (!ids.has(id)) {
@@ -132,14 +146,8 @@ class Links implements ILinks {
     return connection;
   }
 
-  private panels(): NotebookPanel[] {
-    const panels: NotebookPanel[] = [];
-    this.tracker.forEach(panel => panel.isDisposed || panels.push(panel));
-    return panels;
-  }
-
   private panelsOf(kernelId: string): NotebookPanel[] {
-    return this.panels().filter(panel => kernelOf(panel)?.id === kernelId);
+    return this.notebooks().filter(panel => kernelOf(panel)?.id === kernelId);
   }
 
   private shown(kernelId: string): Shown {
@@ -158,7 +166,7 @@ class Links implements ILinks {
     const panel =
       path === undefined
         ? (own.find(each => kernelOf(each)?.clientId === client) ?? own.at(0))
-        : this.panels().find(({ context }) => context.path === path);
+        : this.notebooks().find(({ context }) => context.path === path);
     if (handler === undefined) {
       throw new Error(`this version of the page cannot do ${request.what}`);
     }

@@ -28,8 +28,8 @@ export class LiveRuns {
   }
 
   /** Take note of what the links tell now. */
-  update(links: Link[]): void {
-    const on = new Map(links.flatMap(link => liveIn(link).map(id => [id, link] as const)));
+  update(links: readonly Link[]): void {
+    const on = new Map(links.flatMap(link => link.live.map(({ id }) => [id, link] as const)));
     for (const [id, { link, channel }] of this.entries) {
       if (on.get(id) !== link) {
         this.entries.delete(id);
@@ -51,11 +51,7 @@ export class LiveRuns {
 export const live = new LiveRuns();
 
 function followed(runId: string, link: Link): Channel {
-  const channel = new Channel(message => link.say({ kind: 'to_run', run_id: runId, message }));
+  const channel = new Channel(message => link.tell(runId, message));
   link.follow(runId, message => channel.receive(message));
   return channel;
-}
-
-function liveIn({ overview }: Link): string[] {
-  return (overview?.runs ?? []).filter(run => run.live).map(({ id }) => id);
 }

@@ -1,20 +1,21 @@
 /** Tells a person who looks elsewhere that an approval waits. */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
-import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import type { NotebookPanel } from '@jupyterlab/notebook';
 
 import { Badge } from './badge';
-import { goTo, notebooksOf, placeOf } from './places';
+import { goTo, placeOf } from './places';
 import { ISettings } from './settings';
 import type { Link } from './link';
 import { ILinks } from './links';
 import type { PendingApproval } from './messages';
+import { approvalKey, askedAbout } from './summary';
 
 /** Browsers ask for the permission only when a person did something. */
 export const NOTIFY = 'ipyagent:enable-notifications';
 
-/** Characters of a tool's name that a notification has. */
-const NAME = 80;
+/** Characters of what is asked about that a notification has. */
+const ABOUT = 80;
 
 /** An approval that waits in an open notebook. */
 interface Waiting {
@@ -30,7 +31,6 @@ class Notifier {
 
   constructor(
     private app: JupyterFrontEnd,
-    private tracker: INotebookTracker,
     private links: ILinks,
     private settings: ISettings
   ) {
@@ -39,7 +39,7 @@ class Notifier {
   }
 
   private look(): void {
-    const waiting = new Map(this.waiting().map(each => [keyOf(each.approval), each]));
+    const waiting = new Map(this.waiting().map(each => [approvalKey(each.approval), each]));
     this.badge.show(waiting.size);
     for (const [key, notification] of this.known) {
       if (!waiting.has(key)) {
@@ -57,12 +57,13 @@ class Notifier {
 
   /** Only which tool and where: arguments may be secret, and notifications are seen by others. */
   private tell(key: string, { approval, link, panel }: Waiting): Notification {
-    const title = `ipyagent asks: ${whatOf(approval)} in ${panel.title.label}`;
-    const notification = new Notification(title, { tag: key });
+    const what = askedAbout(approval).slice(0, ABOUT);
+    const title = `ipyagent asks: ${what} in ${panel.title.label}`;
+    const notification = new Notification(title, { tag: `ipyagent ${key}` });
     notification.onclick = () => {
       window.focus();
       notification.close();
-      const place = placeOf(approval.cell_id, notebooksOf(link, this.links, this.tracker));
+      const place = placeOf(approval.cell_id, this.links.notebooks(link));
       if (place !== null) {
         void goTo(place, this.app);
       }
@@ -72,15 +73,8 @@ class Notifier {
 
   /** Of each kernel once, named after the notebook that asks. */
   private waiting(): Waiting[] {
-    const links = new Set<Link>();
-    this.tracker.forEach(panel => {
-      const link = this.links.of(panel);
-      if (link !== null) {
-        links.add(link);
-      }
-    });
-    return [...links].flatMap(link => {
-      const panels = notebooksOf(link, this.links, this.tracker);
+    return this.links.all.flatMap(link => {
+      const panels = this.links.notebooks(link);
       return (link.overview?.approvals ?? []).map(approval => ({
         approval,
         link,
@@ -88,18 +82,6 @@ class Notifier {
       }));
     });
   }
-}
-
-/** Approvals are numbered anew in every kernel; runs are not. */
-function keyOf({ run_id, approval_id }: PendingApproval): string {
-  return `ipyagent ${run_id} ${approval_id}`;
-}
-
-function whatOf({ execution }: PendingApproval): string {
-  if (execution === null) {
-    return 'a plan';
-  }
-  return execution.question === null ? execution.call.name.slice(0, NAME) : 'a question';
 }
 
 function isElsewhere(): boolean {
@@ -114,16 +96,15 @@ export const notify: JupyterFrontEndPlugin<void> = {
   id: 'ipyagent:notify',
   description: 'Notifies of approvals that wait while the page is in the background.',
   autoStart: true,
-  requires: [INotebookTracker, ILinks, ISettings],
+  requires: [ILinks, ISettings],
   optional: [ICommandPalette],
   activate: (
     app: JupyterFrontEnd,
-    tracker: INotebookTracker,
     links: ILinks,
     settings: ISettings,
     palette: ICommandPalette | null
   ) => {
-    new Notifier(app, tracker, links, settings);
+    new Notifier(app, links, settings);
     app.commands.addCommand(NOTIFY, {
       label: 'Notify me when an approval waits in the background',
       isEnabled: () => permission() === 'default',

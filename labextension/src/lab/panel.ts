@@ -5,7 +5,7 @@ import { INotebookTracker } from '@jupyterlab/notebook';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { Widget } from '@lumino/widgets';
 
-import { cellIds, goTo, notebooksOf, Place, placeOf, runBelow } from './places';
+import { cellIds, goTo, Place, placeOf, runBelow } from './places';
 import { Current } from './current';
 import { agentIcon } from './agentIcon';
 import { ILinks } from './links';
@@ -23,7 +23,6 @@ const ADD = 'ipyagent:add-cell';
 class Controller implements PanelActions {
   constructor(
     private app: JupyterFrontEnd,
-    private tracker: INotebookTracker,
     private links: ILinks,
     private current: Current
   ) {}
@@ -42,11 +41,7 @@ class Controller implements PanelActions {
   }
 
   decide: PanelActions['decide'] = (runId, approvalId, answer) =>
-    this.current.link?.say({
-      kind: 'to_run',
-      run_id: runId,
-      message: { kind: 'decide', approval_id: approvalId, ...answer }
-    });
+    this.current.link?.tell(runId, { kind: 'decide', approval_id: approvalId, ...answer });
 
   /** In a cell of its own, where what follows is seen. */
   settle(waiting: WaitingPlan, word: 'approve' | 'deny', reason: string): void {
@@ -59,7 +54,7 @@ class Controller implements PanelActions {
   }
 
   stop(runId: string): void {
-    this.current.link?.say({ kind: 'to_run', run_id: runId, message: { kind: 'stop' } });
+    this.current.link?.tell(runId, { kind: 'stop' });
   }
 
   jump(cellId: string): void {
@@ -91,7 +86,7 @@ class Controller implements PanelActions {
 
   private notebooks(): NonNullable<Current['panel']>[] {
     const { link } = this.current;
-    return link === null ? [] : notebooksOf(link, this.links, this.tracker);
+    return link === null ? [] : this.links.notebooks(link);
   }
 
   /** Below the last cell of the current notebook. */
@@ -152,7 +147,7 @@ export const panel: JupyterFrontEndPlugin<void> = {
     rendermime: IRenderMimeRegistry | null
   ) => {
     const current = new Current(tracker, links);
-    const widget = new Panel(new Controller(app, tracker, links, current), current, rendermime);
+    const widget = new Panel(new Controller(app, links, current), current, rendermime);
     app.commands.commandChanged.connect(() => widget.update());
     app.shell.add(widget, 'right', { rank: 850, type: 'ipyagent' });
     restorer?.add(widget, PANEL);

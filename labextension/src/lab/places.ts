@@ -1,22 +1,12 @@
 /** Cells of open notebooks: where they are, and how to get there. */
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { ICellModel, ICodeCellModel } from '@jupyterlab/cells';
-import { INotebookTracker, NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
-
-import type { Link } from './link';
-import type { ILinks } from './links';
+import { NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
 
 /** A cell in an open notebook. */
 export interface Place {
   panel: NotebookPanel;
   index: number;
-}
-
-/** All open notebooks of a kernel, the one that was opened first first. */
-export function notebooksOf(link: Link, links: ILinks, tracker: INotebookTracker): NotebookPanel[] {
-  const found: NotebookPanel[] = [];
-  tracker.forEach(panel => links.of(panel) === link && found.push(panel));
-  return found;
 }
 
 /** The ids of a notebook's cells, in order. */

@@ -6,6 +6,7 @@ import type { Inserted } from './inserted';
 import type { Link } from './link';
 import type { ILinks } from './links';
 import { Proposal, Waiting } from './proposal';
+import { approvalKey } from './summary';
 
 const TOOLS = ['edit_cell', 'insert_cell'];
 
@@ -37,21 +38,14 @@ export class Proposals {
   }
 
   private update(): void {
-    const panels = [...this.boards.keys()];
-    const links = new Set(panels.map(panel => this.links.of(panel)).filter(link => link !== null));
-    const waiting = [...links].flatMap(link =>
-      this.waiting(
-        link,
-        panels.filter(panel => this.links.of(panel) === link)
-      )
-    );
+    const waiting = this.links.all.flatMap(link => this.waiting(link));
     this.boards.forEach((board, { context }) =>
       board.show(waiting.filter(({ path }) => path === context.path))
     );
   }
 
-  /** What waits in a kernel that has these notebooks. */
-  private waiting(link: Link, panels: NotebookPanel[]): Waiting[] {
+  private waiting(link: Link): Waiting[] {
+    const panels = this.links.notebooks(link);
     return (link.overview?.approvals ?? []).flatMap(approval => {
       const { execution, cell_id: cellId, run_id: runId } = approval;
       if (execution === null || !TOOLS.includes(execution.call.name)) {
@@ -61,13 +55,9 @@ export class Proposals {
       const path = this.target(own, execution.call.arguments.path);
       const asking = path === own ? null : own;
       const decide = (answer: Answer): void =>
-        link.say({
-          kind: 'to_run',
-          run_id: runId,
-          message: { kind: 'decide', approval_id: approval.approval_id, ...answer }
-        });
+        link.tell(runId, { kind: 'decide', approval_id: approval.approval_id, ...answer });
       const inserted = this.inserted.by(runId);
-      return [{ id: approval.approval_id, execution, path, asking, cellId, inserted, decide }];
+      return [{ id: approvalKey(approval), execution, path, asking, cellId, inserted, decide }];
     });
   }
 

@@ -28,7 +28,7 @@ class Restorer {
   private connected = new Map<NotebookPanel, Link>();
 
   constructor(
-    private tracker: INotebookTracker,
+    tracker: INotebookTracker,
     private links: ILinks
   ) {
     NotebookActions.executionScheduled.connect((_, { cell }) => this.ran(cell.model));
@@ -56,17 +56,15 @@ class Restorer {
   }
 
   private isOn({ id }: ICellModel): boolean {
-    const runs = [...this.connected.values()].flatMap(({ overview }) => overview?.runs ?? []);
-    return runs.some(({ cell_id, live }) => live && cell_id === id);
+    const runs = [...this.connected.values()].flatMap(link => link.live);
+    return runs.some(({ cell_id }) => cell_id === id);
   }
 
   private update(): void {
-    const panels: NotebookPanel[] = [];
-    this.tracker.forEach(panel => panel.isDisposed || panels.push(panel));
-    const found = panels.map(panel => [panel, this.links.of(panel)] as const);
-    live.update([...new Set(found.flatMap(([, link]) => link ?? []))]);
+    live.update(this.links.all);
     this.connected.forEach((link, panel) => this.watch(panel, link));
-    for (const [panel, link] of found) {
+    for (const panel of this.links.notebooks()) {
+      const link = this.links.of(panel);
       if (link?.overview) {
         this.connected.set(panel, link);
         codeCells(panel).forEach(cell => void this.restore(panel, link, cell));

@@ -1,8 +1,8 @@
-/** What is said of a run in a line. No DOM. */
+/** What is said of a run, and of what it asks, in a line. No DOM. */
 import { RunState, runState } from '../model';
 import { count, dollars, duration, firstLine } from '../view/format';
 import { STATES } from '../view/header';
-import type { Overview, RunSummary } from './messages';
+import type { Overview, PendingApproval, RunSummary } from './messages';
 
 /** Characters of a model's name that fit in a line. */
 const MODEL = 32;
@@ -51,6 +51,19 @@ export function statusText(overview: Overview): string {
 export function shortModel(model: string): string {
   const name = model.length <= MODEL ? model : (model.split('/').at(-1) ?? model);
   return name.length <= MODEL ? name : `${name.slice(0, MODEL - 1)}…`;
+}
+
+/** Approvals are numbered anew in every kernel; runs are not. */
+export function approvalKey({ run_id, approval_id }: PendingApproval): string {
+  return `${run_id} ${approval_id}`;
+}
+
+/** What is asked about: a tool by its name, without its arguments. */
+export function askedAbout({ execution }: Pick<PendingApproval, 'execution'>): string {
+  if (execution === null) {
+    return 'a plan';
+  }
+  return execution.question === null ? execution.call.name : 'a question';
 }
 
 /** The first line of a prompt that has something on it. */

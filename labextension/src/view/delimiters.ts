@@ -49,8 +49,9 @@ function lengthOf(text: string, before: string): number {
 }
 
 /**
- * The same between single dollars. The next dollar closes it or there is none: no space stands inside beside a dollar, and neither digit nor letter after the last, so
- * that "$5 and $10" are prices.
+ * The same between single dollars. The next dollar closes it or there is none: no space stands
+ * inside beside a dollar, and neither digit nor letter after the last, so that "$5 and $10" are
+ * prices.
  */
 function dollars(text: string): number {
   return /^\$(?![\s$])(?:[^$\\`]|\\[^])*?(?<!\s)\$(?![\w$])/.exec(text)?.[0].length ?? 0;

@@ -9,7 +9,7 @@ import { reveal } from '../../view/reveal';
 import type { Before } from '../../view/sanitize';
 import { ToolView } from '../../view/tool';
 import type { Overview, PendingApproval, WaitingPlan } from '../messages';
-import { promptLine } from '../summary';
+import { approvalKey, askedAbout, promptLine } from '../summary';
 import { Keyed } from './keyed';
 import { Section } from './section';
 import type { PanelActions, PanelState } from './state';
@@ -112,8 +112,7 @@ class CallCard implements CardView {
       return;
     }
     const { run_id, approval_id, execution } = item.approval;
-    const what = execution.question === null ? execution.call.name : 'a question';
-    this.card.update(`Waiting for you: ${what}`, item.about);
+    this.card.update(`Waiting for you: ${askedAbout(item.approval)}`, item.about);
     this.tool.update({
       execution,
       approvalId: approval_id,
@@ -198,11 +197,8 @@ function cardOf(item: Item, actions: PanelActions, before: Before): CardView {
   return item.approval.plan === null ? new CallCard(actions, before) : new PlanCard(actions);
 }
 
-/** Approvals are numbered anew in every kernel; runs are not. */
 function keyOf(item: Item): string {
-  return item.kind === 'asked'
-    ? `${item.approval.run_id} ${item.approval.approval_id}`
-    : item.plan.run_id;
+  return item.kind === 'asked' ? approvalKey(item.approval) : item.plan.run_id;
 }
 
 function itemsOf(overview: Overview, cells: ReadonlySet<string>): Item[] {
