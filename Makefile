@@ -10,7 +10,7 @@ demo: .venv/lab
 
 ## Run every test: Python, real kernels, notebooks, TypeScript, JupyterLab in Chromium.
 test: .venv/test browser sandbox js lint
-	$(BIN)/python -m pytest -m 'not alone' -n logical --dist loadfile
+	$(BIN)/python -m pytest -m 'not alone' -n logical --dist loadfile --no-loadscope-reorder
 	$(BIN)/python -m pytest -m alone
 	env IPYAGENT_AGENT__CONFIRM_MODE=yolo IPYAGENT_LLM__MODEL=offline/explorer \
 		IPYAGENT_CHAT__PERSIST=false XDG_CONFIG_HOME=$(abspath .venv/nbval) \
