@@ -1,5 +1,5 @@
 /** A run whose kernel is gone, as `ipyagent.store.recovery` will find it. Pure state, no DOM. */
-import { LiveRun, NOTHING } from './model';
+import { isOver, LiveRun, NOTHING } from './model';
 import type { Run, Step, ToolExecution, ToolStatus } from './protocol';
 
 const ERROR =
@@ -21,11 +21,6 @@ export function cutOff(state: LiveRun): LiveRun {
   const steps = run.steps.map(step => ended(step, open?.step === step.number ? open.text : ''));
   const stopped: Run = { ...run, status: 'error', stop_reason: 'error', error: ERROR, steps };
   return { ...NOTHING, run: stopped };
-}
-
-/** Whether a run has ended, so that nothing can change it any more. */
-export function isOver({ status }: Run): boolean {
-  return status === 'done' || status === 'error' || status === 'cancelled';
 }
 
 /** What the step had said stays; what it was about to do did not happen, or nobody knows. */

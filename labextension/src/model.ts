@@ -135,6 +135,11 @@ export function runState({
   }
 }
 
+/** Whether a run has ended, so that nothing can change it any more. */
+export function isOver({ status }: Run): boolean {
+  return status === 'done' || status === 'error' || status === 'cancelled';
+}
+
 /** The text blocks of a step's message, joined; "" before it is finished. */
 export function textOf(step: Step): string {
   return (step.message?.content ?? []).map(b => (b.type === 'text' ? b.text : '')).join('');

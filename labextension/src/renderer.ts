@@ -3,10 +3,9 @@ import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 import { Widget } from '@lumino/widgets';
 
 import type { Channel } from './channel';
-import { isOver } from './cutoff';
 import { live } from './lab/live';
 import { MIME_TYPE } from './mimetype';
-import { NOTHING } from './model';
+import { isOver, NOTHING } from './model';
 import type { Run } from './protocol';
 import { savedRun } from './saved';
 import { note } from './view/step';

@@ -137,6 +137,14 @@ def begin(book: Notebook, index: int = 1) -> None:
     book.start(index)
 
 
+def waiting(lab: Lab, notebook: Any, name: str, *replies: Any) -> Notebook:
+    """A notebook whose second cell plays `replies`, and waits for the first approval."""
+    book: Notebook = notebook(LOAD, f"%%agent {script(lab.folder, name, *replies)}\nGo.")
+    begin(book)
+    book.expect_state(1, "waiting")
+    return book
+
+
 def save_with_question(book: Notebook) -> Any:
     """Save the run that waits in the second cell; returns the notebook as it is saved."""
     book.page.wait_for_function(WOULD_SAVE_QUESTION)
@@ -168,7 +176,6 @@ def test_the_card_comes_back_after_a_reload_and_its_approval_counts(
     code = python("answer = 6 * 7", thinking="I should compute.", text="Let me compute.")
     option = script(jupyterlab.folder, "reload", code, "It is **42**.")
     book = notebook(LOAD, f"%%agent {option}\nCompute.", "print('order', answer)")
-    lines = listen(book.page)
     begin(book)
     book.expect_state(1, "waiting")
     # Without the extension the card is lost.
@@ -185,7 +192,7 @@ def test_the_card_comes_back_after_a_reload_and_its_approval_counts(
     expect(book.run(1)).to_have_count(0)
     assert aborted
     book.page.unroute("**/extensions/ipyagent/**")
-    lines().clear()
+    lines = listen(book.page)
     reload(book)
     book.expect_state(1, "waiting")
     expect(book.prompt(1)).to_have_text("[*]:")
@@ -197,6 +204,7 @@ def test_the_card_comes_back_after_a_reload_and_its_approval_counts(
     book.shot("reload-done")
     book.start(2)
     expect(book.output(2)).to_contain_text("order 42")
+    assert lines() == []
 
 
 @pytest.mark.spec("P42")
@@ -221,10 +229,7 @@ def test_without_the_extension_the_card_asks_by_itself_and_no_comm_is_missed(
 def test_a_card_that_was_saved_in_mid_run_comes_back_once_and_says_nothing(
     jupyterlab: Lab, notebook: Any
 ) -> None:
-    option = script(jupyterlab.folder, "saved", python("a = 1"), "Done.")
-    book = notebook(LOAD, f"%%agent {option}\nGo.")
-    begin(book)
-    book.expect_state(1, "waiting")
+    book = waiting(jupyterlab, notebook, "saved", python("a = 1"), "Done.")
     saved = save_with_question(book)
     lines = listen(book.page)
     reload(book)
@@ -245,10 +250,7 @@ def test_a_card_that_was_saved_in_mid_run_comes_back_once_and_says_nothing(
 def test_a_run_that_was_saved_while_it_waited_is_shown_without_a_kernel(
     jupyterlab: Lab, notebook: Any
 ) -> None:
-    option = script(jupyterlab.folder, "kept", python("a = 1", text="Let me compute."), "Done.")
-    book = notebook(LOAD, f"%%agent {option}\nGo.")
-    begin(book)
-    book.expect_state(1, "waiting")
+    book = waiting(jupyterlab, notebook, "kept", python("a = 1", text="Let me compute."), "Done.")
     reason = book.run(1).locator("[data-ipyagent=reason]")
     reason.fill("because")
     save_with_question(book)
@@ -269,10 +271,7 @@ def test_a_run_that_was_saved_while_it_waited_is_shown_without_a_kernel(
 def test_a_cell_that_is_moved_and_copied_while_it_waits_goes_on(
     jupyterlab: Lab, notebook: Any
 ) -> None:
-    option = script(jupyterlab.folder, "moved", python("a = 1"), "Done.")
-    book = notebook(LOAD, f"%%agent {option}\nGo.")
-    begin(book)
-    book.expect_state(1, "waiting")
+    book = waiting(jupyterlab, notebook, "moved", python("a = 1"), "Done.")
     book.page.wait_for_function(WOULD_SAVE_QUESTION)
     book.prompt(1).click()
     book.command("notebook:duplicate-below")
@@ -290,11 +289,8 @@ def test_a_cell_that_is_moved_and_copied_while_it_waits_goes_on(
 def test_a_run_that_waits_is_not_lost_when_its_cell_is_cleared_or_run_again(
     jupyterlab: Lab, notebook: Any
 ) -> None:
-    option = script(jupyterlab.folder, "anew", python("a = 1"), "Done.")
-    book = notebook(LOAD, f"%%agent {option}\nGo.")
+    book = waiting(jupyterlab, notebook, "anew", python("a = 1"), "Done.")
     lines = listen(book.page)
-    begin(book)
-    book.expect_state(1, "waiting")
     book.command("notebook:clear-all-cell-outputs")
     book.expect_state(1, "waiting")
     book.start(1)  # it has to wait, for the first to be decided on
@@ -384,11 +380,8 @@ def test_what_streams_goes_on_after_a_reload(jupyterlab: Lab, notebook: Any) -> 
 def test_after_a_restart_the_card_says_so_and_then_shows_what_was_recorded(
     jupyterlab: Lab, notebook: Any
 ) -> None:
-    option = script(jupyterlab.folder, "restart", python("a = 1", text="Let me see."), "Done.")
-    book = notebook(LOAD, f"%%agent {option}\nGo.")
+    book = waiting(jupyterlab, notebook, "restart", python("a = 1", text="Let me see."), "Done.")
     lines = listen(book.page)
-    begin(book)
-    book.expect_state(1, "waiting")
     book.page.evaluate(RESTART)
     book.expect_state(1, "failed")
     expect(book.run(1)).to_contain_text("The kernel was restarted or stopped")
@@ -433,10 +426,7 @@ def test_a_restored_card_of_a_kernel_that_dies_says_so(jupyterlab: Lab, notebook
 def test_two_pages_follow_one_run_and_a_decision_in_one_is_seen_in_the_other(
     jupyterlab: Lab, notebook: Any
 ) -> None:
-    option = script(jupyterlab.folder, "two", python("a = 1"), python("b = 2"), "Both.")
-    book = notebook(LOAD, f"%%agent {option}\nGo.")
-    begin(book)
-    book.expect_state(1, "waiting")
+    book = waiting(jupyterlab, notebook, "two", python("a = 1"), python("b = 2"), "Both.")
     other = Notebook(jupyterlab, book.page.context.new_page(), book.name).open()
     lines = listen(other.page)
     other.expect_state(1, "waiting")
@@ -455,11 +445,8 @@ def test_two_pages_follow_one_run_and_a_decision_in_one_is_seen_in_the_other(
 def test_a_notebook_that_is_renamed_closed_and_opened_in_the_same_page_has_its_card(
     jupyterlab: Lab, notebook: Any
 ) -> None:
-    option = script(jupyterlab.folder, "closed", python("a = 1"), "Done.")
-    book = notebook(LOAD, f"%%agent {option}\nGo.")
+    book = waiting(jupyterlab, notebook, "closed", python("a = 1"), "Done.")
     lines = listen(book.page)
-    begin(book)
-    book.expect_state(1, "waiting")
     book.save()
     rename(book)
     book.page.evaluate(TOLD)
@@ -477,10 +464,7 @@ def test_a_notebook_closed_while_it_is_renamed_has_its_card_when_it_is_opened(
     jupyterlab: Lab, notebook: Any
 ) -> None:
     """JupyterLab is left with a connection of no notebook, which alone may handle comms."""
-    option = script(jupyterlab.folder, "leaving", python("a = 1"), "Done.")
-    book = notebook(LOAD, f"%%agent {option}\nGo.")
-    begin(book)
-    book.expect_state(1, "waiting")
+    book = waiting(jupyterlab, notebook, "leaving", python("a = 1"), "Done.")
     book.save()
     answers = []
     book.page.route("**/api/sessions/*", lambda route: answers.append((route, route.fetch())))
@@ -544,10 +528,9 @@ def test_of_two_notebooks_of_one_kernel_the_tools_change_that_of_the_running_cel
 def test_after_the_network_was_away_the_card_knows_what_happened(
     jupyterlab: Lab, notebook: Any
 ) -> None:
-    option = script(jupyterlab.folder, "offline", python(until("offline")), python("b = 2"), "Ok.")
-    book = notebook(LOAD, f"%%agent {option}\nGo.")
-    begin(book)
-    book.expect_state(1, "waiting")
+    book = waiting(
+        jupyterlab, notebook, "offline", python(until("offline")), python("b = 2"), "Ok."
+    )
     reload(book)
     press(book, 1, "approve")
     tool = book.run(1).locator("[data-ipyagent=tool]")

@@ -1,7 +1,7 @@
 /** What a cell's outputs say about the runs drawn in them. No DOM. */
 import type { ICodeCellModel } from '@jupyterlab/cells';
 
-import { isOver } from '../cutoff';
+import { isOver } from '../model';
 import type { Run } from '../protocol';
 import { MIME_TYPE } from '../mimetype';
 

@@ -1,5 +1,5 @@
 /** A plan: what is approved as a whole, and how far it is. */
-import { LiveRun, runState } from '../model';
+import { isOver, LiveRun, runState } from '../model';
 import { planProgress } from '../progress';
 import type { Answer, PlanStep, Run, ToolStatus } from '../protocol';
 import { reasonField } from './approval';
@@ -21,7 +21,7 @@ interface PlanItem {
   readonly status: ToolStatus;
   /** What is approved is seen in full. */
   readonly isDraft: boolean;
-  readonly isOver: boolean;
+  readonly hasEnded: boolean;
 }
 
 /** The steps of a plan with their states, and the buttons while it waits for a decision here. */
@@ -122,13 +122,12 @@ class PlanStepView {
 
 function items(run: Run): PlanItem[] {
   const isDraft = run.status === 'draft';
-  const isOver = ['done', 'error', 'cancelled'].includes(run.status);
   return planProgress(run).map((status, index) => ({
     step: run.plan[index],
     number: index + 1,
     status,
     isDraft,
-    isOver
+    hasEnded: isOver(run)
   }));
 }
 
@@ -147,8 +146,8 @@ function heading({ prompt, plan, plan_id }: Run): Child[] {
   ];
 }
 
-function line({ step, number, status, isOver }: PlanItem): Child[] {
-  const isLeftOut = isOver && status === 'pending';
+function line({ step, number, status, hasEnded }: PlanItem): Child[] {
+  const isLeftOut = hasEnded && status === 'pending';
   return [
     h('span', { class: 'ipyagent-number' }, `${number}`),
     glyph(status),

@@ -1,5 +1,5 @@
 /** A run, live or saved, drawn into an element. */
-import { answeringStep, leadIn, LiveRun, runState } from '../model';
+import { answeringStep, isOver, leadIn, LiveRun, runState } from '../model';
 import type { Answer, Run, StopReason } from '../protocol';
 import { Child, h, Slot, Views } from './dom';
 import { EarlierView, foldedOf } from './earlier';
@@ -114,8 +114,7 @@ export class RunView {
 
   /** Before the answer, once it is there; until then at the end. */
   private placeTodos(run: Run | null): void {
-    const isOver = run !== null && !['draft', 'queued', 'running'].includes(run.status);
-    const answer = isOver ? answeringStep(run) : null;
+    const answer = run !== null && isOver(run) ? answeringStep(run) : null;
     const index = run?.steps.findIndex(({ number }) => number === answer) ?? -1;
     const steps = [...this.stepList.children].filter(child => child !== this.todos.element);
     const next = index >= this.folded ? steps[index - this.folded] : null;
