@@ -86,7 +86,7 @@ def test_stop_while_a_tool_blocks_the_main_thread(jupyterlab: Any, notebook: Any
         "data-state", "running", timeout=30_000
     )
     book.run(1).locator("[data-ipyagent=stop]").click()
-    book.expect_state(1, "cancelled", timeout=10_000)
+    book.expect_state(1, "cancelled")
     expect(book.output(1)).to_contain_text("ipyagent: stopped")
     expect(book.prompt(2)).to_have_text("[ ]:")  # Run All stops there
     book.start(2)
@@ -163,7 +163,7 @@ def test_hostile_text_runs_nothing_fetches_nothing_and_forges_no_button(
     assert not [url for url in requests if "leak" in url]
     # The same text in an output of its own does fire: the check above can fail.
     book.start(2)
-    expect(book.page).to_have_title(re.compile("pwned"), timeout=10_000)
+    expect(book.page).to_have_title(re.compile("pwned"))
 
 
 @pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])

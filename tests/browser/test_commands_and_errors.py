@@ -401,7 +401,7 @@ def test_stop_ends_the_run_by_a_shortcut(jupyterlab: Any, notebook: Any) -> None
     expect(tool).to_have_attribute("data-state", "running", timeout=30_000)
     to_command_mode(book, 1)
     book.page.keyboard.press("Control+Period")
-    book.expect_state(1, "cancelled", timeout=10_000)
+    book.expect_state(1, "cancelled")
     expect(book.output(1)).to_contain_text("ipyagent: stopped")
 
 
@@ -417,7 +417,7 @@ def test_stop_interrupts_the_kernel_where_it_has_no_link(jupyterlab: Any, notebo
     expect(tool).to_have_attribute("data-state", "running", timeout=30_000)
     assert is_enabled(book, "ipyagent:stop")
     book.command("ipyagent:stop")
-    book.expect_state(2, "cancelled", timeout=10_000)
+    book.expect_state(2, "cancelled")
 
 
 def test_the_palette_has_the_commands(notebook: Any) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, WebSocketRoute, expect
+from test_agent_cells import LOAD, python, script
 
 pytestmark = pytest.mark.browser
 
@@ -15,6 +18,12 @@ from ipyagent.magic import pages_of
 while not pages_of(get_ipython()).all():
     await asyncio.sleep(0.05)
 print([page.notebooks for page in pages_of(get_ipython()).all()])"""
+
+WIDGETS_HAVE_A_SUBSHELL = """() => {
+    const {kernel} = window.jupyterapp.shell.currentWidget.sessionContext.session;
+    const comms = [...kernel._comms.values()].filter(each => each.targetName === 'jupyter.widget');
+    return comms.length > 0 && comms.every(each => each.subshellId !== null);
+}"""
 
 
 def test_the_page_connects_when_ipyagent_is_loaded_and_again_when_it_is_loaded_anew(notebook: Any):
@@ -41,3 +50,52 @@ with concurrent.futures.ThreadPoolExecutor(1) as pool:
         book.start(index)
         book.expect_done(index)
     expect(book.output(2)).to_contain_text("PageError this version of the page cannot do dance")
+
+
+class SlowSubshells:
+    """The kernel takes its time to make a subshell, once `begin` was called."""
+
+    def __init__(self, page: Page) -> None:
+        self.held: list[Callable[[], None]] | None = None
+        page.route_web_socket(re.compile("/channels"), self._between)
+
+    def begin(self) -> None:
+        self.held = []
+
+    def end(self) -> None:
+        held, self.held = self.held or [], None
+        for send in held:
+            send()
+
+    def _between(self, page: WebSocketRoute) -> None:
+        kernel = page.connect_to_server()
+
+        def pass_on(message: str | bytes) -> None:
+            if self.held is not None and b"create_subshell_reply" in message:
+                self.held.append(lambda: page.send(message))
+            else:
+                page.send(message)
+
+        kernel.on_message(pass_on)
+
+
+@pytest.mark.spec("P23")
+def test_a_click_arrives_though_the_card_before_was_gone_before_its_subshell_was_there(
+    jupyterlab: Any, notebook: Any
+) -> None:
+    quick = script(jupyterlab.folder, "quick", "Done.")
+    asks = script(jupyterlab.folder, "asks", python("a = 1"), "Done.")
+    book = notebook(LOAD, f"%%agent {quick}\nGo.", f"%%agent {asks}\nGo.", ready=False)
+    subshells = SlowSubshells(book.page)
+    book.open().ready().start(0)
+    book.expect_done(0)
+    expect(book.page.locator("[data-ipyagent=status]")).to_be_visible()
+    subshells.begin()
+    book.start(1)
+    book.expect_state(1, "done")
+    book.start(2)
+    book.expect_state(2, "waiting")
+    subshells.end()
+    book.page.wait_for_function(WIDGETS_HAVE_A_SUBSHELL)
+    book.run(2).locator("[data-ipyagent=approve]").click()
+    book.expect_state(2, "done")

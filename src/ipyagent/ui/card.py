@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import anywidget
+from ipywidgets import Layout
 
 from ipyagent.agent.approvals import Approval, Approvals
 from ipyagent.schema import Event, Run
@@ -31,6 +33,7 @@ class LiveCard:
         self, approvals: Approvals, stop: Callable[[], object], cell_id: str | None = None
     ) -> None:
         self.feed = Feed(approvals, stop, cell_id)
+        _lasting().open()
         self.widget = CardWidget()
         self._send = self.widget.send
         self.feed.followers.append(self._send)
@@ -69,6 +72,16 @@ class LiveCard:
         if message.get("kind") == "init":
             self._present.set()
         self.feed.heard(message, self._send)
+
+
+@cache
+def _lasting() -> Layout:
+    """A widget that outlives every card.
+
+    JupyterLab 4.6 ends the subshell of all widgets with the last of them, and one that is opened
+    while that subshell is still being made is given it, dead: what is clicked there is lost.
+    """
+    return Layout()
 
 
 def _answer_while_blocked(widget: CardWidget) -> None:
