@@ -141,10 +141,7 @@ def _runs(book: Notebook, _rest: str) -> str:
 
 def _show(book: Notebook, rest: str) -> str:
     """show a run again: RUN is an id of `%agent runs`, or its beginning; alone, the newest"""
-    runs = [run for run in book.session().runs if run.id.startswith(rest)]
-    if not runs:
-        raise ConfigError(f"no run has the id {rest!r}; `%agent runs` lists them")
-    show_run(detect(book.shell), runs[-1])
+    show_run(detect(book.shell), book.runs(rest)[-1])
     return ""
 
 

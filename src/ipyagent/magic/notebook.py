@@ -16,7 +16,7 @@ from ipyagent import config
 from ipyagent.agent.session import Session
 from ipyagent.agent.sessions import NOTEBOOK, Opened, Sessions
 from ipyagent.config import Config, Layer, Settings
-from ipyagent.errors import AgentError
+from ipyagent.errors import AgentError, ConfigError
 from ipyagent.kernel.frontend import detect
 from ipyagent.kernel.namespace import ShellNamespace
 from ipyagent.llm.client import Client
@@ -25,6 +25,7 @@ from ipyagent.llm.resolve import Resolved, client_for, fetch, resolve
 from ipyagent.llm.warmup import dotenv_warning
 from ipyagent.magic import home_of, pages_of
 from ipyagent.magic.surroundings import Surroundings
+from ipyagent.schema import Run
 from ipyagent.ui import formatters, mirror
 from ipyagent.ui.asking import choose
 from ipyagent.ui.desk import Desk
@@ -111,6 +112,13 @@ class Notebook:
         """The session to go on with: that of this name, or the notebook's own."""
         with self._choosing:  # a page may ask for its runs meanwhile
             return self._session(name)
+
+    def runs(self, reference: str) -> list[Run]:
+        """The session's runs whose ids begin so, oldest first; raises ConfigError for none."""
+        found = [run for run in self.session().runs if run.id.startswith(reference)]
+        if not found:
+            raise ConfigError(f"no run has the id {reference!r}; `%agent runs` lists them")
+        return found
 
     def _session(self, name: str | None) -> Session:
         if name is not None:

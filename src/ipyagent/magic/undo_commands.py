@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ipyagent.agent.session import Session
 from ipyagent.errors import ConfigError
 from ipyagent.magic.notebook import Notebook
 from ipyagent.schema import FileChange, Run
@@ -12,15 +11,13 @@ from ipyagent.tools.names import shown
 
 def run(book: Notebook, rest: str) -> str:
     """take back what RUN changed in files; alone, the newest run that changed any"""
-    found = _found(book.session(), rest)
+    found = _found(book, rest)
     undone = Checkpoints(book.place.workspace).undo(_changes(found))
     return _told(found, undone)
 
 
-def _found(session: Session, reference: str) -> Run:
-    runs = [each for each in session.runs if each.id.startswith(reference)]
-    if reference and not runs:
-        raise ConfigError(f"no run has the id {reference!r}; `%agent runs` lists them")
+def _found(book: Notebook, reference: str) -> Run:
+    runs = book.runs(reference) if reference else book.session().runs
     changed = [each for each in runs if _changes(each)]
     if not changed:
         raise ConfigError(f"{'that run' if reference else 'no run'} changed files; nothing to undo")

@@ -50,8 +50,7 @@ class Checkpoints:
         return done
 
     def _take_back(self, change: FileChange) -> None:
-        missing = self._workspace.stat(change.path) is None
-        now = None if missing else self._workspace.read_bytes(change.path)
+        now = self._workspace.content(change.path)
         if _hash(now) == change.before:
             return
         if _hash(now) != change.after:
@@ -64,8 +63,7 @@ class Checkpoints:
             self._workspace.delete(change.path, now)
 
     def _kept(self, content: str, path: str) -> bytes:
-        state, name = self._workspace.state(), f"{_FOLDER}/{content}"
-        data = state.read_bytes(name) if state.stat(name) is not None else None
+        data = self._workspace.state().content(f"{_FOLDER}/{content}")
         if _hash(data) != content:
             raise PathValidationError(f"what {shown(path)} held before is no longer kept")
         return data or b""

@@ -106,8 +106,7 @@ class Edits:
         """The path from the root, and what is there, if it may be changed at all."""
         path = self._workspace.changeable(path)
         self._check(path)
-        missing = self._workspace.stat(path) is None
-        return path, None if missing else self._workspace.read_bytes(path)
+        return path, self._workspace.content(path)
 
     def _show(self, call: str, path: str, make: Make) -> Preview:
         change = make(*self._current(path))

@@ -91,6 +91,10 @@ class Folder:
             )
         return data
 
+    def content(self, path: str) -> bytes | None:
+        """What `read_bytes` gives, or None where nothing is."""
+        return None if self.stat(path) is None else self.read_bytes(path)
+
     def write_atomic(self, path: str, data: bytes) -> None:
         """Make `data` the content of `path`: readers see the old or the new file, whole."""
         path = self.changeable(path)

@@ -81,9 +81,9 @@ class Notes:
 
 def _load(state: State) -> tuple[bytes | None, list[Any], str]:
     """What the file holds, the entries in it, and a remark where it was damaged."""
-    if state.stat(FILE) is None:
+    data = state.content(FILE)
+    if data is None:
         return None, [], ""
-    data = state.read_bytes(FILE)
     if not data.strip():
         return data, [], ""
     try:
