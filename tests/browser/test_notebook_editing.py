@@ -194,6 +194,8 @@ def test_a_notebook_with_large_figures_is_read_and_changed(book: Any) -> None:
     )
     here.book.start(2)
     here.book.expect_done(2)
+    # Its number comes before the figures do.
+    expect(here.book.output(2).locator("img")).to_have_count(8)
     here.ask().waits()
     here.accept()
     here.expect_sources(figures, "x = 2")
