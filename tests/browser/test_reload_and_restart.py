@@ -10,7 +10,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 from test_agent_cells import LOAD, python, script
 
 from conftest import Lab, Notebook
@@ -424,11 +424,11 @@ def test_a_restored_card_of_a_kernel_that_dies_says_so(jupyterlab: Lab, notebook
 
 
 @pytest.mark.spec("P42", "P23")
-def test_two_pages_follow_one_run_and_a_decision_in_one_is_seen_in_the_other(
-    jupyterlab: Lab, notebook: Any
+def test_two_browsers_follow_one_run_and_a_decision_in_one_is_seen_in_the_other(
+    jupyterlab: Lab, notebook: Any, chromium: Browser
 ) -> None:
     book = waiting(jupyterlab, notebook, "two", python("a = 1"), python("b = 2"), "Both.")
-    other = Notebook(jupyterlab, book.page.context.new_page(), book.name).open()
+    other = Notebook(jupyterlab, chromium.new_page(), book.name).open()
     lines = listen(other.page)
     other.expect_state(1, "waiting")
     press(other, 1, "approve")
@@ -440,6 +440,7 @@ def test_two_pages_follow_one_run_and_a_decision_in_one_is_seen_in_the_other(
         expect(each.run(1).locator("[data-ipyagent=tool][data-state=denied]")).to_have_count(1)
         expect(each.run(1)).to_have_count(1)
     assert lines() == []
+    other.page.close()
 
 
 @pytest.mark.spec("P42")
@@ -527,7 +528,7 @@ def test_of_two_notebooks_of_one_kernel_the_tools_change_that_of_the_running_cel
 
 @pytest.mark.spec("P42")
 def test_after_the_network_was_away_the_card_knows_what_happened(
-    jupyterlab: Lab, notebook: Any
+    jupyterlab: Lab, notebook: Any, chromium: Browser
 ) -> None:
     book = waiting(
         jupyterlab, notebook, "offline", python(until("offline")), python("b = 2"), "Ok."
@@ -537,7 +538,8 @@ def test_after_the_network_was_away_the_card_knows_what_happened(
     tool = book.run(1).locator("[data-ipyagent=tool]")
     expect(tool).to_have_attribute("data-state", "running")
     # Another page keeps the server from storing what this one misses.
-    other = Notebook(jupyterlab, book.page.context.browser.new_page(), book.name).open()  # type: ignore[union-attr]
+    other = Notebook(jupyterlab, chromium.new_page(), book.name).open()
+    other.expect_state(1, "running")
     book.page.evaluate(CUT_NETWORK)
     go(jupyterlab, "offline")
     other.expect_state(1, "waiting")

@@ -5,7 +5,6 @@ import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { Channel } from '../channel';
 import { Link } from '../lab/link';
 import { LiveRuns } from '../lab/live';
-import { loaded, remember } from '../lab/loaded';
 import type { Overview, ToPage } from '../lab/messages';
 import { asking } from './story';
 
@@ -20,7 +19,7 @@ class FarKernel {
   status = 'idle';
   isDisposed = false;
   handleComms = true;
-  supportsSubshells = true;
+  connectionStatus = 'connected';
   info = Promise.resolve({});
   said: { type: string; subshell?: string; content: Content }[] = [];
   statusChanged = new Signal<this, string>(this);
@@ -28,7 +27,24 @@ class FarKernel {
   iopubMessage = new Signal<this, unknown>(this);
   comms: Kernel.IComm[] = [];
   disposed = 0;
+  answers: Record<string, Content> = {
+    comm_info_request: { comms: {} },
+    kernel_info_request: { supported_features: ['kernel subshells'] },
+    create_subshell_request: { subshell_id: 's1' }
+  };
   private target: Target = () => undefined;
+
+  /** Say that ipyagent is loaded. */
+  announce(): void {
+    const transient = { display_id: 'ipyagent:loaded' };
+    const header = { msg_type: 'update_display_data' };
+    this.iopubMessage.emit({ header, content: { data: {}, transient } });
+  }
+
+  /** ipyagent is loaded there, as far as it can be asked. */
+  knowComm(): void {
+    this.answers.comm_info_request = { comms: { c1: { target_name: 'ipyagent.out' } } };
+  }
 
   registerCommTarget(_: string, target: Target): void {
     this.target = target;
@@ -36,10 +52,6 @@ class FarKernel {
 
   removeCommTarget(): void {
     this.target = () => undefined;
-  }
-
-  requestCommInfo(): Promise<unknown> {
-    return new Promise(() => undefined); // it is busy
   }
 
   sendShellMessage({ header, content }: KernelMessage.IShellMessage): void {
@@ -52,7 +64,11 @@ class FarKernel {
 
   sendControlMessage({ header, content }: KernelMessage.IControlMessage): unknown {
     this.said.push({ type: header.msg_type, content: content as Content });
-    return { done: Promise.resolve({ content: { subshell_id: 's1' } }) };
+    // A page that has just come may not hear that the kernel is idle again.
+    const onReply: (reply: unknown) => void = () => undefined;
+    const future = { onReply, done: new Promise(() => undefined) };
+    queueMicrotask(() => future.onReply({ content: this.answers[header.msg_type] ?? {} }));
+    return future;
   }
 
   /** Open a comm, as ipyagent in the kernel does. */
@@ -69,6 +85,11 @@ class FarKernel {
   tell(message: ToPage): void {
     const content = { data: message };
     void this.comms.at(-1)?.onMsg({ content } as unknown as KernelMessage.ICommMsgMsg<'iopub'>);
+  }
+
+  reach(status: string): void {
+    this.connectionStatus = status;
+    this.connectionStatusChanged.emit(status);
   }
 
   be(status: string): void {
@@ -107,72 +128,99 @@ describe('the link to a kernel', () => {
   };
 
   beforeEach(() => {
-    localStorage.clear();
     kernel = new FarKernel();
   });
 
   it('is not made to a kernel that never said that ipyagent is loaded', async () => {
     await connect();
     link.say({ kind: 'here' });
-    expect(kernel.said).toEqual([]);
+    expect(kernel.types()).toEqual(['comm_info_request']);
   });
 
   it('is made when the kernel says so, again after it has left', async () => {
-    const types = ['create_subshell_request', 'comm_open', 'comm_msg'];
-    const transient = { display_id: 'ipyagent:loaded' };
-    const said = { header: { msg_type: 'update_display_data' }, content: { data: {}, transient } };
+    const types = ['kernel_info_request', 'create_subshell_request', 'comm_open', 'comm_msg'];
     await connect();
-    kernel.iopubMessage.emit(said);
+    kernel.said = [];
+    kernel.announce();
     await settle();
     expect(kernel.types()).toEqual(types);
-    expect(loaded('k1')).toEqual({ id: 'k1', hasSubshells: true });
     kernel.tell({ op: 'bye' });
     await settle();
     kernel.said = [];
-    kernel.iopubMessage.emit(said);
+    kernel.announce();
     await settle();
     expect(kernel.types()).toEqual(types);
   });
 
-  it('is made at once when the kernel was known, and speaks to a subshell', async () => {
-    remember({ id: 'k1', hasSubshells: true });
-    kernel.supportsSubshells = false; // as long as the kernel has not described itself
+  it('is made to a kernel that had it before, also while that is busy', async () => {
+    kernel.knowComm();
     await connect();
-    expect(kernel.said[1]).toMatchObject({ type: 'comm_open', subshell: 's1' });
-    expect(kernel.said[1].content.data).toMatchObject({ client: 'client', subshell: 's1' });
+    const opened = kernel.said.find(({ type }) => type === 'comm_open');
+    expect(opened).toMatchObject({ subshell: 's1' });
+    expect(opened?.content.data).toMatchObject({ client: 'client', subshell: 's1' });
   });
 
-  it('is made when another page is heard to have one', async () => {
+  it('speaks to the kernel itself where there are no subshells', async () => {
+    kernel.knowComm();
+    kernel.answers.kernel_info_request = {};
     await connect();
-    const data = { op: 'overview', overview: overview(true) };
-    kernel.iopubMessage.emit({ header: { msg_type: 'comm_msg' }, content: { data } });
+    expect(kernel.types()).not.toContain('create_subshell_request');
+    const opened = kernel.said.find(({ type }) => type === 'comm_open');
+    expect(opened?.subshell).toBeUndefined();
+    expect(opened?.content.data).toMatchObject({ subshell: null });
+  });
+
+  it('is made when the network is there', async () => {
+    kernel.knowComm();
+    kernel.connectionStatus = 'connecting';
+    await connect();
+    expect(kernel.types()).toEqual([]);
+    kernel.reach('connected');
     await settle();
     expect(kernel.types()).toContain('comm_open');
   });
 
+  it('goes on with another connection, and loses nothing that is said meanwhile', async () => {
+    kernel.knowComm();
+    await connect();
+    kernel.tell({ op: 'overview', overview: overview(true) });
+    const next = new FarKernel();
+    next.connectionStatus = 'connecting';
+    link.use(next as unknown as Kernel.IKernelConnection);
+    void link.bundle({ cell_id: 'cell' });
+    await settle();
+    expect(next.said).toEqual([]);
+    next.reach('connected');
+    await settle();
+    const types = ['kernel_info_request', 'create_subshell_request', 'comm_open'];
+    expect(next.types().slice(0, 3)).toEqual(types);
+    expect(next.kinds().slice(3)).toEqual(['shows', 'ask']);
+  });
+
   it('says what was said too early as soon as it is there', async () => {
-    remember({ id: 'k1', hasSubshells: true });
-    const connecting = connect();
+    await connect();
+    kernel.announce();
     const answered = link.bundle({ cell_id: 'cell' });
-    await connecting;
-    expect(kernel.kinds()).toEqual([null, null, 'shows', 'ask']);
+    await settle();
+    expect(kernel.kinds().filter(kind => kind !== null)).toEqual(['shows', 'ask']);
     kernel.tell({ op: 'reply', id: 1, value: 'found' });
     expect(await answered).toBe('found');
   });
 
   it('follows runs again after the network was away', async () => {
-    remember({ id: 'k1', hasSubshells: true });
+    kernel.knowComm();
     await connect();
     link.follow(RUN_ID, () => undefined);
     const lost = link.bundle({ cell_id: 'cell' });
     kernel.tell({ op: 'overview', overview: overview(true) });
     kernel.said.length = 0;
-    kernel.connectionStatusChanged.emit('connecting');
-    kernel.connectionStatusChanged.emit('connected');
+    kernel.reach('connecting');
+    kernel.reach('connected');
     await settle();
     expect(await lost).toBeUndefined();
-    expect(kernel.types().slice(0, 3)).toEqual([
+    expect(kernel.types().slice(0, 4)).toEqual([
       'delete_subshell_request',
+      'kernel_info_request',
       'create_subshell_request',
       'comm_open'
     ]);
@@ -181,7 +229,7 @@ describe('the link to a kernel', () => {
   });
 
   it('answers a ping, connects anew when told to, and ends what others left', async () => {
-    remember({ id: 'k1', hasSubshells: true });
+    kernel.knowComm();
     await connect();
     kernel.tell({ op: 'ping' });
     expect(kernel.kinds().at(-1)).toBe('here');
@@ -197,19 +245,18 @@ describe('the link to a kernel', () => {
   });
 
   it.each(['restarting', 'autorestarting', 'dead'])('ends when the kernel is %s', async status => {
-    remember({ id: 'k1', hasSubshells: true });
+    kernel.knowComm();
     await connect();
     kernel.tell({ op: 'overview', overview: overview(true) });
     const said = kernel.said.length;
     kernel.be(status);
     link.say({ kind: 'here' });
     expect(link.overview).toBeNull();
-    expect(loaded('k1')).toBeNull();
     expect(kernel.said).toHaveLength(said);
   });
 
   it('says goodbye once, and nothing after it', async () => {
-    remember({ id: 'k1', hasSubshells: true });
+    kernel.knowComm();
     await connect();
     link.close();
     link.say({ kind: 'here' });
@@ -217,7 +264,7 @@ describe('the link to a kernel', () => {
   });
 
   it('makes runs come alive that are drawn, and cuts them off with the kernel', async () => {
-    remember({ id: 'k1', hasSubshells: true });
+    kernel.knowComm();
     await connect();
     const live = new LiveRuns();
     const appeared = vi.fn();

@@ -1,8 +1,7 @@
-import { beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 
 import { Channel } from '../channel';
 import { cutOff } from '../cutoff';
-import { forget, loaded, remember } from '../lab/loaded';
 import type { RunSummary } from '../lab/messages';
 import { Known, missing } from '../lab/missing';
 import { Bundle, isUnfinished, Output, withRun } from '../lab/outputs';
@@ -216,28 +215,5 @@ describe('a cell lacks', () => {
     expect(missing(known({ runs, isDrawn: true }))).toBeNull();
     const outputs = [output(bundle({ id: 'r1', status: 'done' }))];
     expect(missing(known({ runs, outputs }))).toBeNull();
-  });
-});
-
-describe('the browser', () => {
-  beforeEach(() => localStorage.clear());
-
-  it('remembers kernels over page loads, until they are forgotten or too many', () => {
-    expect(loaded('k1')).toBeNull();
-    remember({ id: 'k1', hasSubshells: false });
-    remember({ id: 'k1', hasSubshells: true });
-    expect(loaded('k1')).toEqual({ id: 'k1', hasSubshells: true });
-    Array.from({ length: 50 }, (_, i) => remember({ id: `n${i}`, hasSubshells: true }));
-    expect(loaded('k1')).toBeNull();
-    forget('n49');
-    expect(loaded('n49')).toBeNull();
-    expect(loaded('n48')).not.toBeNull();
-  });
-
-  it.each(['', 'null', '{', '[1, null, "k1"]'])('reads what others stored there: %s', stored => {
-    localStorage.setItem('ipyagent:loaded', stored);
-    expect(loaded('k1')).toBeNull();
-    remember({ id: 'k1', hasSubshells: true });
-    expect(loaded('k1')).not.toBeNull();
   });
 });

@@ -2,8 +2,7 @@
 import { Kernel, KernelMessage } from '@jupyterlab/services';
 import { JSONObject, UUID } from '@lumino/coreutils';
 
-/** For a kernel to start a subshell, before it is spoken to without one. */
-const SUBSHELL_MILLISECONDS = 5_000;
+import { endSubshell, isThere, startSubshell } from './control';
 
 /**
  * A comm whose messages go to a subshell from the first one on. Those of JupyterLab do not before
@@ -22,8 +21,8 @@ export class Inward {
   ) {}
 
   /** Open it, unless it is closed by then. */
-  async open(data: JSONObject, hasSubshells: boolean): Promise<void> {
-    this.subshell = hasSubshells ? await startSubshell(this.kernel) : null;
+  async open(data: JSONObject): Promise<void> {
+    this.subshell = await startSubshell(this.kernel);
     if (this.isClosed || this.kernel.isDisposed) {
       this.endSubshell();
       return;
@@ -80,43 +79,4 @@ export class Inward {
       this.subshell = null;
     }
   }
-}
-
-/** End a subshell; one that is gone already does not matter. */
-export function endSubshell(kernel: Kernel.IKernelConnection, subshell_id: string): void {
-  if (isThere(kernel)) {
-    const message = control(kernel, 'delete_subshell_request', { subshell_id });
-    kernel.sendControlMessage(message, false, true);
-  }
-}
-
-function isThere({ isDisposed, status }: Kernel.IKernelConnection): boolean {
-  return !isDisposed && !['restarting', 'autorestarting', 'terminating', 'dead'].includes(status);
-}
-
-async function startSubshell(kernel: Kernel.IKernelConnection): Promise<string | null> {
-  const request = control(kernel, 'create_subshell_request', {});
-  const started = kernel.sendControlMessage(request, true, true).done.then(
-    ({ content }) => (content as { subshell_id?: string }).subshell_id ?? null,
-    () => null // the connection was lost
-  );
-  const patience = new Promise<null>(resolve =>
-    setTimeout(() => resolve(null), SUBSHELL_MILLISECONDS)
-  );
-  return Promise.race([started, patience]);
-}
-
-/** `requestCreateSubshell` and its like refuse before the kernel has described itself. */
-function control(
-  kernel: Kernel.IKernelConnection,
-  msgType: 'create_subshell_request' | 'delete_subshell_request',
-  content: JSONObject
-): KernelMessage.IControlMessage {
-  return KernelMessage.createMessage({
-    msgType,
-    channel: 'control',
-    username: kernel.username,
-    session: kernel.clientId,
-    content
-  } as KernelMessage.IOptions<KernelMessage.ICreateSubshellRequestMsg>);
 }

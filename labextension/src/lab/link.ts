@@ -4,8 +4,8 @@ import { JSONObject, UUID } from '@lumino/coreutils';
 import { ISignal, Signal } from '@lumino/signaling';
 
 import type { FrontEndMessage, KernelMessage } from '../protocol';
-import { endSubshell, Inward } from './inward';
-import { forget, loaded, remember } from './loaded';
+import { endSubshell, knowsComm } from './control';
+import { Inward } from './inward';
 import type { Overview, Request, RunSummary, ToKernel, ToPage } from './messages';
 
 const TARGET = 'ipyagent';
@@ -17,12 +17,6 @@ const PAGE = UUID.uuid4();
 
 /** JupyterLab 4.4 and later, not yet in its interface. */
 type Starting = Kernel.IComm & { readonly subshellStarted?: Promise<void> };
-
-/** As much as is read of what comes by. */
-interface Overheard {
-  data?: { op?: unknown; overview?: unknown };
-  transient?: { display_id?: unknown };
-}
 
 /** Answers a request of the kernel; what it throws becomes the answer. */
 export type Serve = (request: Request) => unknown;
@@ -36,8 +30,8 @@ export interface Shown {
 
 /**
  * Knows what the kernel tells, and says what a person wants. Comms open when the kernel says that
- * ipyagent is loaded, or had said so before this page was loaded anew; they open again when the
- * network was away, and whoever followed a run goes on from a snapshot.
+ * ipyagent is loaded, or that it was before this page came; they open again when the network was
+ * away, and whoever followed a run goes on from a snapshot.
  */
 export class Link {
   /** What the kernel told last; null while there is no connection. */
@@ -120,6 +114,9 @@ export class Link {
     this.letGo();
     this.connection = connection;
     this.attach();
+    if (this.overview !== null) {
+      void this.connect();
+    }
   }
 
   /** Tell the kernel that this page goes away. */
@@ -142,64 +139,34 @@ export class Link {
     kernel.statusChanged.connect(this.watch);
     kernel.iopubMessage.connect(this.hear);
     kernel.connectionStatusChanged.connect(this.resume);
-    if (loaded(kernel.id) !== null) {
-      void this.connect();
-    } else {
-      kernel.iopubMessage.connect(this.overhear);
-      void this.look();
-    }
+    this.resume(kernel, kernel.connectionStatus);
   }
 
   private detach(): void {
     const { kernel } = this;
     kernel.statusChanged.disconnect(this.watch);
     kernel.connectionStatusChanged.disconnect(this.resume);
-    kernel.iopubMessage.disconnect(this.overhear);
     kernel.iopubMessage.disconnect(this.hear);
     if (!kernel.isDisposed) {
       kernel.removeCommTarget(`${TARGET}.out`, this.accept);
     }
   }
 
-  /** A kernel that another page has loaded ipyagent into knows a comm of ours. */
+  /** A kernel with ipyagent knows a comm of ours, whoever loaded it. */
   private async look(): Promise<void> {
-    try {
-      const { content } = await this.kernel.requestCommInfo({ target_name: `${TARGET}.out` });
-      if (content.status === 'ok' && Object.keys(content.comms).length > 0) {
-        this.found();
-      }
-    } catch {
-      // The kernel ended, or the connection to it, before it could answer.
+    const { kernel } = this;
+    if ((await knowsComm(kernel, `${TARGET}.out`)) && kernel === this.kernel) {
+      void this.connect();
     }
   }
-
-  /** What it tells another page in mid-run comes here as well, and it has no time to answer. */
-  private overhear = (_: unknown, { header, content }: Jupyter.IIOPubMessage): void => {
-    const { data } = content as Overheard;
-    if (header.msg_type === 'comm_msg' && data?.op === 'overview' && data.overview) {
-      this.found();
-    }
-  };
 
   /** The kernel says that ipyagent is loaded: what was open to an earlier one is dead. */
   private hear = (_: unknown, { header, content }: Jupyter.IIOPubMessage): void => {
-    const { transient } = content as Overheard;
+    const { transient } = content as { transient?: { display_id?: unknown } };
     if (header.msg_type === 'update_display_data' && transient?.display_id === `${TARGET}:loaded`) {
-      this.letGo();
-      this.found();
+      this.reconnect();
     }
   };
-
-  private found(): void {
-    this.kernel.iopubMessage.disconnect(this.overhear);
-    this.remember();
-    void this.connect();
-  }
-
-  private remember(): void {
-    const { id, supportsSubshells } = this.kernel;
-    remember({ id, hasSubshells: supportsSubshells || loaded(id)?.hasSubshells === true });
-  }
 
   private async connect(): Promise<void> {
     const { kernel } = this;
@@ -210,7 +177,7 @@ export class Link {
     this.shows();
     this.runs.forEach((_, runId) => this.say({ kind: 'follow', run_id: runId }));
     const opened = { page: PAGE, client: kernel.clientId, notebooks: this.shown().notebooks };
-    await comm.open(opened, loaded(kernel.id)?.hasSubshells === true);
+    await comm.open(opened);
   }
 
   /** The kernel's end of this or another page's connection. */
@@ -218,7 +185,6 @@ export class Link {
     const { page } = content.data as { page?: string };
     if (page === PAGE) {
       this.out = comm;
-      this.remember();
       comm.onMsg = message => this.receive(message.content.data as unknown as ToPage);
     }
     void this.quieten(comm, page === PAGE);
@@ -262,7 +228,7 @@ export class Link {
         this.reconnect();
         break;
       case 'bye':
-        this.lose();
+        this.disconnect();
         break;
       case 'left':
         message.subshells.forEach(subshell => endSubshell(this.kernel, subshell));
@@ -284,7 +250,7 @@ export class Link {
 
   private watch = (_: unknown, status: Kernel.Status): void => {
     if (status === 'restarting' || status === 'autorestarting' || status === 'dead') {
-      this.lose();
+      this.disconnect();
     }
   };
 
@@ -294,8 +260,8 @@ export class Link {
       this.isTorn = this.comm !== null;
     } else if (this.isTorn) {
       this.reconnect();
-    } else if (loaded(this.kernel.id) !== null) {
-      void this.connect();
+    } else if (this.comm === null) {
+      void this.look();
     }
   };
 
@@ -305,11 +271,6 @@ export class Link {
   }
 
   /** There is no ipyagent any more where it was. */
-  private lose(): void {
-    forget(this.kernel.id);
-    this.disconnect();
-  }
-
   private disconnect(): void {
     this.letGo();
     this.runs.clear();

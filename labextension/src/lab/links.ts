@@ -52,9 +52,7 @@ class Links implements ILinks {
   }
 
   notebooks(link?: Link): NotebookPanel[] {
-    const panels: NotebookPanel[] = [];
-    this.tracker.forEach(panel => panel.isDisposed || panels.push(panel));
-    return link === undefined ? panels : panels.filter(panel => this.of(panel) === link);
+    return this.panels(link?.kernel.id);
   }
 
   serve(what: string, handler: (panel: NotebookPanel, request: Request) => unknown): void {
@@ -146,12 +144,16 @@ class Links implements ILinks {
     return connection;
   }
 
-  private panelsOf(kernelId: string): NotebookPanel[] {
-    return this.notebooks().filter(panel => kernelOf(panel)?.id === kernelId);
+  private panels(kernelId?: string): NotebookPanel[] {
+    const panels: NotebookPanel[] = [];
+    this.tracker.forEach(panel => panel.isDisposed || panels.push(panel));
+    return kernelId === undefined
+      ? panels
+      : panels.filter(panel => kernelOf(panel)?.id === kernelId);
   }
 
   private shown(kernelId: string): Shown {
-    const panels = this.panelsOf(kernelId);
+    const panels = this.panels(kernelId);
     return {
       notebooks: panels.map(({ context }) => context.path),
       clients: panels.flatMap(panel => kernelOf(panel)?.clientId ?? [])
@@ -162,7 +164,7 @@ class Links implements ILinks {
   private answer(kernelId: string, request: Request): unknown {
     const handler = this.handlers.get(request.what);
     const { path, client } = request;
-    const own = this.panelsOf(kernelId);
+    const own = this.panels(kernelId);
     const panel =
       path === undefined
         ? (own.find(each => kernelOf(each)?.clientId === client) ?? own.at(0))
