@@ -166,6 +166,28 @@ def test_hostile_text_runs_nothing_fetches_nothing_and_forges_no_button(
     expect(book.page).to_have_title(re.compile("pwned"))
 
 
+# Of the answer against what is under it; null while a card makes room for what is kept of it.
+CONTRAST = """() => {
+    const element = document.querySelector('[data-ipyagent=answer]');
+    if (element === null) return null;
+    const light = (color) => {
+        const [r, g, b] = color.match(/[\\d.]+/g).map(Number).map((v) => {
+            v /= 255;
+            return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+        });
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    let under = element;
+    let background = 'rgba(0, 0, 0, 0)';
+    while (under && /, 0\\)$/.test(background)) {
+        background = getComputedStyle(under).backgroundColor;
+        under = under.parentElement;
+    }
+    const [a, b] = [light(getComputedStyle(element).color), light(background)];
+    return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+}"""
+
+
 @pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
 def test_text_is_readable_in_both_themes(jupyterlab: Any, notebook: Any, theme: str) -> None:
     option = script(
@@ -181,27 +203,5 @@ def test_text_is_readable_in_both_themes(jupyterlab: Any, notebook: Any, theme: 
     book.start_all()
     book.expect_state(1, "done")
     book.shot(f"theme-{theme.split()[-1].lower()}")
-    contrast = (
-        book.run(1)
-        .locator("[data-ipyagent=answer]")
-        .evaluate(
-            """(element) => {
-            const light = (color) => {
-                const [r, g, b] = color.match(/[\\d.]+/g).map(Number).map((v) => {
-                    v /= 255;
-                    return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
-                });
-                return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-            };
-            let under = element;
-            let background = 'rgba(0, 0, 0, 0)';
-            while (under && /, 0\\)$/.test(background)) {
-                background = getComputedStyle(under).backgroundColor;
-                under = under.parentElement;
-            }
-            const [a, b] = [light(getComputedStyle(element).color), light(background)];
-            return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-        }"""
-        )
-    )
+    contrast = book.page.wait_for_function(CONTRAST).json_value()
     assert contrast > 4.5

@@ -70,6 +70,10 @@ WOULD_SAVE_QUESTION = f"""() => {{
 }}"""
 WOULD_SAVE_END = f"""(index) =>
     {PANEL}.content.model.toJSON().cells[index].outputs[0].data['{RUN_JSON}']?.status === 'done'"""
+HAS_WIDGETS = f"""() => {{
+    const {{_comms: comms}} = {PANEL}.sessionContext.session.kernel;
+    return [...comms.values()].some(({{targetName}}) => targetName === 'jupyter.widget');
+}}"""
 CUT_NETWORK = f"""() => {PANEL}.sessionContext.session.kernel._ws.close()"""
 
 COUNT = """\
@@ -431,6 +435,8 @@ def test_two_browsers_follow_one_run_and_a_decision_in_one_is_seen_in_the_other(
     other = Notebook(jupyterlab, chromium.new_page(), book.name).open()
     lines = listen(other.page)
     other.expect_state(1, "waiting")
+    # JupyterLab complains of widgets that go before it has heard of them.
+    other.page.wait_for_function(HAS_WIDGETS)
     press(other, 1, "approve")
     expect(book.run(1).locator("[data-ipyagent=tool]")).to_have_count(2)
     press(book, 1, "deny")
