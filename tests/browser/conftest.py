@@ -92,7 +92,7 @@ def _server(
         yield Lab(_url(server), token, folder, path, home / "data" / "kernels")
     finally:
         server.terminate()
-        server.wait(20)
+        server.wait(60)
         assert server.stderr is not None
         server.stderr.close()
 
@@ -113,6 +113,18 @@ def _url(server: subprocess.Popen[str]) -> str:
 
 _numbers = itertools.count()
 
+# JupyterLab asks a kernel once, and the answer may be lost while it is being connected.
+READY = """async () => {
+    const app = window.jupyterapp;
+    await app.restored;
+    const { sessionContext } = app.shell.currentWidget;
+    await sessionContext.ready;
+    const { kernel } = sessionContext.session;
+    const asking = setInterval(() => kernel.requestKernelInfo(), 10_000);
+    await kernel.info;
+    clearInterval(asking);
+}"""
+
 
 class Notebook:
     """A notebook open in JupyterLab."""
@@ -127,15 +139,7 @@ class Notebook:
 
     def ready(self) -> Notebook:
         """Wait for the kernel: a cell run before it is there opens a dialog."""
-        self.page.evaluate(
-            """async () => {
-                const app = window.jupyterapp;
-                await app.restored;
-                const panel = app.shell.currentWidget;
-                await panel.sessionContext.ready;
-                await panel.sessionContext.session.kernel.info;
-            }"""
-        )
+        self.page.evaluate(READY)
         return self
 
     def command(self, name: str) -> None:

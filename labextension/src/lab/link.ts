@@ -115,7 +115,7 @@ export class Link {
     this.connection = connection;
     this.attach();
     if (this.overview !== null) {
-      void this.connect();
+      this.connect();
     }
   }
 
@@ -156,7 +156,7 @@ export class Link {
   private async look(): Promise<void> {
     const { kernel } = this;
     if ((await knowsComm(kernel, `${TARGET}.out`)) && kernel === this.kernel) {
-      void this.connect();
+      this.connect();
     }
   }
 
@@ -168,7 +168,7 @@ export class Link {
     }
   };
 
-  private async connect(): Promise<void> {
+  private connect(): void {
     const { kernel } = this;
     if (this.comm !== null || !kernel.handleComms) {
       return;
@@ -177,7 +177,7 @@ export class Link {
     this.shows();
     this.runs.forEach((_, runId) => this.say({ kind: 'follow', run_id: runId }));
     const opened = { page: PAGE, client: kernel.clientId, notebooks: this.shown().notebooks };
-    await comm.open(opened);
+    void comm.open(opened);
   }
 
   /** The kernel's end of this or another page's connection. */
@@ -267,7 +267,7 @@ export class Link {
 
   private reconnect(): void {
     this.letGo();
-    void this.connect();
+    this.connect();
   }
 
   /** There is no ipyagent any more where it was. */
