@@ -73,6 +73,10 @@ def _server(
     # The question about news would lie over the notebook.
     disabled = {"@jupyterlab/apputils-extension:announcements": True}
     (settings / "page_config.json").write_text(json.dumps({"disabledExtensions": disabled}))
+    # Whatever else the machine does: a completion that takes more than a second is dropped.
+    completer = home / "config/lab/user-settings/@jupyterlab/completer-extension"
+    completer.mkdir(parents=True)
+    (completer / "manager.jupyterlab-settings").write_text('{"providerTimeout": 15000}')
     command = [
         *(sys.executable, "-m", module, "--no-browser", "--allow-root"),
         *("--ServerApp.ip=127.0.0.1", "--ServerApp.port=0", f"--IdentityProvider.token={token}"),
