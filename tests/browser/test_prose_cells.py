@@ -54,7 +54,7 @@ def offered(book: Any) -> Locator:
 
 
 def press_tab(book: Any) -> None:
-    """Ask for what can be written here; JupyterLab has to know that this cell is the current one."""
+    """Ask for completions, as soon as JupyterLab knows that this cell is the current one."""
     expect(book.page.locator(".jp-mod-completer-enabled")).to_have_count(1)
     book.page.keyboard.press("Tab")
 
