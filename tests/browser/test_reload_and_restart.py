@@ -1,4 +1,4 @@
-"""The page is loaded anew, closed, doubled or cut off in mid-run, and kernels die in it."""
+"""The page is loaded anew in mid-run, and kernels die in it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 from test_agent_cells import LOAD, python, script
 
 from conftest import Lab, Notebook
@@ -38,60 +38,18 @@ AT_A_RESTART = (
 
 PANEL = "window.jupyterapp.shell.currentWidget"
 RESTART = f"() => {PANEL}.sessionContext.session.kernel.restart()"
-RENAME = f"""async (name) => {{
-    const {{context, sessionContext: {{session}}}} = {PANEL};
-    const told = [];
-    for (const set of ['setPath', 'setName']) {{
-        const tell = session[set].bind(session);
-        session[set] = value => told[told.push(tell(value)) - 1];
-    }}
-    await context.rename(name);
-    window.told = Promise.all(told);
-}}"""
-TOLD = "() => window.told"
-OPEN = "(path) => window.jupyterapp.commands.execute('docmanager:open', {path})"
-CLOSE = """(path) => {
-    for (const widget of window.jupyterapp.shell.widgets('main')) {
-        if (widget.context?.path === path) widget.dispose();
-    }
-}"""
-SHARE = f"""async ([first, second]) => {{
-    const model = {PANEL}.sessionContext.session.kernel.model;
-    const kernel = {{id: model.id}};
-    await window.jupyterapp.commands.execute('docmanager:open', {{path: second, kernel}});
-    const panel = {PANEL};
-    await panel.sessionContext.ready;
-    await panel.sessionContext.changeKernel(kernel);
-}}"""
-HAS_RUN = f"() => {PANEL}.content.model.cells.get(1).outputs.toJSON()[0].data['{RUN_JSON}']"
 WOULD_SAVE_QUESTION = f"""() => {{
     const run = {PANEL}.content.model.toJSON().cells[1].outputs[0].data['{RUN_JSON}'];
     return run?.steps.at(-1)?.executions.at(-1)?.status === 'awaiting_approval';
 }}"""
 WOULD_SAVE_END = f"""(index) =>
     {PANEL}.content.model.toJSON().cells[index].outputs[0].data['{RUN_JSON}']?.status === 'done'"""
-HAS_WIDGETS = f"""() => {{
-    const {{_comms: comms}} = {PANEL}.sessionContext.session.kernel;
-    return [...comms.values()].some(({{targetName}}) => targetName === 'jupyter.widget');
-}}"""
-CUT_NETWORK = f"""() => {PANEL}.sessionContext.session.kernel._ws.close()"""
-
 COUNT = """\
 from collections import Counter
 from comm import get_comm_manager
 comms = Counter(c.target_name for c in get_comm_manager().comms.values())
 subshells = get_ipython().kernel.shell_channel_thread.manager.list_subshell()
 print(comms["ipyagent"], comms["ipyagent.out"], len(subshells))"""
-
-
-class Shown(Notebook):
-    """The notebook in front, where several are open."""
-
-    def __init__(self, book: Notebook) -> None:
-        super().__init__(book.lab, book.page, book.name)
-
-    def cell(self, index: int) -> Any:
-        return self.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-CodeCell").nth(index)
 
 
 def until(name: str) -> str:
@@ -116,14 +74,6 @@ def reload(book: Notebook) -> None:
     """Load the page anew, as a person does who goes there again."""
     book.page.goto(book.lab.address(book.name))
     book.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
-
-
-def rename(book: Notebook) -> None:
-    """Give it another name; the page is still telling its session."""
-    book.name = f"renamed-{book.name}"
-    book.page.evaluate(RENAME, book.name)
-    tab = book.page.locator(".lm-TabBar-tab.lm-mod-current", has_text="renamed-")
-    expect(tab).to_be_visible()
 
 
 def listen(page: Page) -> Callable[[], list[str]]:
@@ -425,134 +375,6 @@ def test_a_restored_card_of_a_kernel_that_dies_says_so(jupyterlab: Lab, notebook
     press(book, 2, "approve")
     book.expect_state(2, "failed")
     expect(book.run(2)).to_contain_text("The kernel was restarted or stopped")
-
-
-@pytest.mark.spec("P42", "P23")
-def test_two_browsers_follow_one_run_and_a_decision_in_one_is_seen_in_the_other(
-    jupyterlab: Lab, notebook: Any, chromium: Browser
-) -> None:
-    book = waiting(jupyterlab, notebook, "two", python("a = 1"), python("b = 2"), "Both.")
-    other = Notebook(jupyterlab, chromium.new_page(), book.name).open()
-    lines = listen(other.page)
-    other.expect_state(1, "waiting")
-    # JupyterLab complains of widgets that go before it has heard of them.
-    other.page.wait_for_function(HAS_WIDGETS)
-    press(other, 1, "approve")
-    expect(book.run(1).locator("[data-ipyagent=tool]")).to_have_count(2)
-    press(book, 1, "deny")
-    for each in (book, other):
-        each.expect_state(1, "done")
-        expect(each.run(1).locator("[data-ipyagent=tool][data-state=success]")).to_have_count(1)
-        expect(each.run(1).locator("[data-ipyagent=tool][data-state=denied]")).to_have_count(1)
-        expect(each.run(1)).to_have_count(1)
-    assert lines() == []
-    other.page.close()
-
-
-@pytest.mark.spec("P42")
-def test_a_notebook_that_is_renamed_closed_and_opened_in_the_same_page_has_its_card(
-    jupyterlab: Lab, notebook: Any
-) -> None:
-    book = waiting(jupyterlab, notebook, "closed", python("a = 1"), "Done.")
-    lines = listen(book.page)
-    book.save()
-    rename(book)
-    book.page.evaluate(TOLD)
-    book.expect_state(1, "waiting")
-    book.page.evaluate(CLOSE, book.name)
-    book.page.evaluate(OPEN, book.name)
-    book.expect_state(1, "waiting")
-    press(book, 1, "approve")
-    expect_ended(book, 1)
-    assert lines() == []
-
-
-@pytest.mark.spec("P42")
-def test_a_notebook_closed_while_it_is_renamed_has_its_card_when_it_is_opened(
-    jupyterlab: Lab, notebook: Any
-) -> None:
-    """JupyterLab is left with a connection of no notebook, which alone may handle comms."""
-    book = waiting(jupyterlab, notebook, "leaving", python("a = 1"), "Done.")
-    book.save()
-    answers = []
-    book.page.route("**/api/sessions/*", lambda route: answers.append((route, route.fetch())))
-    rename(book)
-    while len(answers) < 2:
-        book.page.wait_for_timeout(50)
-    book.page.evaluate(CLOSE, book.name)
-    with book.page.expect_websocket():
-        for route, answer in answers:
-            route.fulfill(response=answer)
-    book.page.unroute("**/api/sessions/*")
-    book.page.evaluate(OPEN, book.name)
-    book.expect_state(1, "waiting")
-    press(book, 1, "approve")
-    expect_ended(book, 1)
-
-
-@pytest.mark.spec("P42")
-def test_two_notebooks_of_one_kernel_each_have_their_cards_whichever_is_closed(
-    jupyterlab: Lab, notebook: Any
-) -> None:
-    option = script(jupyterlab.folder, "shared", python("a = 1"), "Done.")
-    book = notebook(LOAD, f"%%agent {option}\nGo.")
-    begin(book, 0)
-    book.expect_done(0)
-    second = f"second-{book.name}"
-    (jupyterlab.folder / second).write_text((jupyterlab.folder / book.name).read_text())
-    first, book.name = book.name, second
-    book.page.evaluate(SHARE, [first, second])
-    expect(book.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")).to_have_count(1)
-    shown = Shown(book)
-    shown.start(1)
-    shown.expect_state(1, "waiting")
-    book.page.evaluate(CLOSE, first)
-    book.page.wait_for_function(HAS_RUN)  # until then the widget is there, and dead
-    press(shown, 1, "approve")
-    shown.expect_state(1, "done")
-    shown.expect_done(1)
-
-
-@pytest.mark.spec("P42")
-def test_of_two_notebooks_of_one_kernel_the_tools_change_that_of_the_running_cell(
-    jupyterlab: Lab, notebook: Any
-) -> None:
-    insert = {"name": "insert_cell", "arguments": {"source": "from_the_agent = 1"}}
-    option = script(jupyterlab.folder, "of-two", {"calls": [insert]}, "Done.")
-    first = notebook(LOAD, "only_here = 1")
-    first.start(0)
-    first.expect_done(0)
-    cells = [nbformat.v4.new_code_cell(f"%%agent {option} --confirm yolo\nGo.")]
-    second = f"second-{first.name}"
-    nbformat.write(nbformat.v4.new_notebook(cells=cells), jupyterlab.folder / second)
-    first.page.evaluate(SHARE, [first.name, second])
-    shown = Shown(first)
-    shown.start(0)
-    shown.expect_state(0, "done")
-    expect(shown.cell(1).locator(".cm-content")).to_have_text("from_the_agent = 1")
-
-
-@pytest.mark.spec("P42")
-def test_after_the_network_was_away_the_card_knows_what_happened(
-    jupyterlab: Lab, notebook: Any, chromium: Browser
-) -> None:
-    book = waiting(
-        jupyterlab, notebook, "offline", python(until("offline")), python("b = 2"), "Ok."
-    )
-    reload(book)
-    press(book, 1, "approve")
-    tool = book.run(1).locator("[data-ipyagent=tool]")
-    expect(tool).to_have_attribute("data-state", "running")
-    # Another page keeps the server from storing what this one misses.
-    other = Notebook(jupyterlab, chromium.new_page(), book.name).open()
-    other.expect_state(1, "running")
-    book.page.evaluate(CUT_NETWORK)
-    go(jupyterlab, "offline")
-    other.expect_state(1, "waiting")
-    book.expect_state(1, "waiting", timeout=60_000)
-    press(book, 1, "approve")
-    book.expect_state(1, "done")
-    other.page.close()
 
 
 @pytest.mark.spec("P42")
