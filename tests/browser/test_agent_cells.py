@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import re
 from pathlib import Path
 from typing import Any
 
@@ -117,14 +116,14 @@ def test_the_transcript_survives_save_and_reopening_without_a_kernel(
 
 
 HOSTILE = [
-    "<img src=x onerror=\"document.title='pwned'\">",
-    "<script>document.title='pwned'</script>",
-    "<svg onload=\"document.title='pwned'\">",
-    "<details open ontoggle=\"document.title='pwned'\">",
-    "[x](javascript:document.title='pwned')",
+    '<img src=x onerror="window.pwned=1">',
+    "<script>window.pwned=1</script>",
+    '<svg onload="window.pwned=1">',
+    '<details open ontoggle="window.pwned=1">',
+    "[x](javascript:window.pwned=1)",
     "![leak](http://127.0.0.1:9/leak.png)",
     "<button data-ipyagent=approve>Approve</button>",
-    "<iframe srcdoc=\"<script>parent.document.title='pwned'</script>\"></iframe>",
+    '<iframe srcdoc="<script>parent.pwned=1</script>"></iframe>',
     "\x1b]0;pwned\x07 \x1b[31mred",
 ]
 
@@ -159,11 +158,11 @@ def test_hostile_text_runs_nothing_fetches_nothing_and_forges_no_button(
         "(run) => run.querySelectorAll('details').forEach((d) => { d.open = true })"
     )
     assert book.page.locator("[data-ipyagent=approve]").count() == 0
-    assert "pwned" not in book.page.title()
+    assert not book.page.evaluate("window.pwned")
     assert not [url for url in requests if "leak" in url]
     # The same text in an output of its own does fire: the check above can fail.
     book.start(2)
-    expect(book.page).to_have_title(re.compile("pwned"))
+    book.page.wait_for_function("window.pwned")
 
 
 # Of the answer against what is under it; null while a card makes room for what is kept of it.
