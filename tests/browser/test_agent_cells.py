@@ -151,13 +151,13 @@ def test_hostile_text_runs_nothing_fetches_nothing_and_forges_no_button(
     book.start(0)
     book.start(1)
     book.expect_state(1, "waiting")
-    assert book.page.locator("[data-ipyagent=approve]").count() == 1
+    expect(book.page.locator("[data-ipyagent=approve]")).to_have_count(1)
     book.run(1).locator("[data-ipyagent=approve]").click()
     book.expect_state(1, "done")
     book.run(1).evaluate(
         "(run) => run.querySelectorAll('details').forEach((d) => { d.open = true })"
     )
-    assert book.page.locator("[data-ipyagent=approve]").count() == 0
+    expect(book.page.locator("[data-ipyagent=approve]")).to_have_count(0)
     assert not book.page.evaluate("window.pwned")
     assert not [url for url in requests if "leak" in url]
     # The same text in an output of its own does fire: the check above can fail.

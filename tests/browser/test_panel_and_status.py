@@ -100,7 +100,7 @@ def test_a_call_is_approved_in_the_panel(folder: Any, notebook: Callable[..., An
     expect(side.approvals).to_contain_text("made = 'made in panel'")
     expect(side.find("panel-plan")).to_contain_text("1 of 2 done")
     expect(side.status).to_have_text("ipyagent: scripted/panel.yaml · waiting for you")
-    assert book.page.title().startswith("(1) ")
+    expect(book.page).to_have_title(re.compile(r"^\(1\) "))
     book.shot("panel-waiting")
     book.page.evaluate(THEME, "JupyterLab Dark")
     expect(book.page.locator("body")).to_have_attribute("data-jp-theme-light", "false")
@@ -113,7 +113,7 @@ def test_a_call_is_approved_in_the_panel(folder: Any, notebook: Callable[..., An
     expect(side.approvals).to_have_count(0)
     expect(side.runs).to_have_attribute("data-state", "done")
     expect(side.status).to_have_text("ipyagent: scripted/panel.yaml · done")
-    assert not book.page.title().startswith("(")
+    expect(book.page).not_to_have_title(re.compile(r"^\("))
     book.shot("panel-done-dark")
     book.page.evaluate(THEME, "JupyterLab Light")  # the server remembers it
 
@@ -163,7 +163,7 @@ def test_the_panel_follows_the_notebook_that_is_current(folder: Any, notebook: C
     expect(side.status).to_be_hidden()
     first.start_all()
     expect(side.approvals).to_contain_text("made in two", timeout=BEGINS)
-    assert page.title().startswith("(2) ")
+    expect(page).to_have_title(re.compile(r"^\(2\) "))
     side.press("approve", side.approvals)
     expect(side.status).to_have_text("ipyagent: scripted/two.yaml · done")
     bring_up(page, first.name)
@@ -248,7 +248,7 @@ def test_when_the_kernel_restarts_nothing_can_be_approved(
     restart(book)
     expect(side.approvals).to_have_count(0)
     expect(side.status).to_be_hidden()
-    assert not book.page.title().startswith("(")
+    expect(book.page).not_to_have_title(re.compile(r"^\("))
 
 
 def test_another_session_goes_on_at_a_click(folder: Any, notebook: Callable[..., Any]):
