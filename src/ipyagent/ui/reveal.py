@@ -1,0 +1,135 @@
+"""What a user decides on, drawn so that nothing in it hides, floods the page or deceives.
+
+`labextension/src/view/reveal.ts` draws the same; `tests/ui/reveal_cases.json` holds for both.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import groupby
+
+from ipyagent.plaintext import visible
+
+_EMPTY_LINES, _BLANKS, _SAME, _MIXED, _STACKED = 3, 40, 3, 40, 8
+"""How many of a kind are drawn one by one; more in a row become one mark."""
+
+_BLANK = "\t \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
+_FLOOD = re.compile(f"[{_BLANK}]{{{_BLANKS + 1},}}")
+_NOTHING = re.compile(f"[{_BLANK}]*")
+_FOREIGN = re.compile(r"[^\n\t -~]+")
+_NAME = re.compile(r"[^\W\d](?:[\w.]*\w)?")
+_PART = re.compile(r"[^\W\d_]+")
+_LATIN = re.compile(r"[A-Za-z\u00c0-\u024f]")
+
+_LOOKALIKES = frozenset(
+    # Cyrillic
+    "\u0430\u0441\u0435\u043e\u0440\u0445\u0443\u0456\u0458\u0455\u04bb\u0501\u051b\u051d\u0475"
+    "\u04cf\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0425\u0423\u0406\u0408"
+    "\u0405\u04ae\u04c0\u050c\u051a\u051c\u0474"
+    # Greek
+    "\u03bf\u03bd\u03f2\u03f3\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1"
+    "\u03a4\u03a5\u03a7\u037f"
+)
+"""Letters that are drawn like Latin ones (Unicode TS 39, confusables.txt)."""
+
+
+def reveal(text: str) -> str:
+    """Return the text with hidden characters spelt out, floods as one mark, look-alikes marked.
+
+    A newline ends a line, a tab is a blank; every other control is spelt out: ⟨U+000D⟩. More than
+    3 empty lines, 40 blanks or 3 equal hidden characters in a row are counted in one mark.
+    Letters that look Latin and are not are spelt out in names that have Latin letters as well.
+    """
+    return _reveal(text, signs="")
+
+
+def reveal_diff(text: str) -> str:
+    """Return a unified diff as `reveal` does; empty lines are counted by their sign."""
+    return _reveal(text, signs="+- ")
+
+
+def _reveal(text: str, signs: str) -> str:
+    if text.isascii() and text.isprintable() and len(text) <= _BLANKS:
+        return text
+    end = "\n" if text.endswith("\n") else ""
+    rows: list[str] = []
+    for (sign, kind), group in groupby(
+        text.removesuffix("\n").split("\n"), lambda line: _kind_of_line(line, signs)
+    ):
+        lines = list(group)
+        if kind and len(lines) > _EMPTY_LINES:
+            rows.append(f"{sign}⟨{len(lines):,} {kind}⟩")
+        else:
+            rows += map(_reveal_line, lines)
+    return "\n".join(rows) + end
+
+
+def _kind_of_line(line: str, signs: str) -> tuple[str, str]:
+    """The sign of a line that shows nothing, and the noun for it; empty for all others."""
+    sign = line[:1] if signs and line[:1] in signs else ""
+    body = line[len(sign) :]
+    if _NOTHING.fullmatch(body):
+        return sign, "empty lines"
+    if all(char in "\t " or _kind(char) == "hidden" or char.isspace() for char in body):
+        return sign, "lines of invisible characters"
+    return "", ""
+
+
+def _reveal_line(line: str) -> str:
+    if not line.isascii():
+        line = _NAME.sub(_mark_lookalikes, line)
+    line = _FLOOD.sub(lambda match: f"⟨{len(match[0]):,} blanks⟩", line)
+    return "".join(_spelt(line))
+
+
+def _spelt(line: str) -> Iterator[str]:
+    """The line in pieces, of which those that could hide are spelt out."""
+    start = 0
+    for match in re.finditer(r"[^\t -~]+", line):
+        yield line[start : match.start()]
+        for kind, group in groupby(match[0], _kind):
+            yield _run_of(kind, "".join(group))
+        start = match.end()
+    yield line[start:]
+
+
+def _run_of(kind: str, run: str) -> str:
+    """Characters of one kind that follow each other."""
+    most = {"hidden": _SAME, "combining": _STACKED}.get(kind)
+    if most is None or len(run) <= most:
+        return visible(run)
+    if len(set(run)) == 1:
+        return f"⟨{len(run):,} × U+{ord(run[0]):04X}⟩"  # noqa: RUF001
+    if kind == "hidden" and len(run) <= _MIXED:
+        return visible(run)
+    noun = "invisible characters" if kind == "hidden" else "combining marks"
+    return f"⟨{len(run):,} {noun}⟩"
+
+
+@lru_cache(maxsize=4_096)
+def _kind(char: str) -> str:
+    if visible(char) != char:
+        return "hidden"
+    return "combining" if unicodedata.category(char) in ("Mn", "Me") else ""
+
+
+def _mark_lookalikes(match: re.Match[str]) -> str:
+    name = match[0]
+    return _PART.sub(_mark_part, name) if not name.isascii() and _LATIN.search(name) else name
+
+
+def _mark_part(match: re.Match[str]) -> str:
+    """The letters between underscores, dots and digits.
+
+    One Greek letter by itself is a symbol. Where another letter is plainly no Latin one, the whole
+    cannot be taken for Latin.
+    """
+    part = match[0]
+    foreign = {char for char in part if not _LATIN.match(char)}
+    symbol = len(part) == 1 and "\u0370" <= part <= "\u03ff"
+    if symbol or not foreign or not foreign <= _LOOKALIKES:
+        return part
+    return "".join(f"⟨U+{ord(char):04X}⟩" if char in foreign else char for char in part)
