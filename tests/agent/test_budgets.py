@@ -201,11 +201,27 @@ async def test_time_that_is_left_is_left_after_a_pause() -> None:
 @pytest.mark.spec("H21")
 @pytest.mark.parametrize(
     ("count", "words"),
-    [(39, None), (40, "40 of 50"), (49, "49 of 50"), (50, "session compact"), (80, "session new")],
+    [(39, None), (40, "nears 50"), (49, "nears 50"), (50, "session compact"), (80, "session new")],
 )
-def test_many_messages_are_warned_about(count: int, words: str | None) -> None:
+def test_many_messages_are_warned_about_with_what_follows_from_it(
+    count: int, words: str | None
+) -> None:
     warning = crowded(count, 50)
     assert warning is None if words is None else words in str(warning)
+    assert warning is None or "slower and dearer" in warning
+
+
+@pytest.mark.spec("H21")
+def test_a_warning_about_many_messages_is_the_same_at_the_next_prompt() -> None:
+    assert len({crowded(count, 50) for count in range(1, 120)}) == 3
+
+
+@pytest.mark.spec("H21")
+def test_the_calls_between_a_prompt_and_its_answer_are_no_messages(lab: Lab) -> None:
+    work: list[Any] = [{"text": "Looking.", "calls": [call("list_files")]} for _ in range(4)]
+    few = {"chat": {"max_messages": 5}}
+    notes = [lab.run([*work, "Done."], f"Number {n}.", settings=few).notes for n in range(3)]
+    assert [len(each) for each in notes] == [0, 0, 1]
 
 
 @pytest.mark.spec("H21")

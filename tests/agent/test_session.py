@@ -8,6 +8,7 @@ import pytest
 from harness import Lab, call
 from ipyagent import schema
 from ipyagent.agent.session import Session
+from ipyagent.agent.sessions import Sessions
 from ipyagent.errors import SessionError
 from ipyagent.schema import RunStatus, SessionState
 from ipyagent.store.journal import Journal
@@ -51,6 +52,36 @@ def test_the_record_says_which_run_is_on_and_which_was_last(lab: Lab) -> None:
     record = lab.session.record
     assert (record.active_run_id, record.last_run_id) == (None, run.id)
     assert record.last_run_status is RunStatus.DONE
+
+
+@pytest.mark.spec("H01", "H04", "H29")
+def test_a_live_session_has_its_record_s_fields_and_counts_what_was_said(lab: Lab) -> None:
+    assert (lab.session.message_count, lab.session.history) == (0, ())
+    for number in range(27):
+        lab.run([{"calls": [call("list_files")]}, f"Answer {number}."], f"Question {number}.")
+    lab.run([{"error": {"kind": "refused"}}], "The last question.")
+    session, record = lab.session, lab.session.record
+    assert session.message_count == len(session.history) == record.message_count == 55
+    assert [m.text for m in session.history[-3:]] == [
+        "Question 26.",
+        "Answer 26.",
+        "The last question.",
+    ]
+    assert session.session_id == session.id == record.session_id == record.id
+    assert session.state is SessionState.ACTIVE
+    assert session.started_at == record.started_at
+    assert session.metadata == record.metadata == {}
+    assert record.history == session.history
+
+
+@pytest.mark.spec("H01", "H04")
+def test_a_session_that_is_read_back_counts_the_same(lab: Lab, tmp_path: Path) -> None:
+    for number in range(3):
+        lab.run([{"calls": [call("list_files")]}, "Yes."], f"Number {number}.")
+    lab.session.save(tmp_path / "talk.json")
+    loaded = Session.load(tmp_path / "talk.json")
+    revived = Sessions(lab.session.journal).resume(lab.session.id).session
+    assert loaded.message_count == revived.message_count == lab.session.message_count == 6
 
 
 def test_runs_keep_their_live_results(lab: Lab) -> None:

@@ -48,13 +48,14 @@ from ipyagent.schema import (
 )
 from ipyagent.schema.base import now
 from ipyagent.schema.graph import COMPACTED, OF_RUN, text_of_prompts, with_prompt
+from ipyagent.schema.messages import add_to_exchange
 
 
 class Conversation:
     """Starts with `nodes`, at `head` (None: the newest end), and grows by events.
 
-    `messages` is what a model is sent, and `ids` are those of their nodes. Read them; only `add`
-    changes them.
+    `messages` is what a model is sent, and `ids` are those of their nodes; `history` has all
+    prompts and answers, also those that a summary stands for. Read them; only `add` changes them.
     """
 
     def __init__(self, nodes: Iterable[Node] = (), head: str | None = None) -> None:
@@ -62,6 +63,7 @@ class Conversation:
         self.head = head or next(reversed(self.graph.heads), None)
         self.messages: list[Message] = []
         self.ids: list[str] = []
+        self.history: list[Message] = []
         self.tools: tuple[ToolDefinition, ...] = ()
         self._sources: dict[str, None] = {}
         self.since_summary: int | None = None
@@ -241,6 +243,7 @@ class Conversation:
             case ToolExecution() as execution:
                 self._read(execution)
             case Message() as message:
+                add_to_exchange(self.history, message)
                 match node.metadata.get(COMPACTED):
                     case {"before": list(before), "after": list(after)}:
                         self._put([*map(str, before), node.id, *map(str, after)])

@@ -28,15 +28,21 @@ def reached(run: Run, config: AgentConfig) -> StopReason | None:
 
 
 def crowded(messages: int, at_most: int) -> str | None:
-    """What to tell the person about a conversation of so many messages."""
+    """Return what to tell the user about a conversation of so many prompts and answers.
+
+    The text stays the same from prompt to prompt, so that it need not be shown with each.
+    """
     if 100 * messages < NEARLY * at_most:
         return None
     if messages < at_most:
-        return f"This session has {messages} of {at_most} messages (chat.max_messages)."
+        return (
+            f"This conversation nears {at_most} messages (chat.max_messages). All of it is sent "
+            "with each prompt: the longer it is, the slower and dearer the answers become."
+        )
     return (
-        f"This session has {messages} messages; chat.max_messages is {at_most}. All of them are "
-        "still sent. `%agent session compact` summarises the older ones, `%agent session new` "
-        "begins anew."
+        f"This conversation has {at_most} messages or more (chat.max_messages). Nothing is left "
+        "out: all of it is sent with each prompt, which makes answers slower and dearer. "
+        "`%agent session compact` summarises the older part, `%agent session new` begins anew."
     )
 
 

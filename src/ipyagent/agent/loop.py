@@ -47,6 +47,7 @@ from ipyagent.schema import (
     StopReason,
     ToolCall,
 )
+from ipyagent.schema.messages import exchange
 
 NOTHING_PENDING = (
     "No action is pending: steps were announced, but nothing was proposed that could be approved."
@@ -115,8 +116,8 @@ class Loop:
                 tools=None if tools == said.tools else tools,
             )
         )
-        messages = sum(not message.synthetic for message in said.messages)
-        crowded = limits.crowded(messages, self.config.chat.max_messages)
+        sent = len(exchange(said.messages))
+        crowded = limits.crowded(sent, self.config.chat.max_messages)
         for text in filter(None, (*notices, crowded)):
             self.stream.emit(Notice(text=text))
 

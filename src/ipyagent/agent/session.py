@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,8 @@ class Session:
         conversation: Conversation | None = None,
         runs: Iterable[Run] = (),
     ) -> None:
-        self.record = record or schema.Session()
-        self.journal = journal or _in_memory(self.record)
+        self._record = record or schema.Session()
+        self.journal = journal or _in_memory(self._record)
         self.conversation = conversation or Conversation()
         self.runs = list(runs)
         self.granted: dict[str, frozenset[str]] = {}
@@ -65,14 +66,49 @@ class Session:
         return cls(record, journal, conversation)
 
     @property
+    def record(self) -> schema.Session:
+        """The session as data, with its prompts and answers."""
+        return self._record.model_copy(update={"messages": self.history})
+
+    @property
     def id(self) -> str:
         """A UUID."""
-        return self.record.id
+        return self._record.id
+
+    @property
+    def session_id(self) -> str:
+        """The same as `id`."""
+        return self._record.id
 
     @property
     def name(self) -> str:
-        """What the person calls it."""
-        return self.record.name
+        """What the user calls it."""
+        return self._record.name
+
+    @property
+    def state(self) -> SessionState:
+        """Where it is in its life; it becomes active with its first run."""
+        return self._record.state
+
+    @property
+    def started_at(self) -> datetime:
+        """When it was begun."""
+        return self._record.started_at
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What was noted about it; `annotate` adds to it."""
+        return dict(self._record.metadata)
+
+    @property
+    def history(self) -> tuple[Message, ...]:
+        """All prompts and answers, also those that a summary stands for when a model is asked."""
+        return tuple(self.conversation.history)
+
+    @property
+    def message_count(self) -> int:
+        """How many prompts and answers there are."""
+        return len(self.conversation.history)
 
     @property
     def messages(self) -> list[Message]:
@@ -105,7 +141,7 @@ class Session:
 
     def check_open(self) -> None:
         """Raise SessionError where nothing is taken any more."""
-        if self.record.state is SessionState.TERMINATED:
+        if self._record.state is SessionState.TERMINATED:
             raise SessionError(
                 f"the session {self.name or self.id!r} has ended; begin another with "
                 "`%agent session new`"
@@ -113,12 +149,12 @@ class Session:
 
     def end(self) -> None:
         """No more prompts from here on; ending twice does nothing. Raises JournalError."""
-        if self.record.state is not SessionState.TERMINATED:
-            self._change(state=self.record.move(SessionState.TERMINATED).state)
+        if self._record.state is not SessionState.TERMINATED:
+            self._change(state=self._record.move(SessionState.TERMINATED).state)
 
     def annotate(self, **metadata: str) -> None:
         """Add to the record's metadata; raises JournalError."""
-        self._change(metadata={**self.record.metadata, **metadata})
+        self._change(metadata={**self._record.metadata, **metadata})
 
     def save(self, path: str | Path) -> None:
         """Write the conversation to a JSON file, as a graph; raises SessionError."""
@@ -167,15 +203,15 @@ class Session:
         self.runs = [*(each for each in self.runs if each.id != run.id), run]
 
     def _activate(self) -> None:
-        if self.record.state is SessionState.INITIALIZING:
-            self.record = self.record.move(SessionState.ACTIVE)
+        if self._record.state is SessionState.INITIALIZING:
+            self._record = self._record.move(SessionState.ACTIVE)
 
     def _set(self, **changes: Any) -> None:
-        self.record = self.record.model_copy(update=changes)
+        self._record = self._record.model_copy(update=changes)
 
     def _change(self, **changes: Any) -> None:
         self._set(**changes)
-        self.journal.update(self.record)
+        self.journal.update(self._record)
 
 
 def conversation_in(path: Path) -> Conversation:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Self
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import (
     AfterValidator,
+    AliasChoices,
     AwareDatetime,
     BaseModel,
     BeforeValidator,
@@ -54,7 +56,8 @@ JsonObject = Annotated[dict[str, Any], AfterValidator(as_json)]
 class Model(BaseModel):
     """A frozen record. Sequences are tuples; a change is a new record (`model_copy`).
 
-    Fields also answer to the names that other formats give them (their `validation_alias`).
+    Fields also answer to the names that other formats give them (their `validation_alias`), when
+    they are given and when they are read.
     """
 
     model_config = ConfigDict(
@@ -65,6 +68,12 @@ class Model(BaseModel):
         validate_by_alias=True,
     )
 
+    if not TYPE_CHECKING:  # else every misspelt attribute would pass the type checker
+
+        def __getattr__(self, name: str) -> Any:
+            field = _aliases(type(self)).get(name)
+            return super().__getattr__(name) if field is None else getattr(self, field)
+
     def to_dict(self, *, exclude_none: bool = False) -> dict[str, Any]:
         """The record as plain JSON types."""
         return self.model_dump(mode="json", exclude_none=exclude_none)
@@ -73,6 +82,18 @@ class Model(BaseModel):
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """The record that `to_dict` described; raises pydantic.ValidationError otherwise."""
         return cls.model_validate(data)
+
+
+@cache
+def _aliases(model: type[BaseModel]) -> dict[str, str]:
+    """Map the other names of a model's fields to the fields."""
+    return {
+        alias: name
+        for name, field in model.model_fields.items()
+        if isinstance(field.validation_alias, AliasChoices)
+        for alias in field.validation_alias.choices
+        if isinstance(alias, str) and alias != name
+    }
 
 
 def now() -> datetime:

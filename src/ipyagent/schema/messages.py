@@ -7,6 +7,7 @@ emit them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, Self
 
@@ -167,3 +168,23 @@ class Message(Model):
                     f"the message has {typed:,} characters; at most {MAX_TYPED:,} can be typed"
                 )
         return self
+
+
+def exchange(messages: Iterable[Message]) -> list[Message]:
+    """Return the prompts and the answers among messages.
+
+    Calls, results and what was said between them belong to the answer that they led to: of several
+    replies to one prompt the last is the answer.
+    """
+    said: list[Message] = []
+    for message in messages:
+        add_to_exchange(said, message)
+    return said
+
+
+def add_to_exchange(said: list[Message], message: Message) -> None:
+    """Add a message to prompts and answers, if it is one."""
+    if message.is_persons:
+        said.append(message)
+    elif message.role is Role.ASSISTANT and not message.synthetic:
+        said[-1 if said and said[-1].role is Role.ASSISTANT else len(said) :] = [message]

@@ -250,6 +250,36 @@ class ToolExecution(Model):
     def _accept(cls, data: Any) -> Any:
         return accept_runs.execution(data)
 
+    @property
+    def tool_name(self) -> str:
+        """The name of the tool that was called."""
+        return self.call.name
+
+    @property
+    def tool_use_id(self) -> str:
+        """The id of the call."""
+        return self.call.id
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The arguments of the call."""
+        return self.call.arguments
+
+    @property
+    def execution_time(self) -> float | None:
+        """Seconds that the call took; None before its end."""
+        return self.duration
+
+    @property
+    def error_message(self) -> str | None:
+        """Why the call failed; None where it did not."""
+        return self.result.error if self.result else None
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the call has a result that is a failure."""
+        return self.result is not None and not self.result.success
+
     @model_validator(mode="after")
     def _a_failure_says_why(self) -> Self:
         succeeded = self.result is not None and self.result.success
