@@ -1,12 +1,16 @@
 """`Agent`, as scripts use it."""
 
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 
+import ipyagent
 from ipyagent import Agent, BaseTool, Scripted, Session
-from ipyagent.errors import AgentError, AgentNotFoundError, ConfigError, SessionError
-from ipyagent.schema import Message
+from ipyagent.errors import AgentNotFoundError, ConfigError, RunFailedError, SessionError
+from ipyagent.schema import Message, TokenUsage
 
 
 @pytest.fixture(autouse=True)
@@ -60,13 +64,52 @@ def test_a_validator_of_one_s_own_refuses_a_prompt_before_anything_happens() -> 
     model = Scripted(["Fine."])
     agent = Agent(model)
     agent.validators.append(no_shouting)
-    with pytest.raises(AgentError, match="do not shout"):
-        agent.ask("WHY?")
-    with pytest.raises(AgentError, match="empty"):
-        agent.ask("  ")
+    assert "do not shout" in str(agent.ask("WHY?").error)
     assert model.requests == []
     assert agent.session.runs == []
     assert agent.ask("Why?").output == "Fine."
+
+
+@pytest.mark.spec("H07", "H08", "H24")
+@pytest.mark.parametrize(
+    ("prompt", "why"), [("  ", "empty"), ("x" * 10_001, "10,001 characters"), ("WHY?", "shout")]
+)
+async def test_a_refused_prompt_is_a_failed_run(prompt: str, why: str) -> None:
+    def no_shouting(prompt: str) -> None:
+        if prompt.isupper():
+            raise ValueError("Please do not shout.")
+
+    model = Scripted(["Never asked.", "Fine."])
+    agent = Agent(model)
+    agent.session.validators.append(no_shouting)
+    for run in (agent.ask(prompt), await agent.aask(prompt)):
+        assert (run.outcome, run.status) == ("failed", "error")
+        assert why in str(run.error)
+        with pytest.raises(RunFailedError, match=why):
+            run.raise_for_outcome()
+    assert ipyagent.last is run
+    assert model.requests == []
+    assert agent.session.runs == []
+
+
+def test_a_run_that_succeeded_raises_nothing() -> None:
+    Agent(Scripted(["Fine."])).ask("Why?").raise_for_outcome()
+
+
+def test_a_session_that_has_ended_gives_failed_runs() -> None:
+    agent = Agent(Scripted(["Never asked."]))
+    agent.session.end()
+    assert "has ended" in str(agent.ask("Go.").error)
+
+
+@pytest.mark.spec("A40", "M15")
+def test_the_summary_of_a_run_has_the_total_of_its_tokens() -> None:
+    usage = {"prompt_tokens": 30, "completion_tokens": 4}
+    run = Agent(Scripted([{"text": "Fine.", "usage": usage}])).ask("Why?")
+    assert run.to_output_dict()["usage"]["total_tokens"] == 34
+    counts = run.usage.to_dict()
+    assert counts["total_tokens"] == 34
+    assert TokenUsage.from_dict(counts) == run.usage
 
 
 @pytest.mark.spec("A01", "A50")
@@ -88,6 +131,57 @@ def test_a_tool_can_be_an_object(tmp_path: Path) -> None:
 
     replies = [{"calls": [{"name": "double", "arguments": {"n": 21}}]}, "Done."]
     assert Agent(Scripted(replies), tools=[Double()]).ask("Go.").results[0].value == 42
+
+
+@dataclass
+class OwnResult:
+    success: bool
+    content: str = ""
+    error: str | None = None
+
+
+class Described:
+    """A tool by its looks alone."""
+
+    name = "double"
+    description = "Double a number."
+    parameters: ClassVar[dict[str, Any]] = {
+        "type": "object",
+        "properties": {"n": {"type": "integer"}},
+        "required": ["n"],
+    }
+
+
+class DescribedSync(Described):
+    def execute(self, n: int) -> OwnResult:
+        return OwnResult(n > 0, str(2 * n), None if n > 0 else "too small")
+
+
+class DescribedAsync(Described):
+    async def execute(self, *args: Any, **kwargs: Any) -> OwnResult:
+        return DescribedSync().execute(**kwargs)
+
+
+@pytest.mark.spec("M19")
+@pytest.mark.parametrize("kind", [DescribedSync, DescribedAsync])
+def test_a_tool_can_be_an_object_of_any_class(kind: type[Any]) -> None:
+    replies = [
+        {"calls": [{"name": "double", "arguments": {"n": n}} for n in (21, 0, "x")]},
+        "Done.",
+    ]
+    doubled, small, wrong = Agent(Scripted(replies), tools=[kind()]).ask("Go.").results
+    assert (doubled.success, doubled.output) == (True, "42")
+    assert (small.success, small.error) == (False, "too small")
+    assert "n" in str(wrong.error)
+
+
+@pytest.mark.spec("M19")
+@pytest.mark.parametrize(
+    "thing", [object(), "read_file", 5, Described(), SimpleNamespace(name="x")]
+)
+def test_what_is_no_tool_is_refused_with_what_is_needed(thing: Any) -> None:
+    with pytest.raises(ConfigError, match=r"is no tool.*name.*description.*parameters.*execute"):
+        Agent(Scripted([]), tools=[thing])
 
 
 def test_the_session_is_begun_when_it_is_first_needed(tmp_path: Path) -> None:

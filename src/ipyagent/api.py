@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ipyagent import config as settings
-from ipyagent.agent.session import Session
+from ipyagent.agent.session import Session, remember
 from ipyagent.agent.sessions import Sessions
 from ipyagent.agent.validation import VALIDATORS, Validator
 from ipyagent.config import Config, Layer
+from ipyagent.errors import AgentError
 from ipyagent.kernel.drivers import Cell, drive_async, drive_sync
 from ipyagent.kernel.frontend import detect, running_shell
 from ipyagent.kernel.namespace import PlainNamespace, ShellNamespace
@@ -22,8 +23,17 @@ from ipyagent.llm.environment import start_environ
 from ipyagent.llm.resolve import client_for, resolve
 from ipyagent.schema import Run
 from ipyagent.tools.base import BaseTool, Tool, tool
-from ipyagent.ui.views import SilentView, view_for
-from ipyagent.wiring import Bench, Engine, Place, Request, journal_for, only_run, workspace_at
+from ipyagent.ui.views import SilentView, show_run, view_for
+from ipyagent.wiring import (
+    Bench,
+    Engine,
+    Place,
+    Request,
+    journal_for,
+    only_run,
+    refused,
+    workspace_at,
+)
 
 
 class Agent:
@@ -36,7 +46,7 @@ class Agent:
     plain script it works in `__main__` and is silent but for questions.
 
     `validators` look at each prompt before anything is done with it, and raise ValueError to
-    refuse it.
+    refuse it; `session.validators` and the setting `chat.validators` add others.
     """
 
     def __init__(
@@ -87,16 +97,28 @@ class Agent:
         )
 
     def ask(self, prompt: str) -> Run:
-        """Answer `prompt` and return the run; how it went is in `run.outcome`."""
+        """Answer `prompt` and return the run; how it went is in `run.outcome`.
+
+        A prompt that is refused gives a failed run, with the reason in `run.error`. Raises
+        BusyError where an agent is at work already, and AgentInterrupted when it is stopped.
+        """
         with only_run():
             cell = Cell()
-            return drive_sync(cell, self._engine(cell, prompt))
+            try:
+                engine = self._engine(cell, prompt)
+            except AgentError as error:
+                return self._refuse(prompt, error)
+            return drive_sync(cell, engine)
 
     async def aask(self, prompt: str) -> Run:
         """Like `ask`, for async code."""
         with only_run():
             cell = Cell()
-            return await drive_async(cell, self._engine(cell, prompt))
+            try:
+                engine = self._engine(cell, prompt)
+            except AgentError as error:
+                return self._refuse(prompt, error)
+            return await drive_async(cell, engine)
 
     def save(self, path: str | Path) -> None:
         """Write the conversation to a JSON file, as a graph."""
@@ -122,6 +144,14 @@ class Agent:
             self.tools,
         )
         return bench.engine(self.validators)
+
+    def _refuse(self, prompt: str, error: AgentError) -> Run:
+        """Return the failed run of a prompt that was not sent."""
+        run = refused(prompt.strip(), error)
+        remember(run)
+        if self._shell is not None:
+            show_run(detect(self._shell), run)
+        return run
 
     def _resolved(self) -> Client:
         resolved = resolve(self.config.llm, os.environ)

@@ -54,6 +54,7 @@ DEFAULTS = {
     "context.token_limit": 80_000,
     "chat.max_messages": 50,
     "chat.persist": True,
+    "chat.validators": (),
     "chat.enable_observability": False,
     "logging.level": "info",
     "logging.file": None,

@@ -114,6 +114,7 @@ LOOSER: list[tuple[str, Any]] = [
     ("mcp.servers", [SERVER]),
     ("chat.enable_observability", True),
     ("chat.persist", False),
+    ("chat.validators", ["os:system"]),
 ]
 
 STRICTER: list[tuple[str, Any]] = [
@@ -379,7 +380,7 @@ VALUES = st.fixed_dictionaries(
     },
 )
 OURS = ("llm.provider", "llm.mode", "llm.api_base", "llm.api_key_env", "llm.api_key")
-OURS += ("mcp.servers", "chat.persist", "chat.enable_observability")
+OURS += ("mcp.servers", "chat.persist", "chat.enable_observability", "chat.validators")
 
 
 def loosened(folder: Path, before: Config, after: Config) -> list[str]:

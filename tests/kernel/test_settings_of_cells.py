@@ -263,3 +263,31 @@ def test_where_nothing_can_be_recorded_nothing_runs_until_the_person_goes_withou
         started.run("%agent config chat.persist=false")
         assert started.run(cell).run["status"] == "done"
         assert started.value("acted") == "1"
+
+
+@pytest.mark.spec("H24", "H26")
+def test_the_prompts_of_cells_pass_validators(folder: Path) -> None:
+    (folder / "guard.py").write_text(
+        "def check(prompt):\n    if 'salary' in prompt: raise ValueError('Not about salaries.')\n"
+    )
+    append = "import ipyagent\nipyagent.Session.current().validators.append(no_names)"
+    cell = "%%agent -m scripted/hello.json\n{}"
+    with kernel(folder) as started:
+        started.run("def no_names(prompt):\n    if 'Ann' in prompt: raise ValueError('No names.')")
+        assert started.run(append).status == "ok"
+        refused = started.run(cell.format("Who is Ann?"))
+        assert (refused.status, refused.run["status"], refused.run["error"]) == (
+            "ok",
+            "error",
+            "No names.",
+        )
+        started.run("%agent config chat.validators=guard:check")
+        unknown = started.run(cell.format("The salary?")).run
+        assert "do not trust" in unknown["error"]
+        assert started.run("import sys; print('guard' in sys.modules)").stdout == "False\n"
+        started.run("import guard")
+        assert started.run(cell.format("The salary?")).run["error"] == "Not about salaries."
+        raising = started.run("%%agent --raise -m scripted/hello.json\nThe salary?")
+        assert (raising.status, raising.content["evalue"]) == ("error", "Not about salaries.")
+        answered = started.run(cell.format("Hello?")).run
+        assert answered["status"] == "done"

@@ -183,6 +183,7 @@ def test_the_state_of_an_agent_is_a_run() -> None:
     assert (state.outcome, state.output, state.prompt) == ("success", "Done.", "Read x and y.")
     assert (state.current_step, state.total_tool_calls, state.is_finished) == (2, 2, True)
     assert state.started_at == datetime.fromtimestamp(100, UTC)
+    assert state.duration == 2.5  # to the last moment that is known
     assert state.usage.total_tokens == 15
     first = state.steps[0]
     assert (first.number, first.finish_reason) == (1, "tool_calls")
@@ -198,6 +199,7 @@ def test_an_answer_that_no_step_gave_is_kept() -> None:
     state = Run.from_dict(agent_state(steps=[], final_output="I gave up.", status="failed"))
     assert (state.output, state.outcome) == ("I gave up.", "failed")
     assert state.steps[0].closing
+    assert state.duration is None
     begun = Run.from_dict(agent_state(steps=[], final_output=None, status="running"))
     assert (begun.output, begun.outcome, begun.is_finished) == ("", "running", False)
 

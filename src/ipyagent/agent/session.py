@@ -11,6 +11,7 @@ from typing import Any
 from ipyagent import schema
 from ipyagent.agent import current
 from ipyagent.agent.conversation import Conversation
+from ipyagent.agent.validation import Validator
 from ipyagent.errors import SessionError
 from ipyagent.schema import (
     Event,
@@ -45,6 +46,8 @@ class Session:
         self.runs = list(runs)
         self.granted: dict[str, frozenset[str]] = {}
         """Tools that are allowed for this session, and what the model had read by then."""
+        self.validators: list[Validator] = []
+        """Functions that look at each prompt first; one that raises ValueError refuses it."""
         self.compact_next = False
         """Whether the older part becomes a summary before the next request."""
         self._run: Run | None = None

@@ -50,8 +50,19 @@ def _variable(name: str) -> str:
     return name
 
 
+def _import_paths(paths: tuple[str, ...]) -> tuple[str, ...]:
+    for path in paths:
+        module, colon, name = path.partition(":")
+        if not (colon and all(part.isidentifier() for part in f"{module}.{name}".split("."))):
+            raise ValueError("expected import paths such as package.module:function")
+    return paths
+
+
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 """Names, as a list or separated by commas."""
+
+ImportPaths = Annotated[Names, AfterValidator(_import_paths)]
+"""Where functions can be imported from, such as `package.module:function`."""
 
 OwnPath = Annotated[Path, AfterValidator(_own_path)]
 """A path; `~` is the person's home."""

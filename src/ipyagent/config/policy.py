@@ -108,6 +108,7 @@ POLICY: Mapping[str, Limit] = {
     "mcp.servers": _YOURS,
     "policy.rules": Limit(_only_asks, "may only add rules that ask or deny; those hold", _asking),
     "chat.persist": _YOURS,
+    "chat.validators": Limit(_never, "may not bring code that runs"),
     "chat.enable_observability": _YOURS,
 }
 """The settings that matter to safety; all others are free."""

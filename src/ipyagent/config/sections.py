@@ -21,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from ipyagent.config.kinds import PARTIAL, Address, Names, OwnPath, Section, Variable
+from ipyagent.config.kinds import PARTIAL, Address, ImportPaths, Names, OwnPath, Section, Variable
 from ipyagent.config.rules import PolicyConfig
 from ipyagent.redaction import secret_name
 
@@ -249,6 +249,8 @@ class ChatConfig(Section):
     """How many messages a conversation should have; there are warnings before and at that."""
     persist: bool = True
     """Whether runs are recorded on disk."""
+    validators: ImportPaths = ()
+    """Functions that look at each prompt first, as `package.module:function`."""
     enable_observability: bool = False
     """Whether runs are traced with OpenTelemetry."""
     agent_config_path: Path | None = None

@@ -54,6 +54,10 @@ class TokenUsage(Model):
         """Prompt and completion together."""
         return self.prompt_tokens + self.completion_tokens
 
+    def to_dict(self, *, exclude_none: bool = False) -> dict[str, Any]:
+        """Return the counts and their total."""
+        return super().to_dict(exclude_none=exclude_none) | {"total_tokens": self.total_tokens}
+
     def to_openai(self) -> dict[str, Any]:
         """OpenAI's count, which has no place for tokens written to a cache."""
         return {

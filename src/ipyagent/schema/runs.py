@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Self
 
-from pydantic import AliasChoices, Field, model_validator
+from pydantic import AliasChoices, Field, TypeAdapter, model_validator
 
+from ipyagent.errors import RunFailedError
 from ipyagent.schema import accept, accept_runs
 from ipyagent.schema.base import Amount, Count, Flag, Model, Moment, OrEmpty, Text, now
 from ipyagent.schema.blocks import ImageContent, ToolCall
@@ -128,7 +130,21 @@ def _with_answer(*, final_output: Any, steps: Any = (), **data: Any) -> dict[str
         )
     if "run_id" not in data:
         data.setdefault("id", uuid.uuid4().hex)
+    if data.get("status") != RunStatus.RUNNING and "start_time" in data:
+        data.setdefault("duration", _seconds(data["start_time"], done))
     return data | {"steps": tuple(done)}
+
+
+_MOMENT = TypeAdapter[datetime](Moment)
+
+
+def _seconds(start: Any, steps: Iterable[Step]) -> float | None:
+    """Return the seconds from the start to the last moment that the steps know of."""
+    known = [e.started_at for step in steps for e in step.executions if e.started_at]
+    known += [step.message.timestamp for step in steps if step.message and not step.closing]
+    if not known:
+        return None
+    return max(0.0, (max(known) - _MOMENT.validate_python(start)).total_seconds())
 
 
 class Run(Model):
@@ -250,6 +266,13 @@ class Run(Model):
         """US dollars for all steps together; None where no price is known."""
         costs = [step.cost_usd for step in self.steps if step.cost_usd is not None]
         return sum(costs) if costs else None
+
+    def raise_for_outcome(self) -> None:
+        """Raise RunFailedError unless the run was a success."""
+        if self.outcome is not Outcome.SUCCESS:
+            raise RunFailedError(
+                self.error or f"the run ended as {self.outcome}: {self.stop_reason}"
+            )
 
     def to_output_dict(self) -> dict[str, Any]:
         """A JSON-ready summary for scripts: status, output, tools used, duration, model."""

@@ -135,16 +135,7 @@ class BaseTool:
         for needed in ("name", "execute"):
             if not hasattr(self, needed):
                 raise ConfigError(f"{type(self).__name__} is no tool yet: it has no {needed!r}")
-        return Tool(
-            name=self.name,
-            description=self.description or inspect.cleandoc(type(self).__doc__ or ""),
-            function=self.execute,
-            arguments=self._arguments(),
-            sensitive=self.sensitive,
-            where=_where(self.where, self.execute),
-            truncate=self.truncate,
-            allow_override=self.allow_override,
-        )
+        return _from_object(self)
 
     def to_schema(self) -> dict[str, Any]:
         """The definition in Anthropic's format."""
@@ -154,12 +145,42 @@ class BaseTool:
         """The definition in OpenAI's format."""
         return self.as_tool().get_schema()
 
-    def _arguments(self) -> Arguments:
-        if self.args_model is not None:
-            return TypedArguments(self.args_model)
-        if self.parameters is not None:
-            return DescribedArguments(self.parameters)
-        return arguments_of(self.execute)
+
+def _is_described(thing: Any) -> bool:
+    """Return whether an object of any class describes a tool, as a BaseTool does."""
+    if inspect.isroutine(thing) or isinstance(thing, type):
+        return False
+    return isinstance(getattr(thing, "name", None), str) and callable(
+        getattr(thing, "execute", None)
+    )
+
+
+def _from_object(thing: Any) -> Tool:
+    """Return the tool that a BaseTool, or an object like one, describes."""
+
+    def trait(name: str) -> Any:
+        return getattr(thing, name, getattr(BaseTool, name))
+
+    return Tool(
+        name=thing.name,
+        description=trait("description") or inspect.cleandoc(type(thing).__doc__ or ""),
+        function=thing.execute,
+        arguments=_arguments_of(trait("args_model"), trait("parameters"), thing.execute),
+        sensitive=trait("sensitive"),
+        where=_where(trait("where"), thing.execute),
+        truncate=trait("truncate"),
+        allow_override=trait("allow_override"),
+    )
+
+
+def _arguments_of(
+    model: type[BaseModel] | None, schema: Mapping[str, Any] | None, execute: Callable[..., Any]
+) -> Arguments:
+    if model is not None:
+        return TypedArguments(model)
+    if schema is not None:
+        return DescribedArguments(schema)
+    return arguments_of(execute)
 
 
 class Traits(TypedDict, total=False):
@@ -196,7 +217,8 @@ def tool(
 
     Sync functions run on the kernel's main thread, where the person's connections and figures
     live, unless `where="thread"`; async functions run in the engine's loop. `sensitive=True` means
-    that each call is asked about first. What is a tool already is returned as a Tool.
+    that each call is asked about first. What is a tool already is returned as a Tool, and so is an
+    object of any class with `name`, `description`, `parameters` and `execute`, as in `BaseTool`.
     """
     # Where a tool is made inside a function, its annotations may name what is defined there.
     local = sys._getframe(1).f_locals
@@ -204,6 +226,12 @@ def tool(
     def make(function: Any) -> Tool:
         if isinstance(function, type):
             raise ConfigError(f"{function.__name__} is a class; a tool is an object of it")
+        if not callable(function):
+            raise ConfigError(
+                f"an object of type {type(function).__name__} is no tool: a tool is a function, or "
+                "an object with a name, a description, parameters (a JSON Schema) and a method "
+                "execute"
+            )
         call = function if inspect.isroutine(function) else function.__call__
         return Tool(
             name=name or str(getattr(function, "__name__", type(function).__name__)),
@@ -221,7 +249,7 @@ def tool(
             return function
         case BaseTool():
             return function.as_tool()
-    return make(function)
+    return _from_object(function) if _is_described(function) else make(function)
 
 
 def tools_among(values: Iterable[Any]) -> list[Tool]:

@@ -40,6 +40,8 @@ def as_result(value: Any) -> ToolResult:
             return _of_blocks([value])
         case list() | tuple() if value and all(map(_is_block, value)):
             return _of_blocks(value)
+    if (said := _own_result(value)) is not None:
+        return said
     output = _as_json(value) or describe("result", value, detail=True)
     return ToolResult(output=output, value=value)
 
@@ -89,6 +91,21 @@ def _as_json(value: object) -> str | None:
         return pydantic_core.to_json(value, inf_nan_mode="constants").decode()
     except (ValueError, TypeError, RecursionError):  # holds what JSON cannot say
         return None
+
+
+def _own_result(value: Any) -> ToolResult | None:
+    """Return what a result class of the tool's own says: `success`, `content` and `error`."""
+    if not (isinstance(value, BaseModel) or _is_record(value)):
+        return None
+    match value:
+        case object(success=bool(success), content=str(output), error=str() | None as error):
+            return ToolResult(
+                success=success,
+                output=output,
+                value=value,
+                error=None if success else error or output or "failed",
+            )
+    return None
 
 
 def _is_record(value: object) -> bool:

@@ -21,7 +21,13 @@ from ipyagent.agent.planning import propose_and_run, settle
 from ipyagent.agent.policy import Policy
 from ipyagent.agent.session import Session
 from ipyagent.agent.stream import EventStream, Listener
-from ipyagent.agent.validation import VALIDATORS, Validator, validate
+from ipyagent.agent.validation import (
+    VALIDATORS,
+    Validator,
+    configured_validators,
+    installed_validators,
+    validate,
+)
 from ipyagent.config import Config
 from ipyagent.errors import AgentError
 from ipyagent.kernel.drivers import Cell
@@ -92,13 +98,20 @@ class Bench:
 
         Raises AgentError for a prompt that cannot be answered, before anything is shown.
         """
-        validate(self.request.prompt, validators)
+        validate(self.request.prompt, (*validators, *self._validators()))
         self.session.check_ready()
         return partial(self._answer, self.place.context(self.request.prompt))
 
     def plan_engine(self, answer: Answer, reference: str = "") -> Engine:
         """A person's decision on a plan that waits and what follows, ready to be driven."""
         return partial(self._settle, answer, reference)
+
+    def _validators(self) -> Iterator[Validator]:
+        """Yield those that packages, settings and the session add."""
+        yield from installed_validators()
+        folder = self.place.home or self.place.workspace.root
+        yield from configured_validators(self.request.config.chat.validators, folder)
+        yield from self.session.validators
 
     async def _answer(self, context: str) -> Run:
         request = self.request
