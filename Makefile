@@ -19,7 +19,7 @@ test: .venv/test browser sandbox js lint
 
 ## What `make test` samples, at full count and with new examples: kills, power cuts, cut streams.
 soak: .venv/test
-	env JOURNAL_TEST_KILLS=60 JOURNAL_TEST_CUTS=200 STREAMS_TEST_EVERY_BYTE=1 \
+	env JOURNAL_TEST_KILLS=60 JOURNAL_TEST_POINTS=500 JOURNAL_TEST_CUTS=200 STREAMS_TEST_EVERY_BYTE=1 \
 		HYPOTHESIS_PROFILE=default $(BIN)/python -m pytest -o timeout=1200 \
 		tests/store tests/schema tests/config tests/agent tests/redaction tests/llm/test_cuts.py
 

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from harness import Lab, call
+from harness import YES, Lab, call
 from ipyagent import schema
+from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.agent.session import Session
 from ipyagent.errors import AgentInterrupted
+from ipyagent.llm.client import ModelRequest
 from ipyagent.schema import Event, Outcome, RunStatus, ToolStatus
 from ipyagent.store.journal import Journal
 from ipyagent.tools.base import Tool, tool
@@ -37,7 +39,15 @@ def recorded(path: Path) -> list[str]:
     return [event for (data,) in rows for event in TYPES if f'"{event}"' in data]
 
 
-TYPES = ("run_started", "tool_running", "tool_finished", "run_finished")
+TYPES = (
+    "run_started",
+    "approval_requested",
+    "tool_running",
+    "tool_finished",
+    "compacted",
+    "step_finished",
+    "run_finished",
+)
 
 
 def execute(path: Path, statement: str) -> None:
@@ -75,6 +85,57 @@ def test_an_intent_is_recorded_before_the_act(lab: Lab, database: Path, where: s
 
     lab.run([{"calls": [call("act")]}, "Done."], tools=[act])
     assert seen[-1] == "tool_running"
+
+
+@pytest.mark.spec("P07")
+def test_a_result_is_recorded_before_the_model_is_sent_it(lab: Lab, database: Path) -> None:
+    seen: list[str] = []
+    lab.run([{"calls": [call("list_variables")]}, lambda r: seen.extend(recorded(database)) or "."])
+    assert seen == ["run_started", "tool_running", "tool_finished", "step_finished"]
+
+
+@pytest.mark.spec("P07")
+def test_a_result_is_recorded_before_a_summary_is_made_of_it(lab: Lab, database: Path) -> None:
+    seen: list[list[str]] = []
+
+    def answer(request: ModelRequest) -> str:
+        seen.append(recorded(database))
+        return "All of it."
+
+    lab.run([{"calls": [call("list_variables")]}] * 6 + ["Done."])
+    lab.session.compact_next = True
+    lab.run([answer, answer], "And now?")
+    assert [each[-1] for each in seen] == ["run_started", "compacted"]
+
+
+@pytest.mark.spec("P07")
+def test_a_run_is_shown_as_ended_when_its_end_is_recorded(lab: Lab, database: Path) -> None:
+    seen: list[str] = []
+
+    def end(event: Event) -> None:
+        if event.type == "run_finished":
+            seen.extend(recorded(database))
+
+    lab.run(["Hi."], heard=end)
+    assert seen == ["run_started", "step_finished", "run_finished"]
+
+
+def test_what_led_to_a_question_is_recorded_while_the_user_thinks(lab: Lab, database: Path) -> None:
+    def think(approval: Approval) -> Answer:
+        while "approval_requested" not in recorded(database):
+            time.sleep(0.01)
+        return YES
+
+    calls = [call("list_variables"), call("write_file", path="x", content="y")]
+    lab.run([{"calls": calls}, "Done."], answer=think)
+    assert recorded(database).count("tool_finished") == 2
+
+
+def test_a_step_costs_two_commits(lab: Lab, database: Path) -> None:
+    steps = 40
+    lab.run([{"text": "So.", "calls": [call("list_variables")]}] * steps + ["."], max_steps=50)
+    # The start with the first request, each intent, each result, the answer, the end.
+    assert lab.session.journal.commits == 2 * steps + 3
 
 
 def test_calls_beside_each_other_share_one_flush(

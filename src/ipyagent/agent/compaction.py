@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
+from ipyagent.agent.asking import ask
 from ipyagent.agent.conversation import Conversation
 from ipyagent.agent.session import Session
 from ipyagent.agent.tokens import CHARACTERS
@@ -139,7 +140,7 @@ class Compactor:
     async def _ask(self, request: ModelRequest) -> str:
         reply = ReplyBuilder()
         try:
-            async with aclosing(self.client.stream(request)) as chunks:
+            async with aclosing(ask(self.client, self.session, request)) as chunks:
                 async for chunk in chunks:
                     reply.add(chunk)
         finally:

@@ -38,15 +38,16 @@ async def concluded(
     if (problem := await _unrecorded(stream.session)) and status is RunStatus.DONE:
         status, reason, error = RunStatus.ERROR, StopReason.ERROR, problem
     duration = time.monotonic() - begun
-    stream.emit(RunFinished(status=status, stop_reason=reason, error=error, duration=duration))
+    end = RunFinished(status=status, stop_reason=reason, error=error, duration=duration)
+    told = stream.take(end)
     await _unrecorded(stream.session)
+    stream.tell(told)
     remember(stream.run)
     return stream.run
 
 
 async def _ending(stream: EventStream, work: Callable[[], Awaitable[Ending]]) -> Ending:
     try:
-        await stream.session.recorded()
         return await work()
     except asyncio.CancelledError:
         return RunStatus.CANCELLED, StopReason.INTERRUPTED, None

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ipyagent.agent import limits
+from ipyagent.agent.asking import ask
 from ipyagent.agent.clock import Clock
 from ipyagent.agent.compaction import Compactor
 from ipyagent.agent.context import CALL_NOW, CLOSING, CONTINUE, PLANNING
@@ -223,7 +224,8 @@ class Loop:
         prefix = f"{self.stream.run.id}_{step}"
         reply = self._unfinished = Reply(step, prefix, self.stream.redactor)
         self.stream.emit(MessageStarted(step=step))
-        async with contextlib.aclosing(self.client.stream(self._request(closing))) as chunks:
+        asking = ask(self.client, self.session, self._request(closing))
+        async with contextlib.aclosing(asking) as chunks:
             async for chunk in chunks:
                 reply.add(chunk)
                 if chunk.type == "content":

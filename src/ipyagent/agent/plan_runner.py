@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from ipyagent.agent import limits, repair
+from ipyagent.agent.asking import ask
 from ipyagent.agent.clock import Clock
 from ipyagent.agent.dispatch import Calls, Dispatcher
 from ipyagent.agent.ending import Ending, concluded
@@ -164,10 +165,10 @@ class PlanRunner:
             trace_id=self.stream.run.trace_id,
         )
 
-        async def ask() -> Reply:
+        async def proposal() -> Reply:
             prefix = f"{self.stream.run.id}_{number}"
             reply = Reply(number, prefix, self.stream.redactor)
-            async with aclosing(self.client.stream(request)) as chunks:
+            async with aclosing(ask(self.client, self.session, request)) as chunks:
                 async for chunk in chunks:
                     reply.add(chunk)
             reply.complete()
@@ -175,7 +176,7 @@ class PlanRunner:
 
         announce = announcing(self.stream.emit, number, retry.max_retries)
         try:
-            reply: Reply = await retrying(retry, announce)(ask)
+            reply: Reply = await retrying(retry, announce)(proposal)
         except AgentError as error:
             self.stream.emit(Notice(text=f"No other command could be asked for: {error}"))
             return None

@@ -14,6 +14,7 @@ from ipyagent.agent.conversation import Conversation
 from ipyagent.agent.validation import Validator
 from ipyagent.errors import SessionError
 from ipyagent.schema import (
+    ApprovalRequested,
     Event,
     Graph,
     Message,
@@ -176,6 +177,8 @@ class Session:
         self.journal.append(self.id, run.id, event)
         self._run = run
         match event:
+            case ApprovalRequested():
+                self.journal.save()  # the person may take hours
             case PlanProposed():
                 if before is not None and before.id != run.id:  # the person changed it
                     self._keep(before.move(RunStatus.CANCELLED))

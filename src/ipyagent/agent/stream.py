@@ -46,8 +46,18 @@ class EventStream:
 
     def emit(self, event: Event) -> None:
         """Tell everybody."""
-        for each in self._clean(event):
+        self.tell(self.take(event))
+
+    def take(self, event: Event) -> list[Event]:
+        """Have the session take in what happened; return what `tell` tells the others of it."""
+        events = [*self._clean(event)]
+        for each in events:
             self._run = self.session.listen(each)
+        return events
+
+    def tell(self, events: Iterable[Event]) -> None:
+        """Tell the listeners what the session has taken in."""
+        for each in events:
             for listener in tuple(self.listeners):
                 try:
                     listener(each)

@@ -97,6 +97,10 @@ class Journal:
         """Remember what happened, for the next flush; never raises, never waits."""
         self._writer.append(session_id, run_id, event)
 
+    def save(self) -> None:
+        """Begin to write what was appended so far; if that fails, the next flush tells."""
+        self._writer.save()
+
     def flush(self) -> Future[None]:
         """Done when all that was appended so far is on the disk; fails with JournalError."""
         return self._writer.flush()

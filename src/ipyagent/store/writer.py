@@ -118,6 +118,11 @@ class Writer:
                 self._waiting.replies.pop(run_id, None)
             self._enqueue(session_id, run_id, event)
 
+    def save(self) -> None:
+        """Begin to write what was appended so far; if that fails, the next flush tells."""
+        if not self._worker.is_copy:
+            self._submit(self._write)
+
     def flush(self) -> Future[None]:
         """Done when all that was appended so far is on the disk; fails with JournalError."""
         if not self._worker.is_copy:
