@@ -68,3 +68,55 @@ def _shown(match: re.Match[str]) -> str:
     char = match[0]
     hidden = not char.isprintable() and unicodedata.category(char) != "Zs"
     return f"⟨U+{ord(char):04X}⟩" if hidden or ord(char) in _BLANK else char
+
+
+_FLAG = "\U0001f3f4\U000e0067\U000e0062(?:{})\U000e007f".format(
+    "|".join(
+        "".join(chr(0xE0000 + ord(letter)) for letter in name) for name in ("eng", "sct", "wls")
+    )
+)
+_HIDDEN_IN_PROSE = re.compile(rf"(?P<flag>{_FLAG})|[^\n\t -~]")
+_MARKS = "\u200e\u200f\u061c"
+_RTL = re.compile(
+    "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]"
+)
+_NEAR = 40  # characters between a directional mark and the script that needs it
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
+_KEYCAPS = "#*0123456789"
+
+
+def reveal_prose(text: str, before: str = "") -> str:
+    """Return prose with hidden characters spelt out, but for those that its script needs.
+
+    Those are joiners and variation selectors in emoji and in scripts that join letters,
+    directional marks beside right-to-left text, zero-width spaces in scripts without blanks, and
+    the flags of England, Scotland and Wales. `before` is what stood before the text.
+    """
+    whole = before + text
+
+    def spell(match: re.Match[str]) -> str:
+        char = match[0]
+        if match["flag"] or _is_needed(char, whole, match.start() + len(before)):
+            return char
+        return visible(char)
+
+    return _HIDDEN_IN_PROSE.sub(spell, text)
+
+
+def _is_needed(char: str, text: str, at: int) -> bool:
+    """Whether the script around a hidden character cannot do without it."""
+    last = text[at - 1 : at]
+    if char in _MARKS:
+        return bool(_RTL.search(text, max(0, at - _NEAR), at + _NEAR))
+    if char == "\u200b":
+        return bool(_UNSPACED.match(last))
+    if char in "\u200c\u200d":
+        joins = unicodedata.category(last or " ") in ("Lo", "Lm", "Mn", "Mc", "So", "Sk")
+        return joins and last >= "\u0590" and visible(last) in (last, "⟨U+FE0F⟩")
+    if "\ufe00" <= char <= "\ufe0f" or "\U000e0100" <= char <= "\U000e01ef":
+        symbol = unicodedata.category(last or " ")[0] in "SPL" and visible(last) == last
+        return bool(last) and (last in _KEYCAPS or (symbol and last > "\u00a8"))
+    if "\u180b" <= char <= "\u180f":
+        return "\u1800" <= last <= "\u18af"
+    # Blank in Braille, and emoji that are newer than this Python's tables.
+    return char == "\u2800" or "\U0001f000" <= char <= "\U0001fbff"

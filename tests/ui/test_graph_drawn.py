@@ -299,7 +299,7 @@ def test_a_session_is_shown_as_its_graph(shell: InteractiveShell):
     record = SessionRecord(name="sales\x1b[31m")
     session = Session(record, conversation=Conversation(conversation(), "n1"))
     shown, _ = shell.display_formatter.format(session)
-    assert shown["text/plain"].startswith("Session sales · 15 nodes\n▲  system ")
+    assert shown["text/plain"].startswith("Session sales⟨U+001B⟩[31m · 15 nodes\n▲  system ")
     assert shown["image/svg+xml"] == graph_svg(conversation(), "n1")
 
 

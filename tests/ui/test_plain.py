@@ -261,7 +261,8 @@ def test_a_sequence_that_never_ends_does_not_hold_back_the_rest():
 
 @pytest.mark.spec("D5", "H17")
 @pytest.mark.parametrize("color", [False, True])
-def test_everything_else_is_free_of_escapes_too(color: bool):
+def test_everything_else_is_free_of_escapes_too(color: bool, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "124")  # as wide as text without a terminal
     for payload in [*hostile.TERMINAL, *hostile.HIDDEN]:
         full = hostile.run_full_of(payload)
         assert not controls(render(full))

@@ -10,7 +10,7 @@ from inspection import controls, dangers, markdown_dangers
 from markdown_it import MarkdownIt
 from nbconvert.filters import markdown2html
 
-from ipyagent.plaintext import strip_escapes
+from ipyagent.plaintext import visible
 from ipyagent.ui.markdown import fenced, literal, quoted
 from ipyagent.ui.sanitize import escape, markdown_to_html, safe_html, safe_markdown
 
@@ -195,7 +195,7 @@ def test_no_fence_can_be_closed_from_inside():
     for inner in ("```", "````\n```", "~~~", "`" * 12, "", "``\x1b[m`"):
         (token,) = PERMISSIVE.parse(fenced(f"{inner}\n<b>", "python"))
         assert token.type == "fence"
-        assert token.content == f"{strip_escapes(inner)}\n<b>\n"
+        assert token.content == f"{visible(inner)}\n<b>\n"
 
 
 @pytest.mark.parametrize("language", ["{raw} html", 'x" y', "<b>", "a`b", "\n"])

@@ -11,8 +11,8 @@ from ipyagent.agent.approvals import Answer, Approval, Approvals
 from ipyagent.errors import NoFrontendError
 from ipyagent.kernel.main_thread import MainThread
 from ipyagent.schema import DecidedBy, Decision, PlanStep, Question, Run, Scope
-from ipyagent.ui.format import shown
 from ipyagent.ui.plan_editing import edited
+from ipyagent.ui.reveal import reveal
 
 Ask = Callable[[str], str]
 """`input`: shows a text, returns a line."""
@@ -84,7 +84,7 @@ def _asked(approval: Approval, ask: Ask) -> Answer | None:
             return reply(ask("Your answer, or Enter to decline: "), about.question)
         offers = "".join(text for scope, text in _MORE.items() if scope in about.scopes)
         words = f"[y]es, {offers}[n]o, or n and a reason: "
-        return understand(ask(f"Run {shown(about.call.name)}? {words}"), about.scopes)
+        return understand(ask(f"Run {reveal(about.call.name)}? {words}"), about.scopes)
     except EOFError:
         if isinstance(about, Run):  # it can wait
             raise NoFrontendError("nobody answered (end of input)") from None

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from ipyagent.schema import Todo, TodoStatus, ToolExecution
 from ipyagent.schema.small import TODOS, todos_in
-from ipyagent.ui.format import shown
+from ipyagent.ui.reveal import reveal
 
 _SIGNS = {TodoStatus.PENDING: "☐", TodoStatus.IN_PROGRESS: "▶", TodoStatus.COMPLETED: "☑"}
 
 
 def lines(todos: Sequence[Todo]) -> list[str]:
     """One line for each task; the one that is being done says so."""
-    return [f"{_SIGNS[todo.status]} {shown(_said(todo))}" for todo in todos]
+    return [f"{_SIGNS[todo.status]} {reveal(_said(todo))}" for todo in todos]
 
 
 def summary(execution: ToolExecution) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ipyagent.schema import DecidedBy, Decision, Run, StopReason, ToolExecution, ToolStatus
 from ipyagent.ui.facts import call_facts
-from ipyagent.ui.format import shown
+from ipyagent.ui.reveal import reveal
 
 _YOU = {DecidedBy.BUTTON, DecidedBy.PROMPT, DecidedBy.MAGIC}
 _STANDING = {DecidedBy.SESSION: "for this session", DecidedBy.FOLDER: "for this folder"}
@@ -12,17 +12,17 @@ _STANDING = {DecidedBy.SESSION: "for this session", DecidedBy.FOLDER: "for this 
 
 def concern(execution: ToolExecution) -> str:
     """Why a person is asked beside the tool itself, or ""."""
-    return f"⚠ {shown(execution.concern)}" if execution.concern else ""
+    return f"⚠ {reveal(execution.concern)}" if execution.concern else ""
 
 
 def decision_text(execution: ToolExecution, mode: str = "") -> str:
     """How it was decided whether the call may run: "approved by you", "auto (yolo)"."""
-    by, reason = execution.decided_by, shown(execution.reason or "")
+    by, reason = execution.decided_by, reveal(execution.reason or "")
     match execution.decision:
         case None:
             return ""
         case Decision.AUTO:
-            return f"auto ({reason or shown(mode)})" if reason or mode else "auto"
+            return f"auto ({reason or reveal(mode)})" if reason or mode else "auto"
         case Decision.APPROVED if execution.question:
             text = "answered by you"
         case Decision.APPROVED:
@@ -53,7 +53,7 @@ def mark(execution: ToolExecution, run: Run) -> str:
 
 def remarks(execution: ToolExecution, run: Run) -> list[str]:
     """What is to be said about a call beside its line and its result."""
-    unrun, broken = mark(execution, run), shown(execution.call.parse_error or "")
+    unrun, broken = mark(execution, run), reveal(execution.call.parse_error or "")
     decided = "" if verdict(execution) else decision_text(execution, run.confirm_mode)
     texts = [
         concern(execution),

@@ -1,8 +1,8 @@
-"""Terminal escapes in text that streams."""
+"""Terminal escapes and hidden characters in text that streams."""
 
 from __future__ import annotations
 
-from ipyagent.plaintext import strip_escapes
+from ipyagent.plaintext import reveal_prose, strip_escapes
 
 
 class EscapeFilter:
@@ -29,6 +29,31 @@ class EscapeFilter:
         """What was held back, now that nothing follows."""
         held, self._held = self._held, ""
         return strip_escapes(held)
+
+
+class ProseFilter:
+    """Strips terminal escapes from prose that comes in pieces and spells out what else hides."""
+
+    _CONTEXT = 40
+
+    def __init__(self) -> None:
+        self._escapes = EscapeFilter()
+        self._before = ""
+
+    def feed(self, piece: str) -> str:
+        """Return what can be shown now."""
+        return self._revealed(self._escapes.feed(piece))
+
+    def flush(self) -> str:
+        """Return what was held back, now that nothing follows."""
+        rest = self._revealed(self._escapes.flush())
+        self._before = ""
+        return rest
+
+    def _revealed(self, text: str) -> str:
+        revealed = reveal_prose(text, self._before)
+        self._before = (self._before + text)[-self._CONTEXT :]
+        return revealed
 
 
 def _whole(text: str) -> bool:

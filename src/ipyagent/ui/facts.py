@@ -8,7 +8,8 @@ from __future__ import annotations
 from datetime import UTC
 
 from ipyagent.schema import Run, Step, TokenUsage, ToolExecution
-from ipyagent.ui.format import dollars, seconds, shown
+from ipyagent.ui.format import dollars, seconds
+from ipyagent.ui.reveal import reveal
 
 OPEN, COUNTED, ALL = 1, 2, 3
 """From which `Run.verbose` on cards and thinking are drawn open; what the model was told and what
@@ -17,7 +18,7 @@ each step took is shown; ids and reasons are."""
 
 def footer(run: Run) -> list[str]:
     """What all steps took together, and the id under which logs and traces know the run."""
-    parts = [usage_text(run.usage), f"trace {shown(run.trace_id)}" if run.trace_id else ""]
+    parts = [usage_text(run.usage), f"trace {reveal(run.trace_id)}" if run.trace_id else ""]
     return [part for part in parts if part]
 
 
@@ -36,7 +37,7 @@ def step_facts(step: Step, verbose: int) -> str:
     if verbose < COUNTED:
         return ""
     took = sum(e.duration or 0.0 for e in step.executions)
-    reason = shown(step.finish_reason or "") if verbose >= ALL else ""
+    reason = reveal(step.finish_reason or "") if verbose >= ALL else ""
     parts = [
         f"step {step.number}",
         usage_text(step.usage),
@@ -54,7 +55,7 @@ def call_facts(execution: ToolExecution, verbose: int) -> str:
         return ""
     decision, by, began = execution.decision, execution.decided_by, execution.started_at
     parts = [
-        f"call {shown(execution.call.id)}",
+        f"call {reveal(execution.call.id)}",
         f"{decision} by {by}" if decision and by else "",
         f"began {began.astimezone(UTC):%H:%M:%S} UTC" if began else "",
     ]

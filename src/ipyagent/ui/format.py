@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 from ipyagent.plaintext import strip_escapes, visible
+from ipyagent.ui.reveal import reveal
 
 LINE = 60
 """Characters of arguments, and of output, that fit into a summary line."""
@@ -11,8 +14,11 @@ MAX_CHARS, MAX_LINES = 5_000, 40
 """How much of an output a terminal shows at once."""
 
 
-def shown(text: str) -> str:
-    """Text as it is shown where every character counts: nothing acts, nothing hides."""
+def clean_output(text: str) -> str:
+    """Return what a program printed as a terminal leaves it, its hidden characters spelt out.
+
+    Only for output: of a call it would hide what was overwritten, and what was overwritten runs.
+    """
     return visible(strip_escapes(text))
 
 
@@ -36,14 +42,21 @@ def plural(number: int, noun: str) -> str:
 
 
 def first_line(text: str) -> str:
-    """The first line with something on it, cut to fit."""
+    """Return the first line of an output with something on it, cut to fit."""
+    text = strip_escapes(text)
     return shorten(next((line for line in text.split("\n") if line.strip()), ""))
 
 
 def shorten(text: str, width: int = LINE) -> str:
     """Text in one line of at most `width` characters."""
-    line = " ".join(shown(text[: 8 * width]).split())
-    return line if len(line) <= width else f"{line[: width - 1]}…"
+    head = text[: 8 * width]
+    line = " ".join(reveal(head).split())
+    return line if len(line) <= width and head == text else f"{line[: width - 1]}…"
+
+
+def cell_width(text: str) -> int:
+    """Return how many cells of a terminal the text takes."""
+    return sum(1 + (unicodedata.east_asian_width(char) in "WF") for char in text)
 
 
 def clipped(text: str, where: str) -> str:

@@ -6,7 +6,6 @@ What nodes hold may come from anywhere. It is only ever text here: no markup, no
 from __future__ import annotations
 
 import html
-import unicodedata
 from collections.abc import Iterator, Sequence
 
 from ipyagent.redaction import masked
@@ -21,8 +20,9 @@ from ipyagent.schema import (
 )
 from ipyagent.schema.graph import COMPACTED, handle
 from ipyagent.ui import facts, wording
-from ipyagent.ui.format import plural, shorten, shown
+from ipyagent.ui.format import cell_width, plural, shorten
 from ipyagent.ui.lanes import WIDE, Layout, Place, laid_out
+from ipyagent.ui.reveal import reveal
 
 HEAD = "◀ head"
 _TIP = 400  # characters of a node that are shown while a pointer rests on it
@@ -117,7 +117,7 @@ def _lines(graph: Graph, layout: Layout, place: Place, head: str | None) -> Iter
     else:
         kind = kind_of(node)
         mark = f"  {HEAD}" if node.id == head else ""
-        name = f"{kind:9}  {shown(handle(node.id)):8}"
+        name = f"{kind:9}  {reveal(handle(node.id)):8}"
         yield f"{_row(place, KINDS[kind][0])}  {name}  {shorten(text_of(node))}{mark}"
     if len(place.begins) > 1:
         yield _joint(place, place.begins, above=False)
@@ -218,7 +218,7 @@ def _drawn(
     is_head = node.id == head
     ring = f'<circle cx="{x}" cy="{y}" r="9.5" fill="none" stroke="{colour}" stroke-width="2"/>'
     mark = f'<tspan font-weight="bold">  {HEAD}</tspan>' if is_head else ""
-    name = shown(handle(node.id))
+    name = reveal(handle(node.id))
     label = (
         f'<tspan fill="{colour}" font-weight="bold">{kind}</tspan>  {html.escape(text)}{mark}'
         f'  <tspan fill-opacity="0.6">{html.escape(name)}</tspan>'
@@ -229,17 +229,13 @@ def _drawn(
         f'<text x="{left}" y="{y + 4}" xml:space="preserve">{label}</text></g>'
     )
     beside = len(kind) + len(name) + 4 + (len(HEAD) + 2 if is_head else 0)
-    return drawn, beside + _cells(text)
+    return drawn, beside + cell_width(text)
 
 
 def _tip(node: Node) -> str:
     text = text_of(node)
-    text = shown(text[:_TIP]) + ("…" if len(text) > _TIP else "")
-    return f"{node.timestamp:%Y-%m-%d %H:%M:%S} · {shown(node.id)}\n{text}"
-
-
-def _cells(text: str) -> int:
-    return sum(1 + (unicodedata.east_asian_width(char) in "WF") for char in text)
+    text = reveal(text[:_TIP]) + ("…" if len(text) > _TIP else "")
+    return f"{node.timestamp:%Y-%m-%d %H:%M:%S} · {reveal(node.id)}\n{text}"
 
 
 def _edges(places: Sequence[Place]) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
 
-from ipyagent.plaintext import strip_escapes
+from ipyagent.plaintext import reveal_prose, strip_escapes
 from ipyagent.ui.addresses import may_link, may_show, not_loaded, unnamed_target
 
 PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
@@ -39,14 +39,14 @@ def quoted(text: str) -> str:
 
 def literal(text: str) -> str:
     """Text that no renderer takes for anything but text, in one line."""
-    entities = _SPECIAL.sub(lambda m: f"&#{ord(m[0])};", _BLANK.sub(" ", strip_escapes(text)))
+    entities = _SPECIAL.sub(lambda m: f"&#{ord(m[0])};", _BLANK.sub(" ", reveal_prose(text)))
     # A word joiner after the backslash: MathJax reads the finished page, where entities are gone.
     return _TEX_MACRO.sub("&#92;&#8288;", entities)
 
 
 def fenced(text: str, language: str = "") -> str:
     """Text as a code block that nothing inside it can close."""
-    text = strip_escapes(text).rstrip("\n")
+    text = reveal_prose(text).rstrip("\n")
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     info = language if _LANGUAGE.fullmatch(language) else ""
@@ -55,14 +55,14 @@ def fenced(text: str, language: str = "") -> str:
 
 def code(text: str) -> str:
     """A code span, interrupted where a character had better not be in one."""
-    pieces = _NOT_IN_CODE.split(_BLANK.sub(" ", strip_escapes(text)))
+    pieces = _NOT_IN_CODE.split(_BLANK.sub(" ", reveal_prose(text)))
     spans = (f"`{piece}`" if piece.strip() else piece for piece in pieces[::2])
     marks = (literal(mark) for mark in [*pieces[1::2], ""])
     return "".join(part for pair in zip(spans, marks, strict=True) for part in pair)
 
 
 def _tree(text: str) -> SyntaxTreeNode:
-    return SyntaxTreeNode(PARSER.parse(strip_escapes(text)))
+    return SyntaxTreeNode(PARSER.parse(reveal_prose(strip_escapes(text))))
 
 
 def _blocks(nodes: Sequence[SyntaxTreeNode], *, nested: bool) -> str:

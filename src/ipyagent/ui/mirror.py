@@ -23,9 +23,10 @@ from ipyagent.schema import (
 from ipyagent.schema.progress import progress
 from ipyagent.ui import checklist, decisions, facts, plans, wording
 from ipyagent.ui.addresses import image_source
-from ipyagent.ui.format import seconds, shown
+from ipyagent.ui.format import clean_output, seconds
 from ipyagent.ui.mirror_markdown import run_markdown
 from ipyagent.ui.plain import render
+from ipyagent.ui.reveal import reveal
 from ipyagent.ui.sanitize import escape, markdown_to_html, safe_html, says_something
 from ipyagent.ui.secrets import without_secrets
 from ipyagent.ui.wording import state_of
@@ -110,7 +111,7 @@ def _plan_step(run: Run, index: int, state: ToolStatus) -> str:
     step = run.plan[index]
     note = "<br>".join(map(escape, plans.note_lines(step)))
     parts = [
-        f"{wording.GLYPHS[state]} <strong>{escape(shown(step.call.name))}</strong>",
+        f"{wording.GLYPHS[state]} <strong>{escape(reveal(step.call.name))}</strong>",
         f"<em>{left_out}</em>" if (left_out := plans.left_out(run, state)) else "",
         f"<small>{note}</small>" if note else "",
     ]
@@ -147,7 +148,7 @@ def _thinking(step: Step, text: str, run: Run) -> str:
 
 def _tool(execution: ToolExecution, run: Run) -> str:
     """A card to unfold; its figures and tables are below, in sight."""
-    name = escape(shown(execution.call.name))
+    name = escape(reveal(execution.call.name))
     public = f'data-ipyagent="tool" data-tool="{name}" data-state="{execution.status}"'
     body, is_open = _tool_body(execution, run), run.verbose >= facts.OPEN
     card = _details(_tool_summary(execution, name, run), body, public, is_open=is_open)
@@ -201,13 +202,17 @@ def _display(display: Display) -> str:
         case "text/html":
             # Some objects are drawn by scripts alone: then there is nothing left to see.
             drawn = safe_html(content)
-            return drawn if says_something(drawn) else _pre(display.data.get("text/plain", ""))
+            return (
+                drawn
+                if says_something(drawn)
+                else _pre(clean_output(display.data.get("text/plain", "")))
+            )
         case "text/markdown":
             return markdown_to_html(content)
         case "image/png" | "image/jpeg":
             return _image(ImageContent(media_type=mime, data=content), "a display")
         case "text/plain":
-            return _pre(content)
+            return _pre(clean_output(content))
     return _note(wording.unshown(display))
 
 
@@ -223,8 +228,8 @@ def _ending(run: Run) -> str:
     what, _, more = wording.ending(run).strip().partition("\n")
     if not what:
         return ""
-    lines = escape(shown(more.strip())).replace("\n", "<br>")
-    title = escape(shown(what))
+    lines = escape(clean_output(more.strip())).replace("\n", "<br>")
+    title = escape(clean_output(what))
     title = f"<strong>✗ {title}</strong>" if run.error else f"<em>{title}</em>"
     return f"<blockquote><p>{title}{'<br>' if lines else ''}{lines}</p></blockquote>"
 
@@ -234,7 +239,7 @@ def _footer(run: Run) -> str:
 
 
 def _note(text: str) -> str:
-    return f"<p><small>{escape(shown(text))}</small></p>" if text else ""
+    return f"<p><small>{escape(reveal(text))}</small></p>" if text else ""
 
 
 def _details(summary: str, body: str, attributes: str = "", *, is_open: bool = False) -> str:
@@ -244,7 +249,7 @@ def _details(summary: str, body: str, attributes: str = "", *, is_open: bool = F
 
 
 def _pre(text: str) -> str:
-    return f"<pre><code>{escape(shown(text))}</code></pre>" if text.strip() else ""
+    return f"<pre><code>{escape(reveal(text))}</code></pre>" if text.strip() else ""
 
 
 def _joined(parts: Iterable[str]) -> str:

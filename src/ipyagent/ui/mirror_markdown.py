@@ -6,8 +6,9 @@ from ipyagent.schema import Display, ImageContent, Run, ToolExecution, ToolResul
 from ipyagent.schema.progress import progress
 from ipyagent.ui import checklist, decisions, facts, plans, wording
 from ipyagent.ui.addresses import image_source
-from ipyagent.ui.format import seconds, shown
+from ipyagent.ui.format import clean_output, seconds
 from ipyagent.ui.markdown import code, fenced, literal, quoted, safe_markdown
+from ipyagent.ui.reveal import reveal
 
 
 def run_markdown(run: Run) -> str:
@@ -16,7 +17,7 @@ def run_markdown(run: Run) -> str:
     header = ["**ipyagent**", *map(literal, wording.header(run)), *([f"**{badge}**"] * bool(badge))]
     parts = [
         " · ".join(header),
-        f"*{title}*\n\n{fenced(shown(context))}" if context else "",
+        f"*{title}*\n\n{fenced(reveal(context))}" if context else "",
         *map(_remark, run.notes),
         *(_plan(run) if run.plan else ()),
         *_steps(run),
@@ -38,7 +39,7 @@ def _plan(run: Run) -> list[str]:
     """The plan with all its arguments, how far it is, and how it is decided on."""
     parts = [f"**{literal(plans.goal(run))}**", literal(plans.title(run))]
     for number, (step, state) in enumerate(zip(run.plan, progress(run), strict=True), 1):
-        name, note = literal(shown(step.call.name)), _remark(" ".join(plans.note_lines(step)))
+        name, note = literal(reveal(step.call.name)), _remark(" ".join(plans.note_lines(step)))
         line = [f"**{number}. {wording.GLYPHS[state]} {name}**", plans.left_out(run, state), note]
         arguments = wording.arguments_text(step.call)
         parts.append(" ".join(part for part in line if part))
@@ -85,7 +86,7 @@ def _tool_title(execution: ToolExecution, run: Run) -> str:
     arguments, mark = wording.summary(execution), decisions.mark(execution, run)
     line, verdict = wording.outcome_line(execution), decisions.verdict(execution)
     parts = [
-        f"**{wording.GLYPHS[execution.status]} {literal(shown(execution.call.name))}**",
+        f"**{wording.GLYPHS[execution.status]} {literal(reveal(execution.call.name))}**",
         f"*{mark}*" if mark else "",
         code(arguments) if arguments else "",
         f"→ {literal(line)}" if line else "",
@@ -119,13 +120,13 @@ def _display(display: Display) -> str:
     if mime.startswith("image/"):
         return _image(ImageContent(media_type=mime, data=display.data[mime]), "a display")
     plain = display.data.get("text/plain", "")
-    return fenced(shown(plain), "text") if plain else _remark(wording.unshown(display))
+    return fenced(clean_output(plain), "text") if plain else _remark(wording.unshown(display))
 
 
 def _image(image: ImageContent, origin: str) -> str:
     url = image_source(image)
     return (
-        f"![Figure from {literal(shown(origin))}]({url})"
+        f"![Figure from {literal(reveal(origin))}]({url})"
         if url
         else _remark(wording.not_drawn(image))
     )
@@ -133,12 +134,12 @@ def _image(image: ImageContent, origin: str) -> str:
 
 def _ending(run: Run) -> str:
     what, _, more = wording.ending(run).strip().partition("\n")
-    title = f"**✗ {literal(shown(what))}**" if run.error else _remark(what)
-    return f"> {title} {literal(shown(more))}".rstrip() if what else ""
+    title = f"**✗ {literal(clean_output(what))}**" if run.error else _remark(what)
+    return f"> {title} {literal(clean_output(more))}".rstrip() if what else ""
 
 
 def _remark(text: str) -> str:
-    return f"*{literal(shown(text)).strip()}*" if text.strip() else ""
+    return f"*{literal(reveal(text)).strip()}*" if text.strip() else ""
 
 
 def _joined(parts: list[str]) -> str:

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable
 
-from ipyagent.plaintext import strip_escapes
+from ipyagent.plaintext import reveal_prose, strip_escapes
 from ipyagent.schema import (
     ApprovalDecided,
     ApprovalRequested,
@@ -37,8 +37,9 @@ from ipyagent.schema.progress import place
 from ipyagent.schema.replayed import events_of
 from ipyagent.ui import checklist, decisions, facts, plans, wording
 from ipyagent.ui.calls import approval_text, call_body, call_text, plan_text
-from ipyagent.ui.escapes import EscapeFilter
-from ipyagent.ui.format import clipped, plural, seconds, shown
+from ipyagent.ui.escapes import ProseFilter
+from ipyagent.ui.format import clean_output, clipped, plural, seconds
+from ipyagent.ui.reveal import reveal
 from ipyagent.ui.secrets import drawn, without_secrets
 
 _STYLES = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33}
@@ -64,7 +65,7 @@ class PlainView:
         self._todos: tuple[Todo, ...] = ()
         self._kind = ""
         self._thinking_since = 0.0
-        self._filter = EscapeFilter()
+        self._filter = ProseFilter()
         self._at_line_start = True
         self._countdown: asyncio.TimerHandle | None = None
 
@@ -85,16 +86,16 @@ class PlainView:
                 self._shown.clear()
                 self._line(wording.lead_in(run, len(run.steps) - 1), "dim")
             case Compacted():
-                self._line(run.steps[-1].notes[-1], "dim")
+                self._line(reveal(run.steps[-1].notes[-1]), "dim")
             case RetryScheduled():
                 self._close_text()
-                self._line(shown(run.steps[-1].notes[-1]), "yellow")
+                self._line(reveal(run.steps[-1].notes[-1]), "yellow")
                 if self.color:
                     self._count_down(time.monotonic() + event.delay)
             case StepFinished():
                 self._line(facts.step_facts(run.steps[-1], run.verbose), "dim")
             case Notice(text=text):
-                self._line(shown(text), "yellow")
+                self._line(reveal(text), "yellow")
             case RunFinished():
                 self._end(run)
             case MessageStarted() | MessageDelta() | MessageFinished():
@@ -142,9 +143,9 @@ class PlainView:
             size = plural(len(context.splitlines()), "line")
             self._line(f"{title.lower()}: {size} of context", "dim")
             if run.verbose >= facts.COUNTED:
-                self._indented(shown(context))
+                self._indented(reveal(context))
         for note in run.notes:
-            self._line(shown(note), "yellow")
+            self._line(reveal(note), "yellow")
 
     def _stream(self, kind: str, text: str) -> None:
         if kind != self._kind:
@@ -186,12 +187,12 @@ class PlainView:
         if event.message.thinking.strip():
             self._line(wording.thinking_title(event.thinking_seconds), "dim")
             if self._verbose >= facts.OPEN:
-                self._indented(strip_escapes(event.message.thinking).strip("\n"))
-        self._line(strip_escapes(event.message.text).strip("\n"))
+                self._indented(_prose(event.message.thinking).strip("\n"))
+        self._line(_prose(event.message.text).strip("\n"))
 
     def _running(self, execution: ToolExecution, run: Run) -> None:
         """What changes something is shown in full before it runs, also where nobody was asked."""
-        execution, name = drawn(execution), shown(execution.call.name)
+        execution, name = drawn(execution), reveal(execution.call.name)
         if (step := place(run, execution.call.id)) is not None:
             self._line(f"▶ step {step + 1}/{len(run.plan)} {name}", "dim")
         elif execution.sensitive and execution.call.id not in self._shown:
@@ -234,7 +235,7 @@ class PlainView:
         glyph = self._painted(wording.GLYPHS[execution.status], _COLORS.get(execution.status, ""))
         duration = execution.duration
         parts = [
-            f"{glyph} {self._painted(shown(execution.call.name), 'bold')}",
+            f"{glyph} {self._painted(reveal(execution.call.name), 'bold')}",
             wording.summary(execution),
             f"→ {line}" if line else "",
             decisions.verdict(execution) if execution.status in _TOLD else "",
@@ -266,7 +267,7 @@ class PlainView:
         color = {"done": "green", "failed": "red"}.get(state, "yellow")
         self._line(" · ".join(parts), color)
         if text := wording.ending(run):
-            self._line(shown(text), color)
+            self._line(clean_output(text), color)
         if run.verbose >= facts.OPEN:
             self._line(" · ".join(facts.footer(run)), "dim")
 
@@ -295,6 +296,10 @@ def render(run: Run) -> str:
         view(event)
     view.leave()
     return "".join(parts).rstrip("\n")
+
+
+def _prose(text: str) -> str:
+    return reveal_prose(strip_escapes(text))
 
 
 def _called(run: Run, call_id: str) -> ToolExecution:

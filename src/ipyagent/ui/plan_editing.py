@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ipyagent.schema import PlanStep, ToolCall
-from ipyagent.ui.format import shown
+from ipyagent.ui.reveal import reveal
 
 
 def edited(ask: Callable[[str], str], plan: tuple[PlanStep, ...]) -> tuple[PlanStep, ...]:
@@ -24,7 +24,7 @@ def edited(ask: Callable[[str], str], plan: tuple[PlanStep, ...]) -> tuple[PlanS
 
 def _change(ask: Callable[[str], str], steps: list[PlanStep], index: int) -> None:
     """Change or remove one step; Enter leaves it as it is."""
-    problem, name = "", shown(steps[index].call.name)
+    problem, name = "", reveal(steps[index].call.name)
     while text := ask(f"{problem}Arguments of {name} as JSON, or remove: ").strip():
         if text.lower() != "remove":
             try:
@@ -52,4 +52,4 @@ def _with_arguments(step: PlanStep, text: str) -> PlanStep:
 
 def _row(step: PlanStep) -> str:
     arguments = json.dumps(step.call.arguments, ensure_ascii=False)
-    return shown(f"{step.call.name} {arguments}")
+    return reveal(f"{step.call.name} {arguments}")

@@ -12,7 +12,8 @@ from ipyagent.schema import (
     ToolStatus,
 )
 from ipyagent.schema.progress import never_ran, place
-from ipyagent.ui.format import plural, shorten, shown
+from ipyagent.ui.format import plural, shorten
+from ipyagent.ui.reveal import reveal
 
 GOAL = 200
 """Characters of the goal that head a plan; all of it is in the cell."""
@@ -26,7 +27,7 @@ def goal(run: Run) -> str:
 def title(run: Run) -> str:
     """How long a plan is, and the hash by which a person knows it again."""
     parts = ["Plan", plural(len(run.plan), "step")]
-    return " · ".join([*parts, *([f"hash {shown(run.plan_id)}"] if run.plan_id else [])])
+    return " · ".join([*parts, *([f"hash {reveal(run.plan_id)}"] if run.plan_id else [])])
 
 
 def waits(run: Run) -> str:
@@ -35,7 +36,7 @@ def waits(run: Run) -> str:
     told = any(f"`%agent approve {name}`" in note for note in run.notes)
     if run.status is not RunStatus.DRAFT or told:
         return ""
-    return f"This plan waits for `%agent approve {shown(name)}` or `%agent deny {shown(name)}`."
+    return f"This plan waits for `%agent approve {reveal(name)}` or `%agent deny {reveal(name)}`."
 
 
 def context(run: Run) -> tuple[str, str]:
@@ -52,7 +53,7 @@ def begun(run: Run) -> int:
 
 def note_lines(step: PlanStep) -> list[str]:
     """What is said about a step, in lines: why it is there, and what to look out for."""
-    return [line.strip() for line in shown(step.note).split("\n") if line.strip()]
+    return [line.strip() for line in reveal(step.note).split("\n") if line.strip()]
 
 
 def left_out(run: Run, state: ToolStatus) -> str:

@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 
 import nh3
 
-from ipyagent.plaintext import strip_escapes
+from ipyagent.plaintext import reveal_prose, strip_escapes
 from ipyagent.ui.addresses import may_link, may_show, not_loaded, unnamed_target
 from ipyagent.ui.markdown import PARSER, safe_markdown
 
@@ -37,8 +37,8 @@ _NUMBER_OR_SIDE = re.compile(r"\d{1,4}|left|right|center")
 
 
 def escape(text: str) -> str:
-    """Text as HTML that shows exactly that text; terminal escapes are gone."""
-    return html.escape(strip_escapes(text))
+    """Return text as HTML that shows exactly that text; what hides in it is spelt out."""
+    return html.escape(reveal_prose(text))
 
 
 def markdown_to_html(text: str) -> str:
@@ -59,7 +59,8 @@ def safe_html(text: str) -> str:
     rewriter.feed(_TIDY.clean(strip_escapes(text)))
     rewriter.close()
     # The sanitizer has the last word, whatever the rewriter made of its input.
-    return _STRICT.clean("".join(rewriter.parts))
+    # Entities are characters by now, so what hides is looked for last.
+    return reveal_prose(_STRICT.clean("".join(rewriter.parts)))
 
 
 def says_something(safe: str) -> bool:

@@ -6,9 +6,9 @@ The live view says the same in `labextension/src/view`: what changes here change
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
-from ipyagent.plaintext import strip_escapes, visible
 from ipyagent.schema import (
     Display,
     ImageContent,
@@ -26,7 +26,8 @@ from ipyagent.schema import (
     TruncatedOutput,
 )
 from ipyagent.ui import checklist, plans
-from ipyagent.ui.format import LINE, dollars, first_line, plural, seconds, shorten, shown
+from ipyagent.ui.format import LINE, clean_output, dollars, first_line, plural, seconds, shorten
+from ipyagent.ui.reveal import reveal, reveal_diff
 
 GLYPHS = {
     ToolStatus.PENDING: "…",
@@ -41,6 +42,9 @@ GLYPHS = {
 
 TOUCHED = 10
 """How many of the variables that code touched are named."""
+
+_IN_DIFF = {"content", "new_string", "old_string", "source"}
+"""Arguments that a diff shows already, as what they change."""
 
 _STATES = {"waiting": "waiting for you"}
 
@@ -111,7 +115,7 @@ def _how_far(run: Run) -> list[str]:
 
 def model_name(run: Run) -> str:
     """The model's id; the data explorer says what it is not."""
-    name = shown(run.model)
+    name = reveal(run.model)
     return f"{name} (not a language model)" if name.startswith("offline/") else name
 
 
@@ -172,30 +176,29 @@ def argument_summary(call: ToolCall) -> str:
 
 
 def arguments_text(call: ToolCall) -> str:
-    """All arguments, one a line."""
-    named = call.arguments.items()
-    return visible("\n".join(f"{name}: {_text(value)}" for name, value in named))
+    """Return all arguments, one a line; what has several lines is set in below its name."""
+    return _named_values(call.arguments)
 
 
 def call_texts(execution: ToolExecution) -> list[str]:
-    """The call in full: its preview, and the arguments that this does not show.
-
-    Long arguments beside a preview are cut, visibly: a diff tells them better.
-    """
+    """Return the call in full: its preview, and the arguments that this does not show."""
     call, preview, question = execution.call, drawn_preview(execution), execution.question
     if question:
-        return ["\n".join([shown(question.text), *choice_lines(question)])]
+        return ["\n".join([reveal(question.text), *choice_lines(question)])]
     if preview is None:
         return [arguments_text(call)] if call.arguments else []
+    is_diff = preview.kind == "diff"
     rest = {k: v for k, v in call.arguments.items() if v != preview.text}
-    lines = [f"{shown(name)}: {shorten(_text(value), 2 * LINE)}" for name, value in rest.items()]
-    return [text for text in (shown(preview.text), "\n".join(lines)) if text]
+    if is_diff:
+        rest = {k: v for k, v in rest.items() if k not in _IN_DIFF}
+    drawn = reveal_diff(preview.text) if is_diff else reveal(preview.text)
+    return [text for text in (drawn, _named_values(rest)) if text]
 
 
 def choice_lines(question: Question) -> list[str]:
     """The answers to pick from, numbered."""
     choices = enumerate(question.choices, 1)
-    return [f"  {number}  {' '.join(shown(choice).split())}" for number, choice in choices]
+    return [f"  {number}  {' '.join(reveal(choice).split())}" for number, choice in choices]
 
 
 def drawn_preview(execution: ToolExecution) -> Preview | None:
@@ -231,7 +234,7 @@ def new_result(execution: ToolExecution) -> ToolResult | None:
 def output_text(result: ToolResult) -> str:
     """What the tool said, or why it failed; hidden characters spelt out."""
     said = result.output if result.success else result.error or result.output
-    return shown(said).strip("\n")
+    return clean_output(said).strip("\n")
 
 
 def says_only(result: ToolResult, line: str) -> bool:
@@ -246,7 +249,7 @@ def text_and_displays(result: ToolResult) -> tuple[str, list[Display]]:
     text, displays = output_text(result), []
     figures = {image.data.strip() for image in result.images}
     for display in result.displays:
-        mime, plain = richest(display), shown(display.data.get("text/plain", "")).strip("\n")
+        mime, plain = richest(display), clean_output(display.data.get("text/plain", "")).strip("\n")
         repeated = bool(plain) and plain in text
         if display.data.get(mime, "").strip() in figures or (mime == "text/plain" and repeated):
             continue
@@ -260,13 +263,13 @@ def more_output(result: ToolResult) -> str:
     """The output of a failed call, where it says more than its error."""
     if result.success or result.output.strip() == (result.error or "").strip():
         return ""
-    return shown(result.output).strip("\n")
+    return clean_output(result.output).strip("\n")
 
 
 def truncation_text(cut: TruncatedOutput) -> str:
     """What was cut from an output, and where all of it is."""
     size = f"{plural(cut.original_lines, 'line')}, {cut.original_chars:,} characters"
-    return f"Cut from {size}." + (f" All of it: {shown(cut.path)}" if cut.path else "")
+    return f"Cut from {size}." + (f" All of it: {reveal(cut.path)}" if cut.path else "")
 
 
 def variables_text(result: ToolResult) -> str:
@@ -302,10 +305,20 @@ def richest(display: Display) -> str:
     return next((mime for mime in known if mime in display.data), "")
 
 
+def _named_values(arguments: Mapping[str, Any]) -> str:
+    return "\n".join(_named_value(name, _text(value)) for name, value in arguments.items())
+
+
+def _named_value(name: str, text: str) -> str:
+    """A name and its value; no line of a value can be taken for another argument."""
+    name, lines = reveal(name).replace("\n", "⟨U+000A⟩"), reveal(text).split("\n")
+    rows = [""] + [f"    {line}" for line in lines] if len(lines) > 1 else [f" {lines[0]}"]
+    return f"{name}:" + "\n".join(rows)
+
+
 def _text(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return strip_escapes(text)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _one_line(value: Any) -> str:
-    return " ".join(_text(value)[: 8 * LINE].split())
+    return shorten(_text(value), 8 * LINE)
