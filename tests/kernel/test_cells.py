@@ -104,6 +104,23 @@ def test_without_a_page_the_question_goes_to_input(shared: Kernel, script: Any) 
     assert reply.run["steps"][0]["executions"][0]["reason"] == "too risky"
 
 
+@pytest.mark.spec("P35")
+def test_code_that_a_terminal_would_hide_is_refused_and_nobody_is_asked(
+    shared: Kernel, script: Any
+) -> None:
+    hidden = "evil_ran = 1\rprint('The mean of the price column, nothing else at all')"
+    swallowed = "# \x1b]0;\nevil_ran = 1\n#\x07 a harmless comment\nprint('hi')"
+    reply = shared.run(
+        f"%%agent {script(python(hidden), python(swallowed), 'I see.')}\nGo.", answers=[]
+    )
+    assert reply.status == "ok"
+    assert reply.prompts == []
+    assert shared.value("'evil_ran' in globals()") == "False"
+    results = [e["result"]["output"] for s in reply.run["steps"] for e in s["executions"]]
+    assert "U+000D" in results[0]
+    assert "U+001B" in results[1]
+
+
 @pytest.mark.spec("A47", "D27")
 def test_headless_a_sensitive_call_is_denied_at_once_with_the_way_out(
     shared: Kernel, script: Any

@@ -131,9 +131,7 @@ def test_other_actions_are_refused(desk: Desk, action: str):
         desk.tool.check({"action": action})
 
 
-@pytest.mark.parametrize(
-    "file_id", ["py_zzzzzz", "py_000000", "../x", "py_000000/../../x", "", "\0"]
-)
+@pytest.mark.parametrize("file_id", ["py_zzzzzz", "py_000000", "../x", "py_000000/../../x", ""])
 async def test_an_id_that_is_none_is_an_error_that_names_those_there_are(desk: Desk, file_id: str):
     known = await desk.create("1")
     for action, more in (("run", {}), ("delete", {}), ("edit", {"content": "2"})):

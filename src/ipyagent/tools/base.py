@@ -26,6 +26,7 @@ from ipyagent.tools.arguments import (
     TypedArguments,
     arguments_of,
 )
+from ipyagent.tools.controls import check_controls
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider takes
 
@@ -74,6 +75,9 @@ class Tool:
     """What the person is asked; their answer is the result, and the function is not called."""
     command: str | None = None
     """The argument that holds code or a command, where there is one."""
+    refuse_controls: bool = False
+    """Whether calls with control characters in any argument are refused before anybody is asked;
+    in `command` they always are."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -107,10 +111,15 @@ class Tool:
 
     def check(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments as the function takes them; raises InvalidArgumentsError."""
+        checked = arguments if self.refuse_controls else self._command_of(arguments)
         try:
+            check_controls(checked)
             return self.arguments.check(arguments)
         except InvalidArgumentsError as error:
             raise InvalidArgumentsError(f"{self.name}: {error}") from None
+
+    def _command_of(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in arguments.items() if name == self.command}
 
 
 class BaseTool:
@@ -197,6 +206,7 @@ class Traits(TypedDict, total=False):
     always_asks: Callable[..., str | None] | None
     question: Callable[..., Question] | None
     command: str | None
+    refuse_controls: bool
 
 
 @overload

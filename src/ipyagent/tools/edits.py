@@ -58,6 +58,7 @@ class Edits:
         ):
             yield tool(
                 sensitive=True,
+                refuse_controls=True,
                 where=Where.THREAD,
                 preview=preview,
                 paths=lambda path, **_: (self._workspace.named(path),),

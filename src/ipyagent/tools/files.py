@@ -43,8 +43,13 @@ class Files:
     def tools(self) -> Iterator[Tool]:
         """list_files and read_file."""
         named = self._workspace.named
-        yield tool(where=Where.THREAD, paths=lambda path, **_: (named(path),))(self.list_files)
         yield tool(
+            where=Where.THREAD,
+            refuse_controls=True,
+            paths=lambda path, **_: (named(path),),
+        )(self.list_files)
+        yield tool(
+            refuse_controls=True,
             where=Where.THREAD,
             paths=lambda path, **_: (named(path),),
             source=lambda path, **_: shown(named(path)),

@@ -32,7 +32,7 @@ def note_tools(workspace: Workspace) -> list[Tool]:
     """
     notes = Notes(workspace)
     return [
-        tool(where=Where.THREAD, reaches_out=True)(notes.record_note),
+        tool(where=Where.THREAD, reaches_out=True, refuse_controls=True)(notes.record_note),
         tool(where=Where.THREAD, source=lambda **_: f"{STATE}/{FILE}")(notes.recall_notes),
     ]
 

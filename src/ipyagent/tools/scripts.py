@@ -166,6 +166,7 @@ def script_tools(
         sensitive=True,
         preview=preview,
         command="content",
+        refuse_controls=True,
         reaches_out=not sandbox.available,
         always_asks=always_asks,
         source=source,

@@ -80,6 +80,7 @@ class Notebooks:
         workspace = self._workspace
         yield tool(
             where=Where.THREAD,
+            refuse_controls=True,
             paths=lambda path, **_: self._files(path),
             source=lambda path, **_: shown(workspace.named(path)) if path else "this notebook",
             always_asks=lambda path, **_: workspace.linked(path) if path else None,
@@ -90,6 +91,7 @@ class Notebooks:
         ):
             yield tool(
                 sensitive=True,
+                refuse_controls=True,
                 where=Where.THREAD,
                 preview=preview,
                 paths=lambda path, **_: self._files(path),
