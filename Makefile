@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test soak lab lint js build-js bench screenshots tour browser sandbox clean
+.PHONY: demo test floors soak lab lint js build-js bench screenshots tour browser sandbox clean
 
 ## Run the quickstart headless, on the embedded default: no key, no network.
 demo: .venv/lab
@@ -16,6 +16,12 @@ test: .venv/test browser sandbox js lint
 		IPYAGENT_CHAT__PERSIST=false XDG_CONFIG_HOME=$(abspath .venv/nbval) \
 		XDG_DATA_HOME=$(abspath .venv/nbval) \
 		$(BIN)/python -m pytest --nbval --nbval-kernel-name=python3 -p no:cacheprovider -o addopts= -W default notebooks
+
+## Run the kernel tests on exactly the oldest versions that pyproject.toml allows.
+floors: .venv-floors/test
+	.venv-floors/bin/python -m pip check
+	.venv-floors/bin/python -m pytest -m 'not alone' -W default --disable-warnings \
+		-n logical --dist loadfile tests/kernel tests/llm/test_gateway.py tests/llm/test_offline.py
 
 ## What `make test` samples, at full count and with new examples: kills, power cuts, cut streams.
 soak: .venv/test
@@ -69,10 +75,17 @@ sandbox:
 	$(BIN)/python -m pip install --quiet --editable ".[test]"
 	touch $@
 
+.venv-floors/test: pyproject.toml tests/floors.py src/ipyagent/labextension/package.json
+	test -x .venv-floors/bin/python || $(PYTHON) -m venv .venv-floors
+	.venv-floors/bin/python -m pip install --quiet packaging
+	.venv-floors/bin/python tests/floors.py > .venv-floors/constraints.txt
+	.venv-floors/bin/python -m pip install --quiet --constraint .venv-floors/constraints.txt --editable ".[test]"
+	touch $@
+
 labextension/node_modules/.yarn-state.yml: labextension/package.json labextension/yarn.lock .venv/test
 	@command -v node >/dev/null || { echo "The TypeScript tests need Node.js 20 or newer: install 'nodejs'."; exit 1; }
 	cd labextension && ../$(BIN)/jlpm install --immutable
 	touch $@
 
 clean:
-	rm -rf .venv dist build labextension/node_modules labextension/lib
+	rm -rf .venv .venv-floors dist build labextension/node_modules labextension/lib

@@ -5,6 +5,10 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+from packaging.requirements import Requirement
+
+import floors
 import ipyagent
 
 ROOT = Path(__file__).parents[1]
@@ -65,3 +69,8 @@ print(before == count(), loaded[0] - before[0], loaded[1] - before[1], loaded[2]
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
     assert not hasattr(ipyagent, "nothing_of_that_name")
+
+
+@pytest.mark.parametrize("requirement", list(floors.read_requirements()), ids=str)
+def test_every_dependency_names_its_oldest_version(requirement: Requirement) -> None:
+    assert floors.pin_to_floor(requirement).startswith(f"{requirement.name}==")

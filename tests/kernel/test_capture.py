@@ -179,7 +179,7 @@ def test_a_large_figure_is_scaled_for_the_model(plots: Kernel):
 @pytest.mark.spec("A36", "D10")
 def test_an_error_is_a_result_with_the_persons_frames_only(kernel: Kernel):
     kernel.cell("def helper(x):\n    return int(x)")
-    count = kernel.value("get_ipython().execution_count") - 2
+    count = kernel.reply["execution_count"]
     result = kernel.run("import json\nprint('before')\njson.loads('[') if 0 else helper('x')")
     assert not result["success"]
     assert result["error"] == "ValueError: invalid literal for int() with base 10: 'x'"

@@ -23,6 +23,8 @@ from ipyagent.redaction import HIDDEN, secret_name, secret_value
 PENGUINS = pd.DataFrame(
     {"species": ["Adelie", "Gentoo", None], "mass": [3750.0, None, 5000.0], "year": [2007] * 3}
 )
+TEXT = str(PENGUINS["species"].dtype)
+"""How this pandas calls a column of text: `str`, or before pandas 3 `object`."""
 
 
 def line(value: object, name: str = "x") -> str:
@@ -34,10 +36,8 @@ def line(value: object, name: str = "x") -> str:
 
 def test_a_table_in_a_line():
     text = digest({"penguins": PENGUINS})
-    assert (
-        text
-        == "- penguins: DataFrame, 3 rows × 3 columns (species: str, mass: float64, year: int64)"
-    )
+    columns = f"species: {TEXT}, mass: float64, year: int64"
+    assert text == f"- penguins: DataFrame, 3 rows × 3 columns ({columns})"
 
 
 def test_a_polars_table_in_a_line_says_so():
@@ -146,12 +146,14 @@ def test_generators_and_lazy_tables_are_not_consumed():
 
 
 def test_a_table_in_detail():
+    # Values of a column of objects are not compared: that would run the user's own code.
+    distinct, missing = ("-", "None") if TEXT == "object" else ("2", "nan")
     assert describe("penguins", PENGUINS, detail=True).splitlines() == [
         "penguins: DataFrame, 3 rows × 3 columns",
         f"memory: {PENGUINS.memory_usage().sum()} B",
         "",
         "column   dtype    nulls  unique  example",
-        "species  str      1      2       Adelie",
+        f"species  {TEXT:7}  1      {distinct}       Adelie",
         "mass     float64  1      2       3750.0",
         "year     int64    0      1       2007",
         "",
@@ -159,7 +161,7 @@ def test_a_table_in_detail():
         "species,mass,year",
         "Adelie,3750.0,2007",
         "Gentoo,nan,2007",
-        "nan,5000.0,2007",
+        f"{missing},5000.0,2007",
     ]
 
 
