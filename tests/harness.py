@@ -15,6 +15,7 @@ from ipyagent.config import Layer, combine
 from ipyagent.errors import NoFrontendError
 from ipyagent.kernel.drivers import Cell, drive_sync
 from ipyagent.kernel.namespace import PlainNamespace
+from ipyagent.llm.client import Client
 from ipyagent.llm.scripted import Scripted
 from ipyagent.schema import DecidedBy, Decision, Event, Run, Scope
 from ipyagent.store.journal import Journal
@@ -78,9 +79,10 @@ class Lab:
         dry_run: bool = False,
         plan: bool = False,
         settings: dict[str, Any] | None = None,
+        model: Client | None = None,
         **agent: Any,
     ) -> Run:
-        """Play `replies` to a prompt; keyword arguments are `agent.…` settings."""
+        """Play `replies` to a prompt, or ask `model`; keyword arguments are `agent.…` settings."""
         config = combine(Layer("the test", {"agent": agent, **(settings or {})}))
         self.client = replies if isinstance(replies, Scripted) else Scripted(replies)
         reply = (lambda _approval: answer) if isinstance(answer, Answer) else answer
@@ -90,7 +92,7 @@ class Lab:
             self.place,
             self.session,
             Request(prompt, config, dry_run=dry_run, plan=plan),
-            self.client,
+            model or self.client,
             self.cell,
             lambda: self.watcher,
             tools,

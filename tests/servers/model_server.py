@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import socket
 import struct
@@ -39,7 +40,14 @@ class Pause:
     event: threading.Event
 
 
-Frame = bytes | Cut | Silence | Pause
+@dataclass(frozen=True)
+class Flood:
+    """Frame after frame until the client goes; `frame` makes the one of that number."""
+
+    frame: Callable[[int], bytes]
+
+
+Frame = bytes | Cut | Silence | Pause | Flood
 
 
 @dataclass(frozen=True)
@@ -303,7 +311,7 @@ class ModelServer:
         playing = asyncio.ensure_future(self._play(self._next(request), writer))
         gone = asyncio.ensure_future(_closed(reader))
         await asyncio.wait({playing, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if not playing.done():
+        if not playing.done() or isinstance(playing.exception(), ConnectionError):
             request.closed.set()
         for task in (playing, gone):
             if not task.done():
@@ -339,6 +347,10 @@ class ModelServer:
                         await writer.drain()
                 case Pause(event):
                     await asyncio.to_thread(event.wait, 30)
+                case Flood(make):
+                    for number in itertools.count():
+                        writer.write(_chunk(make(number)) if framed else make(number))
+                        await writer.drain()
                 case Silence():
                     await asyncio.Event().wait()
                 case Cut(how):

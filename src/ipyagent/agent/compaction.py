@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
+from ipyagent.agent.allowance import Budget
 from ipyagent.agent.asking import ask
 from ipyagent.agent.conversation import Conversation
 from ipyagent.agent.session import Session
@@ -73,6 +74,7 @@ class Compactor:
     client: Client
     config: Config
     emit: Callable[[Event], None]
+    budget: Budget
     usage: TokenUsage = field(default_factory=TokenUsage)
     cost_usd: float | None = None
     _failed: bool = False
@@ -139,8 +141,9 @@ class Compactor:
 
     async def _ask(self, request: ModelRequest) -> str:
         reply = ReplyBuilder()
+        asked = self.client, self.session, request, self.budget
         try:
-            async with aclosing(ask(self.client, self.session, request)) as chunks:
+            async with aclosing(ask(*asked)) as chunks:
                 async for chunk in chunks:
                     reply.add(chunk)
         finally:

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 
+from ipyagent.agent.allowance import LimitReachedError
 from ipyagent.agent.session import Session, remember
 from ipyagent.agent.stream import EventStream
 from ipyagent.errors import AgentError, ContextOverflowError, JournalError, StepTimeoutError
@@ -55,6 +56,8 @@ async def _ending(stream: EventStream, work: Callable[[], Awaitable[Ending]]) ->
         return RunStatus.DONE, StopReason.TIMEOUT, str(error)
     except ContextOverflowError as error:
         return RunStatus.ERROR, StopReason.CONTEXT_OVERFLOW, f"{error} {TOO_LONG}"
+    except LimitReachedError as error:
+        return RunStatus.DONE, error.reason, str(error) or None
     except AgentError as error:
         log.info("run %s failed", stream.run.id, exc_info=True)
         return RunStatus.ERROR, StopReason.ERROR, str(error)

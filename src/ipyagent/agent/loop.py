@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ipyagent.agent import limits
+from ipyagent.agent.allowance import Budget
 from ipyagent.agent.asking import ask
 from ipyagent.agent.clock import Clock
 from ipyagent.agent.compaction import Compactor
@@ -75,7 +76,15 @@ class Loop:
 
     @cached_property
     def _compactor(self) -> Compactor:
-        return Compactor(self.session, self.client, self.config, self.stream.emit)
+        return Compactor(self.session, self.client, self.config, self.stream.emit, self._budget)
+
+    @cached_property
+    def _budget(self) -> Budget:
+        return Budget(
+            lambda: self.stream.run,
+            self.config.agent,
+            lambda: (self._compactor.usage, self._compactor.cost_usd),
+        )
 
     async def run(
         self,
@@ -224,7 +233,7 @@ class Loop:
         prefix = f"{self.stream.run.id}_{step}"
         reply = self._unfinished = Reply(step, prefix, self.stream.redactor)
         self.stream.emit(MessageStarted(step=step))
-        asking = ask(self.client, self.session, self._request(closing))
+        asking = ask(self.client, self.session, self._request(closing), self._budget)
         async with contextlib.aclosing(asking) as chunks:
             async for chunk in chunks:
                 reply.add(chunk)
@@ -252,7 +261,7 @@ class Loop:
         reply, self._unfinished = self._unfinished, None
         if reply is not None:
             reply.break_off()
-            if reply.message is not None:
+            if reply.message is not None or reply.usage.total_tokens:
                 self._keep(reply)
 
     def _keep(self, reply: Reply) -> None:

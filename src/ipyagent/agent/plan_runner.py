@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from ipyagent.agent import limits, repair
+from ipyagent.agent.allowance import Budget
 from ipyagent.agent.asking import ask
 from ipyagent.agent.clock import Clock
 from ipyagent.agent.dispatch import Calls, Dispatcher
@@ -168,7 +169,8 @@ class PlanRunner:
         async def proposal() -> Reply:
             prefix = f"{self.stream.run.id}_{number}"
             reply = Reply(number, prefix, self.stream.redactor)
-            async with aclosing(ask(self.client, self.session, request)) as chunks:
+            budget = Budget(lambda: self.stream.run, self.config.agent)
+            async with aclosing(ask(self.client, self.session, request, budget)) as chunks:
                 async for chunk in chunks:
                     reply.add(chunk)
             reply.complete()

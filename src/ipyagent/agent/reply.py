@@ -68,6 +68,11 @@ class Reply:
         return self.message.tool_calls if self.message else ()
 
     @property
+    def usage(self) -> TokenUsage:
+        """What it took, as far as that was told."""
+        return self._builder.usage
+
+    @property
     def was_cut(self) -> bool:
         """Whether the model's own limit of length ended it."""
         return self._builder.finish_reason == "length"

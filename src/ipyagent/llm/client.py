@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from ipyagent.schema import Message, StreamChunk, ToolDefinition
+from ipyagent.schema import Message, StreamChunk, TokenUsage, ToolDefinition
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,13 +14,15 @@ class ModelRequest:
     """One question: the conversation so far, system message first, and the tools on offer.
 
     `may_call=False` keeps the tools in the request, so that providers' caches hit, and forbids
-    their use. `trace_id` goes to the model's service as the header X-Trace-Id.
+    their use. `trace_id` goes to the model's service as the header X-Trace-Id. The service is told
+    `max_tokens`, if any; whoever asks makes sure of it.
     """
 
     messages: tuple[Message, ...]
     tools: tuple[ToolDefinition, ...] = ()
     may_call: bool = True
     trace_id: str = ""
+    max_tokens: int | None = None
 
 
 class Client(Protocol):
@@ -43,4 +45,13 @@ class Client(Protocol):
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         """The reply to `request`, piece by piece."""
+        ...
+
+
+@runtime_checkable
+class Priced(Protocol):
+    """A client that knows what its model's tokens cost."""
+
+    def cost(self, usage: TokenUsage) -> float | None:
+        """Return US dollars for so many tokens; None where no price is known. May block."""
         ...

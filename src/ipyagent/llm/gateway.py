@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -19,11 +21,14 @@ from ipyagent.llm.faults import CUT_OFF, fault
 from ipyagent.llm.origins import PROXY, Destination, destination
 from ipyagent.llm.quiet import quiet
 from ipyagent.llm.wire import to_openai, tools_to_openai
-from ipyagent.schema import StreamChunk
+from ipyagent.schema import StreamChunk, TokenUsage
 
 # Only these check signatures, of thinking and of calls; others refuse keys that they do not know.
 SIGNING = {"anthropic", "azure_ai", "bedrock", "databricks", "vertex_ai"}
 SIGNING_CALLS = {"gemini", "vertex_ai"}
+
+_LIMIT = re.compile(r"(?i)max_(\w+_)?tokens|max\w*tokens|num_predict|in the completion")
+"""How services say that they do not take a limit of length."""
 
 
 class LiteLLMClient:
@@ -68,14 +73,32 @@ class LiteLLMClient:
         """How many tokens the model takes in, as LiteLLM's map says; may wait for its import."""
         return None if self._offline else modelmap.window(warmup.litellm(), self._model)
 
+    def cost(self, usage: TokenUsage) -> float | None:
+        """US dollars for so many tokens, as LiteLLM's map says; may wait for its import."""
+        if self._offline:
+            return None
+        litellm = warmup.litellm()
+        price = self._price(litellm, self._destination(litellm, self._provider(litellm)))
+        counts = {
+            "prompt_tokens": usage.prompt_tokens,
+            "completion_tokens": usage.completion_tokens,
+        }
+        return price(litellm.Usage(**counts))
+
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         """The reply to `request`, piece by piece."""
         litellm = await asyncio.to_thread(warmup.litellm)
         provider = self._provider(litellm)
         where = self._destination(litellm, provider)
         reader = ReplyReader(self._price(litellm, where))
-        opening = self._open(litellm, request, provider, where)
-        stream = await self._wait(litellm, where, opening)
+        try:
+            stream = await self._wait(litellm, where, self._open(litellm, request, provider, where))
+        except ModelError as error:
+            if request.max_tokens is None or not _LIMIT.search(str(error)):
+                raise
+            # It has a limit of its own, or another name for it; ours is watched over here as well.
+            request = replace(request, max_tokens=None)
+            stream = await self._wait(litellm, where, self._open(litellm, request, provider, where))
         try:
             while (
                 chunks := await self._wait(litellm, where, self._next(stream, reader))
@@ -124,6 +147,9 @@ class LiteLLMClient:
         self, litellm: Any, request: ModelRequest, provider: str, where: Destination
     ) -> Any:
         settings = self._settings(request, provider, where)
+        if request.max_tokens is not None and not self._offline:
+            longest = modelmap.longest(litellm, self._model) or request.max_tokens
+            settings["max_tokens"] = min(request.max_tokens, longest)
         if (provider == "openai" or where.compatible) and _is_chat(litellm, settings):
             _lighten(settings)
         brought = await litellm.acompletion(**settings)

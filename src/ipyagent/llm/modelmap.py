@@ -20,6 +20,12 @@ def window(litellm: Any, model: str) -> int | None:
     return tokens if isinstance(tokens, int) and tokens > 0 else None
 
 
+def longest(litellm: Any, model: str) -> int | None:
+    """Return how many tokens a reply of the model can have; None where the map doesn't tell."""
+    tokens = _entry(litellm, model).get("max_output_tokens")
+    return tokens if isinstance(tokens, int) and tokens > 0 else None
+
+
 def price(litellm: Any, model: str, usage: Any) -> float | None:
     """US dollars for LiteLLM's count of tokens; None for a model without a price."""
     try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, groupby
 from typing import Any
 
@@ -136,13 +136,13 @@ def _note(image: ImageContent, vision: bool) -> str:
 class _Call:
     id: str = ""
     name: str = ""
-    arguments: str = ""
+    arguments: list[str] = field(default_factory=list)
     signature: str = ""
 
 
 @dataclass
 class _Thinking:
-    text: str = ""
+    text: list[str] = field(default_factory=list)
     signature: str = ""
     encrypted: str = ""
 
@@ -188,7 +188,9 @@ class ReplyBuilder:
         """The reply so far: thinking, then text, then calls; None while nothing was said."""
         blocks: list[Block] = [
             ThinkingContent(
-                thinking=well_formed(b.text), signature=b.signature, encrypted_content=b.encrypted
+                thinking=well_formed("".join(b.text)),
+                signature=b.signature,
+                encrypted_content=b.encrypted,
             )
             for b in self._thinking
         ]
@@ -224,7 +226,7 @@ class ReplyBuilder:
         elif chunk.type == "signature":
             last.signature += chunk.data
         else:
-            last.text += chunk.data
+            last.text.append(chunk.data)
 
     def _add_call(self, chunk: StreamChunk) -> None:
         call = self._at.get(chunk.index)
@@ -233,7 +235,7 @@ class ReplyBuilder:
             self._calls.append(call)
         call.id = call.id or chunk.id
         call.name = call.name or chunk.name
-        call.arguments += chunk.data
+        call.arguments.append(chunk.data)
 
     def _tool_calls(self) -> list[ToolCall]:
         calls: list[ToolCall] = []
@@ -241,7 +243,7 @@ class ReplyBuilder:
         taken = set(given)
         for number, call in enumerate(self._calls, start=1):
             own = call.id if given.count(call.id) == 1 else ""
-            arguments, problem = parse_arguments(call.arguments)
+            arguments, problem = parse_arguments("".join(call.arguments))
             if not call.name:
                 problem = "the call does not name a tool"
             if self.finish_reason == "length":
@@ -262,7 +264,7 @@ def _begins_another(chunk: StreamChunk, call: _Call) -> bool:
     """Whether the chunk starts a new call, though its index is taken: some servers count badly."""
     if not chunk.name or not call.name:
         return False
-    return chunk.id != call.id if chunk.id and call.id else bool(call.arguments)
+    return chunk.id != call.id if chunk.id and call.id else any(call.arguments)
 
 
 def _free(name: str, taken: set[str]) -> str:
