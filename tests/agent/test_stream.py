@@ -6,8 +6,9 @@ from collections.abc import Iterator
 import pytest
 
 from harness import Lab, new_session
-from ipyagent.agent.stream import EventStream
-from ipyagent.schema import Event, Notice, RunStarted
+from ipyagent.agent.stream import EventStream, Kind
+from ipyagent.redaction import HIDDEN, Redactor
+from ipyagent.schema import Event, MessageDelta, Notice, RunStarted
 from ipyagent.store.journal import Journal
 
 
@@ -75,3 +76,65 @@ def test_what_the_session_cannot_take_in_is_not_shown(lab: Lab) -> None:
     with pytest.raises(ValueError, match="two nodes"):
         stream.emit(lab.watcher.events[0])
     assert seen == []
+
+
+TOKEN, KNOWN = "ghp_" + "a1B2c3D4" * 5, "tr0ub4dor&3-stable"
+THOUGHT, ANSWER = "Put what the tool returned into words.", "342 points, correlation 0.60."
+
+
+def streamed(deltas: list[tuple[Kind, str]], aside: Journal, lab: Lab) -> list[tuple[str, str]]:
+    """What listeners are told of a reply that comes in these pieces; kinds that follow as one."""
+    told: list[tuple[str, str]] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, MessageDelta):
+            if told and told[-1][0] == event.kind:
+                told[-1] = event.kind, told[-1][1] + event.text
+            else:
+                told.append((event.kind, event.text))
+
+    stream = EventStream(new_session(aside), [listen], Redactor([KNOWN]))
+    for event in lab.run(["Hello."]) and lab.watcher.events:
+        if isinstance(event, MessageDelta):
+            for kind, text in deltas:
+                stream.emit(event.model_copy(update={"kind": kind, "text": text}))
+            deltas = []
+        else:
+            stream.emit(event)
+    return told
+
+
+def test_thinking_is_over_when_the_answer_begins_wherever_the_pieces_end(lab: Lab) -> None:
+    for cut in range(1, len(THOUGHT)):
+        aside = Journal.open(None)
+        deltas: list[tuple[Kind, str]] = [
+            ("thinking", THOUGHT[:cut]),
+            ("thinking", THOUGHT[cut:]),
+            ("text", ANSWER[:cut]),
+            ("text", ANSWER[cut:]),
+        ]
+        assert streamed(deltas, aside, lab) == [("thinking", THOUGHT), ("text", ANSWER)]
+        aside.close()
+
+
+@pytest.mark.spec("H15")
+@pytest.mark.parametrize("secret", [TOKEN, KNOWN])
+@pytest.mark.parametrize("between", ["", "Meanwhile, "])
+def test_a_secret_in_pieces_is_hidden_also_where_another_kind_comes_between(
+    secret: str, between: str, lab: Lab
+) -> None:
+    for cut in range(1, len(secret)):
+        aside = Journal.open(None)
+        deltas: list[tuple[Kind, str]] = [
+            ("text", f"It is {secret[:cut]}"),
+            *([("thinking", between)] if between else []),  # type: ignore[list-item]
+            ("text", f"{secret[cut:]} here."),
+        ]
+        told = streamed(deltas, aside, lab)
+        aside.close()
+        text = "".join(said for kind, said in told if kind == "text")
+        assert text.startswith("It is ")
+        assert text.endswith(" here.")
+        assert HIDDEN in text
+        shown = text.replace(HIDDEN, "")
+        assert not any(secret[at : at + 4] in shown for at in range(len(secret) - 3)), cut

@@ -157,3 +157,20 @@ def test_a_cell_that_is_inserted_is_what_the_next_prompt_begins_with(
     # A simple prompt cannot be filled, so what would be is still there.
     terminal.sendline("print(get_ipython().rl_next_input.upper())")
     terminal.expect_exact("PROPOSED = 6 * 7")
+
+
+def test_thinking_and_answer_are_whole_and_in_order(terminal: Any, tmp_path: Path) -> None:
+    terminal.sendline("n = [1, 2, 3]")
+    terminal.expect(PROMPT)
+    terminal.sendline("%%agent -m offline/explorer -v")
+    terminal.sendline("Which variables are there?")
+    terminal.sendline("\n")
+    terminal.expect(r"ipyagent · offline.*?\n")
+    terminal.expect(r"\ndone · [^\n]*\n")
+    said = terminal.before.replace("\r\n", "\n")
+    assert said.count("Thinking…\n") == 2
+    _, _, last = said.rpartition("Thinking…\n")
+    assert last.startswith(
+        "Put what the tool returned into words.\n**The variables in this kernel**\n\n```text\n"
+    )
+    assert last.endswith("[1, 2, 3]\n```")

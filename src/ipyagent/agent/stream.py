@@ -35,6 +35,7 @@ class EventStream:
         self.listeners = list(listeners)
         self.redactor = redactor or Redactor()
         self._pieces: dict[Kind, StreamRedactor] = {}
+        self._kind: Kind | None = None
         self._run: Run | None = None
 
     @property
@@ -68,7 +69,8 @@ class EventStream:
     def _clean(self, event: Event) -> Iterator[Event]:
         """What may be told; of a text that streams, the part that cannot be half of a secret."""
         match event:
-            case MessageDelta(kind=kind, text=text):
+            case MessageDelta(step=step, kind=kind, text=text):
+                yield from self._pause(step, kind)
                 if kind not in self._pieces:
                     self._pieces[kind] = self.redactor.stream()
                 if told := self._pieces[kind].add(text):
@@ -76,9 +78,17 @@ class EventStream:
                 return
             case MessageStarted():
                 self._pieces.clear()
+                self._kind = None
             case MessageFinished(step=step):
-                for each, pieces in self._pieces.items():
-                    if rest := pieces.end():
+                # What streamed last is ended first: its words stand on an open line.
+                for each in sorted(self._pieces, key=lambda kind: kind != self._kind):
+                    if rest := self._pieces[each].end():
                         yield MessageDelta(step=step, kind=each, text=rest)
                 self._pieces.clear()
         yield self.redactor.of(event)
+
+    def _pause(self, step: int, kind: Kind) -> Iterator[Event]:
+        """Show what the kind before has left, when another one begins."""
+        before, self._kind = self._kind, kind
+        if before is not None and before != kind and (rest := self._pieces[before].pause()):
+            yield MessageDelta(step=step, kind=before, text=rest)

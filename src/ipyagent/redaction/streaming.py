@@ -14,6 +14,10 @@ _WORD = re.compile(r"[!-~\u00a1-\u0dff]*")
 _CONTEXT = 512  # characters before a secret that may give it away
 _LONG = 8_192
 _ENDLESS = 65_536
+_BEGINNING = 4
+"""So many characters of a known secret are taken for its beginning."""
+_CONTINUATIONS = ("0a1b2c3d4e5f6789" * 5, "A1B2C3D4E5F6G7H8" * 2, "aZ0bY1cX2dW3eV4f" * 6)
+"""What tokens go on with: hexadecimal digits, capitals and digits, letters and digits."""
 _REST = re.compile(r"[\w.~+/=%-]*", re.ASCII)
 """The rest of a secret that is longer than anyone's."""
 
@@ -46,9 +50,24 @@ class StreamRedactor:
             return ""
         return self._show(final=False)
 
+    def pause(self) -> str:
+        """Return what is held back, before text of another kind; more may follow all the same.
+
+        What could be the beginning of a secret stays back.
+        """
+        return "" if not self._held or self._may_go_on() else self._show(final=True)
+
     def end(self) -> str:
         """What was still held back."""
         return self._show(final=True)
+
+    def _may_go_on(self) -> bool:
+        text = self._told + self._held
+        begun = min((_begun(text, value) for value in self._finder.values), default=len(text))
+        if len(text) - begun >= _BEGINNING:
+            return True
+        so_far = self._finder.spans(text)
+        return any(self._finder.spans(text + more) != so_far for more in _CONTINUATIONS)
 
     def _show(self, *, final: bool) -> str:
         text = self._told + self._held
