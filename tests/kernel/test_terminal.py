@@ -173,4 +173,4 @@ def test_thinking_and_answer_are_whole_and_in_order(terminal: Any, tmp_path: Pat
     assert last.startswith(
         "Put what the tool returned into words.\n**The variables in this kernel**\n\n```text\n"
     )
-    assert last.endswith("[1, 2, 3]\n```")
+    assert last.rstrip().endswith("[1, 2, 3]\n```")
