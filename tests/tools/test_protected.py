@@ -53,13 +53,39 @@ PROTECTED += [
     ".local/bin/x",
     ".gitconfig",
 ]
+PROTECTED += [
+    # instructions for other agents
+    *("AGENTS.md", "sub/agents.md", "AGENTS.override.md", "CLAUDE.md", "CLAUDE.local.md"),
+    *("GEMINI.md", ".cursorrules", ".cursor/rules/x.mdc", ".windsurfrules", ".windsurf/rules/x"),
+    *(".clinerules", ".clinerules/x.md", ".roorules", ".roo/rules/x", ".roomodes", ".goosehints"),
+    *(".aider.conf.yml", ".continue/config.json", ".continuerules", ".zed/tasks.json", ".rules"),
+    *(".github/copilot-instructions.md", "copilot-instructions.md", "x.instructions.md"),
+    *(".codex/config.toml", ".claude/settings.json", ".claude.json", ".junie/guidelines.md"),
+    # continuous integration
+    *(".circleci/config.yml", ".travis.yml", "azure-pipelines.yml", "bitbucket-pipelines.yml"),
+    *("Jenkinsfile", "JENKINSFILE", "ci/Jenkinsfile.release", ".gitlab-ci.yml", ".drone.yml"),
+    *(".buildkite/pipeline.yml", "appveyor.yml", ".cirrus.yml", ".woodpecker/x.yml"),
+    # environments, shells and editors
+    *("venv/bin/activate", "env/bin/activate.fish", "env/Scripts/Activate.ps1", "env/bin/python"),
+    *("env/bin/python3.11", "venv/x.py", "env/pyvenv.cfg", ".vimrc", ".exrc", ".nvimrc"),
+    *(".nvim.lua", ".dir-locals.el", ".inputrc", ".Rprofile", ".zshrc", ".direnvrc", "mise.toml"),
+    *("pip.conf", ".condarc", ".yarnrc.yml", ".gitattributes", ".hgrc"),
+    *(".devcontainer.json", "devcontainer.json", ".gitpod.yml", "x.desktop", "lefthook.yml"),
+    *(".streamlit/config.toml", "nbconvert_config.py", "jupyter_nbconvert_config.json"),
+    *("templates/nbconvert/index.html.j2", "nbconvert/templates/x.tpl"),
+    # spelt otherwise
+    *("Agents.MD", "ＡＧＥＮＴＳ.md", "AGENTS.md.", "AGENTS.md:stream", "CLAU\u200bDE.md"),
+    *("env/BIN/Activate", ".ｃｉｒｃｌｅｃｉ/config.yml", "env/bin/activate. "),
+]
 
 
 @pytest.mark.spec("A41", "A42")
 @pytest.mark.parametrize("path", PROTECTED)
 def test_what_runs_or_rules_by_itself_is_asked_about(tmp_path: Path, path: str) -> None:
     (reason,) = reasons(tmp_path, path)
-    assert reason == f"{path} can run code or change rules by itself later"
+    assert reason is not None
+    assert reason.endswith(" can run code or change rules by itself later")
+    assert reason.isprintable()
     (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / path).touch()
     assert reasons(tmp_path, path) == {reason}, "whether it exists or not"
@@ -126,6 +152,41 @@ def test_ordinary_names_are_not_asked_about(tmp_path: Path) -> None:
     names += ["naïve résumé.md", "数据.csv", "my.pthx", "legit/x", "a b.txt", "test.py", "../out"]
     for path in names:
         assert reasons(tmp_path, path) == {None}
+
+
+ASKED_FOR = ["Makefile", "setup.py", "setup.cfg", "tox.ini", "noxfile.py", "pytest.ini", "justfile"]
+ASKED_FOR += ["package.json", "Dockerfile", "docker-compose.yml", "Taskfile.yml", "Rakefile"]
+ASKED_FOR += ["requirements.txt", "environment.yml", "model.joblib", "data.pkl", "agents.py"]
+ASKED_FOR += [
+    "agents/plan.md",
+    "agents_report.md",
+    "claude_notes.md",
+    "bin/python_notes.py",
+    "bin/run.sh",
+    "bin/plot.py",
+    "activate.py",
+]
+ASKED_FOR += [
+    "templates/report.html",
+    "rules.md",
+    "scripts/clean.py",
+    "gemini.csv",
+    "src/pip.py.md",
+]
+
+
+@pytest.mark.parametrize("path", ASKED_FOR)
+def test_source_files_that_users_ask_for_are_not_protected(tmp_path: Path, path: str) -> None:
+    assert reasons(tmp_path, path) == {None}
+
+
+@pytest.mark.spec("A41")
+def test_an_environment_is_known_by_what_lies_in_it(tmp_path: Path) -> None:
+    assert reasons(tmp_path, "tools/lib/x.txt") == {None}
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools/pyvenv.cfg").touch()
+    for path in ("tools/lib/x.txt", "tools/share/deep/er.txt"):
+        assert reasons(tmp_path, path) == {f"{path} can run code or change rules by itself later"}
 
 
 @pytest.mark.parametrize("home", [".", "home", "Own"])

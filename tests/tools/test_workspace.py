@@ -541,6 +541,10 @@ SENSITIVE += [
     ".env ",
     "jpserver-12.json",
     ".ipyagent/state.db",
+    "credentials.json",
+    "gcp/Service-Account-prod.json",
+    "client_secret_1.apps.json",
+    "config/secrets.yaml",
 ]
 
 
@@ -565,6 +569,7 @@ def test_ordinary_names_are_not_mistaken_for_special_ones(root: Path) -> None:
     workspace = Workspace(root)
     names = [".gitignore", "git", "env.txt", "environment.yml", "keys.csv", "monkey.py", "test.py"]
     names += ["naïve résumé.md", "数据.csv", "données/été.py", "my.pemmican", "legit/x", "a b.txt"]
+    names += ["app/credentials/store.py", "secrets.csv", "secrets.md", "database.yml"]
     for path in names:
         workspace.write_atomic(path, b"x")
         assert workspace.read_bytes(path) == b"x"

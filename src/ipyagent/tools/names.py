@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from fnmatch import translate
 from functools import cache, lru_cache
 from importlib.machinery import PathFinder
+from itertools import pairwise
 from pathlib import Path
 
 STATE = ".ipyagent"
@@ -46,33 +47,127 @@ _SENSITIVE = (
     ".kube",
     "jpserver-*.json",
     "secrets.toml",
+    "secrets.json",
+    "secrets.y*ml",
+    "credentials.json",
+    "client_secret*.json",
+    "service-account*.json",
+    "service_account*.json",
 )
 
-# What some program runs or obeys without being asked: hooks, start-up files, policies.
+# What some program runs or obeys without being asked: hooks, start-up files, policies. What a user
+# runs by name stays free (Makefile, setup.py, package.json): they ask for such files.
 _PROTECTED = (
+    # Version control, whose settings name programs to run
     ".git",
     "git~[0-9]",
     ".gitmodules",
-    ".hg",
-    ".svn",
+    ".gitattributes",
     ".gitconfig",
-    ".config",
-    ".local",
-    ".ipython",
-    ".jupyter",
-    ".ipynb_checkpoints",
+    ".hg",
+    ".hgrc",
+    ".svn",
+    ".husky",
+    ".pre-commit-config.yaml",
+    "lefthook*.y*ml",
+    ".lefthook*",
+    # Instructions and tools of other agents
+    ".mcp.json",
+    "mcp.json",
+    "agents.md",
+    "agents.*.md",
+    ".agents",
+    "claude.md",
+    "claude.*.md",
+    ".claude*",
+    ".codex",
+    "gemini.md",
+    ".gemini",
+    "qwen.md",
+    "warp.md",
+    "crush.md",
+    "copilot-instructions.md",
+    "*.instructions.md",
+    ".cursor",
+    ".cursorrules",
+    ".windsurf",
+    ".windsurfrules",
+    ".continue*",
+    ".aider*",
+    ".cline*",
+    ".roo*",
+    ".kilocode*",
+    ".kiro",
+    ".junie",
+    ".goosehints",
+    ".opencode",
+    ".zed",
+    ".rules",
+    # Editors and their containers
     ".vscode",
     ".idea",
-    ".cursor",
-    ".claude",
-    ".codex",
-    ".gemini",
+    ".exrc",
+    ".vimrc",
+    ".gvimrc",
+    ".nvimrc",
+    ".nvim.lua",
+    ".dir-locals*.el",
+    ".devcontainer*",
+    "devcontainer.json",
+    ".gitpod*",
+    # Continuous integration
     ".github",
-    ".gitlab-ci.yml",
-    ".husky",
-    ".devcontainer",
-    ".pre-commit-config.yaml",
+    ".gitea",
+    ".forgejo",
+    ".gitlab-ci*",
+    ".circleci",
+    ".travis.yml",
+    ".appveyor.yml",
+    "appveyor.yml",
+    ".azure-pipelines*",
+    "azure-pipelines*",
+    "bitbucket-pipelines.y*ml",
+    ".buildkite",
+    ".cirrus.*",
+    ".drone.*",
+    ".woodpecker*",
+    ".semaphore",
+    "jenkinsfile*",
+    "cloudbuild.y*ml",
+    "buildspec.y*ml",
+    # Shells, and settings of interpreters and installers
+    ".config",
+    ".local",
+    ".envrc",
+    ".direnvrc",
+    ".mise*",
+    "mise*.toml",
+    ".inputrc",
+    ".bashrc",
+    ".bash_*",
+    ".profile",
+    ".zshrc",
+    ".zshenv",
+    ".zprofile",
+    ".zlogin",
+    ".pdbrc",
+    ".pythonrc*",
+    ".rprofile",
+    ".renviron",
+    "rprofile.site",
+    "pip.conf",
+    "pip.ini",
+    ".pip",
+    ".condarc",
+    ".npmrc",
+    ".yarnrc*",
+    ".yarn",
+    ".pnp.*",
+    "*.desktop",
+    # Python and its environments
     ".venv",
+    "venv",
+    "pyvenv.cfg",
     "site-packages",
     "dist-packages",
     "__pycache__",
@@ -82,22 +177,30 @@ _PROTECTED = (
     "usercustomize",
     "usercustomize.*",
     "*.pth",
+    # Jupyter, and what it loads
+    ".ipython",
+    ".jupyter",
+    ".ipynb_checkpoints",
     "kernel.json",
     "ipython*_config.*",
     "jupyter*_config.*",
-    ".envrc",
-    ".pdbrc",
-    ".bashrc",
-    ".bash_*",
-    ".profile",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".mcp.json",
-    "mcp.json",
+    "nbconvert*_config.*",
+    ".streamlit",
+    # Policies
     "pyproject.toml",
     "ipyagent.yaml",
     "ipyagent.yml",
+)
+
+# The same by folder and name, where the name alone is an ordinary one.
+_PROTECTED_PLACES = (
+    ("bin", "activate*"),
+    ("scripts", "activate*"),
+    ("bin", "python"),
+    ("bin", "python[0-9]*"),
+    ("scripts", "python*.exe"),
+    ("templates", "nbconvert"),
+    ("nbconvert", "templates"),
 )
 
 _IMPORTABLE = (".py", ".pyc", ".pyd", ".so")
@@ -127,7 +230,12 @@ def is_state(path: str) -> bool:
 
 def is_protected(path: str) -> bool:
     """Whether some component names a file or folder that runs, or rules, by itself later."""
-    return _matches(path, _PROTECTED)
+    parts = path.split("/")
+    return _matches(path, _PROTECTED) or any(
+        _is_among(folder, (place,)) and _is_among(name, (pattern,))
+        for folder, name in pairwise(parts)
+        for place, pattern in _PROTECTED_PLACES
+    )
 
 
 def is_deceptive(path: str) -> bool:

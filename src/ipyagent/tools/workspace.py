@@ -138,7 +138,8 @@ class Workspace(Folder):
     def _readable(self, path: str) -> str:
         if names.is_sensitive(path):
             raise PathValidationError(
-                f"{shown(path)} may hold secrets or private state; the agent does not read it"
+                f"{shown(path)} may hold secrets or private state; the agent does not read it. "
+                "Ask the user to load what is needed in a cell of their own"
             )
         return path
 
@@ -155,7 +156,7 @@ class Workspace(Folder):
         return path
 
     def _guard(self, path: str) -> str | None:
-        if names.is_protected(path):
+        if names.is_protected(path) or self._in_environment(path):
             return f"{shown(path)} can run code or change rules by itself later"
         module = names.shadowed(path, self.root)
         if module is not None and not self._in_package(path):
@@ -165,6 +166,12 @@ class Workspace(Folder):
         if any(names.is_within(full, os.path.realpath(folder)) for folder in own):
             return f"{shown(path)} is where ipyagent keeps your settings and decisions"
         return None
+
+    def _in_environment(self, path: str) -> bool:
+        """Whether a folder above is a virtual environment, whatever it is called."""
+        *folders, _ = path.split("/")
+        above = ("/".join(folders[: depth + 1]) for depth in range(len(folders)))
+        return any(self.stat(f"{folder}/pyvenv.cfg") is not None for folder in above)
 
     def _in_package(self, path: str) -> bool:
         """Whether a module belongs to a package, and so isn't imported by its bare name."""
