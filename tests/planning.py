@@ -14,18 +14,19 @@ from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.agent.context import SYSTEM_PROMPT
 from ipyagent.agent.dispatch import Dispatcher
 from ipyagent.agent.loop import Loop
-from ipyagent.agent.plan_runner import PlanRunner
+from ipyagent.agent.plan_runner import RETRY, PlanRunner
 from ipyagent.agent.planning import decide, follow, found, propose_and_run
 from ipyagent.agent.policy import Judge, Policy
 from ipyagent.agent.stream import EventStream
-from ipyagent.config import Config, Layer, RetryConfig, combine
+from ipyagent.config import Config, Layer, combine
 from ipyagent.kernel.drivers import Cell, drive_sync
 from ipyagent.llm.scripted import Scripted
 from ipyagent.schema import Event, Run
 from ipyagent.tools.base import Tool
 from ipyagent.tools.results import tidied
 
-AT_ONCE = RetryConfig(max_retries=2, initial_delay=0.0)
+AT_ONCE = RETRY.model_copy(update={"initial_delay": 0.0})
+"""As many attempts as the product makes, without its pauses."""
 
 Deciding = Answer | Callable[[Approval], Answer | None] | None
 

@@ -10,7 +10,7 @@ import pytest
 
 from harness import ALWAYS, NO, YES, call
 from ipyagent.agent.approvals import Answer, Approval
-from ipyagent.agent.plan_runner import RETRY
+from ipyagent.agent.plan_runner import RETRY, PlanRunner
 from ipyagent.agent.policy import Arguments, Effect, Policy, Verdict
 from ipyagent.agent.repair import CONCERN, destructive
 from ipyagent.config import RetryConfig
@@ -78,6 +78,12 @@ def then(answer: Answer | None) -> Deciding:
 
 
 # -- as it was
+
+
+@pytest.mark.spec("P35")
+def test_the_product_makes_three_attempts_in_all() -> None:
+    assert RETRY.max_retries == 2
+    assert PlanRunner.retry is RETRY
 
 
 @pytest.mark.spec("P31", "P35")

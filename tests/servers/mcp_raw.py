@@ -65,6 +65,8 @@ def tools():
             return [{**ECHO, "name": "echo2"}]
         case "mutates-less" if changed():
             return []
+        case "commands":
+            return COMMANDS
         case "odd":
             return ODD
         case "flawed":
@@ -76,6 +78,13 @@ def tools():
 LOOSE = [
     {"name": "empty", "inputSchema": {}},
     {"name": "typeless", "inputSchema": {"properties": {"x": TEXT}, "required": None}},
+]
+
+RUN = {"type": "object", "properties": {"command": TEXT}, "required": ["command"]}
+COMMANDS = [
+    {"name": "shell", "inputSchema": RUN},
+    {"name": "again", "inputSchema": RUN, "annotations": {"idempotentHint": True}},
+    tool("look", annotations={"readOnlyHint": True}),
 ]
 
 HELLO = {"type": "text", "text": "hello"}
@@ -165,6 +174,14 @@ def call(number, params):
             return
         case "flawed":
             send(id=number, result=FLAWED[arguments["text"]])
+            return
+        case "commands":
+            failed = {"exit_code": 1, "status": "error", "stderr": "no such command"}
+            block = {"type": "text", "text": json.dumps(failed)}
+            as_text = {"content": [block]}
+            works = arguments.get("command") == "true"
+            structured = {"content": [], "structuredContent": {"exit_code": 0} if works else failed}
+            send(id=number, result=as_text if params["name"] == "look" else structured)
             return
         case "asks":
             for n, (method, what) in enumerate(ASKED.items()):

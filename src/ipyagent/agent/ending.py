@@ -12,6 +12,7 @@ from ipyagent.agent.session import Session, remember
 from ipyagent.agent.stream import EventStream
 from ipyagent.errors import AgentError, ContextOverflowError, JournalError, StepTimeoutError
 from ipyagent.schema import Run, RunFinished, RunStatus, StopReason
+from ipyagent.telemetry import trace_ids
 
 log = logging.getLogger("ipyagent")
 
@@ -49,7 +50,8 @@ async def concluded(
 
 async def _ending(stream: EventStream, work: Callable[[], Awaitable[Ending]]) -> Ending:
     try:
-        return await work()
+        with trace_ids.tracing_as(stream.run.trace_id):
+            return await work()
     except asyncio.CancelledError:
         return RunStatus.CANCELLED, StopReason.INTERRUPTED, None
     except StepTimeoutError as error:

@@ -228,7 +228,8 @@ class PlanRunner:
 
 
 def _ran_and_failed(execution: ToolExecution) -> bool:
-    return execution.status is ToolStatus.FAILED and execution.started_at is not None
+    failed = execution.status is ToolStatus.FAILED and execution.started_at is not None
+    return failed and (execution.result is None or execution.result.repeatable)
 
 
 def _failure(number: int, execution: ToolExecution) -> Ending:

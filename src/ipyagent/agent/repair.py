@@ -11,6 +11,7 @@ from typing import Any
 from ipyagent.agent.policy import Arguments, Effect, Judge, Verdict
 from ipyagent.schema import Block, Message, Scope, ToolCall
 from ipyagent.tools.base import Tool
+from ipyagent.tools.commands import read_command, replace_command
 
 ASK = """\
 This step of the plan failed, and its result says why. If another {argument} serves the same \
@@ -44,9 +45,8 @@ class Changed:
 
 
 def command_of(tool: Tool, call: ToolCall) -> str | None:
-    """The code or command of a call that has one."""
-    command = call.arguments.get(tool.command) if tool.command else None
-    return command if isinstance(command, str) else None
+    """Return the code or command of a call that has one."""
+    return read_command(call.arguments, tool.command) if tool.command else None
 
 
 def named(message: Message, tool: Tool, planned: ToolCall, call_id: str) -> Message:
@@ -55,9 +55,10 @@ def named(message: Message, tool: Tool, planned: ToolCall, call_id: str) -> Mess
     for block in message.content:
         if isinstance(block, ToolCall):
             changes: dict[str, Any] = {"id": call_id}
-            if block.name == tool.name and tool.command in block.arguments:
-                command = {tool.command: block.arguments[tool.command]}
-                changes["arguments"] = {**planned.arguments, **command}
+            command = command_of(tool, block) if block.name == tool.name else None
+            if tool.command and command is not None:
+                changed = replace_command(planned.arguments, tool.command, command)
+                changes["arguments"] = changed
             block, call_id = block.model_copy(update=changes), f"{call_id}.1"
         content.append(block)
     return message.model_copy(update={"content": tuple(content)})

@@ -179,7 +179,7 @@ class LiteLLMClient:
         if not self._offline:
             settings |= {"api_key": where.key, "api_base": where.base}
             if request.trace_id:
-                settings["extra_headers"] = {"X-Trace-Id": quote(request.trace_id, safe=" :/=,;")}
+                settings["extra_headers"] = {"X-Trace-Id": quote(request.trace_id, safe=" :/=,;+@")}
             if self._streams:
                 settings["stream_options"] = {"include_usage": True}
         return settings

@@ -115,6 +115,7 @@ class ToolResult(Model):
     `output` is the text for the model, always present; `value` is the live object and
     `full_output` the uncut text, both never serialised and never sent; `images` reach models that
     can see; `displays` are for the person; `files` and `variables` are those that were changed.
+    `repeatable` is False for a failure that the same call would only meet again; not serialised.
     """
 
     success: Flag = True
@@ -127,6 +128,7 @@ class ToolResult(Model):
     variables: tuple[VariableChange, ...] = ()
     truncated: TruncatedOutput | None = None
     full_output: Shown = Field(default="", exclude=True, repr=False)
+    repeatable: Flag = Field(default=True, exclude=True, repr=False)
 
     @model_validator(mode="before")
     @classmethod

@@ -4,11 +4,39 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from urllib.parse import quote
 
 from ipyagent.errors import ConfigError
 
 _SAFE = re.compile(r"[A-Za-z0-9._:/+=@-]{1,64}")
 """What can stand in a header, a log line and a page without being quoted."""
+
+
+_UNQUOTED = " :/=,;+@"
+
+HEADER = "X-Trace-Id"
+"""The header by which models and services are told it."""
+
+_current: ContextVar[str | None] = ContextVar("ipyagent_trace_id", default=None)
+
+
+@contextmanager
+def tracing_as(trace_id: str) -> Iterator[None]:
+    """Let requests that are sent meanwhile, by this task and those that it starts, carry the id."""
+    token = _current.set(trace_id)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def current() -> str | None:
+    """Return the id of the run that is going on in this task, fit for a header; None outside."""
+    trace_id = _current.get()
+    return trace_id and quote(trace_id, safe=_UNQUOTED)
 
 
 def new() -> str:

@@ -74,10 +74,14 @@ class Tool:
     question: Callable[..., Question] | None = None
     """What the person is asked; their answer is the result, and the function is not called."""
     command: str | None = None
+<<<<<<< HEAD
     """The argument that holds code or a command, where there is one."""
     refuse_controls: bool = False
     """Whether calls with control characters in any argument are refused before anybody is asked;
     in `command` they always are."""
+=======
+    """The argument that holds code or a command, where there is one; `a.b`: field `b` of `a`."""
+>>>>>>> bbba78f (services: take a reply that reports a failed command for a failure, and send the trace id)
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):

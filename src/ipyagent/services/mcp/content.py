@@ -10,14 +10,19 @@ import mcp_types as types
 
 from ipyagent.kernel.images import as_image
 from ipyagent.schema import ImageContent, ToolResult
+from ipyagent.services.failures import parse_object, reported_failure
 
 _MOST_TEXT = 2_000_000  # characters
 _MOST_IMAGES = 8
 _PICTURES = ("image/png", "image/jpeg")
 
 
-def result_of(answer: types.CallToolResult) -> ToolResult:
-    """The result of a call; one that the server calls an error is a failure."""
+def result_of(answer: types.CallToolResult, *, reads: bool = False) -> ToolResult:
+    """Return the result of a call.
+
+    It failed where the server calls it an error, or reports one (see `services.failures`) in its
+    structured content, or in a text that is a JSON object.
+    """
     texts, images = _split(answer.content)
     if not any(texts) and answer.structured_content is not None:
         texts = [json.dumps(answer.structured_content, ensure_ascii=False)]
@@ -26,7 +31,9 @@ def result_of(answer: types.CallToolResult) -> ToolResult:
         return ToolResult(
             success=False, error=text or "the server says no more than that", images=images
         )
-    return ToolResult(output=text, images=images)
+    body = answer.structured_content if answer.structured_content is not None else text
+    reported = reported_failure(parse_object(body) if isinstance(body, str) else body, reads=reads)
+    return ToolResult(success=not reported, output=text, error=reported, images=images)
 
 
 def resource_result(answer: types.ReadResourceResult) -> ToolResult:

@@ -7,6 +7,7 @@ have, and the credentials, which go to that origin alone.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, cast
@@ -18,7 +19,9 @@ from mcp.client.streamable_http import streamable_http_client
 
 from ipyagent.config import MCPServerConfig
 from ipyagent.errors import MCPConnectionError
+from ipyagent.services.mcp.requests import TRACE_ID
 from ipyagent.services.mcp.stdio import BYTES_PER_SECOND, MAX_MESSAGE
+from ipyagent.telemetry import trace_ids
 
 
 class Exchange(httpx2.AsyncHTTPTransport):
@@ -84,6 +87,8 @@ def _client(
     config: MCPServerConfig, environ: Mapping[str, str], exchange: Exchange
 ) -> httpx2.AsyncClient:
     async def authorize(request: httpx2.Request) -> None:
+        if trace_id := _trace_id(await request.aread()):
+            request.headers[trace_ids.HEADER] = trace_id
         request.headers.update(_credentials(config, environ))
 
     # How long a call may take, or be silent, is seen to where it is made.
@@ -95,6 +100,17 @@ def _client(
         headers={"Accept-Encoding": "identity"},
         event_hooks={"request": [authorize]},
     )
+
+
+def _trace_id(message: bytes) -> str | None:
+    """Return the trace id of the run that a message was sent for."""
+    # The SDK sends from tasks of its own, so that the message alone knows its run.
+    if TRACE_ID.encode() not in message:
+        return None
+    found = json.loads(message)
+    for key in ("params", "_meta", TRACE_ID):
+        found = found.get(key) if isinstance(found, dict) else None
+    return found if isinstance(found, str) else None
 
 
 def _credentials(config: MCPServerConfig, environ: Mapping[str, str]) -> dict[str, str]:

@@ -15,8 +15,10 @@ from ipyagent.services.mcp.arguments import OfferedArguments
 from ipyagent.services.mcp.pins import Description, digest
 from ipyagent.services.mcp.server import Server
 from ipyagent.services.mcp.thread import ServersThread
+from ipyagent.telemetry import trace_ids
 from ipyagent.tools.arguments import Arguments, DescribedArguments
 from ipyagent.tools.base import Tool, Where
+from ipyagent.tools.commands import command_in
 
 READ_RESOURCE, GET_PROMPT = "read_resource", "get_prompt"
 
@@ -36,6 +38,7 @@ class Offer:
     arguments: Arguments
     run: Callable[[dict[str, Any]], Coroutine[Any, Any, ToolResult]]
     destroys: bool = False
+    idempotent: bool = False
 
     def tool(self, name: str) -> Tool:
         """The tool under that name; every call of it is asked about."""
@@ -62,6 +65,8 @@ class Offer:
             where=Where.LOOP,
             preview=lambda **arguments: self._preview(arguments),
             reaches_out=True,
+            idempotent=self.idempotent,
+            command=command_in(self.arguments.schema),
             source=lambda **_: source,
             always_asks=lambda **_: why,
         )
@@ -77,13 +82,18 @@ def offer_of(server: Server, tool: Description) -> Offer:
     """A server's tool; raises ConfigError for a schema that cannot be used."""
     name, pin = str(tool["name"]), digest(server.pins.server, tool)
     hints = tool.get("annotations") or {}
+    reads = hints.get("readOnlyHint") is True
     return Offer(
         server,
         name,
         _described(server, tool, hints),
         OfferedArguments(dict(tool.get("inputSchema") or {})),
-        lambda arguments: server.call(name, pin, arguments),
+        # Here, since the servers' thread knows nothing of the run.
+        lambda arguments: server.call(
+            name, pin, arguments, reads=reads, trace_id=trace_ids.current()
+        ),
         destroys=hints.get("destructiveHint") is True,
+        idempotent=reads or hints.get("idempotentHint") is True,
     )
 
 

@@ -94,13 +94,22 @@ class Server:
         self.failure, self.listing, self._starts = None, None, 0
         await self.look()
 
-    async def call(self, tool: str, pin: str, arguments: dict[str, Any]) -> ToolResult:
+    async def call(
+        self,
+        tool: str,
+        pin: str,
+        arguments: dict[str, Any],
+        *,
+        reads: bool = False,
+        trace_id: str | None = None,
+    ) -> ToolResult:
         """Call a tool, if it still is what was approved; raises MCPError."""
         from ipyagent.services.mcp import content
         from ipyagent.services.mcp.requests import call_tool
 
-        answer = await self.ask(*call_tool(tool, arguments), lambda: self._check(tool, pin))
-        return await asyncio.to_thread(content.result_of, answer)
+        request = call_tool(tool, arguments, trace_id)
+        answer = await self.ask(*request, lambda: self._check(tool, pin))
+        return await asyncio.to_thread(content.result_of, answer, reads=reads)
 
     async def ask(self, request: Any, shape: Any, check: Callable[[], None] | None = None) -> Any:
         """Its answer to a request, if `check` finds it as it should be; raises MCPError."""

@@ -15,6 +15,7 @@ from ipyagent.services.openapi.prepared import Prepared
 from ipyagent.services.openapi.registry import Service, variables
 from ipyagent.services.openapi.replies import as_result
 from ipyagent.services.openapi.transport import Connection, Reply, connected
+from ipyagent.telemetry import trace_ids
 
 MAX_REDIRECTS = 3
 _SHORTEST_SECRET = 8
@@ -63,7 +64,8 @@ async def send(request: Prepared, environ: Mapping[str, str], resolve: Resolve) 
         sure = isinstance(error, MCPToolCallError)
         raise type(error)(f"{service.name}: {error}{doubt if sure else ''}") from None
     head = f"{request.method} {request.path}"
-    return as_result(head, reply, [each for each in hidden if len(each) >= _SHORTEST_SECRET])
+    secrets = [each for each in hidden if len(each) >= _SHORTEST_SECRET]
+    return as_result(head, reply, secrets, reads=request.method == "GET")
 
 
 async def _followed(connection: Connection, request: Prepared, secret: Mapping[str, str]) -> Reply:
@@ -71,6 +73,7 @@ async def _followed(connection: Connection, request: Prepared, secret: Mapping[s
 
     They are followed as GET only, and only to what the service itself describes.
     """
+    secret = {**secret, **_trace(request, secret)}
     headers = {**request.headers, **secret}
     reply = await connection.send(request.method, request.url, headers, request.body)
     for _ in range(MAX_REDIRECTS):
@@ -86,6 +89,15 @@ async def _followed(connection: Connection, request: Prepared, secret: Mapping[s
     if reply.location is not None:
         raise MCPToolCallError(f"it redirected more than {MAX_REDIRECTS} times")
     return reply
+
+
+def _trace(request: Prepared, secret: Mapping[str, str]) -> dict[str, str]:
+    """Return the header with the run's trace id, unless the request has one of its own."""
+    taken = {name.lower() for name in (*request.headers, *secret)}
+    trace_id = trace_ids.current()
+    return (
+        {trace_ids.HEADER: trace_id} if trace_id and trace_ids.HEADER.lower() not in taken else {}
+    )
 
 
 def _check(service: Service, target: object) -> None:

@@ -9,6 +9,7 @@ from http import HTTPStatus
 from ipyagent.kernel.images import as_image
 from ipyagent.redaction import HIDDEN
 from ipyagent.schema import ImageContent, ToolResult
+from ipyagent.services.failures import parse_object, reported_failure
 from ipyagent.services.openapi.transport import Reply
 
 _MAX_PRETTY = 1_000_000
@@ -17,8 +18,13 @@ _ENCODINGS = ("utf-8", "iso-8859-1", "windows-1252", "us-ascii", "utf-16")
 _TEXTS = ("xml", "yaml", "csv", "javascript", "x-www-form-urlencoded", "graphql", "x-ndjson")
 
 
-def as_result(head: str, reply: Reply, secrets: Collection[str]) -> ToolResult:
-    """The reply as the model gets it; `head` names the request."""
+def as_result(
+    head: str, reply: Reply, secrets: Collection[str], *, reads: bool = False
+) -> ToolResult:
+    """Return the reply as the model gets it; `head` names the request.
+
+    A refusal by HTTP status is final; a command that failed (see `services.failures`) is not.
+    """
     images: tuple[ImageContent, ...] = ()
     if reply.media_type in ("image/png", "image/jpeg") and not reply.cut:
         image = as_image(reply.media_type, reply.body)
@@ -28,7 +34,11 @@ def as_result(head: str, reply: Reply, secrets: Collection[str]) -> ToolResult:
         text = text.replace(secret, HIDDEN)
     if not reply.ok:
         said = f": {text[:_MAX_ERROR]}{'…' * (len(text) > _MAX_ERROR)}" if text else ""
-        return ToolResult.failure(f"{head}: {_status(reply.status)}{said}")
+        failure = ToolResult.failure(f"{head}: {_status(reply.status)}{said}")
+        return failure.model_copy(update={"repeatable": False})
+    body = parse_object(text) if reply.media_type.endswith("json") else None
+    if reported := reported_failure(body, reads=reads):
+        return ToolResult(success=False, output=text, error=f"{head}: {reported}")
     return ToolResult(output=text or _status(reply.status), images=images)
 
 

@@ -16,6 +16,7 @@ from ipyagent.services.openapi.prepared import Prepared, prepared, requested
 from ipyagent.services.openapi.registry import Service
 from ipyagent.tools.arguments import DescribedArguments
 from ipyagent.tools.base import Tool, Where, tool
+from ipyagent.tools.commands import COMMAND, command_in
 
 REQUEST, OPERATIONS = "api_request", "api_operations"
 
@@ -95,6 +96,8 @@ class _Caller:
             where=Where.LOOP,
             preview=preview,
             reaches_out=True,
+            idempotent=operation.method == "GET",
+            command=command_in(operation.arguments, operation.body),
             source=lambda **_: f"the service {service.name}",
         )
 
@@ -122,6 +125,7 @@ class _Caller:
             where=Where.LOOP,
             preview=preview,
             reaches_out=True,
+            command=f"body.{COMMAND}",
             source=lambda service, **_: f"the service {service}",
         )
 

@@ -1,0 +1,99 @@
+"""Failures that a server reports in an answer that arrived well: a command that did not succeed.
+
+An answer is a JSON object. Of what it says, these count, at its top or below `result` or `data`:
+
+- an exit code (`exit_code`, `returncode`, …) that is an integer other than 0;
+- `status` with the value error, failed or failure;
+- `ok` or `success` with the value false, beside an error or a message that gives the reason.
+
+An operation that only reads returns a description of something: its `status` is that thing's, and
+so is everything else in a record that has an id, a name or a time. Lists are data, whatever is in
+them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+_EXIT_CODES = (
+    "exit_code",
+    "exitCode",
+    "exitcode",
+    "exit_status",
+    "returncode",
+    "return_code",
+    "returnCode",
+)
+_FAILED = frozenset({"error", "failed", "failure"})
+_FLAGS = ("ok", "success")
+_REASONS = ("stderr", "error", "errors", "message", "error_message", "detail", "description")
+_ENVELOPES = ("result", "data")
+_IDENTITIES = frozenset({"id", "_id", "uuid", "name", "key"})
+_IDENTITY_ENDS = ("_id", "Id", "_at", "At")
+
+_MAX_REASON = 300
+_MAX_PARSED = 1_000_000
+
+
+def reported_failure(answer: Any, *, reads: bool) -> str | None:
+    """Return what an answer says went wrong, in a line; None where it reports no failure.
+
+    `reads`: the operation only reads, so that the answer may describe something that failed once.
+    """
+    for body in _bodies(answer):
+        if reads and _is_record(body):
+            return None
+        code = next((body[key] for key in _EXIT_CODES if _is_failing(body.get(key))), None)
+        if code is not None:
+            return _line(f"exit code {code}", body)
+        status = body.get("status")
+        if not reads and isinstance(status, str) and status.strip().lower() in _FAILED:
+            return _line(f"status {status.strip()}", body)
+        flag = next((key for key in _FLAGS if body.get(key) is False), None)
+        if flag is not None and _reason(body):
+            return _line(f"{flag} is false", body)
+    return None
+
+
+def parse_object(text: str) -> dict[str, Any] | None:
+    """Return the JSON object that a text is; None for every other text."""
+    if text.lstrip()[:1] != "{" or len(text) > _MAX_PARSED:
+        return None
+    try:
+        parsed = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return parsed if isinstance(parsed, dict) else None
+
+
+def _bodies(answer: Any) -> Iterator[dict[str, Any]]:
+    """The answer, and what it wraps."""
+    if isinstance(answer, dict):
+        yield answer
+        yield from (body for key in _ENVELOPES if isinstance(body := answer.get(key), dict))
+
+
+def _is_record(body: dict[str, Any]) -> bool:
+    return any(key in _IDENTITIES or str(key).endswith(_IDENTITY_ENDS) for key in body)
+
+
+def _is_failing(code: Any) -> bool:
+    return isinstance(code, int) and not isinstance(code, bool) and code != 0
+
+
+def _reason(body: dict[str, Any]) -> str:
+    """The first reason that the answer gives, in one line."""
+    for key in _REASONS:
+        match body.get(key):
+            case str(text) if text.strip():
+                return " ".join(text.split())[:_MAX_REASON]
+            case (dict() | list()) as details if details:
+                return json.dumps(details, ensure_ascii=False)[:_MAX_REASON]
+    return ""
+
+
+def _line(what: str, body: dict[str, Any]) -> str:
+    reason = _reason(body)
+    return f"{what}: {reason}" if reason else what
