@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from ipyagent.agent.approvals import Answer, Approval, Approvals
@@ -32,7 +34,7 @@ from ipyagent.schema import (
     ToolStatus,
 )
 from ipyagent.schema.base import now
-from ipyagent.tools.base import Tool, Toolbox
+from ipyagent.tools.base import Tool, Toolbox, Where
 from ipyagent.tools.results import failed
 
 
@@ -66,6 +68,8 @@ class Dispatcher:
     """Takes secrets out of what a person is asked about."""
     unrun: str = "Dry run: not executed."
     """What is said of a call in a dry run."""
+    planning: bool = False
+    """Whether calls are steps of a plan, so that one may be about what another will have made."""
 
 
 @dataclass(frozen=True)
@@ -185,12 +189,34 @@ class Calls:
         arguments = tool.check(call.arguments)
         check_whole(tool, call)
         verdict = self.dispatcher.policy.judge(tool, arguments)
-        show = tool.preview
-        if show is None or verdict.effect is Effect.DENY:
+        if verdict.effect is Effect.DENY:
             return _Checked(tool, arguments, None, verdict)
-        loop = asyncio.get_running_loop()
-        preview = await loop.run_in_executor(self.dispatcher.pool, lambda: show(**arguments))
+        preview = await self._rehearse(call, tool, arguments)
         return _Checked(tool, arguments, preview, verdict)
+
+    async def _rehearse(
+        self, call: ToolCall, tool: Tool, arguments: dict[str, Any]
+    ) -> Preview | None:
+        """Run the tool's own checks of a call, the same for every kind of run; its preview."""
+        loop, pool = asyncio.get_running_loop(), self.dispatcher.pool
+        if validate := tool.validate:
+            await loop.run_in_executor(pool, lambda: validate(**arguments))
+        if self.dispatcher.planning and self._follows_change(call):
+            return None
+        if requires := tool.requires:
+            job = partial(requires, **arguments)
+            post = self.dispatcher.post if tool.where is Where.MAIN else pool.submit
+            await asyncio.wrap_future(post(job))
+        if show := tool.preview:
+            preview = await loop.run_in_executor(pool, lambda: show(**arguments))
+            return None if self.dispatcher.planning else preview
+        return None
+
+    def _follows_change(self, call: ToolCall) -> bool:
+        """Whether a call before it in this step changes something."""
+        toolbox = self.dispatcher.toolbox
+        earlier = itertools.takewhile(lambda each: each.id != call.id, self.calls)
+        return any(each.name in toolbox and toolbox.get(each.name).sensitive for each in earlier)
 
     async def _approved(self, call: ToolCall, checked: _Checked) -> bool:
         """Whether a person approved the call; if not, or it was a question, it has its result."""

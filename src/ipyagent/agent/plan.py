@@ -26,7 +26,7 @@ from ipyagent.schema import (
 from ipyagent.schema.base import now
 from ipyagent.schema.replayed import AS_DRAFT
 from ipyagent.store.plans import plan_digest
-from ipyagent.tools.base import Tool, Toolbox
+from ipyagent.tools.base import Tool
 
 UNRUN = "Planned: it runs when the person approves the plan."
 
@@ -91,10 +91,8 @@ class Approved:
 
 def unrun(dispatcher: Dispatcher) -> Dispatcher:
     """One that checks calls and runs none."""
-    # Without previews: a step may be about what an earlier one will have made.
-    tools = Toolbox(replace(tool, preview=None) for tool in dispatcher.toolbox)
     policy = Planning(dispatcher.policy)
-    return replace(dispatcher, toolbox=tools, policy=policy, dry_run=True, unrun=UNRUN)
+    return replace(dispatcher, policy=policy, dry_run=True, unrun=UNRUN, planning=True)
 
 
 def is_plan(run: Run) -> bool:
@@ -152,10 +150,13 @@ def _step(dispatcher: Dispatcher, call_id: str, step: PlanStep) -> PlanStep:
     """The step as it would run. Its call has a new id: providers refuse one that was used."""
     given = step.call
     tool = dispatcher.toolbox.get(given.name)
-    verdict = Planning(dispatcher.policy).judge(tool, tool.check(given.arguments))
+    arguments = tool.check(given.arguments)
+    verdict = Planning(dispatcher.policy).judge(tool, arguments)
     check_whole(tool, given)
     if verdict.effect is Effect.DENY:
         raise AgentError(f"{tool.name} is not allowed: {verdict.reason}")
+    if tool.validate is not None:
+        tool.validate(**arguments)
     lines = [line for line in step.note.splitlines() if not line.startswith(MARK)]
     if verdict.effect is Effect.ASK and verdict.reason:
         lines.append(MARK + verdict.reason)

@@ -275,12 +275,17 @@ class Run(Model):
             )
 
     def to_output_dict(self) -> dict[str, Any]:
-        """A JSON-ready summary for scripts: status, output, tools used, duration, model."""
+        """A JSON-ready summary for scripts: status, output, tools used, duration, model.
+
+        Of a call that was only checked, in a dry run or for a plan, `success` is None, or False
+        where it was refused.
+        """
         return {
             "status": str(self.outcome),
             "plan_id": self.plan_id,
             "notes": list(self.notes),
             "stop_reason": str(self.stop_reason) if self.stop_reason else None,
+            "dry_run": any(e.dry_run for e in self.executions),
             "output": self.output,
             "error": self.error,
             "steps": len(self.steps),
@@ -288,7 +293,8 @@ class Run(Model):
                 {
                     "name": e.call.name,
                     "args": {key: _in_part(value) for key, value in e.call.arguments.items()},
-                    "success": bool(e.result and e.result.success),
+                    "success": _success(e),
+                    "dry_run": e.dry_run,
                     "error": e.result.error if e.result else None,
                 }
                 for e in self.executions
@@ -299,6 +305,11 @@ class Run(Model):
             "model": self.model,
             "trace_id": self.trace_id,
         }
+
+
+def _success(execution: ToolExecution) -> bool | None:
+    succeeded = bool(execution.result and execution.result.success)
+    return None if succeeded and execution.dry_run else succeeded
 
 
 def _in_part(value: Any) -> Any:

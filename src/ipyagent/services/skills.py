@@ -77,16 +77,22 @@ class Skills:
 
     def tool(self) -> Tool:
         """`get_skill`."""
-        return tool(where=Where.THREAD, source=self._source)(self.get_skill)
+        made = tool(where=Where.THREAD, validate=self._find, source=self._source)
+        return made(self.get_skill)
 
     def get_skill(self, name: str) -> str:
         """Read a skill: the instructions for one kind of task."""
-        if (found := self._found.get(key(name))) is None:
-            known = ", ".join(each.name for each in self.all()) or "none"
-            raise InvalidArgumentsError(f"Skill {name!r} does not exist. Available: {known}")
+        found = self._find(name)
         text = found.text()
         self._loaded[found.skill.name] = found.skill
         return text
+
+    def _find(self, name: str) -> Found:
+        """Return the skill of that name; raises InvalidArgumentsError."""
+        if (found := self._found.get(key(name))) is None:
+            known = ", ".join(each.name for each in self.all()) or "none"
+            raise InvalidArgumentsError(f"Skill {name!r} does not exist. Available: {known}")
+        return found
 
     def refuses(self, tool_name: str) -> str | None:
         """Why a tool may not be used: every loaded skill that names its tools has to allow it."""

@@ -44,8 +44,8 @@ class Where(StrEnum):
 class Tool:
     """A function that a model may call.
 
-    What is callable here gets the checked arguments by name. What `preview` raises becomes the
-    call's failed result before anybody is asked.
+    What is callable here gets the checked arguments by name. What `validate`, `requires` and
+    `preview` raise becomes the call's failed result before anybody is asked.
     """
 
     name: str
@@ -56,6 +56,10 @@ class Tool:
     where: Where = Where.MAIN
     preview: Callable[..., Preview] | None = None
     """What the approval card shows."""
+    validate: Callable[..., object] | None = None
+    """Raises AgentError for a call that can never run. Called from any thread, in dry runs too."""
+    requires: Callable[..., object] | None = None
+    """The same for what is not there, but may be by then; called where the function would run."""
     truncate: TruncationConfig = STANDARD
     """How much of the output the model gets to read at once."""
     allow_override: bool = False
@@ -201,6 +205,8 @@ class Traits(TypedDict, total=False):
 
     sensitive: bool
     preview: Callable[..., Preview] | None
+    validate: Callable[..., object] | None
+    requires: Callable[..., object] | None
     truncate: TruncationConfig
     allow_override: bool
     idempotent: bool

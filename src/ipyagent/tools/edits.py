@@ -51,16 +51,17 @@ class Edits:
 
     def tools(self) -> Iterator[Tool]:
         """write_file, edit_file and delete_file."""
-        for function, preview in (
-            (self.write_file, self._preview_write),
-            (self.edit_file, self._preview_edit),
-            (self.delete_file, self._preview_delete),
+        for function, preview, validate in (
+            (self.write_file, self._preview_write, self._target),
+            (self.edit_file, self._preview_edit, self._validate_edit),
+            (self.delete_file, self._preview_delete, self._validate_delete),
         ):
             yield tool(
                 sensitive=True,
                 refuse_controls=True,
                 where=Where.THREAD,
                 preview=preview,
+                validate=validate,
                 paths=lambda path, **_: (self._workspace.named(path),),
                 always_asks=lambda path, **_: self._workspace.guarded(path),
             )(function)
@@ -105,9 +106,24 @@ class Edits:
 
     def _current(self, path: str) -> tuple[str, bytes | None]:
         """The path from the root, and what is there, if it may be changed at all."""
+        path = self._target(path)
+        return path, self._workspace.content(path)
+
+    def _target(self, path: str, **_: object) -> str:
+        """Return the path from the root, if it may be changed at all; raises AgentError."""
         path = self._workspace.changeable(path)
         self._check(path)
-        return path, self._workspace.content(path)
+        return path
+
+    def _validate_edit(
+        self, path: str, old_string: str, new_string: str, replace_all: bool
+    ) -> None:
+        _editing(old_string, new_string, replace_all)
+        self._target(path)
+
+    def _validate_delete(self, path: str) -> None:
+        self._check_delete()
+        self._target(path)
 
     def _show(self, call: str, path: str, make: Make) -> Preview:
         change = make(*self._current(path))

@@ -46,15 +46,24 @@ class Files:
         yield tool(
             where=Where.THREAD,
             refuse_controls=True,
+            validate=self._validate_list,
+            requires=lambda path, **_: self._workspace.check_folder(path),
             paths=lambda path, **_: (named(path),),
         )(self.list_files)
         yield tool(
             refuse_controls=True,
             where=Where.THREAD,
+            validate=lambda path, **_: self._workspace.readable(path),
+            requires=lambda path, **_: self._workspace.check_file(path),
             paths=lambda path, **_: (named(path),),
             source=lambda path, **_: shown(named(path)),
             always_asks=lambda path, **_: self._workspace.linked(path),
         )(self.read_file)
+
+    def _validate_list(self, path: str, pattern: str | None, **_: object) -> None:
+        self._workspace.readable(path)
+        if pattern:
+            Glob(pattern)
 
     def list_files(
         self, path: str = ".", pattern: str | None = None, recursive: bool = False

@@ -71,15 +71,40 @@ class Folder:
         except OSError as error:
             raise self._explained(error, path) from None
 
-    def read_bytes(self, path: str, limit: int = MAX_BYTES) -> bytes:
-        """The content of a regular file of at most `limit` bytes."""
-        path = self._readable(self.relative(path))
+    def readable(self, path: str) -> str:
+        """Return the path from the root, if it is one that may be read; raises AgentError."""
+        return self._readable(self.relative(path))
+
+    def check_file(self, path: str) -> None:
+        """Raise AgentError where no regular file is at `path`, or one that may not be read."""
+        os.close(self._open_file(self.readable(path)))
+
+    def check_folder(self, path: str) -> None:
+        """Raise AgentError where no folder is at `path`, or one that may not be read."""
+        path = self.readable(path)
+        try:
+            os.close(self._folder(path))
+        except OSError as error:
+            raise self._explained(error, path) from None
+
+    def _open_file(self, path: str) -> int:
+        """Return a descriptor of a regular file."""
         try:
             fd = self._opener(self._fd, path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY, 0)
         except OSError as error:
             raise self._explained(error, path) from None
         try:
             _refuse_special(fd, path)
+        except AgentError:
+            os.close(fd)
+            raise
+        return fd
+
+    def read_bytes(self, path: str, limit: int = MAX_BYTES) -> bytes:
+        """The content of a regular file of at most `limit` bytes."""
+        path = self.readable(path)
+        fd = self._open_file(path)
+        try:
             with os.fdopen(fd, "rb", closefd=False) as file:
                 # The size in the inode may lie, so what counts is what arrives.
                 data = file.read(limit + 1)

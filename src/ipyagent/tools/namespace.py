@@ -6,6 +6,7 @@ import difflib
 import fnmatch
 from collections.abc import Awaitable
 
+from ipyagent.errors import InvalidArgumentsError
 from ipyagent.kernel.namespace import Namespace, describe, digest
 from ipyagent.schema import Preview, ToolResult
 from ipyagent.tools.base import Tool, Where, tool
@@ -25,7 +26,12 @@ def namespace_tools(
         nothing = "There are no variables" + (f" matching {pattern!r}." if pattern else " yet.")
         return ToolResult(output=digest(found) or nothing)
 
-    @tool(where=Where.MAIN)
+    def require(name: str) -> None:
+        known = namespace.variables()
+        if name not in known:
+            raise InvalidArgumentsError(_unknown(name, list(known)))
+
+    @tool(where=Where.MAIN, requires=require)
     def inspect_variable(name: str) -> ToolResult:
         """Describe one variable: a table's columns, types, missing values and first rows."""
         known = namespace.variables()

@@ -165,6 +165,7 @@ def script_tools(
     @tool(
         sensitive=True,
         preview=preview,
+        validate=lambda action, file_id, content, timeout: check(action, file_id, content, timeout),
         command="content",
         refuse_controls=True,
         reaches_out=not sandbox.available,

@@ -19,12 +19,15 @@ _BEFORE = 100
 
 def search_tools(workspace: Workspace) -> list[Tool]:
     """search_files for that workspace."""
+    search = Search(workspace)
     made = tool(
         where=Where.THREAD,
+        validate=search.validate,
+        requires=search.require,
         paths=lambda path, **_: (workspace.named(path),),
         source=lambda **_: "files in this folder",
     )
-    return [made(Search(workspace).search_files)]
+    return [made(search.search_files)]
 
 
 class Search:
@@ -32,6 +35,18 @@ class Search:
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
+
+    def validate(self, query: str, path: str, pattern: str | None, regex: bool) -> None:
+        """Raise AgentError for a search that can never run."""
+        self._workspace.readable(path)
+        _finder(query, regex)
+        if pattern:
+            Glob(pattern)
+
+    def require(self, path: str, **_: object) -> None:
+        """Raise AgentError where nothing is to be searched."""
+        if not self._workspace.is_file(path):
+            self._workspace.check_folder(path)
 
     def search_files(
         self, query: str, path: str = ".", pattern: str | None = None, regex: bool = False

@@ -28,6 +28,7 @@ def shell_tools(
     @tool(
         sensitive=True,
         preview=preview,
+        validate=lambda command, timeout: allowed(timeout),
         command="command",
         reaches_out=not sandbox.available,
         always_asks=lambda **_: sandbox.why and f"{UNBOXED}: {sandbox.why}",

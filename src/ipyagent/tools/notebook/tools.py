@@ -81,6 +81,8 @@ class Notebooks:
         yield tool(
             where=Where.THREAD,
             refuse_controls=True,
+            validate=lambda path: workspace.readable(path) if path else None,
+            requires=self._require,
             paths=lambda path, **_: self._files(path),
             source=lambda path, **_: shown(workspace.named(path)) if path else "this notebook",
             always_asks=lambda path, **_: workspace.linked(path) if path else None,
@@ -94,6 +96,7 @@ class Notebooks:
                 refuse_controls=True,
                 where=Where.THREAD,
                 preview=preview,
+                validate=lambda path, **_: workspace.changeable(path) if path else None,
                 paths=lambda path, **_: self._files(path),
                 always_asks=lambda path, **_: workspace.guarded(path) if path else None,
             )(function)
@@ -177,6 +180,12 @@ class Notebooks:
         if document is None:
             raise PageError(NO_PAGE)
         return document
+
+    def _require(self, path: str | None) -> None:
+        """Raise AgentError where no notebook is at `path`."""
+        document, _ = self._readable(path)
+        if isinstance(document, ClosedNotebook):
+            document.cells()
 
     def _readable(self, path: str | None) -> tuple[Document, str]:
         """A notebook to read, and what is to be said of it beside its name."""
