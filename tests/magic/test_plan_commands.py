@@ -14,7 +14,7 @@ from ipyagent.agent.plan_runner import PlanRunner
 from ipyagent.agent.planning import settle
 from ipyagent.agent.words import decision
 from ipyagent.config import Config
-from ipyagent.errors import AgentError, BusyError, ConfigError
+from ipyagent.errors import AgentError, BusyError, ConfigError, SessionError
 from ipyagent.kernel.drivers import Cell, drive_sync
 from ipyagent.llm.scripted import Scripted
 from ipyagent.magic.plan_commands import in_its_cell, in_words, run
@@ -119,12 +119,44 @@ def test_what_cannot_be_shown_is_not_left_queued(lab: PlanLab) -> None:
     assert lab.run(["Fine."]).output == "Fine."
 
 
+FORMAL = {
+    "en": "confirm approve, approved run_it; cancel deny stop abort",
+    "es": "confirmo Confirmar apruebo ejecuta; cancela cancelar detener detén para rechazo",
+    "de": "bestätigen genehmigt ausführen; abbrechen stopp",
+    "fr": "confirme approuver; annuler",
+    "zh": "确认 批准 执行。; 取消 停止 拒绝",
+}
+"""Words that can only be about a plan, those that approve before those that deny."""
+
+PLAIN = {
+    "en": "yes OK go go_ahead proceed; no n",
+    "es": "sí si ¡Dale! adelante; no",
+    "de": "ja weiter; nein.",
+    "fr": "oui d’accord; non",
+    "zh": "是 好的。; 不",
+}
+"""Words that may answer the model."""
+
+
+def among(table: dict[str, str]) -> list[tuple[str, Decision]]:
+    found = []
+    for line in table.values():
+        yes, no = line.replace(",", "").split(";")
+        found += [(each.replace("_", " "), Decision.APPROVED) for each in yes.split()]
+        found += [(each.replace("_", " "), Decision.DENIED) for each in no.split()]
+    return found
+
+
 @pytest.mark.spec("P20")
-@pytest.mark.parametrize(
-    "text", ["yes", "OK", " Confirm. ", "sí", "Dale!", "ja", "oui", "确认", "好的。"]
-)
-def test_a_word_approves_the_plan_that_waits(lab: PlanLab, text: str) -> None:
-    assert in_words(lab.session, text) is None  # with nothing pending it is a prompt
+@pytest.mark.parametrize(("text", "decided"), [*among(FORMAL), *among(PLAIN)])
+def test_a_word_decides_on_the_plan_that_waits(text: str, decided: Decision) -> None:
+    assert decision(text) is decided
+    assert decision(f" {text.upper()} ! ") is decided
+
+
+@pytest.mark.spec("P20")
+@pytest.mark.parametrize("text", ["Sí", "Ejecuta", "执行"])
+def test_a_word_runs_the_plan_that_waits(lab: PlanLab, text: str) -> None:
     lab.plan([PLAN])
     answer = in_words(lab.session, text)
     assert answer == Answer(Decision.APPROVED, DecidedBy.PROMPT)
@@ -135,10 +167,39 @@ def test_a_word_approves_the_plan_that_waits(lab: PlanLab, text: str) -> None:
     assert {e.decided_by for e in done.executions} == {DecidedBy.PROMPT}
 
 
-@pytest.mark.spec("P20")
-@pytest.mark.parametrize("text", ["no", "Cancel", "nein.", "non", "cancela", "取消"])
-def test_a_word_denies_it(text: str) -> None:
-    assert decision(text) is Decision.DENIED
+@pytest.mark.spec("P21", "P41")
+@pytest.mark.parametrize(("text", "decided"), [*among(FORMAL), *among(PLAIN)])
+def test_with_nothing_pending_a_word_is_no_prompt(
+    lab: PlanLab, text: str, decided: Decision
+) -> None:
+    with pytest.raises(SessionError, match="no pending plan"):
+        in_words(lab.session, text)
+    lab.run(["All is done."])
+    with pytest.raises(SessionError, match="no model was asked"):
+        in_words(lab.session, text)
+
+
+@pytest.mark.spec("P21", "P41")
+@pytest.mark.parametrize(
+    "said", ["Shall I delete it?", "Two ways.\n\nA or B? Say so.", "要删除吗？"]
+)
+def test_yes_and_no_may_answer_the_model(lab: PlanLab, said: str) -> None:
+    lab.run([said])
+    for text, _ in among(PLAIN):
+        assert in_words(lab.session, text) is None
+    for text, _ in among(FORMAL):
+        with pytest.raises(SessionError, match="no pending plan"):
+            in_words(lab.session, text)
+    lab.run(["Is it? It is.\n\nDone."])
+    with pytest.raises(SessionError):
+        in_words(lab.session, "yes")
+
+
+@pytest.mark.spec("P21")
+def test_a_run_that_ended_early_can_be_told_to_go_on(lab: PlanLab) -> None:
+    lab.run([{"calls": [call("list_files")]}, "Not done."], max_steps=1)
+    for text in ("weiter", "go ahead", "no"):
+        assert in_words(lab.session, text) is None
 
 
 @pytest.mark.spec("P20", "D21", "P44")

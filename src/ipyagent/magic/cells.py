@@ -72,6 +72,7 @@ def _prepare(line: str, text: str) -> _Job:
     except AgentNotFoundError as error:
         raise AgentNotFoundError(f"{error} {BELOW}") from None
     session = book.session(options.session)
+    decision = in_words(session, text)
     resolved = book.choose(settings.config)
     frontend = detect(book.shell)
     request = Request(
@@ -89,7 +90,6 @@ def _prepare(line: str, text: str) -> _Job:
     view = partial(show, cell, book.place.approvals, frontend)
     client = book.client(resolved, settings.config)
     bench = Bench(book.place, session, request, client, cell, view)
-    decision = in_words(session, text)
     engine = bench.engine() if decision is None else bench.plan_engine(decision)
     return _Job(book, options, cell, engine)
 

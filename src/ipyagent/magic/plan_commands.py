@@ -2,22 +2,46 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from ipyagent.agent import words
 from ipyagent.agent.approvals import Answer, Approval, Approvals
 from ipyagent.agent.session import Session
+from ipyagent.errors import SessionError
 from ipyagent.kernel.drivers import Cell, drive_sync
-from ipyagent.schema import DecidedBy, Run
+from ipyagent.schema import DecidedBy, Outcome, Run
 from ipyagent.wiring import Engine, only_run
+
+NOTHING_WAITS = (
+    "no pending plan: nothing waits for {word!r}, so nothing was run and no model was asked. Say "
+    "in a sentence what you would like to be done"
+)
 
 
 def in_words(session: Session, text: str) -> Answer | None:
-    """What a prompt decides about the plan that waits; None where it is an ordinary prompt."""
+    """Return what a prompt decides about the plan that waits; None where it is an ordinary prompt.
+
+    Raises SessionError for a word that decides on nothing. A yes or no is a prompt where it may
+    answer the model: after an answer that ends with a question, or a run that ended early.
+    """
     decision = words.decision(text)
-    if decision is None or session.waiting is None:
+    if decision is None:
         return None
-    return Answer(decision, DecidedBy.PROMPT)
+    if session.waiting is not None:
+        return Answer(decision, DecidedBy.PROMPT)
+    if words.needs_plan(text) or not _expects_answer(session):
+        raise SessionError(NOTHING_WAITS.format(word=text.strip()))
+    return None
+
+
+def _expects_answer(session: Session) -> bool:
+    """Whether the newest run ended with a question, or before it was done."""
+    if not session.runs:
+        return False
+    run = session.runs[-1]
+    _, _, last_paragraph = run.output.rstrip().rpartition("\n\n")
+    return run.outcome is not Outcome.SUCCESS or bool(re.search("[?\uff1f]", last_paragraph))
 
 
 def in_its_cell(approvals: Approvals, reference: str) -> Approval | None:
