@@ -159,7 +159,7 @@ def test_the_json_of_a_dry_run_says_that_it_was_dry(lab: Lab) -> None:
     calls = [call("list_files"), call("read_file", path="..")]
 
     def outcomes(told: dict[str, Any]) -> dict[str, tuple[bool | None, bool]]:
-        return {t["name"]: (t["success"], t["dry_run"]) for t in told["tools_used"]}
+        return {t["name"]: (t["success"], "dry_run" in t) for t in told["tools_used"]}
 
     told = lab.run([{"calls": calls}, "Done."], dry_run=True).to_output_dict()
     assert told["dry_run"] is True

@@ -294,8 +294,8 @@ class Run(Model):
                     "name": e.call.name,
                     "args": {key: _in_part(value) for key, value in e.call.arguments.items()},
                     "success": _success(e),
-                    "dry_run": e.dry_run,
                     "error": e.result.error if e.result else None,
+                    **({"dry_run": True} if e.dry_run else {}),
                 }
                 for e in self.executions
             ],
