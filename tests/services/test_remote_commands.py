@@ -11,6 +11,7 @@ import pytest
 from api_lab import Person
 
 from harness import YES, call
+from ipyagent.errors import InvalidArgumentsError
 from ipyagent.schema import Outcome, Run, RunStatus, ToolStatus
 from ipyagent.tools.base import Tool
 from planning import PlanLab
@@ -197,3 +198,13 @@ async def test_the_same_holds_for_tools_of_mcp_servers(tmp_path: Path) -> None:
         replies = [planned(call("mcp_raw_again", command="fals")), "No other."]
         run, sent = await asyncio.to_thread(run_plan, replies)
         assert (run.status, sent) == (RunStatus.ERROR, ["fals", "fals"])
+
+
+@pytest.mark.spec("P35")
+@pytest.mark.parametrize("name", ["api_s_run", "api_request"])
+def test_a_command_with_controls_is_refused(tools: dict[str, Tool], name: str) -> None:
+    given: dict[str, Any] = {"body": {"command": "ls\x1b[8m; rm x"}}
+    if name == "api_request":
+        given |= {"service": "s", "method": "POST", "path": "/command"}
+    with pytest.raises(InvalidArgumentsError, match=name):
+        tools[name].check(given)

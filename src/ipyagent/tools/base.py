@@ -26,6 +26,7 @@ from ipyagent.tools.arguments import (
     TypedArguments,
     arguments_of,
 )
+from ipyagent.tools.commands import read_command
 from ipyagent.tools.controls import check_controls
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider takes
@@ -78,14 +79,10 @@ class Tool:
     question: Callable[..., Question] | None = None
     """What the person is asked; their answer is the result, and the function is not called."""
     command: str | None = None
-<<<<<<< HEAD
-    """The argument that holds code or a command, where there is one."""
+    """The argument that holds code or a command, where there is one; `a.b`: field `b` of `a`."""
     refuse_controls: bool = False
     """Whether calls with control characters in any argument are refused before anybody is asked;
     in `command` they always are."""
-=======
-    """The argument that holds code or a command, where there is one; `a.b`: field `b` of `a`."""
->>>>>>> bbba78f (services: take a reply that reports a failed command for a failure, and send the trace id)
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -127,7 +124,8 @@ class Tool:
             raise InvalidArgumentsError(f"{self.name}: {error}") from None
 
     def _command_of(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in arguments.items() if name == self.command}
+        found = read_command(arguments, self.command) if self.command else None
+        return {str(self.command): found} if found is not None else {}
 
 
 class BaseTool:
