@@ -129,11 +129,20 @@ class Kernel:
         page: Callable[[Message], None] | None = None,
         on: Callable[[Message], None] = lambda message: None,
         timeout: float = 60,
+        lost_after: float | None = None,
     ) -> Reply:
-        """Wait until a request has its reply and the kernel is idle again."""
-        reply, idle = Reply(), False
+        """Wait until a request has its reply and the kernel is idle again.
+
+        `lost_after`: seconds after which an idle kernel will not reply any more, because ipykernel
+        itself was interrupted before or after the cell's code; the reply's status is "lost" then.
+        """
+        reply, idle, idle_since = Reply(), False, 0.0
         deadline = time.monotonic() + timeout
         while not (idle and reply.content):
+            if idle and lost_after is not None:
+                idle_since = idle_since or time.monotonic()
+                if time.monotonic() > idle_since + lost_after:
+                    reply.content = {"status": "lost"}
             assert time.monotonic() < deadline, f"no reply in {timeout} s: {reply}"
             for message in self._iopub():
                 if page:

@@ -15,7 +15,7 @@ from ipyagent.agent.sessions import Sessions
 from ipyagent.agent.validation import VALIDATORS, Validator
 from ipyagent.config import Config, Layer
 from ipyagent.errors import AgentError
-from ipyagent.kernel.drivers import Cell, drive_async, drive_sync
+from ipyagent.kernel.drivers import Cell, drive_async, drive_sync, stoppable
 from ipyagent.kernel.frontend import detect, running_shell
 from ipyagent.kernel.namespace import PlainNamespace, ShellNamespace
 from ipyagent.llm.client import Client
@@ -102,8 +102,8 @@ class Agent:
         A prompt that is refused gives a failed run, with the reason in `run.error`. Raises
         BusyError where an agent is at work already, and AgentInterrupted when it is stopped.
         """
-        with only_run():
-            cell = Cell()
+        cell = Cell()
+        with stoppable(cell), only_run():
             try:
                 engine = self._engine(cell, prompt)
             except AgentError as error:

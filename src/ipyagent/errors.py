@@ -23,6 +23,7 @@ AgentError
 ├─ NoFrontendError            a person has to be asked and nobody can be
 ├─ PageError                  the page with the notebook cannot do what it was asked for
 ├─ BusyError                  this kernel already runs an agent
+├─ InstallationError          a package that ipyagent needs is missing or does not fit
 └─ RunFailedError             raised by `--raise` for a run that did not succeed
 
 AgentInterrupted (a KeyboardInterrupt) ends a run that the person stopped.
@@ -141,6 +142,10 @@ class PageError(AgentError):
 
 class BusyError(AgentError):
     """This kernel already runs an agent."""
+
+
+class InstallationError(AgentError):
+    """A package that ipyagent needs is missing, or its version does not fit."""
 
 
 class RunFailedError(AgentError):

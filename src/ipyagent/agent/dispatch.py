@@ -24,6 +24,7 @@ from ipyagent.schema import (
     DecidedBy,
     Decision,
     Event,
+    Notice,
     Preview,
     ToolCall,
     ToolExecution,
@@ -36,6 +37,11 @@ from ipyagent.schema import (
 from ipyagent.schema.base import now
 from ipyagent.tools.base import Tool, Toolbox, Where
 from ipyagent.tools.results import failed
+
+STILL_RUNNING = (
+    "Stopping: the code that runs goes on although it was interrupted. It is interrupted again "
+    "every second; restarting the kernel ends it in any case."
+)
 
 
 class Asker(Protocol):
@@ -282,8 +288,14 @@ class Calls:
         begun = time.monotonic()
         running = Running(tool, arguments, self.dispatcher.post, self.dispatcher.pool)
         self._running[call.id] = running
-        result = await running.result()
-        self._update(call.id, duration=time.monotonic() - begun)
+        try:
+            result = await running.result()
+        except asyncio.CancelledError:
+            if not self.clock.expired:  # the user stops the run, which interrupts the main thread
+                await running.end_on_main(lambda: self.dispatcher.emit(Notice(text=STILL_RUNNING)))
+            raise
+        finally:
+            self._update(call.id, duration=max(0.0, time.monotonic() - begun))
         status = ToolStatus.SUCCESS if result.success else ToolStatus.FAILED
         self._finish(call.id, status, result)
 

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import queue
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Generic, Self, TypeVar
 
@@ -23,10 +23,18 @@ from ipyagent.kernel.main_thread import MainThread
 T = TypeVar("T")
 
 GRACE = 3.0
-"""Seconds that a stopped run gets to close its open calls."""
+"""Seconds that a stopped run gets to close its open calls, once the main thread is free."""
+
+SHORT_GRACE = 0.5
+"""The same where the user has asked twice."""
 
 DOUBLE_CLICK = 0.5
 """Seconds within which a second request to stop says nothing new."""
+
+REMINDER = 1.0
+"""Seconds after which code that goes on although it was interrupted is interrupted again."""
+
+STOPPED = "stopped; the session goes on with the next prompt"
 
 
 @dataclass
@@ -34,25 +42,61 @@ class Cell:
     """A cell that waits for a run: what the run needs from the thread that waits."""
 
     main: MainThread = field(default_factory=MainThread)
-    stop: Callable[[], object] = lambda: None
-    """Ask the run to end, from any thread."""
+    interrupt: Interrupt = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.interrupt = Interrupt(self.main)
+
+    def stop(self) -> None:
+        """Ask the run to end, from any thread."""
+        self.interrupt.stop()
 
 
 Engine = Callable[[], Coroutine[Any, Any, T]]
 
 
+@contextlib.contextmanager
+def stoppable(cell: Cell) -> Iterator[None]:
+    """Have an interrupt end what is within, however far it is, by AgentInterrupted."""
+    try:
+        with cell.interrupt:
+            yield
+    except AgentInterrupted:
+        raise
+    except BaseException as error:
+        if cell.interrupt.requested or isinstance(error, KeyboardInterrupt):
+            raise AgentInterrupted(STOPPED) from None
+        raise
+    if cell.interrupt.requested:
+        raise AgentInterrupted(STOPPED)
+
+
 async def drive_async(cell: Cell, engine: Engine[T]) -> T:
-    """Await the engine, serving its jobs in between; raises AgentInterrupted."""
+    """Await the engine, serving its jobs in between; raises AgentInterrupted.
+
+    Where the caller is cancelled, the engine is stopped first, as by an interrupt.
+    """
     loop, bell = asyncio.get_running_loop(), asyncio.Event()
     cell.main.ring = lambda: loop.call_soon_threadsafe(bell.set)
-    with _Drive(cell, engine) as drive:
-        try:
-            while not drive.over:
-                await _wait(bell, drive.patience)
+
+    async def serve() -> None:
+        while not drive.over:
+            await _wait(bell, drive.patience)
+            with drive.holding():
                 await cell.main.serve_async()
-        except asyncio.CancelledError:
-            drive.task.cancel()
-            raise
+
+    with _Drive(cell, engine) as drive:
+        # A task of its own, so that no job is left halfway where the caller is cancelled.
+        serving, is_cancelled = asyncio.ensure_future(serve()), False
+        while not serving.done():
+            try:
+                await asyncio.wait([serving])
+            except asyncio.CancelledError:
+                is_cancelled = True
+                cell.stop()
+        serving.result()
+        if is_cancelled:
+            raise asyncio.CancelledError
         return drive.result()
 
 
@@ -65,7 +109,8 @@ def drive_sync(cell: Cell, engine: Engine[T]) -> T:
         while not drive.over:
             with contextlib.suppress(queue.Empty):
                 bell.get(timeout=drive.patience)
-            cell.main.serve()
+            with drive.holding():
+                cell.main.serve()
         return drive.result()
 
 
@@ -74,23 +119,28 @@ class _Drive(Generic[T]):
 
     def __init__(self, cell: Cell, engine: Engine[T]) -> None:
         self.cell, self.engine = cell, engine
+        self.interrupt = cell.interrupt
         self.task: EngineTask[T] = EngineTask(EngineThread.current())
-        self.interrupt = Interrupt(cell.main, self._stop)
+        self.asked_at: float | None = None
         self.deadline: float | None = None
+        self.grace = GRACE
+        self.ended = False
 
     def __enter__(self) -> Self:
         self.interrupt.__enter__()
-        self.cell.stop = self.interrupt.stop
+        self.interrupt.on_stop = self._stop
         self.task.done.add_done_callback(lambda _: self.cell.main.ring())
         self.task.start(self.engine)
+        if self.interrupt.requested:  # before there was an engine to stop
+            self._stop()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.cell.stop = lambda: None
-        self.interrupt.__exit__(None, None, None)
+        self.ended = True
         if not self.task.done.done():
             self.task.cancel()
-            self.task.engine.abandon()
+            self.task.engine.retire()
+        self.interrupt.__exit__(None, None, None)
 
     @property
     def patience(self) -> float | None:
@@ -101,20 +151,43 @@ class _Drive(Generic[T]):
     def over(self) -> bool:
         return self.task.done.done() or self.patience == 0.0
 
+    @contextlib.contextmanager
+    def holding(self) -> Iterator[None]:
+        """The main thread does jobs: for what takes long the run is not to blame."""
+        begun = time.monotonic()
+        yield
+        now = time.monotonic()
+        if self.deadline is not None and now - begun > DOUBLE_CLICK / 2:
+            self.deadline = max(self.deadline, now + self.grace)
+
     def result(self) -> T:
         if self.interrupt.requested:
-            raise AgentInterrupted("stopped; the session goes on with the next prompt")
+            raise AgentInterrupted(STOPPED)
         return self.task.done.result()
 
     def _stop(self) -> None:
         moment = time.monotonic()
-        if self.deadline is None:
-            self.deadline = moment + GRACE
-        elif moment > self.deadline - GRACE + DOUBLE_CLICK:
-            # Asked again, the person will not wait for the run to close its calls.
-            self.deadline = moment
+        if self.asked_at is None or self.deadline is None:
+            self.asked_at, self.deadline = moment, moment + GRACE
+            self._call_in_engine(self._remind_later)
+        elif moment > self.asked_at + DOUBLE_CLICK:
+            # Asked again, the user will not wait for the run to close its calls.
+            self.grace = SHORT_GRACE
+            self.deadline = min(self.deadline, moment + SHORT_GRACE)
         self.task.cancel()
         self.cell.main.ring()
+
+    def _call_in_engine(self, job: Callable[[], object]) -> None:
+        with contextlib.suppress(RuntimeError):  # its loop is closed
+            self.task.engine.loop.call_soon_threadsafe(job)
+
+    def _remind_later(self) -> None:
+        self.task.engine.loop.call_later(REMINDER, self._remind)
+
+    def _remind(self) -> None:
+        if not self.ended:
+            self.interrupt.remind()
+            self._remind_later()
 
 
 async def _wait(bell: asyncio.Event, seconds: float | None) -> None:

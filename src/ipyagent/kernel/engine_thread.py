@@ -7,6 +7,7 @@ a copy of the cell's context, so that whatever it displays lands in that cell.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import threading
 from collections.abc import Callable, Coroutine
@@ -39,15 +40,28 @@ class EngineThread:
         """Run a short coroutine in the loop, and block until it is done."""
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
 
-    def abandon(self) -> None:
-        """Let the next run have a new thread: this one holds a task that will not end."""
+    def retire(self) -> None:
+        """Let the next run have a new thread; this one ends as soon as what it holds has ended."""
         with self._lock:
             if EngineThread._current is self:
                 EngineThread._current = None
+        asyncio.run_coroutine_threadsafe(self._end(), self.loop)
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self.loop)
-        self.loop.run_forever()
+        try:
+            self.loop.run_forever()
+        finally:
+            self.loop.close()
+
+    async def _end(self) -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        if others:
+            await asyncio.wait(others)
+        await self.loop.shutdown_asyncgens()
+        self.loop.stop()
 
 
 class EngineTask(Generic[T]):
@@ -66,7 +80,8 @@ class EngineTask(Generic[T]):
 
     def cancel(self) -> None:
         """Ask the coroutine to end, from any thread or a signal handler; it may clean up first."""
-        self.engine.loop.call_soon_threadsafe(self._cancel)
+        with contextlib.suppress(RuntimeError):  # the loop is closed: it has ended
+            self.engine.loop.call_soon_threadsafe(self._cancel)
 
     def _start(
         self, make: Callable[[], Coroutine[Any, Any, T]], context: contextvars.Context

@@ -23,10 +23,12 @@ Outcome = tuple[Any, BaseException | None]
 class MainThread:
     """A queue of jobs. `ring` wakes whoever serves it; `busy` tells that a job is on.
 
-    Once stopped, it runs no more jobs, not even one that was queued before.
+    Once stopped, it runs no more jobs, not even one that was queued before. `after_job` is called
+    in the main thread when one has ended.
     """
 
     ring: Callable[[], object] = lambda: None
+    after_job: Callable[[], object] = lambda: None
     busy: bool = False
     stopped: bool = False
     _jobs: queue.SimpleQueue[tuple[Job, Future[Any]]] = field(default_factory=queue.SimpleQueue)
@@ -64,7 +66,7 @@ class MainThread:
         A job that awaits leaves the thread to the kernel's loop, which an exception would end.
         """
         while frame is not None:
-            if frame.f_code in (MainThread._run.__code__, _awaiting.__code__):
+            if frame.f_code in (MainThread._call.__code__, _awaiting.__code__):
                 return True
             frame = frame.f_back
         return False
@@ -77,27 +79,26 @@ class MainThread:
 
     def _run(self, job: Job) -> Outcome:
         try:
-            # In here, so that an interrupt comes either before this question or out of the job.
-            if self.stopped:
-                raise KeyboardInterrupt
-            return job(), None
+            return self._call(job), None
         except BaseException as error:
             return None, error
 
-    async def _await(self, value: Awaitable[Any]) -> Outcome:
-        self._awaited = asyncio.ensure_future(_awaiting(value))
+    def _call(self, job: Job) -> Any:
+        # In here, so that an interrupt comes either before this question or out of the job.
         if self.stopped:
-            self._awaited.cancel()
+            raise KeyboardInterrupt
+        return job()
+
+    async def _await(self, value: Awaitable[Any]) -> Outcome:
+        self._awaited = task = asyncio.ensure_future(_awaiting(value))
+        if self.stopped:
+            task.cancel()
+        await asyncio.wait([task])
+        self._awaited = None
         try:
-            await asyncio.wait([self._awaited])
-            return self._awaited.result(), None
+            return task.result(), None
         except BaseException as error:
-            if not self._awaited.done():  # the cell itself is being cancelled
-                self._awaited.cancel()
-                raise
             return None, error
-        finally:
-            self._awaited = None
 
     def _take(self) -> tuple[Job, Future[Any]] | None:
         while True:
@@ -112,6 +113,7 @@ class MainThread:
 
     def _settle(self, future: Future[Any], value: Any, error: BaseException | None) -> None:
         self.busy = False
+        self.after_job()
         if error is None:
             future.set_result(value)
         else:

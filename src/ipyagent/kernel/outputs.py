@@ -108,20 +108,21 @@ class Outputs:
 
     def text(self) -> str:
         """All text in order, without terminal escapes; what came from stderr is marked."""
+        pieces = list(self._pieces)  # code may go on printing meanwhile, in another thread
         if not self._dropped:
-            return _text(self._pieces)
+            return _text(pieces)
         gap = f"[… {self._dropped:,} characters were not kept …]"
-        return "\n".join([_text(self._pieces[:HEAD]), gap, _text(self._pieces[HEAD:])])
+        return "\n".join([_text(pieces[:HEAD]), gap, _text(pieces[HEAD:])])
 
     @property
     def images(self) -> tuple[ImageContent, ...]:
         """The images in order; a picture that was shown twice comes once."""
-        return tuple({p.image.data: p.image for p in self._pieces if p.image}.values())
+        return tuple({p.image.data: p.image for p in list(self._pieces) if p.image}.values())
 
     @property
     def displays(self) -> tuple[Display, ...]:
         """The other rich outputs in order."""
-        return tuple(piece.display for piece in self._pieces if piece.display)
+        return tuple(piece.display for piece in list(self._pieces) if piece.display)
 
     def _forget(self) -> None:
         self._pieces: list[_Piece] = []

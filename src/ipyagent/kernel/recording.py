@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import inspect
 import sys
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any, Self
 
-from ipyagent.kernel import tracebacks
+from ipyagent.kernel import partial, tracebacks
 from ipyagent.kernel.images import open_figures, take_figures
 from ipyagent.kernel.outputs import Channel, Outputs, Stream
 from ipyagent.plaintext import strip_escapes
@@ -30,6 +31,7 @@ class Recording:
         self._cleanup = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
+        partial.offer(lambda: partial.so_far(self.outputs))
         self._strangers = {thread.ident for thread in threading.enumerate()}
         self._figures = open_figures()
         with contextlib.ExitStack() as stack:
@@ -67,7 +69,9 @@ class Recording:
         return filename
 
     def show_error(self, error: BaseException) -> None:
-        """Record a traceback, once."""
+        """Record a traceback, once; awaiting code that is stopped has raised nothing of its own."""
+        if isinstance(error, asyncio.CancelledError) and _is_being_cancelled():
+            return
         if not any(error is shown for shown in self._shown):
             self._shown.append(error)
             trace = tracebacks.formatted(error, self.title)
@@ -88,6 +92,14 @@ class Recording:
             images=self.outputs.images,
             displays=self.outputs.displays,
         )
+
+
+def _is_being_cancelled() -> bool:
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no loop runs here
+        return False
+    return task is not None and task.cancelling() > 0
 
 
 @contextlib.contextmanager

@@ -1,14 +1,13 @@
 """`%%agent` and `%agent`: registration. What they do is imported at first use.
 
 A cell magic cannot await, so a transformer rewrites the `%%agent` cell into an awaited call of
-`magic.cells.run`; such a cell leaves the kernel's loop free for clicks. Where a cell cannot await
+`magic.entry.run`; such a cell leaves the kernel's loop free for clicks. Where a cell cannot await
 (inside `%%time`, a direct `run_cell_magic`, `%autoawait off`), the plain magic blocks instead.
 """
 
 from __future__ import annotations
 
 import re
-import threading
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,12 +15,14 @@ from typing import Any
 from IPython.core.magic import no_var_expand
 
 from ipyagent.agent import current
+from ipyagent.errors import ConfigError
 from ipyagent.llm import environment
-from ipyagent.magic import completion
+from ipyagent.magic import completion, entry
+from ipyagent.magic.installation import import_or_explain
 from ipyagent.telemetry import logs
 
 _CALL = re.compile(r"get_ipython\(\)\.run_cell_magic\('agent', (.*)\)\n?\Z", re.DOTALL)
-_AWAITED = "await __import__('ipyagent.magic.cells', fromlist=['run']).run({})\n"
+_AWAITED = "await __import__('ipyagent.magic.entry', fromlist=['run']).run({})\n"
 
 
 class Extension:
@@ -46,7 +47,7 @@ class Extension:
         if getattr(self.shell, "kernel", None) is not None:
             self.pages = import_module("ipyagent.kernel.pages").Pages(_heard)
             self.pages.open(self.shell.kernel)
-        threading.Thread(target=_prepare, daemon=True).start()
+        entry.import_in_background()
 
     def remove(self) -> None:
         """Undo `add`."""
@@ -96,21 +97,28 @@ def unload(shell: Any) -> None:
 
 def pages_of(shell: Any) -> Any:
     """The pages that show this kernel's notebooks; None outside of a kernel."""
-    return _extensions[id(shell)].pages
+    return _extension(shell).pages
 
 
 def home_of(shell: Any) -> Path:
     """The folder that the kernel was in when the extension was loaded."""
-    return _extensions[id(shell)].home
+    return _extension(shell).home
+
+
+def _extension(shell: Any) -> Extension:
+    try:
+        return _extensions[id(shell)]
+    except KeyError:
+        raise ConfigError(entry.NOT_LOADED) from None
 
 
 @no_var_expand  # type: ignore[untyped-decorator]
 def _agent(line: str, cell: str | None = None) -> None:
     """Run an agent in this kernel: `%%agent [options]` and a prompt; `%agent` for help."""
     if cell is None:
-        import_module("ipyagent.magic.commands").run(line)
+        import_or_explain("ipyagent.magic.commands").run(line)
     else:
-        import_module("ipyagent.magic.cells").run_blocking(line, cell)
+        entry.run_blocking(line, cell)
 
 
 def _heard(page: Any, message: Any) -> None:
@@ -121,10 +129,3 @@ def _heard(page: Any, message: Any) -> None:
 def _session() -> Any:
     """The notebook's, for `Session.current()`."""
     return import_module("ipyagent.magic.notebook").notebook().session()
-
-
-def _prepare() -> None:
-    """In the background, while the person types: litellm takes seconds to import."""
-    import_module("ipyagent.magic.cells")
-    import_module("ipyagent.magic.candidates")
-    import_module("ipyagent.llm.warmup").warm_up()

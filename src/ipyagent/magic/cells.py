@@ -11,7 +11,7 @@ from ipyagent.agent.session import remember
 from ipyagent.errors import AgentError, AgentNotFoundError, ConfigError, RunFailedError
 from ipyagent.kernel.comm_status import comm_status
 from ipyagent.kernel.drivers import Cell, drive_async, drive_sync
-from ipyagent.kernel.frontend import detect
+from ipyagent.kernel.frontend import detect, running_shell
 from ipyagent.magic.notebook import Notebook, notebook
 from ipyagent.magic.options import BELOW, USAGE, Options, parse
 from ipyagent.magic.plan_commands import in_words
@@ -20,22 +20,22 @@ from ipyagent.ui.views import SilentView, show_run, view_for
 from ipyagent.wiring import Bench, Engine, Request, only_run, refused
 
 
-async def run(line: str, text: str) -> None:
+async def run(cell: Cell, line: str, text: str) -> None:
     """Run the agent, awaiting it: the kernel's loop stays free for clicks."""
     try:
         with only_run(), comm_status(notebook().shell):
-            job = _prepare(line, text)
-            job.finish(await drive_async(job.cell, job.engine))
+            job = _prepare(cell, line, text)
+            job.finish(await drive_async(cell, job.engine))
     except AgentError as error:
         _refuse(line, text, error)
 
 
-def run_blocking(line: str, text: str) -> None:
+def run_blocking(cell: Cell, line: str, text: str) -> None:
     """Run the agent where the cell cannot await."""
     try:
         with only_run():
-            job = _prepare(line, text)
-            job.finish(drive_sync(job.cell, job.engine))
+            job = _prepare(cell, line, text)
+            job.finish(drive_sync(cell, job.engine))
     except AgentError as error:
         _refuse(line, text, error)
 
@@ -46,7 +46,6 @@ class _Job:
 
     book: Notebook
     options: Options
-    cell: Cell
     engine: Engine
 
     def finish(self, run: Run) -> None:
@@ -62,7 +61,13 @@ class _Job:
             raise RunFailedError(run.error or f"the run ended as {run.outcome}: {run.stop_reason}")
 
 
-def _prepare(line: str, text: str) -> _Job:
+def _prepare(cell: Cell, line: str, text: str) -> _Job:
+    """Make the run of a cell; an interrupt ends this by KeyboardInterrupt."""
+    with cell.interrupt.raising():
+        return _prepared(cell, line, text)
+
+
+def _prepared(cell: Cell, line: str, text: str) -> _Job:
     book = notebook()
     options = parse(line, book.home)
     if not text.strip():
@@ -85,13 +90,12 @@ def _prepare(line: str, text: str) -> _Job:
         plan=options.plan,
         notices=(*settings.notices, *book.news(), *book.notices(resolved)),
     )
-    cell = Cell()
     show = SilentView if options.json else partial(view_for, desk=book.desk)
     view = partial(show, cell, book.place.approvals, frontend)
     client = book.client(resolved, settings.config)
     bench = Bench(book.place, session, request, client, cell, view)
     engine = bench.engine() if decision is None else bench.plan_engine(decision)
-    return _Job(book, options, cell, engine)
+    return _Job(book, options, engine)
 
 
 def _refuse(line: str, text: str, error: AgentError) -> None:
@@ -100,4 +104,4 @@ def _refuse(line: str, text: str, error: AgentError) -> None:
         raise error
     run = refused(text.strip(), error)
     remember(run)
-    show_run(detect(notebook().shell), run)
+    show_run(detect(running_shell()), run)

@@ -9,7 +9,7 @@ from ipyagent.agent import words
 from ipyagent.agent.approvals import Answer, Approval, Approvals
 from ipyagent.agent.session import Session
 from ipyagent.errors import SessionError
-from ipyagent.kernel.drivers import Cell, drive_sync
+from ipyagent.kernel.drivers import Cell, drive_sync, stoppable
 from ipyagent.schema import DecidedBy, Outcome, Run
 from ipyagent.wiring import Engine, only_run
 
@@ -67,5 +67,6 @@ def run(
         return f"{asked.id}: {answer.decision}"
     with only_run():
         cell = Cell()
-        drive_sync(cell, prepare(cell))
+        with stoppable(cell):
+            drive_sync(cell, prepare(cell))
     return ""

@@ -31,6 +31,7 @@ from ipyagent.agent.validation import (
 from ipyagent.config import Config
 from ipyagent.errors import AgentError
 from ipyagent.kernel.drivers import Cell
+from ipyagent.kernel.interrupt import uninterrupted
 from ipyagent.llm.client import Client
 from ipyagent.redaction import Redactor, known_secrets, masked
 from ipyagent.schema import STANDARD, Run, RunStatus, StopReason, ToolResult
@@ -116,7 +117,7 @@ class Bench:
     async def _answer(self, context: str) -> Run:
         request = self.request
         await self._open_services()
-        view = await self._on_main(self.show)
+        view = await self._shown()
         stream = self._stream(view)
         loop = Loop(
             request.config,
@@ -166,7 +167,21 @@ class Bench:
         return [self.skills.tool()]
 
     async def _on_main(self, job: Callable[[], Any]) -> Any:
-        return await asyncio.wrap_future(self.cell.main.post(job))
+        return await asyncio.wrap_future(self.cell.main.post(partial(_whole, job)))
+
+    async def _shown(self) -> View:
+        """Open the view. Where the run is stopped meanwhile it is that view that says so."""
+        opening = asyncio.ensure_future(self._on_main(self.show))
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            try:
+                view: View = await opening
+            except RuntimeError:  # the cell was stopped first, and nothing was shown
+                raise asyncio.CancelledError from None
+            if task := asyncio.current_task():
+                task.cancel()  # met again where the run has begun
+            return view
 
     def _runner(self) -> PlanRunner:
         """For a plan, with a view of its own; on the main thread."""
@@ -222,6 +237,12 @@ class Bench:
     def _notices(self) -> tuple[str, ...]:
         held = () if self.prompt == self.request.prompt else (HIDDEN_FROM_PROMPT,)
         return (*self.request.notices, *self.notes, *self.standing.notices(), *held)
+
+
+@uninterrupted
+def _whole(job: Callable[[], Any]) -> Any:
+    """A job of ours: a view that is half made would stay in the cell."""
+    return job()
 
 
 def _watchers(config: Config, workspace: Workspace) -> Iterator[Listener]:

@@ -17,6 +17,7 @@ from ipyagent.agent.context import context_block, mentioned
 from ipyagent.config import Config, MCPServerConfig
 from ipyagent.errors import ConfigError
 from ipyagent.kernel.documents import Desktop, around
+from ipyagent.kernel.interrupt import uninterrupted
 from ipyagent.kernel.namespace import Namespace, ShellNamespace, digest
 from ipyagent.services.mcp.servers import MCPServers
 from ipyagent.services.openapi import OpenAPIServices
@@ -37,6 +38,7 @@ from ipyagent.tools.workspace import Workspace
 
 
 @cache
+@uninterrupted
 def workspace_at(root: Path) -> Workspace:
     """The workspace at a folder, opened once and then frozen."""
     return Workspace(root)

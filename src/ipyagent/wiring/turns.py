@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from ipyagent.errors import AgentError, BusyError, JournalError
+from ipyagent.kernel.interrupt import uninterrupted
 from ipyagent.store.database import WITHOUT
 from ipyagent.store.journal import Journal
 from ipyagent.tools.names import STATE
@@ -46,6 +47,7 @@ def has_journal(workspace: Workspace) -> bool:
 
 
 @cache
+@uninterrupted
 def _journal(workspace: Workspace) -> Journal:
     try:
         folder = workspace.state().root

@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from ipyagent.errors import InvalidArgumentsError, PageError
+from ipyagent.kernel import partial
 from ipyagent.kernel.cell_outputs import CellOutputs
 from ipyagent.kernel.documents import Desktop, NotebookCell, OpenNotebook
 from ipyagent.kernel.namespace import Namespace
@@ -46,6 +47,7 @@ class RunCell:
         notebook, target = await asyncio.to_thread(self._approved, cell)
         outputs = CellOutputs(self._desktop.number)
         job = self._post(lambda: self._namespace.run(target.source, outputs))
+        partial.offer(lambda: partial.so_far(outputs), job)
         result: ToolResult = await asyncio.wrap_future(job)
         try:
             put = notebook.put_outputs

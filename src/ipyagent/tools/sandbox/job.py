@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import IO, cast
 
 from ipyagent.errors import AgentError
+from ipyagent.kernel import partial
+from ipyagent.schema import ToolResult
 from ipyagent.tools.sandbox import keeper
 from ipyagent.tools.sandbox.output import Output
 
@@ -57,6 +59,7 @@ async def run(
     if not hasattr(os, "waitid"):
         raise AgentError("commands need Python 3.13 or newer on this system")
     job = Job(command, environment, folder, boxed=boxed)
+    partial.offer(lambda: ToolResult(output=job.output.beginning() + job.output.end()))
     ended = asyncio.wrap_future(job.ended)
     try:
         await asyncio.wait({ended}, timeout=limit)

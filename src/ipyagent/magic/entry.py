@@ -1,0 +1,88 @@
+"""The way into an agent cell: whatever happens before there is a run ends in one clear line."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import Future
+from typing import Any
+
+from ipyagent.errors import AgentError, AgentInterrupted, ConfigError
+from ipyagent.kernel.drivers import STOPPED, Cell, stoppable
+from ipyagent.magic.installation import import_or_explain
+
+NOT_LOADED = (
+    "the extension is not loaded any more: ipyagent's modules were taken out of sys.modules. "
+    "`%reload_ext ipyagent` loads them again; restarting the kernel does as well"
+)
+
+_CELLS = "ipyagent.magic.cells"
+_AFTERWARDS = ("ipyagent.magic.candidates", "ipyagent.llm.warmup")
+
+_imported: Future[None] | None = None
+
+
+def import_in_background() -> None:
+    """Begin to import what cells need; a failure is met again, and told, by the first cell."""
+    global _imported
+    _imported = Future()
+    threading.Thread(target=_import_all, args=(_imported,), daemon=True).start()
+
+
+async def run(line: str, text: str) -> None:
+    """Run an `%%agent` cell, awaiting it: the kernel's loop stays free for clicks."""
+    cell, task = Cell(), asyncio.current_task()
+    try:
+        with stoppable(cell):
+            await _wait_for_import(cell)
+            await import_or_explain(_CELLS).run(cell, line, text)
+    except asyncio.CancelledError:
+        # An interrupt that came before this cell's own handler was in force.
+        if task is not None:
+            task.uncancel()
+        raise AgentInterrupted(STOPPED) from None
+
+
+def run_blocking(line: str, text: str) -> None:
+    """Run an `%%agent` cell where cells cannot await."""
+    cell = Cell()
+    with stoppable(cell):
+        with cell.interrupt.raising():
+            _import().result()
+        import_or_explain(_CELLS).run_blocking(cell, line, text)
+
+
+async def _wait_for_import(cell: Cell) -> None:
+    importing, task, loop = _import(), asyncio.current_task(), asyncio.get_running_loop()
+    if importing.done() or task is None:
+        return
+    cancel = task.cancel
+    cell.interrupt.on_stop = lambda: loop.call_soon_threadsafe(cancel)
+    await asyncio.shield(asyncio.wrap_future(importing))
+
+
+def _import() -> Future[None]:
+    """The import in the background; raises ConfigError where no extension has begun it."""
+    if _imported is None:
+        raise ConfigError(NOT_LOADED)
+    return _imported
+
+
+def _import_all(imported: Future[None]) -> None:
+    """Import in the order of need: litellm takes seconds."""
+    try:
+        import_or_explain(_CELLS)
+    except AgentError:
+        return
+    finally:
+        imported.set_result(None)
+    candidates, warmup = map(_import_or_none, _AFTERWARDS)
+    if candidates and warmup:
+        warmup.warm_up()
+
+
+def _import_or_none(name: str) -> Any:
+    try:
+        return import_or_explain(name)
+    except AgentError:  # completion and the first request meet it again
+        return None

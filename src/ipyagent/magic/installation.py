@@ -1,0 +1,86 @@
+"""Why ipyagent's own modules cannot be imported, in a line that says what to install."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from importlib import import_module, metadata
+from pathlib import Path
+from types import ModuleType
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from ipyagent.errors import InstallationError
+
+_RESTART = "and restart the kernel"
+
+
+def import_or_explain(name: str) -> ModuleType:
+    """Import one of ipyagent's modules; raises InstallationError saying what is missing."""
+    try:
+        return import_module(name)
+    except Exception as error:
+        raise InstallationError(explain(error)) from None
+
+
+def explain(error: BaseException) -> str:
+    """Say why an import failed: which packages do not fit, their versions, and what to do."""
+    said = f"ipyagent cannot be used: {type(error).__name__}: {' '.join(str(error).split())}."
+    wrong = list(_unsatisfied())
+    if wrong:
+        facts = "; ".join(f"{_version(each.name)}, needed is {_plain(each)}" for each in wrong)
+        install = " ".join(f'"{_plain(each)}"' for each in wrong)
+        return f"{said} {facts}. Run `%pip install --upgrade {install}` {_RESTART}."
+    if package := _at_fault(error):
+        way = f"Run `%pip install --upgrade {package} ipyagent` {_RESTART}"
+        return f"{said} {_version(package)}. {way}."
+    return f"{said} Run `%pip install --upgrade ipyagent` {_RESTART}."
+
+
+def _unsatisfied() -> Iterator[Requirement]:
+    """The requirements of ipyagent itself, without extras, that this environment does not meet."""
+    try:
+        lines = metadata.requires("ipyagent") or []
+    except metadata.PackageNotFoundError:
+        return
+    for line in lines:
+        try:
+            wanted = Requirement(line)
+        except InvalidRequirement:
+            continue
+        if wanted.marker is not None and not wanted.marker.evaluate({"extra": ""}):
+            continue
+        try:
+            if not wanted.specifier.contains(metadata.version(wanted.name), prereleases=True):
+                yield wanted
+        except metadata.PackageNotFoundError:
+            yield wanted
+
+
+def _at_fault(error: BaseException) -> str | None:
+    """The distribution that could not be imported, or in which the import failed."""
+    names = [name] if (name := getattr(error, "name", None)) else []
+    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    names += [_package(file) for file in reversed(files)]
+    distributions = metadata.packages_distributions()
+    for name in names:
+        top = name.partition(".")[0]
+        if top != "ipyagent" and top in distributions:
+            return distributions[top][0]
+    return None
+
+
+def _package(file: str) -> str:
+    parts = Path(file).parts
+    return Path(parts[parts.index("site-packages") + 1]).stem if "site-packages" in parts else ""
+
+
+def _version(name: str) -> str:
+    try:
+        return f"{name} {metadata.version(name)} is installed"
+    except metadata.PackageNotFoundError:
+        return f"{name} is not installed"
+
+
+def _plain(wanted: Requirement) -> str:
+    return f"{wanted.name}{wanted.specifier}"

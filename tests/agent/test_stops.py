@@ -1,0 +1,181 @@
+"""A stop always stops, and what was put out before it is kept."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from harness import YES, Lab, call
+from ipyagent.agent import running
+from ipyagent.errors import AgentInterrupted
+from ipyagent.kernel import drivers
+from ipyagent.schema import Event, Run, ToolStatus
+
+SLOW = {"text": "word " * 2000, "delay": 0.02}
+
+
+@pytest.fixture(autouse=True)
+def own_handler() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def python(code: str) -> dict[str, Any]:
+    return {"calls": [call("run_python", code=code)]}
+
+
+def interrupting(kind: str, when: Callable[[], bool] = lambda: True) -> Callable[[Event], None]:
+    """Interrupt this process once, soon after an event of that kind, when that holds."""
+    begun: list[Event] = []
+
+    def interrupt() -> None:
+        while not when():
+            time.sleep(0.005)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def hear(event: Event) -> None:
+        if event.type == kind and not begun:
+            begun.append(event)
+            threading.Thread(target=interrupt, daemon=True).start()
+
+    return hear
+
+
+def stopped(lab: Lab, replies: list[Any], heard: Callable[[Event], None], **more: Any) -> Run:
+    with pytest.raises(AgentInterrupted):
+        lab.run(replies, heard=heard, confirm_mode="yolo", **more)
+    return lab.session.runs[-1]
+
+
+HANDLERS = {
+    "SIG_IGN": signal.SIG_IGN,
+    "SIG_DFL": signal.SIG_DFL,
+    "default_int_handler": signal.default_int_handler,
+}
+
+
+@pytest.mark.parametrize("handler", HANDLERS)
+def test_code_that_sets_a_handler_of_its_own_does_not_disarm_the_stop(
+    lab: Lab, handler: str
+) -> None:
+    code = f"import signal\nsignal.signal(signal.SIGINT, signal.{handler})"
+    run = stopped(lab, [python(code), SLOW], interrupting("message_delta"))
+    assert run.executions[0].status is ToolStatus.SUCCESS
+    assert signal.getsignal(signal.SIGINT) is HANDLERS[handler]  # as after a cell
+
+
+def test_a_handler_that_code_had_kept_does_not_swallow_interrupts_after_the_run(lab: Lab) -> None:
+    code = "import signal\nkept = signal.getsignal(signal.SIGINT)"
+    lab.run([python(code), "Done."], confirm_mode="yolo")
+    signal.signal(signal.SIGINT, lab.variables["kept"])
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+SWALLOWING = """
+swallowed = []
+while len(swallowed) < 4:
+    try:
+        while True:
+            started = True
+    except BaseException as error:
+        swallowed.append(error)
+"""
+
+
+def test_code_that_swallows_interrupts_is_interrupted_again_and_the_run_says_so(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert drivers.REMINDER <= 1 < running.PATIENCE
+    monkeypatch.setattr(drivers, "REMINDER", 0.05)
+    monkeypatch.setattr(running, "PATIENCE", 0.05)
+    heard = interrupting("tool_running", lambda: "started" in lab.variables)
+    run = stopped(lab, [python(SWALLOWING), "Never."], heard)
+    assert len(lab.variables["swallowed"]) == 4
+    assert lab.cell.interrupt.requests == 1
+    assert [n for step in run.steps for n in step.notes] + list(run.notes) == [
+        "Stopping: the code that runs goes on although it was interrupted. It is interrupted again "
+        "every second; restarting the kernel ends it in any case."
+    ]
+    assert run.is_finished
+    assert lab.run(["Back."]).output == "Back."
+
+
+def test_a_run_that_is_stopped_at_once_does_not_say_that_it_waits(lab: Lab) -> None:
+    heard = interrupting("tool_running", lambda: "started" in lab.variables)
+    run = stopped(lab, [python("started = True\nwhile True: pass")], heard)
+    assert [*run.notes, *run.steps[0].notes] == []
+
+
+PRINTING = "import time\nfor i in range(13): print('epoch', i)\nprinted = True\ntime.sleep(30)"
+
+
+def told(lab: Lab) -> str:
+    """What the model reads of the last call."""
+    lab.run(["I see."], "And now?")
+    assert lab.client is not None
+    messages = lab.client.requests[-1].messages
+    return next(m for m in reversed(messages) if m.tool_results).tool_results[0].text
+
+
+@pytest.mark.spec("H25")
+def test_what_code_printed_before_a_stop_is_kept_and_told(lab: Lab) -> None:
+    heard = interrupting("tool_running", lambda: "printed" in lab.variables)
+    run = stopped(lab, [python(PRINTING)], heard)
+    (execution,) = run.executions
+    assert execution.status is ToolStatus.CANCELLED
+    result = run.results[-1]
+    assert (result.error or "").startswith("stopped by the user after 0 s")
+    assert "Output so far:\nepoch 0\nepoch 1\n" in result.output
+    assert "epoch 12" in result.output
+    assert execution.duration is not None
+    assert [(v.name, v.change) for v in result.variables][-1] == ("printed", "created")
+    assert "epoch 12" in lab.session.journal.runs(lab.session.id)[-1].results[-1].output
+    assert "epoch 12" in told(lab)
+
+
+@pytest.mark.parametrize("limit", ["step_seconds", "max_seconds"])
+def test_what_code_printed_before_the_time_was_up_is_kept(lab: Lab, limit: str) -> None:
+    code = "import time\nprint('epoch 1')\ntime.sleep(1)\nprint('later')"
+    run = lab.run([python(code), "Late."], confirm_mode="yolo", **{limit: 0.5})
+    assert run.executions[0].status is ToolStatus.UNKNOWN
+    assert run.results[0].output.startswith("unknown outcome: run_python was still at work")
+    assert run.results[0].output.endswith("Output so far:\nepoch 1")
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("run_shell", {"command": "echo one; echo two > begun; sleep 30"}),
+        (
+            "python_script",
+            {
+                "action": "run",
+                "content": "import time\nprint('one', flush=True)\n"
+                "open('begun', 'w').close()\ntime.sleep(30)",
+            },
+        ),
+    ],
+)
+@pytest.mark.parametrize("how", ["stop", "time"])
+def test_what_a_command_printed_is_kept(
+    lab: Lab, tool: str, arguments: dict[str, Any], how: str
+) -> None:
+    begun = lab.place.workspace.root / "begun"
+    replies = [{"calls": [call(tool, **arguments)]}]
+    ways: dict[str, Any] = {"answer": YES, "settings": {"tools": {"shell": True}}}
+    if how == "stop":
+        run = stopped(lab, replies, interrupting("tool_running", begun.exists), **ways)
+        assert (run.results[0].error or "").startswith("stopped by the user after")
+    else:
+        run = lab.run(replies, confirm_mode="yolo", step_seconds=2, **ways)
+        assert (run.results[0].error or "").startswith("stopped because its time was up")
+    assert run.executions[0].status is ToolStatus.CANCELLED
+    assert "Output so far:\none" in run.results[0].output

@@ -1,0 +1,210 @@
+"""Interrupts at any moment of an agent cell, in a real kernel: one quiet line, nothing left behind.
+
+`make soak` asks for a thousand random moments (INTERRUPT_TEST_MOMENTS).
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kernels import Kernel, Page, Reply, kernel
+
+pytestmark = pytest.mark.kernel
+
+MOMENTS = int(os.environ.get("INTERRUPT_TEST_MOMENTS", "12"))
+HELD = "[__import__('threading').active_count(), len(__import__('os').listdir('/proc/self/fd'))]"
+SPARE = 4
+"""Threads of pools and descriptors of SQLite that come and go."""
+REPLIES = [
+    {"text": "Let me see. " * 20, "thinking": "Hm. " * 10, "delay": 0.001},
+    {"calls": [{"name": "run_python", "arguments": {"code": "import time; time.sleep(0.2)"}}]},
+    {"calls": [{"name": "run_shell", "arguments": {"command": "sleep 0.1"}}]},
+    {"calls": [{"name": "list_files", "arguments": {}}]},
+    {"text": "Done. " * 30, "delay": 0.001},
+]
+
+
+def python(code: str) -> dict[str, Any]:
+    return {"calls": [{"name": "run_python", "arguments": {"code": code}}]}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("interrupted")
+
+
+@pytest.fixture(scope="module")
+def shared(folder: Path) -> Iterator[Kernel]:
+    replies = [{"calls": REPLIES[1]["calls"] + REPLIES[2]["calls"] + REPLIES[3]["calls"]}]
+    (folder / "all.yaml").write_text(yaml.safe_dump([REPLIES[0] | replies[0], REPLIES[4]]))
+    with kernel(folder) as started:
+        yield started
+
+
+def is_quiet(reply: Reply) -> bool:
+    """Whether the cell was interrupted, and said so in one line."""
+    if reply.status in ("ok", "lost"):
+        return False
+    assert reply.content["ename"] == "AgentInterrupted", reply.content
+    assert len(reply.of("error")[0]["traceback"]) == 1
+    return True
+
+
+def held(kernel: Kernel) -> tuple[int, int]:
+    """How many threads and descriptors the kernel has."""
+    threads, descriptors = ast.literal_eval(kernel.value(HELD))
+    return threads, descriptors
+
+
+def assert_nothing_is_left(kernel: Kernel, before: tuple[int, int]) -> None:
+    for _ in range(50):
+        now = held(kernel)
+        if all(b - a <= SPARE for a, b in zip(before, now, strict=True)):
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"threads, descriptors: {before} before, {now} after")
+
+
+def test_an_interrupt_at_a_random_moment_is_one_line_and_leaves_nothing_behind(
+    shared: Kernel,
+) -> None:
+    cell = "%%agent -m scripted/all.yaml --confirm {}\nGo."
+    seconds = []
+    for mode in ("yolo", "confirm-all"):
+        begun = time.monotonic()
+        shared.run(cell.format(mode), page=Page(shared))
+        seconds.append(time.monotonic() - begun)
+    pid = int(shared.value("__import__('os').getpid()"))
+    before, waits, stopped = held(shared), [], 0
+    rng = random.Random(MOMENTS)
+    for number in range(MOMENTS):
+        moment = rng.uniform(0, max(seconds)) if number % 3 else rng.uniform(0, 0.05)
+        at: list[float] = []
+
+        def interrupt(at: list[float] = at) -> None:
+            at.append(time.monotonic())
+            os.kill(pid, signal.SIGINT)
+
+        timer = threading.Timer(moment, interrupt)
+        timer.start()
+        sent = shared.client.execute(
+            cell.format("yolo" if number % 2 else "confirm-all"), allow_stdin=True
+        )
+        reply = shared.finish(sent, page=Page(shared), lost_after=1)
+        if at and reply.status != "lost":
+            waits.append(time.monotonic() - at[0])
+        timer.cancel()
+        timer.join()
+        shared.run("0")
+        stopped += is_quiet(reply)
+    after = shared.run(cell.format("yolo"), page=Page(shared))
+    assert after.run["status"] == "done"
+    assert_nothing_is_left(shared, before)
+    waits.sort()
+    p50, p99 = waits[len(waits) // 2], waits[-1 - len(waits) // 100]
+    print(f"{stopped} of {MOMENTS} stopped; back after {p50:.3f} s (p50), {p99:.3f} s (p99)")
+
+
+def patched(where: str, name: str) -> str:
+    """Code that has the kernel interrupt itself once, when that function is called."""
+    return f"""
+import os, signal
+from {where} import {name.partition(".")[0]}
+import {where} as _where
+_holder, _name = (_where, {name!r}) if '.' not in {name!r} else (
+    getattr(_where, {name.partition(".")[0]!r}), {name.partition(".")[2]!r})
+_original = getattr(_holder, _name)
+def _interrupted(*args, **kwargs):
+    setattr(_holder, _name, _original)
+    os.kill(os.getpid(), signal.SIGINT)
+    return _original(*args, **kwargs)
+setattr(_holder, _name, _interrupted)
+"""
+
+
+@pytest.mark.parametrize("blocking", [False, True])
+@pytest.mark.parametrize(
+    ("where", "name"),
+    [
+        ("ipyagent.magic.entry", "import_or_explain"),
+        ("ipyagent.magic.cells", "parse"),
+        ("ipyagent.wiring.bench", "Bench.engine"),
+        ("ipyagent.kernel.engine_thread", "EngineTask.start"),
+        ("ipyagent.ui.views", "NotebookView.__init__"),
+        ("ipyagent.magic.cells", "_Job.finish"),
+    ],
+)
+def test_an_interrupt_before_and_after_the_run_is_one_line_as_well(
+    shared: Kernel, where: str, name: str, blocking: bool
+) -> None:
+    options = "-m scripted/all.yaml --confirm yolo"
+    cell = f"get_ipython().run_cell_magic('agent', '{options}', 'Go.')"
+    if not blocking:
+        cell = f"%%agent {options}\nGo."
+    shared.run(f"%%agent {options}\nGo.", page=Page(shared))
+    before = held(shared)
+    shared.run(patched(where, name))
+    assert is_quiet(shared.run(cell, page=Page(shared)))
+    assert_nothing_is_left(shared, before)
+    assert shared.run(f"%%agent {options}\nGo.", page=Page(shared)).run["status"] == "done"
+
+
+def test_an_interrupt_that_ipykernel_takes_before_the_cell_does_is_one_line(shared: Kernel) -> None:
+    before = held(shared)
+    awaited = "await __import__('ipyagent.magic.entry', fromlist=['run']).run"
+    cell = (
+        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
+        f"{awaited}('-m scripted/all.yaml --confirm yolo', 'Go.')"
+    )
+    for _ in range(3):
+        assert is_quiet(shared.run(cell, page=Page(shared)))
+    assert_nothing_is_left(shared, before)
+
+
+SHOWN = """
+import time, asyncio
+from IPython.display import HTML, display
+import matplotlib.pyplot as plt
+for i in range(13): print('epoch', i)
+_ = plt.plot([1, 2]); plt.show()
+_ = plt.plot([2, 1])
+print('ready', flush=True)
+begun = True
+"""
+
+
+@pytest.mark.spec("H25")
+@pytest.mark.parametrize("wait", ["time.sleep(60)", "await asyncio.sleep(60)"])
+def test_text_and_figures_before_a_stop_are_in_the_card(
+    shared: Kernel, folder: Path, wait: str
+) -> None:
+    (folder / "shown.yaml").write_text(yaml.safe_dump([python(SHOWN + wait), "Done."]))
+    page, pid = Page(shared), int(shared.value("__import__('os').getpid()"))
+
+    def stop(page: Page, event: dict[str, Any]) -> None:
+        if event["type"] == "tool_running":
+            threading.Timer(2, os.kill, (pid, signal.SIGINT)).start()
+
+    page.on_event = stop
+    reply = shared.run("%%agent -m scripted/shown.yaml --confirm yolo\nGo.", page=page)
+    assert is_quiet(reply)
+    (execution,) = reply.run["steps"][0]["executions"]
+    assert execution["status"] == "cancelled"
+    result = execution["result"]
+    assert result["error"].startswith("stopped by the user after ")
+    for text in ("epoch 0\n", "epoch 12\n", "ready"):
+        assert text in result["output"]
+    assert len(result["images"]) == 2
+    assert shared.value("len(__import__('ipyagent').last.results[-1].images)") == "2"
+    assert "CancelledError" not in result["output"]
