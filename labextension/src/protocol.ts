@@ -163,6 +163,7 @@ export type StopReason =
   | 'content_filter'
   | 'planned'
   | 'denied'
+  | 'unattended'
   | 'empty'
   | 'interrupted'
   | 'error';

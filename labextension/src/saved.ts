@@ -287,6 +287,7 @@ const run = object<Run>({
       'content_filter',
       'planned',
       'denied',
+      'unattended',
       'empty',
       'interrupted',
       'error'

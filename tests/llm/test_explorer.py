@@ -129,14 +129,14 @@ def test_an_error_ends_it_with_what_went_wrong(output: str) -> None:
 def test_a_denial_ends_it_and_is_not_argued_with(output: str) -> None:
     said = after("mean of a", output)
     assert said.calls == ()
-    assert "was denied" in said.text
+    assert "was not approved" in said.text
     assert output.removeprefix("Error: ") in said.text
 
 
 def test_a_denied_look_ends_it_too() -> None:
     said = after("mean of a for red", "Error: The person denied this call of run_python")
     assert said.calls == ()
-    assert "was denied" in said.text
+    assert "was not approved" in said.text
 
 
 def test_a_missing_library_is_named_with_how_to_get_it() -> None:

@@ -8,6 +8,7 @@ import nbformat
 import pytest
 import yaml
 from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
 from nbconvert import HTMLExporter, MarkdownExporter
 
 pytestmark = pytest.mark.kernel
@@ -46,6 +47,19 @@ def test_a_sensitive_call_is_denied_without_waiting_and_the_notebook_goes_on(
     run = notebook.cells[1].outputs[0].data[RUN_JSON]
     assert run["steps"][0]["executions"][0]["status"] == "denied"
     assert notebook.cells[2].outputs[0].text == "False\n"
+
+
+def test_a_notebook_in_which_nothing_was_done_is_not_green(tmp_path: Path) -> None:
+    with pytest.raises(CellExecutionError, match="run_python was not run") as raised:
+        executed(
+            tmp_path,
+            "%%agent -m scripted/a.yaml --raise\nGo.",
+            "after = 1",
+            a=[python("ran = 1"), "I could not."],
+        )
+    assert "RunFailedError" in str(raised.value)
+    for way in ("--confirm yolo", "{effect: allow, tool: run_python}", "JupyterLab"):
+        assert way in str(raised.value)
 
 
 def test_what_was_seen_is_in_every_export_of_the_notebook(tmp_path: Path) -> None:

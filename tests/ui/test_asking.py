@@ -218,6 +218,7 @@ async def test_where_nobody_is_there_only_ways_out_that_work_are_named() -> None
     always = await declined(READ.model_copy(update={"concern": "not sandboxed"}))
     assert "JupyterLab" in always
     assert "yolo" not in always
+    assert "IPYAGENT_POLICY__RULES" not in usual + always
     tainted = READ.model_copy(update={"concern": "after reading a.csv", "scopes": BOTH})
     assert "--confirm yolo" in await declined(tainted)
 

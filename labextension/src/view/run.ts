@@ -32,6 +32,7 @@ const ENDINGS: Partial<Record<StopReason, string>> = {
   empty: 'The model ended without saying anything. Ask again, or ask another model.',
   planned: 'Planned: nothing was run for it.',
   denied: 'You denied this plan: nothing was run.',
+  unattended: 'A call had to be approved, and nobody could be asked: it was not run.',
   interrupted: 'You stopped this run.'
 };
 

@@ -16,7 +16,7 @@ from ipyagent.agent.approvals import Answer, Approval, Approvals
 from ipyagent.agent.clock import Clock
 from ipyagent.agent.policy import Effect, Judge, Verdict
 from ipyagent.agent.running import Running, ends_the_run
-from ipyagent.errors import AgentError, JournalError
+from ipyagent.errors import AgentError, JournalError, NoFrontendError
 from ipyagent.redaction import HIDDEN
 from ipyagent.schema import (
     ApprovalDecided,
@@ -118,6 +118,8 @@ class Calls:
         self._finished: set[str] = set()
         self._recording: asyncio.Future[None] | None = None
         self._unrecorded: JournalError | None = None
+        self.unattended: list[str] = []
+        """Why calls were not run about which nobody could be asked."""
 
     async def run(self) -> None:
         """Run them in order; calls of read-only tools that stand together run beside each other.
@@ -229,6 +231,8 @@ class Calls:
         try:
             answer = await self._ask(call)
         except AgentError as error:  # nobody is there, or the call is not what was shown
+            if isinstance(error, NoFrontendError) and checked.tool.question is None:
+                self.unattended.append(f"{call.name} was not run: {error}")
             answer = Answer(Decision.DENIED, DecidedBy.POLICY, str(error))
         if answer.decision is not Decision.APPROVED:
             self._denied(call, answer)

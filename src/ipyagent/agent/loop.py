@@ -48,6 +48,7 @@ from ipyagent.schema import (
     StepStarted,
     StopReason,
     ToolCall,
+    ToolStatus,
 )
 from ipyagent.schema.messages import exchange
 
@@ -69,6 +70,7 @@ class Loop:
     planning: bool = False
     _clock: Clock = field(default_factory=Clock, init=False)
     _unfinished: Reply | None = field(default=None, init=False)
+    _unattended: list[str] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         if self.planning:
@@ -142,7 +144,21 @@ class Loop:
             reason = StopReason.MAX_SECONDS
         if reason in limits.GRACEFUL and self.stream.run.executions:
             await self._last_word(reason)
+        if self._unattended and reason in _SAYS_NOTHING:
+            return RunStatus.DONE, StopReason.UNATTENDED, self._unattended[0]
+        if reason is StopReason.FINISHED and (failure := self._failure()):
+            return RunStatus.DONE, StopReason.ERROR, failure
         return RunStatus.DONE, reason, None
+
+    def _failure(self) -> str | None:
+        """Why a model that gives up at the first failure has not done what was asked for."""
+        calls = self.stream.run.executions
+        if not getattr(self.client, "gives_up", False) or not calls:
+            return None
+        last = calls[-1]
+        if last.status is not ToolStatus.FAILED or last.result is None:
+            return None
+        return f"{last.call.name} failed: {(last.result.error or '').splitlines()[0]}"
 
     async def _steps(self) -> StopReason:
         nudge: str | None = None
@@ -277,6 +293,10 @@ class Loop:
                 await work.run()
         finally:
             work.close(note, interrupted=not self._clock.expired)
+            self._unattended += work.unattended
 
+
+_SAYS_NOTHING = {StopReason.FINISHED, StopReason.EMPTY}
+"""Reasons that matter less than that nobody was there to approve what was needed."""
 
 _BUDGETS = {StopReason.MAX_STEPS: "number of steps", StopReason.MAX_SECONDS: "time"}

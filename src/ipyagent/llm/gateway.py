@@ -111,6 +111,11 @@ class LiteLLMClient:
             await stream.aclose()
 
     @property
+    def gives_up(self) -> bool:
+        """Whether it ends at the first call that fails, as the data explorer does."""
+        return self._offline
+
+    @property
     def _offline(self) -> bool:
         return self._model.startswith(f"{offline.PROVIDER}/")
 

@@ -59,6 +59,7 @@ class StopReason(StrEnum):
     CONTENT_FILTER = "content_filter"
     PLANNED = "planned"  # the plan waits for the person
     DENIED = "denied"  # the person did not want the plan
+    UNATTENDED = "unattended"  # a call had to be approved, and nobody could be asked
     EMPTY = "empty"  # the model ended without saying or calling anything
     INTERRUPTED = "interrupted"
     ERROR = "error"

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
+import re
 import sys
 from collections.abc import Callable, Sequence
 
 from ipyagent.agent.approvals import Answer, Approval, Approvals
 from ipyagent.errors import NoFrontendError
 from ipyagent.kernel.main_thread import MainThread
-from ipyagent.schema import DecidedBy, Decision, PlanStep, Question, Run, Scope
+from ipyagent.schema import DecidedBy, Decision, PlanStep, Question, Run, Scope, ToolExecution
 from ipyagent.ui.plan_editing import edited
 from ipyagent.ui.reveal import reveal
+
+_PLAIN = re.compile(r"[\w./ -]{1,200}")
 
 Ask = Callable[[str], str]
 """`input`: shows a text, returns a line."""
@@ -25,8 +29,12 @@ _MORE = {
 }
 _WORDS = {"a": Scope.SESSION, "always": Scope.SESSION, "f": Scope.FOLDER, "folder": Scope.FOLDER}
 
-_FRONT_END = "run the notebook in a front end such as JupyterLab"
-_UNASKED = "let it run unasked with `%%agent --confirm yolo` or IPYAGENT_AGENT__CONFIRM_MODE=yolo"
+_FRONT_END = "run it where somebody can approve it, such as JupyterLab or a terminal"
+_UNASKED = (
+    "let everything run unasked (`%%agent --confirm yolo`, or IPYAGENT_AGENT__CONFIRM_MODE=yolo "
+    "in the environment)"
+)
+_RULE = "allow it by a rule (in the environment: IPYAGENT_POLICY__RULES='[{rule}]')"
 
 
 CAPTURED = (
@@ -51,8 +59,23 @@ def _declined(approval: Approval) -> str:
         return "nobody can be asked here"
     # What is asked about whatever is allowed is asked about in yolo too.
     always = about.concern is not None and not about.scopes
-    ways = f"Way out: {_FRONT_END}." if always else f"Ways out: {_FRONT_END}, or {_UNASKED}."
-    return f"it needs a person's approval and nobody can be asked here. {ways}"
+    ways = [_FRONT_END]
+    if Scope.FOLDER in about.scopes:  # elsewhere a rule would not do
+        ways.append(_RULE.format(rule=_allowing(about)))
+    if not always:
+        ways.append(_UNASKED)
+    *others, last = ways
+    way = f"{', '.join(others)}, or {last}" if others else last
+    return f"it needs an approval and nobody can be asked here. To have it run: {way}."
+
+
+def _allowing(execution: ToolExecution) -> str:
+    """The rule that allows such a call: the tool, for the file that the call is about."""
+    path = execution.call.arguments.get("path")
+    where = (
+        f", path: {json.dumps(path)}" if isinstance(path, str) and _PLAIN.fullmatch(path) else ""
+    )
+    return f"{{effect: allow, tool: {execution.call.name}{where}}}"
 
 
 class Prompt:

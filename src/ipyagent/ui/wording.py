@@ -64,6 +64,7 @@ ENDINGS = {
     StopReason.CONTENT_FILTER: "The model's service withheld the rest of this reply.",
     StopReason.EMPTY: "The model ended without saying anything. Ask again, or ask another model.",
     StopReason.PLANNED: "Planned: nothing was run for it.",
+    StopReason.UNATTENDED: "A call had to be approved, and nobody could be asked: it was not run.",
     StopReason.DENIED: "You denied this plan: nothing was run.",
     StopReason.INTERRUPTED: "You stopped this run.",
 }

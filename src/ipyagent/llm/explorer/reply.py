@@ -112,8 +112,8 @@ def _stopped(done: Done) -> ExplorerReply:
     said = fence(output.removeprefix("Error: "), lines=15)
     if _failed(done) and _DENIED.search(output[:400]):
         text = (
-            f"**The call of {code(done.tool)} was denied, so I stopped;** it was not run. "
-            f"Run the cell again and approve it, or ask for something else.\n\n{said}"
+            f"**The call of {code(done.tool)} was not approved, so I stopped;** it was not run."
+            f"\n\n{said}"
         )
         return ExplorerReply("denied", text)
     if not _failed(done):
