@@ -491,7 +491,7 @@ def test_without_anybody_to_ask_a_sensitive_call_is_denied_with_the_way_out(lab:
     run = lab.run([{"calls": [call("write_file", path="x", content="y")]}, "I could not."])
     assert run.executions[0].status is ToolStatus.DENIED
     assert not (lab.place.workspace.root / "x").exists()
-    assert run.outcome is Outcome.SUCCESS
+    assert run.outcome is Outcome.PARTIAL
 
 
 def test_a_denial_goes_back_with_its_reason(lab: Lab) -> None:
