@@ -1,6 +1,9 @@
 """The sessions of a workspace."""
 
 import gc
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -159,3 +162,60 @@ def test_a_name_that_looks_like_the_beginning_of_an_id_is_a_name(path: Path) -> 
     first = sessions.begin("one")
     assert sessions.go_on(first.id[:6]).session.name == first.id[:6]
     assert sessions.go_on(first.id).session is first
+
+
+TOGETHER = """
+import json, multiprocessing, os, sys
+from pathlib import Path
+from ipyagent.agent.sessions import Sessions
+from ipyagent.store.journal import Journal
+
+fork = multiprocessing.get_context("fork")
+barrier = fork.Barrier(20)
+
+def begin():
+    barrier.wait()
+    opened = getattr(Sessions(Journal.open(Path(sys.argv[1]))), sys.argv[2])("shared")
+    said = [opened.session.name, opened.session.id, *opened.notices]
+    os.write(1, json.dumps(said).encode() + b"\\n")
+    barrier.wait()  # a kernel that had ended would leave its session to the next one
+    os._exit(0)
+
+kernels = [fork.Process(target=begin) for _ in range(20)]
+for each in kernels:
+    each.start()
+for each in kernels:
+    each.join()
+"""
+
+
+@pytest.mark.spec("P10")
+@pytest.mark.parametrize("how", ["go_on", "of_notebook"])
+def test_kernels_that_begin_a_session_at_the_same_time_share_no_name(how: str, path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", TOGETHER, path, how], capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    opened = [json.loads(line) for line in done.stdout.splitlines()]
+    names = {"shared", *(f"shared-{n}" for n in range(2, 21))}
+    assert {name for name, *_ in opened} == names
+    (first,) = (each for each in opened if each[0] == "shared")
+    assert len(first) == 2
+    assert all("Another kernel has just begun" in each[2] for each in opened if each is not first)
+    sessions = Sessions(Journal.open(path))
+    assert {each.name for each in sessions.list()} == names
+    locks = {each.stem for each in (path.parent / "locks").iterdir()}
+    assert locks == {each.id for each in sessions.list()}
+    assert sessions.go_on("shared").session.id == first[1]
+
+
+def test_a_session_of_which_nothing_was_said_is_not_branched_but_begun(
+    lab: Lab, path: Path
+) -> None:
+    mine, theirs = Sessions(Journal.open(path)), Sessions(Journal.open(path))
+    held = mine.of_notebook("a.ipynb").session
+    opened = theirs.of_notebook("a.ipynb")
+    assert (held.name, opened.session.name) == ("a.ipynb", "a.ipynb-2")
+    assert "Another kernel has just begun the session 'a.ipynb'" in opened.notices[0]
+    lab.session = opened.session
+    assert lab.run(["Fine."]).output == "Fine."

@@ -11,12 +11,14 @@ from where it stands, so that neither loses anything.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from weakref import WeakKeyDictionary, WeakValueDictionary
+
+from pydantic import JsonValue
 
 from ipyagent import schema
 from ipyagent.agent.conversation import Conversation
@@ -29,7 +31,7 @@ from ipyagent.store.journal import Journal
 NOTEBOOK = "notebook"
 """Key in a session's metadata: the notebook that goes on with it."""
 
-NOTHING: Mapping[str, str] = MappingProxyType({})
+NOTHING: Mapping[str, JsonValue] = MappingProxyType({})
 
 
 @dataclass
@@ -59,24 +61,22 @@ class Sessions:
         return self.journal.sessions()
 
     def begin(
-        self, name: str, nodes: Iterable[Node] = (), metadata: Mapping[str, str] = NOTHING
+        self, name: str, nodes: Iterable[Node] = (), metadata: Mapping[str, JsonValue] = NOTHING
     ) -> Session:
         """A new session; a taken name gets a number."""
-        record = schema.Session(name=self._free(name), metadata=dict(metadata))
+        record = schema.Session(name=name, metadata=dict(metadata))
         return self._create(record, Conversation(nodes), nodes)
 
     def go_on(self, name: str) -> Opened:
         """The session of that name, begun if there is none."""
-        named = (each.id for each in self.list() if name in (each.name, each.id))
-        found = next(named, None)
-        return Opened(self.begin(name)) if found is None else self.resume(found)
+        return self._found_or_begun(
+            schema.Session(name=name), lambda each: name in (each.name, each.id)
+        )
 
     def of_notebook(self, notebook: str) -> Opened:
         """The session that this notebook used last, begun if there is none that goes on."""
-        found = going_on(self.list(), notebook)
-        if found is not None:
-            return self.resume(found.id)
-        return Opened(self.begin(notebook, metadata={NOTEBOOK: notebook}))
+        record = schema.Session(name=notebook, metadata={NOTEBOOK: notebook})
+        return self._found_or_begun(record, partial(_goes_on, notebook=notebook))
 
     def has_notebook(self, notebook: str) -> bool:
         """Whether this notebook has a session that goes on."""
@@ -88,10 +88,14 @@ class Sessions:
         if record is None:
             known = ", ".join(sorted({each.name for each in self.list()})) or "none yet"
             raise SessionError(f"no session is called {reference!r}; there are: {known}")
+        return self._opened(record, record.name)
+
+    def _opened(self, record: schema.Session, name: str) -> Opened:
+        """The session, or one that begins where it stands: `name`, and a number."""
         if session := self._open.get(record.id):
             return Opened(self._keep(session))
         if not self.journal.claim(record.id):
-            return self._branch_of_foreign(record)
+            return self._branch_of_foreign(record, name)
         stale = self.journal.recover(record.id)
         record = self.journal.session(record.id) or record
         waiting = [_waits(self.journal.run(record.pending_run_id))] if record.pending_run_id else []
@@ -105,7 +109,7 @@ class Sessions:
         if node is not None:
             head = _found(session, node)
         record = schema.Session(
-            name=self._free(name or session.name),
+            name=name or session.name,
             origin=(session.id, head),
             metadata=dict(session.record.metadata),
         )
@@ -126,17 +130,39 @@ class Sessions:
     def _create(
         self, record: schema.Session, conversation: Conversation, nodes: Iterable[Node] = ()
     ) -> Session:
-        self.journal.create(record, nodes)
         self.journal.claim(record.id)
+        record = self.journal.find_or_create(record, nodes)
         return self._keep(Session(record, self.journal, conversation))
+
+    def _found_or_begun(
+        self, fresh: schema.Session, matches: Callable[[schema.Session], bool]
+    ) -> Opened:
+        # Claimed before others can find it, so that whoever begins it goes on with it.
+        self.journal.claim(fresh.id)
+        record = self.journal.find_or_create(fresh, matches=matches)
+        if record.id == fresh.id:
+            return Opened(self._keep(Session(record, self.journal)))
+        self.journal.forget(fresh.id)
+        # An id is nothing to call a branch by.
+        return self._opened(record, record.name if fresh.name == record.id else fresh.name)
 
     def _keep(self, session: Session) -> Session:
         self._open[session.id] = session
         self._mine.append(session)
         return session
 
-    def _branch_of_foreign(self, record: schema.Session) -> Opened:
-        branch = self.branch(self._revive(record))
+    def _branch_of_foreign(self, record: schema.Session, name: str) -> Opened:
+        foreign = self._revive(record)
+        if foreign.head is None:
+            fresh = self.begin(name, metadata=record.metadata)
+            return Opened(
+                fresh,
+                (
+                    f"Another kernel has just begun the session {record.name!r}, so this one is "
+                    f"{fresh.name!r}.",
+                ),
+            )
+        branch = self.branch(foreign, name=name)
         return Opened(
             branch,
             (
@@ -163,16 +189,15 @@ class Sessions:
                 conversation.add(entry.event)
         return Session(record, self.journal, conversation, self.journal.runs(record.id))
 
-    def _free(self, name: str) -> str:
-        taken = {each.name for each in self.list()}
-        names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
-        return next(each for each in names if each not in taken)
-
 
 def going_on(records: Iterable[schema.Session], notebook: str) -> schema.Session | None:
     """The first of a notebook's sessions that was not ended."""
-    mine = (each for each in records if each.metadata.get(NOTEBOOK) == notebook)
-    return next((each for each in mine if each.state is not SessionState.TERMINATED), None)
+    return next((each for each in records if _goes_on(each, notebook)), None)
+
+
+def _goes_on(record: schema.Session, notebook: str) -> bool:
+    is_mine = record.metadata.get(NOTEBOOK) == notebook
+    return is_mine and record.state is not SessionState.TERMINATED
 
 
 def _found(session: Session, node: str) -> str:

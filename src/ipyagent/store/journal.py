@@ -67,6 +67,18 @@ class Journal:
         """Add a session; `nodes` is a history that it brings along, parents before children."""
         self._change(lambda db: sessions.create(db, session, nodes))
 
+    def find_or_create(
+        self,
+        session: Session,
+        nodes: Iterable[Node] = (),
+        matches: Callable[[Session], bool] = lambda session: False,
+    ) -> Session:
+        """Return the newest session that matches, else add this one, under a name that is free.
+
+        In one transaction: kernels that come at the same time get the same one, or other names.
+        """
+        return self._change(lambda db: sessions.find_or_create(db, session, nodes, matches))
+
     def update(self, session: Session) -> None:
         """Store name, state, origin and metadata; what depends on runs follows them by itself."""
         self._change(lambda db: sessions.update(db, session))
@@ -90,6 +102,10 @@ class Journal:
     def release(self, session_id: str) -> None:
         """Let other kernels go on with the session."""
         self._leases.release(session_id)
+
+    def forget(self, session_id: str) -> None:
+        """Release a session that was claimed and never created."""
+        self._leases.forget(session_id)
 
     # -- events
 

@@ -61,6 +61,12 @@ class Leases:
         if lock is not None:
             os.close(lock)
 
+    def forget(self, session_id: str) -> None:
+        """Give up a session that nobody else can know of."""
+        if self.folder is not None and session_id in self._held:
+            (self.folder / f"{session_id}.lock").unlink(missing_ok=True)
+        self.release(session_id)
+
     def release_all(self) -> None:
         """Let others go on with all of them."""
         for session_id in tuple(self._held):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -38,6 +39,24 @@ def create(db: sqlite3.Connection, session: Session, nodes: Iterable[Node]) -> N
         raise SessionError(f"the session {session.id} is in the journal already") from None
     rows = ((session.id, place, node.model_dump_json()) for place, node in enumerate(nodes))
     db.executemany("INSERT INTO nodes (session_id, position, node) VALUES (?, ?, ?)", rows)
+
+
+def find_or_create(
+    db: sqlite3.Connection,
+    session: Session,
+    nodes: Iterable[Node],
+    matches: Callable[[Session], bool],
+) -> Session:
+    """Return the newest session that matches, else add this one, under a name that is free."""
+    known = newest_first(db)
+    if found := next(filter(matches, known), None):
+        return found
+    taken = {row["name"] for row in db.execute("SELECT name FROM sessions")}
+    numbered = (f"{session.name}-{number}" for number in itertools.count(2))
+    name = next(each for each in itertools.chain([session.name], numbered) if each not in taken)
+    session = session.model_copy(update={"name": name})
+    create(db, session, nodes)
+    return session
 
 
 def update(db: sqlite3.Connection, session: Session) -> None:
