@@ -93,6 +93,18 @@ def test_a_kernel_that_is_killed_in_a_tool_leaves_an_unknown_outcome_and_a_sessi
 
 
 @pytest.mark.spec("P26")
+def test_two_kernels_that_begin_a_session_at_once_both_answer(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(["One."]))
+    with kernel(tmp_path) as first, kernel(tmp_path) as second:
+        cell = "%%agent -s shared -m scripted/a.json\nGo."
+        asked = [(each, each.client.execute(cell)) for each in (first, second)]
+        assert [each.finish(request).run["output"] for each, request in asked] == ["One.", "One."]
+    stored = sqlite3.connect(tmp_path / ".ipyagent/state.db")
+    assert sorted(stored.execute("SELECT name FROM sessions")) == [("shared",), ("shared-2",)]
+    stored.close()
+
+
+@pytest.mark.spec("P26")
 def test_a_second_kernel_in_the_same_folder_goes_on_as_a_branch(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps(["One."]))
     with kernel(tmp_path) as first, kernel(tmp_path) as second:
