@@ -112,6 +112,12 @@ PLACED: dict[str, tuple[str, str]] = {
     "database URL with a /": ("postgresql://ada:l0ve/l4ce@db.example.org/x", "l0ve/l4ce"),
     "mysql": ("mysql -u root -phunter22", "hunter22"),
     "Mailgun": (f"curl -s api:key-{(m := of(32, HEX))}", f"key-{m}"),
+    "JSON of letters": ('{"user": "ada", "password": "fourteenLetters"}', "fourteenLetters"),
+    "JSON of small letters": ('{"password":"correcthorsebattery"}', "correcthorsebattery"),
+    "cookie": (f"Cookie: theme=dark; sessionid={(c := of(32, HEX))}; lang=en", c),
+    "set-cookie": (f"'Set-Cookie': 'csrftoken={(r := of(40))}; Path=/'", r),
+    "signed address": (f"https://b.example.org/x?a=1&X-Amz-Signature={(g := of(64, HEX))}&z=2", g),
+    "session of a signed address": (f"?X-Amz-Security-Token={(j := of(90))}&X-Amz-Date=1", j),
     "Slack webhook": (
         f"https://hooks.slack.com/services/{(h := f'T{of(8)}/B{of(8)}/{of(24)}')}",
         h,
@@ -169,6 +175,12 @@ ORDINARY = (
     "redis://localhost:6379/0@x mongodb://db:27017/x@1",
     "mysql -u root -P3306 -p sales2; mysqldump -h db x | ssh -p2222a host",
     "PASSWORD=getpass.getpass('db1')\nPASSWORD=settings[0].db1\nDB_PASSWORD=ask(1),",
+    '{"password": "required", "Password": "authentication", "password": "confirmPassword"}',
+    '{"type": "object", "properties": {"password": {"type": "string", "minLength": 8}}}',
+    "The cookie: a biscuit with session=breakfast_with_coffee_and_tea; cookies: 12, cookie jar",
+    "col,password_strength,auth_method,salt\n1,very_strong,oauth2,NaCl\n2,weak,password,KBr",
+    "df['token_count'] = df.tokens.str.len(); seed = 42; low_pass = butter(4, 0.1); jwt.decode(x)",
+    "?signature=def_fit_transform(self)&sig=significant_at_five_percent_level",
     "0x7f3a2b1c9d8e 1700000000123456789 3.141592653589793 1e-10",
 )
 """Not a secret in it."""

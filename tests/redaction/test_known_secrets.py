@@ -112,3 +112,71 @@ def test_arguments_stay_that_only_sound_like_secrets() -> None:
 )  # fmt: skip
 def test_how_surely_a_name_tells_of_a_secret(name: str, expected: Secrecy) -> None:
     assert secrecy(name) is expected
+
+
+AS_PEOPLE_WRITE_THEM = """
+SMTP_PASS DB_PASS MYSQL_PASS EMAIL_PASS REDIS_PASS LDAP_PASS POSTGRES_PASS PG_PASS FTP_PASS
+RABBITMQ_PASS ADMIN_PASS USER_PASS MONGO_PASS PROXY_PASS SMTP_PW DB_PW ADMIN_PW LDAP_PW ROOT_PW
+WIFI_PASS KEYSTORE_PASS DOCKER_PASS APP_PASS2 MAIL_PASSWD DB_PWD SSH_PASSPHRASE VPN_PASSCODE
+DB_CREDS AWS_CREDENTIALS MNEMONIC WALLET_MNEMONIC SEED_PHRASE RECOVERY_PHRASE SECRET APP_SECRET
+CLIENT_SECRET DJANGO_SECRET_KEY JWT_SECRET OAUTH_CLIENT_SECRET WEBHOOK_SECRET OPENAI_API_KEY
+ANTHROPIC_API_KEY APIKEY PRIVATE_KEY ACCESS_KEY AUTH_TOKEN ACCESS_TOKEN HF_TOKEN GITHUB_TOKEN
+SLACK_BOT_TOKEN SESSION_TOKEN PASSWORD PGPASSWORD MYSQL_ROOT_PASSWORD
+"""
+BY_THEIR_VALUE_TOO = """
+PASS PW GITHUB_PAT GH_PAT AZURE_DEVOPS_EXT_PAT JWT USER_JWT COOKIE SESSION_COOKIE SALT
+PASSWORD_SALT AUTH BASIC_AUTH NPM_AUTH STORAGE_SAS AZURE_SAS SAS_TOKEN CONN_STR DB_CONN_STR
+CONNECTION_STRING AZURE_STORAGE_CONNECTION_STRING SQLCONNSTR_CONN_STRING DSN SENTRY_DSN WALLET_SEED
+WIFI_PSK TOTP ENCRYPTION_KEY TOKEN LICENSE_KEY
+"""
+
+
+@pytest.mark.spec("A06", "H15")
+@pytest.mark.parametrize("name", (AS_PEOPLE_WRITE_THEM + BY_THEIR_VALUE_TOO).split())
+def test_secrets_are_known_by_the_names_that_people_give_them(name: str) -> None:
+    value = "Xk29-fjQ8v_Lz0pRt"
+    assert known_secrets({name: value, name.lower(): value}) == {value}
+
+
+@pytest.mark.parametrize("name", AS_PEOPLE_WRITE_THEM.split())
+def test_passwords_of_letters_alone_are_known_where_the_name_is_sure(name: str) -> None:
+    assert known_secrets({name: "correcthorsebattery"}) == {"correcthorsebattery"}
+
+
+def test_an_address_that_lets_one_write_is_known() -> None:
+    secret = "https://example.org/hooks/9f8a7b6c5d4e3f2a1b0c9d8e7f6a"
+    assert known_secrets({"TEAMS_WEBHOOK": secret, "ALERT_WEBHOOK_URL": secret}) == {secret}
+    assert (
+        known_secrets({"WEBHOOK_URL": "https://example.org/hooks/incoming/alerts"}) == frozenset()
+    )
+
+
+NEAR_MISSES = """
+COMPASS BYPASS_CACHE ENCOMPASS PASSENGERS AUTHOR AUTHORS AUTHORITY PATH PATTERN PATIENT CAPATH
+KEYBOARD MONKEY DONKEY KEYWORDS TOKENIZER TOKENIZERS_PARALLELISM SALTY BASALT COOKIECUTTER SASS
+CONNECTION STRING SEEDLING DESPAIR OUTPUT HOSTNAME SHELL TERM LANG EDITOR
+XAUTHORITY SSH_ASKPASS PYTHONHASHSEED CREDIT MASSPASSAGE SPATIAL
+"""
+
+
+@pytest.mark.parametrize("name", NEAR_MISSES.split())
+def test_names_that_only_contain_such_a_word_are_ordinary(name: str) -> None:
+    assert known_secrets({name: "Xk29-fjQ8v_Lz0pRt"}) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SSH_AUTH_SOCK", "/tmp/ssh-XXXXabcd1234/agent.99"),
+        ("AUTH_METHOD", "password-grant"),
+        ("AUTH", "disabled"),
+        ("COOKIE_POLICY", "same-site-lax"),
+        ("PASSWORD_STRENGTH", "very_strong"),
+        ("RANDOM_SEED", "20241122"),
+        ("SESSION_COOKIE_NAME", "sessionid"),
+        ("FORWARD_PASS", "layer_12_output"),
+        ("TOKEN_CACHE", "~/.cache/tokens-2024a"),
+    ],
+)
+def test_ordinary_values_of_such_names_stay(name: str, value: str) -> None:
+    assert known_secrets({name: value}) == frozenset()

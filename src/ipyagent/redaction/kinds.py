@@ -78,6 +78,8 @@ _CALL = re.compile(r"[A-Za-z_][\w.]*[(\[](?:[^)\]]*|.*[)\]](?:\.\w+)*,?)", re.AS
 _FOLDER = re.compile(r"[.~]{0,2}/|[A-Za-z]:")
 _ADDRESS = re.compile(r"//|[0-9]{1,5}/")
 _ABOUT_SECRETS = re.compile(r"pass|pwd|secret|key|token|auth", re.IGNORECASE)
+_TWO_WORDS = 16
+"""Letters that a single word seldom has."""
 _MODEL = re.compile(r"[a-z]+/[a-z0-9./-]+")
 
 
@@ -126,6 +128,12 @@ def _assigned(value: str) -> bool:
     return _given(value) and not _CALL.fullmatch(value)
 
 
+def _chosen(value: str) -> bool:
+    """As users choose passwords: also of letters alone, where no word looks like that."""
+    joined = re.search("[a-z][A-Z]", value) or (value.isalpha() and len(value) >= _TWO_WORDS)
+    return _given(value) and (mixed(value) or bool(joined and not _ABOUT_SECRETS.search(value)))
+
+
 def _long(value: str) -> bool:
     return _given(value) and (len(value) >= 20 or _literal(value))
 
@@ -155,7 +163,10 @@ PLACES: tuple[tuple[str, Check], ...] = (
     (rf"{_HEADER}(?:(?:basic|token|apikey|digest)\s+)?([\w.~+/-]{{8,}}=*)", _literal),
     (r"(?i)\bbasic\s+([A-Za-z0-9+/]{8,}={0,2})", _pair),
     (r"(?:hooks\.slack\.com/\w+|discord(?:app)?\.com/api/webhooks)/([\w/+-]{20,})", _given),
-    (r"(?i)[?&](?:key|sig|signature|token|auth)=([\w%.~+/-]{16,})", _random),
+    (r"(?i)[?&](?:key|(?:x-(?:amz|goog)-)?(?:signature|security-token)|sig|token|auth)="
+     r"([\w%.~+/-]{16,})", _random),
+    (r"(?i)\bcookie[^\n]{0,300}?\b[\w.-]*(?:sess|sid|auth|token|csrf|jwt|login|remember)[\w.-]*="
+     r"([\w%.~+/-]{16,}=*)", _random),
     # Connection strings; variables in a shell; settings; what is quoted; options of a command
     (rf"(?i)(?:[;&?]\s*|\b(?:host|user|dbname)=[^\s,()]+ +(?:\w+=[^\s,()]+ +){{0,8}})"
      rf"(?:{_NAME}|pwd)=({_PLAIN}{{3,}}){_END}", _given),
@@ -165,6 +176,7 @@ PLACES: tuple[tuple[str, Check], ...] = (
     (rf"(?i){_NAME}(?:\s?=\s?|:[ \t]*)({_PLAIN}{{6,}}{_JOINED}){_END}", _literal),
     (rf"(?i)(?:\b|_)pwd(?:\s?=\s?|:[ \t]*)({_PLAIN}{{6,}}{_JOINED}){_END}", _no_folder),
     (rf"(?i:{_NAME}){_IS}{_QUOTE}({_QUOTED}{{6,}}){_QUOTE}", _mixed),
+    (rf"{_QUOTE}(?i:pass(?:word|wd|phrase)){_IS}{_QUOTE}({_QUOTED}{{8,}}){_QUOTE}", _chosen),
     (rf"\b[A-Z0-9_]+_(?:KEY|TOKEN){_IS}{_QUOTE}({_QUOTED}{{6,}}){_QUOTE}", _uncommon),
     (rf"\bpwd{_IS}{_QUOTE}({_QUOTED}{{6,}}){_QUOTE}", _no_folder),
     (rf"\btoken{_IS}(?:{_QUOTE})?([\w.~+/-]{{16,}}=*){_END}", _random),

@@ -9,16 +9,33 @@ from typing import Any
 MASK = "••••••"
 """What is shown instead of an argument whose name says that it is secret."""
 
+_ACCOUNTS = (
+    r"(?:smtp|imap|pop3?|e?mail|db|database|(?:my|ms)?sql|pg|postgres(?:ql)?|maria(?:db)?|oracle"
+    r"|mongo(?:db)?|redis|rabbit(?:mq)?|amqp|mqtt|kafka|elastic(?:search)?|ldap|s?ftp|ssh|sudo|root"
+    r"|admin|users?|login|account|app|api|basic|http|proxy|vpn|wifi|wpa|key(?:store)?|trust_?store"
+    r"|cert|docker|registry|jenkins|artifactory|nexus|jira|git|svc|service|server|host|zip|backup)"
+)
+"""What a password is for where `pass` alone could mean a filter, a test or a ticket."""
+
 _SURE = re.compile(
     r"passw|authori[sz]ation|credential|passphrase|(?:private|api|access|auth)_?key"
+    r"|pass(?:code|key)|(?:seed|recovery)_?phrase|mnemonic|(?:^|_)creds?(?:_|$)"
+    rf"|(?:^|_){_ACCOUNTS}_?(?:pass|pw)(?:_?[0-9]+)?$"
     r"|secrets?(?:_?(?:key|token|access|value).*|_?[0-9]+)?$"
     r"|(?:auth|access|refresh|bearer|session|api|hf|github|gitlab|slack|bot)_?tokens?(?:_|$)"
     r"|(?:^|_)(?:pwd|bearer)(?:_|$)",
     re.IGNORECASE,
 )
-_MAYBE = re.compile(r"secret|(?:^|_)(?:tokens?|keys?)(?:_|$)", re.IGNORECASE)
+_MAYBE = re.compile(
+    r"secret|(?:^|_)(?:tokens?|keys?)(?:_|$)"
+    r"|(?:^|_)(?:pass|pw|pat|jwt|sas|cookies?|salt|o?auth2?|webhooks?|conn(?:ection)?_?str(?:ing)?"
+    r"|dsn|seed|psk|t?otp)(?:_(?!id$)|$)",
+    re.IGNORECASE,
+)
 _ABOUT = re.compile(
-    r"_(?:header|region|column|field|name|length|count|type|policy|format|prefix)$", re.IGNORECASE
+    r"_(?:header|region|column|field|name|length|count|type|policy|format|prefix|strength|score"
+    r"|rules?|hint|reset|changed|expir\w*|age|date|status|enabled|method|mode|level|required|class)$",
+    re.IGNORECASE,
 )
 """Ends of names of what only has to do with a secret."""
 _ORDINARY = re.compile(
