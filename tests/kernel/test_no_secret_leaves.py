@@ -13,8 +13,23 @@ pytestmark = pytest.mark.kernel
 
 CANARY = "quiet-Canary/7f+Zq93xVb"
 LOOKS = "ghp_0123456789abcdefghij0123456789abcdef"
+NAMED = ["Blue Kettle Summer", "correcthorsebattery", "Xk29-fjQ8v_Lz0pRt", "Rainy-Day-Umbrella"]
+"""Known by the names of a variable, a key and two columns alone."""
+SETUP = f"""
+import os
+import pandas as pd
+backwards = {[value[::-1] for value in NAMED]}  # nothing that is typed may be a secret itself
+password, login, column, other = (text[::-1] for text in backwards)
+settings = {{"db": {{"password": login}}}}
+users = pd.DataFrame({{"name": ["ada", "bob"], "api_key": [column, None], "Password": ["", other]}})
+print(os.environ["SERVICE_TOKEN"])
+"""
 CODE = f"""
 import base64, os
+print(password, settings)
+display(users)
+made_here = {{"smtp_pass": "{NAMED[0][::-1]}"[::-1]}}
+print(made_here)
 canary = os.environ["SERVICE_TOKEN"]
 print(canary, canary.encode().hex(), base64.b64encode(canary.encode()).decode())
 print("x\\n" * 2000, canary)  # cut for the model; the whole is saved
@@ -26,6 +41,7 @@ FORMS = [
     CANARY.encode().hex().encode(),
     base64.b64encode(CANARY.encode()),
     LOOKS.encode(),
+    *(value.encode() for value in NAMED),
 ]
 
 
@@ -43,7 +59,7 @@ def test_secrets_reach_no_sink_however_they_come(tmp_path: Path) -> None:
     with ModelServer(replies) as server:
         settings = {"IPYAGENT_LOGGING__FILE": "log.jsonl", "IPYAGENT_AGENT__CONFIRM_MODE": "yolo"}
         with kernel(tmp_path, SERVICE_TOKEN=CANARY, **asking(server), **settings) as started:
-            plain = started.run("import os; print(os.environ['SERVICE_TOKEN'])")
+            plain = started.run(SETUP)
             assert CANARY in plain.stdout  # the kernel does know it
             heard: list[object] = []
             page = Page(started)

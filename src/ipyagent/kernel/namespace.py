@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Awaitable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 from ipyagent.kernel.capture import loop_is_running, needs_await, run, run_async, run_plain
 from ipyagent.kernel.describe import describe
 from ipyagent.kernel.describe.inert import ancestors, one_line
 from ipyagent.kernel.describe.libraries import is_table
+from ipyagent.kernel.describe.secrets import secret_strings
 from ipyagent.kernel.describe.things import module_title
 from ipyagent.kernel.outputs import Outputs
 from ipyagent.kernel.touched import Before
 from ipyagent.schema import ToolResult
 
-__all__ = ["Namespace", "PlainNamespace", "ShellNamespace", "describe", "digest", "ranked"]
+__all__ = [
+    "Namespace",
+    "PlainNamespace",
+    "ShellNamespace",
+    "WatchedNamespace",
+    "describe",
+    "digest",
+    "ranked",
+]
 
 LINES = 100
 """How many variables a digest describes; it names the number of the others."""
@@ -78,6 +87,30 @@ class PlainNamespace:
         """Run `code` as Python."""
         before = Before(self.variables(), code)
         return before.told(run_plain(self._variables, code, outputs), self.variables())
+
+
+class WatchedNamespace:
+    """A namespace that passes secret strings on to `learn`, now and each time code has run."""
+
+    def __init__(self, namespace: Namespace, learn: Callable[[Iterable[str]], None]) -> None:
+        self._namespace, self._learn = namespace, learn
+        learn(secret_strings(namespace.variables()))
+
+    def variables(self) -> Mapping[str, object]:
+        """The user's variables."""
+        return self._namespace.variables()
+
+    def run(self, code: str, outputs: Outputs | None = None) -> ToolResult | Awaitable[ToolResult]:
+        """Run `code`, then look for secrets before anybody reads the result."""
+        result = self._namespace.run(code, outputs)
+        return self._look_at(result) if isinstance(result, ToolResult) else self._await(result)
+
+    async def _await(self, result: Awaitable[ToolResult]) -> ToolResult:
+        return self._look_at(await result)
+
+    def _look_at(self, result: ToolResult) -> ToolResult:
+        self._learn(secret_strings({**self._namespace.variables(), "": result.value}))
+        return result
 
 
 def _public(name: object) -> bool:

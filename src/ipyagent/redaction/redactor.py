@@ -27,6 +27,12 @@ class Redactor:
     def __init__(self, values: Iterable[str] = ()) -> None:
         self._finder = Finder(values)
 
+    def learn(self, values: Iterable[str]) -> None:
+        """Hide these values too, from now on."""
+        finder = Finder({*self._finder.values, *values})
+        if finder.values != self._finder.values:
+            self._finder = finder
+
     def text(self, text: str) -> str:
         """The text without its secrets."""
         parts: list[str] = []

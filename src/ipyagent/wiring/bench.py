@@ -88,11 +88,11 @@ class Bench:
         self.standing = Standing(place.workspace.root)
         self.redactor = self._redactor()
         logs.setup(config.logging.level, self.redactor)
-        self.prompt = self.redactor.text(request.prompt)
         self.instructions, self.notes = _instructions(config, place.workspace)
         self.skills = Skills(place.workspace, personal_folder()) if config.tools.skills else None
         own = [*own_tools, *self._offer_skills()]
-        self.toolbox = place.toolbox(config, own, self.redactor.text, cell.main.post)
+        self.toolbox = place.toolbox(config, own, self.redactor, cell.main.post)
+        self.prompt = self.redactor.text(request.prompt)
 
     def engine(self, validators: Iterable[Validator] = VALIDATORS) -> Engine:
         """The run that answers the prompt, ready to be driven.

@@ -18,7 +18,8 @@ from ipyagent.config import Config, MCPServerConfig
 from ipyagent.errors import ConfigError
 from ipyagent.kernel.documents import Desktop, around
 from ipyagent.kernel.interrupt import uninterrupted
-from ipyagent.kernel.namespace import Namespace, ShellNamespace, digest
+from ipyagent.kernel.namespace import Namespace, ShellNamespace, WatchedNamespace, digest
+from ipyagent.redaction import Redactor
 from ipyagent.services.mcp.servers import MCPServers
 from ipyagent.services.openapi import OpenAPIServices
 from ipyagent.tools.base import Tool, Toolbox, tools_among
@@ -97,19 +98,22 @@ class Place:
         self,
         config: Config,
         own: Iterable[Tool] = (),
-        clean: Callable[[str], str] = str,
+        redactor: Redactor | None = None,
         post: Post = lambda job: Future(),
     ) -> Toolbox:
         """The built-in tools, `own`, and those that the person defined in the namespace.
 
-        Outputs that tools keep in files pass `clean`; `post` runs a job on the main thread.
+        Outputs that tools keep in files pass the redactor, which learns the secrets among the
+        variables; `post` runs a job on the main thread.
         """
+        redactor = redactor or Redactor()
+        namespace = WatchedNamespace(self.namespace, redactor.learn)
         defined = tools_among(self.namespace.variables().values())
         desktop = self._desktop()
         return Toolbox(
             [
-                *self._built_in(config, clean, desktop),
-                *self._of_notebooks(config, desktop, post),
+                *self._built_in(config, namespace, redactor.text, desktop),
+                *self._of_notebooks(config, namespace, desktop, post),
                 *own,
                 *defined,
             ]
@@ -128,13 +132,15 @@ class Place:
     def _sandbox(self) -> Sandbox:
         return Sandbox(self.workspace)
 
-    def _of_notebooks(self, config: Config, desktop: Desktop, post: Post) -> Iterator[Tool]:
+    def _of_notebooks(
+        self, config: Config, namespace: Namespace, desktop: Desktop, post: Post
+    ) -> Iterator[Tool]:
         if not config.tools.notebook:
             return
         seconds = config.workspace.edit_seconds
         yield from Notebooks(self.workspace, desktop, seconds).tools()
         if config.tools.python and desktop.pages():
-            yield RunCell(self.namespace, desktop, post, seconds).tool()
+            yield RunCell(namespace, desktop, post, seconds).tool()
 
     def _desktop(self) -> Desktop:
         """The notebooks around the cell that is running now."""
@@ -142,7 +148,11 @@ class Place:
         return around(shell, self.home or Path.cwd())
 
     def _built_in(
-        self, config: Config, clean: Callable[[str], str], desktop: Desktop
+        self,
+        config: Config,
+        namespace: Namespace,
+        clean: Callable[[str], str],
+        desktop: Desktop,
     ) -> Iterator[Tool]:
         flags, workspace = config.tools, self.workspace
         if flags.files:
@@ -153,7 +163,7 @@ class Place:
                 check=partial(check_closed, workspace, desktop),
             )
             yield from search_tools(workspace)
-        yield from namespace_tools(self.namespace, variables=flags.namespace, python=flags.python)
+        yield from namespace_tools(namespace, variables=flags.namespace, python=flags.python)
         store = OutputStore(workspace)
         ways: dict[str, Any] = {
             "save": lambda text: store.save(clean(text)),

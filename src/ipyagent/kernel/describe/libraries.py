@@ -55,7 +55,7 @@ def _pandas_column(frame: Any, i: int, label: Any, dtype: Any) -> Column:
         one_line(str(dtype)) if known else type_name(type(dtype)),
         (lambda: int(frame.iloc[:, i].isna().sum())) if known else None,
         (lambda: int(frame.iloc[:, i].nunique())) if hashable else None,
-        lambda: frame.iloc[:HEAD, i].tolist() if known else [],
+        lambda rows: frame.iloc[rows, i].tolist() if known else [],
     )
 
 
@@ -124,7 +124,7 @@ def _polars_column(series: Any, dtype: Any) -> Column:
         one_line(str(dtype)),
         series.null_count,
         series.n_unique if flat else None,
-        lambda: series.head(HEAD).to_list(),
+        lambda rows: series[rows].to_list(),
     )
 
 
@@ -150,6 +150,23 @@ def numpy_array(value: Any, secret: Secrecy, detail: bool) -> str:
     return f"{line}\nmin {value.min()}, max {value.max()}\nfirst values: {first}{more}"
 
 
+_TABLES: list[tuple[str, str, Callable[[Any], Table | None]]] = [
+    ("pandas", "DataFrame", pandas_frame),
+    ("pandas", "Series", pandas_series),
+    ("polars", "DataFrame", polars_frame),
+    ("polars", "Series", polars_series),
+]
+
+
+def table_of(value: object) -> Table | None:
+    """Return the value as a table; None if it is none, or guards its own data."""
+    for module, name, read in _TABLES:
+        cls = getattr(sys.modules.get(module), name, None)
+        if cls is not None and is_a(cls, type) and is_a(value, cls):
+            return read(value)
+    return None
+
+
 def _table(read: Callable[[Any], Table | None]) -> Describer:
     def described(value: Any, secret: Secrecy, detail: bool) -> str | None:
         table = read(value)
@@ -161,11 +178,8 @@ def _table(read: Callable[[Any], Table | None]) -> Describer:
 
 
 _LIBRARY: list[tuple[str, str, Describer]] = [
-    ("pandas", "DataFrame", _table(pandas_frame)),
-    ("pandas", "Series", _table(pandas_series)),
+    *((module, name, _table(read)) for module, name, read in _TABLES),
     ("pandas", "Index", pandas_index),
-    ("polars", "DataFrame", _table(polars_frame)),
-    ("polars", "Series", _table(polars_series)),
     ("polars", "LazyFrame", polars_lazy),
     ("numpy", "ndarray", numpy_array),
 ]

@@ -32,7 +32,7 @@ class Column:
     dtype: str
     nulls: Callable[[], int] | None
     unique: Callable[[], int] | None
-    head: Callable[[], Sequence[Any]]
+    values: Callable[[slice], Sequence[Any]]
 
     @property
     def name(self) -> str:
@@ -104,7 +104,8 @@ class Table:
     def _cells(self, column: Column) -> list[str]:
         secret = max(self.secret, key_secrecy(column.label))
         return [
-            (text if type(v) is str else preview)(v, secret=secret, limit=40) for v in column.head()
+            (text if type(v) is str else preview)(v, secret=secret, limit=40)
+            for v in column.values(slice(HEAD))
         ]
 
     def _first_rows(self) -> str:

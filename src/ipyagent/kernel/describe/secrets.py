@@ -1,0 +1,96 @@
+"""Strings among the variables that go by a secret's name, to be hidden wherever they are printed.
+
+They are taken from built-in containers, plain objects and tables, without running any code of the
+user's own classes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from types import ModuleType
+from typing import Any
+
+from ipyagent.kernel.describe.inert import is_a, own_attributes
+from ipyagent.kernel.describe.libraries import table_of
+from ipyagent.kernel.describe.preview import key_secrecy
+from ipyagent.kernel.describe.table import Column
+from ipyagent.redaction import Secrecy
+from ipyagent.redaction.names import identifier
+
+MOST = 200
+"""How many strings are taken, and how many of one column are looked at at each end."""
+_ITEMS = 200
+"""How many items of a container are looked at."""
+_VISITS = 5_000
+_DEPTH = 4
+_SHORTEST, _SHORTEST_MAYBE = 8, 12
+"""Characters; of names that could mean something else, shorter values are too often words."""
+_AGAIN = 4
+_PLAIN = re.compile(r"[+-]?[\d.,_:/ -]+|true|false|enabled|disabled|required", re.IGNORECASE)
+
+_Item = tuple[Secrecy, Any, int]
+
+
+def secret_strings(variables: Mapping[str, object]) -> frozenset[str]:
+    """Return up to MOST strings that variables, keys, attributes and columns name as secret."""
+    return frozenset(islice(_walk(variables), MOST))
+
+
+def _walk(variables: Mapping[str, object]) -> Iterator[str]:
+    waiting: list[_Item] = [(key_secrecy(name), value, _DEPTH) for name, value in variables.items()]
+    seen: set[int] = set()
+    for _ in range(_VISITS):
+        if not waiting:
+            return
+        secrecy, value, depth = waiting.pop(0)
+        if type(value) is str:
+            if _is_secret(secrecy, value):
+                yield value
+        elif id(value) not in seen:
+            seen.add(id(value))
+            yield from _of_table(secrecy, value)
+            waiting += _items(secrecy, value, depth)
+
+
+def _items(secrecy: Secrecy, value: Any, depth: int) -> Iterator[_Item]:
+    """Yield what a built-in container or a plain object holds."""
+    if not depth:
+        return
+    if type(value) is dict:
+        named: Mapping[Any, Any] = value
+    elif type(value) in (list, tuple, set, frozenset):
+        yield from ((secrecy, each, depth - 1) for each in islice(value, _ITEMS))
+        return
+    elif is_a(value, type) or is_a(value, ModuleType):
+        return
+    else:
+        named = own_attributes(value)
+    for key, each in islice(named.items(), _ITEMS):
+        yield max(secrecy, key_secrecy(key)), each, depth - 1
+
+
+def _of_table(secrecy: Secrecy, value: Any) -> Iterator[str]:
+    table = table_of(value)
+    for column in table.columns if table else ():
+        named = max(secrecy, key_secrecy(column.label))
+        if named:
+            yield from _of_column(named, column)
+
+
+def _of_column(secrecy: Secrecy, column: Column) -> Iterator[str]:
+    values = column.values(slice(MOST))
+    if len(values) == MOST:
+        values = [*values, *column.values(slice(-MOST, None))]
+    counts = Counter(value for value in values if type(value) is str)
+    for text, count in counts.items():
+        # Words that come again and again are categories: how strong a password is, a method.
+        if _is_secret(secrecy, text) and not (count >= _AGAIN and identifier(text)):
+            yield text
+
+
+def _is_secret(secrecy: Secrecy, text: str) -> bool:
+    shortest = _SHORTEST if secrecy is Secrecy.SURE else _SHORTEST_MAYBE
+    return len(text) >= shortest and secrecy.hides(text) and not _PLAIN.fullmatch(text)
