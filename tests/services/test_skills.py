@@ -195,6 +195,15 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     "no end": ("---\nname: pdf\nallowed-tools: Read\n\nUse it.", "has no end"),
     "aliases": (f"---\n{BOMB}metadata: *i\n---\nx", "YAML of a kind that is not read"),
     "a merge": ("---\nb: &b {name: x}\n<<: *b\n---\nx", "YAML of a kind that is not read"),
+    "a name cut short": (
+        "---\nname: [unclosed\ndescription: x\n---\nx",
+        "'[unclosed' cannot be read",
+    ),
+    "a quote without end": ('---\nname: "pdf\ndescription: x\n---\nx', "cannot be read"),
+    "an alias for a name": (
+        "---\nname: *pdf\ndescription: x: y\n---\nx",
+        "of a kind that is not read",
+    ),
     "nesting": (f"---\na: {'[' * 5_000}\n---\nx", "YAML of a kind that is not read"),
     "a long header": (f"---\n{'# x' * 10_000}\n---\nx", "longer than 20,000 characters"),
     "tools of no kind": (PLAIN.replace("---\n\n", "allowed-tools: {a: b}\n---\n\n"), "no list"),
@@ -211,14 +220,14 @@ def test_what_cannot_be_read_is_left_out_with_a_notice(shelf: Shelf, case: str) 
     text, why = REFUSED[case]
     shelf.put(text)
     shelf.put("Another.", "other")
-    begun = time.monotonic()
+    begun = time.process_time()
     skills = shelf.skills()
     assert [each.name for each in skills.all()] == ["other"]
     (notice,) = skills.notices()
     assert notice.startswith("The skill .ipyagent/skills/pdf is left out: ")
     assert why in notice
     assert skills.notices() == (notice,)
-    assert time.monotonic() - begun < 2
+    assert time.process_time() - begun < 10  # each is refused; none grows without end
 
 
 def test_special_files_and_links_are_no_skills(shelf: Shelf) -> None:

@@ -19,6 +19,8 @@ _MAX_NAME = 64
 _MAX_DESCRIPTION = 1_024
 _NULL = "tag:yaml.org,2002:null"
 _TOOL = re.compile(r"[^\s,()]+(?:\([^()]*\))?")
+_MARKS = ("[", "{", '"', "'", "&", "*", "!", "|", ">", "%", "@", "`")
+"""Begin something else than plain text in YAML; what follows one was cut short."""
 _KEY = re.compile(r"([\"']?)([A-Za-z][\w-]*)\1[ \t]*:[ \t]*(.*)")
 _WORD = re.compile(r"[\w./-]+")
 _BEGUN = re.compile(r"\s*[A-Za-z][\w-]*[ \t]*:(?:\s|$)")
@@ -144,7 +146,12 @@ def _value(key: str, lines: list[str]) -> Any:
     try:
         return yaml.load("\n".join([f"{key}: {lines[0]}", *lines[1:]]), _Plain)[key]  # noqa: S506
     except (yaml.YAMLError, ValueError, TypeError, LookupError, RecursionError):
-        return " ".join(line.strip().removeprefix("- ") for line in lines)
+        text = " ".join(line.strip().removeprefix("- ") for line in lines)
+        if key == "name" and text.startswith(_MARKS):
+            raise ValueError(
+                f"its front matter is no YAML: the name {text!r} cannot be read"
+            ) from None
+        return text
 
 
 def _line(said: Any) -> str:
