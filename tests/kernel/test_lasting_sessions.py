@@ -196,6 +196,25 @@ def test_branching_from_an_earlier_step_keeps_what_came_before_it(shared: Kernel
     assert messages(shared) == ["One.", "Hello.", "Two.", "Hello."]
 
 
+@pytest.mark.spec("N29")
+def test_cells_go_on_with_the_session_that_is_chosen_in_python(shared: Kernel) -> None:
+    shared.run("%agent session new stem")
+    say(shared, "Stem.")
+    shared.run(
+        "from ipyagent import Session\n"
+        "stem = Session.current()\n"
+        "left, right = stem.branch(name='left'), stem.branch(name='right')\n"
+        "left.make_current()"
+    )
+    say(shared, "Left.")
+    shared.run("right.make_current()")
+    say(shared, "Right.")
+    shared.run("stem.merge([left, right]).make_current()")
+    say(shared, "Both.")
+    assert messages(shared)[::2] == ["Stem.", "Left.", "Right.", "Both."]
+    assert shared.value("(stem.message_count, left.message_count)") == "(2, 4)"
+
+
 @pytest.mark.spec("N24")
 def test_a_saved_session_and_the_runs_of_a_notebook_can_be_loaded(
     shared: Kernel, folder: Path

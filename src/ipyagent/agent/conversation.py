@@ -52,15 +52,16 @@ from ipyagent.schema.messages import add_to_exchange
 
 
 class Conversation:
-    """Starts with `nodes`, at `head` (None: the newest end), and grows by events.
+    """Starts with `nodes`, goes on from `heads` (none: the newest end), and grows by events.
 
     `messages` is what a model is sent, and `ids` are those of their nodes; `history` has all
     prompts and answers, also those that a summary stands for. Read them; only `add` changes them.
     """
 
-    def __init__(self, nodes: Iterable[Node] = (), head: str | None = None) -> None:
+    def __init__(self, nodes: Iterable[Node] = (), *heads: str | None) -> None:
         self.graph = Graph(nodes)
-        self.head = head or next(reversed(self.graph.heads), None)
+        self.heads = tuple(filter(None, heads)) or self.graph.heads[-1:]
+        """What the next node follows: the newest one, or the ends of branches that it merges."""
         self.messages: list[Message] = []
         self.ids: list[str] = []
         self.history: list[Message] = []
@@ -75,8 +76,13 @@ class Conversation:
         self._usage = TokenUsage()
         self._asked = 0  # how many messages the newest request had
         self._executions: dict[str, tuple[str, ToolExecution]] = {}
-        for node in self.graph.ancestors(self.head) if self.head else ():
+        for node in self.graph.ancestors(*self.heads):
             self._take(node)
+
+    @property
+    def head(self) -> str | None:
+        """The id of the newest node; None where there is none."""
+        return self.heads[-1] if self.heads else None
 
     @property
     def system_prompt(self) -> str:
@@ -160,7 +166,7 @@ class Conversation:
         if execution.duration is not None:
             self._moment += timedelta(seconds=execution.duration)
         kept = execution.model_copy(update={"result": _without_objects(execution.result)})
-        node = self._node(kept, self._parents())
+        node = self._node(kept, self.heads)
         self._executions[execution.call.id] = (node.id, kept)
         self._read(kept)
 
@@ -176,7 +182,7 @@ class Conversation:
             results = tuple(self._result(call) for call in calls)
             self._add(
                 Message(role=Role.USER, content=results, timestamp=self._moment),
-                tuple(node_id for node_id, _ in known) or self._parents(),
+                tuple(node_id for node_id, _ in known) or self.heads,
             )
         self._executions.clear()
 
@@ -207,8 +213,8 @@ class Conversation:
         parents: tuple[str, ...] = (),
         metadata: dict[str, JsonValue] | None = None,
     ) -> None:
-        node = self._node(data, parents or self._parents(), metadata)
-        self.head = node.id
+        node = self._node(data, parents or self.heads, metadata)
+        self.heads = (node.id,)
         self._take(node)
 
     def _node(
@@ -228,9 +234,6 @@ class Conversation:
         self.graph.add(node)
         return node
 
-    def _parents(self) -> tuple[str, ...]:
-        return (self.head,) if self.head else ()
-
     def _take(self, node: Node) -> None:
         """What a node on the way to the head means for the next request."""
         match node.data:
@@ -246,7 +249,7 @@ class Conversation:
                 add_to_exchange(self.history, message)
                 match node.metadata.get(COMPACTED):
                     case {"before": list(before), "after": list(after)}:
-                        self._put([*map(str, before), node.id, *map(str, after)])
+                        self._put(node.id, [*map(str, before), node.id, *map(str, after)])
                     case _:
                         self._append(node.id, message)
 
@@ -263,10 +266,11 @@ class Conversation:
         else:
             self._unmeasured += size(message)
 
-    def _put(self, ids: list[str]) -> None:
-        """A summary and what stays verbatim take the place of all messages so far."""
-        self.ids = ids
-        said = (self.graph.nodes[each].data for each in ids)
+    def _put(self, summary: str, ids: list[str]) -> None:
+        """Put a summary and what stays verbatim in the place of all that it follows."""
+        covered = {node.id for node in self.graph.ancestors(summary)}
+        self.ids = [*(each for each in self.ids if each not in covered), *ids]
+        said = (self.graph.nodes[each].data for each in self.ids)
         self.messages = [data for data in said if isinstance(data, Message)]
         self.since_summary = 0
         self._measured = 0

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from ipyagent import schema
-from ipyagent.agent import current
+from ipyagent.agent import current, registry
+from ipyagent.agent.beginnings import (
+    GRAPH,
+    Beginning,
+    beginning_of,
+    begun_with,
+    heads_of,
+    read_beginning,
+    save_graph,
+)
 from ipyagent.agent.conversation import Conversation
 from ipyagent.agent.validation import Validator
 from ipyagent.errors import SessionError
@@ -18,6 +31,7 @@ from ipyagent.schema import (
     Event,
     Graph,
     Message,
+    Node,
     PlanProposed,
     Run,
     RunFinished,
@@ -26,8 +40,7 @@ from ipyagent.schema import (
     SessionState,
     fold,
 )
-from ipyagent.schema.replayed import events_of
-from ipyagent.store import graph_file
+from ipyagent.schema.graph import handle
 from ipyagent.store.journal import Journal
 
 
@@ -63,11 +76,22 @@ class Session:
     @classmethod
     def load(cls, path: str | Path) -> Session:
         """What a saved graph or a notebook's runs hold, kept in memory; raises SessionError."""
-        conversation = conversation_in(Path(path))
-        record = schema.Session(name=Path(path).stem)
-        journal = Journal.open(None)
-        journal.create(record, conversation.graph)
-        return cls(record, journal, conversation)
+        nodes, beginning = read_beginning(Path(path))
+        given: dict[str, Any] = {"name": Path(path).stem, "metadata": beginning.to_metadata()}
+        record = schema.Session.from_dict(given)
+        for said in ({"id": beginning.session_id}, {"started_at": beginning.created_at}):
+            with contextlib.suppress(ValidationError):  # no UUID, or no time that can be
+                record = schema.Session.from_dict({**given, **said})
+                given |= said
+        return cls.begin(Journal.open(None), record, nodes)
+
+    @classmethod
+    def begin(cls, journal: Journal, record: schema.Session, nodes: Iterable[Node] = ()) -> Session:
+        """Return a new session of the journal with `nodes`; a taken name gets a number."""
+        conversation = begun_with(record, nodes)
+        journal.claim(record.id)
+        record = journal.find_or_create(record, conversation.graph)
+        return registry.register(cls(record, journal, conversation))
 
     @property
     def record(self) -> schema.Session:
@@ -101,8 +125,10 @@ class Session:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What was noted about it; `annotate` adds to it."""
-        return dict(self._record.metadata)
+        """What was noted about it, in its file too; `annotate` adds to it."""
+        beginning = beginning_of(self._record.metadata) or Beginning()
+        noted = {key: value for key, value in self._record.metadata.items() if key != GRAPH}
+        return {**beginning.metadata, **noted}
 
     @property
     def history(self) -> tuple[Message, ...]:
@@ -128,6 +154,17 @@ class Session:
     def head(self) -> str | None:
         """The id of the newest node."""
         return self.conversation.head
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The ids of the ends of all branches in its graph; the next prompt goes on from `head`."""
+        return heads_of(self.conversation, beginning_of(self._record.metadata))
+
+    @property
+    def beginning(self) -> Beginning:
+        """What a session would begin with that goes on as this one does."""
+        before = beginning_of(self._record.metadata) or Beginning()
+        return replace(before, follows=self.conversation.heads, heads=self.heads)
 
     @property
     def waiting(self) -> str | None:
@@ -162,13 +199,61 @@ class Session:
 
     def save(self, path: str | Path) -> None:
         """Write the conversation to a JSON file, as a graph; raises SessionError."""
-        graph_file.save(
-            Path(path),
-            self.graph,
-            heads=(self.head,) if self.head else (),
-            session_id=self.id,
-            metadata={"name": self.name},
+        save_graph(Path(path), self._record, self.conversation)
+
+    def branch(self, node: str | None = None, name: str | None = None) -> Session:
+        """Return a new session that shares what was said up to `node` (None: all of it).
+
+        `node` is an id of the graph, or its beginning. What either of them says from here on the
+        other does not know. Raises SessionError.
+        """
+        if node is None and len(self.conversation.heads) > 1:
+            return self.merge(self.conversation.heads, name)
+        head = self.conversation.head if node is None else find_node(self.graph, node)
+        if head is None:
+            raise SessionError("nothing was said yet, so there is nothing to branch from")
+        record = schema.Session(
+            name=name or self.name,
+            origin=(self.id, head),
+            metadata={key: v for key, v in self._record.metadata.items() if key != GRAPH},
         )
+        self.journal.claim(record.id)
+        record = self.journal.find_or_create(record)
+        return registry.register(Session(record, self.journal, self.conversation.at(head)))
+
+    def merge(
+        self, heads: Iterable[str | Session] | None = None, name: str | None = None
+    ) -> Session:
+        """Return a new session that goes on from several heads at once.
+
+        `heads` are ids in this session's graph, or other sessions, such as branches of this one;
+        None: all heads of this one. A model is then sent what was said on the way to each of them,
+        one branch after the other. Raises SessionError.
+        """
+        nodes = dict(self.graph.nodes)
+        follows: list[str] = []
+        for each in self.heads if heads is None else heads:
+            if isinstance(each, Session):
+                nodes |= {node.id: node for node in each.graph if node.id not in nodes}
+                follows += each.conversation.heads
+            else:
+                follows.append(find_node(self.graph, each))
+        if not follows:
+            raise SessionError("nothing was said yet, so there is nothing to merge")
+        covered = {node.id for node in Graph(nodes.values()).ancestors(*follows)}
+        others = [each for each in self.heads if each not in covered]
+        follows = list(dict.fromkeys(follows))
+        beginning = replace(self.beginning, follows=tuple(follows), heads=(*follows, *others))
+        record = schema.Session(
+            name=name or self.name,
+            metadata={**self._record.metadata, **beginning.to_metadata()},
+        )
+        return self.begin(self.journal, record, nodes.values())
+
+    def make_current(self) -> None:
+        """Let the notebook's next cells go on with this session; raises SessionError elsewhere."""
+        if not current.choose(self):
+            raise SessionError("there is no notebook here; give the session to Agent(session=…)")
 
     def listen(self, event: Event) -> Run:
         """Take in what happened, and hand it to the journal; the run as it is now."""
@@ -220,19 +305,14 @@ class Session:
         self.journal.update(self._record)
 
 
-def conversation_in(path: Path) -> Conversation:
-    """What a file holds: a saved graph, or a notebook with runs in its outputs."""
-    if path.suffix != ".ipynb":
-        loaded = graph_file.load(path)
-        return Conversation(loaded.graph, loaded.heads[0] if loaded.heads else None)
-    conversation = Conversation()
-    # By id: a cell that was copied brings its run along.
-    for run in {each.id: each for each in graph_file.runs_in_notebook(path)}.values():
-        for event in events_of(run):
-            conversation.add(event)
-    if conversation.head is None:
-        raise SessionError(f"{path} holds no agent runs")
-    return conversation
+def find_node(graph: Graph, reference: str) -> str:
+    """Return the id that is meant by an id, its short form, or its beginning; SessionError."""
+    matching = [each for each in graph.nodes if reference in (each, handle(each))]
+    matching = matching or [each for each in graph.nodes if each.startswith(reference)]
+    if len(matching) == 1:
+        return matching[0]
+    what = "several steps are" if matching else "no step is"
+    raise SessionError(f"{what} called {reference!r}; `%agent session graph` shows their ids")
 
 
 def _in_memory(record: schema.Session) -> Journal:

@@ -16,20 +16,17 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from pydantic import JsonValue
 
 from ipyagent import schema
+from ipyagent.agent import registry
+from ipyagent.agent.beginnings import NOTEBOOK, begun_with, read_beginning
 from ipyagent.agent.conversation import Conversation
-from ipyagent.agent.session import Session, conversation_in
+from ipyagent.agent.session import Session
 from ipyagent.errors import SessionError
 from ipyagent.schema import Node, Run, SessionState
-from ipyagent.schema.graph import handle
 from ipyagent.store.journal import Journal
-
-NOTEBOOK = "notebook"
-"""Key in a session's metadata: the notebook that goes on with it."""
 
 NOTHING: Mapping[str, JsonValue] = MappingProxyType({})
 
@@ -42,9 +39,6 @@ class Opened:
     notices: tuple[str, ...] = ()
 
 
-_open: WeakKeyDictionary[Journal, WeakValueDictionary[str, Session]] = WeakKeyDictionary()
-
-
 class Sessions:
     """Those of one journal, as one kernel uses them.
 
@@ -54,7 +48,7 @@ class Sessions:
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
         self._mine: list[Session] = []  # kept, with what the person allowed in them
-        self._open = _open.setdefault(journal, WeakValueDictionary())
+        self._open = registry.open_sessions(journal)
 
     def list(self) -> list[schema.Session]:
         """All records, the newest activity first."""
@@ -65,7 +59,7 @@ class Sessions:
     ) -> Session:
         """A new session; a taken name gets a number."""
         record = schema.Session(name=name, metadata=dict(metadata))
-        return self._create(record, Conversation(nodes), nodes)
+        return self._keep(Session.begin(self.journal, record, nodes))
 
     def go_on(self, name: str) -> Opened:
         """The session of that name, begun if there is none."""
@@ -103,22 +97,12 @@ class Sessions:
 
     def branch(self, session: Session, node: str | None = None, name: str | None = None) -> Session:
         """A new session that shares what `session` said up to `node` (None: all of it)."""
-        head = node or session.conversation.head
-        if head is None:
-            raise SessionError("nothing was said yet, so there is nothing to branch from")
-        if node is not None:
-            head = _found(session, node)
-        record = schema.Session(
-            name=name or session.name,
-            origin=(session.id, head),
-            metadata=dict(session.record.metadata),
-        )
-        return self._create(record, session.conversation.at(head))
+        return self._keep(session.branch(node, name))
 
     def load(self, path: Path, name: str | None = None) -> Session:
         """A new session from a saved graph, or from the runs that a notebook carries."""
-        conversation = conversation_in(path)
-        return self.begin(name or path.stem, conversation.graph)
+        nodes, beginning = read_beginning(path)
+        return self.begin(name or path.stem, nodes, beginning.to_metadata())
 
     def close(self) -> None:
         """Let other kernels go on with these sessions."""
@@ -126,13 +110,6 @@ class Sessions:
             self.journal.release(each.id)
             self._open.pop(each.id, None)
         self._mine.clear()
-
-    def _create(
-        self, record: schema.Session, conversation: Conversation, nodes: Iterable[Node] = ()
-    ) -> Session:
-        self.journal.claim(record.id)
-        record = self.journal.find_or_create(record, nodes)
-        return self._keep(Session(record, self.journal, conversation))
 
     def _found_or_begun(
         self, fresh: schema.Session, matches: Callable[[schema.Session], bool]
@@ -184,7 +161,7 @@ class Sessions:
             if each.origin:
                 conversation = conversation.at(each.origin[1])
             else:
-                conversation = Conversation(self.journal.nodes(each.id))
+                conversation = begun_with(each, self.journal.nodes(each.id))
             for entry in self.journal.events(each.id):
                 conversation.add(entry.event)
         return Session(record, self.journal, conversation, self.journal.runs(record.id))
@@ -198,16 +175,6 @@ def going_on(records: Iterable[schema.Session], notebook: str) -> schema.Session
 def _goes_on(record: schema.Session, notebook: str) -> bool:
     is_mine = record.metadata.get(NOTEBOOK) == notebook
     return is_mine and record.state is not SessionState.TERMINATED
-
-
-def _found(session: Session, node: str) -> str:
-    nodes = session.graph.nodes
-    matching = [each for each in nodes if node in (each, handle(each))]
-    matching = matching or [each for each in nodes if each.startswith(node)]
-    if len(matching) == 1:
-        return matching[0]
-    what = "several steps are" if matching else "no step is"
-    raise SessionError(f"{what} called {node!r}; `%agent session graph` shows their ids")
 
 
 def _told(run: Run) -> str:

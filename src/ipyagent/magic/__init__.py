@@ -38,7 +38,7 @@ class Extension:
         """Register magics, transformer and completion, and begin to import what they will need."""
         environment.prepare()
         logs.setup()
-        current.found_by(_session)
+        current.found_by(_session, _choose)
         self.shell.register_magic_function(_agent, "line_cell", "agent")
         self.shell.input_transformers_post.append(self.make_awaitable)
         self.shell.Completer.custom_matchers.append(completion.match)
@@ -129,3 +129,8 @@ def _heard(page: Any, message: Any) -> None:
 def _session() -> Any:
     """The notebook's, for `Session.current()`."""
     return import_module("ipyagent.magic.notebook").notebook().session()
+
+
+def _choose(session: Any) -> None:
+    """Go on with that session in the notebook's next cells, for `Session.make_current()`."""
+    import_module("ipyagent.magic.notebook").notebook().use(session)

@@ -13,8 +13,9 @@ from typing import Any
 from IPython.core.getipython import get_ipython
 
 from ipyagent import config
+from ipyagent.agent.beginnings import NOTEBOOK
 from ipyagent.agent.session import Session
-from ipyagent.agent.sessions import NOTEBOOK, Opened, Sessions
+from ipyagent.agent.sessions import Opened, Sessions
 from ipyagent.config import Config, Layer, Settings
 from ipyagent.errors import AgentError, ConfigError
 from ipyagent.kernel.frontend import detect
@@ -128,8 +129,10 @@ class Notebook:
             return self.use(self.opened(sessions.of_notebook(self.name)))
         if current.journal is sessions.journal:
             return current
-        # chat.persist was changed: what was said goes along.
-        return self.use(sessions.begin(current.name, current.graph))
+        # It was loaded by itself, or chat.persist was changed: what was said goes along.
+        copy = sessions.begin(current.name, current.graph, current.beginning.to_metadata())
+        copy.validators += current.validators
+        return self.use(copy)
 
     def use(self, session: Session) -> Session:
         """Make it the one that the notebook goes on with, also after the kernel restarts."""

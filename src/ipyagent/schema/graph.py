@@ -162,15 +162,15 @@ class Graph:
         parents = {parent for node in self.nodes.values() for parent in node.parent_ids}
         return tuple(each for each in self.nodes if each not in parents)
 
-    def ancestors(self, head: str) -> list[Node]:
-        """The node and all that it follows, parents before children.
+    def ancestors(self, *heads: str) -> list[Node]:
+        """The nodes and all that they follow, parents before children.
 
         Raises ValueError where there is no such node.
         """
-        if head not in self.nodes:
-            raise ValueError(f"there is no node {head!r}")
+        if missing := [each for each in heads if each not in self.nodes]:
+            raise ValueError(f"there is no node {missing[0]!r}")
         found: set[str] = set()
-        stack = [head]
+        stack = [*heads]
         while stack:
             each = stack.pop()
             if each not in found:
@@ -186,8 +186,10 @@ class Graph:
                 continue
             match node.metadata.get(COMPACTED):
                 case {"before": list(before), "after": list(after)}:
-                    kept = [*map(self._node, before), node, *map(self._node, after)]
-                    said = kept
+                    # Another branch that was merged is not what the summary is of.
+                    covered = {each.id for each in self.ancestors(node.id)}
+                    said = [each for each in said if each.id not in covered]
+                    said += [*map(self._node, before), node, *map(self._node, after)]
                 case _:
                     said.append(node)
         return tuple(node.data for node in said if isinstance(node.data, Message))

@@ -23,12 +23,15 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from ipyagent.errors import SessionError
-from ipyagent.schema import Graph, Node, Run
-from ipyagent.store.graph_shapes import node_of, shape_of
+from ipyagent.schema import Graph, Node, OpaqueData, Run
+from ipyagent.store.graph_shapes import EMPTY, node_of, shape_of
 from ipyagent.store.lenient import fault, lenient
 
 RUN_MIME = "application/vnd.ipyagent.run+json"
 """Under which a notebook's outputs keep a run."""
+
+MOST = 5
+"""How many nodes a warning names."""
 
 _KNOWN = {"session_id", "created_at", "metadata", "head_ids", "nodes"}
 _RUN = TypeAdapter(Run)
@@ -43,6 +46,8 @@ class LoadedGraph:
     session_id: str = ""
     created_at: datetime | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
+    extra: dict[str, Any] = field(default_factory=dict)
+    """What else the file held, which this version has no use for."""
 
 
 def save(
@@ -51,15 +56,18 @@ def save(
     *,
     heads: Iterable[str] = (),
     session_id: str = "",
+    created_at: datetime | None = None,
     metadata: Mapping[str, Any] | None = None,
+    extra: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a graph; `heads` are its leaves unless given. Raises SessionError.
+    """Write a graph; `heads` are its leaves unless given, and it is made now. Raises SessionError.
 
     The file is there as a whole or not at all, and takes only the place of another saved graph.
     """
     content = {
+        **(extra or {}),
         "session_id": session_id,
-        "created_at": time.time(),
+        "created_at": time.time() if created_at is None else created_at.timestamp(),
         "metadata": dict(metadata or {}),
         "head_ids": list(heads) or list(graph.heads),
         "nodes": {node.id: shape_of(node) for node in graph},
@@ -76,7 +84,7 @@ def save(
 def load(path: Path) -> LoadedGraph:
     """The graph in a file, written here or by nano-agent; raises SessionError.
 
-    Keys that this version doesn't know are left out, with a warning.
+    What this version doesn't know is kept for the next `save`, and warned about.
     """
     content = _json(path)
     shapes = content.get("nodes")
@@ -88,7 +96,13 @@ def load(path: Path) -> LoadedGraph:
         unknown.update(dropped)
         graph.add(node)
     if unknown:
-        _warn(path, unknown)
+        _warn(f"{path} has keys that this version does not know: {', '.join(sorted(unknown))}")
+    if strange := [f"{node.id} ({_kind(node)})" for node in graph if _is_strange(node)]:
+        more = f" and {len(strange) - MOST} more" if len(strange) > MOST else ""
+        _warn(
+            f"{path} has nodes of kinds that this version does not know: "
+            f"{', '.join(strange[:MOST])}{more}. No model is sent them"
+        )
     heads = content.get("head_ids")
     known = tuple(head for head in heads if head in shapes) if isinstance(heads, list) else ()
     metadata = content.get("metadata")
@@ -98,6 +112,7 @@ def load(path: Path) -> LoadedGraph:
         str(content.get("session_id") or ""),
         _moment(content.get("created_at")),
         metadata if isinstance(metadata, dict) else {},
+        {key: content[key] for key in content if key not in _KNOWN},
     )
 
 
@@ -119,7 +134,10 @@ def runs_in_notebook(path: Path) -> list[Run]:
             if run.id not in found or not found[run.id].is_finished:
                 found[run.id] = run
     if unknown:
-        _warn(path, unknown)
+        names = ", ".join(sorted(unknown))
+        warnings.warn(
+            f"{path} was written by a newer version; this was left out: {names}", stacklevel=2
+        )
     return list(found.values())
 
 
@@ -212,11 +230,16 @@ def _replace(path: Path, text: str) -> None:
         raise
 
 
-def _warn(path: Path, unknown: set[str]) -> None:
-    names = ", ".join(sorted(unknown))
-    warnings.warn(
-        f"{path} was written by a newer version; this was left out: {names}", stacklevel=3
-    )
+def _warn(problem: str) -> None:
+    warnings.warn(f"{problem}. They are kept as they are when it is saved again.", stacklevel=3)
+
+
+def _is_strange(node: Node) -> bool:
+    return isinstance(node.data, OpaqueData) and _kind(node) != EMPTY
+
+
+def _kind(node: Node) -> str:
+    return str(getattr(node.data, "type", None) or "without a type")
 
 
 def _moment(seconds: Any) -> datetime | None:

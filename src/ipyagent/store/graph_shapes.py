@@ -15,21 +15,32 @@ from ipyagent.schema import (
     Message,
     Node,
     NodeData,
+    OpaqueData,
     Role,
     Stop,
     ToolExecution,
 )
 from ipyagent.schema.accept import blocks, text_of
+from ipyagent.schema.arguments import as_json
 from ipyagent.store.lenient import lenient
 
 OWN = "ipyagent"
 """Key of our own record of a node's data."""
+
+AS_LOADED = "ipyagent:as_loaded"
+"""Key in a node's metadata: the node as it was in the file, where not all of it is known here."""
+
+EMPTY = "empty_message"
+"""The type of data in which a message that says nothing is kept."""
 
 _NODE = TypeAdapter(Node)
 
 
 def shape_of(node: Node) -> dict[str, Any]:
     """The node as JSON types."""
+    as_loaded = node.metadata.get(AS_LOADED)
+    if isinstance(as_loaded, dict):
+        return as_loaded
     return {
         "id": node.id,
         "parent_ids": list(node.parent_ids),
@@ -40,11 +51,17 @@ def shape_of(node: Node) -> dict[str, Any]:
 
 
 def node_of(shape: dict[str, Any]) -> tuple[Node, list[str]]:
-    """The node, and the keys that were left out because they are unknown; raises ValueError."""
+    """The node, and the keys in it that are unknown; raises ValueError.
+
+    Those are kept in its metadata, for the next time that it is saved.
+    """
     data = shape.get("data")
-    if isinstance(data, dict):
-        shape = {**shape, "data": _data(data, shape)}
-    return lenient(_NODE, shape)
+    read = {**shape, "data": _data(data, shape)} if isinstance(data, dict) else shape
+    node, unknown = lenient(_NODE, read)
+    if unknown:
+        metadata = {**node.metadata, AS_LOADED: as_json(shape)}
+        node = node.model_copy(update={"metadata": metadata})
+    return node, unknown
 
 
 def _shape(data: NodeData) -> dict[str, Any]:
@@ -54,6 +71,10 @@ def _shape(data: NodeData) -> dict[str, Any]:
         case Message():
             said = data.to_dict()
             return said | {"content": [_block_shape(block) for block in said["content"]]}
+        case OpaqueData():
+            kept = data.to_dict()
+            message = kept.get("message") if kept.get("type") == EMPTY else None
+            return message if isinstance(message, dict) else kept
         case ToolExecution():
             return _execution_shape(data)
         case Stop():
@@ -122,7 +143,7 @@ def _message(data: dict[str, Any], shape: dict[str, Any]) -> dict[str, Any]:
     content = blocks(data.get("content"))
     texts = [text_of(block) for block in content] if isinstance(content, (list, tuple)) else [None]
     if all(text is not None and not text.strip() for text in texts):
-        return {"type": "empty_message", "message": data}
+        return {"type": EMPTY, "message": data}
     if "timestamp" in shape:
         data = {"timestamp": shape["timestamp"]} | data
     if sum(len(text or "") for text in texts) > MAX_TYPED and data["role"] == Role.USER:
