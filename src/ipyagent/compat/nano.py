@@ -1,0 +1,338 @@
+"""nano-agent's data structures by their own names, converted to ipyagent's and back.
+
+    from ipyagent.compat.nano import Message, Role, TextContent, from_ipyagent
+
+    Message(Role.USER, "Hello").to_ipyagent()   # ipyagent.schema.Message
+    from_ipyagent(run.steps[0].message)         # nano.Message, with blocks of this module
+
+They are plain frozen dataclasses; what is checked is checked when they are converted. `Role`,
+`TaskStatus`, `PendingEdit`, `TruncationConfig`, `TruncatedOutput` and `PythonScript` are
+ipyagent's own. A block that nano-agent has no class for, such as an image, stays ipyagent's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, ClassVar, Self
+
+from ipyagent import schema
+from ipyagent.schema import (
+    PendingEdit,
+    PythonScript,
+    Role,
+    TodoStatus,
+    TruncatedOutput,
+    TruncationConfig,
+)
+from ipyagent.schema.base import Model
+
+TaskStatus = TodoStatus
+
+__all__ = [
+    "ContentBlock",
+    "Message",
+    "NodeData",
+    "PendingEdit",
+    "PythonScript",
+    "Response",
+    "Role",
+    "StopReason",
+    "SystemPrompt",
+    "TaskStatus",
+    "TextContent",
+    "ThinkingContent",
+    "Todo",
+    "TodoItem",
+    "TodoStatus",
+    "ToolDefinition",
+    "ToolDefinitions",
+    "ToolExecution",
+    "ToolResultContent",
+    "ToolUseContent",
+    "TruncatedOutput",
+    "TruncationConfig",
+    "Usage",
+    "from_ipyagent",
+]
+
+
+class _Record:
+    """A dataclass that has a counterpart in ipyagent's schema."""
+
+    counterpart: ClassVar[type[Model]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record as JSON types; optional fields that are None are left out."""
+        values = {each.name: (each, getattr(self, each.name)) for each in fields(self)}  # type: ignore[arg-type]
+        return {
+            name: _plain(value)
+            for name, (each, value) in values.items()
+            if value is not None or each.default is MISSING
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Return the record that `to_dict` described; unknown keys are left out."""
+        known = {each.name for each in fields(cls) if each.init}  # type: ignore[arg-type]
+        return cls(**{key: _read(key, value) for key, value in data.items() if key in known})
+
+    def to_ipyagent(self) -> Any:
+        """Return the counterpart in ipyagent's schema; raise pydantic.ValidationError if none."""
+        return self.counterpart.from_dict(self.to_dict())
+
+
+@dataclass(frozen=True)
+class TextContent(_Record):
+    """Plain text."""
+
+    counterpart = schema.TextContent
+    text: str
+    type: str = field(default="text", init=False)
+
+
+@dataclass(frozen=True)
+class ThinkingContent(_Record):
+    """A model's reasoning."""
+
+    counterpart = schema.ThinkingContent
+    thinking: str = ""
+    signature: str = ""
+    id: str = ""
+    encrypted_content: str = ""
+    summary: tuple[dict[str, Any], ...] = ()
+    type: str = field(default="thinking", init=False)
+
+
+@dataclass(frozen=True)
+class ToolUseContent(_Record):
+    """A model's call of a tool."""
+
+    counterpart = schema.ToolCall
+    id: str
+    name: str
+    input: dict[str, Any] | None
+    item_id: str | None = None
+    type: str = field(default="tool_use", init=False)
+
+
+@dataclass(frozen=True)
+class ToolResultContent(_Record):
+    """What a model is told of a call."""
+
+    counterpart = schema.ToolResultContent
+    tool_use_id: str
+    content: list[Any]
+    is_error: bool = False
+    type: str = field(default="tool_result", init=False)
+
+
+ContentBlock = TextContent | ThinkingContent | ToolUseContent | ToolResultContent
+
+
+class _Said:
+    """What messages and responses have in common: text and calls among their blocks."""
+
+    content: Any
+
+    def get_text(self) -> str:
+        """Return the text, joined."""
+        if isinstance(self.content, str):
+            return self.content
+        return "".join(each.text for each in self.content if isinstance(each, TextContent))
+
+    def get_tool_use(self) -> list[ToolUseContent]:
+        """Return the calls, in order."""
+        blocks = () if isinstance(self.content, str) else self.content
+        return [each for each in blocks if isinstance(each, ToolUseContent)]
+
+    def has_tool_use(self) -> bool:
+        """Return whether there are calls."""
+        return bool(self.get_tool_use())
+
+
+@dataclass(frozen=True)
+class Message(_Said, _Record):
+    """One turn of a conversation."""
+
+    counterpart = schema.Message
+    role: Role
+    content: str | Sequence[Any]
+
+
+@dataclass(frozen=True)
+class SystemPrompt(_Record):
+    """Instructions to the model."""
+
+    counterpart = schema.SystemPrompt
+    content: str
+    type: str = field(default="system_prompt", init=False)
+
+
+@dataclass(frozen=True)
+class ToolDefinition(_Record):
+    """A tool as the model is told of it."""
+
+    counterpart = schema.ToolDefinition
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ToolDefinitions(_Record):
+    """The tools on offer."""
+
+    counterpart = schema.ToolDefinitions
+    tools: list[ToolDefinition]
+    type: str = field(default="tool_definitions", init=False)
+
+
+@dataclass(frozen=True)
+class ToolExecution(_Record):
+    """A call that was carried out."""
+
+    counterpart = schema.ToolExecution
+    tool_name: str
+    tool_use_id: str
+    result: list[Any]
+    is_error: bool = False
+    type: str = field(default="tool_execution", init=False)
+
+
+@dataclass(frozen=True)
+class StopReason(_Record):
+    """The end of a conversation; ipyagent calls the node `Stop`."""
+
+    counterpart = schema.Stop
+    reason: str
+    usage: dict[str, int] = field(default_factory=dict)
+    type: str = field(default="stop_reason", init=False)
+
+
+NodeData = Message | SystemPrompt | ToolDefinitions | ToolExecution | StopReason
+
+
+@dataclass
+class Usage(_Record):
+    """Tokens; `input_tokens` leave out what was cached."""
+
+    counterpart = schema.TokenUsage
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_creation_input_tokens: int = 0
+    cache_read_input_tokens: int = 0
+
+
+@dataclass
+class Response(_Said, _Record):
+    """A model's whole reply."""
+
+    counterpart = schema.LLMResponse
+    id: str = ""
+    model: str = ""
+    role: Role = Role.ASSISTANT
+    content: list[Any] = field(default_factory=list)
+    stop_reason: str | None = None
+    usage: Usage = field(default_factory=Usage)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.usage, Mapping):
+            self.usage = Usage.from_dict(self.usage)
+
+
+@dataclass(frozen=True)
+class TodoItem(_Record):
+    """One task of a checklist; `active_form` says it as being done: "Running tests"."""
+
+    counterpart = schema.Todo
+    content: str
+    status: TaskStatus = TaskStatus.PENDING
+    active_form: str = ""
+
+
+Todo = TodoItem
+
+_BLOCKS: dict[Any, type[_Record]] = {
+    "text": TextContent,
+    "thinking": ThinkingContent,
+    "tool_use": ToolUseContent,
+    "tool_result": ToolResultContent,
+}
+
+
+def from_ipyagent(model: Model) -> Any:
+    """Return nano-agent's counterpart of an object of ipyagent's schema; TypeError if none."""
+    match model:
+        case schema.ToolCall():
+            return ToolUseContent(model.id, model.name, model.arguments, model.item_id)
+        case schema.ThinkingContent():
+            return ThinkingContent.from_dict(dict(model))
+        case schema.ToolResultContent(tool_use_id=call_id, content=blocks, is_error=is_error):
+            return ToolResultContent(call_id, _blocks(blocks), is_error)
+        case schema.TextContent() | schema.SystemPrompt() | schema.ToolDefinition():
+            return _NAMED[type(model)].from_dict(model.to_dict())
+        case schema.Todo(content=content, status=status, active_form=active_form):
+            return TodoItem(content, status, active_form)
+        case schema.ToolDefinitions(tools=tools):
+            return ToolDefinitions([from_ipyagent(each) for each in tools])
+        case schema.Message(role=role, content=blocks):
+            return Message(role, _blocks(blocks))
+        case schema.TokenUsage():
+            return Usage.from_dict(model.to_anthropic())
+        case schema.Stop(reason=reason, finish_reason=word, usage=usage):
+            return StopReason(word or str(reason or "unknown"), usage.to_anthropic())
+        case schema.ToolExecution(result=result, is_error=is_error):
+            shown = _blocks(result.content) if result else []
+            return ToolExecution(model.tool_name, model.tool_use_id, shown, is_error)
+        case schema.LLMResponse(message=message, finish_reason=word, usage=usage):
+            said = _blocks(message.content) if message else []
+            counts = Usage.from_dict(usage.to_anthropic())
+            return Response(model.id, model.model or "", Role.ASSISTANT, said, word, counts)
+    raise TypeError(f"nano-agent has no counterpart of {type(model).__name__}")
+
+
+_NAMED: dict[type[Model], type[_Record]] = {
+    each.counterpart: each for each in (TextContent, SystemPrompt, ToolDefinition)
+}
+
+
+def _blocks(blocks: Sequence[Model]) -> list[Any]:
+    """Return the blocks, those without a counterpart as they are."""
+    own = (schema.ImageContent, schema.OpaqueContent)
+    return [each if isinstance(each, own) else from_ipyagent(each) for each in blocks]
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case _Record():
+            return value.to_dict()
+        case schema.ImageContent() | schema.OpaqueContent():
+            return value.to_anthropic()
+        case list() | tuple():
+            return [_plain(each) for each in value]
+        case Role() | TodoStatus():
+            return str(value)
+    return value
+
+
+def _read(key: str, value: Any) -> Any:
+    """Return a field's value, from JSON types or as it should be."""
+    match key, value:
+        case "role", str():
+            return Role(value)
+        case "status", str():
+            return TaskStatus(value)
+        case "tools", list() | tuple():
+            return [
+                ToolDefinition.from_dict(each) if isinstance(each, Mapping) else each
+                for each in value
+            ]
+        case "content" | "result", list() | tuple():
+            return [
+                _BLOCKS[each["type"]].from_dict(each)
+                if isinstance(each, Mapping) and each.get("type") in _BLOCKS
+                else each
+                for each in value
+            ]
+    return value
