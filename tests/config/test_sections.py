@@ -51,6 +51,7 @@ DEFAULTS = {
     "agent.max_tokens": None,
     "agent.max_usd": None,
     "agent.allowed_tools": (),
+    "agent.plan": False,
     "context.token_limit": 80_000,
     "chat.max_messages": 50,
     "chat.persist": True,

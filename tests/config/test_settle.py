@@ -42,8 +42,9 @@ def test_each_source_wins_over_those_below_it(folder: Path, tmp_path: Path) -> N
         Layer("%%agent's options", {"agent": {"max_steps": "10"}}),
     ]
     steps = [settle(*layers[: n + 1]) for n in range(len(layers))]
-    assert [each.config.agent.max_steps for each in steps] == [16, 15, 14, 13, 12, 11, 10]
+    assert [each.config.agent.max_steps for each in steps] == [20, 16, 15, 14, 13, 12, 11, 10]
     assert [each.origins["agent.max_steps"] for each in steps] == [
+        "default",  # the built-in profiles come first
         str(user_file()),
         "pyproject.toml [tool.ipyagent]",
         "ipyagent.yaml",
@@ -53,7 +54,7 @@ def test_each_source_wins_over_those_below_it(folder: Path, tmp_path: Path) -> N
         "%%agent's options",
     ]
     last = steps[-1]
-    assert (last.config.llm.timeout, last.origins["llm.timeout"]) == (4, layers[3].source)
+    assert (last.config.llm.timeout, last.origins["llm.timeout"]) == (4, layers[4].source)
     assert (last.config.agent.max_tokens, last.config.agent.max_usd) == (1, 2)
     assert last.origins["agent.max_seconds"] == "default"
     assert set(last.origins) == set(values_of(last.config))

@@ -323,6 +323,8 @@ def _read(key: str, value: Any) -> Any:
             return Role(value)
         case "status", str():
             return TaskStatus(value)
+        case "summary", list():
+            return tuple(value)
         case "tools", list() | tuple():
             return [
                 ToolDefinition.from_dict(each) if isinstance(each, Mapping) else each

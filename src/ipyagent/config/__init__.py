@@ -1,6 +1,7 @@
 """Settings: what can be set, where a value may come from, which source wins, and who is trusted."""
 
 from ipyagent.config.keys import values_of
+from ipyagent.config.profiles import is_lenient
 from ipyagent.config.rules import Example, Examples, PolicyConfig, Rule, Subject
 from ipyagent.config.sections import (
     AgentConfig,
@@ -62,6 +63,7 @@ __all__ = [
     "from_assignment",
     "from_environment",
     "from_file",
+    "is_lenient",
     "is_trusted",
     "late",
     "merge",

@@ -37,6 +37,10 @@ def _is_no_more(value: Any, below: Any, _folder: Path | None) -> bool:
     return below is None or (value is not None and bool(value <= below))
 
 
+def _is_no_less(value: Any, below: Any, _folder: Path | None) -> bool:
+    return bool(value) or not below
+
+
 def _is_inside(value: Any, below: Any, folder: Path | None) -> bool:
     if folder is None:
         return False
@@ -85,6 +89,7 @@ POLICY: Mapping[str, Limit] = {
     "agent.step_seconds": _BUDGET,
     "agent.max_tokens": _BUDGET,
     "agent.max_usd": _BUDGET,
+    "agent.plan": Limit(_is_no_less, "may only switch it on"),
     "workspace.root": Limit(_is_inside, "may only name a folder inside of it"),
     "workspace.allow_delete": _SWITCH,
     "tools.files": _SWITCH,

@@ -129,6 +129,8 @@ class AgentConfig(Section):
     max_usd: PositiveFloat | None = None
     allowed_tools: Names = ()
     """Only these tools; empty: all."""
+    plan: bool = False
+    """Whether the model proposes a plan first, as with `--plan`."""
 
     @model_validator(mode="after")
     def _one_system_prompt(self) -> AgentConfig:

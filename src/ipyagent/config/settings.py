@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from ipyagent.config.keys import Key, explain, leaves, nested, put, text_of, told
 from ipyagent.config.policy import refused
+from ipyagent.config.profiles import BUILT_IN
 from ipyagent.config.sections import Config
 from ipyagent.config.sources import Layer, check_homes, checked, from_environment, user_layer
 from ipyagent.config.trust import workspace_layers
@@ -46,10 +47,10 @@ class Row(NamedTuple):
 def standing(
     environ: Mapping[str, str], start: Mapping[str, str] | None, folder: Path | None = None
 ) -> tuple[Layer, ...]:
-    """The layers that hold for every run: the person's file, the folder's, the environment."""
+    """The layers that hold for every run: the built-in profiles, the user's file, and so on."""
     check_homes(environ, start)
     brought = () if folder is None else workspace_layers(folder)
-    return user_layer(), *brought, from_environment(environ, start)
+    return BUILT_IN, user_layer(), *brought, from_environment(environ, start)
 
 
 def settle(*layers: Layer, agent: str | None = None) -> Settings:
@@ -105,7 +106,20 @@ class _Sum:
 
     def add(self, layer: Layer) -> None:
         self.notices += layer.notices
-        self._put(layer, dict(leaves(checked(layer), given=True)))
+        given = dict(leaves(checked(layer), given=True))
+        if layer.trusted:
+            self._replace_profiles({key[1] for key in given if key[0] == "agents"})
+        self._put(layer, given)
+
+    def _replace_profiles(self, names: set[str]) -> None:
+        """Leave out the built-in profiles with these names: the user has profiles of their own.
+
+        A folder that is not trusted changes them key by key, and so cannot widen what they allow.
+        """
+        for key in [key for key in self.values if key[0] == "agents" and key[1] in names]:
+            if self.sources[key] is BUILT_IN:
+                del self.values[key], self.sources[key]
+                self.trusted.pop(key, None)
 
     def lay_over(self, agent: str) -> None:
         """The named agent's settings over the agent's, those of trusted sources first."""
@@ -117,8 +131,15 @@ class _Sum:
         for given in (self.trusted, {k: v for k, v in now.items() if not v[0].trusted}):
             for key, (layer, value) in tuple(given.items()):
                 if key[:2] == ("agents", agent) and len(key) > 2:
+                    if layer is BUILT_IN and key[2] == "allowed_tools":
+                        value = self._narrowed(value)
                     layer = replace(layer, source=f"{layer.source}, agents.{told(agent)}")
                     self._put(layer, {("agent", key[2]): value})
+
+    def _narrowed(self, tools: tuple[str, ...]) -> tuple[str, ...]:
+        """Return those of a built-in profile's tools that the settings allow at all."""
+        own: tuple[str, ...] = self.values.get(("agent", "allowed_tools"), ())
+        return tuple(name for name in tools if name in own) or own or tools
 
     def _put(self, layer: Layer, given: dict[Key, Any]) -> None:
         if not layer.trusted:
@@ -176,5 +197,5 @@ def _no_agent(name: str, names: list[str]) -> str:
     if not names:
         return f"no agent is called {name!r}: the settings have no section agents.NAME"
     close = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean {told(close[0])}? " if close else ""
-    return f"no agent is called {name!r}; {hint}There are: {told(', '.join(names))}"
+    hint = f"did you mean {told(close[0])}? There" if close else "there"
+    return f"no agent is called {name!r}; {hint} are: {told(', '.join(names))}"

@@ -87,7 +87,7 @@ def _prepared(cell: Cell, line: str, text: str) -> _Job:
         cell_id=frontend.cell_id,
         trace_id=options.trace_id,
         dry_run=options.dry_run,
-        plan=options.plan,
+        plan=options.plan or settings.config.agent.plan,
         notices=(*settings.notices, *book.news(), *book.notices(resolved)),
     )
     show = SilentView if options.json else partial(view_for, desk=book.desk)

@@ -45,7 +45,17 @@ def _parser() -> _Parser:
     parser = _Parser(prog="%%agent", add_help=False, allow_abbrev=False)
     add = parser.add_argument
     add("profile", nargs="?", metavar="NAME", help="the same as --agent NAME; @NAME, too")
-    add("-a", "--agent", metavar="NAME", help="a named profile from the settings")
+    add_options(parser)
+    add("-o", "--out", metavar="NAME", help="bind the Run to this variable as well")
+    add("--raise", dest="raises", action="store_true", help="raise when the run fails")
+    return parser
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that cells and the command line share."""
+    add = parser.add_argument
+    profiles = "explain, plan, review, write, or a profile of the settings"
+    add("-a", "--agent", metavar="NAME", help=profiles)
     add("-s", "--session", metavar="NAME", help="continue or start that session")
     models = "any LiteLLM model id, offline/explorer, …"
     add("-m", "--model", dest="llm.model", metavar="ID", help=models)
@@ -60,7 +70,7 @@ def _parser() -> _Parser:
     add("--max-seconds", dest="agent.max_seconds", metavar="S", help="at most S seconds")
     add("--max-tokens", dest="agent.max_tokens", metavar="N", help="at most about N tokens")
     add("--max-usd", dest="agent.max_usd", metavar="X", help="at most about X US dollars")
-    add("--config", metavar="PATH", help="a YAML file with settings for this cell")
+    add("--config", metavar="PATH", help="a YAML file with settings")
     add("--trace-id", metavar="ID", help="the id that logs, traces and the card carry")
     add(
         "-v",
@@ -70,10 +80,7 @@ def _parser() -> _Parser:
     )
     add("--plan", action="store_true", help="propose a plan, which runs when you approve it")
     add("--dry-run", action="store_true", help="check and show every call, run none")
-    add("-o", "--out", metavar="NAME", help="bind the Run to this variable as well")
     add("--json", action="store_true", help="print the run as JSON, show no transcript")
-    add("--raise", dest="raises", action="store_true", help="raise when the run fails")
-    return parser
 
 
 def parse(line: str, folder: Path) -> Options:
@@ -83,31 +90,42 @@ def parse(line: str, folder: Path) -> Options:
     except ValueError as error:
         raise ConfigError(f"%%agent: {error} in {line!r}") from None
     given = vars(_parser().parse_args(words))
-    out, trace_id = given["out"], given["trace_id"]
+    out = given["out"]
     if out is not None and not out.isidentifier():
         raise ConfigError(f"%%agent: --out needs the name of a variable, not {out!r}")
+    given["agent"] = given["agent"] or (given["profile"] or "").removeprefix("@") or None
+    return options_from(given, folder, "%%agent")
+
+
+def options_from(given: dict[str, Any], folder: Path, command: str) -> Options:
+    """Return the options that a parser found, paths from `folder`; raise ConfigError.
+
+    `command` is how messages call what was typed.
+    """
+    trace_id = given["trace_id"]
+    options = Layer(f"{command}'s options", _sections(given))
     return Options(
-        layers=(*_file(given["config"], folder), Layer("%%agent's options", _sections(given))),
-        agent=given["agent"] or (given["profile"] or "").removeprefix("@") or None,
+        layers=(*_file(given["config"], folder, command), options),
+        agent=given["agent"],
         session=given["session"],
         trace_id=trace_ids.checked(trace_id) if trace_id else trace_ids.new(),
         dry_run=given["dry_run"],
         plan=given["plan"],
-        out=out,
         json=given["json"],
-        raises=given["raises"],
+        out=given.get("out"),
+        raises=given.get("raises", False),
     )
 
 
-def _file(path: str | None, folder: Path) -> tuple[Layer, ...]:
+def _file(path: str | None, folder: Path, command: str) -> tuple[Layer, ...]:
     """The layer of `--config PATH`, which has to be there."""
     if path is None:
         return ()
     where = folder / Path(path).expanduser()
     if not where.exists():
-        raise ConfigError(f"%%agent: --config {path}: the file is not found")
+        raise ConfigError(f"{command}: --config {path}: the file is not found")
     if not where.is_file():
-        raise ConfigError(f"%%agent: --config {path}: this is not a file")
+        raise ConfigError(f"{command}: --config {path}: this is not a file")
     return (from_file(where),)
 
 

@@ -308,9 +308,14 @@ class Toolbox:
             known = ", ".join(self._tools) or "none"
             raise ToolNotFoundError(f"no tool is named {name!r}; available: {known}") from None
 
-    def only(self, names: Iterable[str]) -> Toolbox:
-        """A toolbox with just these, or all if none is named; raises ToolNotFoundError."""
-        return Toolbox([self.get(name) for name in names] or self)
+    def only(self, names: Iterable[str], *, lenient: bool = False) -> Toolbox:
+        """A toolbox with just these, or all if none is named.
+
+        Raises ToolNotFoundError for one that is missing; `lenient`: it is left out.
+        """
+        names = list(names)
+        found = [self.get(name) for name in names if not lenient or name in self]
+        return Toolbox(found if names else self)
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
         """All tools as the model is told of them."""

@@ -28,7 +28,7 @@ from ipyagent.agent.validation import (
     installed_validators,
     validate,
 )
-from ipyagent.config import Config
+from ipyagent.config import Config, is_lenient
 from ipyagent.errors import AgentError
 from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.interrupt import uninterrupted
@@ -145,8 +145,10 @@ class Bench:
 
     async def _open_services(self) -> None:
         tools, notes = await self.place.services.tools(self.request.config)
-        wanted = self.request.config.agent.allowed_tools
-        self.toolbox = Toolbox([*self.toolbox, *tools]).only(wanted)
+        settings = self.request.config.agent
+        lenient = is_lenient(self.request.agent, settings)
+        offered = Toolbox([*self.toolbox, *tools])
+        self.toolbox = offered.only(settings.allowed_tools, lenient=lenient)
         self.notes += tuple(notes)
 
     def _redactor(self) -> Redactor:
