@@ -10,20 +10,22 @@ from pathlib import Path
 from typing import Any
 
 from ipyagent import config as settings
+from ipyagent.agent.approvals import Answer, Approvals
 from ipyagent.agent.session import Session, remember
 from ipyagent.agent.sessions import Sessions
 from ipyagent.agent.validation import VALIDATORS, Validator
 from ipyagent.config import Config, Layer
 from ipyagent.errors import AgentError
 from ipyagent.kernel.drivers import Cell, drive_async, drive_sync, stoppable
-from ipyagent.kernel.frontend import detect, running_shell
-from ipyagent.kernel.namespace import PlainNamespace, ShellNamespace
+from ipyagent.kernel.frontend import Frontend, detect, running_shell
+from ipyagent.kernel.namespace import Namespace, PlainNamespace, ShellNamespace
 from ipyagent.llm.client import Client
 from ipyagent.llm.environment import start_environ
 from ipyagent.llm.resolve import client_for, resolve
 from ipyagent.schema import Run
+from ipyagent.telemetry import trace_ids
 from ipyagent.tools.base import BaseTool, Tool, tool
-from ipyagent.ui.views import SilentView, show_run, view_for
+from ipyagent.ui.views import SilentView, View, show_run, view_for
 from ipyagent.wiring import (
     Bench,
     Engine,
@@ -42,8 +44,9 @@ class Agent:
     `model` is a model id or a client such as `Scripted`; `tools` are offered beside the built-in
     ones; `profile` names an agent of the settings; `session` is a name to go on with or start, or a
     `Session`; `persist=False` keeps everything in memory. The other arguments override the settings
-    of the same name. In IPython the agent works in the person's namespace and shows its runs; in a
-    plain script it works in `__main__` and is silent but for questions.
+    of the same name, and `layers` override those. In IPython the agent works in the user's
+    namespace and shows its runs; in a plain script it works in `__main__` and is silent but for
+    questions.
 
     `validators` look at each prompt before anything is done with it, and raise ValueError to
     refuse it; `session.validators` and the setting `chat.validators` add others.
@@ -58,6 +61,7 @@ class Agent:
         session: str | Session | None = None,
         persist: bool | None = None,
         root: str | Path | None = None,
+        layers: Iterable[Layer] = (),
         **agent: Any,
     ) -> None:
         self._shell = running_shell()
@@ -72,17 +76,20 @@ class Agent:
         start = None if self._shell is None else start_environ()
         folder = Path.cwd() if root is None else Path(root)
         self.profile = profile
-        self.config: Config = settings.combine(
-            *settings.standing(os.environ, start, folder), Layer("Agent(…)", given), agent=profile
+        settled = settings.settle(
+            *settings.standing(os.environ, start, folder),
+            Layer("Agent(…)", given),
+            *layers,
+            agent=profile,
         )
+        self.config: Config = settled.config
+        self._notices = [*settled.notices]
+        """What the first run tells."""
+        self._introduced = False
         self.tools = [tool(each) for each in tools]
         self.validators: list[Validator] = list(VALIDATORS)
-        namespace = (
-            ShellNamespace(self._shell)
-            if self._shell is not None
-            else PlainNamespace(vars(sys.modules["__main__"]))
-        )
-        self.place = Place(workspace_at(Path(self.config.workspace.root).resolve()), namespace)
+        workspace = workspace_at(Path(self.config.workspace.root).resolve())
+        self.place = Place(workspace, self._namespace())
         self._given = session
         self._client = model if model is not None and not isinstance(model, str) else None
 
@@ -96,26 +103,42 @@ class Agent:
             sessions.begin("agent") if self._given is None else sessions.go_on(self._given).session
         )
 
-    def ask(self, prompt: str) -> Run:
+    def ask(
+        self,
+        prompt: str,
+        *,
+        plan: bool | None = None,
+        dry_run: bool = False,
+        trace_id: str | None = None,
+    ) -> Run:
         """Answer `prompt` and return the run; how it went is in `run.outcome`.
 
-        A prompt that is refused gives a failed run, with the reason in `run.error`. Raises
-        BusyError where an agent is at work already, and AgentInterrupted when it is stopped.
+        `plan`: the model proposes everything first (None: as the settings say); `dry_run`: each
+        call is checked and none is run. A prompt that is refused gives a failed run, with the
+        reason in `run.error`. Raises BusyError where an agent is at work already, and
+        AgentInterrupted when it is stopped.
         """
         cell = Cell()
         with stoppable(cell), only_run():
             try:
-                engine = self._engine(cell, prompt)
+                engine = self._engine(cell, prompt, plan, dry_run, trace_id)
             except AgentError as error:
                 return self._refuse(prompt, error)
             return drive_sync(cell, engine)
 
-    async def aask(self, prompt: str) -> Run:
+    async def aask(
+        self,
+        prompt: str,
+        *,
+        plan: bool | None = None,
+        dry_run: bool = False,
+        trace_id: str | None = None,
+    ) -> Run:
         """Like `ask`, for async code."""
         with only_run():
             cell = Cell()
             try:
-                engine = self._engine(cell, prompt)
+                engine = self._engine(cell, prompt, plan, dry_run, trace_id)
             except AgentError as error:
                 return self._refuse(prompt, error)
             return await drive_async(cell, engine)
@@ -131,19 +154,39 @@ class Agent:
     def _sessions(self) -> Sessions:
         return Sessions(journal_for(self.place.workspace, persist=self.config.chat.persist))
 
-    def _engine(self, cell: Cell, prompt: str) -> Engine:
-        show = view_for if self._shell is not None else SilentView
-        request = Request(prompt.strip(), self.config, agent=self.profile)
-        bench = Bench(
-            self.place,
-            self.session,
-            request,
-            self._client or self._resolved(),
-            cell,
-            partial(show, cell, self.place.approvals, detect(self._shell)),
-            self.tools,
+    def _engine(
+        self, cell: Cell, prompt: str, plan: bool | None, dry_run: bool, trace_id: str | None
+    ) -> Engine:
+        client = self._client or self._resolved()
+        request = Request(
+            prompt.strip(),
+            self.config,
+            agent=self.profile,
+            trace_id=trace_id or trace_ids.new(),
+            dry_run=dry_run,
+            plan=self.config.agent.plan if plan is None else plan,
+            notices=tuple(self._notices),
         )
-        return bench.engine(self.validators)
+        view = partial(self._view(), cell, self.place.approvals, detect(self._shell))
+        bench = Bench(self.place, self.session, request, client, cell, view, self.tools)
+        if (decision := self._decision(prompt)) is not None:
+            return bench.plan_engine(decision)
+        engine = bench.engine(self.validators)
+        self._notices.clear()
+        return engine
+
+    def _decision(self, prompt: str) -> Answer | None:
+        """Return what a prompt decides on a plan that waits: here nothing, it is a prompt."""
+        return None
+
+    def _view(self) -> Callable[[Cell, Approvals, Frontend], View]:
+        """Return what makes the view of a run."""
+        return SilentView if self._shell is None else view_for
+
+    def _namespace(self) -> Namespace:
+        if self._shell is not None:
+            return ShellNamespace(self._shell)
+        return PlainNamespace(vars(sys.modules["__main__"]))
 
     def _refuse(self, prompt: str, error: AgentError) -> Run:
         """Return the failed run of a prompt that was not sent."""
@@ -155,4 +198,7 @@ class Agent:
 
     def _resolved(self) -> Client:
         resolved = resolve(self.config.llm, os.environ)
+        if not self._introduced:
+            self._notices += resolved.notes
+            self._introduced = True
         return client_for(resolved, self.config.llm, self.place.workspace.root)

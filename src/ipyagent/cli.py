@@ -1,0 +1,181 @@
+"""`ipyagent ask` and `ipyagent chat`: the agent in a terminal, in scripts and in CI.
+
+The exit code of `ask` is 0 for a success, 1 for a run that failed, 2 for a mistake in the command
+or the settings, 3 for a run that did only a part or a plan that waits, 130 when it was interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from ipyagent.agent.approvals import Answer, Approvals
+from ipyagent.agent.session import newest_run
+from ipyagent.api import Agent
+from ipyagent.errors import AgentError, AgentInterrupted, ConfigError
+from ipyagent.kernel.drivers import Cell
+from ipyagent.kernel.frontend import Frontend, detect
+from ipyagent.kernel.namespace import Namespace, PlainNamespace
+from ipyagent.llm import environment
+from ipyagent.magic.options import Options, add_options, options_from
+from ipyagent.magic.plan_commands import in_words
+from ipyagent.schema import Outcome, Run
+from ipyagent.ui.views import SilentView, View, show_run, view_for
+
+USAGE, INTERRUPTED = 2, 130
+CODES = {Outcome.SUCCESS: 0, Outcome.FAILED: 1, Outcome.PARTIAL: 3, Outcome.RUNNING: 3}
+"""Exit codes; a run that is not over is a plan that waits."""
+
+ASK = "ipyagent ask [options] [PROMPT … | --file PATH]"
+CHAT_HELP = "Type a prompt; `exit`, `quit` or Ctrl-D ends, Ctrl-C stops a run."
+LEAVING = frozenset({"exit", "quit"})
+
+
+class TerminalAgent(Agent):
+    """An agent for a terminal: it shows its runs, and has variables of its own."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        super().__init__(profile=options.agent, session=options.session, layers=options.layers)
+
+    def answer(self, prompt: str) -> Run:
+        """Answer a prompt, and show it as the options ask for; raise AgentInterrupted."""
+        options = self.options
+        try:
+            run = self.ask(
+                prompt,
+                plan=options.plan or None,
+                dry_run=options.dry_run,
+                trace_id=options.trace_id,
+            )
+        except AgentInterrupted:
+            if (stopped := newest_run()) is not None:
+                self._print(stopped)
+            raise
+        self._print(run)
+        return run
+
+    def _print(self, run: Run) -> None:
+        if self.options.json:
+            print(json.dumps(run.to_output_dict(), ensure_ascii=False, indent=2))  # noqa: T201
+
+    def _decision(self, prompt: str) -> Answer | None:
+        return in_words(self.session, prompt)
+
+    def _view(self) -> Callable[[Cell, Approvals, Frontend], View]:
+        return SilentView if self.options.json else view_for
+
+    def _namespace(self) -> Namespace:
+        return PlainNamespace({})
+
+    def _refuse(self, prompt: str, error: AgentError) -> Run:
+        run = super()._refuse(prompt, error)
+        if not self.options.json:
+            show_run(detect(None), run)
+        return run
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"{message}. {self.format_usage().strip()}")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code."""
+    environment.prepare()
+    try:
+        given = vars(_parser().parse_args(argv))
+        command = given.pop("command")
+        code: int = command(given)
+    except (ConfigError, AgentError) as error:
+        print(f"ipyagent: {error}", file=sys.stderr)  # noqa: T201
+        return USAGE if isinstance(error, ConfigError) else CODES[Outcome.FAILED]
+    except KeyboardInterrupt as stop:
+        print(f"ipyagent: {stop or 'stopped'}", file=sys.stderr)  # noqa: T201
+        return INTERRUPTED
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="ipyagent", description="An agent for your data and files.")
+    commands = parser.add_subparsers(required=True, metavar="ask|chat")
+    ask = commands.add_parser("ask", help="answer one prompt", usage=ASK, allow_abbrev=False)
+    ask.add_argument(
+        "prompt", nargs="*", metavar="PROMPT", help="what to do; - or none: from stdin"
+    )
+    ask.add_argument("--file", metavar="PATH", help="a text file that holds the prompt")
+    ask.set_defaults(command=_ask)
+    chat = commands.add_parser("chat", help="talk, prompt by prompt", allow_abbrev=False)
+    chat.set_defaults(command=_chat)
+    for each in (ask, chat):
+        add_options(each)
+    return parser
+
+
+def _ask(given: dict[str, object]) -> int:
+    prompt = _prompt(given.pop("prompt"), given.pop("file"))
+    options = options_from(given, Path.cwd(), "ipyagent ask")
+    return CODES[TerminalAgent(options).answer(prompt).outcome]
+
+
+def _prompt(words: object, file: object) -> str:
+    """Return the prompt from the command, a file or standard input; raise ConfigError."""
+    said = " ".join(words) if isinstance(words, list) else ""
+    if file is not None and said:
+        raise ConfigError("a prompt and --file are both given; keep one")
+    if said and said != "-":
+        return said
+    if file is None and not said and detect(None).can_input:
+        raise ConfigError(f"there is no prompt. usage: {ASK}")
+    try:
+        text = sys.stdin.read() if file is None else Path(str(file)).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"--file {file} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{file or 'standard input'} is not text in UTF-8") from None
+    if not text.strip():
+        raise ConfigError(f"{file or 'standard input'} holds no prompt. usage: {ASK}")
+    return text
+
+
+def _chat(given: dict[str, object]) -> int:
+    options = options_from(given, Path.cwd(), "ipyagent chat")
+    agent, is_terminal = TerminalAgent(options), detect(None).can_input
+    if is_terminal:
+        with contextlib.suppress(ImportError):
+            import readline  # noqa: F401 - input() then has a history and can be edited
+        print(CHAT_HELP)  # noqa: T201
+    while True:
+        try:
+            prompt = input("> " if is_terminal else "").strip()
+        except EOFError:
+            break
+        except KeyboardInterrupt:
+            print(f"\n{CHAT_HELP}")  # noqa: T201
+            continue
+        if prompt in LEAVING:
+            return 0
+        if prompt:
+            _turn(agent, prompt)
+    if is_terminal:
+        print()  # noqa: T201
+    return 0
+
+
+def _turn(agent: TerminalAgent, prompt: str) -> None:
+    """Answer one prompt of a chat, which goes on whatever becomes of it."""
+    try:
+        agent.answer(prompt)
+    except KeyboardInterrupt as stop:
+        print(f"ipyagent: {stop or 'stopped'}", file=sys.stderr)  # noqa: T201
+    except AgentError as error:
+        print(f"ipyagent: {error}", file=sys.stderr)  # noqa: T201
+
+
+if __name__ == "__main__":
+    sys.exit(main())
