@@ -85,7 +85,7 @@ def test_the_exit_code_says_how_it_went(
     replies: list[Any], options: list[str], code: int, folder: Path
 ) -> None:
     script(folder, *replies)
-    assert main(["ask", *OPTIONS, *options, "Go."]) == code
+    assert main(["ask", *OPTIONS, *options, "Begin the work."]) == code
 
 
 @pytest.mark.spec("H28")
