@@ -209,7 +209,7 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     "tools of no kind": (PLAIN.replace("---\n\n", "allowed-tools: {a: b}\n---\n\n"), "no list"),
     "tools of two kinds": (PLAIN.replace("---\n\n", "allowed-tools: [[a]]\n---\n\n"), "no list"),
     "Latin-1": (b"---\nname: pdf\n---\nK\xf6ln", "not UTF-8 text"),
-    "UTF-16": (PLAIN.encode("utf-16"), "binary file"),
+    "UTF-16": (PLAIN.encode("utf-16"), "not UTF-8 text"),
     "too large": ("x" * 250_001, "larger than"),
 }
 

@@ -14,9 +14,10 @@ from pydantic import ValidationError
 from ipyagent.errors import AgentError
 from ipyagent.schema import Skill
 from ipyagent.services import skill_text
+from ipyagent.tools.encodings import BOM
 from ipyagent.tools.entries import Budget
 from ipyagent.tools.names import SKILLS, human_size, shown
-from ipyagent.tools.reading import BOM, text_of
+from ipyagent.tools.reading import text_of
 from ipyagent.tools.workspace import Workspace
 
 _FILE = "SKILL.md"

@@ -12,9 +12,10 @@ from ipyagent.schema import PendingEdit, Preview, ToolResult
 from ipyagent.tools.base import Tool, Where, tool
 from ipyagent.tools.changes import Change, size_of
 from ipyagent.tools.checkpoints import Checkpoints
+from ipyagent.tools.encodings import decode_file
+from ipyagent.tools.line_ends import line_ends, replace_text, with_newlines
 from ipyagent.tools.names import shown
 from ipyagent.tools.pending import Pending, digest, located
-from ipyagent.tools.reading import text_of
 from ipyagent.tools.workspace import Workspace
 
 EDIT_SECONDS = 300.0
@@ -147,13 +148,21 @@ def _writing(content: str, mode: Mode) -> Make:
 
 
 def _written(content: str, mode: Mode, path: str, before: bytes | None) -> Change:
-    after = _encoded(content)
     if mode == "append" and before is not None:
-        if _is_crlf(text_of(before, path)):
-            after = _encoded(_crlf(content))
-        after = before + after
-    done = f"{'appended to' if mode == 'append' else 'wrote'} {shown(path)}, {size_of(after)}"
-    return Change(path, before, after, done)
+        return _appended(content, path, before)
+    after = _encoded(content)
+    return Change(path, before, after, f"wrote {shown(path)}, {size_of(after)}")
+
+
+def _appended(content: str, path: str, before: bytes) -> Change:
+    """The file with more at its end, in its own encoding and with its own line ends."""
+    file = decode_file(before, path)
+    ends = line_ends(file.text)
+    if ends in ("\r\n", "\r"):
+        content = with_newlines(content).replace("\n", ends)
+    after = before + file.encoded(content, path)
+    done = f"appended to {shown(path)}, {size_of(after)}"
+    return Change(path, before, after, done, encoding=file.encoding)
 
 
 def _editing(old: str, new: str, replace_all: bool) -> Make:
@@ -165,10 +174,8 @@ def _editing(old: str, new: str, replace_all: bool) -> Make:
 def _edited(old: str, new: str, replace_all: bool, path: str, before: bytes | None) -> Change:
     if before is None:
         raise _missing(path)
-    text = text_of(before, path)
-    crlf = _is_crlf(text)
-    if crlf:
-        text, old, new = (each.replace("\r\n", "\n") for each in (text, old, new))
+    file = decode_file(before, path)
+    text, old, new = map(with_newlines, (file.text, old, new))
     if old == new:
         raise InvalidArgumentsError("old_string and new_string are equal; nothing to do")
     rows = _rows_of(old, text)
@@ -188,10 +195,9 @@ def _edited(old: str, new: str, replace_all: bool, path: str, before: bytes | No
         replace_all=replace_all,
         match_count=count,
     )
-    edited = text.replace(old, new)
     done = f"replaced {count} occurrence{'s' * (count > 1)} in {shown(path)}"
-    after = _encoded(_crlf(edited) if crlf else edited)
-    return Change(path, before, after, done, located(edit, text))
+    after = file.encoded(replace_text(file.text, old, new), path)
+    return Change(path, before, after, done, located(edit, text), file.encoding)
 
 
 def _deleted(path: str, before: bytes | None) -> Change:
@@ -211,15 +217,6 @@ def _encoded(text: str) -> bytes:
         raise InvalidArgumentsError(f"the text is not valid Unicode: {error.reason}") from None
 
 
-def _is_crlf(text: str) -> bool:
-    """Whether every line ends as on Windows."""
-    return 0 < text.count("\n") == text.count("\r\n")
-
-
-def _crlf(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\n", "\r\n")
-
-
 def _rows_of(old: str, text: str) -> list[int]:
     """The lines where `old` begins, overlapping occurrences included: those are ambiguous, too."""
     rows: list[int] = []
@@ -233,10 +230,8 @@ def _rows_of(old: str, text: str) -> list[int]:
 
 def _not_found(path: str, old: str, text: str) -> str:
     message = f"old_string was not found in {shown(path)}"
-    if old.replace("\r\n", "\n") in text.replace("\r\n", "\n"):
-        return f"{message}: its line endings differ; the file mixes or uses other ones than yours"
-    first = next((line for line in old.splitlines() if line.strip()), old)
-    lines = [line[:200] for line in text.splitlines()[:20_000]]
+    first = next((line for line in old.split("\n") if line.strip()), old)
+    lines = [line[:200] for line in text.split("\n")[:20_000]]
     close = difflib.get_close_matches(first[:200], lines, n=3, cutoff=0.5)
     if not close:
         return f"{message}, nor anything like it; read_file shows what is there"

@@ -94,7 +94,4 @@ class Files:
         data = self._workspace.read_bytes(path)
         if reading.is_image(data):
             return reading.image_result(data, path)
-        text = reading.text_of(data, path).removeprefix(reading.BOM)
-        if path.lower().endswith(".ipynb"):
-            text = reading.notebook_text(text)
-        return reading.page(text, offset, limit)
+        return reading.file_page(data, path, offset, limit)

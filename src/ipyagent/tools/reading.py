@@ -5,15 +5,13 @@ from __future__ import annotations
 import base64
 import io
 import json
-import mimetypes
 from typing import Any
 
 from ipyagent.errors import InvalidArgumentsError, PathValidationError
 from ipyagent.schema import ImageContent, ToolResult
+from ipyagent.tools.encodings import BOM, decode_file
+from ipyagent.tools.line_ends import MIXED, NAMES, line_ends, with_newlines
 from ipyagent.tools.names import human_size, shown
-
-BOM = "\ufeff"
-CR = "\r"
 
 _MAX_CHARS = 28_000  # with room for notes, below what `truncate` cuts
 _MAX_LINES = 950
@@ -25,20 +23,26 @@ _IMAGES = {b"\x89PNG\r\n\x1a\n": "PNG", b"\xff\xd8\xff": "JPEG", b"GIF8": "GIF"}
 
 
 def text_of(data: bytes, path: str) -> str:
-    """The text of a UTF-8 file, byte order mark included; raises PathValidationError."""
-    if b"\0" in data[:8192]:
-        kind = mimetypes.guess_type(path)[0] or "unknown type"
+    """Return the text of a file that has to be UTF-8; raises PathValidationError for others."""
+    file = decode_file(data, path)
+    if file.encoding != "utf-8":
         raise PathValidationError(
-            f"{shown(path)} is a binary file ({kind}, {human_size(len(data))}), not text; "
-            "open it with code"
+            f"{shown(path)} is not UTF-8 text, as it has to be, but {file.note}; convert it first"
         )
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise PathValidationError(
-            f"{shown(path)} is not UTF-8 text ({human_size(len(data))}; byte {error.start} is "
-            f"0x{data[error.start]:02x}); open it with code that names its encoding"
-        ) from None
+    return file.text
+
+
+def file_page(data: bytes, path: str, offset: int, limit: int | None) -> str:
+    """Return numbered lines of a file, and what is unusual about its encoding and line ends."""
+    file = decode_file(data, path)
+    text, ends = with_newlines(file.text.removeprefix(BOM)), line_ends(file.text)
+    if path.lower().endswith(".ipynb"):
+        text = notebook_text(text)
+    notes = [f"encoding {file.note}"] if file.note else []
+    if ends in ("\r", MIXED):
+        notes.append(f"line ends {NAMES[ends]}")
+    said = f"\n({'; '.join(notes)})" if notes else ""
+    return page(text, offset, limit) + said
 
 
 def page(text: str, offset: int, limit: int | None) -> str:
@@ -52,7 +56,7 @@ def page(text: str, offset: int, limit: int | None) -> str:
     room = _MAX_CHARS
     end = offset + min(limit or _MAX_LINES, _MAX_LINES)
     for number in range(offset, min(len(lines) + 1, end)):
-        line = f"{number:>6}\t{lines[number - 1].removesuffix(CR)}"
+        line = f"{number:>6}\t{lines[number - 1]}"
         room -= len(line) + 1
         if room < 0 and numbered:
             break

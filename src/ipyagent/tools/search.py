@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ipyagent.errors import AgentError, InvalidArgumentsError
+from ipyagent.errors import AgentError, InvalidArgumentsError, PathValidationError
 from ipyagent.tools.base import Tool, Where, tool
+from ipyagent.tools.encodings import decode_file
 from ipyagent.tools.entries import Budget
 from ipyagent.tools.globs import Glob
+from ipyagent.tools.line_ends import with_newlines
 from ipyagent.tools.names import shown
 from ipyagent.tools.workspace import Workspace
 
@@ -65,10 +67,11 @@ class Search:
             except AgentError:
                 skipped += 1
                 continue
-            if linked or b"\0" in data[:8192]:
+            lines = None if linked else _lines(data, name)
+            if lines is None:
                 skipped += 1
                 continue
-            found.extend(_hits(name, data, find, budget, MAX_FOUND + 1 - len(found)))
+            found.extend(_hits(name, lines, find, budget, MAX_FOUND + 1 - len(found)))
             if len(found) > MAX_FOUND or budget.spent:
                 break
         return _report(found, skipped, budget)
@@ -105,17 +108,28 @@ def _finder(query: str, regex: bool) -> Callable[[bytes], int]:
 
 
 def _hits(
-    name: str, data: bytes, find: Callable[[bytes], int], budget: Budget, most: int
+    name: str, lines: list[bytes], find: Callable[[bytes], int], budget: Budget, most: int
 ) -> list[str]:
     hits: list[str] = []
-    for number, line in enumerate(data.split(b"\n"), 1):
+    for number, line in enumerate(lines, 1):
         if len(hits) == most or not budget.allows(0):
             break
-        at = find(line.removesuffix(b"\r"))
+        at = find(line)
         if at >= 0:
             excerpt = line[max(0, at - _BEFORE) :][:_MAX_LINE].decode(errors="replace").strip()
             hits.append(f"{shown(name)}:{number}: {excerpt}")
     return hits
+
+
+def _lines(data: bytes, name: str) -> list[bytes] | None:
+    """The lines in UTF-8, counted as read_file does; None for what is not text."""
+    try:
+        text = decode_file(data, name).text
+    except PathValidationError:
+        if b"\0" in data[:8192]:
+            return None
+        text = data.decode(errors="surrogateescape")
+    return with_newlines(text).encode(errors="surrogateescape").split(b"\n")
 
 
 def _report(found: list[str], skipped: int, budget: Budget) -> str:
