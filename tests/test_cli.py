@@ -129,9 +129,12 @@ def test_headless_a_sensitive_call_is_denied_and_a_dry_run_asks_nothing(
 
 
 @pytest.mark.spec("H28", "P21")
-def test_a_plan_that_waits_is_approved_in_words_in_its_session(folder: Path) -> None:
+def test_a_plan_that_waits_is_approved_in_words_in_its_session(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     script(folder, WRITE)
     assert main(["ask", *OPTIONS, "--plan", "-s", "work", "Write."]) == 3
+    assert "`ipyagent ask -s work yes` runs it" in capsys.readouterr().err
     assert not (folder / "x.txt").exists()
     assert main(["ask", *OPTIONS, "-s", "work", "yes"]) == 0
     assert (folder / "x.txt").exists()
@@ -146,6 +149,16 @@ def test_chat_reads_prompt_after_prompt_in_one_session(
     assert capsys.readouterr().out.count("Fine.") == 2
     said = ipyagent.Agent("offline/explorer", session="talk").session.history
     assert [message.text for message in said] == ["One?", "Fine.", "Two?", "Fine."]
+
+
+@pytest.mark.spec("H28", "A57")
+def test_what_a_folder_s_settings_may_not_do_is_told_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "ipyagent.yaml").write_text("agent: {confirm_mode: yolo}")
+    monkeypatch.setattr("sys.stdin", io.StringIO("One?\nTwo?\n"))
+    assert main(["chat", *OPTIONS]) == 0
+    assert capsys.readouterr().out.count("agent.confirm_mode is ignored") == 1
 
 
 def environment(folder: Path) -> dict[str, str]:

@@ -99,9 +99,11 @@ class Agent:
         if isinstance(self._given, Session):
             return self._given
         sessions = self._sessions()
-        return (
-            sessions.begin("agent") if self._given is None else sessions.go_on(self._given).session
-        )
+        if self._given is None:
+            return sessions.begin("agent")
+        opened = sessions.go_on(self._given)
+        self._notices += opened.notices
+        return opened.session
 
     def ask(
         self,
@@ -157,7 +159,7 @@ class Agent:
     def _engine(
         self, cell: Cell, prompt: str, plan: bool | None, dry_run: bool, trace_id: str | None
     ) -> Engine:
-        client = self._client or self._resolved()
+        session, client = self.session, self._client or self._resolved()
         request = Request(
             prompt.strip(),
             self.config,
@@ -168,7 +170,7 @@ class Agent:
             notices=tuple(self._notices),
         )
         view = partial(self._view(), cell, self.place.approvals, detect(self._shell))
-        bench = Bench(self.place, self.session, request, client, cell, view, self.tools)
+        bench = Bench(self.place, session, request, client, cell, view, self.tools)
         if (decision := self._decision(prompt)) is not None:
             return bench.plan_engine(decision)
         engine = bench.engine(self.validators)

@@ -9,11 +9,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from ipyagent import __version__
 from ipyagent.agent.approvals import Answer, Approvals
 from ipyagent.agent.session import newest_run
 from ipyagent.api import Agent
@@ -24,7 +26,7 @@ from ipyagent.kernel.namespace import Namespace, PlainNamespace
 from ipyagent.llm import environment
 from ipyagent.magic.options import Options, add_options, options_from
 from ipyagent.magic.plan_commands import in_words
-from ipyagent.schema import Outcome, Run
+from ipyagent.schema import Outcome, Run, RunStatus
 from ipyagent.ui.views import SilentView, View, show_run, view_for
 
 USAGE, INTERRUPTED = 2, 130
@@ -58,6 +60,10 @@ class TerminalAgent(Agent):
                 self._print(stopped)
             raise
         self._print(run)
+        if run.status is RunStatus.DRAFT:
+            again = f"ipyagent ask -s {shlex.quote(self.session.name)}"
+            waits = f"ipyagent: the plan waits: `{again} yes` runs it, `{again} no` puts it off"
+            print(waits, file=sys.stderr)  # noqa: T201
         return run
 
     def _print(self, run: Run) -> None:
@@ -103,6 +109,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="ipyagent", description="An agent for your data and files.")
+    parser.add_argument("--version", action="version", version=f"ipyagent {__version__}")
     commands = parser.add_subparsers(required=True, metavar="ask|chat")
     ask = commands.add_parser("ask", help="answer one prompt", usage=ASK, allow_abbrev=False)
     ask.add_argument(
