@@ -27,6 +27,7 @@ from ipyagent.schema import (
     ToolStatus,
 )
 from ipyagent.tools.base import Tool, tool
+from ipyagent.tools.reach import Reach
 from planning import Deciding, PlanLab
 
 
@@ -265,7 +266,7 @@ def test_always_is_not_remembered_for_a_changed_command(lab: PlanLab) -> None:
     shaky = Shaky(9)
     replies = [planned(SCRIPT), repair("make -k all"), "I give up."]
     lab.plan(replies, tools=shaky.tools, answer=then(ALWAYS))
-    assert lab.session.granted == {}
+    assert len(lab.session.granted) == 0
 
 
 def test_a_spent_budget_asks_no_model(lab: PlanLab) -> None:
@@ -289,10 +290,10 @@ class Judging(Policy):
         super().__init__()
         self.verdict = verdict
 
-    def judge(self, tool: Tool, arguments: Arguments) -> Verdict:
-        return self.verdict(tool, arguments) or super().judge(tool, arguments)
+    def judge(self, tool: Tool, arguments: Arguments, reach: Reach | None = None) -> Verdict:
+        return self.verdict(tool, arguments) or super().judge(tool, arguments, reach)
 
-    def grant(self, tool: Tool, scope: Scope) -> None:
+    def grant(self, tool: Tool, scope: Scope, reach: Reach | None = None) -> None:
         raise AssertionError("nothing was granted")
 
 

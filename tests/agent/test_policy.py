@@ -13,6 +13,7 @@ from harness import NO, YES, Lab, call
 from ipyagent.agent.approvals import Answer, Approval, Approvals
 from ipyagent.agent.clock import Clock
 from ipyagent.agent.dispatch import Calls, Dispatcher
+from ipyagent.agent.grants import Grants
 from ipyagent.agent.permissions import Standing
 from ipyagent.agent.policy import Effect, Policy, Verdict
 from ipyagent.config import Config, ConfirmMode, Rule, ToolsConfig
@@ -111,8 +112,8 @@ def expected(
     folder: bool,
 ) -> tuple[Effect, DecidedBy, bool]:
     """The first line that applies: what becomes of the call, who says so, may it be lasting."""
-    tainted = reaches and bool(read)
-    session = known is not None and not (reaches and set(read) - known)
+    tainted = reaches and bool(set(read) - (known or set()))
+    session = known is not None and not tainted
     asks, allows = Effect.ASK, Effect.ALLOW
     table: list[tuple[bool, tuple[Effect, DecidedBy, bool]]] = [
         (Effect.DENY in rules, (Effect.DENY, DecidedBy.POLICY, False)),
@@ -128,6 +129,15 @@ def expected(
         (True, (asks, DecidedBy.POLICY, True)),
     ]
     return next(outcome for applies, outcome in table if applies)
+
+
+def granted(known: frozenset[str] | None) -> Grants:
+    """What a session remembers: the tool, allowed while these words were known."""
+    grants = Grants()
+    if known is not None:
+        grants.allow("act")
+        grants.accept("act", known)
+    return grants
 
 
 @pytest.mark.spec("A12", "P03")
@@ -146,7 +156,7 @@ def test_the_strictest_reason_wins_in_every_combination(tmp_path: Path) -> None:
             standing.grant(act)
         policy = Policy(
             mode,
-            {} if known is None else {"act": known},
+            granted(known),
             dict.fromkeys(read).keys(),
             rules=[Rule(effect=effect.value, tool=("act",)) for effect in effects],
             standing=standing,
@@ -201,7 +211,7 @@ def test_a_permission_goes_as_far_as_was_said(tmp_path: Path, scope: Scope) -> N
 def test_a_question_is_put_whatever_is_allowed_and_offers_nothing_lasting() -> None:
     ask = made(question=lambda path="": Question(text="Which?"))
     for mode in MODES:
-        assert Policy(mode, {"act": frozenset()}).judge(ask, {}) == Verdict(Effect.ASK)
+        assert Policy(mode, granted(frozenset())).judge(ask, {}) == Verdict(Effect.ASK)
     rules = [Rule(effect="deny", tool=("act",))]
     assert Policy("yolo", rules=rules).judge(ask, {}).effect is Effect.DENY
 
@@ -238,15 +248,15 @@ def test_a_protected_call_is_asked_about_each_time_and_no_always_covers_it(
 
 ALLOW = [Rule(effect="allow", tool=("act",))]
 REFUSING: list[Callable[[str], Policy]] = [
-    lambda mode: Policy(mode, {"act": frozenset()}, allowed=("read_file",), rules=ALLOW),
+    lambda mode: Policy(mode, granted(frozenset()), allowed=("read_file",), rules=ALLOW),
     lambda mode: Policy(
         mode,
-        {"act": frozenset()},
+        granted(frozenset()),
         refuses=lambda name: "the skill tidy does not allow it" if name == "act" else None,
         rules=ALLOW,
     ),
     lambda mode: Policy(
-        mode, {"act": frozenset()}, rules=[*ALLOW, Rule(effect="deny", tool=("a*",))]
+        mode, granted(frozenset()), rules=[*ALLOW, Rule(effect="deny", tool=("a*",))]
     ),
 ]
 
@@ -286,7 +296,7 @@ def test_no_mode_and_no_permission_lets_a_secret_be_read(tmp_path: Path, name: s
     lab = Lab(tmp_path)
     (tmp_path / "x").mkdir()
     (tmp_path / name).write_text("s3cret")
-    lab.session.granted["read_file"] = frozenset()
+    lab.session.granted.allow("read_file")
     rules = {"rules": [{"effect": "allow", "tool": "read_file", "path": "**"}]}
     for mode in MODES:
         run = lab.run(

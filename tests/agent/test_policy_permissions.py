@@ -23,6 +23,7 @@ from ipyagent.magic.notebook import Notebook
 from ipyagent.schema import DecidedBy, Decision, Scope
 from ipyagent.tools.arguments import DescribedArguments
 from ipyagent.tools.base import Tool, Where, tool
+from ipyagent.tools.reach import Reach
 
 
 @pytest.fixture(autouse=True)
@@ -173,49 +174,61 @@ def test_the_command_shows_what_is_decided_and_by_whom(book: Notebook) -> None:
         "rules           none",
         "this session    nothing is allowed",
         "this folder     nothing is allowed",
-        "was read        nothing by others",
+        "read so far     nothing that others wrote",
     ]
     (book.home / "ipyagent.yaml").write_text(
         "policy: {rules: [{effect: deny, tool: read_file, path: x/}, {effect: allow, tool: y}]}"
     )
     book.set("policy.rules=[{effect: ask, tool: reed_file}]")
     book.set("agent.confirm_mode=confirm-all")
-    book.session().granted["run_python"] = frozenset()
-    book.session().granted["edit_file"] = frozenset()
+    book.session().granted.allow("run_python", Reach())
+    book.session().granted.allow("edit_file")
     Standing(book.home).grant(served())
     lab = Lab(book.home)
     lab.session = book.session()
     (book.home / "data.csv").write_text("a,b")
     lab.run([{"calls": [call("read_file", path="data.csv")]}, "Done."])
     lines = policy_commands.run(book, "").splitlines()
-    assert lines[:5] == [
+    assert lines[:7] == [
         "confirm         confirm-all (%agent)",
         "rules           deny read_file, path x/ (ipyagent.yaml)",
         "                ask reed_file (%agent; it names no tool that there is now)",
-        "this session    edit_file, run_python",
-        "this folder     mcp_s_send",
+        "this session    1 edit_file",
+        "                2 run_python: code that only works on variables",
+        "this folder     3 mcp_s_send",
+        "read so far     data.csv",
     ]
-    assert lines[5] == "was read        data.csv"
-    assert lines[6].startswith("ipyagent.yaml: policy.rules is ignored")
+    assert lines[7].startswith("ipyagent.yaml: policy.rules is ignored")
 
 
 def test_the_command_takes_permissions_back(book: Notebook) -> None:
-    book.session().granted["edit_file"] = frozenset()
+    book.session().granted.allow("edit_file")
     Standing(book.home).grant(served())
     Standing(book.home).grant(served("edit_file"))
-    assert policy_commands.run(book, "forget edit_file") == "asked about again: edit_file"
-    assert book.session().granted == {}
+    assert policy_commands.run(book, "revoke edit_file") == "asked about again: edit_file"
+    assert len(book.session().granted) == 0
     assert Standing(book.home).tools() == ["mcp_s_send"]
-    with pytest.raises(ConfigError, match="you allowed edit_file neither"):
-        policy_commands.run(book, "forget edit_file")
-    assert policy_commands.run(book, "forget") == "asked about again: mcp_s_send"
-    with pytest.raises(ConfigError, match="you allowed no tool"):
-        policy_commands.run(book, "forget")
+    for unknown in ("edit_file", "7", "0"):
+        with pytest.raises(ConfigError, match=f"you allowed nothing that {unknown} stands for"):
+            policy_commands.run(book, f"revoke {unknown}")
+    assert policy_commands.run(book, "revoke all") == "asked about again: mcp_s_send"
+    for word in ("revoke all", "forget"):
+        with pytest.raises(ConfigError, match="you allowed nothing"):
+            policy_commands.run(book, word)
 
 
-@pytest.mark.parametrize("rest", ["forget a b", "remember", "forgot x"])
+def test_a_permission_is_taken_back_by_its_number(book: Notebook) -> None:
+    for name in ("run_shell", "edit_file"):
+        book.session().granted.allow(name)
+    Standing(book.home).grant(served())
+    assert policy_commands.run(book, "revoke 2") == "asked about again: run_shell"
+    assert policy_commands.run(book, "revoke 2") == "asked about again: mcp_s_send"
+    assert [*book.session().granted] == ["edit_file"]
+
+
+@pytest.mark.parametrize("rest", ["forget a b", "remember", "revoke", "revoke 1 2"])
 def test_the_command_says_what_it_takes(book: Notebook, rest: str) -> None:
-    with pytest.raises(ConfigError, match="forget TOOL"):
+    with pytest.raises(ConfigError, match=r"usage: .*revoke N\|TOOL\|all"):
         policy_commands.run(book, rest)
 
 

@@ -37,8 +37,9 @@ class Hands:
         self.tools = {t.name: t for t in file_tools(workspace, allow_delete=allow_delete)}
 
     def run(self, name: str, **arguments: Any) -> Any:
-        """Run without asking."""
-        return self.tools[name].function(**self.tools[name].check(arguments))
+        """Run without asking; what the model reads, or the whole result of a reading."""
+        value = self.tools[name].function(**self.tools[name].check(arguments))
+        return value.output if name == "list_files" else value
 
     def show(self, name: str, **arguments: Any) -> Preview:
         """What the approval card would show."""

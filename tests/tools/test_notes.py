@@ -19,6 +19,7 @@ from ipyagent.errors import InvalidArgumentsError, PathValidationError
 from ipyagent.tools import notes
 from ipyagent.tools import workspace as workspace_module
 from ipyagent.tools.notes import note_tools
+from ipyagent.tools.results import as_result
 from ipyagent.tools.workspace import State, Workspace
 
 
@@ -36,7 +37,7 @@ class Pad:
 
     def recall(self, **arguments: Any) -> str:
         tool = self.tools["recall_notes"]
-        return str(tool.function(**tool.check(arguments)))
+        return as_result(tool.function(**tool.check(arguments))).output
 
     def contents(self) -> list[Any]:
         return [each["content"] for each in json.loads(self.file.read_bytes())]
@@ -125,6 +126,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from ipyagent.tools.notes import note_tools
+from ipyagent.tools.results import as_result
 from ipyagent.tools.workspace import State, Workspace
 
 record = note_tools(Workspace(Path(sys.argv[1])))[0].function

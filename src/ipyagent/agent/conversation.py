@@ -16,6 +16,7 @@ from datetime import timedelta
 
 from pydantic import JsonValue
 
+from ipyagent.agent.read_sources import CONTEXT, ReadSources
 from ipyagent.agent.tokens import CHARACTERS, size, size_of_tools
 from ipyagent.errors import SessionError
 from ipyagent.schema import (
@@ -66,7 +67,7 @@ class Conversation:
         self.ids: list[str] = []
         self.history: list[Message] = []
         self.tools: tuple[ToolDefinition, ...] = ()
-        self._sources: dict[str, None] = {}
+        self._sources = ReadSources()
         self.since_summary: int | None = None
         """Replies since the newest summary; None where there is none."""
         self._prompts: tuple[Node, ...] = ()
@@ -97,7 +98,7 @@ class Conversation:
     @property
     def sources(self) -> AbstractSet[str]:
         """Whose words have been read, beside the person's; the newest last."""
-        return self._sources.keys()
+        return self._sources.names
 
     @property
     def tokens(self) -> int:
@@ -172,7 +173,7 @@ class Conversation:
 
     def _read(self, execution: ToolExecution) -> None:
         if execution.source and execution.started_at is not None:
-            self._sources[execution.source] = None
+            self._sources.add(execution.source)
 
     def _answer_calls(self) -> None:
         """Each call of the newest reply gets its one result, in the order of the calls."""
@@ -256,6 +257,8 @@ class Conversation:
     def _append(self, node_id: str, message: Message) -> None:
         self.ids.append(node_id)
         self.messages.append(message)
+        if message.synthetic and message.role is Role.USER and message.text.startswith(CONTEXT):
+            self._sources.add_context(message.text)
         if message.role is not Role.ASSISTANT or message.synthetic:
             self._unmeasured += size(message)
             return

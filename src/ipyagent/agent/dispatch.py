@@ -26,6 +26,7 @@ from ipyagent.schema import (
     Event,
     Notice,
     Preview,
+    Scope,
     ToolCall,
     ToolExecution,
     ToolFinished,
@@ -36,6 +37,7 @@ from ipyagent.schema import (
 )
 from ipyagent.schema.base import now
 from ipyagent.tools.base import Tool, Toolbox, Where
+from ipyagent.tools.reach import Reach, coverage
 from ipyagent.tools.results import failed
 
 STILL_RUNNING = (
@@ -86,6 +88,7 @@ class _Checked:
     arguments: dict[str, Any]
     preview: Preview | None
     verdict: Verdict
+    reach: Reach | None = None
 
     def shown(self, execution: ToolExecution) -> ToolExecution:
         """The call with all that a person should know of it."""
@@ -99,11 +102,17 @@ class _Checked:
                 "question": question,
                 "concern": None if allowed else verdict.reason,
                 "scopes": () if question else verdict.scopes,
+                "touches": self.reach.line() if self.reach and not allowed else None,
+                "covers": self._covers() if verdict.scopes else None,
                 "source": tool.source(**self.arguments) if tool.source else None,
                 "decision": verdict.decision if allowed else None,
                 "decided_by": verdict.by if allowed else None,
             }
         )
+
+    def _covers(self) -> str | None:
+        """What an approval beyond this once would cover, where that is less than all calls."""
+        return coverage(self.reach.subject, self.reach.kinds) if self.reach else None
 
 
 class Calls:
@@ -141,6 +150,8 @@ class Calls:
             status, result = ToolStatus.CANCELLED, ToolResult.failure(note)
             if running := self._running.get(call.id):
                 status, result = running.left(interrupted=interrupted)
+                if not result.success and result.output == result.error:  # our own words
+                    result = result.model_copy(update={"source": ""})
             self._finish(call.id, status, result)
 
     def _groups(self) -> Iterator[list[ToolCall]]:
@@ -200,7 +211,14 @@ class Calls:
         if verdict.effect is Effect.DENY:
             return _Checked(tool, arguments, None, verdict)
         preview = await self._rehearse(call, tool, arguments)
-        return _Checked(tool, arguments, preview, verdict)
+        read = tool.reach
+        if read is None or preview is None:
+            return _Checked(tool, arguments, preview, verdict)
+        # What is read is what is shown, and that is what runs.
+        job = partial(read, preview)
+        reach = await asyncio.get_running_loop().run_in_executor(self.dispatcher.pool, job)
+        verdict = self.dispatcher.policy.judge(tool, arguments, reach)
+        return _Checked(tool, arguments, preview, verdict, reach)
 
     async def _rehearse(
         self, call: ToolCall, tool: Tool, arguments: dict[str, Any]
@@ -241,8 +259,9 @@ class Calls:
         if checked.tool.question is not None:
             self._finish(call.id, ToolStatus.SUCCESS, ToolResult(output=answer.text or ""))
             return False
-        if answer.scope in checked.verdict.scopes:  # what was not offered cannot be taken
-            self.dispatcher.policy.grant(checked.tool, answer.scope)
+        # What was not offered cannot be taken.
+        scope = answer.scope if answer.scope in checked.verdict.scopes else Scope.ONCE
+        self.dispatcher.policy.grant(checked.tool, scope, checked.reach)
         return True
 
     def _denied(self, call: ToolCall, answer: Answer) -> None:
@@ -321,9 +340,12 @@ class Calls:
         self._open[call_id] = self._open[call_id].model_copy(update=changes)
 
     def _finish(self, call_id: str, status: ToolStatus, result: ToolResult) -> None:
-        result = self.dispatcher.tidy(self._open[call_id].call.name, result)
+        execution = self._open[call_id]
+        source = execution.source if result.source is None else result.source or None
+        result = self.dispatcher.tidy(execution.call.name, result)
+        result = result.model_copy(update={"source": None})  # from here on the call says it
         self._finished.add(call_id)
-        self._update(call_id, status=status, result=result)
+        self._update(call_id, status=status, result=result, source=source)
         self.dispatcher.emit(ToolFinished(step=self.step, execution=self._open[call_id]))
 
 

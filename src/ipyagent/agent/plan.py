@@ -27,6 +27,7 @@ from ipyagent.schema.base import now
 from ipyagent.schema.replayed import AS_DRAFT
 from ipyagent.store.plans import plan_digest
 from ipyagent.tools.base import Tool
+from ipyagent.tools.reach import Reach
 
 UNRUN = "Planned: it runs when the person approves the plan."
 
@@ -55,13 +56,13 @@ class Planning:
 
     policy: Judge
 
-    def judge(self, tool: Tool, arguments: Arguments) -> Verdict:
+    def judge(self, tool: Tool, arguments: Arguments, reach: Reach | None = None) -> Verdict:
         """What would become of the call; questions cannot be part of a plan."""
         if tool.question is not None:
             return Verdict(Effect.DENY, reason=NO_QUESTIONS)
-        return self.policy.judge(tool, arguments)
+        return self.policy.judge(tool, arguments, reach)
 
-    def grant(self, tool: Tool, scope: Scope) -> None:
+    def grant(self, tool: Tool, scope: Scope, reach: Reach | None = None) -> None:
         """Nothing is asked, so nothing is allowed."""
 
 
@@ -73,9 +74,9 @@ class Approved:
     step: PlanStep
     by: DecidedBy
 
-    def judge(self, tool: Tool, arguments: Arguments) -> Verdict:
+    def judge(self, tool: Tool, arguments: Arguments, reach: Reach | None = None) -> Verdict:
         """What becomes of the call. Rules that deny it, and new reasons to ask, still count."""
-        verdict = self.policy.judge(tool, arguments)
+        verdict = self.policy.judge(tool, arguments, reach)
         call = self.step.call
         if tool.name != call.name or arguments != tool.check(call.arguments):
             return verdict
@@ -84,9 +85,9 @@ class Approved:
             return verdict
         return Verdict(Effect.ALLOW, self.by, decision=Decision.APPROVED)
 
-    def grant(self, tool: Tool, scope: Scope) -> None:
+    def grant(self, tool: Tool, scope: Scope, reach: Reach | None = None) -> None:
         """Remember what a person allowed beside the plan."""
-        self.policy.grant(tool, scope)
+        self.policy.grant(tool, scope, reach)
 
 
 def unrun(dispatcher: Dispatcher) -> Dispatcher:

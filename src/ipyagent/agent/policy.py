@@ -10,11 +10,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
+from ipyagent.agent.grants import Grant, Grants
 from ipyagent.agent.permissions import Standing
 from ipyagent.config import ConfirmMode, Rule, Subject
 from ipyagent.errors import ConfigError
 from ipyagent.schema import DecidedBy, Decision, Scope
 from ipyagent.tools.base import Tool
+from ipyagent.tools.reach import Reach
 
 log = logging.getLogger("ipyagent")
 
@@ -49,12 +51,12 @@ class Verdict:
 class Judge(Protocol):
     """Who is asked about every call before anything of it happens."""
 
-    def judge(self, tool: Tool, arguments: Arguments) -> Verdict:
-        """What becomes of a call with these checked arguments."""
+    def judge(self, tool: Tool, arguments: Arguments, reach: Reach | None = None) -> Verdict:
+        """What becomes of a call with these checked arguments; `reach` is what it would touch."""
         ...
 
-    def grant(self, tool: Tool, scope: Scope) -> None:
-        """Remember a person's approval for as long as `scope` says."""
+    def grant(self, tool: Tool, scope: Scope, reach: Reach | None = None) -> None:
+        """Remember a person's approval of a call for as long as `scope` says."""
         ...
 
 
@@ -63,12 +65,14 @@ class Policy:
     """What decides about calls: the confirm mode, rules, and what the person allowed before.
 
     A call is denied if anything denies it. What asks each time comes next, then yolo, then what
-    allows. After others' words were read, a tool that reaches out is asked about once more.
+    allows. After others' words were read, a tool that reaches out is asked about once more; an
+    approval then holds for those sources. What was allowed of code covers only what touches no
+    more, as far as reading can tell.
     """
 
     mode: ConfirmMode = "confirm-sensitive"
-    granted: dict[str, frozenset[str]] = field(default_factory=dict)
-    """Tools that were allowed for this session, and what had been read by then."""
+    granted: Grants = field(default_factory=Grants)
+    """What was allowed for this session."""
     sources: AbstractSet[str] = frozenset()
     """Whose words the model has read, the newest last."""
     rules: Sequence[Rule] = ()
@@ -84,8 +88,8 @@ class Policy:
         default_factory=dict, init=False, repr=False
     )
 
-    def judge(self, tool: Tool, arguments: Arguments) -> Verdict:
-        """What becomes of a call with these checked arguments."""
+    def judge(self, tool: Tool, arguments: Arguments, reach: Reach | None = None) -> Verdict:
+        """What becomes of a call with these checked arguments; `reach` is what it would touch."""
         call = self._subject(tool, arguments)
         if reason := self._refused(tool.name) or self._rule(Effect.DENY, call):
             return Verdict(Effect.DENY, reason=reason)
@@ -97,29 +101,36 @@ class Policy:
             return Verdict(Effect.ASK, reason="; ".join(filter(None, (*each_time, read))))
         if self.mode == "yolo":
             return Verdict(Effect.ALLOW)
-        return self._by_permission(tool, call, read)
+        return self._by_permission(tool, call, read, reach)
 
-    def _by_permission(self, tool: Tool, call: Subject, read: str | None) -> Verdict:
+    def _by_permission(
+        self, tool: Tool, call: Subject, read: str | None, reach: Reach | None
+    ) -> Verdict:
         """Allowed by what the tool is or what was permitted before; else the person is asked."""
         # Neither rules nor folders know what is read in a conversation.
-        lasting = self.mode == "confirm-sensitive" and not (tool.reaches_out and self.sources)
+        lasting = self.mode == "confirm-sensitive" and read is None
         if lasting and (not tool.sensitive or self._rule(Effect.ALLOW, call)):
             return Verdict(Effect.ALLOW)
-        if tool.name in self.granted and read is None:
+        session = self.granted.get(tool.name)
+        if session and session.covers(reach) and read is None:
             return Verdict(Effect.ALLOW, DecidedBy.SESSION)
-        if not lasting or self.standing is None:
-            return Verdict(Effect.ASK, reason=read, scopes=(Scope.SESSION,))
-        if self.standing.allows(tool):
+        folder = self.standing.grant_of(tool) if lasting and self.standing else None
+        if folder and folder.covers(reach):
             return Verdict(Effect.ALLOW, DecidedBy.FOLDER)
-        return Verdict(Effect.ASK, scopes=(Scope.SESSION, Scope.FOLDER))
+        offered = [Scope.SESSION, Scope.FOLDER] if lasting and self.standing else [Scope.SESSION]
+        # "Always" would cover what nobody can tell.
+        scopes = () if reach is not None and not reach.readable else tuple(offered)
+        reasons = (_beyond(session or folder, reach), read)
+        return Verdict(Effect.ASK, reason="; ".join(filter(None, reasons)) or None, scopes=scopes)
 
-    def grant(self, tool: Tool, scope: Scope) -> None:
-        """Remember a person's approval for as long as `scope` says."""
+    def grant(self, tool: Tool, scope: Scope, reach: Reach | None = None) -> None:
+        """Remember a person's approval of a call for as long as `scope` says."""
+        self.granted.accept(tool.name, self.sources)
         if scope is not Scope.ONCE:
-            self.granted[tool.name] = frozenset(self.sources)
+            self.granted.allow(tool.name, reach)
         if scope is Scope.FOLDER and self.standing is not None:
             try:
-                self.standing.grant(tool)
+                self.standing.grant(tool, reach)
             except ConfigError as error:  # the approval itself stands
                 log.warning("%s is allowed for this session only: %s", tool.name, error)
 
@@ -130,7 +141,7 @@ class Policy:
 
     def _read_since_granted(self, tool: Tool) -> str | None:
         """What may mislead the model, beside what the person knew of when they allowed the tool."""
-        known = self.granted.get(tool.name, frozenset())
+        known = self.granted.known(tool.name)
         if not tool.reaches_out or known >= self.sources:
             return None
         new = [source for source in self.sources if source not in known]
@@ -155,6 +166,15 @@ class Policy:
             return (path,) if isinstance(path, str) else ()
 
         return Subject(tool.name, arguments, self.root, named, tool.command)
+
+
+def _beyond(grant: Grant | None, reach: Reach | None) -> str | None:
+    """What a call touches beside what was allowed of its tool."""
+    if grant is None or reach is None or grant.covers(reach):
+        return None
+    if reach.subject != grant.subject or not reach.readable:
+        return f"not covered by what you allowed: {reach.beyond(())}"
+    return f"also touches: {reach.beyond(grant.kinds or ())}"
 
 
 def _listed(names: list[str]) -> str:

@@ -12,6 +12,7 @@ from ipyagent.agent.policy import Arguments, Effect, Judge, Verdict
 from ipyagent.schema import Block, Message, Scope, ToolCall
 from ipyagent.tools.base import Tool
 from ipyagent.tools.commands import read_command, replace_command
+from ipyagent.tools.reach import Reach
 
 ASK = """\
 This step of the plan failed, and its result says why. If another {argument} serves the same \
@@ -30,9 +31,9 @@ class Changed:
     policy: Judge
     objection: str | None
 
-    def judge(self, tool: Tool, arguments: Arguments) -> Verdict:
+    def judge(self, tool: Tool, arguments: Arguments, reach: Reach | None = None) -> Verdict:
         """What becomes of the call."""
-        verdict = self.policy.judge(tool, arguments)
+        verdict = self.policy.judge(tool, arguments, reach)
         if verdict.effect is Effect.DENY:
             return verdict
         if self.objection:
@@ -40,7 +41,7 @@ class Changed:
         reasons = (CONCERN, verdict.reason if verdict.effect is Effect.ASK else None)
         return Verdict(Effect.ASK, reason="; ".join(filter(None, reasons)))
 
-    def grant(self, tool: Tool, scope: Scope) -> None:
+    def grant(self, tool: Tool, scope: Scope, reach: Reach | None = None) -> None:
         """An approval is good for this call alone."""
 
 

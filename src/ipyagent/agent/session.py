@@ -24,6 +24,7 @@ from ipyagent.agent.beginnings import (
     save_graph,
 )
 from ipyagent.agent.conversation import Conversation
+from ipyagent.agent.grants import Grants
 from ipyagent.agent.validation import Validator
 from ipyagent.errors import SessionError
 from ipyagent.schema import (
@@ -58,10 +59,10 @@ class Session:
         self.journal = journal or _in_memory(self._record)
         self.conversation = conversation or Conversation()
         self.runs = list(runs)
-        self.granted: dict[str, frozenset[str]] = {}
-        """Tools that are allowed for this session, and what the model had read by then."""
         self.validators: list[Validator] = []
         """Functions that look at each prompt first; one that raises ValueError refuses it."""
+        self.granted = Grants()
+        """What is allowed for this session."""
         self.compact_next = False
         """Whether the older part becomes a summary before the next request."""
         self._run: Run | None = None

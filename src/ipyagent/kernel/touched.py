@@ -26,7 +26,7 @@ class Before:
     """
 
     def __init__(self, variables: Mapping[str, object], code: str) -> None:
-        self._held = {name: _Held(value) for name, value in variables.items()}
+        self._held = {name: Held(value) for name, value in variables.items()}
         named = (name for name in dict.fromkeys(_WORD.findall(code)) if name in variables)
         self._said = {
             name: describe(name, variables[name], detail=False) for name in islice(named, MOST)
@@ -54,7 +54,7 @@ class Before:
         return said is not None and said != describe(name, value, detail=False)
 
 
-class _Held:
+class Held:
     """An object by its identity, without keeping it alive: memory that code frees is freed."""
 
     def __init__(self, value: object) -> None:
@@ -65,4 +65,5 @@ class _Held:
             self._weak = weakref.ref(value)
 
     def is_still(self, value: object) -> bool:
+        """Return whether this is the very object."""
         return value is self._weak() if self._weak is not None else id(value) == self._id

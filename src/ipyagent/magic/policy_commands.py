@@ -3,25 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from ipyagent.agent.permissions import Standing
 from ipyagent.errors import ConfigError
 from ipyagent.magic.notebook import Notebook
+from ipyagent.plaintext import visible
 
 LABEL = 16
 """The width of the first column."""
 
 
 def run(book: Notebook, rest: str) -> str:
-    """which calls are asked about; `forget [TOOL]` takes back what you allowed"""
+    """which calls are asked about; `revoke N|all` takes back what you allowed"""
     match rest.split():
         case []:
             return "\n".join(_lines(book))
-        case ["forget"]:
-            return _forget(book, None)
-        case ["forget", tool]:
-            return _forget(book, tool)
-    raise ConfigError("%agent policy stands alone, or before `forget` or `forget TOOL`")
+        case ["revoke", "all"] | ["forget"]:
+            return _revoke(book, _allowed(book), "any tool")
+        case ["revoke", number] if number.isdecimal():
+            every = _allowed(book)
+            return _revoke(
+                book, every[int(number) - 1 : int(number)] if int(number) else [], number
+            )
+        case ["revoke" | "forget", tool]:
+            return _revoke(book, [each for each in _allowed(book) if each.tool == tool], tool)
+    raise ConfigError("usage: %agent policy, or %agent policy revoke N|TOOL|all")
+
+
+class Allowed(NamedTuple):
+    """Something that the user allowed: a tool, what of it is covered, and how long it lasts."""
+
+    tool: str
+    covers: str
+    in_folder: bool
+
+    def __str__(self) -> str:
+        return f"{self.tool}: {self.covers}" if self.covers else self.tool
+
+
+def _allowed(book: Notebook) -> list[Allowed]:
+    """All that was allowed, in the order in which it is numbered."""
+    granted, standing = book.session().granted, Standing(book.place.workspace.root)
+    session = [Allowed(tool, str(granted.get(tool)), in_folder=False) for tool in granted]
+    folder = [Allowed(tool, standing.covers(tool), in_folder=True) for tool in standing.tools()]
+    return [*session, *folder]
 
 
 def _lines(book: Notebook) -> Iterator[str]:
@@ -36,22 +62,32 @@ def _lines(book: Notebook) -> Iterator[str]:
         yield _line("" if n else "rules", f"{rule} ({rule.source}{unused})")
     if not rules:
         yield _line("rules", "none")
-    yield _line("this session", ", ".join(sorted(session.granted)) or "nothing is allowed")
-    yield _line("this folder", ", ".join(standing.tools()) or "nothing is allowed")
-    yield _line("was read", ", ".join(session.conversation.sources) or "nothing by others")
+    yield from _allowed_lines(_allowed(book))
+    read = ", ".join(map(visible, session.conversation.sources))
+    yield _line("read so far", read or "nothing that others wrote")
     yield from (*standing.notices(), *settings.notices)
+
+
+def _allowed_lines(allowed: list[Allowed]) -> Iterator[str]:
+    for in_folder, label in ((False, "this session"), (True, "this folder")):
+        lines = [f"{n} {each}" for n, each in enumerate(allowed, 1) if each.in_folder == in_folder]
+        for n, line in enumerate(lines or ["nothing is allowed"]):
+            yield _line("" if n else label, line)
 
 
 def _line(label: str, text: str) -> str:
     return f"{label:<{LABEL}}{text}"
 
 
-def _forget(book: Notebook, tool: str | None) -> str:
-    granted = book.session().granted
-    gone = {name for name in granted if tool in (None, name)}
-    for name in gone:
-        del granted[name]
-    gone.update(Standing(book.place.workspace.root).forget(tool))
-    if not gone:
-        raise ConfigError(f"you allowed {tool or 'no tool'} neither for this session nor here")
-    return f"asked about again: {', '.join(sorted(gone))}"
+def _revoke(book: Notebook, chosen: list[Allowed], asked: str) -> str:
+    if not chosen:
+        raise ConfigError(
+            f"you allowed nothing that {asked} stands for; `%agent policy` lists what you allowed"
+        )
+    standing = Standing(book.place.workspace.root)
+    for each in chosen:
+        if each.in_folder:
+            standing.forget(each.tool)
+        else:
+            book.session().granted.revoke(each.tool)
+    return f"asked about again: {', '.join(sorted({each.tool for each in chosen}))}"

@@ -116,6 +116,7 @@ class ToolResult(Model):
     `full_output` the uncut text, both never serialised and never sent; `images` reach models that
     can see; `displays` are for the person; `files` and `variables` are those that were changed.
     `repeatable` is False for a failure that the same call would only meet again; not serialised.
+    `source`, where the tool can tell, is whose words it holds, one on a line: "" for nobody's.
     """
 
     success: Flag = True
@@ -129,6 +130,7 @@ class ToolResult(Model):
     truncated: TruncatedOutput | None = None
     full_output: Shown = Field(default="", exclude=True, repr=False)
     repeatable: Flag = Field(default=True, exclude=True, repr=False)
+    source: Text | None = Field(default=None, exclude=True, repr=False)
 
     @model_validator(mode="before")
     @classmethod
@@ -224,7 +226,9 @@ class ToolExecution(Model):
     """One call and all that happened to it. `duration` is in seconds.
 
     `concern` is why a person is asked, where it is not the tool alone, and `scopes` how far their
-    approval may go beside this once; `source` is whose words the result may hold, if not theirs.
+    approval may go beside this once, and what it then `covers`; `touches` is what code would touch
+    as far as reading it can tell; `source` is whose words the result may hold, if not theirs: one
+    on a line.
     """
 
     call: ToolCall
@@ -234,6 +238,8 @@ class ToolExecution(Model):
     question: Question | None = None
     concern: Text | None = None
     scopes: tuple[Scope, ...] = ()
+    covers: Text | None = None
+    touches: Text | None = None
     source: Text | None = None
     decision: Decision | None = None
     decided_by: DecidedBy | None = None

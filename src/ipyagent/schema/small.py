@@ -55,10 +55,14 @@ def todos_in(arguments: Mapping[str, Any]) -> tuple[Todo, ...]:
 
 
 class Note(Model):
-    """Something worth remembering in later sessions."""
+    """Something worth remembering in later sessions.
+
+    `origin` is whose words had been read when it was written, beside the user's.
+    """
 
     content: Text = Field(min_length=1)
     category: str | None = None
+    origin: tuple[Text, ...] = ()
     created_at: Moment = Field(
         default_factory=now, validation_alias=AliasChoices("created_at", "timestamp")
     )

@@ -28,6 +28,7 @@ from ipyagent.tools.arguments import (
 )
 from ipyagent.tools.commands import read_command
 from ipyagent.tools.controls import check_controls
+from ipyagent.tools.reach import Reach
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider takes
 
@@ -83,6 +84,8 @@ class Tool:
     refuse_controls: bool = False
     """Whether calls with control characters in any argument are refused before anybody is asked;
     in `command` they always are."""
+    reach: Callable[[Preview], Reach] | None = None
+    """What the call that this preview shows would touch, as far as reading can tell."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -215,6 +218,7 @@ class Traits(TypedDict, total=False):
     question: Callable[..., Question] | None
     command: str | None
     refuse_controls: bool
+    reach: Callable[[Preview], Reach] | None
 
 
 @overload

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from ipyagent.kernel.prose import is_prose
 from ipyagent.schema import ToolResult
 from ipyagent.tools import names, reading
 from ipyagent.tools.base import Tool, Where, tool
@@ -14,6 +15,7 @@ from ipyagent.tools.edits import EDIT_SECONDS, Check, Edits
 from ipyagent.tools.entries import Budget
 from ipyagent.tools.globs import Glob
 from ipyagent.tools.names import shown
+from ipyagent.tools.sourced import with_sources
 from ipyagent.tools.workspace import Workspace
 
 MAX_LISTED = 500
@@ -67,7 +69,7 @@ class Files:
 
     def list_files(
         self, path: str = ".", pattern: str | None = None, recursive: bool = False
-    ) -> str:
+    ) -> ToolResult:
         """List a folder with sizes; pattern is a glob such as *.csv or data/**/*.py."""
         glob = Glob(pattern) if pattern else None
         budget = Budget()
@@ -82,7 +84,9 @@ class Files:
             lines.append(f"… and {len(found) - MAX_LISTED:,} more; narrow path or pattern")
         if budget.spent:
             lines.append("… stopped early, the tree is large; narrow path")
-        return "\n".join(lines) or "(empty)"
+        names_of = ["names of files"] if any(is_prose(each.path) for each in found) else []
+        output = "\n".join(lines) or "(empty)"
+        return with_sources(ToolResult(output=output, value=output), names_of)
 
     def read_file(
         self,

@@ -8,14 +8,22 @@ from collections.abc import Awaitable
 
 from ipyagent.errors import InvalidArgumentsError
 from ipyagent.kernel.namespace import Namespace, describe, digest
+from ipyagent.kernel.prose import prose_sources
+from ipyagent.kernel.provenance import Provenance
 from ipyagent.schema import Preview, ToolResult
 from ipyagent.tools.base import Tool, Where, tool
+from ipyagent.tools.sourced import SourcedNamespace, with_sources
 
 
 def namespace_tools(
-    namespace: Namespace, *, variables: bool = True, python: bool = True
+    namespace: Namespace,
+    *,
+    variables: bool = True,
+    python: bool = True,
+    provenance: Provenance | None = None,
 ) -> list[Tool]:
     """`list_variables` and `inspect_variable`, and `run_python`, for one namespace."""
+    sourced = SourcedNamespace(namespace, provenance or Provenance())
 
     @tool(where=Where.MAIN)
     def list_variables(pattern: str | None = None) -> ToolResult:
@@ -24,7 +32,8 @@ def namespace_tools(
         if pattern is not None:
             found = {k: v for k, v in found.items() if fnmatch.fnmatchcase(k, pattern)}
         nothing = "There are no variables" + (f" matching {pattern!r}." if pattern else " yet.")
-        return ToolResult(output=digest(found) or nothing)
+        result = ToolResult(output=digest(found) or nothing)
+        return with_sources(result, prose_sources(result.output))
 
     def require(name: str) -> None:
         known = namespace.variables()
@@ -36,18 +45,26 @@ def namespace_tools(
         """Describe one variable: a table's columns, types, missing values and first rows."""
         known = namespace.variables()
         if name not in known:
-            return ToolResult.failure(_unknown(name, list(known)))
+            return with_sources(ToolResult.failure(_unknown(name, list(known))), ())
         value = known[name]
-        return ToolResult(output=describe(name, value, detail=True), value=value)
+        result = ToolResult(output=describe(name, value, detail=True), value=value)
+        return sourced.looked_at(name, result)
 
-    @tool(where=Where.MAIN, sensitive=True, preview=_code, reaches_out=True, command="code")
+    @tool(
+        where=Where.MAIN,
+        sensitive=True,
+        preview=_code,
+        reaches_out=True,
+        command="code",
+        reach=lambda preview: sourced.read(preview.text),
+    )
     def run_python(code: str) -> ToolResult | Awaitable[ToolResult]:
         """Run Python in the notebook's kernel, among its live variables, as a cell would.
 
         Returns printed text, the last expression's value, figures and errors. `%magics`,
         `!commands` and top-level `await` work. Changes to variables stay.
         """
-        return namespace.run(code)
+        return sourced.run(code)
 
     looking = [list_variables, inspect_variable] if variables else []
     return [*looking, run_python] if python else looking

@@ -4,33 +4,37 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
 from ipyagent.errors import PathValidationError
-from ipyagent.schema import Note
+from ipyagent.schema import Note, ToolResult
 from ipyagent.tools.base import Tool, Where, tool
-from ipyagent.tools.names import STATE, human_size
+from ipyagent.tools.names import STATE, human_size, shown
+from ipyagent.tools.sourced import with_sources
 from ipyagent.tools.workspace import State, Workspace
 
 FILE = "notes.json"
 MAX_BYTES = 1_000_000
 """No note is added to more than this."""
 
+_NAMED = 5  # sources of a note
+
 Content = Annotated[str, Field(min_length=1, max_length=10_000)]
 Category = Annotated[str, Field(min_length=1, max_length=100)]
 
 
-def note_tools(workspace: Workspace) -> list[Tool]:
+def note_tools(workspace: Workspace, read: Callable[[], Iterable[str]] = tuple) -> list[Tool]:
     """record_note and recall_notes for that workspace.
 
-    A note reaches later sessions, so after others' words were read it is asked about; and the
-    folder may have come with notes of whoever made it.
+    A note reaches later sessions, so after others' words were read it is asked about, and it says
+    what `read` returns, which is whose words they were. The folder may have come with notes of
+    whoever made it.
     """
-    notes = Notes(workspace)
+    notes = Notes(workspace, read)
     return [
         tool(where=Where.THREAD, reaches_out=True, refuse_controls=True)(notes.record_note),
         tool(where=Where.THREAD, source=lambda **_: f"{STATE}/{FILE}")(notes.recall_notes),
@@ -40,12 +44,12 @@ def note_tools(workspace: Workspace) -> list[Tool]:
 class Notes:
     """The tools that keep notes. Two writers lose nothing, and neither does a damaged file."""
 
-    def __init__(self, workspace: Workspace) -> None:
-        self._workspace = workspace
+    def __init__(self, workspace: Workspace, read: Callable[[], Iterable[str]] = tuple) -> None:
+        self._workspace, self._read = workspace, read
 
     def record_note(self, content: Content, category: Category | None = None) -> str:
         """Keep a fact or decision that is worth knowing in later sessions."""
-        note = Note(content=content, category=category)
+        note = Note(content=content, category=category, origin=tuple(self._read()))
         state = self._workspace.state()
         with state.locked(f"{FILE}.lock"):
             before, entries, remark = _load(state)
@@ -59,10 +63,10 @@ class Notes:
         where = f" (category: {category})" if category else ""
         return f"Recorded note: {note.content}{where}{remark}"
 
-    def recall_notes(self, category: Category | None = None) -> str:
+    def recall_notes(self, category: Category | None = None) -> str | ToolResult:
         """Read the notes of this and earlier sessions, all or those of a category."""
         if self._workspace.stat(f"{STATE}/{FILE}") is None:
-            return "No notes recorded yet."
+            return with_sources(ToolResult(output="No notes recorded yet."), ())
         state = self._workspace.state()
         with state.locked(f"{FILE}.lock"):
             before, entries, remark = _load(state)
@@ -128,4 +132,13 @@ def _in_zone(entry: Any) -> Any:
 
 def _line(number: int, note: Note) -> str:
     label = f"[{note.category}] " if note.category else ""
-    return f"{number}. {label}{note.content}\n   (recorded {note.created_at:%Y-%m-%d %H:%M} UTC)"
+    after = f"; after reading {_listed(note.origin)}" if note.origin else ""
+    return (
+        f"{number}. {label}{note.content}\n"
+        f"   (recorded {note.created_at:%Y-%m-%d %H:%M} UTC{after})"
+    )
+
+
+def _listed(origin: Sequence[str]) -> str:
+    some = [shown(each) for each in origin[:_NAMED]]
+    return ", ".join([*some, *([f"{len(origin) - _NAMED} more"] if len(origin) > _NAMED else [])])

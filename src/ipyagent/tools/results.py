@@ -10,7 +10,14 @@ from typing import Any
 import pydantic_core
 from pydantic import BaseModel
 
-from ipyagent.errors import AgentError
+from ipyagent.errors import (
+    AgentError,
+    ConfigError,
+    InvalidArgumentsError,
+    PageError,
+    PathTraversalError,
+    PathValidationError,
+)
 from ipyagent.kernel.namespace import describe
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import (
@@ -21,6 +28,9 @@ from ipyagent.schema import (
     TruncationConfig,
 )
 from ipyagent.tools.truncate import truncate
+
+REFUSALS = (InvalidArgumentsError, PathTraversalError, PathValidationError, PageError, ConfigError)
+"""What our own code raises where nothing was read; a server's failure has the server's words."""
 
 _ERRORS = TruncationConfig(max_chars=2_000)
 
@@ -53,7 +63,8 @@ def failed(error: BaseException) -> ToolResult:
         text = strip_escapes(str(error))
     if not text or not isinstance(error, AgentError):
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    return ToolResult.failure(text)
+    result = ToolResult.failure(text)
+    return result.model_copy(update={"source": ""}) if isinstance(error, REFUSALS) else result
 
 
 def tidied(

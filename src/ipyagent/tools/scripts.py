@@ -18,6 +18,7 @@ from ipyagent.schema import Preview, PythonScript, ToolResult
 from ipyagent.schema.base import now
 from ipyagent.tools.base import Tool, tool
 from ipyagent.tools.names import shown
+from ipyagent.tools.reach import Reach, read_code
 from ipyagent.tools.sandbox import Sandbox
 from ipyagent.tools.sandbox.told import UNBOXED, result_of, seconds
 from ipyagent.tools.workspace import Workspace
@@ -25,6 +26,7 @@ from ipyagent.tools.workspace import Workspace
 Action = Literal["create", "edit", "run", "delete", "list"]
 
 _FOLDER = "scripts"
+_SUBJECT = "scripts"
 _ID = re.compile(r"py_[0-9a-f]{6}")
 # What each action needs; `run` takes one of both.
 _NEEDS: dict[Action, set[str]] = {
@@ -168,6 +170,7 @@ def script_tools(
         validate=lambda action, file_id, content, timeout: check(action, file_id, content, timeout),
         command="content",
         refuse_controls=True,
+        reach=_reach,
         reaches_out=not sandbox.available,
         always_asks=always_asks,
         source=source,
@@ -202,6 +205,15 @@ def script_tools(
         return result.model_copy(update={"output": said, "value": script})
 
     return [python_script]
+
+
+def _reach(preview: Preview) -> Reach:
+    """What a script would touch; of one that is only listed or deleted there is nothing to read."""
+    if preview.kind != "code":
+        return Reach(
+            {} if preview.text.startswith("list") else {"deletes scripts": ""}, subject=_SUBJECT
+        )
+    return read_code(preview.text, {}, _SUBJECT)
 
 
 def digest_of(content: str) -> str:

@@ -24,8 +24,8 @@ Ask = Callable[[str], str]
 _YES = {"y", "yes", "ok", "approve"}
 _NO = {"n", "no", "deny"}
 _MORE = {
-    Scope.SESSION: "[a]lways for this session, ",
-    Scope.FOLDER: "[f] always in this folder, ",
+    Scope.SESSION: "[a]lways for this session",
+    Scope.FOLDER: "[f] always in this folder",
 }
 _WORDS = {"a": Scope.SESSION, "always": Scope.SESSION, "f": Scope.FOLDER, "folder": Scope.FOLDER}
 
@@ -105,7 +105,10 @@ def _asked(approval: Approval, ask: Ask) -> Answer | None:
             return plan_answer(ask, about.plan)
         if about.question:
             return reply(ask("Your answer, or Enter to decline: "), about.question)
-        offers = "".join(text for scope, text in _MORE.items() if scope in about.scopes)
+        covers = f" ({reveal(about.covers)})" if about.covers and about.scopes else ""
+        offers = "".join(
+            f"{text}{covers}, " for scope, text in _MORE.items() if scope in about.scopes
+        )
         words = f"[y]es, {offers}[n]o, or n and a reason: "
         return understand(ask(f"Run {reveal(about.call.name)}? {words}"), about.scopes)
     except EOFError:

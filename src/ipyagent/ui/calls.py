@@ -30,8 +30,11 @@ def approval_text(execution: ToolExecution, *, color: bool) -> str:
         text, *choices = wording.call_texts(execution)[0].split("\n")
         return "\n".join([f"? {text}", *choices])
     head = f"? {reveal(execution.call.name)} wants to run"
-    why = decisions.concern(execution)
-    return "\n".join([call_text(head, execution, color=color), *([f"  {why}"] if why else [])])
+    touches, why = decisions.touches(execution), decisions.concern(execution)
+    # Above the code, so that it is seen however long that is.
+    heading, _, body = call_text(head, execution, color=color).partition("\n")
+    parts = [heading, f"  {touches}" if touches else "", body, f"  {why}" if why else ""]
+    return "\n".join(filter(None, parts))
 
 
 def plan_text(run: Run) -> str:

@@ -15,6 +15,11 @@ def concern(execution: ToolExecution) -> str:
     return f"⚠ {reveal(execution.concern)}" if execution.concern else ""
 
 
+def touches(execution: ToolExecution) -> str:
+    """Return what the code of a call touches, as far as reading can tell, or ""."""
+    return reveal(execution.touches or "")
+
+
 def decision_text(execution: ToolExecution, mode: str = "") -> str:
     """How it was decided whether the call may run: "approved by you", "auto (yolo)"."""
     by, reason = execution.decided_by, reveal(execution.reason or "")

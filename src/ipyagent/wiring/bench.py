@@ -91,7 +91,9 @@ class Bench:
         self.instructions, self.notes = _instructions(config, place.workspace)
         self.skills = Skills(place.workspace, personal_folder()) if config.tools.skills else None
         own = [*own_tools, *self._offer_skills()]
-        self.toolbox = place.toolbox(config, own, self.redactor, cell.main.post)
+        self.toolbox = place.toolbox(
+            config, own, self.redactor, cell.main.post, lambda: session.conversation.sources
+        )
         self.prompt = self.redactor.text(request.prompt)
 
     def engine(self, validators: Iterable[Validator] = VALIDATORS) -> Engine:

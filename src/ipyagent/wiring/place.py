@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,6 +20,7 @@ from ipyagent.kernel.documents import Desktop, around
 from ipyagent.kernel.interrupt import uninterrupted
 from ipyagent.kernel.namespace import Namespace, ShellNamespace, WatchedNamespace, digest
 from ipyagent.redaction import Redactor
+from ipyagent.kernel.provenance import Provenance
 from ipyagent.services.mcp.servers import MCPServers
 from ipyagent.services.openapi import OpenAPIServices
 from ipyagent.tools.base import Tool, Toolbox, tools_among
@@ -33,6 +34,7 @@ from ipyagent.tools.sandbox import Sandbox
 from ipyagent.tools.scripts import script_tools
 from ipyagent.tools.search import search_tools
 from ipyagent.tools.shell import shell_tools
+from ipyagent.tools.sourced import SourcedNamespace
 from ipyagent.tools.todos import todo_tool
 from ipyagent.tools.truncate import OutputStore
 from ipyagent.tools.workspace import Workspace
@@ -100,11 +102,13 @@ class Place:
         own: Iterable[Tool] = (),
         redactor: Redactor | None = None,
         post: Post = lambda job: Future(),
+        read: Callable[[], Collection[str]] = tuple,
     ) -> Toolbox:
         """The built-in tools, `own`, and those that the person defined in the namespace.
 
         Outputs that tools keep in files pass the redactor, which learns the secrets among the
-        variables; `post` runs a job on the main thread.
+        variables; `post` runs a job on the main thread; `read` returns whose words the model has
+        read.
         """
         redactor = redactor or Redactor()
         namespace = WatchedNamespace(self.namespace, redactor.learn)
@@ -112,7 +116,7 @@ class Place:
         desktop = self._desktop()
         return Toolbox(
             [
-                *self._built_in(config, namespace, redactor.text, desktop),
+                *self._built_in(config, namespace, redactor.text, desktop, read),
                 *self._of_notebooks(config, namespace, desktop, post),
                 *own,
                 *defined,
@@ -129,6 +133,10 @@ class Place:
         )
 
     @cached_property
+    def _provenance(self) -> Provenance:
+        return Provenance()
+
+    @cached_property
     def _sandbox(self) -> Sandbox:
         return Sandbox(self.workspace)
 
@@ -140,7 +148,8 @@ class Place:
         seconds = config.workspace.edit_seconds
         yield from Notebooks(self.workspace, desktop, seconds).tools()
         if config.tools.python and desktop.pages():
-            yield RunCell(namespace, desktop, post, seconds).tool()
+            sourced = SourcedNamespace(namespace, self._provenance)
+            yield RunCell(sourced, desktop, post, seconds).tool()
 
     def _desktop(self) -> Desktop:
         """The notebooks around the cell that is running now."""
@@ -153,6 +162,7 @@ class Place:
         namespace: Namespace,
         clean: Callable[[str], str],
         desktop: Desktop,
+        read: Callable[[], Collection[str]],
     ) -> Iterator[Tool]:
         flags, workspace = config.tools, self.workspace
         if flags.files:
@@ -163,7 +173,12 @@ class Place:
                 check=partial(check_closed, workspace, desktop),
             )
             yield from search_tools(workspace)
-        yield from namespace_tools(namespace, variables=flags.namespace, python=flags.python)
+        yield from namespace_tools(
+            namespace,
+            variables=flags.namespace,
+            python=flags.python,
+            provenance=self._provenance,
+        )
         store = OutputStore(workspace)
         ways: dict[str, Any] = {
             "save": lambda text: store.save(clean(text)),
@@ -175,6 +190,6 @@ class Place:
         if flags.shell:
             yield from shell_tools(self._sandbox, **ways)
         if flags.notes:
-            yield from note_tools(workspace)
-        yield todo_tool()
+            yield from note_tools(workspace, read)
+        yield todo_tool(read)
         yield question_tool()

@@ -12,12 +12,12 @@ from ipyagent.errors import InvalidArgumentsError, PageError
 from ipyagent.kernel import partial
 from ipyagent.kernel.cell_outputs import CellOutputs
 from ipyagent.kernel.documents import Desktop, NotebookCell, OpenNotebook
-from ipyagent.kernel.namespace import Namespace
 from ipyagent.schema import Preview, ToolResult
 from ipyagent.tools.base import Tool, Where, tool
 from ipyagent.tools.changes import Change
 from ipyagent.tools.notebook.tools import NO_PAGE, CellRef, found, identity
 from ipyagent.tools.pending import Pending, digest
+from ipyagent.tools.sourced import SourcedNamespace
 
 Post = Callable[[Callable[[], Any]], Future[Any]]
 """Runs a job on the main thread."""
@@ -29,14 +29,20 @@ class RunCell:
     """The tool. The page is asked from a pool: it answers on the main thread, which runs code."""
 
     def __init__(
-        self, namespace: Namespace, desktop: Desktop, post: Post, edit_seconds: float
+        self, namespace: SourcedNamespace, desktop: Desktop, post: Post, edit_seconds: float
     ) -> None:
         self._namespace, self._desktop, self._post = namespace, desktop, post
         self._pending = Pending(edit_seconds)
 
     def tool(self) -> Tool:
         """run_cell."""
-        traits = tool(sensitive=True, reaches_out=True, preview=self._preview, where=Where.RELAY)
+        traits = tool(
+            sensitive=True,
+            reaches_out=True,
+            preview=self._preview,
+            reach=lambda preview: self._namespace.read(preview.text),
+            where=Where.RELAY,
+        )
         return traits(self.run_cell)
 
     async def run_cell(self, cell: CellRef) -> ToolResult:

@@ -1,0 +1,57 @@
+"""Whose words a model has read beside the user's, in the order in which they came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+
+from ipyagent.kernel.prose import is_prose, prose_in
+
+CONTEXT = "<context>"
+
+
+class ReadSources:
+    """The sources of a conversation, such as "a.txt" or "values of df"."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, None] = {}
+        self._prose: dict[str, frozenset[str]] = {}
+        self._replaced: dict[str, int] = {}
+
+    @property
+    def names(self) -> AbstractSet[str]:
+        """All of them, the newest last; a view that follows what is read later."""
+        return self._names.keys()
+
+    def add(self, sources: str) -> None:
+        """Add sources, one on a line."""
+        self._names |= dict.fromkeys(line for line in sources.split("\n") if line)
+
+    def add_context(self, text: str) -> None:
+        """Add what accompanies a prompt: names and values that hold prose, once for each value."""
+        for name, prose in _prose_of_context(text):
+            if not prose <= self._prose.get(name, frozenset()):
+                count = self._replaced[name] = self._replaced.get(name, -1) + 1
+                times = "" if count < 2 else f" {count} times"
+                self.add(f"{name} (replaced{times})" if count else name)
+                self._prose[name] = prose
+
+
+def _prose_of_context(text: str) -> Iterator[tuple[str, frozenset[str]]]:
+    """The sources in a context, each with its prose."""
+    part, files, mentions = "", [], []
+    for line in text.splitlines():
+        if line in {"Variables:", "Files:", "Mentioned with @:"}:
+            part = line
+        elif part == "Variables:":
+            name, colon, rest = line.removeprefix("- ").partition(": ")
+            if prose := prose_in(rest if colon else line):
+                yield f"values of {name}" if colon else "names of variables", prose
+        elif part == "Files:" and is_prose(line.removeprefix("- ").rpartition("  ")[0]):
+            files.append(line)
+        elif part:
+            mentions.append(line)
+    if files:
+        yield "names of files", frozenset(files)
+    if part == "Mentioned with @:" and (prose := prose_in("\n".join(mentions))):
+        yield "values that the prompt mentions", prose

@@ -1,0 +1,190 @@
+"""Whether text holds prose, which can tell a model what to do; numbers and labels hardly can.
+
+A piece of text (a cell of a table, a name) is prose if it has five words or more, twelve characters
+of a script that writes without blanks, or a word that speaks to its reader ("ignore", "you") beside
+two others. Labels that add up to a sentence are not seen: the rule keeps questions few.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import types
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ipyagent.kernel.describe.inert import ancestors, is_a, module_name, type_name
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+MOST_CELLS = 200_000
+"""How many cells are looked at; what is larger counts as prose."""
+_DEPTH = 4
+_LONG = 40
+_FEW, _MANY = 3, 5  # words
+
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_UNSPACED = re.compile(r"[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]{8,}")
+_OTHER_SCRIPT = re.compile(r"[\u0370-\u1cff\u3040-\ud7ff]")
+_ENDS = re.compile(r"[^\W\d_][.!?…](?:\s|$)")
+# Cells of a table that is drawn as text; a comma of prose has a blank behind it.
+_BORDERS = re.compile(r"\s{2,}|\t|\||,(?=\S)|', '|\", \"")
+_ADDRESSES = _words(
+    "ignore disregard obey override forget must always never please you your instruction "
+    "instructions instead execute reveal "
+    "ignora ignorar obedece siempre nunca debes debe usted instrucciones sempre ignorez toujours "
+    "jamais devez vous ignoriere ignorieren immer niemals musst müssen bitte anweisungen"
+)
+_JOINS = _words(
+    "the of to and in is are was be for with this that from by as at it on or not all any then "
+    "el la los las de que en un una con por para del se al y "
+    "le les des une et est dans pour qui sur avec "
+    "der die das und ist ein eine mit von zu für auf nicht den dem "
+    "il che di per non sono gli o os uma não do da"
+)
+
+
+def is_prose(piece: str) -> bool:
+    """Whether one piece of text is prose."""
+    if _UNSPACED.search(piece):
+        return True
+    words = _WORD.findall(piece)
+    if len(words) < _FEW:
+        return False
+    if not _ADDRESSES.isdisjoint(word.casefold() for word in words):
+        return True
+    spaced = len(piece.split())
+    return spaced >= _FEW and (min(spaced, len(words)) >= _MANY or len(piece) > _LONG)
+
+
+def holds_prose(text: str, own: Iterable[str] = ()) -> bool:
+    """Whether a text that may be a drawn table holds prose beside what is in `own`."""
+    for said in sorted(own, key=len, reverse=True):
+        text = text.replace(said, "\n")
+    return any(_reads_as_prose(piece) for line in text.splitlines() for piece in _pieces(line))
+
+
+def prose_in(text: str) -> frozenset[str]:
+    """Return the pieces of prose in a text that may be a drawn table."""
+    pieces = (piece for line in text.splitlines() for piece in _pieces(line))
+    return frozenset(filter(_reads_as_prose, pieces))
+
+
+def _pieces(line: str) -> Iterator[str]:
+    return (piece for piece in _BORDERS.split(line) if piece)
+
+
+def _reads_as_prose(piece: str) -> bool:
+    """The stricter rule for drawn text, in which the headings of columns stand side by side."""
+    if not is_prose(piece):
+        return False
+    words = {word.casefold() for word in _WORD.findall(piece)}
+    joined = not (_JOINS | _ADDRESSES).isdisjoint(words)
+    return joined or bool(_ENDS.search(piece) or _OTHER_SCRIPT.search(piece))
+
+
+def value_holds_prose(value: object) -> bool:
+    """Whether a variable's value holds prose, as far as it can be looked at without its own code.
+
+    What cannot, and what is too large, does.
+    """
+    try:
+        return _any_prose(value, _Budget(), _DEPTH)
+    except Exception:  # a table library's own object can be broken
+        return True
+
+
+class _Budget:
+    def __init__(self) -> None:
+        self._left = MOST_CELLS
+
+    def spend(self, count: int = 1) -> bool:
+        """Whether that many more cells may be looked at."""
+        self._left -= count
+        return self._left >= 0
+
+
+_NUMBERS = (bool, int, float, complex, type(None), range, bytes, bytearray)
+_CODE = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type)
+_PLAIN_MODULES = {"datetime", "decimal", "fractions", "uuid", "zoneinfo", "pathlib"}
+
+
+def _any_prose(value: Any, budget: _Budget, depth: int) -> bool:
+    cls = type(value)
+    if not budget.spend():
+        return True
+    if any(base in (*_NUMBERS, *_CODE) for base in ancestors(cls)):
+        return False
+    if is_a(value, str):
+        return is_prose(str.__str__(value))
+    for kind in (list, tuple, set, frozenset):
+        if is_a(value, kind):
+            return depth == 0 or _some(kind.__iter__(value), budget, depth)
+    if is_a(value, dict):
+        pairs = dict.items(value)
+        return depth == 0 or _some((part for pair in pairs for part in pair), budget, depth)
+    return _library_prose(value, budget, depth)
+
+
+def _some(values: Iterable[Any], budget: _Budget, depth: int) -> bool:
+    return any(_any_prose(each, budget, depth - 1) for each in values)
+
+
+def _library_prose(value: Any, budget: _Budget, depth: int) -> bool:
+    """The same of tables and arrays; an object of any other class may hold what it likes."""
+    cls = type(value)
+    root, name = module_name(cls).partition(".")[0], type_name(cls)
+    library = sys.modules.get(root)
+    if getattr(library, name, None) is not cls:
+        return root not in _PLAIN_MODULES
+    match root, name:
+        case "pandas", "DataFrame":
+            columns = [value.iloc[:, n] for n in range(value.shape[1])]
+            labels = [*value.columns.tolist(), *value.columns.names]
+            return _some(labels, budget, depth) or any(
+                _column_prose(each, budget, depth) for each in (value.index, *columns)
+            )
+        case "pandas", "Series":
+            parts = (value, value.index)
+            return _some([value.name], budget, depth) or any(
+                _column_prose(each, budget, depth) for each in parts
+            )
+        case "pandas", _ if name.endswith("Index"):
+            return _column_prose(value, budget, depth)
+        case "polars", "DataFrame":
+            return _some(value.columns, budget, depth) or any(
+                _polars_prose(each, budget, depth) for each in value.get_columns()
+            )
+        case "polars", "Series":
+            return _some([value.name], budget, depth) or _polars_prose(value, budget, depth)
+        case "numpy", "ndarray":
+            if value.dtype.kind not in "OUST":
+                return bool(value.dtype.kind == "V")
+            return not budget.spend(value.size) or _some(value.ravel().tolist(), budget, depth)
+    return root not in {"pandas", "numpy", *_PLAIN_MODULES} or name.endswith("Frame")
+
+
+def _column_prose(column: Any, budget: _Budget, depth: int) -> bool:
+    if getattr(column.dtype, "kind", "O") in "biufcmM":
+        return False
+    if str(column.dtype) == "category":
+        column = column.cat.categories if hasattr(column, "cat") else column.categories
+    return not budget.spend(len(column)) or _some(column.tolist(), budget, depth)
+
+
+def _polars_prose(column: Any, budget: _Budget, depth: int) -> bool:
+    dtype = column.dtype
+    if dtype.is_numeric() or dtype.is_temporal() or str(dtype) in {"Boolean", "Null"}:
+        return False
+    return not budget.spend(len(column)) or _some(column.to_list(), budget, depth)
+
+
+def prose_sources(digest: str) -> Iterator[str]:
+    """Return the sources of the prose in lines such as "- name: description"."""
+    for line in digest.splitlines():
+        name, colon, rest = line.removeprefix("- ").partition(": ")
+        if holds_prose(rest if colon else line):
+            yield f"values of {name}" if colon and line.startswith("- ") else "names of variables"

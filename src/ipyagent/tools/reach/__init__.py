@@ -1,0 +1,31 @@
+"""Static reading of code and commands: what a call would touch, as far as reading can tell.
+
+It names things on the approval card and bounds what "Always" covers. It is no sandbox: Python
+cannot be judged by reading, so nothing that is read here is called safe or runs unasked for it.
+"""
+
+from ipyagent.tools.reach.code import read_code
+from ipyagent.tools.reach.commands import read_command
+from ipyagent.tools.reach.found import (
+    ENVIRONMENT,
+    NETWORK,
+    PROCESSES,
+    READS,
+    UNREADABLE,
+    WRITES,
+    Reach,
+    coverage,
+)
+
+__all__ = [
+    "ENVIRONMENT",
+    "NETWORK",
+    "PROCESSES",
+    "READS",
+    "UNREADABLE",
+    "WRITES",
+    "Reach",
+    "coverage",
+    "read_code",
+    "read_command",
+]

@@ -1,0 +1,227 @@
+"""What a name or an expression in code stands for, as far as that can be read.
+
+An origin is the full name of something in a library ("pandas.read_csv"), or one of the kinds below.
+Order is left aside: a name may stand for all that is ever bound to it.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import sys
+import types
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from ipyagent.kernel.describe.inert import ancestors, is_a, module_name, type_name
+from ipyagent.tools.reach.tables import BUFFERS, MODULES, PATHS, PLAIN
+
+DATA, LOCAL, MADE, PARAMETER = "<data>", "<local>", "<made>", "<parameter>"
+PATH, FILE, BUFFER = "<path>", "<file>", "<buffer>"
+OPAQUE, UNKNOWN = "<opaque>", "<unknown>"
+
+Origins = frozenset[str]
+_PASSES = 4  # of a chain of aliases
+_MOST_ITEMS = 1_000
+_SAME = {"posix": "os", "nt": "os", "_io": "io", "_thread": "threading", "posixpath": "os.path"}
+_SHOWN = frozenset({"display"})  # IPython has it among the built-in names
+
+
+def is_library(origin: str) -> bool:
+    """Return whether an origin is the full name of something in a library."""
+    return not origin.startswith("<")
+
+
+def root_of(name: str) -> str:
+    """Return the first part of a full name."""
+    return name.partition(".")[0]
+
+
+class Names:
+    """The names of a piece of code, and of the variables that it runs among."""
+
+    def __init__(self, tree: ast.AST, variables: Mapping[str, object]) -> None:
+        self.variables = variables
+        self._texts: dict[str, list[ast.expr]] = {}
+        self._bound: dict[str, Origins] = {}
+        bindings = [each for node in ast.walk(tree) for each in _bindings(node)]
+        self.stored = {name for name, _ in bindings}
+        for _ in range(_PASSES):
+            for name, value in bindings:
+                found = frozenset({value}) if isinstance(value, str) else self.of(value)
+                self._bound[name] = self._bound.get(name, frozenset()) | found
+        for name, value in bindings:
+            if isinstance(value, ast.expr):
+                self._texts.setdefault(name, []).append(value)
+
+    def of(self, node: ast.expr) -> Origins:
+        """Return what an expression may stand for."""
+        match node:
+            case ast.Name(id=name):
+                return self._of_name(name)
+            case ast.Attribute(value=value, attr=attr):
+                return frozenset(_attribute(base, attr) for base in self.of(value))
+            case ast.Call(func=func):
+                return frozenset(map(_result, self.of(func)))
+            case ast.BinOp(left=left, right=right):
+                return frozenset({PATH if PATH in self.of(left) | self.of(right) else DATA})
+            case ast.IfExp(body=body, orelse=other):
+                return self.of(body) | self.of(other)
+            case ast.BoolOp(values=values):
+                return frozenset().union(*map(self.of, values))
+            case ast.NamedExpr(value=value) | ast.Await(value=value):
+                return self.of(value)
+            case ast.Lambda():
+                return frozenset({LOCAL})
+        return frozenset({DATA})
+
+    def texts(self, node: ast.expr) -> list[ast.expr]:
+        """Return the expressions that a name was bound to, or the expression itself."""
+        if isinstance(node, ast.Name) and node.id in self._texts:
+            return self._texts[node.id]
+        known = self.variables.get(node.id) if isinstance(node, ast.Name) else None
+        if isinstance(known, str):
+            return [ast.Constant(value=known)]
+        return [node]
+
+    def _of_name(self, name: str) -> Origins:
+        found = self._bound.get(name, frozenset())
+        if name in self.variables:
+            found |= {origin_of(self.variables[name])}
+        if found or name in self.stored:
+            return found or frozenset({DATA})
+        if name in _SHOWN:
+            return frozenset({LOCAL})
+        return frozenset({f"builtins.{name}" if hasattr(builtins, name) else UNKNOWN})
+
+
+def _attribute(base: str, attr: str) -> str:
+    if is_library(base):
+        return f"{base}.{attr}"
+    return f"{PATH}.{attr}" if base == PATH else DATA
+
+
+def _result(function: str) -> str:
+    if function in PATHS or function.startswith(f"{PATH}."):
+        return PATH
+    if function in BUFFERS:
+        return BUFFER
+    if function in {"builtins.open", "io.open"}:
+        return FILE
+    return MADE if is_library(function) or function in {LOCAL, MADE} else DATA
+
+
+def _bindings(node: ast.AST) -> Iterator[tuple[str, ast.expr | str]]:
+    """Each name that a node binds, with the expression or the origin that it gets."""
+    match node:
+        case ast.Import() | ast.ImportFrom():
+            yield from _imports(node)
+        case ast.Assign(targets=targets, value=value):
+            for target in targets:
+                yield from _targets(target, value)
+        case ast.AnnAssign(target=target, value=ast.expr() as value):
+            yield from _targets(target, value)
+        case ast.NamedExpr(target=target, value=value):
+            yield target.id, value
+        case ast.withitem(context_expr=value, optional_vars=ast.Name(id=name)):
+            yield name, value
+        case ast.withitem(optional_vars=ast.expr() as target):
+            yield from _targets(target, DATA)
+        case (
+            ast.For(target=target) | ast.AsyncFor(target=target) | ast.comprehension(target=target)
+        ):
+            yield from _targets(target, DATA)
+        case _:
+            yield from _plain_bindings(node)
+
+
+def _plain_bindings(node: ast.AST) -> Iterator[tuple[str, str]]:
+    match node:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            yield name, LOCAL
+        case ast.arg(arg=name):
+            yield name, PARAMETER
+        case (
+            ast.ExceptHandler(name=str(name))
+            | ast.MatchAs(name=str(name))
+            | ast.MatchStar(name=str(name))
+            | ast.MatchMapping(rest=str(name))
+            | ast.AugAssign(target=ast.Name(id=name))
+        ):
+            yield name, DATA
+
+
+def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
+    module = f"{node.module or ''}." if isinstance(node, ast.ImportFrom) else ""
+    for each in node.names:
+        if module:
+            yield each.asname or each.name, module + each.name
+        else:
+            root = root_of(each.name)
+            yield each.asname or root, each.name if each.asname else root
+
+
+def _targets(target: ast.expr, value: ast.expr | str) -> Iterator[tuple[str, ast.expr | str]]:
+    match target, value:
+        case ast.Name(id=name), _:
+            yield name, value
+        case ast.Starred(value=inner), _:
+            yield from _targets(inner, DATA)
+        case (
+            (ast.Tuple(elts=names) | ast.List(elts=names)),
+            (ast.Tuple(elts=values) | ast.List(elts=values)),
+        ) if len(names) == len(values):
+            for each, its in zip(names, values, strict=True):
+                yield from _targets(each, its)
+        case ((ast.Tuple(elts=names) | ast.List(elts=names)), _):
+            for each in names:
+                yield from _targets(each, DATA)
+
+
+def origin_of(value: Any) -> str:
+    """Return the origin of a variable's value, without running any of its own code."""
+    cls = type(value)
+    if is_a(value, types.ModuleType):
+        name = types.ModuleType.__getattribute__(value, "__dict__").get("__name__", "")
+        real = sys.modules.get(name) is value
+        return _SAME.get(name, str(name)) if real else OPAQUE
+    if cls is types.FunctionType or cls is types.BuiltinFunctionType:
+        return _named(value.__module__, value.__name__)
+    if is_a(value, type):
+        return _named(module_name(value), type_name(value))
+    return _of_object(value)
+
+
+def _named(module: object, name: str) -> str:
+    root = root_of(module) if type(module) is str else ""
+    root = _SAME.get(root, root)
+    known = root in PLAIN or root in MODULES or root in {"os", "sys", "pathlib", "builtins"}
+    return f"{root}.{name}" if known else OPAQUE
+
+
+def _of_object(value: Any) -> str:
+    """The same of what is neither a module, a function nor a class."""
+    for kind in (list, tuple, set, frozenset, dict):
+        if is_a(value, kind):
+            items = dict.values(value) if kind is dict else kind.__iter__(value)
+            return OPAQUE if any(map(_is_code, islice(items, _MOST_ITEMS))) else DATA
+    for base in ancestors(type(value)):
+        root = root_of(module_name(base))
+        if root == "pathlib":
+            return PATH
+        if root == "_io":
+            return FILE
+        if root in {"builtins", "abc", "typing"}:
+            continue
+        if root in MODULES:
+            return f"{root}.{type_name(base)}"
+        return DATA if root in PLAIN or root in {"_decimal", "_struct", "_random"} else OPAQUE
+    return OPAQUE if type(value) in _RUNNING else DATA
+
+
+_RUNNING = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, types.MethodType)
+
+
+def _is_code(value: object) -> bool:
+    return origin_of(value) != DATA if not is_a(value, dict) else False
