@@ -140,6 +140,8 @@ export interface ToolExecution {
   question: Question | null;
   concern: string | null;
   scopes: Scope[];
+  covers: string | null;
+  touches: string | null;
   source: string | null;
   decision: Decision | null;
   decided_by: DecidedBy | null;

@@ -229,6 +229,8 @@ const execution: Read<ToolExecution> = given =>
         question: orNull(object<Question>({ text: or(text, ''), choices: listOf(text) })),
         concern: orNull(text),
         scopes: listOf(oneOf('once', 'session', 'folder')),
+        covers: orNull(text),
+        touches: orNull(text),
         source: orNull(text),
         decision: orNull(oneOf('auto', 'approved', 'denied', 'expired')),
         decided_by: orNull(oneOf('policy', 'session', 'folder', 'button', 'prompt', 'magic')),

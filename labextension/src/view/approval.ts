@@ -1,6 +1,8 @@
 /** The question whether a call may run. */
 import type { Scope, ToolExecution } from '../protocol';
+import { h } from './dom';
 import { answerForm, button, Decide, field } from './form';
+import { reveal } from './reveal';
 
 type Word = 'approve' | 'always' | 'folder' | 'deny';
 
@@ -13,7 +15,8 @@ const CHOICES: readonly (readonly [Word, string, Scope])[] = [
 ];
 
 /** The buttons that this call allows, and a reason. */
-export function approvalForm({ call, scopes }: ToolExecution, decide: Decide): HTMLElement {
+export function approvalForm(execution: ToolExecution, decide: Decide): HTMLElement {
+  const { call, scopes, covers } = execution;
   const offered = CHOICES.filter(([, , scope]) => scope === 'once' || scopes.includes(scope));
   return answerForm(`May ${call.name} run?`, decide, send => {
     const reason = reasonField(call.name);
@@ -21,7 +24,8 @@ export function approvalForm({ call, scopes }: ToolExecution, decide: Decide): H
     const buttons = offered.map(([word, label]) =>
       button(word, label, `${label}: ${call.name}`, press(word))
     );
-    return [...buttons, reason];
+    const note = scopes.length > 0 && covers !== null ? `Always covers ${covers}.` : null;
+    return [...buttons, reason, note && h('p', { class: 'ipyagent-covers' }, reveal(note))];
   });
 }
 

@@ -79,7 +79,7 @@ export class ToolView {
     const asked = status === 'awaiting_approval';
     this.call.show([call, preview, asked], () =>
       question === null
-        ? wholeCall(item.execution)
+        ? [touchesNote(item.execution, asked), ...wholeCall(item.execution)]
         : questionText(question, !asked || item.decide === null)
     );
     this.result.show(resultKey(item), () => outcome(item));
@@ -143,6 +143,12 @@ export function glyph(status: ToolStatus): HTMLElement {
 /** The call in one line: its arguments, what it asks the person, how far the checklist is. */
 function summary(execution: ToolExecution): string {
   return execution.question?.text ?? (todoSummary(execution) || argumentSummary(execution));
+}
+
+/** What code touches, as far as reading can tell; above the code, so that it is in sight. */
+function touchesNote({ touches }: ToolExecution, asked: boolean): HTMLElement | null {
+  const isSaid = asked && touches !== null && touches !== '';
+  return isSaid ? h('p', { class: 'ipyagent-touches' }, reveal(touches)) : null;
 }
 
 /** Why a person is asked beside the tool itself. */

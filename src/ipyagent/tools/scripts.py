@@ -26,7 +26,7 @@ from ipyagent.tools.workspace import Workspace
 Action = Literal["create", "edit", "run", "delete", "list"]
 
 _FOLDER = "scripts"
-_SUBJECT = "scripts"
+_SUBJECT = "script code"
 _ID = re.compile(r"py_[0-9a-f]{6}")
 # What each action needs; `run` takes one of both.
 _NEEDS: dict[Action, set[str]] = {

@@ -206,7 +206,7 @@ class _Reader(ast.NodeVisitor):
         inner = parts[1:]
         if name.startswith("pandas.io.") or any(_is_pivot(part) for part in inner):
             self.add([UNREADABLE], node)
-        elif inner and last not in tables.TO_TEXT:
+        elif inner:
             self.add(_kinds_of(last), node)
         return None
 
