@@ -15,8 +15,10 @@ from ipyagent.errors import (
     InvalidArgumentsError,
     ToolNotFoundError,
 )
+from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.schema import TruncationConfig
 from ipyagent.tools.base import BaseTool, Tool, Toolbox, Where, tool, tools_among
+from ipyagent.tools.namespace import namespace_tools
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -294,6 +296,40 @@ def test_another_owners_tool_of_the_same_name_is_refused_unless_it_may_override(
     assert box.get("query") is mine
     box.add(query, allow_override=True)
     assert list(box) == [query]
+
+
+@pytest.mark.spec("A49", "P03")
+def test_what_replaces_a_sensitive_tool_is_asked_about_as_that_was() -> None:
+    box = Toolbox([named("run_python", sensitive=True, reaches_out=True)])
+    box.add(named("run_python", allow_override=True))
+    box.add(query, allow_override=True)
+    mine = tool(name="run_python", allow_override=True)(lambda: "done")
+    box.add(mine)
+    now = box.get("run_python")
+    assert (now.sensitive, now.reaches_out, now()) == (True, True, "done")
+    assert not box.get("query").sensitive
+
+
+@pytest.mark.spec("A49", "P03")
+def test_a_function_that_says_it_is_built_in_is_asked_about_all_the_same() -> None:
+    built_in = namespace_tools(PlainNamespace({}))[-1]
+    posing = tool(name="run_python")(lambda code: "ran")
+    posing.function.__module__ = built_in.function.__module__
+    posing.function.__qualname__ = built_in.function.__qualname__
+    assert Toolbox([built_in, posing]).get("run_python").sensitive
+
+
+@pytest.mark.spec("A49")
+def test_a_tool_of_a_cell_whose_name_is_taken_is_left_out_with_a_notice() -> None:
+    box = Toolbox([query])
+    first = tool(name="extra")(lambda: "first")
+    box.add_defined([named("query"), first, named("extra"), named("query")])
+    assert (box.get("query"), box.get("extra")) == (query, first)
+    assert [each.partition(" is left out: two tools are named")[0] for each in box.notices] == [
+        "Your tool 'query'",
+        "Your tool 'extra'",
+        "Your tool 'query'",
+    ]
 
 
 @pytest.mark.spec("A49")

@@ -6,7 +6,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, TypedDict, Unpack, overload
 
@@ -30,6 +30,7 @@ from ipyagent.tools.commands import read_command
 from ipyagent.tools.controls import check_controls
 from ipyagent.tools.reach import Reach
 
+_OURS = "ipyagent."
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider takes
 
 
@@ -290,11 +291,25 @@ class Toolbox:
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         self._tools: dict[str, Tool] = {}
+        self.notices: tuple[str, ...] = ()
+        """What the user should know of tools that were left out."""
         for each in tools:
             self.add(each)
 
+    def add_defined(self, tools: Iterable[Tool]) -> None:
+        """Add tools that cells defined; one whose name is taken is left out, with a notice."""
+        for each in tools:
+            try:
+                self.add(each)
+            except DuplicateToolError as error:
+                self.notices += (f"Your tool {each.name!r} is left out: {error}.",)
+
     def add(self, new: Tool, *, allow_override: bool = False) -> None:
-        """Add a tool. Re-running its cell replaces it; a stranger with its name raises."""
+        """Add a tool. Re-running its cell replaces it; a stranger with its name raises.
+
+        What takes the place of a sensitive tool is asked about as that one was: approved code can
+        define tools as well. Rules of the user's settings may still allow it.
+        """
         old = self._tools.get(new.name)
         override = allow_override or new.allow_override
         if old is not None and not override and _origin(old) != _origin(new):
@@ -302,6 +317,9 @@ class Toolbox:
                 f"two tools are named {new.name!r}; rename one of them, or make the one that is "
                 "to replace the other with allow_override=True"
             )
+        if old is not None and old.sensitive and not _is_remade(old, new):
+            reaches_out = old.reaches_out or new.reaches_out
+            new = replace(new, sensitive=True, reaches_out=reaches_out)
         self._tools[new.name] = new
 
     def get(self, name: str) -> Tool:
@@ -333,6 +351,11 @@ class Toolbox:
 
     def __len__(self) -> int:
         return len(self._tools)
+
+
+def _is_remade(old: Tool, new: Tool) -> bool:
+    """Return whether a cell of the user's was run again; what is built in is made here alone."""
+    return new is old or (_origin(old) == _origin(new) and not _origin(old)[0].startswith(_OURS))
 
 
 def _origin(each: Tool) -> tuple[str, str]:

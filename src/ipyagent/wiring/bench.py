@@ -95,6 +95,7 @@ class Bench:
             config, own, self.redactor, cell.main.post, lambda: session.conversation.sources
         )
         self.prompt = self.redactor.text(request.prompt)
+        self.notes += place.new_notices(self.toolbox)
 
     def engine(self, validators: Iterable[Validator] = VALIDATORS) -> Engine:
         """The run that answers the prompt, ready to be driven.

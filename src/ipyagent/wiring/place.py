@@ -90,6 +90,7 @@ class Place:
     home: Path | None = None
     """Where the settings are; None: at the workspace's root."""
     approvals: Approvals = field(default_factory=Approvals)
+    _told: set[str] = field(default_factory=set, init=False)
 
     @cached_property
     def services(self) -> Services:
@@ -112,16 +113,22 @@ class Place:
         """
         redactor = redactor or Redactor()
         namespace = WatchedNamespace(self.namespace, redactor.learn)
-        defined = tools_among(self.namespace.variables().values())
         desktop = self._desktop()
-        return Toolbox(
+        toolbox = Toolbox(
             [
                 *self._built_in(config, namespace, redactor.text, desktop, read),
                 *self._of_notebooks(config, namespace, desktop, post),
                 *own,
-                *defined,
             ]
         )
+        toolbox.add_defined(tools_among(self.namespace.variables().values()))
+        return toolbox
+
+    def new_notices(self, toolbox: Toolbox) -> tuple[str, ...]:
+        """Return what the user should know of the tools and has not been told before."""
+        new = tuple(each for each in toolbox.notices if each not in self._told)
+        self._told.update(new)
+        return new
 
     def context(self, prompt: str) -> str:
         """What the model is told beside the prompt."""
