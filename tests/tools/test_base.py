@@ -293,21 +293,19 @@ def test_another_owners_tool_of_the_same_name_is_refused_unless_it_may_override(
     assert box.get("query") is query
     mine = named("query", allow_override=True)
     box.add(mine)
-    assert box.get("query") is mine
+    assert box.get("query").function is mine.function
     box.add(query, allow_override=True)
     assert list(box) == [query]
 
 
 @pytest.mark.spec("A49", "P03")
 def test_what_replaces_a_sensitive_tool_is_asked_about_as_that_was() -> None:
-    box = Toolbox([named("run_python", sensitive=True, reaches_out=True)])
-    box.add(named("run_python", allow_override=True))
-    box.add(query, allow_override=True)
-    mine = tool(name="run_python", allow_override=True)(lambda: "done")
-    box.add(mine)
-    now = box.get("run_python")
-    assert (now.sensitive, now.reaches_out, now()) == (True, True, "done")
-    assert not box.get("query").sensitive
+    box = Toolbox([named("act", sensitive=True, reaches_out=True), named("look")])
+    for name in ("act", "look"):
+        box.add(tool(name=name, allow_override=True)(lambda: "done"))
+    act, look = box
+    assert (act.sensitive, act.reaches_out, act()) == (True, True, "done")
+    assert (look.sensitive, look()) == (False, "done")
 
 
 @pytest.mark.spec("A49", "P03")
@@ -325,7 +323,7 @@ def test_a_tool_of_a_cell_whose_name_is_taken_is_left_out_with_a_notice() -> Non
     first = tool(name="extra")(lambda: "first")
     box.add_defined([named("query"), first, named("extra"), named("query")])
     assert (box.get("query"), box.get("extra")) == (query, first)
-    assert [each.partition(" is left out: two tools are named")[0] for each in box.notices] == [
+    assert [each.partition(" is left out, because two tools")[0] for each in box.notices] == [
         "Your tool 'query'",
         "Your tool 'extra'",
         "Your tool 'query'",

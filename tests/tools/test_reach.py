@@ -22,7 +22,7 @@ from ipyagent.tools.reach import (
     WRITES,
     coverage,
     read_code,
-    read_command,
+    read_program,
 )
 
 
@@ -273,7 +273,7 @@ def test_it_names_what_is_loaded_read_and_redefined() -> None:
     [("git status", "git"), ("ls -l 'a b'", "ls"), ("grep -n x *.py", "grep")],
 )
 def test_a_command_of_one_program_is_named(command: str, program: str) -> None:
-    assert read_command(command).kinds == {program}
+    assert read_program(command).kinds == {program}
 
 
 SEVERAL = [
@@ -286,7 +286,7 @@ SEVERAL = [
 
 @pytest.mark.parametrize("command", SEVERAL)
 def test_a_command_of_several_or_of_what_runs_others_is_not(command: str) -> None:
-    assert not read_command(command).readable
+    assert not read_program(command).readable
 
 
 def test_what_is_covered_is_said_in_words() -> None:

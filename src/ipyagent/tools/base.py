@@ -302,7 +302,7 @@ class Toolbox:
             try:
                 self.add(each)
             except DuplicateToolError as error:
-                self.notices += (f"Your tool {each.name!r} is left out: {error}.",)
+                self.notices += (f"Your tool {each.name!r} is left out, because {error}.",)
 
     def add(self, new: Tool, *, allow_override: bool = False) -> None:
         """Add a tool. Re-running its cell replaces it; a stranger with its name raises.

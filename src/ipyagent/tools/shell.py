@@ -9,7 +9,7 @@ from pydantic import Field
 
 from ipyagent.schema import Preview, ToolResult
 from ipyagent.tools.base import Tool, tool
-from ipyagent.tools.reach import read_command
+from ipyagent.tools.reach import read_program
 from ipyagent.tools.sandbox import Sandbox
 from ipyagent.tools.sandbox.told import UNBOXED, result_of, seconds
 
@@ -31,7 +31,7 @@ def shell_tools(
         preview=preview,
         validate=lambda command, timeout: allowed(timeout),
         command="command",
-        reach=lambda preview: read_command(preview.text),
+        reach=lambda preview: read_program(preview.text),
         reaches_out=not sandbox.available,
         always_asks=lambda **_: sandbox.why and f"{UNBOXED}: {sandbox.why}",
         source=lambda **_: "the output of a command",

@@ -19,8 +19,8 @@ from ipyagent.errors import ConfigError
 from ipyagent.kernel.documents import Desktop, around
 from ipyagent.kernel.interrupt import uninterrupted
 from ipyagent.kernel.namespace import Namespace, ShellNamespace, WatchedNamespace, digest
-from ipyagent.redaction import Redactor
 from ipyagent.kernel.provenance import Provenance
+from ipyagent.redaction import Redactor
 from ipyagent.services.mcp.servers import MCPServers
 from ipyagent.services.openapi import OpenAPIServices
 from ipyagent.tools.base import Tool, Toolbox, tools_among

@@ -5,7 +5,6 @@ cannot be judged by reading, so nothing that is read here is called safe or runs
 """
 
 from ipyagent.tools.reach.code import read_code
-from ipyagent.tools.reach.commands import read_command
 from ipyagent.tools.reach.found import (
     ENVIRONMENT,
     NETWORK,
@@ -16,6 +15,7 @@ from ipyagent.tools.reach.found import (
     Reach,
     coverage,
 )
+from ipyagent.tools.reach.programs import read_program
 
 __all__ = [
     "ENVIRONMENT",
@@ -27,5 +27,5 @@ __all__ = [
     "Reach",
     "coverage",
     "read_code",
-    "read_command",
+    "read_program",
 ]

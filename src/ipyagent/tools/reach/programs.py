@@ -23,7 +23,7 @@ _RUN_OTHERS = _words(
 )
 
 
-def read_command(command: str) -> Reach:
+def read_program(command: str) -> Reach:
     """Return the program that a command runs; a command of several cannot be told by reading."""
     program, why = _program(command)
     return Reach({program: ""} if program else {UNREADABLE: why}, subject="commands")
