@@ -181,6 +181,24 @@ def test_it_works_as_a_process_without_a_terminal(folder: Path) -> None:
     assert json.loads(done.stdout)["output"] == "Fine."
 
 
+@pytest.mark.spec("H28")
+@pytest.mark.parametrize(
+    ("line", "code"), [("{} --json hi | true; exit ${{PIPESTATUS[0]}}", 141), ("{} <&-", 2)]
+)
+def test_closed_ends_of_pipes_are_no_tracebacks(line: str, code: int, folder: Path) -> None:
+    command = f"{sys.executable} -m ipyagent.cli ask {' '.join(OPTIONS)}"
+    done = subprocess.run(
+        ["bash", "-c", line.format(command)],
+        cwd=folder,
+        env=environment(folder),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_the_console_script_is_declared() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     module, _, name = declared["ipyagent"].partition(":")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -29,7 +30,7 @@ from ipyagent.magic.plan_commands import in_words
 from ipyagent.schema import Outcome, Run, RunStatus
 from ipyagent.ui.views import SilentView, View, show_run, view_for
 
-USAGE, INTERRUPTED = 2, 130
+USAGE, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
 CODES = {Outcome.SUCCESS: 0, Outcome.FAILED: 1, Outcome.PARTIAL: 3, Outcome.RUNNING: 3}
 """Exit codes; a run that is not over is a plan that waits."""
 
@@ -98,12 +99,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         given = vars(_parser().parse_args(argv))
         command = given.pop("command")
         code: int = command(given)
+        sys.stdout.flush()
     except (ConfigError, AgentError) as error:
         print(f"ipyagent: {error}", file=sys.stderr)  # noqa: T201
         return USAGE if isinstance(error, ConfigError) else CODES[Outcome.FAILED]
     except KeyboardInterrupt as stop:
         print(f"ipyagent: {stop or 'stopped'}", file=sys.stderr)  # noqa: T201
         return INTERRUPTED
+    except BrokenPipeError:  # such as `| head`; Python itself would write once more at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
     return code
 
 
@@ -140,7 +145,7 @@ def _prompt(words: object, file: object) -> str:
     if file is None and not said and detect(None).can_input:
         raise ConfigError(f"there is no prompt. usage: {ASK}")
     try:
-        text = sys.stdin.read() if file is None else Path(str(file)).read_text(encoding="utf-8")
+        text = _standard_input() if file is None else Path(str(file)).read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"--file {file} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -148,6 +153,10 @@ def _prompt(words: object, file: object) -> str:
     if not text.strip():
         raise ConfigError(f"{file or 'standard input'} holds no prompt. usage: {ASK}")
     return text
+
+
+def _standard_input() -> str:
+    return "" if sys.stdin is None else sys.stdin.read()
 
 
 def _chat(given: dict[str, object]) -> int:
