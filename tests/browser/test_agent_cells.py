@@ -55,7 +55,7 @@ def test_approve_by_a_click_while_the_cell_runs(jupyterlab: Any, notebook: Any) 
 
 def test_deny_with_a_reason(jupyterlab: Any, notebook: Any) -> None:
     option = script(jupyterlab.folder, "deny", python("danger = 1"), "Then I won't.")
-    book = notebook(LOAD, f"%%agent {option}\nGo.", "print('danger' in globals())")
+    book = notebook(LOAD, f"%%agent {option}\nBegin.", "print('danger' in globals())")
     book.start_all()
     book.expect_state(1, "waiting")
     book.run(1).locator("[data-ipyagent=reason]").fill("not on my watch")
@@ -68,7 +68,7 @@ def test_deny_with_a_reason(jupyterlab: Any, notebook: Any) -> None:
 
 def test_always_asks_once_for_the_session(jupyterlab: Any, notebook: Any) -> None:
     option = script(jupyterlab.folder, "always", python("a = 1"), python("b = 2"), "Both.")
-    book = notebook(LOAD, f"%%agent {option}\nGo.", "print(a + b)")
+    book = notebook(LOAD, f"%%agent {option}\nBegin.", "print(a + b)")
     book.start_all()
     book.expect_state(1, "waiting")
     book.run(1).locator("[data-ipyagent=always]").click()
@@ -144,7 +144,7 @@ def test_hostile_text_runs_nothing_fetches_nothing_and_forges_no_button(
         f"import base64; from IPython.display import HTML, display; "
         f"display(HTML(base64.b64decode('{naive}').decode()))"
     )
-    book = notebook(LOAD, f"%%agent {option}\nGo.", shows)
+    book = notebook(LOAD, f"%%agent {option}\nBegin.", shows)
     requests: list[str] = []
     book.page.on("request", lambda request: requests.append(request.url))
     book.page.on("dialog", lambda dialog: dialog.dismiss())
@@ -195,7 +195,7 @@ def test_text_is_readable_in_both_themes(jupyterlab: Any, notebook: Any, theme: 
         python("import pandas as pd\npd.DataFrame({'a': [1, 2], 'b': ['x', 'y']})", thinking="Hm."),
         "Done: `a` and **b**.\n\n| a | b |\n|---|---|\n| 1 | x |",
     )
-    book = notebook(LOAD, f"%%agent {option} --confirm yolo\nGo.")
+    book = notebook(LOAD, f"%%agent {option} --confirm yolo\nBegin.")
     book.page.evaluate(
         "(theme) => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme
     )

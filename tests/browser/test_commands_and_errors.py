@@ -267,7 +267,7 @@ def test_approve_and_deny_by_shortcuts_when_the_call_was_seen(
 ) -> None:
     option = script(jupyterlab.folder, "keys", python("first = 1"), python("second = 2"), "Done.")
     book = notebook(
-        LOAD, f"%%agent {option}\nGo.", "print('first' in globals(), 'second' in globals())"
+        LOAD, f"%%agent {option}\nBegin.", "print('first' in globals(), 'second' in globals())"
     )
     assert not is_enabled(book, "ipyagent:approve")
     book.start_all()
@@ -309,7 +309,7 @@ def press_until(book: Any, keys: str, card: Any, state: str) -> None:
 
 def test_what_was_not_seen_is_shown_and_not_approved(jupyterlab: Any, notebook: Any) -> None:
     option = script(jupyterlab.folder, "unseen", python("seen = 1"), "Done.")
-    book = notebook(LOAD, f"%%agent {option}\nGo.", SPACE, "1")
+    book = notebook(LOAD, f"%%agent {option}\nBegin.", SPACE, "1")
     book.start(0)
     book.expect_done(0)
     book.start(2)
@@ -335,7 +335,7 @@ def test_a_long_call_is_approved_by_keys_only_after_its_last_line_was_shown(
 ) -> None:
     code = "\n".join([*(f"a{n} = {n}" for n in range(200)), "evil = 1"])
     option = script(jupyterlab.folder, "long", python(code), "Done.")
-    book = notebook(LOAD, f"%%agent {option}\nGo.")
+    book = notebook(LOAD, f"%%agent {option}\nBegin.")
     book.start_all()
     book.expect_state(1, "waiting")
     to_command_mode(book, 1)
@@ -352,7 +352,7 @@ def test_a_long_call_is_approved_by_keys_only_after_its_last_line_was_shown(
 def test_a_question_cannot_be_approved_but_declined(jupyterlab: Any, notebook: Any) -> None:
     ask = {"calls": [{"name": "ask_user", "arguments": {"question": "Which year?"}}]}
     option = script(jupyterlab.folder, "asks", ask, "Well.")
-    book = notebook(LOAD, f"%%agent {option}\nGo.")
+    book = notebook(LOAD, f"%%agent {option}\nBegin.")
     book.start_all()
     book.expect_state(1, "waiting")
     to_command_mode(book, 1)
@@ -365,7 +365,7 @@ def test_a_question_cannot_be_approved_but_declined(jupyterlab: Any, notebook: A
 def test_the_keys_decide_in_the_current_notebook_alone(jupyterlab: Any, notebook: Any) -> None:
     option = script(jupyterlab.folder, "elsewhere", python("x = 1"), "Done.")
     other = notebook("1").name
-    book = notebook(LOAD, f"%%agent {option}\nGo.")
+    book = notebook(LOAD, f"%%agent {option}\nBegin.")
     book.start_all()
     book.expect_state(1, "waiting")
     assert is_enabled(book, "ipyagent:approve")
@@ -378,7 +378,7 @@ def test_the_keys_decide_in_the_current_notebook_alone(jupyterlab: Any, notebook
 
 def test_the_naive_way_would_approve_what_nobody_saw(jupyterlab: Any, notebook: Any) -> None:
     option = script(jupyterlab.folder, "naive", python("seen = 1"), "Done.")
-    book = notebook(LOAD, f"%%agent {option}\nGo.", SPACE, "1")
+    book = notebook(LOAD, f"%%agent {option}\nBegin.", SPACE, "1")
     book.start(2)
     book.expect_done(2)
     book.start(0)

@@ -54,7 +54,7 @@ def test_a_retry_counts_down_and_can_be_stopped(jupyterlab: Any, notebook: Any) 
     option = script(
         jupyterlab.folder, "retry", {"error": {"kind": "unavailable", "message": "Overloaded."}}
     )
-    book = notebook(LOAD, f"%%agent {option} --config config.yaml\nGo.")
+    book = notebook(LOAD, f"%%agent {option} --config config.yaml\nBegin.")
     book.start_all()
     card = book.run(1)
     expect(card).to_contain_text("Overloaded.")

@@ -85,7 +85,7 @@ def test_a_click_arrives_though_the_card_before_was_gone_before_its_subshell_was
 ) -> None:
     quick = script(jupyterlab.folder, "quick", "Done.")
     asks = script(jupyterlab.folder, "asks", python("a = 1"), "Done.")
-    book = notebook(LOAD, f"%%agent {quick}\nGo.", f"%%agent {asks}\nGo.", ready=False)
+    book = notebook(LOAD, f"%%agent {quick}\nBegin.", f"%%agent {asks}\nBegin.", ready=False)
     subshells = SlowSubshells(book.page)
     book.open().ready().start(0)
     book.expect_done(0)

@@ -144,7 +144,7 @@ def test_two_notebooks_of_one_kernel_each_have_their_cards_whichever_is_closed(
     jupyterlab: Lab, notebook: Any
 ) -> None:
     option = script(jupyterlab.folder, "shared", python("a = 1"), "Done.")
-    book = notebook(LOAD, f"%%agent {option}\nGo.")
+    book = notebook(LOAD, f"%%agent {option}\nBegin.")
     begin(book, 0)
     book.expect_done(0)
     second = f"second-{book.name}"
@@ -171,7 +171,7 @@ def test_of_two_notebooks_of_one_kernel_the_tools_change_that_of_the_running_cel
     first = notebook(LOAD, "only_here = 1")
     first.start(0)
     first.expect_done(0)
-    cells = [nbformat.v4.new_code_cell(f"%%agent {option} --confirm yolo\nGo.")]
+    cells = [nbformat.v4.new_code_cell(f"%%agent {option} --confirm yolo\nBegin.")]
     second = f"second-{first.name}"
     nbformat.write(nbformat.v4.new_notebook(cells=cells), jupyterlab.folder / second)
     first.page.evaluate(SHARE, [first.name, second])

@@ -304,7 +304,7 @@ def test_a_notification_tells_of_an_approval_while_the_page_is_in_the_background
 ):
     first, second = (call("run_python", code=f"{name} = 'private'") for name in ("one", "two"))
     option = script(folder, "away", {"calls": [first]}, {"calls": [second]}, "Done.")
-    book = notebook(LOAD, f"%%agent {option}\nGo.", "print('a cell to be in')")
+    book = notebook(LOAD, f"%%agent {option}\nBegin.", "print('a cell to be in')")
     page, side = book.page, Side(book.page).open()
     page.evaluate(STUB)
     with in_the_background(page):
@@ -329,7 +329,7 @@ def test_a_notification_tells_of_an_approval_while_the_page_is_in_the_background
 
 def test_notifications_are_a_setting(folder: Any, notebook: Callable[..., Any]):
     option = script(folder, "quiet", {"calls": [call("run_python", code="c = 3")]}, "Done.")
-    book = notebook(LOAD, f"%%agent {option}\nGo.")
+    book = notebook(LOAD, f"%%agent {option}\nBegin.")
     page, side = book.page, Side(book.page).open()
     page.evaluate(STUB)
     page.evaluate("() => window.Notification.requestPermission()")

@@ -105,7 +105,9 @@ def test_a_question_is_answered_by_a_choice_or_in_words(jupyterlab: Any, noteboo
     asked = call("ask_user", question="Which year?", choices=["2024", "2025"])
     free = call("ask_user", question="And which region?")
     option = script(jupyterlab.folder, "asked", {"calls": [asked]}, {"calls": [free]}, "Thanks.")
-    book = notebook(LOAD, f"%%agent {option}\nGo.", "import ipyagent; print(ipyagent.last.results)")
+    book = notebook(
+        LOAD, f"%%agent {option}\nBegin.", "import ipyagent; print(ipyagent.last.results)"
+    )
     book.start_all()
     book.expect_state(1, "waiting")
     expect(book.run(1).locator("[data-ipyagent=choice]")).to_have_count(2)
@@ -133,7 +135,7 @@ def test_after_reading_a_file_always_asks_again_and_says_why(
         {"calls": [call("write_file", path="conftest.py", content="x = 1\n")]},
         "Done.",
     )
-    book = notebook(LOAD, f"%%agent {option}\nGo.", "print('a', a)")
+    book = notebook(LOAD, f"%%agent {option}\nBegin.", "print('a', a)")
     book.start_all()
     book.expect_state(1, "waiting")
     book.run(1).locator("[data-ipyagent=always]").click()
@@ -165,7 +167,7 @@ def test_tasks_are_a_checklist_that_lives(jupyterlab: Any, notebook: Any) -> Non
         {"calls": [call("run_python", code="1")]},
         "Half way.",
     )
-    book = notebook(LOAD, f"%%agent {option}\nGo.")
+    book = notebook(LOAD, f"%%agent {option}\nBegin.")
     book.start_all()
     book.expect_state(1, "waiting")
     expect(book.run(1).locator("[data-ipyagent=todos]")).to_contain_text("Load the data")

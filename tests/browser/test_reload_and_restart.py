@@ -93,7 +93,7 @@ def begin(book: Notebook, index: int = 1) -> None:
 
 def waiting(lab: Lab, notebook: Any, name: str, *replies: Any) -> Notebook:
     """A notebook whose second cell plays `replies`, and waits for the first approval."""
-    book: Notebook = notebook(LOAD, f"%%agent {script(lab.folder, name, *replies)}\nGo.")
+    book: Notebook = notebook(LOAD, f"%%agent {script(lab.folder, name, *replies)}\nBegin.")
     begin(book)
     book.expect_state(1, "waiting")
     return book
@@ -166,7 +166,7 @@ def test_without_the_extension_the_card_asks_by_itself_and_no_comm_is_missed(
     jupyterlab: Lab, notebook: Any
 ) -> None:
     option = script(jupyterlab.folder, "alone", python("a = 1"), "Done.")
-    book = notebook(LOAD, f"%%agent {option}\nGo.", ready=False)
+    book = notebook(LOAD, f"%%agent {option}\nBegin.", ready=False)
     book.page.route("**/extensions/ipyagent/**", lambda route: route.abort())
     reload(book)
     lines = listen(book.page)
@@ -266,7 +266,7 @@ def test_a_run_that_waits_is_not_lost_when_its_cell_is_cleared_or_run_again(
 @pytest.mark.spec("P42")
 def test_a_card_in_a_cell_that_cannot_await_comes_back(jupyterlab: Lab, notebook: Any) -> None:
     option = script(jupyterlab.folder, "timed", python("a = 1"), "Done.")
-    book = notebook(LOAD, f"%%time\nget_ipython().run_cell_magic('agent', '{option}', 'Go.')")
+    book = notebook(LOAD, f"%%time\nget_ipython().run_cell_magic('agent', '{option}', 'Begin.')")
     begin(book)
     book.expect_state(1, "waiting")
     reload(book)
@@ -280,7 +280,7 @@ def test_a_run_whose_tool_occupies_the_main_thread_comes_back_and_goes_on(
     jupyterlab: Lab, notebook: Any
 ) -> None:
     option = script(jupyterlab.folder, "blocks", python(until("blocks")), "Done.")
-    book = notebook(LOAD, f"%%agent {option} --confirm yolo\nGo.")
+    book = notebook(LOAD, f"%%agent {option} --confirm yolo\nBegin.")
     begin(book)
     tool = book.run(1).locator("[data-ipyagent=tool]")
     expect(tool).to_have_attribute("data-state", "running", timeout=30_000)
@@ -300,7 +300,7 @@ def test_a_run_that_ended_while_no_page_was_there_is_shown(
     name = f"away-{is_saved}"
     end = python(f"import pathlib\npathlib.Path('{name}.end').touch()")
     option = script(jupyterlab.folder, name, python(until(name)), end, "Done, alone.")
-    book = notebook(LOAD, f"%%agent {option} --confirm yolo\nGo.")
+    book = notebook(LOAD, f"%%agent {option} --confirm yolo\nBegin.")
     begin(book)
     expect(book.run(1)).to_contain_text("run_python", timeout=30_000)
     if is_saved:
@@ -357,7 +357,7 @@ def test_after_a_restart_the_card_says_so_and_then_shows_what_was_recorded(
 def test_a_restored_card_of_a_kernel_that_dies_says_so(jupyterlab: Lab, notebook: Any) -> None:
     dies = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"
     option = script(jupyterlab.folder, "dies2", python(dies), "Never.")
-    book = notebook(LOAD, f"%%agent {option}\nGo.", f"%%agent {option}\nGo again.")
+    book = notebook(LOAD, f"%%agent {option}\nBegin.", f"%%agent {option}\nGo again.")
     begin(book)
     book.expect_state(1, "waiting")
     reload(book)

@@ -67,7 +67,7 @@ def test_a_denied_call_does_not_run_and_the_reason_reaches_the_model(
     shared: Kernel, script: Any
 ) -> None:
     reply = shared.run(
-        f"%%agent {script(python('denied_ran = 1'), 'I see.')}\nGo.", page=Page(shared, "deny")
+        f"%%agent {script(python('denied_ran = 1'), 'I see.')}\nBegin.", page=Page(shared, "deny")
     )
     assert reply.run["steps"][0]["executions"][0]["status"] == "denied"
     assert shared.value("'denied_ran' in globals()") == "False"
@@ -88,14 +88,14 @@ def test_a_second_click_another_tab_and_a_replay_do_nothing(shared: Kernel, scri
 
     page.on_event = click_wildly
     replies = [python("ran.append(1)"), python("ran.append(2)"), "Done."]
-    reply = shared.run(f"%%agent {script(*replies)}\nGo.", page=page)
+    reply = shared.run(f"%%agent {script(*replies)}\nBegin.", page=page)
     assert len(set(asked)) == 2
     assert [e["decision"] for s in reply.run["steps"] for e in s["executions"]] == ["approved"] * 2
     assert shared.value("ran") == "[1, 2]"
 
 
 def test_without_a_page_the_question_goes_to_input(shared: Kernel, script: Any) -> None:
-    asks = f"%%agent {script(python('typed = 5'), 'Done.')}\nGo."
+    asks = f"%%agent {script(python('typed = 5'), 'Done.')}\nBegin."
     reply = shared.run(asks, answers=["maybe", "yes"])
     assert len(reply.prompts) == 2
     assert "typed = 5" in reply.stdout
@@ -111,7 +111,7 @@ def test_code_that_a_terminal_would_hide_is_refused_and_nobody_is_asked(
     hidden = "evil_ran = 1\rprint('The mean of the price column, nothing else at all')"
     swallowed = "# \x1b]0;\nevil_ran = 1\n#\x07 a harmless comment\nprint('hi')"
     reply = shared.run(
-        f"%%agent {script(python(hidden), python(swallowed), 'I see.')}\nGo.", answers=[]
+        f"%%agent {script(python(hidden), python(swallowed), 'I see.')}\nBegin.", answers=[]
     )
     assert reply.status == "ok"
     assert reply.prompts == []
@@ -125,7 +125,7 @@ def test_code_that_a_terminal_would_hide_is_refused_and_nobody_is_asked(
 def test_headless_a_sensitive_call_is_denied_at_once_with_the_way_out(
     shared: Kernel, script: Any
 ) -> None:
-    reply = shared.run(f"%%agent {script(python('headless = 1'), 'I could not.')}\nGo.")
+    reply = shared.run(f"%%agent {script(python('headless = 1'), 'I could not.')}\nBegin.")
     assert reply.status == "ok"
     execution = reply.run["steps"][0]["executions"][0]
     assert execution["status"] == "denied"
@@ -136,9 +136,9 @@ def test_headless_a_sensitive_call_is_denied_at_once_with_the_way_out(
 @pytest.mark.parametrize(
     "cell",
     [
-        "%%time\n%%agent {options}\nGo.",
-        "get_ipython().run_cell_magic('agent', '{options}', 'Go.')",
-        "%autoawait off\n\nget_ipython().run_cell('''%%agent {options}\nGo.''')\n%autoawait on",
+        "%%time\n%%agent {options}\nBegin.",
+        "get_ipython().run_cell_magic('agent', '{options}', 'Begin.')",
+        "%autoawait off\n\nget_ipython().run_cell('''%%agent {options}\nBegin.''')\n%autoawait on",
     ],
 )
 def test_where_a_cell_cannot_await_the_agent_blocks_and_still_works(
@@ -153,7 +153,7 @@ def test_where_a_cell_cannot_await_the_agent_blocks_and_still_works(
 
 def test_a_nested_cell_asks_by_input_when_no_click_can_arrive(shared: Kernel, script: Any) -> None:
     options = script(python("asked_nested = 1"), "Done.")
-    reply = shared.run(f"%%time\n%%agent {options}\nGo.", page=Page(shared), answers=["y"])
+    reply = shared.run(f"%%time\n%%agent {options}\nBegin.", page=Page(shared), answers=["y"])
     assert len(reply.prompts) == 1
     assert shared.value("asked_nested") == "1"
 
@@ -161,7 +161,7 @@ def test_a_nested_cell_asks_by_input_when_no_click_can_arrive(shared: Kernel, sc
 def test_a_finished_run_leaves_no_widget_behind(shared: Kernel, script: Any) -> None:
     count = "len(__import__('ipywidgets').widgets.widget._instances)"
     before = shared.value(count)
-    reply = shared.run(f"%%agent {script('Hello.')}\nGo.", page=Page(shared))
+    reply = shared.run(f"%%agent {script('Hello.')}\nBegin.", page=Page(shared))
     assert len(reply.of("comm_open")) == len(reply.of("comm_close")) > 0
     assert shared.value(count) == before
 
@@ -170,7 +170,7 @@ def test_queued_cells_keep_their_order(shared: Kernel, script: Any) -> None:
     shared.run("order = []")
     option = script(python("order.append('agent')"), "Done.")
     page = Page(shared)
-    first = shared.client.execute(f"%%agent {option}\nGo.", allow_stdin=True)
+    first = shared.client.execute(f"%%agent {option}\nBegin.", allow_stdin=True)
     second = shared.client.execute("order.append('next')", allow_stdin=False)
     shared.finish(first, page=page)
     assert shared.value("order") == "['agent', 'next']"
@@ -229,7 +229,7 @@ def test_a_stop_in_any_phase_is_back_at_once_and_the_next_prompt_works(
                 page.say({"kind": "stop"})
 
     page.on_event = stop
-    reply = shared.run(f"%%agent {script(*replies)}\nGo.", page=page, timeout=20)
+    reply = shared.run(f"%%agent {script(*replies)}\nBegin.", page=page, timeout=20)
     assert reply.status == "error"
     assert reply.content["ename"] == "AgentInterrupted"
     assert len(reply.of("error")[0]["traceback"]) == 1
@@ -257,7 +257,7 @@ def test_the_page_gets_text_in_few_messages_and_a_snapshot_when_it_asks(
 
     page.on_event = ask_again
     text = "".join(f"{i:04d} " for i in range(2000))
-    shared.run(f"%%agent {script({'text': text})}\nGo.", page=watch)
+    shared.run(f"%%agent {script({'text': text})}\nBegin.", page=watch)
     deltas = [e for e in page.events if e["type"] == "message_delta"]
     assert len(deltas) < 200
     assert snapshots
@@ -298,7 +298,7 @@ def test_a_widget_s_message_during_an_agent_cell_gets_its_statuses(
     waiting = (
         "import asyncio\nfor _ in range(200):\n  await asyncio.sleep(0.05)\n  if field.value: break"
     )
-    cell = f"%%agent {script(python(waiting), 'Done.')} --confirm yolo\nGo."
+    cell = f"%%agent {script(python(waiting), 'Done.')} --confirm yolo\nBegin."
     reply = shared.run(cell if agent else "print('go')\n" + waiting, page=watch)
     assert reply.status == "ok"
     assert shared.value("field.value") == "'h'"
@@ -319,14 +319,14 @@ def test_a_person_s_tool_is_offered_and_redefining_it_is_fine(shared: Kernel, sc
 
 def test_out_json_and_raise_do_what_they_say(shared: Kernel, script: Any) -> None:
     option = script("Done.")
-    shared.run(f"%%agent {option} -o kept\nGo.")
+    shared.run(f"%%agent {option} -o kept\nBegin.")
     assert shared.value("kept.output") == "'Done.'"
-    told = shared.run(f"%%agent {option} --json\nGo.")
+    told = shared.run(f"%%agent {option} --json\nBegin.")
     assert json.loads(told.stdout)["output"] == "Done."
     assert told.of("display_data") == []
     failing = script({"error": {"kind": "refused", "message": "No."}})
-    assert shared.run(f"%%agent {failing}\nGo.").status == "ok"
-    raised = shared.run(f"%%agent {failing} --raise\nGo.")
+    assert shared.run(f"%%agent {failing}\nBegin.").status == "ok"
+    raised = shared.run(f"%%agent {failing} --raise\nBegin.")
     assert (raised.status, raised.content["ename"]) == ("error", "RunFailedError")
 
 
@@ -334,14 +334,14 @@ def test_out_json_and_raise_do_what_they_say(shared: Kernel, script: Any) -> Non
 @pytest.mark.parametrize(
     ("cell", "says"),
     [
-        ("%%agent --modle x\nGo.", "--modle"),
-        ("%%agent What is this?\nGo.", "The prompt goes below the first line."),
-        ("%%agent Hello\nGo.", "The prompt goes below the first line."),
-        ("%%agent --confirm maybe\nGo.", "yolo"),
-        ("%%agent --tools fly\nGo.", "read_file"),
-        ("%%agent --max-steps many\nGo.", "max_steps"),
-        ("%%agent -m scripted/none.yaml\nGo.", "none.yaml"),
-        ("%%agent -o 1x\nGo.", "--out"),
+        ("%%agent --modle x\nBegin.", "--modle"),
+        ("%%agent What is this?\nBegin.", "The prompt goes below the first line."),
+        ("%%agent Hello\nBegin.", "The prompt goes below the first line."),
+        ("%%agent --confirm maybe\nBegin.", "yolo"),
+        ("%%agent --tools fly\nBegin.", "read_file"),
+        ("%%agent --max-steps many\nBegin.", "max_steps"),
+        ("%%agent -m scripted/none.yaml\nBegin.", "none.yaml"),
+        ("%%agent -o 1x\nBegin.", "--out"),
         ("%%agent\n   ", "empty"),
     ],
 )
@@ -357,7 +357,7 @@ def test_bad_input_is_one_clear_card_and_no_traceback(shared: Kernel, cell: str,
 def test_one_agent_at_a_time(shared: Kernel, script: Any) -> None:
     inner = script("Inner.").replace("-m ", "")
     code = f"import ipyagent\nipyagent.Agent({inner!r}).ask('Nested.')"
-    reply = shared.run(f"%%agent {script(python(code), 'Done.')} --confirm yolo\nGo.")
+    reply = shared.run(f"%%agent {script(python(code), 'Done.')} --confirm yolo\nBegin.")
     assert "already running" in reply.run["steps"][0]["executions"][0]["result"]["error"]
 
 
@@ -371,7 +371,7 @@ def test_the_line_magic_helps_and_tells(shared: Kernel, script: Any) -> None:
     assert "no call waits" in shared.run("%agent approve").stdout
     assert "no call waits" in shared.run("%agent deny a99").stdout
     shared.run(f"%agent model {script('From the session.').removeprefix('-m ')}")
-    assert shared.run("%%agent\nGo.").run["steps"][0]["message"]["content"][0]["text"] == (
+    assert shared.run("%%agent\nBegin.").run["steps"][0]["message"]["content"][0]["text"] == (
         "From the session."
     )
 
@@ -379,10 +379,10 @@ def test_the_line_magic_helps_and_tells(shared: Kernel, script: Any) -> None:
 def test_an_agent_object_works_in_a_cell_too(shared: Kernel, script: Any) -> None:
     model = script("Sync.").removeprefix("-m ")
     code = f"from ipyagent import Agent\nagent = Agent({model!r})\n"
-    reply = shared.run(code + "print(agent.ask('Go.').output)")
+    reply = shared.run(code + "print(agent.ask('Begin.').output)")
     assert reply.stdout == "Sync.\n"
     assert reply.run["status"] == "done"
-    reply = shared.run(code + "print((await agent.aask('Go.')).output)")
+    reply = shared.run(code + "print((await agent.aask('Begin.')).output)")
     assert reply.stdout == "Sync.\n"
 
 
@@ -393,13 +393,13 @@ def test_of_several_keys_a_person_chooses_once_and_headless_the_order_decides(
     dead = dict.fromkeys(("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"), "http://127.0.0.1:9")
     keys = dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY"), "not-a-key")
     with kernel(tmp_path, IPYAGENT_LLM__RETRY__MAX_RETRIES="0", **dead, **keys) as started:
-        headless = started.run("%%agent --max-seconds 5\nGo.").run
+        headless = started.run("%%agent --max-seconds 5\nBegin.").run
         assert headless["model"].startswith("anthropic/")
         assert "OPENAI_API_KEY" in str(headless["notes"])
-        asked = started.run("%%agent --max-seconds 5\nGo.", answers=["seven", "2"])
+        asked = started.run("%%agent --max-seconds 5\nBegin.", answers=["seven", "2"])
         assert len(asked.prompts) == 2
         assert asked.run["model"].startswith("openai/")
-        again = started.run("%%agent --max-seconds 5\nGo.", answers=[])
+        again = started.run("%%agent --max-seconds 5\nBegin.", answers=[])
         assert (again.prompts, again.run["model"]) == ([], asked.run["model"])
 
 

@@ -79,7 +79,7 @@ def assert_nothing_is_left(kernel: Kernel, before: tuple[int, int]) -> None:
 def test_an_interrupt_at_a_random_moment_is_one_line_and_leaves_nothing_behind(
     shared: Kernel,
 ) -> None:
-    cell = "%%agent -m scripted/all.yaml --confirm {}\nGo."
+    cell = "%%agent -m scripted/all.yaml --confirm {}\nBegin."
     seconds = []
     for mode in ("yolo", "confirm-all"):
         begun = time.monotonic()
@@ -149,15 +149,15 @@ def test_an_interrupt_before_and_after_the_run_is_one_line_as_well(
     shared: Kernel, where: str, name: str, blocking: bool
 ) -> None:
     options = "-m scripted/all.yaml --confirm yolo"
-    cell = f"get_ipython().run_cell_magic('agent', '{options}', 'Go.')"
+    cell = f"get_ipython().run_cell_magic('agent', '{options}', 'Begin.')"
     if not blocking:
-        cell = f"%%agent {options}\nGo."
-    shared.run(f"%%agent {options}\nGo.", page=Page(shared))
+        cell = f"%%agent {options}\nBegin."
+    shared.run(f"%%agent {options}\nBegin.", page=Page(shared))
     before = held(shared)
     shared.run(patched(where, name))
     assert is_quiet(shared.run(cell, page=Page(shared)))
     assert_nothing_is_left(shared, before)
-    assert shared.run(f"%%agent {options}\nGo.", page=Page(shared)).run["status"] == "done"
+    assert shared.run(f"%%agent {options}\nBegin.", page=Page(shared)).run["status"] == "done"
 
 
 def test_an_interrupt_that_ipykernel_takes_before_the_cell_does_is_one_line(shared: Kernel) -> None:
@@ -165,7 +165,7 @@ def test_an_interrupt_that_ipykernel_takes_before_the_cell_does_is_one_line(shar
     awaited = "await __import__('ipyagent.magic.entry', fromlist=['run']).run"
     cell = (
         "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
-        f"{awaited}('-m scripted/all.yaml --confirm yolo', 'Go.')"
+        f"{awaited}('-m scripted/all.yaml --confirm yolo', 'Begin.')"
     )
     for _ in range(3):
         assert is_quiet(shared.run(cell, page=Page(shared)))
@@ -197,7 +197,7 @@ def test_text_and_figures_before_a_stop_are_in_the_card(
             threading.Timer(2, os.kill, (pid, signal.SIGINT)).start()
 
     page.on_event = stop
-    reply = shared.run("%%agent -m scripted/shown.yaml --confirm yolo\nGo.", page=page)
+    reply = shared.run("%%agent -m scripted/shown.yaml --confirm yolo\nBegin.", page=page)
     assert is_quiet(reply)
     (execution,) = reply.run["steps"][0]["executions"]
     assert execution["status"] == "cancelled"

@@ -61,7 +61,7 @@ def test_a_kernel_that_is_killed_in_a_tool_leaves_an_unknown_outcome_and_a_sessi
         first.send(
             "execute_request",
             {
-                "code": "%%agent -m scripted/kill.json --confirm yolo\nGo.",
+                "code": "%%agent -m scripted/kill.json --confirm yolo\nBegin.",
                 "silent": False,
                 "store_history": True,
                 "user_expressions": {},
@@ -96,7 +96,7 @@ def test_a_kernel_that_is_killed_in_a_tool_leaves_an_unknown_outcome_and_a_sessi
 def test_two_kernels_that_begin_a_session_at_once_both_answer(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps(["One."]))
     with kernel(tmp_path) as first, kernel(tmp_path) as second:
-        cell = "%%agent -s shared -m scripted/a.json\nGo."
+        cell = "%%agent -s shared -m scripted/a.json\nBegin."
         asked = [(each, each.client.execute(cell)) for each in (first, second)]
         runs = [each.finish(request).run for each, request in asked]
         assert [run["status"] for run in runs] == ["done", "done"]

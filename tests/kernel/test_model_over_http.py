@@ -77,7 +77,7 @@ def test_faults_of_the_service_end_in_an_answer_or_one_clear_card(
 ) -> None:
     kernel, server = served
     server.replies = list(faults)  # type: ignore[arg-type]
-    reply = kernel.run("%%agent\nGo.")
+    reply = kernel.run("%%agent\nBegin.")
     assert reply.status == "ok"
     assert reply.run["status"] == outcome
     shown = str(reply.of("display_data"))
@@ -90,7 +90,7 @@ def test_faults_of_the_service_end_in_an_answer_or_one_clear_card(
 def test_malformed_arguments_are_not_run_and_go_back(served: tuple[Kernel, ModelServer]) -> None:
     kernel, server = served
     server.replies = [answer(calls=[("run_python", '{"code": "broken = 1"')]), answer("Oh.")]
-    run = kernel.run("%%agent --confirm yolo\nGo.").run
+    run = kernel.run("%%agent --confirm yolo\nBegin.").run
     assert run["steps"][0]["executions"][0]["status"] == "failed"
     assert kernel.value("'broken' in globals()") == "False"
 
@@ -123,7 +123,7 @@ def test_an_interrupt_while_the_model_streams_closes_the_connection(
             kernel.interrupt()
 
     page.on_event = stop
-    reply = kernel.run("%%agent\nGo.", page=page, timeout=20)
+    reply = kernel.run("%%agent\nBegin.", page=page, timeout=20)
     assert reply.content["ename"] == "AgentInterrupted"
     assert server.requests[-1].closed.wait(10)
     never.set()

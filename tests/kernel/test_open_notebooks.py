@@ -103,7 +103,7 @@ def ask(shared: Kernel, folder: Path) -> Callable[..., Reply]:
         """A run in the cell "agent" whose model makes these calls, one a step."""
         steps = [{"calls": [{"name": name, "arguments": given}]} for name, given in calls]
         (folder / "script.yaml").write_text(yaml.safe_dump([*steps, "Done."]))
-        code = f"%%agent -m scripted/script.yaml {options}\nGo."
+        code = f"%%agent -m scripted/script.yaml {options}\nBegin."
         content = {"code": code, "allow_stdin": page is not None, "silent": False}
         content |= {"store_history": True, "user_expressions": {}, "stop_on_error": True}
         message = shared.client.session.msg(

@@ -190,7 +190,7 @@ def killed(folder: Path) -> None:
     call = {"name": "run_python", "arguments": {"code": kill}}
     option = script(folder, "kill", {"text": "Well.", "calls": [call]})
     with kernel(folder) as first:
-        content = {"code": f"%%agent {option} --confirm yolo\nGo.", "allow_stdin": True}
+        content = {"code": f"%%agent {option} --confirm yolo\nBegin.", "allow_stdin": True}
         message = first.client.session.msg("execute_request", content)
         message["metadata"]["cellId"] = "cell-1"
         first.client.shell_channel.send(message)
@@ -222,7 +222,7 @@ def test_a_page_may_ask_while_the_first_cell_begins(tmp_path: Path) -> None:
         subshell = second.client.get_control_msg(timeout=20)["content"]["subshell_id"]
         tab = Tab(second, "page", subshell=subshell)
         tab.say({"kind": "ask", "id": 1, "what": "bundle", "cell_id": "cell-1"})
-        run(second, f"%%agent {option}\nGo.\n", tab)
+        run(second, f"%%agent {option}\nBegin.\n", tab)
         assert "2 runs" in run(second, "%agent status", tab)
         assert tab.value(1)[RUN_JSON]["status"] == "error"
 

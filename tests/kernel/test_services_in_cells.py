@@ -47,7 +47,7 @@ def shared(folder: Path) -> Iterator[Kernel]:
 def script(folder: Path, *calls: tuple[str, dict[str, Any]]) -> str:
     steps: list[Any] = [{"calls": [{"name": n, "arguments": a}]} for n, a in calls]
     (folder / "script.yaml").write_text(yaml.safe_dump([*steps, "Done."]))
-    return "%%agent -m scripted/script.yaml\nGo."
+    return "%%agent -m scripted/script.yaml\nBegin."
 
 
 @pytest.mark.spec("A19", "A23", "P11")

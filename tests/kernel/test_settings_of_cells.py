@@ -62,9 +62,9 @@ def test_each_source_wins_over_those_below_it(
         with_variable.run("%agent config agent.max_steps=11")
         assert "11" in origin(with_variable, "agent.max_steps")
         (folder / "cell.yaml").write_text("agent: {max_steps: 10}")
-        run = with_variable.run("%%agent -m scripted/hello.json --config cell.yaml\nGo.").run
+        run = with_variable.run("%%agent -m scripted/hello.json --config cell.yaml\nBegin.").run
         assert run["max_steps"] == 10
-        cell = "%%agent -m scripted/hello.json --config cell.yaml --max-steps 9\nGo."
+        cell = "%%agent -m scripted/hello.json --config cell.yaml --max-steps 9\nBegin."
         assert with_variable.run(cell).run["max_steps"] == 9
 
 
@@ -90,7 +90,7 @@ def test_a_typo_in_the_workspace_file_is_a_card_that_names_it(
     shared: Kernel, workspace_file: Path
 ) -> None:
     workspace_file.write_text("llm: {modle: x}")
-    run = shared.run("%%agent -m scripted/hello.json\nGo.").run
+    run = shared.run("%%agent -m scripted/hello.json\nBegin.").run
     assert run["status"] == "error"
     assert "ipyagent.yaml" in run["error"]
     assert "did you mean llm.model?" in run["error"]
@@ -101,7 +101,7 @@ def test_a_workspace_file_only_tightens_until_it_is_trusted(
 ) -> None:
     workspace_file.write_text("agent: {confirm_mode: yolo}")
     with kernel(folder, XDG_DATA_HOME=str(tmp_path)) as started:
-        cell = "%%agent -m scripted/acts.json\nGo."
+        cell = "%%agent -m scripted/acts.json\nBegin."
         run = started.run(cell).run
         assert run["confirm_mode"] == "confirm-sensitive"
         assert run["steps"][0]["executions"][0]["status"] == "denied"
@@ -123,14 +123,14 @@ def test_a_profile_is_chosen_by_name(folder: Path, workspace_file: Path) -> None
         ModelServer([answer("One."), answer("Two.")]) as server,
         kernel(folder, **asking(server)) as started,
     ):
-        for cell in ("%%agent reviewer\nGo.", "%%agent -a reviewer\nGo."):
+        for cell in ("%%agent reviewer\nBegin.", "%%agent -a reviewer\nBegin."):
             run = started.run(cell).run
             assert run["agent"] == "reviewer"
             assert run["max_steps"] == 4
         for request in server.requests:
             assert "You review." in request.body["messages"][0]["content"]
             assert [t["function"]["name"] for t in request.body["tools"]] == ["read_file"]
-        refused = started.run("%%agent reviewr\nGo.").run
+        refused = started.run("%%agent reviewr\nBegin.").run
         assert "reviewr" in refused["error"]
         assert "did you mean reviewer?" in refused["error"]
 
@@ -144,10 +144,10 @@ def test_instructions_can_come_from_a_file_and_a_missing_one_is_said(
         ModelServer([answer("One."), answer("Two.")]) as server,
         kernel(folder, **asking(server)) as started,
     ):
-        run = started.run("%%agent\nGo.").run
+        run = started.run("%%agent\nBegin.").run
         assert any("house.md" in note for note in run["notes"])
         (folder / "house.md").write_text("Speak like a pirate.")
-        assert not started.run("%%agent\nGo.").run["notes"]
+        assert not started.run("%%agent\nBegin.").run["notes"]
     first, second = (r.body["messages"][0]["content"] for r in server.requests)
     assert "pirate" not in first
     assert second.startswith(first)
@@ -157,7 +157,9 @@ def test_instructions_can_come_from_a_file_and_a_missing_one_is_said(
 @pytest.mark.spec("A16")
 def test_v_draws_more_of_it_open(shared: Kernel) -> None:
     runs = {
-        v: shared.run(f"%%agent {v} -m scripted/acts.json --confirm yolo\nGo.", page=Page(shared))
+        v: shared.run(
+            f"%%agent {v} -m scripted/acts.json --confirm yolo\nBegin.", page=Page(shared)
+        )
         for v in ("", "-v", "-vv", "-vvv")
     }
     assert [reply.run["verbose"] for reply in runs.values()] == [0, 1, 2, 3]
@@ -178,11 +180,11 @@ def test_a_trace_id_is_accepted_and_reaches_the_service_and_the_card(folder: Pat
         ) as started,
     ):
         given = "0af7651916cd43dd8448eb211c80319c"
-        reply = started.run(f"%%agent --trace-id {given}\nGo.", page=Page(started))
+        reply = started.run(f"%%agent --trace-id {given}\nBegin.", page=Page(started))
         assert reply.run["trace_id"] == given
         assert given in reply.of("update_display_data")[0]["data"]["text/html"]
-        made = started.run("%%agent\nGo.").run["trace_id"]
-        bad = started.run("%%agent --trace-id 'no good\x1b'\nGo.").run["error"]
+        made = started.run("%%agent\nBegin.").run["trace_id"]
+        bad = started.run("%%agent --trace-id 'no good\x1b'\nBegin.").run["error"]
         assert "trace-id" in bad or "trace id" in bad
     headers = [{k.lower(): v for k, v in r.headers.items()} for r in server.requests]
     assert [h["x-trace-id"] for h in headers] == [given, made]
@@ -195,20 +197,20 @@ def test_a_config_that_is_missing_or_a_folder_is_said(shared: Kernel, folder: Pa
     (folder / "a_folder").mkdir(exist_ok=True)
 
     def error(path: str) -> str:
-        cell = f"%%agent --config {path} -m scripted/hello.json\nGo."
+        cell = f"%%agent --config {path} -m scripted/hello.json\nBegin."
         return str(shared.run(cell).run["error"])
 
     assert "not found" in error("nowhere.yaml")
     (folder / "here.yaml").write_text("agent: {max_steps: 6}")
     shared.run("import os; os.chdir('/')")
-    run = shared.run("%%agent --config here.yaml -m scripted/hello.json\nGo.").run
+    run = shared.run("%%agent --config here.yaml -m scripted/hello.json\nBegin.").run
     assert run["max_steps"] == 6
     shared.run(f"os.chdir({str(folder)!r})")
     assert "not a file" in error("a_folder")
 
 
 def test_a_refused_cell_shows_one_card_and_nothing_that_waits(shared: Kernel) -> None:
-    reply = shared.run("%%agent --tools nonsense -m scripted/hello.json\nGo.", page=Page(shared))
+    reply = shared.run("%%agent --tools nonsense -m scripted/hello.json\nBegin.", page=Page(shared))
     assert "available" in reply.run["error"]
     shown: list[Message] = reply.of("display_data")
     assert len(shown) == 1
@@ -234,7 +236,7 @@ def test_secrets_are_in_no_output_of_the_notebook(folder: Path) -> None:
             LITELLM_API_KEY=secret,
         ) as started,
     ):
-        said = [started.run(cell) for cell in ("%%agent\nGo.", "%agent config", "%agent status")]
+        said = [started.run(cell) for cell in ("%%agent\nBegin.", "%agent config", "%agent status")]
         said.append(started.run(f"%agent config llm.api_key={secret}"))
         said.append(started.run("%agent config llm.api_key"))
         said.append(started.run(f"%agent config llm.timeout={secret}"))
@@ -255,7 +257,7 @@ def test_where_nothing_can_be_recorded_nothing_runs_until_the_person_goes_withou
     )
     (tmp_path / ".ipyagent").write_text("a file stands where the folder should be")
     with kernel(tmp_path) as started:
-        cell = "%%agent -m scripted/acts.json --confirm yolo\nGo."
+        cell = "%%agent -m scripted/acts.json --confirm yolo\nBegin."
         run = started.run(cell).run
         assert run["status"] == "error"
         assert "chat.persist=false" in run["error"]

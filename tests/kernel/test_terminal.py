@@ -43,7 +43,7 @@ def terminal(tmp_path: Path) -> Iterator[Any]:
 def agent(child: Any, folder: Path, *replies: Any, options: str = "") -> None:
     (folder / "script.yaml").write_text(yaml.safe_dump(list(replies)))
     child.sendline(f"%%agent -m scripted/script.yaml {options}")
-    child.sendline("Go.")
+    child.sendline("Begin.")
     child.sendline("\n")  # an empty line, twice, ends a cell magic
 
 
@@ -104,7 +104,7 @@ def test_no_terminal_escape_of_the_model_or_a_tool_reaches_the_terminal(
 
 def test_without_a_tty_a_sensitive_call_is_denied_at_once(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(yaml.safe_dump([python("x = 1"), "I could not."]))
-    cells = ["%load_ext ipyagent", "%%agent -m scripted/s.yaml\nGo."]
+    cells = ["%load_ext ipyagent", "%%agent -m scripted/s.yaml\nBegin."]
     code = "; ".join(f"get_ipython().run_cell({cell!r})" for cell in cells)
     done = subprocess.run(
         [sys.executable, "-m", "IPython", "--colors=nocolor", "-c", code],

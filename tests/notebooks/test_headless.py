@@ -39,7 +39,7 @@ def test_a_sensitive_call_is_denied_without_waiting_and_the_notebook_goes_on(
     begun = time.monotonic()
     notebook = executed(
         tmp_path,
-        "%%agent -m scripted/a.yaml\nGo.",
+        "%%agent -m scripted/a.yaml\nBegin.",
         "print('ran' in globals())",
         a=[python("ran = 1"), "I could not."],
     )
@@ -53,7 +53,7 @@ def test_a_notebook_in_which_nothing_was_done_is_not_green(tmp_path: Path) -> No
     with pytest.raises(CellExecutionError, match="run_python was not run") as raised:
         executed(
             tmp_path,
-            "%%agent -m scripted/a.yaml --raise\nGo.",
+            "%%agent -m scripted/a.yaml --raise\nBegin.",
             "after = 1",
             a=[python("ran = 1"), "I could not."],
         )
@@ -65,7 +65,7 @@ def test_a_notebook_in_which_nothing_was_done_is_not_green(tmp_path: Path) -> No
 def test_what_was_seen_is_in_every_export_of_the_notebook(tmp_path: Path) -> None:
     notebook = executed(
         tmp_path,
-        "%%agent -m scripted/a.yaml --confirm yolo\nGo.",
+        "%%agent -m scripted/a.yaml --confirm yolo\nBegin.",
         a=[python(FIGURE) | {"thinking": "A line will do."}, "See the **line**."],
     )
     assert len(notebook.cells[1].outputs) == 1
@@ -82,7 +82,7 @@ def test_what_was_seen_is_in_every_export_of_the_notebook(tmp_path: Path) -> Non
 def test_the_run_is_there_for_the_cells_that_follow(tmp_path: Path) -> None:
     notebook = executed(
         tmp_path,
-        "%%agent -m scripted/a.yaml --confirm yolo -o run\nGo.",
+        "%%agent -m scripted/a.yaml --confirm yolo -o run\nBegin.",
         "import ipyagent\nrun is ipyagent.last, run.results[0].value",
         "run.results[0]",
         a=[python("6 * 7"), "Done."],
