@@ -124,6 +124,10 @@ def test_names_and_values_beside_the_prompt_are_words_too(
     assert (world.concerns, refused.status) == ([f"after reading {source}"], ToolStatus.DENIED)
 
 
+def documented() -> None:
+    """Say all that there is to say of the data."""
+
+
 NUMBERS = pd.DataFrame({"region": ["North", "South East"], "units": [1, 2], "price": [1.5, 2.5]})
 OWN: list[tuple[str, dict[str, Any]]] = [
     ("numbers", call("inspect_variable", name="df")),
@@ -152,7 +156,7 @@ def test_refusals_numbers_and_own_words_are_not_asked_about(
 ) -> None:
     (tmp_path / ".env").write_text("KEY=1")
     (tmp_path / "customer_survey_2024.csv").write_text("a")
-    world = World(tmp_path, df=NUMBERS)
+    world = World(tmp_path, df=NUMBERS, documented=documented, Path=Path)
     sent = world.run(
         reading, SEND, answer=lambda each: YES if each.shown.call.name == "run_python" else NO
     )[1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
-from ipyagent.kernel.prose import is_prose, prose_in
+from ipyagent.kernel.prose import is_prose, prose_in, prose_of_line
 
 CONTEXT = "<context>"
 
@@ -44,9 +44,9 @@ def _prose_of_context(text: str) -> Iterator[tuple[str, frozenset[str]]]:
         if line in {"Variables:", "Files:", "Mentioned with @:"}:
             part = line
         elif part == "Variables:":
-            name, colon, rest = line.removeprefix("- ").partition(": ")
-            if prose := prose_in(rest if colon else line):
-                yield f"values of {name}" if colon else "names of variables", prose
+            source, prose = prose_of_line(line)
+            if prose:
+                yield source, prose
         elif part == "Files:" and is_prose(line.removeprefix("- ").rpartition("  ")[0]):
             files.append(line)
         elif part:

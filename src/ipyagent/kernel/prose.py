@@ -182,9 +182,18 @@ def _polars_prose(column: Any, budget: _Budget, depth: int) -> bool:
     return not budget.spend(len(column)) or _some(column.to_list(), budget, depth)
 
 
+def prose_of_line(line: str) -> tuple[str, frozenset[str]]:
+    """Return the source of a line "- name: description" of a variable, and the prose in it.
+
+    The documentation of functions and classes is code that the user ran, like all of their code.
+    """
+    name, colon, rest = line.removeprefix("- ").partition(": ")
+    if not colon:
+        return "names of variables", prose_in(line)
+    is_code = rest.startswith(("function(", "class "))
+    return f"values of {name}", frozenset() if is_code else prose_in(rest)
+
+
 def prose_sources(digest: str) -> Iterator[str]:
     """Return the sources of the prose in lines such as "- name: description"."""
-    for line in digest.splitlines():
-        name, colon, rest = line.removeprefix("- ").partition(": ")
-        if holds_prose(rest if colon else line):
-            yield f"values of {name}" if colon and line.startswith("- ") else "names of variables"
+    yield from (source for source, prose in map(prose_of_line, digest.splitlines()) if prose)

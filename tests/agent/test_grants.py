@@ -1,0 +1,174 @@
+"""What "Always" covers: code of the same reach, the same program, and nothing unread."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import ALWAYS, NO, Lab, call
+from ipyagent.agent.approvals import Answer
+from ipyagent.agent.permissions import Standing
+from ipyagent.agent.policy import Policy
+from ipyagent.config.personal import PersonalFile
+from ipyagent.magic import policy_commands
+from ipyagent.schema import DecidedBy, Decision, Scope, ToolExecution, ToolStatus
+from ipyagent.tools.base import Tool
+from ipyagent.tools.reach import read_code, read_program
+from ipyagent.ui.asking import _asked
+from ipyagent.ui.calls import approval_text
+
+FOLDER = Answer(Decision.APPROVED, DecidedBy.BUTTON, scope=Scope.FOLDER)
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user's directory, away from that of whoever runs the tests."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+
+
+def run(lab: Lab, code: str, answer: Any = NO) -> ToolExecution:
+    """What became of a call of run_python with this code."""
+    return lab.run([{"calls": [call("run_python", code=code)]}, "Done."], answer=answer).executions[
+        0
+    ]
+
+
+READ = "from pathlib import Path\nPath('a.txt').read_text()"
+WRITE = "import os\nos.makedirs('never', exist_ok=True)"
+GRANTED = [
+    ("x = 1", "y = 2\nprint(y)", True, None),
+    ("x = 1", READ, False, "also touches: files (reads) (Path('a.txt').read_text)"),
+    ("x = 1", WRITE, False, "also touches: files (writes) (os.makedirs)"),
+    ("x = 1", "import os\nos.listdir('/')", False, "also touches: files (reads) (os.listdir)"),
+    ("x = 1", "import socket", False, "also touches: network (import socket)"),
+    ("x = 1", "exec('y = 1')", False, "not covered by what you allowed: cannot be told by reading"),
+    ("x = 1", "!ls", False, "not covered by what you allowed: cannot be told by reading"),
+    (READ, "x = 1", True, None),
+    (READ, "import os\nos.listdir('.')", True, None),
+    (READ, WRITE, False, "also touches: files (writes)"),
+]
+
+
+@pytest.mark.spec("P05", "P23")
+@pytest.mark.parametrize("answer", [ALWAYS, FOLDER], ids=["session", "folder"])
+@pytest.mark.parametrize(("first", "later", "covered", "why"), GRANTED)
+def test_always_covers_code_that_touches_no_more(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: Answer,
+    first: str,
+    later: str,
+    covered: bool,
+    why: str | None,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text("1")
+    lab = Lab(tmp_path)
+    assert run(lab, first, answer).status is ToolStatus.SUCCESS
+    if answer is FOLDER:
+        lab = Lab(tmp_path)
+    again = run(lab, later)
+    assert (again.status is ToolStatus.SUCCESS) == covered
+    assert bool(lab.watcher.asked) == (not covered)
+    assert (again.concern or "").startswith(why or "")
+    assert bool(again.concern) == bool(why)
+
+
+def test_grants_add_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text("1")
+    lab = Lab(tmp_path)
+    for code in ("x = 1", READ, WRITE):
+        run(lab, code, ALWAYS)
+    assert run(lab, f"{WRITE}\n{READ}").decided_by is DecidedBy.SESSION
+    assert str(lab.session.granted.get("run_python")) == "code that writes files, reads files"
+
+
+def test_always_is_not_offered_for_what_cannot_be_told(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    asked = run(lab, "exec('x = 1')", ALWAYS)
+    assert (asked.status, asked.scopes, asked.covers) == (ToolStatus.SUCCESS, (), None)
+    assert asked.touches == "touches: cannot be told by reading (exec)"
+    assert len(lab.session.granted) == 0, "what was not offered cannot be taken"
+
+
+def test_a_function_of_the_notebook_is_never_covered(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    run(lab, "def helper():\n    import os\n    return os.getcwd()", NO)
+    exec("def helper(): return 1", lab.variables)
+    lab.variables.pop("__builtins__", None)
+    run(lab, "x = 1", ALWAYS)
+    assert run(lab, "helper()").status is ToolStatus.DENIED
+
+
+def test_reading_alone_never_lets_code_run(tmp_path: Path) -> None:
+    assert run(Lab(tmp_path), "x = 1").status is ToolStatus.DENIED
+
+
+def test_a_script_is_read_when_it_runs_by_its_name(tmp_path: Path) -> None:
+    tool = tool_named(tmp_path, "python_script")
+    assert tool.reach is not None
+    assert tool.preview is not None
+    shown = tool.preview(action="run", file_id=None, content="import socket", timeout=None)
+    assert tool.reach(shown).kinds == {"network"}
+    listed = tool.preview(action="list", file_id=None, content=None, timeout=None)
+    assert tool.reach(listed).kinds == set()
+
+
+def tool_named(root: Path, name: str) -> Tool:
+    from ipyagent.config import Config
+
+    return Lab(root).place.toolbox(Config()).get(name)
+
+
+def test_a_shell_permission_is_for_one_program(tmp_path: Path) -> None:
+    tool = tool_of_shell()
+    policy = Policy()
+    policy.grant(tool, Scope.SESSION, read_program("git status"))
+    assert policy.judge(tool, {}, read_program("git log -3")).by is DecidedBy.SESSION
+    for command, why in [("ls", "also touches: ls"), ("git log; ls", "not covered")]:
+        verdict = policy.judge(tool, {}, read_program(command))
+        assert (verdict.reason or "").startswith(why)
+
+
+def tool_of_shell() -> Tool:
+    from ipyagent.tools.base import tool
+
+    return tool(
+        name="run_shell",
+        sensitive=True,
+        where="thread",
+        reach=lambda preview: read_program(preview.text),
+    )(lambda: "")
+
+
+def test_a_permission_of_before_covers_no_code(tmp_path: Path) -> None:
+    code = tool_named(tmp_path, "run_python")
+    standing = Standing(tmp_path)
+    standing.grant(code, read_code("x = 1", {}))
+    file = PersonalFile("permissions.json")
+    file.change(lambda all_: {k: {"run_python": v["run_python"]["tool"]} for k, v in all_.items()})
+    assert not Standing(tmp_path).allows(code)
+    assert "touches" not in json.dumps(file.read())
+
+
+def test_the_approval_says_what_is_touched_and_covered(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, {"df": 1})
+    run(lab, "df = 2\nopen('a.txt', 'w')")
+    (approval,) = lab.watcher.asked
+    about = approval.shown
+    assert isinstance(about, ToolExecution)
+    lines = approval_text(about, color=False).split("\n")
+    assert lines[1] == "  touches: files (writes) (open('a.txt', 'w')); redefines df"
+    assert about.covers == "code that writes files"
+    typed: list[str] = []
+    _asked(approval, lambda text: typed.append(text) or "n")  # type: ignore[func-returns-value]
+    assert "[a]lways for this session (code that writes files), [f] always in" in typed[0]
+
+
+def test_policy_lists_what_is_covered(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    run(lab, "x = 1", FOLDER)
+    assert Standing(tmp_path).covers("run_python") == "code that only works on variables"
+    assert "revoke" in (policy_commands.run.__doc__ or "")
