@@ -48,18 +48,25 @@ def __getattr__(name: str) -> Any:
     if name == "last":
         return import_module("ipyagent.agent.session").newest_run()
     if name in _HOMES:
+        _imports().guard()
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'ipyagent' has no attribute {name!r}")
 
 
 def load_ipython_extension(shell: Any) -> None:
     """What `%load_ext ipyagent` calls."""
+    _imports().guard()
     import_module("ipyagent.magic").load(shell)
 
 
 def unload_ipython_extension(shell: Any) -> None:
     """What `%unload_ext ipyagent` calls."""
     import_module("ipyagent.magic").unload(shell)
+    _imports().unguard()
+
+
+def _imports() -> Any:
+    return import_module("ipyagent.imports")
 
 
 def _jupyter_labextension_paths() -> list[dict[str, str]]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
 
+from ipyagent import imports
 from ipyagent.agent.approvals import Answer
 from ipyagent.agent.context import SYSTEM_PROMPT
 from ipyagent.agent.dispatch import Dispatcher
@@ -241,7 +242,8 @@ class Bench:
 
     def _notices(self) -> tuple[str, ...]:
         held = () if self.prompt == self.request.prompt else (HIDDEN_FROM_PROMPT,)
-        return (*self.request.notices, *self.notes, *self.standing.notices(), *held)
+        own = (*self.request.notices, *self.notes, *self.standing.notices())
+        return (*own, *imports.shadowing_notices(), *held)
 
 
 @uninterrupted
