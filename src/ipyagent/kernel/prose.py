@@ -172,14 +172,21 @@ def _column_prose(column: Any, budget: _Budget, depth: int) -> bool:
         return False
     if str(column.dtype) == "category":
         column = column.cat.categories if hasattr(column, "cat") else column.categories
-    return not budget.spend(len(column)) or _some(column.tolist(), budget, depth)
+    return not budget.spend(len(column)) or _cells_prose(column.tolist(), budget, depth)
+
+
+def _cells_prose(cells: list[Any], budget: _Budget, depth: int) -> bool:
+    """The same of a column's cells; labels that are there often are looked at once."""
+    texts = {cell for cell in cells if type(cell) is str}
+    others = (cell for cell in cells if type(cell) not in (str, float, int, type(None)))
+    return any(map(is_prose, texts)) or _some(others, budget, depth)
 
 
 def _polars_prose(column: Any, budget: _Budget, depth: int) -> bool:
     dtype = column.dtype
     if dtype.is_numeric() or dtype.is_temporal() or str(dtype) in {"Boolean", "Null"}:
         return False
-    return not budget.spend(len(column)) or _some(column.to_list(), budget, depth)
+    return not budget.spend(len(column)) or _cells_prose(column.to_list(), budget, depth)
 
 
 def prose_of_line(line: str) -> tuple[str, frozenset[str]]:

@@ -11,10 +11,11 @@ from ipyagent.kernel.prose import holds_prose, value_holds_prose
 from ipyagent.kernel.provenance import Labels, Provenance
 from ipyagent.schema import ToolResult
 from ipyagent.tools.names import shown
-from ipyagent.tools.reach import Reach, read_code
+from ipyagent.tools.reach import UNREADABLE, Reach, read_code
 from ipyagent.tools.reach.code import literals
 
 OUTPUT = "the output of code"
+_TRIES = 5
 
 
 def with_sources(result: ToolResult, sources: Iterable[str]) -> ToolResult:
@@ -33,8 +34,13 @@ class SourcedNamespace:
         return self._namespace.variables()
 
     def read(self, code: str, subject: str = "code") -> Reach:
-        """Return what code would touch among the variables as they are now."""
-        return read_code(code, self.variables(), subject)
+        """Return what code would touch among the variables as they are now, from any thread."""
+        for _ in range(_TRIES):
+            try:
+                return read_code(code, self.variables(), subject)
+            except RuntimeError:  # a thread of the user's defines variables meanwhile
+                continue
+        return Reach({UNREADABLE: "the variables change all the time"}, subject=subject)
 
     def looked_at(self, name: str, result: ToolResult) -> ToolResult:
         """Return what was said of a variable, as its own words where there is prose among them."""
