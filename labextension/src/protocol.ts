@@ -70,6 +70,8 @@ export interface ToolDefinition {
 /** MIME type to text; never drawn without sanitizing. */
 export interface Display {
   data: Partial<Record<string, string>>;
+  /** How many of the result's images were shown earlier. */
+  images_before: number;
 }
 
 /** A variable that code left other than it was; `type` is what it is now, or was. */
@@ -98,6 +100,8 @@ export interface ToolResult {
   success: boolean;
   output: string;
   error: string | null;
+  /** For the model alone; never drawn. */
+  advice: string;
   images: ImageContent[];
   displays: Display[];
   files: FileChange[];

@@ -179,8 +179,9 @@ const result = object<ToolResult>({
   success: or(flag, false),
   output: or(text, ''),
   error: orNull(text),
+  advice: or(text, ''),
   images: listOf(image),
-  displays: listOf(object<Display>({ data: recordOf(text) })),
+  displays: listOf(object<Display>({ data: recordOf(text), images_before: or(number, 0) })),
   files: listOf(
     object<FileChange>({ path: or(text, ''), before: orNull(text), after: orNull(text) })
   ),

@@ -31,9 +31,21 @@ AgentInterrupted (a KeyboardInterrupt) ends a run that the person stopped.
 
 from __future__ import annotations
 
+from typing import Self
+
 
 class AgentError(Exception):
-    """Base of all errors raised on purpose; its text is written for the person at the notebook."""
+    """Base of all errors raised on purpose; its text is written for the person at the notebook.
+
+    `advice` is for the model alone: how to go on.
+    """
+
+    advice: str = ""
+
+    def advise(self, advice: str) -> Self:
+        """Return the error with words for the model beside its text."""
+        self.advice = advice
+        return self
 
     def _render_traceback_(self) -> list[str]:
         """What IPython shows: one line, no traceback."""

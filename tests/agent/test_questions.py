@@ -54,9 +54,9 @@ def test_declining_is_told_with_the_reason_and_the_run_goes_on(lab: Lab) -> None
     run = lab.run([{"calls": [WHICH]}, "I shall look."], answer=no)
     assert run.outcome == "success"
     assert run.executions[0].status is ToolStatus.DENIED
-    assert run.results[0].error == (
-        "Nobody answered: look at the file. Go on as well as you can without it."
-    )
+    assert run.results[0].error == "Nobody answered: look at the file."
+    told = run.results[0].content[0].text
+    assert told == "Nobody answered: look at the file. Go on as well as you can without it."
 
 
 def test_without_a_person_a_question_is_declined_at_once(lab: Lab) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import base64
+import io
 import json
 import os
 import subprocess
@@ -11,6 +13,7 @@ from typing import Any
 
 import pytest
 from jupyter_client.manager import KernelManager
+from PIL import Image
 
 from ipyagent.kernel.capture import run_plain
 from ipyagent.kernel.outputs import KEPT, MAX_IMAGES, Outputs
@@ -551,3 +554,19 @@ def test_a_broken_picture_is_named_and_not_sent():
     outputs.show({"image/png": "bm90IGEgcGljdHVyZQ==", "text/plain": "<Figure>"})
     assert outputs.images == ()
     assert outputs.text() == "<Figure>"
+
+
+def test_a_table_knows_how_many_figures_were_shown_before_it():
+    outputs = Outputs()
+    table = {"text/html": "<table></table>", "text/plain": "t"}
+    outputs.show(table)
+    for colour in ("red", "blue"):
+        outputs.show({"image/png": picture(colour), "text/plain": "<Figure>"})
+    outputs.show(table)
+    assert [display.images_before for display in outputs.displays] == [0, 2]
+
+
+def picture(colour: str) -> str:
+    made = io.BytesIO()
+    Image.new("RGB", (2, 2), colour).save(made, "png")
+    return base64.b64encode(made.getvalue()).decode()

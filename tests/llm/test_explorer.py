@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -120,17 +121,34 @@ def test_an_error_ends_it_with_what_went_wrong(output: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "output",
+    ("output", "reason"),
     [
-        "Error: The person denied this call of run_python; it was not run.",
-        "Error: run_python was not run: nobody can be asked; use --confirm yolo",
+        ("Error: The person denied this call of run_python; it was not run.", ""),
+        (
+            "Error: The person denied this call of run_python; it was not run. "
+            "Do not repeat it; ask or find another way.",
+            "",
+        ),
+        (
+            "Error: The person denied this call of run_python; it was not run. Their reason: "
+            "only the top one. Do not repeat it; ask or find another way.",
+            "only the top one.",
+        ),
+        (
+            "Error: run_python was not run: nobody can be asked; use --confirm yolo",
+            "nobody can be asked; use --confirm yolo",
+        ),
     ],
 )
-def test_a_denial_ends_it_and_is_not_argued_with(output: str) -> None:
+def test_a_denial_ends_it_and_gives_the_reason_but_no_words_for_a_model(
+    output: str, reason: str
+) -> None:
     said = after("mean of a", output)
     assert said.calls == ()
     assert "was not approved" in said.text
-    assert output.removeprefix("Error: ") in said.text
+    assert reason in said.text
+    assert not re.search("The person|Do not repeat|ask or find", said.text)
+    assert said.text.endswith("it was not run." if not reason else "```")
 
 
 def test_a_denied_look_ends_it_too() -> None:

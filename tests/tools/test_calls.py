@@ -207,7 +207,8 @@ def test_paths_that_lead_out_or_nowhere_are_failed_results(lab: Lab, tmp_path: P
         assert str(outside) not in result.output
         assert "canary" not in result.output
         assert path in result.output
-    assert run.results[3].error == "nope.txt: no such file or folder; list_files shows them"
+    assert run.results[3].error == "nope.txt: no such file or folder"
+    assert "list_files shows them" in run.results[3].content[0].text
 
 
 @pytest.mark.spec("N21", "N22")

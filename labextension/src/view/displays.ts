@@ -14,10 +14,14 @@ export function media({ call, result }: ToolExecution, before: Before): HTMLElem
   }
   const name = `Figure from ${call.name}`;
   const displays = result.displays.filter(display => !isRepeated(display, result));
-  return present([
-    ...displays.map(display => richDisplay(display, name, before)),
-    ...result.images.map(content => picture(content.media_type, content.data, name))
-  ]) as HTMLElement[];
+  const images = result.images.map(content => picture(content.media_type, content.data, name));
+  let drawn = 0;
+  const ordered = displays.flatMap(display => {
+    const earlier = images.slice(drawn, display.images_before);
+    drawn += earlier.length;
+    return [...earlier, richDisplay(display, name, before)];
+  });
+  return present([...ordered, ...images.slice(drawn)]) as HTMLElement[];
 }
 
 /** An image of a message or a result; one that is not pixels is named instead. */

@@ -363,11 +363,19 @@ def _denial(execution: ToolExecution, answer: Answer) -> ToolResult:
     call = execution.call
     if execution.question is not None:
         why = answer.reason or "they gave no reason"
-        return ToolResult.failure(f"Nobody answered: {why}. Go on as well as you can without it.")
+        return ToolResult.failure(
+            f"Nobody answered: {why}.", "Go on as well as you can without it."
+        )
     if answer.by is DecidedBy.POLICY:
         return ToolResult.failure(f"{call.name} was not run: {answer.reason}")
-    reason = f" Their reason: {answer.reason}" if answer.reason else ""
+    reason = f" Their reason: {_sentence(answer.reason)}" if answer.reason else ""
     return ToolResult.failure(
-        f"The person denied this call of {call.name}; it was not run.{reason} "
-        "Do not repeat it; ask or find another way."
+        f"The person denied this call of {call.name}; it was not run.{reason}",
+        "Do not repeat it; ask or find another way.",
     )
+
+
+def _sentence(text: str) -> str:
+    """The text with an end."""
+    text = text.strip()
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."

@@ -84,11 +84,11 @@ class Running:
             return ToolStatus.CANCELLED, self._failure(note, result)
         note = (
             f"unknown outcome: {self.tool.name} was still at work when the run stopped waiting "
-            "for it, and may go on. Look before you repeat it"
+            "for it, and may go on"
         )
-        return ToolStatus.UNKNOWN, self._failure(note, result)
+        return ToolStatus.UNKNOWN, self._failure(note, result, "Look before you repeat it.")
 
-    def _failure(self, note: str, result: ToolResult | None) -> ToolResult:
+    def _failure(self, note: str, result: ToolResult | None, advice: str = "") -> ToolResult:
         """What it has put out so far, and why there is no more."""
         known = result or self._partial.result()
         output = f"{note}. Output so far:\n{known.output}" if known.output.strip() else f"{note}."
@@ -96,6 +96,7 @@ class Running:
             success=False,
             error=note,
             output=output,
+            advice=advice,
             images=known.images,
             displays=known.displays,
             variables=known.variables,

@@ -121,8 +121,14 @@ class Outputs:
 
     @property
     def displays(self) -> tuple[Display, ...]:
-        """The other rich outputs in order."""
-        return tuple(piece.display for piece in list(self._pieces) if piece.display)
+        """The other rich outputs in order, each with the number of images before it."""
+        displays, seen = [], set[str]()
+        for piece in list(self._pieces):
+            if piece.display:
+                displays.append(piece.display.model_copy(update={"images_before": len(seen)}))
+            if piece.image:
+                seen.add(piece.image.data)
+        return tuple(displays)
 
     def _forget(self) -> None:
         self._pieces: list[_Piece] = []

@@ -66,9 +66,13 @@ class ToolDefinition(Model):
 
 
 class Display(Model):
-    """One rich output of user code: MIME type to text (never shown without sanitizing)."""
+    """One rich output of user code: MIME type to text (never shown without sanitizing).
+
+    `images_before` counts the images of its result that the code showed earlier.
+    """
 
     data: dict[Text, Text]
+    images_before: Annotated[int, Field(ge=0)] = 0
 
 
 class VariableChange(Model):
@@ -117,11 +121,13 @@ class ToolResult(Model):
     can see; `displays` are for the person; `files` and `variables` are those that were changed.
     `repeatable` is False for a failure that the same call would only meet again; not serialised.
     `source`, where the tool can tell, is whose words it holds, one on a line: "" for nobody's.
+    `advice` tells the model how to go on, and is shown to nobody.
     """
 
     success: Flag = True
     output: Shown = Field(default="", validation_alias=AliasChoices("output", "content"))
     error: Shown | None = None
+    advice: Shown = ""
     value: Any = Field(default=None, exclude=True, repr=False)
     images: tuple[ImageContent, ...] = ()
     displays: tuple[Display, ...] = ()
@@ -150,14 +156,15 @@ class ToolResult(Model):
         return self
 
     @classmethod
-    def failure(cls, error: str) -> ToolResult:
-        """A failed result; `error` is what model and person read."""
-        return cls(success=False, error=error)
+    def failure(cls, error: str, advice: str = "") -> ToolResult:
+        """A failed result; `error` is what model and person read, `advice` what the model does."""
+        return cls(success=False, error=error, advice=advice)
 
     @property
     def content(self) -> tuple[TextContent | ImageContent, ...]:
         """What the model sees, as blocks."""
-        return (TextContent(text=self.output or "(no output)"), *self.images)
+        text = self.output or "(no output)"
+        return (TextContent(text=f"{text} {self.advice}".rstrip(" ")), *self.images)
 
     def to_content(self, call_id: str) -> ToolResultContent:
         """The result as the model sees it, answering the call with that id."""

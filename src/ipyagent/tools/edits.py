@@ -207,7 +207,7 @@ def _deleted(path: str, before: bytes | None) -> Change:
 
 
 def _missing(path: str) -> PathValidationError:
-    return PathValidationError(f"{shown(path)}: no such file; list_files shows them")
+    return PathValidationError(f"{shown(path)}: no such file").advise("(list_files shows them.)")
 
 
 def _encoded(text: str) -> bytes:

@@ -258,7 +258,8 @@ class Folder:
         name = shown(path)
         match error.errno:
             case errno.ENOENT:
-                return PathValidationError(f"{name}: no such file or folder; list_files shows them")
+                missing = PathValidationError(f"{name}: no such file or folder")
+                return missing.advise("(list_files shows them.)")
             case errno.ELOOP:
                 link = shown(self._link_in(path))
                 return PathValidationError(

@@ -63,7 +63,8 @@ def failed(error: BaseException) -> ToolResult:
         text = strip_escapes(str(error))
     if not text or not isinstance(error, AgentError):
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    result = ToolResult.failure(text)
+    advice = error.advice if isinstance(error, AgentError) else ""
+    result = ToolResult.failure(text, advice)
     return result.model_copy(update={"source": ""}) if isinstance(error, REFUSALS) else result
 
 

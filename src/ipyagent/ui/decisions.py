@@ -10,6 +10,9 @@ _YOU = {DecidedBy.BUTTON, DecidedBy.PROMPT, DecidedBy.MAGIC}
 _STANDING = {DecidedBy.SESSION: "for this session", DecidedBy.FOLDER: "for this folder"}
 
 
+DRY_RUN = "dry run"
+
+
 def concern(execution: ToolExecution) -> str:
     """Why a person is asked beside the tool itself, or ""."""
     return f"⚠ {reveal(execution.concern)}" if execution.concern else ""
@@ -53,7 +56,7 @@ def verdict(execution: ToolExecution) -> str:
 def mark(execution: ToolExecution, run: Run) -> str:
     """What a call is called that was not meant to run, or ""."""
     planned = run.stop_reason is StopReason.PLANNED
-    return ("planned" if planned else "dry run") if execution.dry_run else ""
+    return ("planned" if planned else DRY_RUN) if execution.dry_run else ""
 
 
 def remarks(execution: ToolExecution, run: Run) -> list[str]:

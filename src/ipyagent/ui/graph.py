@@ -89,7 +89,7 @@ def text_of(node: Node) -> str:
         case ToolExecution() as execution:
             call = execution.call
             call = call.model_copy(update={"arguments": masked(call.arguments)})
-            glyph = wording.GLYPHS[execution.status]
+            glyph = wording.glyph(execution)
             return f"{glyph} {call.name} {wording.argument_summary(call)}"
         case Stop() as stop:
             reason = stop.reason or stop.finish_reason or ""

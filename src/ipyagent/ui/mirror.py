@@ -150,7 +150,9 @@ def _tool(execution: ToolExecution, run: Run) -> str:
     """A card to unfold; its figures and tables are below, in sight."""
     name = escape(reveal(execution.call.name))
     public = f'data-ipyagent="tool" data-tool="{name}" data-state="{execution.status}"'
-    body, is_open = _tool_body(execution, run), run.verbose >= facts.OPEN
+    # To be seen is all that a dry run is for.
+    is_open = run.verbose >= facts.OPEN or decisions.mark(execution, run) == decisions.DRY_RUN
+    body = _tool_body(execution, run)
     card = _details(_tool_summary(execution, name, run), body, public, is_open=is_open)
     return _joined([card, *(_media(execution.result, name) if execution.result else ())])
 
@@ -160,7 +162,7 @@ def _tool_summary(execution: ToolExecution, name: str, run: Run) -> str:
     line, verdict = escape(wording.outcome_line(execution)), escape(decisions.verdict(execution))
     duration = "" if execution.duration is None else seconds(execution.duration)
     parts = [
-        f"{wording.GLYPHS[execution.status]} <strong>{name}</strong>",
+        f"{wording.glyph(execution)} <strong>{name}</strong>",
         f"<mark>{mark}</mark>" if mark else "",
         f"<code>{arguments}</code>" if arguments else "",
         f"→ {line}" if line else "",
@@ -191,8 +193,10 @@ def _said(result: ToolResult) -> str:
 
 def _media(result: ToolResult, name: str = "a tool") -> list[str]:
     """What a result shows."""
-    _, displays = wording.text_and_displays(result)
-    return [*map(_display, displays), *(_image(image, name) for image in result.images)]
+    return [
+        _image(item, name) if isinstance(item, ImageContent) else _display(item)
+        for item in wording.media(result)
+    ]
 
 
 def _display(display: Display) -> str:

@@ -86,7 +86,7 @@ def _tool_title(execution: ToolExecution, run: Run) -> str:
     arguments, mark = wording.summary(execution), decisions.mark(execution, run)
     line, verdict = wording.outcome_line(execution), decisions.verdict(execution)
     parts = [
-        f"**{wording.GLYPHS[execution.status]} {literal(reveal(execution.call.name))}**",
+        f"**{wording.glyph(execution)} {literal(reveal(execution.call.name))}**",
         f"*{mark}*" if mark else "",
         code(arguments) if arguments else "",
         f"→ {literal(line)}" if line else "",
@@ -109,8 +109,10 @@ def _said(result: ToolResult) -> str:
 
 
 def _media(result: ToolResult, name: str) -> list[str]:
-    _, displays = wording.text_and_displays(result)
-    return [*map(_display, displays), *(_image(image, name) for image in result.images)]
+    return [
+        _image(item, name) if isinstance(item, ImageContent) else _display(item)
+        for item in wording.media(result)
+    ]
 
 
 def _display(display: Display) -> str:

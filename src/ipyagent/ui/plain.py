@@ -213,7 +213,8 @@ class PlainView:
         listed = bool(result and result.success and checklist.summary(execution))
         fits = listed or said in ([], [line, ""])
         self._line(self._tool_line(execution, line if fits else ""))
-        if self._verbose >= facts.OPEN and execution.call.id not in self._shown:
+        shows = self._verbose >= facts.OPEN or decisions.mark(execution, run) == decisions.DRY_RUN
+        if shows and execution.call.id not in self._shown:
             self._line(call_body(execution, color=self.color))
         for text in [] if fits else said:
             where = f"in ipyagent.last.results[{self._index(execution)}].output"
@@ -232,7 +233,10 @@ class PlainView:
         return len(ids) - 1 - ids[::-1].index(execution.call.id)
 
     def _tool_line(self, execution: ToolExecution, line: str = "") -> str:
-        glyph = self._painted(wording.GLYPHS[execution.status], _COLORS.get(execution.status, ""))
+        glyph = self._painted(
+            wording.glyph(execution),
+            "dim" if execution.dry_run else _COLORS.get(execution.status, ""),
+        )
         duration = execution.duration
         parts = [
             f"{glyph} {self._painted(reveal(execution.call.name), 'bold')}",

@@ -40,6 +40,9 @@ GLYPHS = {
     ToolStatus.UNKNOWN: "!",
 }
 
+WOULD_RUN = "○"
+"""The sign of a call that was only looked at: nothing ran, so nothing succeeded."""
+
 TOUCHED = 10
 """How many of the variables that code touched are named."""
 
@@ -224,12 +227,15 @@ def outcome_line(execution: ToolExecution) -> str:
     return first_line(output_text(result) if result.success else result.error or "")
 
 
+def glyph(execution: ToolExecution) -> str:
+    """Return the sign of a call's status."""
+    dry = execution.dry_run and execution.status is ToolStatus.SUCCESS
+    return WOULD_RUN if dry else GLYPHS[execution.status]
+
+
 def new_result(execution: ToolExecution) -> ToolResult | None:
-    """The result, unless it only repeats why the call was denied."""
-    result, reason = execution.result, execution.reason
-    denied = execution.status is ToolStatus.DENIED
-    told = denied and result and (reason or "") in (result.error or "")
-    return None if told else result
+    """The result, unless the call was denied: that has its own words, these are for the model."""
+    return None if execution.status is ToolStatus.DENIED else execution.result
 
 
 def output_text(result: ToolResult) -> str:
@@ -258,6 +264,18 @@ def text_and_displays(result: ToolResult) -> tuple[str, list[Display]]:
             text = text.replace(plain, "", 1).strip("\n")
         displays.append(display)
     return text, displays
+
+
+def media(result: ToolResult) -> list[Display | ImageContent]:
+    """Return what a result shows, in the order in which the code showed it."""
+    _, displays = text_and_displays(result)
+    ordered: list[Display | ImageContent] = []
+    drawn = 0
+    for display in displays:
+        ordered += result.images[drawn : display.images_before]
+        drawn = max(drawn, min(display.images_before, len(result.images)))
+        ordered.append(display)
+    return [*ordered, *result.images[drawn:]]
 
 
 def more_output(result: ToolResult) -> str:

@@ -16,6 +16,11 @@ from ipyagent.llm.explorer.workspace import Workspace, of_context
 
 MAX_CALLS = 6
 
+_REASON = re.compile(
+    r"Their reason: (.*?)(?: Do not repeat it; ask or find another way\.)?$"
+    r"|^Error: \w+ was not run: (.*)$",
+    re.DOTALL,
+)
 _DENIED = re.compile(r"\b(denied|not run|not approved)\b", re.IGNORECASE)
 _ABSENT = re.compile(r"No module named '([\w.]+)'|Missing optional dependency '([\w.]+)'")
 
@@ -111,9 +116,10 @@ def _stopped(done: Done) -> ExplorerReply:
         return ExplorerReply("a dry run", "This was a dry run: the call is shown, nothing was run.")
     said = fence(output.removeprefix("Error: "), lines=15)
     if _failed(done) and _DENIED.search(output[:400]):
+        why = _reason(output)
         text = (
             f"**The call of {code(done.tool)} was not approved, so I stopped;** it was not run."
-            f"\n\n{said}"
+            + (f"\n\n{fence(why, lines=15)}" if why else "")
         )
         return ExplorerReply("denied", text)
     if not _failed(done):
@@ -128,3 +134,9 @@ def _stopped(done: Done) -> ExplorerReply:
         )
     text = f"**{code(done.tool)} failed, so I stopped.**\n\n{said}{hint}"
     return ExplorerReply("the call failed", text)
+
+
+def _reason(output: str) -> str:
+    """Return why a call was denied, without the words that are meant for a model."""
+    known = _REASON.search(output)
+    return next(filter(None, known.groups()), "").strip() if known else ""

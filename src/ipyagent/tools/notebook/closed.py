@@ -25,7 +25,8 @@ class ClosedNotebook:
         self._path = path
         self.name = shown(path)
         if workspace.stat(path) is None:
-            raise PathValidationError(f"{self.name}: no such file; list_files shows them")
+            missing = PathValidationError(f"{self.name}: no such file")
+            raise missing.advise("(list_files shows them.)")
         self._before = workspace.read_bytes(path)
         self._text = text_of(self._before, path)
         self._notebook = self._checked(self._text)

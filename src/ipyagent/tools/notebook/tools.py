@@ -241,7 +241,8 @@ def found(cells: list[NotebookCell], cell: CellRef) -> NotebookCell:
         if each.id and each.id == cell:
             return each
     if isinstance(cell, str) and not re.fullmatch(r"-?[0-9]{1,9}", cell):
-        raise InvalidArgumentsError(f"no cell has the id {cell!r}; read_notebook shows them")
+        unknown = InvalidArgumentsError(f"no cell has the id {cell!r}")
+        raise unknown.advise("(read_notebook shows them.)")
     number = int(cell)
     if not 0 <= number < len(cells):
         raise InvalidArgumentsError(

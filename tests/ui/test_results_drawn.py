@@ -1,0 +1,60 @@
+"""What a call showed is drawn in the order of its code, and a dry run as what it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sample import call, done, figure, run
+
+from ipyagent.schema import Display, Run, Step, ToolResult
+from ipyagent.ui.mirror import bundle
+from ipyagent.ui.wording import media
+
+TABLE = {"text/html": "<table><tr><td>1204</td></tr></table>", "text/plain": "| 1204 |"}
+ORDERS = [([0], "TF"), ([1], "FT"), ([0, 1], "TFT"), ([9], "FT"), ([], "F")]
+
+
+def shown(before: list[int]) -> ToolResult:
+    displays = tuple(Display(data=TABLE, images_before=each) for each in before)
+    return ToolResult(output="x", images=(figure(),), displays=displays)
+
+
+def drawn(**changes: Any) -> dict[str, Any]:
+    execution = done(call("c1", "run_python", {"code": "total = 1204"}), "", **changes)
+    return bundle(run((Step(number=1, executions=(execution,)),)))
+
+
+@pytest.mark.parametrize(("before", "order"), ORDERS)
+def test_figures_and_tables_stand_in_the_order_of_the_code(before: list[int], order: str):
+    result = shown(before)
+    assert "".join("T" if isinstance(each, Display) else "F" for each in media(result)) == order
+    for kind, table in (("text/html", "<table"), ("text/markdown", "| 1204 |")):
+        text = drawn(result=result)[kind]
+        image = "<img" if kind == "text/html" else "![Figure"
+        places = [(i, "T") for i in range(len(text)) if text.startswith(table, i)]
+        places += [(i, "F") for i in range(len(text)) if text.startswith(image, i)]
+        assert "".join(sign for _, sign in sorted(places)) == order
+
+
+def test_results_of_runs_that_were_saved_without_an_order_are_drawn_as_they_were():
+    execution = done(call("c1", "run_python", {}), "", result=shown([1]))
+    saved = run((Step(number=1, executions=(execution,)),)).to_dict()
+    result = saved["steps"][0]["executions"][0]["result"]
+    del result["displays"][0]["images_before"], result["advice"]
+    (read,) = Run.from_dict(saved).results
+    assert [type(each).__name__ for each in media(read)] == ["Display", "ImageContent"]
+
+
+@pytest.mark.parametrize("kind", ["text/html", "text/markdown", "text/plain"])
+def test_a_dry_run_shows_the_code_and_no_tick(kind: str):
+    text = drawn(dry_run=True)[kind]
+    assert "○" in text
+    assert "✓" not in text
+    assert "total = 1204" in text
+    assert "✓" in drawn()[kind]
+
+
+def test_a_dry_run_is_unfolded_and_one_that_ran_is_not():
+    assert "open><summary>○" in drawn(dry_run=True)["text/html"]
+    assert "open><summary>" not in drawn()["text/html"]
