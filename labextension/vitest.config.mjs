@@ -4,6 +4,8 @@ export default defineConfig({
   test: {
     environment: 'jsdom',
     include: ['src/__tests__/*.test.ts'],
+    // Also where other work shares the processors.
+    testTimeout: 30_000,
     // Its sources import each other without endings, as bundlers have it.
     server: { deps: { inline: ['temml'] } }
   }

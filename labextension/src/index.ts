@@ -5,6 +5,7 @@ import { commands } from './lab/commands';
 import { completion } from './lab/completion';
 import { editing } from './lab/editing';
 import { errors } from './lab/errors';
+import { focus } from './lab/focus';
 import { keep } from './lab/keep';
 import { links } from './lab/links';
 import { notify } from './lab/notify';
@@ -26,7 +27,8 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   status,
   notify,
   restore,
-  keep
+  keep,
+  focus
 ];
 
 export default plugins;

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from deciding import APPROVE, DENY, decide_on_two_cells, press_until
 from playwright.sync_api import expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.same_page]
@@ -22,7 +23,6 @@ class Missing:
         if name == "ipyagent":
             raise ModuleNotFoundError(name)
 sys.meta_path.insert(0, Missing())"""
-APPROVE, DENY = "Control+Shift+Enter", "Control+Shift+Backspace"
 SPACE = 'from IPython.display import SVG\nSVG(\'<svg height="2000" width="9"></svg>\')'
 
 
@@ -294,19 +294,6 @@ def hold_approve(book: Any) -> None:
     )
 
 
-def press_until(book: Any, keys: str, card: Any, state: str) -> None:
-    """As a person does who is told to read first."""
-    expect(card.locator("[data-ipyagent=deny]")).to_be_visible()
-    for _ in range(10):
-        book.page.keyboard.press(keys)
-        try:
-            expect(card).to_have_attribute("data-state", state, timeout=1_000)
-        except AssertionError:
-            continue
-        return
-    raise AssertionError(f"never {state}")
-
-
 def test_what_was_not_seen_is_shown_and_not_approved(jupyterlab: Any, notebook: Any) -> None:
     option = script(jupyterlab.folder, "unseen", python("seen = 1"), "Done.")
     book = notebook(LOAD, f"%%agent {option}\nBegin.", SPACE, "1")
@@ -376,7 +363,9 @@ def test_the_keys_decide_in_the_current_notebook_alone(jupyterlab: Any, notebook
     assert not is_enabled(book, "ipyagent:stop")
 
 
-def test_the_naive_way_would_approve_what_nobody_saw(jupyterlab: Any, notebook: Any) -> None:
+def test_a_click_by_a_script_on_a_card_that_nobody_sees_does_nothing(
+    jupyterlab: Any, notebook: Any
+) -> None:
     option = script(jupyterlab.folder, "naive", python("seen = 1"), "Done.")
     book = notebook(LOAD, f"%%agent {option}\nBegin.", SPACE, "1")
     book.start(2)
@@ -388,8 +377,40 @@ def test_the_naive_way_would_approve_what_nobody_saw(jupyterlab: Any, notebook: 
     book.page.evaluate("() => window.jupyterapp.shell.currentWidget.content.scrollToItem(3)")
     card = book.run(1).locator("[data-ipyagent=tool]")
     expect(card).not_to_be_in_viewport()
-    card.locator("[data-ipyagent=approve]").evaluate("button => button.click()")
+    approve = card.locator("[data-ipyagent=approve]")
+    approve.evaluate("button => button.click()")
+    # Now it is shown.
+    expect(approve).to_be_enabled()
+    expect(card).to_have_attribute("data-state", "awaiting_approval")
+    approve.click()
     book.expect_done(1)
+
+
+def test_after_a_click_the_keyboard_works(jupyterlab: Any, notebook: Any) -> None:
+    option = script(jupyterlab.folder, "clicked", python("x = 1"), "Done.")
+    book = notebook(LOAD, f"%%agent {option}\nOne.", f"%%agent {option}\nTwo.")
+    book.start_all()
+    decide_on_two_cells(book, 1, 2)
+
+
+def test_the_keys_decide_nothing_where_text_is_written_outside_of_the_notebook(
+    jupyterlab: Any, notebook: Any
+) -> None:
+    option = script(jupyterlab.folder, "written", python("x = 1"), "Done.")
+    book = notebook(LOAD, f"%%agent {option}\nGo.")
+    book.start_all()
+    book.expect_state(1, "waiting")
+    card = book.run(1).locator("[data-ipyagent=tool]")
+    expect(card.locator("[data-ipyagent=approve]")).to_be_enabled()
+    book.page.keyboard.press("Control+Shift+C")
+    expect(book.page.locator(".lm-CommandPalette-input")).to_be_focused()
+    for keys in (APPROVE, APPROVE, DENY, "Control+Period"):
+        book.page.keyboard.press(keys)
+        book.page.wait_for_timeout(500)  # A key that is held down decides nothing.
+    expect(card).to_have_attribute("data-state", "awaiting_approval")
+    book.page.keyboard.press("Escape")
+    to_command_mode(book, 1)
+    press_until(book, DENY, card, "denied")
 
 
 def test_stop_ends_the_run_by_a_shortcut(jupyterlab: Any, notebook: Any) -> None:

@@ -64,7 +64,20 @@ class Book:
         expect(self.proposals()).to_have_count(1, timeout=30_000)
 
     def accept(self) -> None:
-        self.proposals().locator("[data-ipyagent=accept]").click()
+        self.see().click()
+
+    def see(self) -> Any:
+        """Bring the proposal into sight; return the button that accepts it."""
+        accept = self.proposals().locator("[data-ipyagent=accept]")
+        for _ in range(20):
+            # What is above may still find its room, and push it away.
+            accept.scroll_into_view_if_needed()
+            try:
+                expect(accept).to_be_enabled(timeout=1_000)
+            except AssertionError:
+                continue
+            return accept
+        raise AssertionError("never in sight")
 
     def expect_sources(self, *sources: str) -> None:
         told = f"JSON.stringify({CELLS}.map(cell => cell.source).slice(2))"
@@ -198,7 +211,7 @@ def test_a_notebook_with_large_figures_is_read_and_changed(book: Any) -> None:
     expect(here.book.output(2).locator("img")).to_have_count(8)
     here.ask().waits()
     # By the key: while the page finds room for the figures, what is clicked moves away.
-    here.proposals().locator("[data-ipyagent=accept]").press("Enter")
+    here.see().press("Enter")
     here.expect_sources(figures, "x = 2")
     here.book.expect_state(1, "done")
 
@@ -360,8 +373,7 @@ def test_a_proposal_in_the_dark_is_reached_by_the_keyboard(book: Any) -> None:
     expect(here.page.locator("body[data-jp-theme-light=false]")).to_have_count(1)
     here.ask()
     here.waits()
-    accept = here.proposals().locator("[data-ipyagent=accept]")
-    accept.scroll_into_view_if_needed()
+    accept = here.see()
     here.book.shot("edit-proposed-dark")
     accept.focus()
     here.page.keyboard.press("Tab")

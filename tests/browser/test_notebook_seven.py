@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
+from deciding import decide_on_two_cells
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
@@ -64,3 +65,12 @@ def test_an_error_is_asked_about_and_the_keys_decide(notebook_seven: Any, sevent
     book.page.keyboard.press("Control+Shift+Enter")
     book.expect_state(1, "done")
     expect(card).to_have_attribute("data-state", "success")
+
+
+def test_after_a_click_the_keyboard_works(notebook_seven: Any, seventh: Any) -> None:
+    call = {"name": "run_python", "arguments": {"code": "x = 1"}}
+    option = script(notebook_seven.folder, "clicked", {"calls": [call]}, "Done.")
+    load = "%load_ext ipyagent"
+    book = seventh(load, f"%%agent {option}\nOne.", f"%%agent {option}\nTwo.")
+    book.start_all()
+    decide_on_two_cells(book, 1, 2)

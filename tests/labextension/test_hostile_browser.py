@@ -22,7 +22,8 @@ PAGE = """<!doctype html><meta charset="utf-8"><link rel="stylesheet" href="/wid
 <script type="module">
 import widget from '/widget.js';
 const on = (event, receive) => event === 'msg:custom' && (window.receive = receive);
-const model = {on, off() {}, send() {}};
+window.sent = [];
+const model = {on, off() {}, send: (message) => window.sent.push(message)};
 const made = widget();
 made.initialize({model});
 made.render({model, el: document.getElementById('place')});

@@ -53,22 +53,24 @@ describe('the footer (P08)', () => {
 describe('verbose (A16)', () => {
   const open = () => [...view.element.querySelectorAll('details')].filter(details => details.open);
 
-  it('0: all is folded', () => {
+  it('0: all is folded but dry runs, which are there to be seen', () => {
     saved({ verbose: 0 });
     expect(view.element.querySelectorAll('details').length).toBeGreaterThan(5);
-    expect(open()).toEqual([]);
+    expect(
+      open().map(details => details.parentElement?.classList.contains('ipyagent-dry'))
+    ).toEqual([true]);
   });
 
   it('1: cards and thinking are open, what the model was told is not', () => {
     saved({ verbose: 1 });
     const folded = [...view.element.querySelectorAll('details')].filter(each => !each.open);
-    expect(folded.map(each => each.className)).toEqual(['ipyagent-context']);
+    expect(folded.map(each => each.className)).toEqual(['ipyagent-context', 'ipyagent-exact']);
     expect(view.element.textContent).not.toContain('tools 0.01 s');
   });
 
   it('2: what the model was told, and what each step took', () => {
     const text = saved({ verbose: 2 }).textContent;
-    expect(view.element.querySelector('details:not([open])')).toBeNull();
+    expect(view.element.querySelector('details:not([open], .ipyagent-exact)')).toBeNull();
     expect(text).toContain(
       'step 1 · 900 tokens in (512 from cache), 40 out · $0.003 · thinking 2.60 s · tools 0.01 s'
     );

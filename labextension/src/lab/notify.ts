@@ -3,6 +3,7 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { ICommandPalette } from '@jupyterlab/apputils';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 
+import { spelled } from '../view/reveal';
 import { Badge } from './badge';
 import { goTo, placeOf } from './places';
 import { ISettings } from './settings';
@@ -57,7 +58,7 @@ class Notifier {
 
   /** Only which tool and where: arguments may be secret, and notifications are seen by others. */
   private tell(key: string, { approval, link, panel }: Waiting): Notification {
-    const what = askedAbout(approval).slice(0, ABOUT);
+    const what = spelled(askedAbout(approval)).slice(0, ABOUT);
     const title = `ipyagent asks: ${what} in ${panel.title.label}`;
     const notification = new Notification(title, { tag: `ipyagent ${key}` });
     notification.onclick = () => {

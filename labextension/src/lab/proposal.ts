@@ -56,6 +56,7 @@ export class Proposal {
   /** Take it down for good. */
   dispose(): void {
     this.isDisposed = true;
+    this.view?.dispose();
     this.remove();
   }
 

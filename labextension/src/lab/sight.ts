@@ -1,7 +1,6 @@
 /** What of a call has been before a person's eyes: a key must not approve what nobody saw. */
 
-/** Milliseconds on screen that count as seen; a call that came up just now was not read. */
-const GLANCE = 500;
+import { GLANCE } from '../view/gate';
 
 /** From an edge, to be inside of it. */
 const INSET = 6;
@@ -68,7 +67,7 @@ function folds(card: Element): Element[] {
 }
 
 function scrollers(card: Element): HTMLElement[] {
-  return [...card.querySelectorAll('pre')].filter(
+  return [...card.querySelectorAll<HTMLElement>('pre:not(.ipyagent-exact *)')].filter(
     each => each.scrollHeight > each.clientHeight + 1
   );
 }

@@ -5,6 +5,7 @@ import { IStatusBar } from '@jupyterlab/statusbar';
 import { Widget } from '@lumino/widgets';
 
 import { h } from '../view/dom';
+import { spelled } from '../view/reveal';
 import { Current } from './current';
 import { ILinks } from './links';
 import { PANEL } from './panel';
@@ -48,7 +49,7 @@ export const status: JupyterFrontEndPlugin<void> = {
     const show = (): void => {
       const { overview } = current;
       if (overview !== null) {
-        item.say(statusText(overview));
+        item.say(spelled(statusText(overview)));
       }
     };
     // Before the status bar asks whether the item is active.

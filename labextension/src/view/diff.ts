@@ -1,6 +1,6 @@
 /** Unified diffs: the lines that a change takes and gives, and in them the words. */
 import { Child, h } from './dom';
-import { reveal } from './reveal';
+import { kindOfLine, linesMark, markOf, reveal, revealWithin } from './reveal';
 
 const KINDS: Record<string, string> = { '+': 'added', '-': 'removed', '@': 'hunk' };
 
@@ -9,6 +9,10 @@ const WORDS = /[\p{L}\p{N}_]+|\s+|./gsu;
 
 /** The names of two files, which no line of a hunk can be taken for. */
 const FILES = /^(?:--- |\+\+\+ )/;
+
+/** Of a line of a hunk, and such a line that counts others. */
+const SIGN = /^[+\- ]/;
+const COUNTED = /^[+\- ](⟨[\d,]+ (?:empty lines|lines of invisible characters)⟩)$/;
 
 /** Longer lines are not looked at word by word, and more of them are not coloured. */
 const MAX_LINE = 2_000;
@@ -28,7 +32,26 @@ export function changesOf(diff: string): HTMLElement {
 }
 
 function linesOf(diff: string): string[] {
-  return diff.replace(/\n$/, '').split('\n');
+  return withoutEmpty(diff.replace(/\n$/, '').split('\n'));
+}
+
+/** Lines that show nothing and follow each other with the same sign are one that counts them. */
+function withoutEmpty(lines: string[]): string[] {
+  const shown: string[] = [];
+  for (let at = 0; at < lines.length;) {
+    const sign = SIGN.exec(lines[at])?.[0] ?? '';
+    const kind = kindOfLine(lines[at].slice(sign.length));
+    const isSame = (line: string): boolean =>
+      kind !== '' && line.startsWith(sign) && kindOfLine(line.slice(sign.length)) === kind;
+    let end = at + 1;
+    while (sign !== '' && end < lines.length && isSame(lines[end])) {
+      end++;
+    }
+    const name = linesMark(end - at, kind);
+    shown.push(...(name === '' ? lines.slice(at, end) : [`${sign}${name}`]));
+    at = end;
+  }
+  return shown;
 }
 
 /** In parts, so that of a long one only what is seen has to be laid out. */
@@ -106,21 +129,28 @@ function drawBlock({ kind, lines }: Block): HTMLElement[] {
   const isPaired = kind === 'change' && removed.length === added.length;
   const others = isPaired ? added.concat(removed) : [];
   return lines.map((line, at) => {
-    const text = at in others ? words(line, others[at]) : [reveal(line)];
+    const text = at in others ? words(line, others[at]) : whole(line);
     const name = kind === 'file' ? kind : (KINDS[line.charAt(0)] ?? 'same');
-    return h('span', { class: `ipyagent-diff-line ipyagent-diff-${name}` }, ...text, '\n');
+    const shown = h('span', { class: `ipyagent-diff-line ipyagent-diff-${name}` }, ...text);
+    revealWithin(shown).append('\n');
+    return shown;
   });
+}
+
+function whole(line: string): Child[] {
+  const mark = COUNTED.exec(line)?.[1];
+  return mark === undefined ? [line] : [line.charAt(0), markOf(mark)];
 }
 
 /** A line with the words marked that differ from those of the line that it replaces. */
 function words(line: string, other: string): Child[] {
-  if (line.length > MAX_LINE || other.length > MAX_LINE) {
-    return [reveal(line)];
+  if (line.length > MAX_LINE || other.length > MAX_LINE || COUNTED.test(line)) {
+    return whole(line);
   }
   const [own, others] = [line, other].map(each => each.slice(1).match(WORDS) ?? []);
   const start = same(own, others);
   const end = same(own.slice(start).reverse(), others.slice(start).reverse());
-  const part = (from: number, to: number): DocumentFragment => reveal(own.slice(from, to).join(''));
+  const part = (from: number, to: number): string => own.slice(from, to).join('');
   const differs = part(start, own.length - end);
   const isOther = start + end === 0 || start + end === own.length;
   return [

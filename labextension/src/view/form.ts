@@ -1,7 +1,7 @@
 /** What a person answers with: groups of controls that say one thing, once. */
 import type { Answer } from '../protocol';
 import { Child, h, present } from './dom';
-import { reveal } from './reveal';
+import { reveal, spelled } from './reveal';
 
 export type Decide = (answer: Answer) => void;
 
@@ -15,7 +15,7 @@ export function answerForm(
   const form = h('div', {
     class: 'ipyagent-approval',
     role: 'group',
-    'aria-label': label,
+    'aria-label': spelled(label),
     // The notebook's own shortcuts must not see what is typed here.
     'data-lm-suppress-shortcuts': 'true'
   });
@@ -64,7 +64,7 @@ export function button(
   press: () => void
 ): HTMLButtonElement {
   const attributes = { type: 'button', class: `ipyagent-button ipyagent-button-${name}` };
-  const named = { ...attributes, 'data-ipyagent': name, 'aria-label': description };
+  const named = { ...attributes, 'data-ipyagent': name, 'aria-label': spelled(description) };
   const element = h('button', named, label);
   element.addEventListener('click', press);
   return element;

@@ -5,6 +5,7 @@ import type { Run } from '../protocol';
 import { Child, h, Slot } from './dom';
 import { button } from './form';
 import { count, dollars, duration } from './format';
+import { reveal } from './reveal';
 
 /** What a person reads for a state. */
 export const STATES: Record<RunState, string> = {
@@ -93,7 +94,7 @@ function title(run: Run | null): Child[] {
   const asks = run?.confirm_mode !== 'yolo';
   return [
     h('b', {}, 'ipyagent'),
-    run === null ? null : h('span', { class: 'ipyagent-model' }, modelName(run)),
+    run === null ? null : h('span', { class: 'ipyagent-model' }, reveal(modelName(run))),
     asks ? null : h('span', { class: 'ipyagent-badge ipyagent-yolo' }, 'yolo: runs unasked')
   ];
 }

@@ -8,6 +8,7 @@ import { Child, h, Slot, Views } from './dom';
 import { PlanEditor } from './editor';
 import { answerForm, button, Decide, markAsked } from './form';
 import { argumentSummary, plural } from './format';
+import { Gate } from './gate';
 import { reveal } from './reveal';
 import { note } from './step';
 import { glyph, lateNote } from './tool';
@@ -34,6 +35,8 @@ export class PlanView {
   private editing = h('div');
   private form = new Slot(h('div'));
   private late = new Slot(h('div', { class: 'ipyagent-late', role: 'status' }));
+  private gate: Gate | null = null;
+  private gated: string | null = null;
 
   /** `decide` is null for a saved run. */
   constructor(private decide: ((approvalId: string, answer: Answer) => void) | null) {
@@ -59,6 +62,21 @@ export class PlanView {
       return id === null ? waits(run) : [this.buttons(run, id)];
     });
     this.late.show(planLate, () => lateNote(planLate));
+    this.guard(id);
+  }
+
+  /** Let the buttons in `form` wait until all steps were seen. */
+  gateFor(form: HTMLElement): Gate {
+    return new Gate({ head: this.heading.element, about: this.list, form });
+  }
+
+  private guard(id: string | null): void {
+    if (id !== this.gated) {
+      this.gated = id;
+      this.gate?.dispose();
+      this.gate = id === null ? null : this.gateFor(this.form.element);
+    }
+    this.gate?.update();
   }
 
   private buttons(run: Run, approvalId: string): HTMLElement {

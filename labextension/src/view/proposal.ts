@@ -5,6 +5,7 @@ import { changesOf } from './diff';
 import { h } from './dom';
 import { answerForm, button, Decide } from './form';
 import { firstLine } from './format';
+import { Gate } from './gate';
 import { highlight } from './highlight';
 import { reveal, revealWithin } from './reveal';
 
@@ -21,6 +22,7 @@ export interface Proposed {
 export class ProposalView {
   readonly element: HTMLElement;
 
+  private gate: Gate;
   private outdated = h(
     'p',
     { class: 'ipyagent-concern', role: 'status', hidden: '' },
@@ -33,20 +35,29 @@ export class ProposalView {
     const agent = asking === null ? 'The agent' : `The agent of ${asking}`;
     const what = before === null ? `a new ${kindOf(execution)} cell` : 'a change of this cell';
     const attributes = { 'data-ipyagent': 'proposal', 'data-tool': call.name, role: 'group' };
+    const head = h('p', { class: 'ipyagent-proposal-title' }, reveal(`${agent} proposes ${what}`));
+    const about = h('div', { class: 'ipyagent-proposal-content' }, content(execution));
+    const form = decision(named(proposed), decide);
     this.element = h(
       'div',
       { ...attributes, class: 'ipyagent-run ipyagent-proposal', 'aria-label': named(proposed) },
-      h('p', { class: 'ipyagent-proposal-title' }, reveal(`${agent} proposes ${what}`)),
-      content(execution),
+      head,
+      about,
       concern === null ? null : h('p', { class: 'ipyagent-concern' }, '⚠ ', reveal(concern)),
       this.outdated,
-      decision(named(proposed), decide)
+      form
     );
+    this.gate = new Gate({ head, about, form });
   }
 
   /** Say whether the cell still is what the change was made for. */
   update(isOutdated: boolean): void {
     this.outdated.hidden = !isOutdated;
+  }
+
+  /** Let go of the page. */
+  dispose(): void {
+    this.gate.dispose();
   }
 }
 

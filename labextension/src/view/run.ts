@@ -6,7 +6,7 @@ import { EarlierView, foldedOf } from './earlier';
 import { COUNTED, footer } from './facts';
 import { HeaderView } from './header';
 import { PlanView } from './plan';
-import { worded } from './reveal';
+import { reveal, worded } from './reveal';
 import { asItIs, Before } from './sanitize';
 import { note, StepItem, StepView } from './step';
 import { TodosView } from './todos';
@@ -164,7 +164,7 @@ function contextOf(run: Run | null): Child[] {
   if (run === null || toldContext(run) === '') {
     return [];
   }
-  const text = h('pre', { class: 'ipyagent-pre' }, run.context);
+  const text = h('pre', { class: 'ipyagent-pre' }, reveal(run.context));
   const title = h(
     'summary',
     {},

@@ -7,6 +7,7 @@ import { media } from './displays';
 import { Child, h, Slot } from './dom';
 import { callFacts, OPEN } from './facts';
 import { Decide, markAsked } from './form';
+import { Gate } from './gate';
 import { argumentSummary, count, duration, firstLine, plural } from './format';
 import { questionForm, questionText } from './question';
 import { reveal } from './reveal';
@@ -55,6 +56,8 @@ export class ToolView {
   private drawn: ToolExecution | null = null;
   private isPlanned = false;
   private asked: boolean | null = null;
+  private gate: Gate | null = null;
+  private gated: string | null = null;
 
   constructor(private before: Before) {
     const body = h('div', { class: 'ipyagent-body' }, this.call.element, this.result.element);
@@ -67,14 +70,19 @@ export class ToolView {
   update(item: ToolItem): void {
     this.ask(item);
     this.late.show(item.late, () => lateNote(item.late));
-    if (item.execution === this.drawn && item.isPlanned === this.isPlanned) {
-      return;
+    if (item.execution !== this.drawn || item.isPlanned !== this.isPlanned) {
+      this.draw(item);
     }
+    this.guard(item);
+  }
+
+  private draw(item: ToolItem): void {
     this.drawn = item.execution;
     this.isPlanned = item.isPlanned;
     const { call, preview, question, status } = item.execution;
     this.element.dataset.tool = call.name;
     this.element.dataset.state = status;
+    this.element.classList.toggle('ipyagent-dry', item.execution.dry_run);
     this.line.show(lineKey(item), () => line(item));
     const asked = status === 'awaiting_approval';
     this.call.show([call, preview, asked], () =>
@@ -86,11 +94,25 @@ export class ToolView {
     this.media.show(item.execution.result, () => media(item.execution, this.before));
   }
 
-  private ask({ execution, approvalId, decide, verbose }: ToolItem): void {
+  /** What approves waits until the call was seen; a question is answered, not approved. */
+  private guard({ execution, approvalId, decide }: ToolItem): void {
+    const isAsked = execution.status === 'awaiting_approval' && execution.question === null;
+    const id = isAsked && decide !== null ? approvalId : null;
+    if (id !== this.gated) {
+      this.gated = id;
+      this.gate?.dispose();
+      const [head, about, form] = [this.line.element, this.call.element, this.approval.element];
+      this.gate = id === null ? null : new Gate({ head, about, form });
+    }
+    this.gate?.update();
+  }
+
+  private ask({ execution, approvalId, decide, verbose, isPlanned }: ToolItem): void {
     const asked = execution.status === 'awaiting_approval';
     if (asked !== this.asked) {
       this.asked = asked;
-      this.details.open = asked || verbose >= OPEN;
+      // To be seen is all that a dry run is for.
+      this.details.open = asked || verbose >= OPEN || (execution.dry_run && !isPlanned);
     }
     const { concern, question } = execution;
     this.concern.show(asked && concern, () => (asked ? [concernNote(concern)] : []));
@@ -133,9 +155,19 @@ function standing(by: ToolExecution['decided_by']): string {
   return by === 'session' || by === 'folder' ? `for this ${by}` : 'by you';
 }
 
+/** A call that was only looked at: nothing ran, so nothing succeeded. */
+const DRY = ['○', 'would run'] as const;
+
+/** "You denied this call: too broad"; "" where another than the person did. */
+function denialText({ decision, decided_by, reason, question }: ToolExecution): string {
+  return decision === 'denied' && BY_A_PERSON.includes(decided_by ?? '') && question === null
+    ? withReason('You denied this call', reason)
+    : '';
+}
+
 /** The sign of a status, with its name for those who cannot see it. */
-export function glyph(status: ToolStatus): HTMLElement {
-  const [sign, words] = STATUS[status];
+export function glyph(status: ToolStatus, isDry = false): HTMLElement {
+  const [sign, words] = isDry && status === 'success' ? DRY : STATUS[status];
   const attributes = { class: 'ipyagent-glyph', role: 'img', 'aria-label': words, title: words };
   return h('span', attributes, sign);
 }
@@ -163,14 +195,14 @@ function line({ execution, confirmMode, decide, isPlanned }: ToolItem): Child[] 
   const said = isSaid ? '' : firstLine(headline(execution.result));
   const seconds = execution.duration;
   return [
-    glyph(execution.status),
+    glyph(execution.status, execution.dry_run),
     h('span', { class: 'ipyagent-tool-name' }, reveal(execution.call.name)),
     execution.dry_run
       ? h('span', { class: 'ipyagent-badge' }, isPlanned ? 'planned' : 'dry run')
       : null,
     h('span', { class: 'ipyagent-summary' }, reveal(summary(execution))),
-    said === '' ? null : h('span', { class: 'ipyagent-first-line' }, `→ ${said}`),
-    verdict === '' ? null : h('span', { class: 'ipyagent-decision' }, verdict),
+    said === '' ? null : h('span', { class: 'ipyagent-first-line' }, '→ ', reveal(said)),
+    verdict === '' ? null : h('span', { class: 'ipyagent-decision' }, reveal(verdict)),
     h('span', { class: 'ipyagent-duration' }, seconds === null ? '' : duration(seconds))
   ];
 }
@@ -200,16 +232,24 @@ export function lateNote(late: Late | null): Child[] {
 function outcome({ execution, confirmMode, verbose }: ToolItem): Child[] {
   const { result, status, concern } = execution;
   const decided = decisionText(execution, confirmMode);
-  const output = shownOutput(result);
-  const failed = result?.success === false;
+  // What is said to the model of a denial is not for the person, who denied it.
+  const isDenied = status === 'denied';
+  const output = isDenied ? '' : shownOutput(result);
+  const failed = result?.success === false && !isDenied;
   const known = callFacts(execution, verbose);
   const touched = variablesText(result);
   return [
     status === 'awaiting_approval' ? null : concernNote(concern),
-    decided === '' ? null : h('p', { class: 'ipyagent-note' }, decided),
-    output === '' ? null : h('pre', { class: outputClass(failed), tabindex: '0' }, output),
-    failed && result.error !== output ? h('p', { class: 'ipyagent-error' }, result.error) : null,
-    result?.truncated ? h('p', { class: 'ipyagent-note' }, cutText(result.truncated)) : null,
+    decided === ''
+      ? null
+      : h('p', { class: 'ipyagent-note' }, reveal(denialText(execution) || decided)),
+    output === '' ? null : h('pre', { class: outputClass(failed), tabindex: '0' }, reveal(output)),
+    failed && result.error !== output
+      ? h('p', { class: 'ipyagent-error' }, reveal(result.error ?? ''))
+      : null,
+    result?.truncated
+      ? h('p', { class: 'ipyagent-note' }, reveal(cutText(result.truncated)))
+      : null,
     touched === '' ? null : h('p', { class: 'ipyagent-note' }, reveal(touched)),
     known === '' ? null : h('p', { class: 'ipyagent-note' }, reveal(known))
   ];

@@ -155,6 +155,7 @@ class WaitingPlanCard implements CardView {
   private plan = new PlanView(null);
   private form = new Slot(h('div'));
   private card: Card;
+  private gate = this.plan.gateFor(this.form.element);
 
   readonly element: HTMLElement;
 
@@ -168,6 +169,7 @@ class WaitingPlanCard implements CardView {
       this.card.update('Waiting for you: a plan', item.about);
       this.plan.update({ ...NOTHING, run: item.plan.plan });
       this.form.show(item.plan.run_id, () => [this.buttons(item.plan)]);
+      this.gate.update();
     }
   }
 

@@ -377,9 +377,15 @@
   overflow-wrap: normal;
 }
 
+/* As Jupyter draws tables: numbers are compared by their ends. */
 .ipyagent-display :is(th, td) {
   max-width: none;
+  text-align: end;
   white-space: nowrap;
+}
+
+.ipyagent-display :is(th, td)[align='left'] {
+  text-align: start;
 }
 
 .ipyagent-markdown :is(th, td)[align='right'] {
@@ -447,7 +453,7 @@
   text-align: center;
 }
 
-[data-state='success'] > * > * > .ipyagent-glyph {
+[data-state='success']:not(.ipyagent-dry) > * > * > .ipyagent-glyph {
   color: var(--ipyagent-good-text);
 }
 
@@ -485,6 +491,13 @@
   text-overflow: ellipsis;
   font-family: var(--ipyagent-mono);
   unicode-bidi: isolate;
+}
+
+/* How a call ended is said to its end. */
+:is([data-state='cancelled'], [data-state='unknown']) > * > .ipyagent-line > .ipyagent-first-line {
+  max-width: 75%;
+  white-space: normal;
+  overflow-wrap: anywhere;
 }
 
 .ipyagent-summary:empty {
@@ -583,8 +596,49 @@
   white-space: inherit;
 }
 
+.ipyagent-run .ipyagent-pre.ipyagent-unfolded {
+  max-height: none;
+}
+
+/* Stands where a box ends, to be met; takes no room. */
+.ipyagent-end {
+  display: inline-block;
+  width: 1px;
+  height: 1em;
+  margin-inline-end: -1px;
+  vertical-align: text-bottom;
+}
+
+.ipyagent-diff > .ipyagent-end {
+  display: block;
+  height: 1px;
+  margin-block-start: -1px;
+}
+
+/* At the lower edge of the box before it: it covers nothing, and its room stays when it is not needed. */
+.ipyagent-run .ipyagent-button-more,
+.ipyagent-run .ipyagent-button-more:hover:enabled {
+  display: block;
+  width: 100%;
+  padding: 2px 0;
+  border: 0;
+  border-top: 1px solid var(--ipyagent-line);
+  border-radius: 0 0 4px 4px;
+  background: color-mix(in srgb, var(--ipyagent-warn) 14%, var(--jp-layout-color1, canvas));
+  color: var(--jp-content-font-color1, canvastext);
+  text-align: center;
+}
+
+.ipyagent-run .ipyagent-button-more.ipyagent-passed {
+  visibility: hidden;
+}
+
 .ipyagent-run .ipyagent-output {
   max-height: 22em;
+}
+
+.ipyagent-exact {
+  color: var(--ipyagent-muted);
 }
 
 /* JupyterLab has its own idea of lists like this one. */
@@ -614,6 +668,11 @@
 .ipyagent-diff-part {
   content-visibility: auto;
   contain-intrinsic-size: auto 60em;
+}
+
+/* Parts have 500 lines but for the last: so a bar can say how many are below the fold. */
+.ipyagent-diff-part:not(:last-of-type) {
+  contain-intrinsic-size: auto 725em;
 }
 
 .ipyagent-diff-line {
@@ -716,6 +775,7 @@
 }
 
 .ipyagent-button:disabled,
+.ipyagent-button[aria-disabled='true'],
 .ipyagent-reason:disabled {
   opacity: 0.5;
   cursor: default;
@@ -1440,9 +1500,13 @@
   margin-inline-start: 10px;
 }
 
-.ipyagent-panel .ipyagent-arguments,
-.ipyagent-panel .ipyagent-arguments > div {
+.ipyagent-run.ipyagent-panel .ipyagent-arguments,
+.ipyagent-run.ipyagent-panel .ipyagent-arguments > div {
   display: block;
+}
+
+.ipyagent-panel .ipyagent-arguments > div + div {
+  margin-top: 3px;
 }
 
 /* Lists */
@@ -1604,8 +1668,11 @@
   font-size: var(--ipyagent-small);
 }
 
-.ipyagent-run.ipyagent-proposal > .ipyagent-pre {
+.ipyagent-proposal-content {
   margin: 0 10px 8px;
+}
+
+.ipyagent-run .ipyagent-proposal-content > .ipyagent-pre {
   font-size: var(--jp-code-font-size, 13px);
 }
 
@@ -1660,4 +1727,4 @@
     animation: none;
   }
 }
-`,""]),t.d(a,{},{A:o})},6314(e){e.exports=function(e){var a=[];return a.toString=function(){return this.map(function(a){var t="",n=void 0!==a[5];return a[4]&&(t+="@supports (".concat(a[4],") {")),a[2]&&(t+="@media ".concat(a[2]," {")),n&&(t+="@layer".concat(a[5].length>0?" ".concat(a[5]):""," {")),t+=e(a),n&&(t+="}"),a[2]&&(t+="}"),a[4]&&(t+="}"),t}).join("")},a.i=function(e,t,n,i,r){"string"==typeof e&&(e=[[null,e,void 0]]);var o={};if(n)for(var p=0;p<this.length;p++){var l=this[p][0];null!=l&&(o[l]=!0)}for(var g=0;g<e.length;g++){var d=[].concat(e[g]);n&&o[d[0]]||(void 0!==r&&(void 0===d[5]||(d[1]="@layer".concat(d[5].length>0?" ".concat(d[5]):""," {").concat(d[1],"}")),d[5]=r),t&&(d[2]&&(d[1]="@media ".concat(d[2]," {").concat(d[1],"}")),d[2]=t),i&&(d[4]?(d[1]="@supports (".concat(d[4],") {").concat(d[1],"}"),d[4]=i):d[4]="".concat(i)),a.push(d))}},a}},1601(e){e.exports=function(e){return e[1]}},5072(e){var a=[];function t(e){for(var t=-1,n=0;n<a.length;n++)if(a[n].identifier===e){t=n;break}return t}function n(e,n){for(var i={},r=[],o=0;o<e.length;o++){var p=e[o],l=n.base?p[0]+n.base:p[0],g=i[l]||0,d="".concat(l," ").concat(g);i[l]=g+1;var s=t(d),y={css:p[1],media:p[2],sourceMap:p[3],supports:p[4],layer:p[5]};if(-1!==s)a[s].references++,a[s].updater(y);else{var c=function(e,a){var t=a.domAPI(a);return t.update(e),function(a){a?(a.css!==e.css||a.media!==e.media||a.sourceMap!==e.sourceMap||a.supports!==e.supports||a.layer!==e.layer)&&t.update(e=a):t.remove()}}(y,n);n.byIndex=o,a.splice(o,0,{identifier:d,updater:c,references:1})}r.push(d)}return r}e.exports=function(e,i){var r=n(e=e||[],i=i||{});return function(e){e=e||[];for(var o=0;o<r.length;o++){var p=t(r[o]);a[p].references--}for(var l=n(e,i),g=0;g<r.length;g++){var d=t(r[g]);0===a[d].references&&(a[d].updater(),a.splice(d,1))}r=l}}},7659(e){var a={};e.exports=function(e,t){var n=function(e){if(void 0===a[e]){var t=document.querySelector(e);if(window.HTMLIFrameElement&&t instanceof window.HTMLIFrameElement)try{t=t.contentDocument.head}catch(e){t=null}a[e]=t}return a[e]}(e);if(!n)throw Error("Couldn't find a style target. This probably means that the value for the 'insert' parameter is invalid.");n.appendChild(t)}},540(e){e.exports=function(e){var a=document.createElement("style");return e.setAttributes(a,e.attributes),e.insert(a,e.options),a}},5056(e,a,t){e.exports=function(e){var a=t.nc;a&&e.setAttribute("nonce",a)}},7825(e){e.exports=function(e){if("u"<typeof document)return{update:function(){},remove:function(){}};var a=e.insertStyleElement(e);return{update:function(t){var n,i,r;n="",t.supports&&(n+="@supports (".concat(t.supports,") {")),t.media&&(n+="@media ".concat(t.media," {")),(i=void 0!==t.layer)&&(n+="@layer".concat(t.layer.length>0?" ".concat(t.layer):""," {")),n+=t.css,i&&(n+="}"),t.media&&(n+="}"),t.supports&&(n+="}"),(r=t.sourceMap)&&"u">typeof btoa&&(n+="\n/*# sourceMappingURL=data:application/json;base64,".concat(btoa(unescape(encodeURIComponent(JSON.stringify(r))))," */")),e.styleTagTransform(n,a,e.options)},remove:function(){var e;null===(e=a).parentNode||e.parentNode.removeChild(e)}}}},1113(e){e.exports=function(e,a){if(a.styleSheet)a.styleSheet.cssText=e;else{for(;a.firstChild;)a.removeChild(a.firstChild);a.appendChild(document.createTextNode(e))}}},4663(e,a,t){var n=t(5072),i=t.n(n),r=t(7825),o=t.n(r),p=t(7659),l=t.n(p),g=t(5056),d=t.n(g),s=t(540),y=t.n(s),c=t(1113),m=t.n(c),u=t(8475),f={};f.styleTagTransform=m(),f.setAttributes=d(),f.insert=l().bind(null,"head"),f.domAPI=o(),f.insertStyleElement=y(),i()(u.A,f),u.A&&u.A.locals&&u.A.locals;var h=t(9033),x={};x.styleTagTransform=m(),x.setAttributes=d(),x.insert=l().bind(null,"head"),x.domAPI=o(),x.insertStyleElement=y(),i()(h.A,x),h.A&&h.A.locals&&h.A.locals;var b=t(2926),v={};v.styleTagTransform=m(),v.setAttributes=d(),v.insert=l().bind(null,"head"),v.domAPI=o(),v.insertStyleElement=y(),i()(b.A,v),b.A&&b.A.locals&&b.A.locals;var w=t(5724),k={};k.styleTagTransform=m(),k.setAttributes=d(),k.insert=l().bind(null,"head"),k.domAPI=o(),k.insertStyleElement=y(),i()(w.A,k),w.A&&w.A.locals&&w.A.locals;var j=t(2679),z={};z.styleTagTransform=m(),z.setAttributes=d(),z.insert=l().bind(null,"head"),z.domAPI=o(),z.insertStyleElement=y(),i()(j.A,z),j.A&&j.A.locals&&j.A.locals}}]);
+`,""]),t.d(a,{},{A:o})},6314(e){e.exports=function(e){var a=[];return a.toString=function(){return this.map(function(a){var t="",n=void 0!==a[5];return a[4]&&(t+="@supports (".concat(a[4],") {")),a[2]&&(t+="@media ".concat(a[2]," {")),n&&(t+="@layer".concat(a[5].length>0?" ".concat(a[5]):""," {")),t+=e(a),n&&(t+="}"),a[2]&&(t+="}"),a[4]&&(t+="}"),t}).join("")},a.i=function(e,t,n,i,r){"string"==typeof e&&(e=[[null,e,void 0]]);var o={};if(n)for(var p=0;p<this.length;p++){var l=this[p][0];null!=l&&(o[l]=!0)}for(var g=0;g<e.length;g++){var d=[].concat(e[g]);n&&o[d[0]]||(void 0!==r&&(void 0===d[5]||(d[1]="@layer".concat(d[5].length>0?" ".concat(d[5]):""," {").concat(d[1],"}")),d[5]=r),t&&(d[2]&&(d[1]="@media ".concat(d[2]," {").concat(d[1],"}")),d[2]=t),i&&(d[4]?(d[1]="@supports (".concat(d[4],") {").concat(d[1],"}"),d[4]=i):d[4]="".concat(i)),a.push(d))}},a}},1601(e){e.exports=function(e){return e[1]}},5072(e){var a=[];function t(e){for(var t=-1,n=0;n<a.length;n++)if(a[n].identifier===e){t=n;break}return t}function n(e,n){for(var i={},r=[],o=0;o<e.length;o++){var p=e[o],l=n.base?p[0]+n.base:p[0],g=i[l]||0,d="".concat(l," ").concat(g);i[l]=g+1;var s=t(d),y={css:p[1],media:p[2],sourceMap:p[3],supports:p[4],layer:p[5]};if(-1!==s)a[s].references++,a[s].updater(y);else{var c=function(e,a){var t=a.domAPI(a);return t.update(e),function(a){a?(a.css!==e.css||a.media!==e.media||a.sourceMap!==e.sourceMap||a.supports!==e.supports||a.layer!==e.layer)&&t.update(e=a):t.remove()}}(y,n);n.byIndex=o,a.splice(o,0,{identifier:d,updater:c,references:1})}r.push(d)}return r}e.exports=function(e,i){var r=n(e=e||[],i=i||{});return function(e){e=e||[];for(var o=0;o<r.length;o++){var p=t(r[o]);a[p].references--}for(var l=n(e,i),g=0;g<r.length;g++){var d=t(r[g]);0===a[d].references&&(a[d].updater(),a.splice(d,1))}r=l}}},7659(e){var a={};e.exports=function(e,t){var n=function(e){if(void 0===a[e]){var t=document.querySelector(e);if(window.HTMLIFrameElement&&t instanceof window.HTMLIFrameElement)try{t=t.contentDocument.head}catch(e){t=null}a[e]=t}return a[e]}(e);if(!n)throw Error("Couldn't find a style target. This probably means that the value for the 'insert' parameter is invalid.");n.appendChild(t)}},540(e){e.exports=function(e){var a=document.createElement("style");return e.setAttributes(a,e.attributes),e.insert(a,e.options),a}},5056(e,a,t){e.exports=function(e){var a=t.nc;a&&e.setAttribute("nonce",a)}},7825(e){e.exports=function(e){if("u"<typeof document)return{update:function(){},remove:function(){}};var a=e.insertStyleElement(e);return{update:function(t){var n,i,r;n="",t.supports&&(n+="@supports (".concat(t.supports,") {")),t.media&&(n+="@media ".concat(t.media," {")),(i=void 0!==t.layer)&&(n+="@layer".concat(t.layer.length>0?" ".concat(t.layer):""," {")),n+=t.css,i&&(n+="}"),t.media&&(n+="}"),t.supports&&(n+="}"),(r=t.sourceMap)&&"u">typeof btoa&&(n+="\n/*# sourceMappingURL=data:application/json;base64,".concat(btoa(unescape(encodeURIComponent(JSON.stringify(r))))," */")),e.styleTagTransform(n,a,e.options)},remove:function(){var e;null===(e=a).parentNode||e.parentNode.removeChild(e)}}}},1113(e){e.exports=function(e,a){if(a.styleSheet)a.styleSheet.cssText=e;else{for(;a.firstChild;)a.removeChild(a.firstChild);a.appendChild(document.createTextNode(e))}}},4663(e,a,t){var n=t(5072),i=t.n(n),r=t(7825),o=t.n(r),p=t(7659),l=t.n(p),g=t(5056),d=t.n(g),s=t(540),y=t.n(s),c=t(1113),m=t.n(c),u=t(8475),h={};h.styleTagTransform=m(),h.setAttributes=d(),h.insert=l().bind(null,"head"),h.domAPI=o(),h.insertStyleElement=y(),i()(u.A,h),u.A&&u.A.locals&&u.A.locals;var f=t(9033),x={};x.styleTagTransform=m(),x.setAttributes=d(),x.insert=l().bind(null,"head"),x.domAPI=o(),x.insertStyleElement=y(),i()(f.A,x),f.A&&f.A.locals&&f.A.locals;var b=t(2926),v={};v.styleTagTransform=m(),v.setAttributes=d(),v.insert=l().bind(null,"head"),v.domAPI=o(),v.insertStyleElement=y(),i()(b.A,v),b.A&&b.A.locals&&b.A.locals;var w=t(5724),k={};k.styleTagTransform=m(),k.setAttributes=d(),k.insert=l().bind(null,"head"),k.domAPI=o(),k.insertStyleElement=y(),i()(w.A,k),w.A&&w.A.locals&&w.A.locals;var j=t(2679),z={};z.styleTagTransform=m(),z.setAttributes=d(),z.insert=l().bind(null,"head"),z.domAPI=o(),z.insertStyleElement=y(),i()(j.A,z),j.A&&j.A.locals&&j.A.locals}}]);

@@ -1,0 +1,47 @@
+"""Deciding by the keyboard, in JupyterLab and in Notebook 7."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from playwright.sync_api import expect
+
+APPROVE, DENY = "Control+Shift+Enter", "Control+Shift+Backspace"
+
+PLACE = "document.activeElement.closest('.jp-Cell')"
+
+
+def press_until(book: Any, keys: str, card: Any, state: str) -> None:
+    """As a person does who is told to read first."""
+    expect(card.locator("[data-ipyagent=deny]")).to_be_visible()
+    for _ in range(10):
+        book.page.keyboard.press(keys)
+        try:
+            expect(card).to_have_attribute("data-state", state, timeout=1_000)
+        except AssertionError:
+            continue
+        return
+    raise AssertionError(f"never {state}")
+
+
+def decide_on_two_cells(book: Any, first: int, second: int) -> None:
+    """Approve in the first with the mouse, work on by keys, and approve in the second by keys."""
+    book.expect_state(first, "waiting")
+    book.run(first).locator("[data-ipyagent=approve]").click()
+    book.expect_done(first)
+    book.expect_state(second, "waiting")
+    book.page.wait_for_function(f"{PLACE} !== null")
+    cells = book.page.locator(".jp-Notebook .jp-Cell")
+    count = cells.count()
+    for key in ("Escape", "a"):
+        book.page.keyboard.press(key)
+    expect(cells).to_have_count(count + 1)
+    at = "() => window.jupyterapp.shell.currentWidget.content.activeCellIndex"
+    assert book.page.evaluate(at) == first
+    book.page.keyboard.press("ArrowDown")
+    assert book.page.evaluate(at) == first + 1
+    # Wherever the focus is, as long as nothing is written there.
+    book.page.evaluate("() => document.activeElement.blur()")
+    card = book.run(second + 1).locator("[data-ipyagent=tool]")
+    press_until(book, APPROVE, card, "success")
+    book.expect_done(second + 1)
