@@ -56,7 +56,8 @@ def test_it_is_there_and_holds(place: Place):
         (["--unshare-pid"], "sees other processes"),
         pytest.param(["--remount-ro /proc"], "changes the kernel's settings", marks=as_root),
         pytest.param(UNCAPPED[:1], "has capabilities", marks=as_root),
-        pytest.param(UNCAPPED, "remounts, has capabilities", marks=as_root),
+        # Without the filter of system calls it would remount as well.
+        pytest.param(UNCAPPED, "has capabilities", marks=as_root),
     ],
 )
 def test_a_box_with_a_hole_is_not_relied_on(

@@ -17,6 +17,7 @@ from boxes import Place, alive, place_in, printed, until
 from ipyagent.errors import AgentError
 from ipyagent.tools.sandbox import job, keeper, probe
 from ipyagent.tools.sandbox.output import KEPT, Output
+from ipyagent.tools.sandbox.told import result_of
 
 pytestmark = [pytest.mark.spec("M27", "N23"), pytest.mark.alone]
 
@@ -189,6 +190,43 @@ async def test_its_variables_are_few(place: Place, monkeypatch: pytest.MonkeyPat
 )
 async def test_memory_files_and_dumps_are_limited(place: Place, code: str, says: str):
     assert says in printed(await place.python(code))
+
+
+FORKS = """
+import os, sys, time
+shared = b"x" * int(sys.argv[1])
+for _ in range(4):
+    if os.fork() == 0:
+        own = b"y" * int(sys.argv[2])
+        os.write(1, b"filled ")
+        time.sleep(float(sys.argv[3]))
+        os._exit(0)
+for _ in range(4):
+    os.wait()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are not weighed elsewhere")
+async def test_memory_is_limited_for_all_processes_together(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(job, "MAX_MEMORY", 300_000_000)
+    ran = await place.python(FORKS, 0, 100_000_000, 60)
+    assert ran.ended.why == "memory"
+    result = result_of(ran, 20.0, lambda text: "")
+    assert result.error is not None
+    assert "more than 300.0 MB of memory, all its processes together" in result.error
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are not weighed elsewhere")
+@pytest.mark.parametrize(("shared", "own"), [(0, 20_000_000), (150_000_000, 1_000_000)])
+async def test_memory_within_the_limit_is_no_fault_nor_counted_for_each_fork(
+    place: Place, monkeypatch: pytest.MonkeyPatch, shared: int, own: int
+):
+    monkeypatch.setattr(job, "MAX_MEMORY", 300_000_000)
+    ran = await place.python(FORKS, shared, own, 0.6)
+    assert (ran.ended.code, ran.ended.why) == (0, "")
+    assert printed(ran).split() == ["filled"] * 4
 
 
 @pytest.mark.parametrize(("end", "code"), [("exit 3", 3), ("kill -9 $$", -9), ("kill -11 $$", -11)])

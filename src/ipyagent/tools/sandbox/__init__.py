@@ -47,6 +47,11 @@ class Sandbox:
         """Whether a box is there and holds: it is tried at the first need, in about 0.1 s."""
         return self.why is None
 
+    @property
+    def unfiltered(self) -> str | None:
+        """Why the box does not filter system calls; None: it does, or there is no box."""
+        return probe.found().unfiltered if self.available else None
+
     async def run(self, command: Sequence[str], *, limit: float, shows: Sequence[str] = ()) -> Ran:
         """Run a command in the workspace for at most `limit` seconds, boxed if that is possible.
 
@@ -68,6 +73,7 @@ class Sandbox:
                 root,
                 boxed=True,
                 limit=limit,
+                calls=probe.found().calls,
             )
         finally:  # also where the run is stopped
             notes = await asyncio.to_thread(self._put_right, before)

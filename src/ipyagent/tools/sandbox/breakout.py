@@ -16,6 +16,7 @@ from typing import Any
 CANARY = "a secret that is to stay one"
 
 _REMOUNT_BIND = 32 | 4096
+_TRACE_ME = 0  # PTRACE_TRACEME
 
 
 def escapes(tries: dict[str, Any]) -> Iterator[tuple[str, Callable[[], object]]]:
@@ -36,6 +37,8 @@ def escapes(tries: dict[str, Any]) -> Iterator[tuple[str, Callable[[], object]]]
     unix = socket.socket(socket.AF_UNIX)
     yield "connects by name", lambda: unix.connect_ex(f"\0{tries['name']}") == 0
     yield "has capabilities", _capabilities
+    if tries["filtered"]:
+        yield "traces processes", lambda: libc.ptrace(_TRACE_ME, 0, None, None) == 0
     yield "has no workspace", lambda: not Path("made").write_text("x")
 
 

@@ -24,8 +24,24 @@ from ipyagent.schema import ToolResult
 from ipyagent.tools.sandbox import keeper
 from ipyagent.tools.sandbox.output import Output
 
-MAX_PRINTED = 4 * 1024**3
+_GB = 1024**3
+_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+def machine_memory() -> int:
+    """Return the bytes of memory of this machine, or of the container if that has less."""
+    found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    for name in _LIMITS:
+        with contextlib.suppress(OSError, ValueError):  # not there, or "max"
+            found.append(int(Path(name).read_text()))
+    return min(found)
+
+
+MAX_PRINTED = 4 * _GB
 """A command that prints more bytes than this is ended."""
+
+MAX_MEMORY = max(_GB, machine_memory() // 2)
+"""A command that uses more bytes, together with all that it started, is ended."""
 
 _CHUNK = 1 << 18
 _PIPE = 1 << 20  # more than a pipe holds
@@ -36,7 +52,7 @@ _PATIENCE = 8.0  # seconds: a keeper needs less to end everything
 class Ended:
     """How a command ended: `code` is negative for a signal, None where nobody can tell.
 
-    `why` is what ended it if it did not end by itself: time, tasks, printed or stuck.
+    `why` is what ended it if it did not end by itself: time, tasks, memory, printed or stuck.
     """
 
     output: Output
@@ -51,14 +67,16 @@ async def run(
     *,
     boxed: bool,
     limit: float,
+    calls: bytes = b"",
 ) -> Ended:
     """Run a command for at most `limit` seconds; nothing of it is left then.
 
-    `boxed`: the command is bubblewrap. A caller that is cancelled waits a little for its end.
+    `boxed`: the command is bubblewrap, which filters system calls by the program `calls`. A caller
+    that is cancelled waits a little for its end.
     """
     if not hasattr(os, "waitid"):
         raise AgentError("commands need Python 3.13 or newer on this system")
-    job = Job(command, environment, folder, boxed=boxed)
+    job = Job(command, environment, folder, boxed=boxed, calls=calls)
     partial.offer(lambda: ToolResult(output=job.output.beginning() + job.output.end()))
     ended = asyncio.wrap_future(job.ended)
     try:
@@ -79,30 +97,41 @@ class Job:
     """A command that has been started; `ended` settles when nothing of it is left."""
 
     def __init__(
-        self, command: Sequence[str], environment: Mapping[str, str], folder: Path, *, boxed: bool
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        folder: Path,
+        *,
+        boxed: bool,
+        calls: bytes = b"",
     ) -> None:
         self.output = Output()
         self.ended: Future[Ended] = Future()
         self._why = ""
         self._report, report = os.pipe()
-        kept = "boxed" if boxed else "bare"
+        told = [str(report), "boxed" if boxed else "bare", str(MAX_MEMORY)]
+        passed = [report]
+        if calls:
+            passed.append(_pipe_with(calls))
+            command = [command[0], "--seccomp", str(passed[-1]), *command[1:]]
         try:
             self._keeper = subprocess.Popen(  # noqa: S603
-                [sys.executable, "-I", "-S", "-c", _source(), str(report), kept, *command],
+                [sys.executable, "-I", "-S", "-c", _source(), *told, *command],
                 bufsize=0,
                 env=dict(environment),
                 cwd=folder,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                pass_fds=[report],
+                pass_fds=passed,
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
             os.close(self._report)
             raise AgentError(f"the command could not be started: {error}") from None
         finally:
-            os.close(report)
+            for fd in passed:
+                os.close(fd)
         self._lifeline = cast(IO[bytes], self._keeper.stdin)
         self._printed = cast(IO[bytes], self._keeper.stdout)
         threading.Thread(target=self._attend, name="ipyagent-command", daemon=True).start()
@@ -161,6 +190,14 @@ class Job:
         if self.output.size > MAX_PRINTED:
             self.end("printed")
         return bool(data)
+
+
+def _pipe_with(data: bytes) -> int:
+    """Return a descriptor from which some bytes can be read, no more than a pipe holds."""
+    reads, writes = os.pipe()
+    os.write(writes, data)
+    os.close(writes)
+    return reads
 
 
 @cache

@@ -1,11 +1,12 @@
 """The program that runs one command and sees to it that nothing of it is left.
 
-It is started as `python -I -S -c SOURCE REPORT BOXED COMMAND...` and knows the standard library
-only. Standard input is its lifeline: `t` ends the command politely, the end of it (the kernel may
-just have died) at once. All that the command started, daemons too, is found again, because
-orphans are given to the keeper. REPORT is the descriptor that is told the command's process id,
-then the exit code and why the command was ended, if it was; BOXED says that the command is
-bubblewrap, which dies of SIGTERM.
+It is started as `python -I -S -c SOURCE REPORT BOXED MEMORY COMMAND...` and knows the standard
+library only. Standard input is its lifeline: `t` ends the command politely, the end of it (the
+kernel may just have died) at once. All that the command started, daemons too, is found again,
+because orphans are given to the keeper. REPORT is the descriptor that is told the command's process
+id, then the exit code and why the command was ended, if it was; BOXED says that the command is
+bubblewrap, which dies of SIGTERM; MEMORY is how many bytes the command and all that it started may
+use together.
 """
 
 # ruff: noqa: PTH123, PTH208 - pathlib would take as long to import as all the rest
@@ -26,6 +27,7 @@ MAX_TASKS = 1_024
 """Processes and threads that a command may have."""
 
 _GB = 1024**3
+_PAGE = os.sysconf("SC_PAGE_SIZE")
 _FILE_SIZE = 4 * _GB
 _OPEN_FILES = 4_096
 _GRACE = 1.0  # seconds between SIGTERM and SIGKILL
@@ -33,6 +35,7 @@ _PATIENCE = 5.0  # seconds until what does not die is left alone: a stuck disk, 
 _BURIED = 100  # orphans at once: a fork bomb makes them faster than they are buried
 _NICE = 10  # for the command: its keeper has to come up against a fork bomb
 _LOOK = 0.02  # seconds between two looks at the number of tasks
+_WEIGH = 0.1  # seconds between two looks at the memory: it is quicker filled than many are started
 _PARENT_DEATH = 1  # PR_SET_PDEATHSIG
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 
@@ -40,11 +43,13 @@ _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 class Keeper:
     """One command and its descendants."""
 
-    def __init__(self, command: list[str], *, boxed: bool) -> None:
+    def __init__(self, command: list[str], *, boxed: bool, memory: int) -> None:
         self.boxed = boxed
+        self.memory = memory
         self.code: int | None = None
         self.why = ""
         self._until = float("inf")
+        self._weighed = time.monotonic()
         self._before = _tasks_here()
         self.child = _start(command)
 
@@ -65,6 +70,21 @@ class Keeper:
             if many and sum(max(1, threads) for threads in self._family().values()) > MAX_TASKS:
                 self.why = "tasks"
                 return
+            if self._is_too_large():
+                self.why = "memory"
+                return
+
+    def _is_too_large(self) -> bool:
+        """Whether the command and its descendants use more memory together than they may."""
+        now = time.monotonic()
+        if now - self._weighed < _WEIGH:
+            return False
+        family = self._family()
+        too_large = sum(map(_resident, family)) > self.memory
+        # What forks share is counted once only where that is worth the time it takes.
+        too_large = too_large and sum(map(_share, family)) > self.memory
+        self._weighed = time.monotonic()
+        return too_large
 
     def end(self) -> None:
         """Kill what is left."""
@@ -180,6 +200,25 @@ def _processes() -> dict[int, tuple[int, int]]:
     return found
 
 
+def _resident(pid: int) -> int:
+    """Return the bytes in memory that a process sees, shared ones included."""
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as file:
+            return int(file.read().split()[1]) * _PAGE
+    except (OSError, IndexError):
+        return 0
+
+
+def _share(pid: int) -> int:
+    """Return the bytes that a process uses, in memory and swapped, with its part of shared ones."""
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+            lines = [line.split() for line in file]
+        return sum(int(line[1]) for line in lines if line[0] in (b"Pss:", b"SwapPss:")) * 1024
+    except (OSError, IndexError):
+        return _resident(pid)
+
+
 def _tasks_here() -> int:
     """How many tasks this machine has."""
     try:
@@ -203,7 +242,8 @@ def _reap() -> None:
 
 def main() -> None:
     """Run the command that the arguments tell."""
-    report, boxed, command = int(sys.argv[1]), sys.argv[2] == "boxed", sys.argv[3:]
+    report, boxed = int(sys.argv[1]), sys.argv[2] == "boxed"
+    memory, command = int(sys.argv[3]), sys.argv[4:]
     os.set_inheritable(report, False)
     _prctl(_SUBREAPER, 1)
     if sys.platform == "linux":
@@ -212,7 +252,7 @@ def main() -> None:
     os.set_blocking(waker, False)
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    keeper = Keeper(command, boxed=boxed)
+    keeper = Keeper(command, boxed=boxed, memory=memory)
     os.write(report, f"{keeper.child} ".encode())
     keeper.watch(wake)
     keeper.end()

@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import json
 import os
+import platform
 import secrets
 import shutil
 import socket
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from ipyagent.tools.sandbox import box, breakout
+from ipyagent.tools.sandbox import box, breakout, system_calls
 from ipyagent.tools.sandbox.guard import Survey
 
 # Not the person's PATH: it may lead into the workspace.
@@ -28,11 +29,16 @@ _SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Found:
-    """What there is: `why` says why it is not to be relied on."""
+    """What there is: `why` says why it is not to be relied on.
+
+    `calls` is the program that filters system calls; `unfiltered` says why there is none.
+    """
 
     bwrap: str = ""
     options: frozenset[str] = frozenset()
     why: str | None = None
+    calls: bytes = b""
+    unfiltered: str | None = None
 
 
 @cache
@@ -48,14 +54,27 @@ def found() -> Found:
             [bwrap, "--help"], capture_output=True, timeout=_SECONDS, check=False
         )
         options = frozenset(each for each in _NEWER if each.encode() in said.stdout + said.stderr)
-        return Found(bwrap, options, _try(bwrap, options))
+        calls = system_calls.program()
+        if not calls:
+            unfiltered = f"there is no filter of system calls for {platform.machine()}"
+            return Found(bwrap, options, _try(bwrap, options), unfiltered=unfiltered)
+        why = _try(bwrap, options, calls)
+        if why and not (without := _try(bwrap, options)):
+            return Found(bwrap, options, without, unfiltered=f"it cannot be filtered: {why}")
+        return Found(bwrap, options, why, calls)
     except (OSError, subprocess.SubprocessError) as error:
         return Found(why=f"bubblewrap could not be tried: {error}")
 
 
-def _try(bwrap: str, options: frozenset[str]) -> str | None:
+def _try(bwrap: str, options: frozenset[str], calls: bytes = b"") -> str | None:
     """What speaks against it, if anything does."""
-    with tempfile.TemporaryDirectory(prefix="ipyagent-") as folder, _listeners() as addresses:
+    with (
+        tempfile.TemporaryDirectory(prefix="ipyagent-") as folder,
+        tempfile.TemporaryFile() as program,
+        _listeners() as addresses,
+    ):
+        program.write(calls)
+        program.seek(0)
         root = Path(os.path.realpath(folder), "workspace")
         (root / ".git").mkdir(parents=True)
         (root / ".ipyagent").mkdir()
@@ -64,15 +83,20 @@ def _try(bwrap: str, options: frozenset[str]) -> str | None:
         environment = box.environment(str(root))
         outside = root.parent / "outside"
         tries = {"names": sorted(environment), "outside": str(outside), **addresses}
+        tries["filtered"] = bool(calls)
         command = [sys.executable, "-I", "-S", "-c", inspect.getsource(breakout)]
+        made = box.arguments(str(root), guarded, options)
+        if calls:
+            made += ["--seccomp", str(program.fileno())]
         said = subprocess.run(  # noqa: S603
-            [bwrap, *box.arguments(str(root), guarded, options), "--", *command, json.dumps(tries)],
+            [bwrap, *made, "--", *command, json.dumps(tries)],
             env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=_SECONDS,
             check=False,
+            pass_fds=[program.fileno()] if calls else [],
         )
         if said.returncode or not said.stdout.startswith("["):
             message = (said.stderr or said.stdout).strip().splitlines() or ["it said nothing"]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ipyagent.errors import AgentError, InvalidArgumentsError
 from ipyagent.schema import ToolResult
 from ipyagent.tools.names import human_size
-from ipyagent.tools.sandbox import Ran
+from ipyagent.tools.sandbox import Ran, job
 from ipyagent.tools.sandbox.job import MAX_PRINTED
 from ipyagent.tools.sandbox.keeper import MAX_TASKS
 from ipyagent.tools.sandbox.output import KEPT, Output
@@ -47,6 +47,11 @@ def _problem(ran: Ran, timeout: float) -> str:
             return f"ended after {timeout:g} s, its time limit; name a longer timeout, or do less"
         case "tasks":
             return f"ended because it had more than {MAX_TASKS:,} processes and threads"
+        case "memory":
+            return (
+                f"ended because it used more than {human_size(job.MAX_MEMORY)} of memory, all its "
+                "processes together; work in parts, or start fewer processes"
+            )
         case "printed":
             return f"ended because it printed more than {human_size(MAX_PRINTED)}"
     code = ran.ended.code

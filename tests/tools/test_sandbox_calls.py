@@ -1,0 +1,162 @@
+"""System calls that nothing in the box may make, and those that ordinary programs need."""
+
+from __future__ import annotations
+
+import errno
+import json
+import platform
+import struct
+from pathlib import Path
+
+import pytest
+from boxes import Place, needs_bubblewrap, place_in, printed
+
+from ipyagent.tools.sandbox import probe, system_calls
+
+pytestmark = pytest.mark.spec("M27")
+
+MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+ALLOWED = 0x7FFF0000
+DENIED, ABSENT = 0x50000 | errno.EPERM, 0x50000 | errno.ENOSYS
+NEW_USER, THREAD, NEW_TIME = 0x10000000, 0x3D0F00, 0x80
+
+ATTEMPTS = """
+import ctypes, json, sys
+libc = ctypes.CDLL(None, use_errno=True)
+said = {}
+for name, (number, *arguments) in json.loads(sys.argv[1]).items():
+    ctypes.set_errno(0)
+    libc.syscall(number, *(ctypes.c_ulong(each) for each in arguments))
+    said[name] = ctypes.get_errno()
+print(json.dumps(said))
+"""
+ORDINARY = """
+import asyncio, concurrent.futures, ctypes, mmap, multiprocessing, sqlite3, subprocess, threading
+from multiprocessing import shared_memory
+import numpy, pandas
+
+def square(number):
+    return number * number
+
+if __name__ == "__main__":
+    with concurrent.futures.ProcessPoolExecutor(2) as pool:
+        assert list(pool.map(square, [1, 2])) == [1, 4]
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.map(square, [3]) == [9]
+    thread = threading.Thread(target=print)
+    thread.start()
+    thread.join()
+    assert subprocess.check_output(["echo", "hi"]) == b"hi\\n"
+    block = shared_memory.SharedMemory(create=True, size=100)
+    block.close()
+    block.unlink()
+    mmap.mmap(-1, 4096).close()
+    sqlite3.connect("made.db").execute("create table a (b)")
+    asyncio.run(asyncio.sleep(0))
+    frame = pandas.DataFrame({"a": numpy.arange(1000.0)})
+    frame.to_csv("made.csv")
+    assert (frame.to_numpy().reshape(10, 100) @ numpy.ones((100, 10))).shape == (10, 10)
+    print("fine")
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return place_in(tmp_path)
+
+
+def verdict(program: bytes, number: int, *arguments: int, audit: int) -> int:
+    """What the Linux kernel would answer to a call: this runs the program as it does."""
+    padded = [*arguments, *[0] * (6 - len(arguments))]
+    data = struct.pack("<IIQ6Q", number, audit, 0, *padded)
+    steps = list(struct.iter_unpack("<HBBI", program))
+    loaded, at = 0, 0
+    while True:
+        code, yes, no, value = steps[at]
+        at += 1
+        match code:
+            case 0x20:
+                (loaded,) = struct.unpack_from("<I", data, value)
+            case 0x06:
+                return value
+            case 0x15:
+                at += yes if loaded == value else no
+            case 0x35:
+                at += yes if loaded >= value else no
+            case 0x45:
+                at += yes if loaded & value else no
+            case _:
+                raise AssertionError(code)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_dangerous_calls_are_denied_and_all_others_allowed(machine: str):
+    program, audit = system_calls.program(machine), MACHINES[machine]
+    known = system_calls._MACHINES[machine]
+    special = {known.clone3: ABSENT}
+    for number in range(600):
+        expected = DENIED if number in known.denied.values() else special.get(number, ALLOWED)
+        assert verdict(program, number, audit=audit) == expected, number
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_threads_begin_and_namespaces_do_not(machine: str):
+    program, audit = system_calls.program(machine), MACHINES[machine]
+    known = system_calls._MACHINES[machine]
+    assert verdict(program, known.clone, THREAD, audit=audit) == ALLOWED
+    assert verdict(program, known.clone, 17 | NEW_USER, audit=audit) == DENIED
+    assert verdict(program, known.clone, NEW_TIME, audit=audit) == ALLOWED  # part of a signal
+    for flag in (NEW_USER, NEW_TIME, 0x20000, 0x40000000):
+        assert verdict(program, known.unshare, flag, audit=audit) == DENIED
+    assert verdict(program, known.unshare, 0x400, audit=audit) == ALLOWED  # CLONE_FILES
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_nothing_is_typed_into_a_terminal(machine: str):
+    program, audit = system_calls.program(machine), MACHINES[machine]
+    ioctl = system_calls._MACHINES[machine].ioctl
+    for request, expected in [(0x5412, DENIED), (0x541C, DENIED), (0x5401, ALLOWED)]:
+        assert verdict(program, ioctl, 0, request, audit=audit) == expected
+        assert verdict(program, ioctl, 0, request | 1 << 32, audit=audit) == expected
+
+
+def test_another_interface_to_the_same_calls_is_denied():
+    program = system_calls.program("x86_64")
+    assert verdict(program, 20, audit=0x40000003) == DENIED  # as 32-bit programs call
+    assert verdict(program, 0x40000000 + 39, audit=MACHINES["x86_64"]) == DENIED  # x32
+    assert verdict(program, 39, audit=MACHINES["aarch64"]) == DENIED
+
+
+def test_a_machine_without_a_filter_has_none():
+    assert system_calls.program("riscv64") == b""
+
+
+@needs_bubblewrap
+@pytest.mark.skipif(platform.machine() not in MACHINES, reason="there is no filter for it")
+async def test_the_box_denies_them(place: Place):
+    assert place.sandbox.unfiltered is None
+    known = system_calls._MACHINES[platform.machine()]
+    attempts = {name: [number] for name, number in known.denied.items()}
+    attempts |= {"unshare": [known.unshare, NEW_USER], "clone": [known.clone, 17 | NEW_USER]}
+    said = json.loads(printed(await place.python(ATTEMPTS, json.dumps(attempts))))
+    assert {name for name, error in said.items() if error != errno.EPERM} == set()
+    naively = json.loads(place.plainly(ATTEMPTS, json.dumps({"ptrace": attempts["ptrace"]})))
+    assert naively["ptrace"] != errno.EPERM
+
+
+@needs_bubblewrap
+async def test_ordinary_programs_do_what_they_always_do(place: Place):
+    (place.root / "made.py").write_text(ORDINARY)
+    ran = await place.sandbox.run(["python3", "made.py"], limit=90)
+    assert printed(ran).strip() == "fine"
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("program", [b"", b"no such program"])
+async def test_a_box_that_cannot_filter_says_so_and_is_used(
+    place: Place, monkeypatch: pytest.MonkeyPatch, program: bytes
+):
+    monkeypatch.setattr(system_calls, "program", lambda: program)
+    found = probe.found.__wrapped__()
+    assert (found.why, found.calls) == (None, b"")
+    assert "filter" in (found.unfiltered or "")
