@@ -1,6 +1,7 @@
 """Where settings come from: files, the environment, the line."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from ipyagent.config import (
     from_file,
     late,
     merge,
+    settle,
     standing,
     user_file,
     user_layer,
@@ -145,6 +147,15 @@ BROKEN = {
 }
 
 
+def notice_of(folder: Path, name: str) -> str:
+    """The one notice that a folder's files give, which is about the file of that name."""
+    layers = workspace_layers(folder)
+    assert not any(layer.values for layer in layers)
+    (notice,) = (notice for layer in layers for notice in layer.notices)
+    assert notice.startswith(name)
+    return notice
+
+
 @pytest.mark.spec("A01")
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
 def test_a_broken_file_is_named_in_every_place(
@@ -152,9 +163,7 @@ def test_a_broken_file_is_named_in_every_place(
 ) -> None:
     data = broken if isinstance(broken, bytes) else broken.encode()
     (folder / "ipyagent.yaml").write_bytes(data)
-    with pytest.raises(ConfigError, match=r"^ipyagent\.yaml") as caught:
-        workspace_layers(folder)
-    assert len(str(caught.value)) < 200
+    assert len(notice_of(folder, "ipyagent.yaml")) < 230
     user_file().parent.mkdir(parents=True)
     user_file().write_bytes(data)
     with pytest.raises(ConfigError, match=r"config\.yaml"):
@@ -176,19 +185,16 @@ def test_a_broken_file_is_named_in_every_place(
 )
 def test_a_broken_pyproject_is_named(broken: str, folder: Path) -> None:
     (folder / "pyproject.toml").write_text(broken)
-    with pytest.raises(ConfigError, match=r"pyproject\.toml"):
-        workspace_layers(folder)
+    notice_of(folder, "pyproject.toml")
 
 
 def test_what_is_no_regular_file_or_unreadable_is_said_at_once(folder: Path) -> None:
     path = folder / "ipyagent.yaml"
     os.mkfifo(path)
-    with pytest.raises(ConfigError, match="not a file"):
-        workspace_layers(folder)
+    assert "not a file" in notice_of(folder, "ipyagent.yaml")
     path.unlink()
     path.symlink_to("/dev/zero")
-    with pytest.raises(ConfigError, match="not a file"):
-        workspace_layers(folder)
+    assert "not a file" in notice_of(folder, "ipyagent.yaml")
     path.unlink()
     path.symlink_to(path.name)
     assert all(not layer.values for layer in workspace_layers(folder))
@@ -198,8 +204,7 @@ def test_what_is_no_regular_file_or_unreadable_is_said_at_once(folder: Path) -> 
 def test_a_file_that_must_not_be_read_is_said(folder: Path) -> None:
     path = folder / "ipyagent.yaml"
     path.touch(mode=0o000)
-    with pytest.raises(ConfigError, match=r"ipyagent\.yaml cannot be read"):
-        workspace_layers(folder)
+    assert "cannot be read" in notice_of(folder, "ipyagent.yaml")
 
 
 @pytest.mark.spec("A01")
@@ -249,9 +254,9 @@ def test_every_wrong_key_is_named_and_none_can_draw_on_the_screen() -> None:
 def test_of_a_file_full_of_wrong_keys_the_first_are_told(folder: Path) -> None:
     keys = [f"k{n}" + "x" * 1000 for n in range(200)]
     (folder / "ipyagent.yaml").write_text("\n".join(f"{key}: 1" for key in keys))
-    with pytest.raises(ConfigError, match=r"k4.* and 195 more$") as caught:
-        combine(*workspace_layers(folder))
-    assert len(str(caught.value)) < 1500
+    (notice,) = settle(*workspace_layers(folder)).notices
+    assert re.search(r"k4.* and 195 more", notice)
+    assert len(notice) < 1500
 
 
 def test_an_assignment_sets_one_key_and_a_wrong_one_is_explained() -> None:

@@ -194,6 +194,7 @@ def test_a_folder_cannot_loosen_a_setting(hostile: Path, key: str, value: Any) -
 def test_a_folder_can_make_a_setting_stricter_and_set_what_is_harmless(
     hostile: Path, key: str, value: Any
 ) -> None:
+    (hostile / "inner" / "deeper").mkdir(exist_ok=True)
     (hostile / "ipyagent.yaml").write_text(json.dumps(sections(key, value)))
     layers = workspace_layers(hostile)
     settled = settle(Layer("the person", PERSON), *layers)
@@ -329,8 +330,9 @@ def test_a_file_that_grows_when_it_is_read_is_refused_at_once(folder: Path) -> N
         "llm: &l {retry: *l}",
     ):
         (folder / "ipyagent.yaml").write_text(f"{bomb}\n{tail}")
-        with pytest.raises(ConfigError, match=r"ipyagent\.yaml"):
-            settle(*workspace_layers(folder))
+        settings = settle(*workspace_layers(folder))
+        assert settings.config == Config()
+        assert any(note.startswith("ipyagent.yaml: ") for note in settings.notices)
 
 
 TOOLS = st.lists(st.sampled_from(["a", "b", "c"]), max_size=3)

@@ -85,15 +85,49 @@ def test_a_wrong_setting_is_refused_with_the_nearest_right_one(
     assert shared.run("%agent config").stdout == before
 
 
-@pytest.mark.spec("A01")
-def test_a_typo_in_the_workspace_file_is_a_card_that_names_it(
-    shared: Kernel, workspace_file: Path
+HOSTILE = """
+agnet: {max_steps: 3}
+agent: {system_prompt: x, system_prompt_path: y, max_steps: soon}
+policy: {rules: [{tool: "*", effect: allow}]}
+mcp: {servers: 7}
+workspace: {root: not/there}
+"""
+
+
+@pytest.mark.spec("A01", "A41")
+@pytest.mark.parametrize("text", [HOSTILE, "agent: {max_steps"])
+def test_what_is_wrong_in_an_untrusted_folder_stops_nothing_and_is_named(
+    shared: Kernel, workspace_file: Path, text: str
 ) -> None:
-    workspace_file.write_text("llm: {modle: x}")
+    workspace_file.write_text(text)
     run = shared.run("%%agent -m scripted/hello.json\nBegin.").run
-    assert run["status"] == "error"
-    assert "ipyagent.yaml" in run["error"]
-    assert "did you mean llm.model?" in run["error"]
+    assert run["status"] == "done"
+    assert len([note for note in run["notes"] if note.startswith("ipyagent.yaml")]) in {1, 2}
+    for command in ("status", "config", "mcp list", "tools", "policy", "skills", "help"):
+        said = shared.run(f"%agent {command}")
+        assert (said.status, said.stderr) == ("ok", "")
+        assert not said.stdout.startswith("ipyagent:"), said.stdout
+    assert "ipyagent.yaml" in shared.run("%agent config").stdout
+    assert "ipyagent.yaml" in shared.run("%agent trust").stdout
+
+
+@pytest.mark.spec("A01")
+def test_what_is_wrong_in_the_user_s_own_file_is_an_error_and_the_status_is_told(
+    folder: Path, tmp_path: Path
+) -> None:
+    user = tmp_path / "config" / "ipyagent"
+    user.mkdir(parents=True)
+    env = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "XDG_DATA_HOME": str(tmp_path / "data")}
+    with kernel(folder, **env) as started:
+        (user / "config.yaml").write_text("agnet: {max_steps: 3}")
+        run = started.run("%%agent -m scripted/hello.json\nBegin.").run
+        assert "did you mean agent" in run["error"]
+        for command, line in [("status", "sandbox"), ("trust", "nothing to trust")]:
+            said = started.run(f"%agent {command}").stdout
+            assert line in said
+        status = started.run("%agent status").stdout
+        assert status.count("config.yaml: agnet") == 1
+        assert "config.yaml: agnet" in started.run("%agent config").stdout
 
 
 def test_a_workspace_file_only_tightens_until_it_is_trusted(

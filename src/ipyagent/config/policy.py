@@ -52,6 +52,10 @@ def _is_inside(value: Any, below: Any, folder: Path | None) -> bool:
         return False
 
 
+def _is_folder_inside(value: Any, below: Any, folder: Path | None) -> bool:
+    return folder is not None and _is_inside(value, below, folder) and (folder / value).is_dir()
+
+
 def _is_file_inside(value: Any, _below: Any, folder: Path | None) -> bool:
     # Relative to the workspace's root, which may be another folder: so no way up at all.
     path = Path(value or "/")
@@ -90,7 +94,7 @@ POLICY: Mapping[str, Limit] = {
     "agent.max_tokens": _BUDGET,
     "agent.max_usd": _BUDGET,
     "agent.plan": Limit(_is_no_less, "may only switch it on"),
-    "workspace.root": Limit(_is_inside, "may only name a folder inside of it"),
+    "workspace.root": Limit(_is_folder_inside, "may only name a folder inside of it"),
     "workspace.allow_delete": _SWITCH,
     "tools.files": _SWITCH,
     "tools.python": _SWITCH,

@@ -16,6 +16,7 @@ from ipyagent.config.profiles import BUILT_IN
 from ipyagent.config.sections import Config
 from ipyagent.config.sources import Layer, check_homes, checked, from_environment, user_layer
 from ipyagent.config.trust import workspace_layers
+from ipyagent.config.usable import usable
 from ipyagent.errors import AgentNotFoundError, ConfigError
 
 DEFAULT = "default"
@@ -105,6 +106,8 @@ class _Sum:
     notices: list[str] = field(default_factory=list)
 
     def add(self, layer: Layer) -> None:
+        if not layer.trusted:
+            layer = usable(layer)
         self.notices += layer.notices
         given = dict(leaves(checked(layer), given=True))
         if layer.trusted:
@@ -173,9 +176,22 @@ class _Sum:
         try:
             config = Config.model_validate(nested(self.values.items()))
         except ValidationError as error:  # each layer is right, but together something is missing
+            if any(not layer.trusted for layer in self.sources.values()):
+                return self._without_strangers().settings()
             raise ConfigError(f"{self._source(('llm', 'mode'))}: {explain(error)}") from None
         origins = {".".join(key): self._source(key) for key, _ in leaves(config)}
         return Settings(config, origins, tuple(self.notices))
+
+    def _without_strangers(self) -> _Sum:
+        """Return what the trusted layers alone add up to, and say so."""
+        values = {key: value for key, (_, value) in self.trusted.items()}
+        sources = {key: layer for key, (layer, _) in self.trusted.items()}
+        names = {layer.source for layer in self.sources.values() if not layer.trusted}
+        notice = (
+            f"{', '.join(sorted(names))}: all of it is ignored, because it does not fit your own "
+            "settings."
+        )
+        return _Sum(values, sources, self.trusted, [*self.notices, notice])
 
     def _source(self, key: Key) -> str:
         if key == RULES:

@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -33,22 +34,25 @@ def trust_file() -> Path:
 
 @dataclass(frozen=True)
 class Brought:
-    """The settings in a folder, and the digest by which they are known again."""
+    """The settings in a folder, and the digest by which they are known again, if they can be."""
 
     layers: tuple[Layer, ...]
     digest: str
     servers: tuple[ListedServer, ...] = ()
     problems: tuple[str, ...] = ()
     """Why lists of servers cannot be read; whoever needs no servers need not know."""
+    unreadable: tuple[str, ...] = ()
+    """Why files with settings cannot be read; nothing of those is used."""
 
 
 def brought(folder: Path) -> Brought:
     """What the folder's files say, read once so that what is judged is what is used."""
-    table = _tool_table(content(folder / PYPROJECT, PYPROJECT))
-    data = content(folder / YAML, YAML)
+    unreadable: list[str] = []
+    table, _ = _read(folder / PYPROJECT, _tool_table, unreadable)
+    values, data = _read(folder / YAML, lambda data: parse_yaml(data, YAML), unreadable)
     layers = (
         Layer(f"{PYPROJECT} [tool.ipyagent]", table, trusted=False, folder=folder),
-        Layer(YAML, parse_yaml(data, YAML), trusted=False, folder=folder),
+        Layer(YAML, values, trusted=False, folder=folder),
     )
     # Of pyproject.toml only our table counts: the rest of it changes all the time.
     digest = hashlib.sha256(json.dumps(table, sort_keys=True, default=str).encode())
@@ -63,7 +67,21 @@ def brought(folder: Path) -> Brought:
             servers += listed_servers(listing, name)
         except ConfigError as error:
             problems.append(str(error))
-    return Brought(layers, digest.hexdigest(), tuple(servers), tuple(problems))
+    known_as = "" if unreadable else digest.hexdigest()
+    return Brought(layers, known_as, tuple(servers), tuple(problems), tuple(unreadable))
+
+
+def _read(
+    path: Path, parse: Callable[[bytes], dict[str, Any]], problems: list[str]
+) -> tuple[dict[str, Any], bytes]:
+    """Return the values and the bytes of a file; what is wrong with it is added to the problems."""
+    data = b""
+    try:
+        data = content(path, path.name)
+        return parse(data), data
+    except ConfigError as error:
+        problems.append(str(error))
+        return {}, data
 
 
 def workspace_layers(folder: Path) -> tuple[Layer, ...]:
@@ -71,9 +89,11 @@ def workspace_layers(folder: Path) -> tuple[Layer, ...]:
     found = brought(folder)
     listed, problem = _listed()
     trusted = listed.get(folder_name(folder)) == found.digest
-    notices = (problem,) if problem and any(layer.values for layer in found.layers) else ()
+    notices = [f"{each}. Nothing of it is used until then." for each in found.unreadable]
+    if problem and any(layer.values for layer in found.layers):
+        notices.append(problem)
     first, *others = (replace(layer, trusted=trusted) for layer in found.layers)
-    return replace(first, notices=notices), *others
+    return replace(first, notices=tuple(notices)), *others
 
 
 def workspace_servers(folder: Path) -> tuple[tuple[ListedServer, ...], bool, tuple[str, ...]]:
@@ -91,6 +111,8 @@ def is_trusted(folder: Path) -> bool:
 def trust(folder: Path) -> str:
     """Trust the folder's settings as they are now; the answer says which those are."""
     found = brought(folder)
+    if found.unreadable:
+        raise ConfigError(f"nothing is trusted: {'; '.join(found.unreadable)}")
     rows = [
         f"  {told('.'.join(key))} = {text_of(value)}   ({layer.source})"
         for layer in found.layers

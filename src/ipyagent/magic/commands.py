@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from ipyagent import config
@@ -32,6 +32,8 @@ from ipyagent.ui.views import show_run, view_for
 from ipyagent.wiring import Bench, Engine, Request
 
 Command = Callable[[Notebook, str], str]
+
+_IN_MEMORY = "none: this session is kept in memory alone"
 
 
 def run(line: str) -> None:
@@ -65,21 +67,49 @@ def _help(book: Notebook, _rest: str) -> str:
 
 def _status(book: Notebook, _rest: str) -> str:
     """which model answers and why, what is asked, how far the session is"""
-    settings = book.config()
-    resolved = book.resolve(settings)
-    session = book.session()
+    notes: list[str] = []
+
+    def model() -> str:
+        resolved = book.resolve(book.config())
+        notes.extend(resolved.notes)
+        return f"{resolved.model} ({resolved.why})"
+
     lines = {
-        "model": f"{resolved.model} ({resolved.why})",
-        "confirm": settings.agent.confirm_mode,
-        "always allowed": ", ".join(sorted(session.granted)) or "nothing",
-        "workspace": str(book.place.workspace.root),
-        "session": f"{session.name}, {plural(len(session.runs), 'run')}, "
-        f"{plural(len(session.messages), 'message')}",
-        "record": session.journal.path or "none: this session is kept in memory alone",
-        "waiting": ", ".join(_waiting(book, session)) or "nothing",
+        "model": model,
+        "confirm": lambda: book.config().agent.confirm_mode,
+        "always allowed": lambda: ", ".join(sorted(book.session().granted)) or "nothing",
+        "workspace": lambda: str(book.place.workspace.root),
+        "sandbox": lambda: _sandbox(book),
+        "session": lambda: _extent(book.session()),
+        "record": lambda: str(book.session().journal.path or _IN_MEMORY),
+        "waiting": lambda: ", ".join(_waiting(book, book.session())) or "nothing",
     }
-    notes = "".join("\n" + textwrap.fill(note, 88) for note in resolved.notes)
-    return "\n".join(f"{key:<15} {value}" for key, value in lines.items()) + notes
+    rows = [f"{key:<15} {value}" for key, value in _available(lines)]
+    return "\n".join([*rows, *(textwrap.fill(note, 88) for note in notes)])
+
+
+def _available(lines: Mapping[str, Callable[[], str]]) -> Iterator[tuple[str, str]]:
+    """Yield what is known; what cannot be known is told once, with the reason."""
+    problems: set[str] = set()
+    for key, value in lines.items():
+        try:
+            yield key, value()
+        except AgentError as error:
+            problem = str(error)
+            yield key, "not known either" if problem in problems else f"not known: {problem}"
+            problems.add(problem)
+
+
+def _sandbox(book: Notebook) -> str:
+    sandbox = book.place.sandbox
+    if sandbox.why:
+        return f"none: {sandbox.why}"
+    return f"holds, but {sandbox.unfiltered}" if sandbox.unfiltered else "holds"
+
+
+def _extent(session: Session) -> str:
+    runs, messages = len(session.runs), len(session.messages)
+    return f"{session.name}, {plural(runs, 'run')}, {plural(messages, 'message')}"
 
 
 def _waiting(book: Notebook, session: Session) -> Iterator[str]:

@@ -144,7 +144,8 @@ class Place:
         return Provenance()
 
     @cached_property
-    def _sandbox(self) -> Sandbox:
+    def sandbox(self) -> Sandbox:
+        """Where commands run."""
         return Sandbox(self.workspace)
 
     def _of_notebooks(
@@ -193,9 +194,9 @@ class Place:
             "max_timeout": flags.max_timeout,
         }
         if flags.scripts:
-            yield from script_tools(workspace, self._sandbox, **ways)
+            yield from script_tools(workspace, self.sandbox, **ways)
         if flags.shell:
-            yield from shell_tools(self._sandbox, **ways)
+            yield from shell_tools(self.sandbox, **ways)
         if flags.notes:
             yield from note_tools(workspace, read)
         yield todo_tool(read)
