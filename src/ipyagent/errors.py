@@ -61,7 +61,13 @@ class AgentNotFoundError(ConfigError):
 
 
 class ModelError(AgentError):
-    """The model could not be asked, or its answer could not be used."""
+    """The model could not be asked, or its answer could not be used.
+
+    The first line says what happened, a second one, where there is one, what can be done.
+    """
+
+    advised = False
+    """Whether the text says already what can be done."""
 
 
 class ModelUnavailableError(ModelError):
@@ -80,7 +86,8 @@ class RetryExhaustedError(ModelUnavailableError):
 
     def __init__(self, attempts: int, last: ModelUnavailableError) -> None:
         times = "once" if attempts == 1 else f"{attempts} times"
-        super().__init__(f"{last} It was tried {times}.", last.retry_after)
+        what, newline, advice = str(last).partition("\n")
+        super().__init__(f"{what} It was tried {times}.{newline}{advice}", last.retry_after)
         self.attempts, self.last = attempts, last
 
 

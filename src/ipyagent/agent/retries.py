@@ -14,6 +14,7 @@ def announcing(emit: Callable[[Event], None], step: int, of: int) -> Announce:
     """Retries within a step, of which there are at most `of`."""
 
     def announce(attempt: int, seconds: float, problem: object) -> None:
-        emit(RetryScheduled(step=step, attempt=attempt, of=of, delay=seconds, reason=str(problem)))
+        reason = str(problem).partition("\n")[0]  # what can be done matters when all has failed
+        emit(RetryScheduled(step=step, attempt=attempt, of=of, delay=seconds, reason=reason))
 
     return announce

@@ -18,6 +18,8 @@ class ReplyReader:
     def __init__(self, price: Callable[[Any], float | None]) -> None:
         self._price = price
         self._join = Joiner()
+        self.has_read = False
+        """Whether anything was said yet."""
 
     def read(self, piece: Any, finish: str | None) -> Iterator[StreamChunk]:
         """One piece of a stream, or a whole reply, in chunks; `finish` is the provider's word."""
@@ -25,8 +27,10 @@ class ReplyReader:
             said = choice.delta if hasattr(choice, "delta") else choice.message
             yield from self._thinking(said)
             if text := said.content:
+                self.has_read = True
                 yield StreamChunk(type="content", data=self._join("content", text))
             for number, call in enumerate(getattr(said, "tool_calls", None) or ()):
+                self.has_read = True
                 yield from self._call(call, number)
             if meaning := choice.finish_reason:
                 # To LiteLLM, a word that it doesn't know means `stop`.

@@ -15,10 +15,15 @@ from ipyagent.errors import (
     ModelRefusedError,
     ModelUnavailableError,
 )
+from ipyagent.llm.advice import Trouble, asked_at, next_step, trouble_of
+from ipyagent.llm.origins import Destination
 
 CUT_OFF = "the connection was closed before the answer was complete."
 MAX_CHARS = 500
 MAX_WAIT = 3600.0  # seconds; a service that asks for more is not worth waiting for
+
+_NO_ANSWER: set[Trouble] = {"refused", "dns", "tls", "redirects"}
+"""Troubles of a connection; LiteLLM makes up a status for them."""
 
 TRANSIENT = {408, 409, 425, 429}  # of the 4xx; all others say that the request itself is wrong
 
@@ -58,8 +63,43 @@ _PLAIN = {
 _KEYS = re.compile(r"(?i)\b(sk|pk|gsk|xai|key|bearer)[-_ ][\w.*-]{8,}|\bAIza[\w-]{10,}")
 
 
-def fault(error: BaseException, model: str, secret: str | None = None) -> ModelError:
-    """The error to raise instead of `error`; never shows `secret`."""
+def fault(
+    error: BaseException, model: str, secret: str | None = None, where: Destination | None = None
+) -> ModelError:
+    """Return the error to raise instead of `error`; never shows `secret`.
+
+    Its first line says what happened, the second where the model was asked and what to do.
+    """
+    failure = _fault(error, model, secret)
+    if where is None or isinstance(failure, ContextOverflowError) or failure.advised:
+        return failure
+    bodies = [body for each in _chain(error) if (body := getattr(each, "body", None))]
+    trouble = trouble_of(_chain(error))
+    status = 0 if trouble in _NO_ANSWER else _status(error, bodies)
+    if any(type(each).__name__ == "APIConnectionError" for each in _chain(error)):
+        status = 0  # LiteLLM makes up a status for a connection that failed
+    if trouble == "redirects":
+        failure = ModelRefusedError(f"{model} could not be reached: too many redirects.")
+    return advised(failure, where, model, status, trouble)
+
+
+def advised(
+    failure: ModelError, where: Destination, model: str, status: int = 0, trouble: Trouble = ""
+) -> ModelError:
+    """Return the same error saying where the model was asked, and what to do, in a second line."""
+    wait = getattr(failure, "retry_after", None)
+    waits = f" The service asks to wait {wait:g} s." if wait else ""
+    text = f"{failure}\n{asked_at(where)}{waits} {next_step(where, model, status, trouble)}"
+    told = (
+        ModelUnavailableError(text, wait)
+        if isinstance(failure, ModelUnavailableError)
+        else type(failure)(text)
+    )
+    told.advised = True
+    return told
+
+
+def _fault(error: BaseException, model: str, secret: str | None) -> ModelError:
     cause = getattr(error, "original_exception", None) or error
     text = readable(cause, secret)
     bodies = [body for each in _chain(error) if (body := getattr(each, "body", None))]
@@ -68,12 +108,12 @@ def fault(error: BaseException, model: str, secret: str | None = None) -> ModelE
     if "insufficient_quota" in str(bodies):  # a 429 that waiting won't cure
         return ModelRefusedError(f"{model}: {text}")
     if missing := _MISSING.search(text):
-        return ModelRefusedError(
+        return _without_address(
             f"{model} needs the package {missing[1]}: run `%pip install {missing[1]}` and restart "
             "the kernel, or choose another model."
         )
     if isinstance(cause, ImportError):
-        return ModelRefusedError(f"{model} needs a package that is not installed: {text}")
+        return _without_address(f"{model} needs a package that is not installed: {text}")
     status = _status(error, bodies)
     if status != 429 and TOO_LONG.search(f"{type(error)} {error} {bodies}"):
         return ContextOverflowError(f"The conversation is too long for {model}: {text}")
@@ -85,6 +125,13 @@ def fault(error: BaseException, model: str, secret: str | None = None) -> ModelE
     return ModelUnavailableError(
         f"{model} {_what(error, status)}: {text}", retry_after(_headers(cause))
     )
+
+
+def _without_address(text: str) -> ModelRefusedError:
+    """An error that has nothing to do with where the model is."""
+    error = ModelRefusedError(text)
+    error.advised = True
+    return error
 
 
 def _what(error: BaseException, status: int) -> str:

@@ -13,11 +13,11 @@ from urllib.parse import quote
 
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelError, ModelRefusedError, ModelUnavailableError
-from ipyagent.llm import modelmap, offline, warmup
+from ipyagent.llm import modelmap, nostream, offline, warmup
 from ipyagent.llm.chunks import ReplyReader
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.environment import start_environ
-from ipyagent.llm.faults import CUT_OFF, fault
+from ipyagent.llm.faults import CUT_OFF, advised, fault
 from ipyagent.llm.origins import PROXY, Destination, destination
 from ipyagent.llm.quiet import quiet
 from ipyagent.llm.wire import to_openai, tools_to_openai
@@ -29,6 +29,10 @@ SIGNING_CALLS = {"gemini", "vertex_ai"}
 
 _LIMIT = re.compile(r"(?i)max_(\w+_)?tokens|max\w*tokens|num_predict|in the completion")
 """How services say that they do not take a limit of length."""
+
+
+EVENTS = "text/event-stream"
+NOT_FOUND = 404  # what an answer that is no stream amounts to: the address is another service's
 
 
 class LiteLLMClient:
@@ -158,7 +162,9 @@ class LiteLLMClient:
         if (provider == "openai" or where.compatible) and _is_chat(litellm, settings):
             _lighten(settings)
         brought = await litellm.acompletion(**settings)
-        return brought if self._streams else _Whole(brought)
+        if not self._streams:
+            return _Whole(brought)
+        return brought if self._offline else await self._read_whole(litellm, brought)
 
     def _settings(self, request: ModelRequest, provider: str, where: Destination) -> dict[str, Any]:
         """The arguments of the call: everything goes by call, nothing is set on the module."""
@@ -199,8 +205,23 @@ class LiteLLMClient:
         chunks = [*reader.read(piece, finish)]
         # LiteLLM invents a finish for a stream that just ended.
         if not finish and any(chunk.type == "finish" for chunk in chunks):
+            if not reader.has_read and (kind := nostream.content_type(stream)) != EVENTS:
+                raise ModelRefusedError(f"{self._model} {nostream.describe(kind, '')}.")
             raise ModelUnavailableError(f"{self._model}: {CUT_OFF}")
         return chunks
+
+    async def _read_whole(self, litellm: Any, stream: Any) -> Any:
+        """The reply in `stream` where that is none: a whole completion is as good an answer."""
+        kind = nostream.content_type(stream)
+        if nostream.may_be_stream(kind):
+            return stream
+        body = await nostream.body_of(stream)
+        if nostream.is_stream(body):
+            return stream
+        await stream.aclose()
+        if (whole := nostream.completion_in(litellm, body)) is not None:
+            return _Whole(whole)
+        raise ModelRefusedError(f"{self._model} {nostream.describe(kind, body)}.")
 
     async def _wait(self, litellm: Any, where: Destination, pending: Awaitable[Any]) -> Any:
         """What `pending` brings, if it comes in time; all its failures as ours."""
@@ -212,10 +233,12 @@ class LiteLLMClient:
         except TimeoutError:
             seconds = f"{self._config.timeout:g} s"
             failure = ModelUnavailableError(f"{self._model}: no answer for {seconds}.")
+            failure = advised(failure, where, self._model, 0, "timeout")
         except ModelError as error:
-            failure = error
+            status = NOT_FOUND if isinstance(error, ModelRefusedError) else 0
+            failure = advised(error, where, self._model, status)
         except Exception as error:
-            failure = fault(error, self._model, where.key)
+            failure = fault(error, self._model, where.key, None if self._offline else where)
         # Not raised above: it would hold LiteLLM's error, which holds the request and its key.
         raise failure
 

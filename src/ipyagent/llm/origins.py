@@ -112,6 +112,11 @@ class Destination:
     base: str | None
     key: str | None = field(repr=False)
     compatible: bool
+    provider: str = ""
+    key_from: str | None = None
+    """The variable or setting that holds the key; None where there is none."""
+    keys: tuple[str, ...] = ()
+    """Variables that may hold it."""
 
 
 def destination(
@@ -133,7 +138,14 @@ def destination(
     if base and provider == "ollama" and not base.rstrip("/").endswith("/v1"):
         base = base.rstrip("/") + "/v1"  # LiteLLM's settings for Ollama name its root
     key = _key(provider, known, config, environ)
-    return Destination(base, key, compatible=known is not None and known.compatible)
+    return Destination(
+        base,
+        key,
+        compatible=known is not None and known.compatible,
+        provider=provider,
+        key_from=_key_source(known, config, environ),
+        keys=_names(known, config),
+    )
 
 
 def late_bases(environ: Mapping[str, str], start: Mapping[str, str]) -> dict[str, str]:
@@ -184,6 +196,14 @@ def _key(
             "or choose another model with `%agent model`."
         )
     return NO_KEY
+
+
+def _key_source(
+    known: Provider | None, config: LLMConfig, environ: Mapping[str, str]
+) -> str | None:
+    if config.api_key and config.api_key.get_secret_value().strip():
+        return "llm.api_key"
+    return next((name for name in _names(known, config) if environ.get(name, "").strip()), None)
 
 
 def _names(known: Provider | None, config: LLMConfig) -> tuple[str, ...]:

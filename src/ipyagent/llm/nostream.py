@@ -1,0 +1,69 @@
+"""Answers that are no stream although one was asked for: a page, whole JSON, nothing."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+
+_PAGES = {"text/html", "application/xhtml+xml", "application/xml", "text/xml"}
+
+WORDS = 100
+"""Characters of a body that are shown."""
+
+_MOST = 1_000_000
+
+
+def content_type(stream: Any) -> str:
+    """Return the type that the service gave its answer, without parameters; "" for none."""
+    hidden = getattr(stream, "_hidden_params", None) or {}
+    headers = hidden.get("additional_headers") or {}
+    named = str(headers.get("llm_provider-content-type") or "")
+    return named.partition(";")[0].strip().lower()
+
+
+def may_be_stream(kind: str) -> bool:
+    """Whether an answer of that type may be a stream without a look at its body."""
+    return kind not in _PAGES and kind != "application/json"
+
+
+async def body_of(stream: Any) -> str:
+    """Return the body, as far as that can be read here; a stream can still be read afterwards."""
+    inner = getattr(stream, "completion_stream", None)
+    response: Any = getattr(inner, "response", None) or getattr(inner, "http_response", None)
+    if hasattr(response, "aread"):
+        return str((await response.aread())[:_MOST].decode("utf-8", "replace"))
+    lines: Any = getattr(inner, "streaming_response", None)
+    read = ""
+    if hasattr(lines, "__anext__"):
+        async for line in lines:
+            read += f"{line}\n"
+            if len(read) > _MOST:
+                break
+    return read
+
+
+def is_stream(body: str) -> bool:
+    """Whether a body is one of server-sent events, whatever its type says."""
+    return body.lstrip().startswith(("data:", "event:", "id:", ":"))
+
+
+def completion_in(litellm: Any, body: str) -> Any | None:
+    """Return a whole completion in OpenAI's format; None where the body is none."""
+    with suppress(Exception):
+        told = json.loads(body)
+        if told["choices"][0]["message"]["role"] == "assistant":
+            return litellm.utils.convert_to_model_response_object(
+                response_object=told, model_response_object=litellm.ModelResponse()
+            )
+    return None
+
+
+def describe(kind: str, body: str) -> str:
+    """Say what came instead of a stream."""
+    named = f"of type {kind}" if kind else "without a content type"
+    words = " ".join(body.split())
+    if not words:
+        return f"answered with an empty body, {named}, instead of a stream"
+    begun = words if len(words) <= WORDS else words[: WORDS - 1] + "…"
+    return f"answered with a body {named} instead of a stream; it begins: {begun}"
