@@ -39,7 +39,7 @@ class Reply:
         if chunk.type == "thinking":
             moment = time.monotonic()
             self._thinking_since = self._thinking_since or moment
-            self._thinking_seconds = moment - self._thinking_since
+            self._thinking_seconds = max(0.0, moment - self._thinking_since)
 
     def complete(self) -> None:
         """All of it was said."""

@@ -78,7 +78,7 @@ class Running:
         if self._begun is None:
             return ToolStatus.CANCELLED, ToolResult.failure("cancelled before it had begun")
         if self.tool.where is Where.LOOP or (interrupted and on_main):
-            seconds = f"{time.monotonic() - self._begun:.0f} s"
+            seconds = f"{max(0.0, time.monotonic() - self._begun):.0f} s"
             who = "by the user" if interrupted else "because its time was up,"
             note = f"stopped {who} after {seconds}; part of it may have been done"
             return ToolStatus.CANCELLED, self._failure(note, result)

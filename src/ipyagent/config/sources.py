@@ -134,11 +134,19 @@ def check_homes(environ: Mapping[str, str], start: Mapping[str, str] | None) -> 
     """
     moved = [name for name in HOMES if start is not None and environ.get(name) != start.get(name)]
     if moved:
+        undo = "; ".join(_undoing(name, start or {}) for name in moved)
         raise ConfigError(
             f"{', '.join(moved)} changed after this kernel started, perhaps by a .env file, so it "
-            "is not certain which settings are yours. Undo that in os.environ, or restart the "
-            "kernel."
+            "is not certain which settings are yours. To go on in this kernel, run "
+            f"`import os; {undo}` in a cell; otherwise restart the kernel."
         )
+
+
+def _undoing(name: str, start: Mapping[str, str]) -> str:
+    """The statement that gives a variable its first value again."""
+    if name in start:
+        return f"os.environ[{name!r}] = {start[name]!r}"
+    return f"os.environ.pop({name!r}, None)"
 
 
 def checked(layer: Layer) -> Config:

@@ -28,6 +28,9 @@ from ipyagent.schema import (
 )
 from ipyagent.schema.arguments import parse_arguments, well_formed
 
+MAX_NAME = 100
+"""Characters of a tool's name that are kept; providers take 64."""
+
 CUT = "the reply was cut at the model's length limit"
 
 
@@ -244,14 +247,18 @@ class ReplyBuilder:
         for number, call in enumerate(self._calls, start=1):
             own = call.id if given.count(call.id) == 1 else ""
             arguments, problem = parse_arguments("".join(call.arguments))
+            name = well_formed(call.name) or "unknown"
             if not call.name:
                 problem = "the call does not name a tool"
+            if len(name) > MAX_NAME:
+                problem = f"no tool has a name of {len(name):,} characters"
+                name = name[:MAX_NAME] + "…"
             if self.finish_reason == "length":
                 problem = CUT
             calls.append(
                 ToolCall(
                     id=well_formed(own) or _free(f"{self._prefix}_{number}", taken),
-                    name=well_formed(call.name) or "unknown",
+                    name=name,
                     arguments=arguments,
                     parse_error=problem,
                     thought_signature=call.signature or None,

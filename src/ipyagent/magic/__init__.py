@@ -30,7 +30,7 @@ class Extension:
 
     def __init__(self, shell: Any) -> None:
         self.shell = shell
-        self.home = Path.cwd()
+        self.home = _working_folder()
         self.pages: Any = None
         self._depth = 0
 
@@ -79,6 +79,20 @@ class Extension:
         self._depth = max(0, self._depth - 1)
 
 
+NO_FOLDER = (
+    "the folder that this kernel works in is not there any more. Make it again, or go to another "
+    "one with `%cd FOLDER`, and run this cell again"
+)
+
+
+def _working_folder() -> Path | None:
+    """The folder of the process; None where it was deleted."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return None
+
+
 _extensions: dict[int, Extension] = {}
 
 
@@ -102,7 +116,11 @@ def pages_of(shell: Any) -> Any:
 
 def home_of(shell: Any) -> Path:
     """The folder that the kernel was in when the extension was loaded."""
-    return _extension(shell).home
+    extension = _extension(shell)
+    extension.home = extension.home or _working_folder()
+    if extension.home is None:
+        raise ConfigError(NO_FOLDER)
+    return extension.home
 
 
 def _extension(shell: Any) -> Extension:

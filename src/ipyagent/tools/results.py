@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -31,6 +32,11 @@ from ipyagent.tools.truncate import truncate
 
 REFUSALS = (InvalidArgumentsError, PathTraversalError, PathValidationError, PageError, ConfigError)
 """What our own code raises where nothing was read; a server's failure has the server's words."""
+
+LOCALE = (
+    "This kernel's locale cannot write such names of files; start it with PYTHONUTF8=1 or "
+    "LC_ALL=C.UTF-8 in its environment"
+)
 
 _ERRORS = TruncationConfig(max_chars=2_000)
 
@@ -63,6 +69,8 @@ def failed(error: BaseException) -> ToolResult:
         text = strip_escapes(str(error))
     if not text or not isinstance(error, AgentError):
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    if isinstance(error, UnicodeEncodeError) and error.encoding == sys.getfilesystemencoding():
+        text += f". {LOCALE}"
     advice = error.advice if isinstance(error, AgentError) else ""
     result = ToolResult.failure(text, advice)
     return result.model_copy(update={"source": ""}) if isinstance(error, REFUSALS) else result

@@ -129,7 +129,9 @@ class Workspace(Folder):
         try:
             fd = self._folder(names.STATE, make=True)
         except OSError as error:
-            raise self._explained(error, names.STATE) from None
+            why = os.strerror(error.errno or 0).lower()
+            place = self.root / names.STATE
+            raise PathValidationError(f"the folder {place} cannot be made ({why})") from None
         folder = State(fd, self.root / names.STATE, self._opener)
         if folder.stat(".gitignore") is None:
             folder.write_atomic(".gitignore", b"*\n")
