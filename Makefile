@@ -23,11 +23,13 @@ floors: .venv-floors/test
 	.venv-floors/bin/python -m pytest -m 'not alone' -W default --disable-warnings \
 		-n logical --dist loadfile tests/kernel tests/llm/test_gateway.py tests/llm/test_offline.py
 
-## What `make test` samples, at full count and with new examples: kills, power cuts, cut streams.
+## What `make test` samples, at full count and with new examples: kills, power cuts, cut streams, interrupts.
 soak: .venv/test
 	env JOURNAL_TEST_KILLS=60 JOURNAL_TEST_POINTS=500 JOURNAL_TEST_CUTS=200 STREAMS_TEST_EVERY_BYTE=1 \
+		INTERRUPT_TEST_MOMENTS=1000 \
 		HYPOTHESIS_PROFILE=default $(BIN)/python -m pytest -o timeout=1200 \
-		tests/store tests/schema tests/config tests/agent tests/redaction tests/llm/test_cuts.py
+		tests/store tests/schema tests/config tests/agent tests/redaction tests/llm/test_cuts.py \
+		tests/kernel/test_interrupts.py
 
 ## Open JupyterLab on the quickstart.
 lab: .venv/lab

@@ -22,12 +22,9 @@ from ipyagent.ui import mirror
 def test_a_state_folder_that_cannot_be_made_is_named_for_the_user(tmp_path: Path) -> None:
     (tmp_path / ".ipyagent").write_text("in the way")
     agent = Agent(Scripted(["Hello.", "Hello."]), root=tmp_path)
-    with pytest.raises(Exception, match="cannot be made") as raised:
-        agent.ask("Hello")
-    assert f"the folder {tmp_path / '.ipyagent'} cannot be made (not a directory)" in str(
-        raised.value
-    )
-    assert "list_files" not in str(raised.value)
+    error = agent.ask("Hello").error or ""
+    assert f"the folder {tmp_path / '.ipyagent'} cannot be made (not a directory)" in error
+    assert "list_files" not in error
     (tmp_path / ".ipyagent").unlink()
     assert agent.ask("Hello").output == "Hello."
 
