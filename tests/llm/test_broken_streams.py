@@ -42,7 +42,10 @@ async def test_a_refusal_is_told_in_one_readable_sentence(
         assert len(server.requests) == 1
     assert type(error) is FAULTS[status]
     assert "out of order, dear (key)" in str(error)
-    for debris in (KEY, "litellm", "Traceback", "Exception", "\n"):
+    sentence, advice = str(error).split("\n")
+    assert "out of order" in sentence
+    assert advice.startswith("Asked at ")
+    for debris in (KEY, "litellm", "Traceback", "Exception"):
         assert debris not in str(error)
     assert capfd.readouterr() == ("", "")
 
@@ -64,7 +67,7 @@ async def test_litellm_left_alone_advertises_itself_in_the_cell(
 async def test_a_long_or_private_message_is_cut_and_masked(request_: ModelRequest) -> None:
     with ModelServer([failure(400, f"{KEY} and sk-other-secret-123 " + "x" * 5000)]) as server:
         error, _ = await failed(client_of(server), request_)
-    assert len(str(error)) < 600
+    assert len(str(error).partition("\n")[0]) < 600
     assert "secret" not in str(error)
 
 
@@ -198,8 +201,6 @@ BROKEN = {
         HELLO.cut(900).frames, 200, EVENTS, framed=False
     ),
     "empty body": Reply(headers=EVENTS),
-    "not a stream": Reply((b'{"choices": []}',)),
-    "a web page": Reply((b"<html>Welcome</html>",), headers={"Content-Type": "text/html"}),
     "malformed event": Reply((*HELLO.frames[:3], b"data: {nonsense\n\n"), headers=EVENTS),
     "an error within": stream(delta(content="he"), {"error": {"message": "exploded"}}),
     "no answer at all": Reply(before=(Cut(),)),

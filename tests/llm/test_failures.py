@@ -89,7 +89,10 @@ PAGES = {
         '{"version": 3}',
     ),
     "an empty body": (Reply(headers={"Content-Type": "text/plain"}), "empty body"),
-    "no content": (Reply(status=204, framed=False), "empty body, without a content type"),
+    "no content": (
+        Reply(status=204, framed=False),
+        "empty body, or one that is no stream, without a content type",
+    ),
 }
 
 

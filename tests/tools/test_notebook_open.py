@@ -69,7 +69,9 @@ def test_cells_go_below_the_agents_own_in_the_order_in_which_they_were_inserted(
 
 
 def test_a_locked_cell_is_refused_before_anybody_is_asked(tmp_path: Path):
-    page = MemoryPage({None: [cell("agent", "%%agent\nGo on."), cell("kept", "x = 1", locked=True)]})
+    page = MemoryPage(
+        {None: [cell("agent", "%%agent\nGo on."), cell("kept", "x = 1", locked=True)]}
+    )
     lab = Lab(tmp_path)
     lab.place._desktop = lambda: desktop(page, folder=tmp_path)
     edit = call("edit_cell", cell="kept", source="x = 2")

@@ -64,6 +64,6 @@ def describe(kind: str, body: str) -> str:
     named = f"of type {kind}" if kind else "without a content type"
     words = " ".join(body.split())
     if not words:
-        return f"answered with an empty body, {named}, instead of a stream"
+        return f"answered with an empty body, or one that is no stream, {named}"
     begun = words if len(words) <= WORDS else words[: WORDS - 1] + "…"
     return f"answered with a body {named} instead of a stream; it begins: {begun}"
