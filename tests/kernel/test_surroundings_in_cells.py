@@ -78,7 +78,7 @@ def test_a_kernel_without_descriptors_says_so_and_goes_on_with_more(fresh: Kerne
         "most = len(os.listdir('/proc/self/fd'))\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (most, usual[1]))"
     )
-    shown = said(fresh.run("%%agent -m scripted/other.yaml -s other\nGo on."))
+    shown = str(fresh.run("%%agent -m scripted/other.yaml -s other\nAsk.").run["error"])
     assert "Too many open files" in shown or "too many open files" in shown
     fresh.run("resource.setrlimit(resource.RLIMIT_NOFILE, usual)")
     assert fresh.run(CELL).run["status"] == "done"
