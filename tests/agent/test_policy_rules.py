@@ -282,7 +282,6 @@ def test_only_exactly_the_command_that_is_written_is_allowed() -> None:
         "Git log",
         "git log\n",
         "git\u00a0log",
-        "ls\0",
         " ls",
         "LS",
         "ｌｓ",
