@@ -2,6 +2,7 @@
 import { listing } from './copy';
 import { h } from './dom';
 import { closes, Fence, outlineOf, renderMarkdown } from './markdown';
+import { revealProse } from './prose';
 import { asItIs, Before } from './sanitize';
 import { StreamedText } from './stream';
 
@@ -65,9 +66,9 @@ export class MarkdownText {
     if (this.code !== null ? this.code.isClosedBy(added) : this.isDue(added)) {
       this.layOut(this.text.slice(this.sealed));
     } else if (this.code !== null) {
-      this.code.append(added);
+      this.code.append(revealProse(added));
     } else {
-      this.end.append(added);
+      this.end.append(revealProse(added));
     }
   }
 

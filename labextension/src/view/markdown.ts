@@ -3,6 +3,7 @@ import MarkdownIt, { type Token } from 'markdown-it';
 
 import { withMaths } from './delimiters';
 import { h } from './dom';
+import { revealProse, revealProseWithin } from './prose';
 import { asItIs, Before, imageNotLoaded, isDataImage, MAX_HTML, sanitize } from './sanitize';
 
 /** Markdown has no HTML here: tags are shown as they were written. */
@@ -21,10 +22,10 @@ outline.core.ruler.enableOnly(['normalize', 'block']);
 /** `text` as nodes; text that is too long to be laid out stays plain. */
 export function renderMarkdown(text: string, before: Before = asItIs): DocumentFragment {
   if (text.length <= MAX_HTML) {
-    return sanitize(parser.render(text), before);
+    return revealProseWithin(sanitize(parser.render(text), before));
   }
   const fragment = document.createDocumentFragment();
-  fragment.append(h('div', { class: 'ipyagent-plain' }, text));
+  fragment.append(h('div', { class: 'ipyagent-plain' }, revealProse(text)));
   return fragment;
 }
 

@@ -6,6 +6,7 @@ import { image } from './displays';
 import { h, Slot, Views } from './dom';
 import { OPEN, stepFacts } from './facts';
 import { MarkdownText } from './growing';
+import { revealProse } from './prose';
 import { worded } from './reveal';
 import type { Before } from './sanitize';
 import { StreamedText } from './stream';
@@ -125,7 +126,7 @@ class ThinkingView {
       this.element.open = isOpen;
     }
     this.element.hidden = text === '';
-    this.text.update(text);
+    this.text.update(revealProse(text));
     this.title.textContent =
       open !== null
         ? 'Thinking…'

@@ -1,0 +1,52 @@
+/** Prose of a model: what hides is named, what its script needs stays; as in `plaintext.py`. */
+import { reveal } from './reveal';
+
+const FLAG =
+  '\u{1f3f4}\u{e0067}\u{e0062}(?:\u{e0065}\u{e006e}\u{e0067}|\u{e0073}\u{e0063}\u{e0074}|\u{e0077}\u{e006c}\u{e0073})\u{e007f}';
+const HIDDEN = new RegExp(
+  `${FLAG}|(?![\\n\\t])[\\p{Cc}\\p{Cf}\\p{Cs}\\p{Zl}\\p{Zp}\\p{Default_Ignorable_Code_Point}]`,
+  'gu'
+);
+const RTL = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
+const UNSPACED = /[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]$/;
+const JOINING = /(?![\0-\u058f])[\p{Lo}\p{Lm}\p{Mn}\p{Mc}\p{So}\p{Sk}]$/u;
+const SELECTABLE = /(?:[#*0-9]|(?![\0-\u00a8])[\p{S}\p{P}\p{L}])$/u;
+const NEAR = 40;
+
+/** The text with hidden characters spelt out, but for those that its script needs. */
+export function revealProse(text: string): string {
+  return text.replace(HIDDEN, (found: string, at: number) =>
+    isNeeded(found, text, at) ? found : reveal(found).textContent
+  );
+}
+
+/** The same for all text below `root`, in place. */
+export function revealProseWithin<T extends Node>(root: T): T {
+  const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const node = walker.currentNode as Text;
+    // Formulas hold operators that are invisible by design.
+    if (node.data.search(HIDDEN) >= 0 && node.parentElement?.closest('math') == null) {
+      node.data = revealProse(node.data);
+    }
+  }
+  return root;
+}
+
+function isNeeded(found: string, text: string, at: number): boolean {
+  const before = text.slice(Math.max(0, at - 2), at);
+  if (found.startsWith('\u{1f3f4}')) {
+    return true;
+  }
+  if ('\u200e\u200f\u061c'.includes(found)) {
+    return RTL.test(text.slice(Math.max(0, at - NEAR), at + NEAR));
+  }
+  if (found === '\u200b') {
+    return UNSPACED.test(before);
+  }
+  if (found === '\u200c' || found === '\u200d') {
+    return JOINING.test(before);
+  }
+  const isSelector = /[\ufe00-\ufe0f\u{e0100}-\u{e01ef}]/u.test(found);
+  return isSelector && SELECTABLE.test(before);
+}
