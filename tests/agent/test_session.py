@@ -118,3 +118,15 @@ def test_a_saved_session_is_a_graph_that_goes_on_from_its_head(lab: Lab, tmp_pat
     saved = json.loads((tmp_path / "talk.json").read_text())
     assert saved["head_ids"] == [lab.session.head]
     assert len(saved["nodes"]) == len(lab.session.graph)
+
+
+@pytest.mark.spec("H21")
+def test_a_notice_is_told_once_until_it_changes() -> None:
+    session = Session()
+    assert session.take_notices(["a", "b", "a"]) == ("a", "b")
+    assert session.take_notices(["b", "a"]) == ()
+    assert session.take_notices(["b", "a2"]) == ("a2",)
+    assert session.notices == ("b", "a2")
+    assert session.take_notices([]) == ()
+    assert session.take_notices(["b"]) == ("b",)
+    assert Session().take_notices(["b"]) == ("b",)

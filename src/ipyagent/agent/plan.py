@@ -25,7 +25,7 @@ from ipyagent.schema import (
 )
 from ipyagent.schema.base import now
 from ipyagent.schema.replayed import AS_DRAFT
-from ipyagent.store.plans import plan_digest
+from ipyagent.store.plans import plan_name
 from ipyagent.tools.base import Tool
 from ipyagent.tools.reach import Reach
 
@@ -43,9 +43,6 @@ CHANGED = " after they changed it: what runs is what you see below"
 
 MARK = "⚠ "
 """Begins a line of a step's note that says why this call would be asked about."""
-
-NAMED = 12
-"""Characters of a plan's digest that name it."""
 
 _NUMBERED = re.compile(r"(?m)^[ \t]*\d+[.)]\s+(\S.*)$")
 
@@ -128,7 +125,7 @@ def drafted(
     plan = tuple(_step(dispatcher, f"{run_id}_{n}", step) for n, step in enumerate(steps, 1))
     if not plan:
         raise AgentError("a plan has at least one step; to have none of them, deny it")
-    plan_id = plan_digest(plan)[:NAMED]
+    plan_id = plan_name(plan)
     draft = origin.model_copy(
         update={
             "id": run_id,

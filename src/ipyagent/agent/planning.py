@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from ipyagent.agent.approvals import Answer
 from ipyagent.agent.ending import Ending, concluded
 from ipyagent.agent.loop import Loop
-from ipyagent.agent.plan import NAMED, drafted, steps_of
+from ipyagent.agent.plan import drafted, steps_of
 from ipyagent.agent.plan_runner import PlanRunner
 from ipyagent.agent.session import Session, remember
 from ipyagent.errors import AgentError, NoFrontendError, SessionError
@@ -30,7 +30,7 @@ from ipyagent.schema import (
     StopReason,
 )
 from ipyagent.schema.replayed import UNWANTED
-from ipyagent.store.plans import plan_digest
+from ipyagent.store.plans import plan_digest, plan_name
 
 WAITS = (
     "The plan waits for you: `%agent approve {plan_id}` runs it, `%agent deny {plan_id}` puts it "
@@ -113,11 +113,12 @@ def decide(session: Session, answer: Answer, shown: Run) -> Run:
         session.journal.cancel(session.id, shown.id)
         return shown
     run = session.journal.confirm(session.id, shown.id)
-    digest = plan_digest(run.plan)
-    if digest != plan_digest(shown.plan) or digest[:NAMED] != shown.plan_id:
+    is_same = plan_digest(run.plan) == plan_digest(shown.plan)
+    if not is_same or plan_name(run.plan) != shown.plan_id:
         session.journal.cancel(session.id, shown.id)
         raise SessionError(
-            f"the plan {shown.id} is not the one that was shown; nothing was run. Ask for it again."
+            f"the plan {shown.plan_id} is not the one that was shown; nothing was run. Ask for it "
+            "again."
         )
     return run
 

@@ -43,6 +43,7 @@ from ipyagent.schema import (
 )
 from ipyagent.schema.graph import handle
 from ipyagent.store.journal import Journal
+from ipyagent.store.plans import plan_name
 
 
 class Session:
@@ -65,6 +66,8 @@ class Session:
         """What is allowed for this session."""
         self.compact_next = False
         """Whether the older part becomes a summary before the next request."""
+        self.notices: tuple[str, ...] = ()
+        """What users should know beside the runs, as it was when the newest run began."""
         self._run: Run | None = None
         if self.runs:
             self._activate()
@@ -173,13 +176,27 @@ class Session:
         stored = self.journal.session(self.id)
         return stored.pending_run_id if stored else None
 
+    @property
+    def waiting_plan(self) -> str | None:
+        """The name of the plan that waits for the user; raises JournalError."""
+        waiting = self.waiting
+        return plan_name(self.journal.run(waiting).plan) if waiting else None
+
     def check_ready(self) -> None:
         """Raise SessionError where no more prompts are taken now."""
         self.check_open()
-        if waiting := self.waiting:
+        if plan := self.waiting_plan:
             raise SessionError(
-                f"a plan waits for you ({waiting}): `%agent approve` or `%agent deny` it first"
+                f"a plan waits for you ({plan}): `%agent approve` or `%agent deny` it first"
             )
+
+    def take_notices(self, texts: Iterable[str]) -> tuple[str, ...]:
+        """Return those of the notices in force that were not told in this session before.
+
+        One that was gone meanwhile is told again.
+        """
+        before, self.notices = self.notices, tuple(dict.fromkeys(texts))
+        return tuple(text for text in self.notices if text not in before)
 
     def check_open(self) -> None:
         """Raise SessionError where nothing is taken any more."""

@@ -27,6 +27,7 @@ from ipyagent.agent.session import Session
 from ipyagent.errors import SessionError
 from ipyagent.schema import Node, Run, SessionState
 from ipyagent.store.journal import Journal
+from ipyagent.store.plans import plan_name
 
 NOTHING: Mapping[str, JsonValue] = MappingProxyType({})
 
@@ -185,9 +186,10 @@ def _told(run: Run) -> str:
 
 
 def _waits(run: Run) -> str:
+    plan = plan_name(run.plan)
     return (
-        f"A plan waits for you ({_goal(run)}): `%agent show {run.id}` shows it, "
-        f"`%agent approve {run.id}` runs it, `%agent deny {run.id}` puts it off."
+        f"A plan waits for you ({_goal(run)}): `%agent show {plan}` shows it, "
+        f"`%agent approve {plan}` runs it, `%agent deny {plan}` puts it off."
     )
 
 

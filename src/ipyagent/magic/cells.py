@@ -88,7 +88,8 @@ def _prepared(cell: Cell, line: str, text: str) -> _Job:
         trace_id=options.trace_id,
         dry_run=options.dry_run,
         plan=options.plan or settings.config.agent.plan,
-        notices=(*settings.notices, *book.news(), *book.notices(resolved)),
+        notices=(*settings.notices, *book.warnings()),
+        news=(*book.news(), *book.introduce(resolved)),
     )
     show = SilentView if options.json else partial(view_for, desk=book.desk)
     view = partial(show, cell, book.place.approvals, frontend)

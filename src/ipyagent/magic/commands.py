@@ -41,7 +41,9 @@ def run(line: str) -> None:
     name, _, rest = line.strip().partition(" ")
     try:
         book = notebook()
-        said = _command(name)(book, rest.strip())
+        command = _command(name)
+        check_words(name, rest)
+        said = command(book, rest.strip())
         for text in filter(None, (said, *book.news())):
             print(text)  # noqa: T201
         book.tell()
@@ -59,6 +61,17 @@ def _command(name: str) -> Command:
     raise ConfigError(f"%agent has no subcommand {name!r}; {hint}")
 
 
+def check_words(name: str, rest: str) -> None:
+    """Raise ConfigError for words that a subcommand does not take."""
+    usage = TAKES.get(name)
+    if name == "config" and "=" in rest:
+        return
+    if usage is not None and len(rest.split()) > len(usage.split()):
+        raise ConfigError(
+            f"%agent {name} takes {usage or 'nothing more'}; write it without the rest"
+        )
+
+
 def _help(book: Notebook, _rest: str) -> str:
     """Help and status."""
     commands = "\n".join(f"  %agent {n:<18}{c.__doc__}" for n, c in COMMANDS.items() if n)
@@ -74,13 +87,18 @@ def _status(book: Notebook, _rest: str) -> str:
         notes.extend(resolved.notes)
         return f"{resolved.model} ({resolved.why})"
 
+    def session() -> str:
+        found = book.session()
+        notes.extend(found.notices)
+        return _extent(found)
+
     lines = {
         "model": model,
         "confirm": lambda: book.config().agent.confirm_mode,
         "always allowed": lambda: ", ".join(sorted(book.session().granted)) or "nothing",
         "workspace": lambda: str(book.place.workspace.root),
         "sandbox": lambda: _sandbox(book),
-        "session": lambda: _extent(book.session()),
+        "session": session,
         "record": lambda: str(book.session().journal.path or _IN_MEMORY),
         "waiting": lambda: ", ".join(_waiting(book, book.session())) or "nothing",
     }
@@ -117,8 +135,8 @@ def _waiting(book: Notebook, session: Session) -> Iterator[str]:
     for approval in book.place.approvals.pending():
         if isinstance(approval.shown, ToolExecution):
             yield approval.id
-    if session.waiting:
-        yield f"the plan {session.waiting}: `%agent approve` or `%agent deny`"
+    if plan := session.waiting_plan:
+        yield f"the plan {plan}: `%agent approve` or `%agent deny`"
 
 
 def _model(book: Notebook, rest: str) -> str:
@@ -275,3 +293,20 @@ COMMANDS: dict[str, Command] = {
     "policy": policy_commands.run,
     "trust": _trust,
 }
+
+TAKES = {
+    "": "",
+    "help": "",
+    "status": "",
+    "model": "[ID]",
+    "config": "[KEY[=VALUE]]",
+    "tools": "",
+    "runs": "",
+    "show": "[RUN]",
+    "cost": "",
+    "undo": "[RUN]",
+    "approve": "[ID]",
+    "skills": "",
+    "trust": "",
+}
+"""What follows subcommands; the others look at their words themselves."""

@@ -116,7 +116,11 @@ class Notebook:
 
     def runs(self, reference: str) -> list[Run]:
         """The session's runs whose ids begin so, oldest first; raises ConfigError for none."""
-        found = [run for run in self.session().runs if run.id.startswith(reference)]
+        found = [
+            run
+            for run in self.session().runs
+            if run.id.startswith(reference) or (run.plan_id or "").startswith(reference or "-")
+        ]
         if not found:
             raise ConfigError(f"no run has the id {reference!r}; `%agent runs` lists them")
         return found
@@ -207,14 +211,15 @@ class Notebook:
         """The model's side of a conversation."""
         return client_for(resolved, settings.llm, self.place.workspace.root)
 
-    def notices(self, resolved: Resolved) -> tuple[str, ...]:
-        """What the person should know before a run; about a model, only at its first."""
+    def introduce(self, resolved: Resolved) -> tuple[str, ...]:
+        """Return what users should know of a model, at its first run only."""
         if self._introduced == resolved.model:
-            return self._warnings()
+            return ()
         self._introduced = resolved.model
-        return (*self._warnings(), *resolved.notes)
+        return resolved.notes
 
-    def _warnings(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[str, ...]:
+        """Return what is odd about the environment."""
         warnings = [
             f"{name} was set after this kernel started, perhaps by a .env file, and is ignored. "
             "To set it on purpose: %agent config KEY=VALUE."

@@ -9,6 +9,14 @@ from collections.abc import Iterable
 
 from ipyagent.schema import PlanStep, Run
 
+NAMED = 12
+"""Characters of a plan's digest that name it, in every card, command and message."""
+
+
+def plan_name(plan: Iterable[PlanStep]) -> str:
+    """Return the name by which users know a plan."""
+    return plan_digest(plan)[:NAMED]
+
 
 def plan_json(plan: Iterable[PlanStep]) -> str:
     """The plan as text, its arguments in the order in which they were given."""

@@ -49,10 +49,7 @@ def draft(db: sqlite3.Connection, session_id: str, run: Run) -> str:
         )
     pending, _ = _pointers(db, session_id)
     if pending:
-        raise SessionError(
-            f"the plan {pending} waits for you: `%agent approve {pending}` or "
-            f"`%agent deny {pending}`"
-        )
+        raise SessionError(_describe(_row(db, session_id, pending)))
     _refuse_second(db, session_id, run.id)
     text = plans.plan_json(run.plan)
     digest = plans.digest_of(text)
@@ -74,7 +71,8 @@ def confirm(db: sqlite3.Connection, session_id: str, run_id: str | None) -> Run:
     _refuse_second(db, session_id, wanted)
     if plans.digest_of(row["plan_json"]) != row["plan_digest"]:
         raise SessionError(
-            f"the plan {wanted} is not the one that was shown; nothing was run. Ask for it again."
+            f"the plan {_name(row)} is not the one that was shown; nothing was run. Ask for it "
+            "again."
         )
     # Nobody can come between: the transaction has the database to itself.
     _move(db, wanted, RunStatus.QUEUED)
@@ -109,7 +107,7 @@ def begin(db: sqlite3.Connection, session_id: str, run: Run) -> None:
     _refuse_second(db, session_id, run.id)
     row = db.execute("SELECT * FROM runs WHERE id = ?", (run.id,)).fetchone()
     if row is not None and row["status"] == RunStatus.RUNNING:
-        raise SessionError(_told(row))
+        raise SessionError(_describe(row))
     if why := _started(db, session_id, run):
         raise SessionError(why)
     db.execute(
@@ -172,7 +170,7 @@ def _started(db: sqlite3.Connection, session_id: str, run: Run) -> str | None:
         if row is None:
             return f"the session {session_id} is not in it"
         if row["status"] != RunStatus.RUNNING:
-            return _told(row)
+            return _describe(row)
     db.execute("UPDATE sessions SET active_run_id = ? WHERE id = ?", (run.id, session_id))
     touch(db, session_id)
     return None
@@ -217,7 +215,7 @@ def _wanted(
         raise SessionError(_NO_PLAN)
     row = _row(db, session_id, wanted)
     if row["status"] not in statuses:
-        raise SessionError(_told(row))
+        raise SessionError(_describe(row))
     return row
 
 
@@ -230,11 +228,16 @@ def _row(db: sqlite3.Connection, session_id: str, run_id: str) -> sqlite3.Row:
     return row
 
 
-def _told(row: sqlite3.Row) -> str:
-    """What happened to a run before somebody came late."""
-    name, status = row["id"], row["status"]
+def _name(row: sqlite3.Row) -> str:
+    """Return the name of a plan, or the id of another run."""
+    return (row["plan_digest"] or "")[: plans.NAMED] or str(row["id"])
+
+
+def _describe(row: sqlite3.Row) -> str:
+    """Return what happened to a run before somebody came late."""
+    name, status = _name(row), row["status"]
     if status == RunStatus.DRAFT:
-        return f"the plan {name} waits for you: `%agent approve {name}`"
+        return f"the plan {name} waits for you: `%agent approve {name}` or `%agent deny {name}`"
     ended = "" if status in ACTIVE else f"; it is {status}"
     if row["confirmed_at"]:
         return f"already approved at {_clock(row['confirmed_at'])}: {name}{ended}"

@@ -67,6 +67,9 @@ class Request:
     dry_run: bool = False
     plan: bool = False
     notices: tuple[str, ...] = ()
+    """What holds for longer than this request; told where the session was not told before."""
+    news: tuple[str, ...] = ()
+    """What has just happened."""
 
 
 class Bench:
@@ -243,7 +246,8 @@ class Bench:
     def _notices(self) -> tuple[str, ...]:
         held = () if self.prompt == self.request.prompt else (HIDDEN_FROM_PROMPT,)
         own = (*self.request.notices, *self.notes, *self.standing.notices())
-        return (*own, *imports.shadowing_notices(), *held)
+        standing = (*own, *imports.shadowing_notices())
+        return (*self.request.news, *self.session.take_notices(standing), *held)
 
 
 @uninterrupted

@@ -1,0 +1,64 @@
+"""Subcommands refuse words that they do not take, instead of passing over them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from ipyagent.errors import ConfigError
+from ipyagent.magic import api_commands, commands, mcp_commands, session_commands
+from ipyagent.magic.notebook import Notebook
+
+OWN = {"deny", "session", "mcp", "api", "policy"}
+"""Subcommands that look at their words themselves: a reason, or subcommands of their own."""
+
+FREE = {("mcp", "add"), ("mcp", "register")}
+"""What takes any number of words."""
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Notebook:
+    return Notebook(InteractiveShell.instance(), tmp_path)
+
+
+@pytest.mark.parametrize("name", sorted(commands.COMMANDS))
+def test_words_that_are_not_taken_are_refused(name: str) -> None:
+    if name in OWN:
+        assert name not in commands.TAKES
+        return
+    taken = commands.TAKES[name].split()
+    commands.check_words(name, " ".join(["x"] * len(taken)))
+    with pytest.raises(ConfigError, match=f"^usage: %agent {name}"):
+        commands.check_words(name, " ".join(["x"] * (len(taken) + 1)))
+
+
+def test_a_setting_may_hold_blanks() -> None:
+    commands.check_words("config", "agent.system_prompt=Answer in a few words")
+
+
+@pytest.mark.parametrize(
+    ("of", "name"),
+    [
+        (of, name)
+        for of, module in (
+            ("api", api_commands),
+            ("mcp", mcp_commands),
+            ("session", session_commands),
+        )
+        for name in module.COMMANDS
+        if (of, name) not in FREE
+    ],
+)
+def test_so_do_subcommands_of_subcommands(book: Notebook, of: str, name: str) -> None:
+    run: Any = commands.COMMANDS[of]
+    with pytest.raises(ConfigError, match=f"%agent {of}"):
+        run(book, f"{name} a b c d e")
+
+
+def test_so_does_policy(book: Notebook) -> None:
+    for words in ("x", "forget a b"):
+        with pytest.raises(ConfigError, match="%agent policy"):
+            commands.COMMANDS["policy"](book, words)
