@@ -185,7 +185,7 @@ def test_a_plan_waits_over_a_restart_and_is_decided_on_once(
     lab.session.journal.close()
 
     again = Sessions(Journal.open(path)).resume("one")
-    assert f"`%agent approve {plan.id}`" in again.notices[0]
+    assert f"`%agent approve {plan.plan_id}`" in again.notices[0]
     lab.session, lab.tools = again.session, [act]
     assert lab.session.runs[-1].plan == plan.plan
     with pytest.raises(AgentError, match="a plan waits"):

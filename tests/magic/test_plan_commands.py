@@ -61,6 +61,28 @@ def test_a_plan_that_waits_is_run_here_once(lab: PlanLab, tmp_path: Path, named:
     assert not (tmp_path / "x").exists()
 
 
+@pytest.mark.spec("P20", "P24")
+def test_a_plan_has_one_name_wherever_it_is_spoken_of(lab: PlanLab) -> None:
+    plan = lab.plan([PLAN])
+    name = str(plan.plan_id)
+    spoken = [*plan.notes]
+    with pytest.raises(SessionError) as refused:
+        lab.session.check_ready()
+    spoken.append(str(refused.value))
+    with pytest.raises(SessionError) as second:
+        lab.session.journal.draft(plan.model_copy(update={"id": "another"}), lab.session.id)
+    spoken.append(str(second.value))
+    assert lab.session.waiting_plan == name
+    assert command(lab, name, APPROVE) == ""
+    with pytest.raises(SessionError) as late:
+        command(lab, name, APPROVE)
+    spoken.append(str(late.value))
+    assert len(spoken) == 4
+    for text in spoken:
+        assert name in text
+        assert plan.id not in text
+
+
 @pytest.mark.spec("P20", "D20")
 def test_a_plan_that_is_denied_is_put_off_for_good(lab: PlanLab, tmp_path: Path) -> None:
     plan = lab.plan([PLAN])

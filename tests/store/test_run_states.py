@@ -17,7 +17,7 @@ from ipyagent import schema as s
 from ipyagent.errors import AgentError, JournalError, SessionError
 from ipyagent.schema.runs import MOVES
 from ipyagent.store.journal import Journal
-from ipyagent.store.plans import plan_digest
+from ipyagent.store.plans import plan_digest, plan_name
 from stories import PLAN, begun, ended, plan, reopened, started, tell
 
 CLOCK = r"\d\d:\d\d"
@@ -29,6 +29,9 @@ def row(path: Path, run_id: str) -> dict[str, object]:
         found = other.execute("SELECT * FROM runs WHERE id = ?", (run_id,)).fetchone()
     other.close()
     return dict(found)
+
+
+NAME = plan_name(PLAN)
 
 
 def pointers(journal: Journal, session: s.Session) -> tuple[str | None, str | None, str | None]:
@@ -100,7 +103,7 @@ def test_a_plan_is_a_draft_and_only_one_waits(journal: Journal) -> None:
     with pytest.raises(SessionError, match="is a draft, and r1 is queued"):
         journal.draft(plan().move(s.RunStatus.QUEUED), session.id)
     journal.draft(plan(), session.id)
-    with pytest.raises(SessionError, match="the plan r1 waits for you: `%agent approve r1`"):
+    with pytest.raises(SessionError, match=f"{NAME} waits for you: `%agent approve {NAME}`"):
         journal.draft(plan("r2"), session.id)
     with pytest.raises(SessionError, match="not in the journal"):
         journal.draft(plan("r3"), s.Session().id)
@@ -135,7 +138,7 @@ def test_while_a_run_is_active_no_plan_is_confirmed_and_no_run_begins(journal: J
             start()
     tell(journal, session, "r2", [ended()])
     assert journal.confirm(session.id).id == "r1"
-    with pytest.raises(SessionError, match=rf"already approved at {CLOCK}: r1"):
+    with pytest.raises(SessionError, match=rf"already approved at {CLOCK}: {NAME}"):
         journal.confirm(session.id)
 
 
@@ -145,7 +148,7 @@ def test_who_comes_second_is_told_when_it_was_approved(journal: Journal, path: P
     journal.draft(plan(), session.id)
     journal.confirm(session.id, "r1")
     moment = datetime.fromisoformat(str(row(path, "r1")["confirmed_at"])).astimezone(UTC)
-    text = re.escape(f"already approved at {moment.astimezone():%H:%M}: r1")
+    text = re.escape(f"already approved at {moment.astimezone():%H:%M}: {NAME}")
     for _ in range(2):
         with pytest.raises(AgentError, match=text):
             journal.confirm(session.id, "r1")
@@ -166,7 +169,7 @@ def test_a_cancelled_draft_is_never_run(journal: Journal, path: Path) -> None:
     assert pointers(journal, session) == (None, None, "r1")
     with pytest.raises(SessionError, match="no pending plan"):
         journal.confirm(session.id)
-    told = rf"already cancelled at {CLOCK}: r1; ask for it again"
+    told = rf"already cancelled at {CLOCK}: {NAME}; ask for it again"
     for late in (
         lambda: journal.confirm(session.id, "r1"),
         lambda: journal.cancel(session.id, "r1"),
@@ -192,7 +195,7 @@ def test_what_is_queued_can_still_be_cancelled_and_what_runs_cannot(journal: Jou
         journal.begin(run, session.id)
     journal.draft(plan("r2"), session.id)
     journal.begin(journal.confirm(session.id), session.id)
-    with pytest.raises(SessionError, match=r"already approved at .*: r2"):
+    with pytest.raises(SessionError, match=rf"already approved at .*: {NAME}"):
         journal.cancel(session.id)
 
 

@@ -67,9 +67,7 @@ def check_words(name: str, rest: str) -> None:
     if name == "config" and "=" in rest:
         return
     if usage is not None and len(rest.split()) > len(usage.split()):
-        raise ConfigError(
-            f"%agent {name} takes {usage or 'nothing more'}; write it without the rest"
-        )
+        raise ConfigError(f"{f'usage: %agent {name} {usage}'.strip()}; it does not take {rest!r}")
 
 
 def _help(book: Notebook, _rest: str) -> str:

@@ -202,7 +202,8 @@ def _pointers(db: sqlite3.Connection, session_id: str) -> tuple[str | None, str 
 def _refuse_second(db: sqlite3.Connection, session_id: str, run_id: str) -> None:
     _, active = _pointers(db, session_id)
     if active not in (None, run_id):
-        raise SessionError(f"already running: {active}; wait for its end, or stop it")
+        running = _name(_row(db, session_id, active))
+        raise SessionError(f"already running: {running}; wait for its end, or stop it")
 
 
 def _wanted(
