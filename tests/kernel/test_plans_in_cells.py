@@ -92,7 +92,7 @@ def test_without_a_person_a_plan_waits_also_over_a_restart(folder: Path) -> None
     assert not (folder / "made.txt").exists()
     with kernel(folder) as again:
         for _ in range(2):  # not only at the first look after the restart
-            assert waiting["id"] in again.run("%agent status").stdout
+            assert waiting["plan_id"] in again.run("%agent status").stdout
         done = again.run(f"%agent approve {waiting['plan_id']}", page=Page(again))
         assert runs(done)[0]["status"] == "done", done
         assert (folder / "made.txt").read_text() == "made\n"
