@@ -10,6 +10,7 @@ from ipyagent.schema import Decision, ToolCall, ToolExecution, ToolStatus
 CALL = ToolCall(id="c1", name="write_file", arguments={"path": "a", "content": "b"})
 
 
+@pytest.mark.spec("P05", "P23", "P24")
 def test_an_approval_is_good_for_exactly_its_call() -> None:
     changed = [
         CALL.model_copy(update={"arguments": {"path": "a", "content": "b "}}),

@@ -328,6 +328,7 @@ def test_a_server_has_an_address_or_a_command(server: dict[str, Any]) -> None:
     assert MCPConfig.model_validate({"servers": [server]}).servers[0].name == "a"
 
 
+@pytest.mark.spec("A20", "A22")
 @pytest.mark.parametrize(
     "server",
     [

@@ -30,6 +30,7 @@ def test_jitter_adds_a_little_and_never_passes_the_maximum() -> None:
     assert len({delay(0, RetryConfig()) for _ in range(5)}) > 1
 
 
+@pytest.mark.spec("M01")
 def test_what_the_service_asks_for_is_honoured_up_to_the_maximum() -> None:
     assert delay(0, RetryConfig(), retry_after=7) == 7
     assert delay(5, RetryConfig(), retry_after=7, rand=lambda: 0.0) == 32

@@ -399,6 +399,7 @@ def test_heads_that_are_not_there_are_found_anew(tmp_path: Path) -> None:
         assert load(tmp_path / "nano.json").heads == ("n9",)
 
 
+@pytest.mark.spec("N24")
 def test_a_file_that_is_no_graph_is_not_replaced(tmp_path: Path) -> None:
     book = tmp_path / "analysis.ipynb"
     book.write_text('{"cells": []}')

@@ -12,6 +12,7 @@ from harness import NO, YES, Lab, call
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.errors import AgentError, ApprovalExpiredError, PathValidationError
 from ipyagent.schema import ToolStatus
+from ipyagent.tools import pending
 from ipyagent.tools.base import Tool
 from ipyagent.tools.edits import Edits
 from ipyagent.tools.files import file_tools
@@ -175,6 +176,27 @@ def test_a_preview_is_used_up_by_one_run(desk: Desk) -> None:
     with pytest.raises(PathValidationError, match="changed since preview"):
         desk.run("append")
     assert desk.path.read_text() == "\n".join(TEXT) + "mine"
+
+
+@pytest.mark.spec("N20")
+def test_a_preview_is_used_up_even_where_the_run_changed_nothing(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    same = {"content": "\n".join(TEXT)}
+    desk.show("write_file", **same)
+    desk.run("write_file", **same)
+    later = pending.monotonic() + 301
+    monkeypatch.setattr(pending, "monotonic", lambda: later)
+    desk.run("write_file", **same)  # nothing is left of the preview that could be too old
+
+
+@pytest.mark.spec("N20")
+def test_an_older_preview_of_an_unchanged_file_is_good_for_one_run_of_its_own(desk: Desk) -> None:
+    desk.show("edit_file")
+    desk.show("edit_file")
+    assert len(desk.edits.pending.edits()) == 2
+    desk.run("edit_file")
+    assert len(desk.edits.pending.edits()) == 1
 
 
 @pytest.mark.spec("N20")
