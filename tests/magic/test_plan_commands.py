@@ -151,13 +151,17 @@ FORMAL = {
 """Words that can only be about a plan, those that approve before those that deny."""
 
 PLAIN = {
-    "en": "yes OK go go_ahead proceed; no n",
-    "es": "sí si ¡Dale! adelante; no",
-    "de": "ja weiter; nein.",
+    "en": "yes OK; no n",
+    "es": "sí si ¡Sí!; no",
+    "de": "ja; nein.",
     "fr": "oui d’accord; non",
     "zh": "是 好的。; 不",
 }
 """Words that may answer the model."""
+
+
+GO = {"en": "go Go. go_ahead proceed;", "es": "¡Dale! adelante;", "de": "weiter;"}
+"""Words that are prompts wherever nothing waits."""
 
 
 def among(table: dict[str, str]) -> list[tuple[str, Decision]]:
@@ -170,7 +174,7 @@ def among(table: dict[str, str]) -> list[tuple[str, Decision]]:
 
 
 @pytest.mark.spec("P20")
-@pytest.mark.parametrize(("text", "decided"), [*among(FORMAL), *among(PLAIN)])
+@pytest.mark.parametrize(("text", "decided"), [*among(FORMAL), *among(PLAIN), *among(GO)])
 def test_a_word_decides_on_the_plan_that_waits(text: str, decided: Decision) -> None:
     assert decision(text) is decided
     assert decision(f" {text.upper()} ! ") is decided
@@ -215,6 +219,12 @@ def test_yes_and_no_may_answer_the_model(lab: PlanLab, said: str) -> None:
     lab.run(["Is it? It is.\n\nDone."])
     with pytest.raises(SessionError):
         in_words(lab.session, "yes")
+
+
+@pytest.mark.spec("P21", "P41")
+def test_a_word_to_go_on_is_a_prompt_where_nothing_waits(lab: PlanLab) -> None:
+    for text, _ in among(GO):
+        assert in_words(lab.session, text) is None
 
 
 @pytest.mark.spec("P21")

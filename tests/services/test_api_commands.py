@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from api_lab import Person
 
+from ipyagent.agent.session import Session
 from ipyagent.errors import ConfigError
 from ipyagent.magic import api_commands
 from servers.openapi_server import SHOP, APIServer, json_answer
@@ -20,7 +21,7 @@ def person(tmp_path: Path) -> Person:
 def typed(person: Person, rest: str) -> str:
     """What the command says in a notebook whose place has these services."""
     services = SimpleNamespace(openapi=person.services)
-    book: Any = SimpleNamespace(services=services)
+    book: Any = SimpleNamespace(services=services, session=Session)
     return api_commands.run(book, rest)
 
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from ipyagent.agent.session import Session
 from ipyagent.errors import ConfigError
 from ipyagent.magic.mcp_commands import run
 from ipyagent.magic.notebook import Notebook
@@ -23,7 +24,8 @@ def place(tmp_path: Path) -> Iterator[MCPLab]:
 
 def book(servers: MCPServers) -> Notebook:
     """As far as the commands look at one."""
-    return cast("Notebook", SimpleNamespace(services=SimpleNamespace(mcp=servers)))
+    services = SimpleNamespace(mcp=servers)
+    return cast("Notebook", SimpleNamespace(services=services, session=Session))
 
 
 @pytest.mark.spec("A23", "P11")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
@@ -44,6 +45,8 @@ from ipyagent.schema import (
 from ipyagent.schema.graph import handle
 from ipyagent.store.journal import Journal
 from ipyagent.store.plans import plan_name
+
+_SERVICES = "services"
 
 
 class Session:
@@ -214,6 +217,23 @@ class Session:
     def annotate(self, **metadata: str) -> None:
         """Add to the record's metadata; raises JournalError."""
         self._change(metadata={**self._record.metadata, **metadata})
+
+    @property
+    def services(self) -> dict[str, bool]:
+        """What was switched on and off for this session alone, by names such as `api:shop`."""
+        try:
+            switched = json.loads(self._record.metadata.get(_SERVICES, "{}"))
+        except ValueError:
+            return {}
+        return switched if isinstance(switched, dict) else {}
+
+    def switch_service(self, name: str, on: bool | None) -> None:
+        """Switch a service for this session alone; None: as the folder has it."""
+        switched = {key: value for key, value in self.services.items() if key != name}
+        if on is not None:
+            switched[name] = on
+        if switched != self.services:
+            self.annotate(**{_SERVICES: json.dumps(switched)})
 
     def save(self, path: str | Path) -> None:
         """Write the conversation to a JSON file, as a graph; raises SessionError."""

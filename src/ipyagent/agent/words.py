@@ -1,7 +1,7 @@
 """Yes and no in words: a prompt that is such a word and nothing else decides on a waiting plan.
 
 Each line is one language. Some of the words can only be about something that waits; others, as
-*yes*, may as well answer a question of the model's.
+*yes*, may as well answer a question of the model's, and *go* is a prompt wherever nothing waits.
 """
 
 from __future__ import annotations
@@ -19,11 +19,17 @@ confirme je_confirme confirmer approuver exécute exécuter
 确认 批准 同意 执行
 """)
 
+GO = among("""
+go go_ahead proceed
+dale adelante
+weiter
+""")
+
 YES = among("""
-yes y ok okay go go_ahead proceed
-sí si dale adelante de_acuerdo
-ja einverstanden weiter
-oui d'accord vas-y
+yes y ok okay
+sí si de_acuerdo
+ja einverstanden
+oui d'accord
 是 是的 好 好的 可以
 """)
 
@@ -46,7 +52,7 @@ non
 def decision(text: str) -> Decision | None:
     """What a prompt decides; None for all that says more, or something else."""
     word = _bare(text)
-    if word in CONFIRM or word in YES:
+    if word in CONFIRM or word in YES or word in GO:
         return Decision.APPROVED
     return Decision.DENIED if word in CANCEL or word in NO else None
 
@@ -55,6 +61,11 @@ def needs_plan(text: str) -> bool:
     """Whether a prompt is a word that can only be about a plan that waits."""
     word = _bare(text)
     return word in CONFIRM or word in CANCEL
+
+
+def tells_to_go_on(text: str) -> bool:
+    """Whether a prompt is a word that has a meaning of its own where nothing waits."""
+    return _bare(text) in GO
 
 
 def _bare(text: str) -> str:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from ipyagent.errors import ConfigError
 from ipyagent.magic.notebook import Notebook
+from ipyagent.magic.service_switch import switch_service
 from ipyagent.magic.subcommands import chosen
 
-if TYPE_CHECKING:
-    from ipyagent.services.openapi import OpenAPIServices
-
-Command = Callable[["OpenAPIServices", list[str]], str]
+Command = Callable[[Notebook, list[str]], str]
 
 REGISTER = (
     "register NAME URL|FILE [--auth-env VARIABLE] [--header-env HEADER=VARIABLE] "
@@ -24,7 +22,7 @@ REGISTER = (
 def run(book: Notebook, rest: str) -> str:
     """register|list|refresh|activate|deactivate|remove: services described by OpenAPI, as tools"""
     _, command, words = chosen("api", rest, COMMANDS)
-    return command(book.services.openapi, words)
+    return command(book, words)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -32,7 +30,7 @@ class _Parser(argparse.ArgumentParser):
         raise ConfigError(f"%agent api register: {message}. It is: {REGISTER}")
 
 
-def _register(services: OpenAPIServices, words: list[str]) -> str:
+def _register(book: Notebook, words: list[str]) -> str:
     """take in a service by its address, or by the file that describes it"""
     parser = _Parser(prog="%agent api register", add_help=False, allow_abbrev=False)
     parser.add_argument("name")
@@ -48,7 +46,7 @@ def _register(services: OpenAPIServices, words: list[str]) -> str:
         if not equals:
             parser.error("--header-env takes HEADER=VARIABLE")
         headers[header] = variable
-    return services.register(
+    return book.services.openapi.register(
         given.name,
         given.target,
         auth_env=given.auth_env,
@@ -58,33 +56,33 @@ def _register(services: OpenAPIServices, words: list[str]) -> str:
     )
 
 
-def _list(services: OpenAPIServices, words: list[str]) -> str:
+def _list(book: Notebook, words: list[str]) -> str:
     """those of this folder"""
     if words:
         raise ConfigError("%agent api list takes nothing more")
-    return services.listed()
+    return book.services.openapi.listed()
 
 
-def _refresh(services: OpenAPIServices, words: list[str]) -> str:
+def _refresh(book: Notebook, words: list[str]) -> str:
     """look again what NAME can do, or all of them"""
     if len(words) > 1:
         raise ConfigError("%agent api refresh takes [NAME]")
-    return services.refresh(*words)
+    return book.services.openapi.refresh(*words)
 
 
-def _activate(services: OpenAPIServices, words: list[str]) -> str:
-    """offer NAME again"""
-    return services.activate(_name("activate", words))
+def _activate(book: Notebook, words: list[str]) -> str:
+    """offer NAME again, in this folder or, with --here, in this notebook"""
+    return switch_service(book, "api", words, on=True)
 
 
-def _deactivate(services: OpenAPIServices, words: list[str]) -> str:
-    """offer and allow nothing of NAME"""
-    return services.deactivate(_name("deactivate", words))
+def _deactivate(book: Notebook, words: list[str]) -> str:
+    """offer and allow nothing of NAME, in this folder or, with --here, in this notebook"""
+    return switch_service(book, "api", words, on=False)
 
 
-def _remove(services: OpenAPIServices, words: list[str]) -> str:
+def _remove(book: Notebook, words: list[str]) -> str:
     """forget NAME"""
-    return services.remove(_name("remove", words))
+    return book.services.openapi.remove(_name("remove", words))
 
 
 def _name(command: str, words: list[str]) -> str:

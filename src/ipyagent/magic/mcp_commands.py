@@ -8,8 +8,8 @@ from typing import Any
 
 from ipyagent.errors import ConfigError
 from ipyagent.magic.notebook import Notebook
+from ipyagent.magic.service_switch import switch_service
 from ipyagent.magic.subcommands import chosen
-from ipyagent.services.mcp.servers import MCPServers
 
 Command = Callable[..., str]
 
@@ -17,46 +17,45 @@ Command = Callable[..., str]
 def run(book: Notebook, rest: str) -> str:
     """add|list|refresh|activate|deactivate|remove: servers that bring tools"""
     name, command, words = chosen("mcp", rest, COMMANDS)
-    servers = book.services.mcp
     try:
-        inspect.signature(command).bind(servers, *words)
+        inspect.signature(command).bind(book, *words)
     except TypeError:
         raise ConfigError(f"write: %agent mcp {name} {command.__doc__}") from None
-    return command(servers, *words)
+    return command(book, *words)
 
 
-def _add(servers: MCPServers, name: str, *words: str) -> str:
+def _add(book: Notebook, name: str, *words: str) -> str:
     """NAME URL|COMMAND… [--env VAR] [--token-env VAR] [--header-env HEADER=VAR] [--sse]"""
     target, options = _options(words)
-    return servers.add(name, target, options)
+    return book.services.mcp.add(name, target, options)
 
 
-def _list(servers: MCPServers) -> str:
+def _list(book: Notebook) -> str:
     """(alone): the servers and how they are"""
-    return servers.listed()
+    return book.services.mcp.listed()
 
 
-def _refresh(servers: MCPServers, *words: str) -> str:
+def _refresh(book: Notebook, *words: str) -> str:
     """[NAME] [--accept]"""
     names = [word for word in words if word != "--accept"]
     if len(names) > 1:
         raise ConfigError("%agent mcp refresh takes one NAME, or none for all")
-    return servers.refresh(*names, accept="--accept" in words)
+    return book.services.mcp.refresh(*names, accept="--accept" in words)
 
 
-def _remove(servers: MCPServers, name: str) -> str:
+def _remove(book: Notebook, name: str) -> str:
     """NAME"""
-    return servers.remove(name)
+    return book.services.mcp.remove(name)
 
 
-def _activate(servers: MCPServers, name: str) -> str:
-    """NAME"""
-    return servers.activate(name)
+def _activate(book: Notebook, *words: str) -> str:
+    """NAME [--here]"""
+    return switch_service(book, "mcp", words, on=True)
 
 
-def _deactivate(servers: MCPServers, name: str) -> str:
-    """NAME"""
-    return servers.deactivate(name)
+def _deactivate(book: Notebook, *words: str) -> str:
+    """NAME [--here]"""
+    return switch_service(book, "mcp", words, on=False)
 
 
 def _options(words: tuple[str, ...]) -> tuple[list[str], dict[str, Any]]:

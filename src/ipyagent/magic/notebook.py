@@ -91,6 +91,7 @@ class Notebook:
         """What brings tools from elsewhere, by the settings between cells."""
         services = self.place.services
         services.configured = self.config().mcp.servers
+        services.here = self.session().services
         return services
 
     @property

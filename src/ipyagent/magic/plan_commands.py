@@ -30,6 +30,8 @@ def in_words(session: Session, text: str) -> Answer | None:
         return None
     if session.waiting is not None:
         return Answer(decision, DecidedBy.PROMPT)
+    if words.tells_to_go_on(text):
+        return None
     if words.needs_plan(text) or not _expects_answer(session):
         raise SessionError(NOTHING_WAITS.format(word=text.strip()))
     return None

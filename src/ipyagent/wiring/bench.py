@@ -89,6 +89,7 @@ class Bench:
         self.client, self.cell, self.show = client, cell, show
         config = request.config
         place.services.configured = config.mcp.servers
+        place.services.here = session.services
         self.standing = Standing(place.workspace.root)
         self.redactor = self._redactor()
         logs.setup(config.logging.level, self.redactor)

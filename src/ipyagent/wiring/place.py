@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -55,16 +55,26 @@ class Services:
     home: Path
     configured: tuple[MCPServerConfig, ...] = ()
     """Those of the settings in force."""
+    here: Mapping[str, bool] = field(default_factory=dict)
+    """What is switched on and off for the session that goes on, as `api:shop` and `mcp:files`."""
 
     @cached_property
     def mcp(self) -> MCPServers:
         """Its MCP servers."""
-        return MCPServers(self.folder, self.home, os.environ, lambda: self.configured)
+        here = partial(self._here, "mcp")
+        return MCPServers(self.folder, self.home, os.environ, lambda: self.configured, here)
 
     @cached_property
     def openapi(self) -> OpenAPIServices:
         """Its OpenAPI services."""
-        return OpenAPIServices(self.folder, self.home, os.environ, lambda: self.configured)
+        here = partial(self._here, "api")
+        configured = lambda: self.configured  # noqa: E731
+        return OpenAPIServices(self.folder, self.home, os.environ, configured, here)
+
+    def _here(self, kind: str) -> dict[str, bool]:
+        """Return what is switched of the services of a kind, by name."""
+        named = ((key.partition(":"), on) for key, on in self.here.items())
+        return {name: on for (of, _, name), on in named if of == kind}
 
     def secrets(self) -> Iterator[str]:
         """What must not be told of the servers that are named anywhere."""

@@ -33,7 +33,7 @@ class MCPServers:
     """Servers that the settings, the person, or a folder that is trusted name.
 
     `folder` is what the person's choices are kept for, `home` the folder whose mcp.json counts and
-    in which programs are started.
+    in which programs are started; `here` says what is switched for the notebook alone.
     """
 
     def __init__(
@@ -42,7 +42,9 @@ class MCPServers:
         home: Path,
         environ: Mapping[str, str],
         configured: Callable[[], Iterable[MCPServerConfig]] = tuple,
+        here: Callable[[], Mapping[str, bool]] = dict,
     ) -> None:
+        self._here = here
         self.sources = Sources(folder, home, environ, configured)
         self._servers: dict[str, Server] = {}
         self._shown: dict[str, dict[str, Any]] = {}
@@ -105,6 +107,10 @@ class MCPServers:
         self._drop(name)
         return f"{told(name)} is removed"
 
+    def check_known(self, name: str) -> None:
+        """Raise ConfigError where no server has that name."""
+        self._find(name)
+
     def activate(self, name: str) -> str:
         """Use a server in this folder, also one that is disabled where it is named."""
         self.sources.choices.switch(self._find(name).name, True)
@@ -163,7 +169,7 @@ class MCPServers:
     def _switched(self) -> dict[str, bool] | None:
         """What the person switched on or off; None, and then nothing is used, if nobody knows."""
         try:
-            return self.sources.choices.active()
+            return {**self.sources.choices.active(), **self._here()}
         except ConfigError:  # told already, for it says what was added, too
             return None
 
@@ -252,9 +258,8 @@ class MCPServers:
             state = server.state if server else "not started"
         count = f"{len(server.listing.tools)} tools" if server and server.listing else ""
         failure = f"\n    {server.failure}" if server and server.failure else ""
-        return (
-            f"{told(each.name):<16} {state:<12} {count:<10} {each.source}   {each.shown}{failure}"
-        )
+        source = f"{each.source}{', in this notebook' if each.name in self._here() else ''}"
+        return f"{told(each.name):<16} {state:<12} {count:<10} {source}   {each.shown}{failure}"
 
 
 def _target(target: Sequence[str]) -> dict[str, Any]:

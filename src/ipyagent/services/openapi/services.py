@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -31,7 +31,8 @@ _MISSING = "services need two more packages: pip install 'ipyagent[openapi]'"
 class OpenAPIServices:
     """The services registered for a folder, and those of kind openapi in the settings.
 
-    Paths are relative to `home`; `environ` is looked up at each call.
+    Paths are relative to `home`; `environ` is looked up at each call; `here` says what is switched
+    for the notebook alone.
     """
 
     def __init__(
@@ -40,11 +41,12 @@ class OpenAPIServices:
         home: Path,
         environ: Mapping[str, str],
         configured: Configured = (),
+        here: Callable[[], Mapping[str, bool]] = dict,
         *,
         resolve: Resolve = system_resolve,
     ) -> None:
         self._home, self._environ, self._resolve = home, environ, resolve
-        self._registry = Registry(folder, configured)
+        self._registry, self._here = Registry(folder, configured), here
         self._finder = Finder(environ, resolve)
         self._made: tuple[list[Service], list[Tool]] = ([], [])
 
@@ -93,7 +95,7 @@ class OpenAPIServices:
 
     def listed(self) -> str:
         """The services, one a line."""
-        return "\n".join(map(self._line, self._registry.all().values())) or (
+        return "\n".join(map(self._line, self._all())) or (
             "no services are registered; `%agent api register NAME URL` does that"
         )
 
@@ -105,6 +107,10 @@ class OpenAPIServices:
             return self.listed()
         chosen = [self._registry.get(name)] if name is not None else list(services.values())
         return "\n".join(self._refreshed(each) for each in chosen)
+
+    def check_known(self, name: str) -> None:
+        """Raise ConfigError where no service has that name."""
+        self._registry.get(name)
 
     def activate(self, name: str) -> str:
         """Offer a service's tools again."""
@@ -129,7 +135,7 @@ class OpenAPIServices:
         """The tools of the active services, from what was found out before: without a network."""
         services = self._offered()
         if services != self._made[0]:
-            self._made = services, tools_of(services, self._registry.get, self._send)
+            self._made = services, tools_of(services, self._current, self._send)
         return self._made[1]
 
     def notices(self) -> list[str]:
@@ -137,7 +143,7 @@ class OpenAPIServices:
         if not _is_installed():
             return [_MISSING] if self._registry.is_used() else []
         try:
-            services = [each for each in self._registry.all().values() if each.active]
+            services = [each for each in self._all() if each.active]
         except AgentError as error:
             return [str(error)]
         return [
@@ -146,11 +152,22 @@ class OpenAPIServices:
             if not each.operations
         ]
 
+    def _all(self) -> list[Service]:
+        """Return the services as this notebook has them."""
+        return [self._switched(each) for each in self._registry.all().values()]
+
+    def _current(self, name: str) -> Service:
+        return self._switched(self._registry.get(name))
+
+    def _switched(self, service: Service) -> Service:
+        on = self._here().get(service.name, service.active)
+        return service if on == service.active else service.model_copy(update={"active": on})
+
     def _offered(self) -> list[Service]:
         if not _is_installed():
             return []
         try:
-            services = self._registry.all().values()
+            services = self._all()
         except AgentError:
             return []  # `notices` tells
         return [each for each in services if each.active and each.operations and each.base]
@@ -226,6 +243,7 @@ class OpenAPIServices:
         state = "active" if service.active else "inactive"
         tools = count(service.operations) if service.operations else "no tools yet"
         facts = [f"{urls.shown(service.base or service.url)}", tools]
+        facts += ["in this notebook"] if service.name in self._here() else []
         facts += ["in the settings"] if service.configured else []
         facts += ["GET unasked"] if service.get_unasked else []
         facts += self._secret_notes(service)
