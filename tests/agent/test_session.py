@@ -1,17 +1,20 @@
 """A session as it is lived."""
 
+import gc
 import json
 from pathlib import Path
 
 import pytest
 
-from harness import Lab, call
+from harness import Lab, call, new_session
 from ipyagent import schema
 from ipyagent.agent.session import Session
 from ipyagent.agent.sessions import Sessions
 from ipyagent.errors import SessionError
-from ipyagent.schema import RunStatus, SessionState
+from ipyagent.schema import Node, Run, RunStatus, SessionState, Step, ToolExecution
 from ipyagent.store.journal import Journal
+
+LOOKING = {"calls": [call("list_files")]}
 
 
 @pytest.mark.spec("H02")
@@ -130,3 +133,32 @@ def test_a_notice_is_told_once_until_it_changes() -> None:
     assert session.take_notices([]) == ()
     assert session.take_notices(["b"]) == ("b",)
     assert Session().take_notices(["b"]) == ("b",)
+
+
+def test_old_runs_and_steps_are_not_held_as_objects(lab: Lab) -> None:
+    """However long a session gets; what was said and done stays there to be read."""
+
+    def count(kind: type) -> int:
+        gc.collect()
+        return sum(type(each) is kind for each in gc.get_objects())
+
+    def work(runs: int) -> None:
+        for _ in range(runs):
+            lab.run([LOOKING] * 9 + ["Done."], "And on.")
+
+    journal = Journal.open(None)
+    lab.session = new_session(journal)
+    kept = lab.run([LOOKING, "Done."])
+    work(12)
+    lab.session.conversation.messages.clear()  # as a summary does
+    before = {kind: count(kind) for kind in (Run, Step, ToolExecution, Node)}
+    work(24)
+    lab.session.conversation.messages.clear()
+    grown = {kind.__name__: count(kind) - number for kind, number in before.items()}
+    assert max(grown.values()) <= 20, grown
+    assert len(lab.session.runs) == 37
+    assert lab.session.runs[0] is kept
+    assert [len(run.results) for run in lab.session.runs[1:]] == [9] * 36
+    assert lab.session.runs[5].results[0].output == kept.results[0].output
+    assert len(lab.session.graph.nodes) > 36 * 20
+    journal.close()

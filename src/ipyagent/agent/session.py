@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from ipyagent import schema
 from ipyagent.agent import current, registry
+from ipyagent.agent.archive import Archive
 from ipyagent.agent.beginnings import (
     GRAPH,
     Beginning,
@@ -62,7 +63,7 @@ class Session:
         self._record = record or schema.Session()
         self.journal = journal or _in_memory(self._record)
         self.conversation = conversation or Conversation()
-        self.runs = list(runs)
+        self.runs = Archive(runs)
         self.validators: list[Validator] = []
         """Functions that look at each prompt first; one that raises ValueError refuses it."""
         self.granted = Grants()
@@ -329,7 +330,7 @@ class Session:
 
     def _keep(self, run: Run) -> None:
         """Add the run; a plan was there already while it waited."""
-        self.runs = [*(each for each in self.runs if each.id != run.id), run]
+        self.runs.put(run)
 
     def _activate(self) -> None:
         if self._record.state is SessionState.INITIALIZING:

@@ -15,6 +15,7 @@ from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
 from ipyagent.schema.base import JsonObject, JsonValue, Model, Moment, Text, now
 from ipyagent.schema.messages import Message, TokenUsage
+from ipyagent.schema.packed import Packed
 from ipyagent.schema.results import ToolDefinition, ToolExecution
 from ipyagent.schema.runs import StopReason
 
@@ -140,13 +141,22 @@ def text_of_prompts(prompts: Iterable[Node]) -> str:
     return "\n\n".join(p.data.content for p in prompts if isinstance(p.data, SystemPrompt))
 
 
+LIVE = 100
+"""Nodes of a graph that are kept as objects."""
+
+
 class Graph:
     """Nodes by id; parents come before children. No operation recurses."""
 
     def __init__(self, nodes: Iterable[Node] = ()) -> None:
-        self.nodes: dict[str, Node] = {}
+        self._nodes = Packed(Node, LIVE)
         for node in nodes:
             self.add(node)
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """The nodes by id, parents before children."""
+        return self._nodes
 
     def add(self, node: Node) -> None:
         """Add a node; raises ValueError for an id that is taken or a parent that is missing."""
@@ -154,7 +164,7 @@ class Graph:
             raise ValueError(f"two nodes have the id {node.id!r}")
         if missing := [each for each in node.parent_ids if each not in self.nodes]:
             raise ValueError(f"node {node.id!r} follows {missing[0]!r}, which is not there")
-        self.nodes[node.id] = node
+        self._nodes.put(node.id, node)
 
     @property
     def heads(self) -> tuple[str, ...]:

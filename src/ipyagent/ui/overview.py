@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from ipyagent import schema
@@ -52,68 +53,96 @@ class Overview:
         """
         live = {feed.run.id: feed for feed in feeds if feed.has_begun}
         shown = {feed.run.id: feed for feed in drawn if feed.has_begun}
-        known = _runs(session, shown.values(), live.values())
-        self._digests = digests = {run.id: self._digest(run) for run in known}
+        self._digests = digests = self._known(session, shown.values(), live.values())
         newest = list(digests.values())[-RUNS:]
         return {
             "model": around.model,
             "session": session and {"id": session.id, "name": session.name},
             "sessions": [_session(each, session) for each in around.sessions[:SESSIONS]],
-            "runs": [_run(each, shown.get(each.run.id), live) for each in newest],
+            "runs": [_run(each, shown.get(each.run_id), live) for each in newest],
             "approvals": [each for feed in live.values() for each in _approvals(feed)],
             "waiting": _waiting(_plan_of(session, around), live),
-            "plan": _plan(newest[-1].run) if newest else None,
-            "todos": [todo.to_dict() for todo in newest[-1].run.todos] if newest else [],
+            "plan": newest[-1].plan if newest else None,
+            "todos": newest[-1].todos if newest else [],
             "variables": _variables(newest),
-            "usage": _usage([digests[run.id] for run in session.runs] if session else []),
+            "usage": _usage([digests[each] for each in session.runs.ids] if session else []),
         }
 
+    def _known(
+        self, session: Session | None, drawn: Iterable[Feed], live: Collection[Feed]
+    ) -> dict[str, _Digest]:
+        """All runs, oldest first; what a session has recorded says more than a drawing."""
+        shown = {feed.run.id: feed.run for feed in (*drawn, *live)}
+        recorded = set(session.runs.ids if session else ()) - {feed.run.id for feed in live}
+        known = {each: self._digest(shown[each]) for each in shown if each not in recorded}
+        known |= {each: self._recorded(session, each) for each in recorded}
+        return dict(sorted(known.items(), key=lambda item: item[1].started_at))
+
+    def _recorded(self, session: Session | None, run_id: str) -> _Digest:
+        digest = self._digests.get(run_id)
+        if digest is not None and digest.is_final:
+            return digest
+        run = session.runs.find(run_id) if session else None
+        if run is None:
+            raise KeyError(run_id)
+        return _Digest.of(run)
+
     def _digest(self, run: Run) -> _Digest:
-        known = self._digests.get(run.id)
-        return known if known and known.run is run else _Digest.of(run)
+        digest = self._digests.get(run.id)
+        return digest if digest and digest.is_final and run.is_finished else _Digest.of(run)
 
 
 @dataclass(frozen=True)
 class _Digest:
-    """What a run comes to. Runs never change: one that goes on is another one each time."""
+    """What a run comes to; without the run, which may be large."""
 
-    run: Run
+    run_id: str
+    started_at: datetime
+    is_final: bool
+    row: dict[str, Any]
     tokens: int
     cost_usd: float | None
     variables: tuple[dict[str, Any], ...]
+    plan: dict[str, Any] | None
+    todos: list[dict[str, Any]]
 
     @classmethod
     def of(cls, run: Run) -> _Digest:
-        usage = run.usage
+        usage, cost = run.usage, run.cost_usd
+        tokens = usage.prompt_tokens + usage.completion_tokens
         changes = (
             each.to_dict() | {"run_id": run.id}
             for result in run.results
             for each in result.variables
         )
-        return cls(run, usage.prompt_tokens + usage.completion_tokens, run.cost_usd, (*changes,))
-
-
-def _runs(session: Session | None, drawn: Iterable[Feed], live: Iterable[Feed]) -> list[Run]:
-    """All that are known, oldest first; what a session has recorded says more than a drawing."""
-    runs = {feed.run.id: feed.run for feed in drawn}
-    runs |= {run.id: run for run in (session.runs if session else ())}
-    runs |= {feed.run.id: feed.run for feed in live}
-    return sorted(runs.values(), key=lambda run: run.started_at)
+        return cls(
+            run.id,
+            run.started_at,
+            run.is_finished,
+            _row(run) | {"tokens": tokens, "cost_usd": cost},
+            tokens,
+            cost,
+            (*changes,),
+            _plan(run),
+            [todo.to_dict() for todo in run.todos],
+        )
 
 
 def _run(digest: _Digest, feed: Feed | None, live: Container[str]) -> dict[str, Any]:
-    run = digest.run
+    cell_id = feed.cell_id if feed else digest.row["cell_id"]
+    return digest.row | {"cell_id": cell_id, "live": digest.run_id in live}
+
+
+def _row(run: Run) -> dict[str, Any]:
     return {
         "id": run.id,
-        "cell_id": feed.cell_id if feed else run.cell_id,
-        "live": run.id in live,
+        "cell_id": run.cell_id,
+        "live": False,
         "prompt": run.prompt[:PROMPT],
         "model": run.model,
         "status": str(run.status),
         "stop_reason": run.stop_reason and str(run.stop_reason),
         "steps": run.current_step,
-        "tokens": digest.tokens,
-        "cost_usd": digest.cost_usd,
         "started_at": run.started_at.isoformat(),
         "duration": run.duration,
     }
@@ -145,8 +174,8 @@ def _plan_of(session: Session | None, around: Around) -> Run | None:
     """The plan that waits for a person."""
     if session is None:
         return around.plan
-    waiting = session.record.pending_run_id
-    return next((r for r in session.runs if r.id == waiting and r.status is RunStatus.DRAFT), None)
+    plan = session.runs.find(session.record.pending_run_id)
+    return plan if plan and plan.status is RunStatus.DRAFT else None
 
 
 def _waiting(plan: Run | None, live: dict[str, Feed]) -> dict[str, Any] | None:

@@ -1,0 +1,77 @@
+"""Records that are held lightly: the newest as objects, older ones as text until asked for.
+
+A long session has thousands of them, and looks at the last few.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Generic, TypeVar
+from weakref import ReferenceType, ref
+
+from ipyagent.schema.base import Model
+
+M = TypeVar("M", bound=Model)
+
+
+class Packed(Mapping[str, M], Generic[M]):
+    """Records of one kind by their ids, in the order in which they were put.
+
+    One that somebody else still holds is that very object, with all that was never written down.
+    """
+
+    def __init__(self, kind: type[M], live: int) -> None:
+        self._kind, self._most = kind, live
+        self._live: dict[str, M] = {}
+        self._texts: dict[str, bytes | None] = {}
+        self._held: dict[str, ReferenceType[M]] = {}
+
+    def put(self, record_id: str, record: M) -> None:
+        """Add a record; one with that id is replaced, and the new one is the newest."""
+        self.drop(record_id)
+        self._texts[record_id] = None
+        self._live[record_id] = record
+        while len(self._live) > self._most:
+            self._pack(next(iter(self._live)))
+
+    def drop(self, record_id: str) -> None:
+        """Forget a record, if it is there."""
+        for known in (self._texts, self._live, self._held):
+            known.pop(record_id, None)
+
+    def __getitem__(self, record_id: str) -> M:
+        if record_id in self._live:
+            return self._live[record_id]
+        if (held := self._held.get(record_id)) and (record := held()):
+            return record
+        text = self._texts[record_id]
+        if text is None:
+            raise KeyError(record_id)
+        record = self._kind.model_validate_json(zlib.decompress(text))
+        self._hold(record_id, record)
+        return record
+
+    def __contains__(self, record_id: object) -> bool:
+        return record_id in self._texts
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(tuple(self._texts))
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(tuple(self._texts))
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def _pack(self, record_id: str) -> None:
+        record = self._live.pop(record_id)
+        self._texts[record_id] = zlib.compress(record.model_dump_json().encode(), 1)
+        self._hold(record_id, record)
+
+    def _hold(self, record_id: str, record: M) -> None:
+        def forget(_: object) -> None:
+            held.pop(record_id, None)
+
+        held = self._held
+        held[record_id] = ref(record, forget)
