@@ -420,3 +420,13 @@ def test_an_agent_object_in_a_kernel_believes_no_late_variable_either(tmp_path: 
         assert said == ["yolo", "confirm-sensitive", "yolo"]
         assert started.value("Agent().place.workspace.root.name") == "'inner'"
         assert started.value("Agent(root='.').place.workspace.root.name != 'inner'") == "True"
+
+
+def test_a_run_has_the_figures_and_the_tables_of_its_results(shared: Kernel, script: Any) -> None:
+    code = "import pandas\ntable = pandas.DataFrame({'a': [1, 2]})\ntable"
+    draw = "import matplotlib.pyplot as plt\nplt.plot([1, 2])"
+    shared.run(f"%%agent {script(python(code), python(draw), 'So.')} --confirm yolo\nDraw it.")
+    run = "__import__('ipyagent').last"
+    assert shared.value(f"[each is table for each in {run}.frames]") == "[True]"
+    (shown,) = shared.run(f"{run}.figures[0]").of("execute_result")
+    assert shown["data"]["image/png"].startswith("iVBOR")

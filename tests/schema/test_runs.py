@@ -7,6 +7,8 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +16,7 @@ from pydantic import ValidationError
 from strategies import runs
 
 from ipyagent.schema import (
+    ImageContent,
     Message,
     Outcome,
     PlanStep,
@@ -403,3 +406,31 @@ def test_the_state_of_a_chat_is_part_of_its_session() -> None:
     assert session.last_run_at == datetime.fromtimestamp(5, UTC)
     assert session.last_run_status is S.DONE
     assert "pending_run_id" not in session.to_dict(exclude_none=True)
+
+
+def test_a_run_has_its_figures_frames_and_cost_at_hand() -> None:
+    image = ImageContent(data="iVBORw0KGgo=")
+    drawing = ImageContent(data="PHN2Zz4=", media_type="image/svg+xml")
+    table, column = pd.DataFrame({"a": [1]}), pl.Series([1])
+
+    class Sales(pd.DataFrame):
+        pass
+
+    values = [table, "text", None, column, {"a": table}, Sales(table)]
+    results = [ToolResult(output="ok", value=value) for value in values]
+    results.append(ToolResult(output="drawn", images=(image, drawing)))
+    calls = (ToolCall(id=f"c{n}", name="look") for n in range(len(results)))
+    done = tuple(
+        ToolExecution(call=call, result=result, status=ToolStatus.SUCCESS)
+        for call, result in zip(calls, results, strict=True)
+    )
+    run = Run(id="r1", steps=(Step(number=1, executions=done, cost_usd=0.25),))
+    assert run.figures == (image, drawing)
+    assert [set(each._repr_mimebundle_()) for each in run.figures] == [
+        {"image/png", "text/plain"},
+        {"text/plain"},
+    ]
+    first, second, third = run.frames
+    assert (first is table, second is column, type(third)) == (True, True, Sales)
+    assert run.cost == run.cost_usd == 0.25
+    assert Run.from_dict(run.to_dict()).frames == ()

@@ -35,6 +35,9 @@ class TextContent(Model):
         return self.to_dict()
 
 
+_PIXELS = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+
+
 class ImageContent(Model):
     """An image, base64-encoded. `width` and `height` are in pixels, where known."""
 
@@ -48,6 +51,11 @@ class ImageContent(Model):
     @classmethod
     def _accept(cls, data: Any) -> Any:
         return accept.image(data)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """Show the image in a notebook; only pixels, since other kinds can hold code."""
+        shown = {self.media_type: self.data} if self.media_type in _PIXELS else {}
+        return shown | {"text/plain": repr(self)}
 
     def to_openai(self) -> dict[str, Any]:
         """OpenAI's image part."""

@@ -258,6 +258,17 @@ class Run(Model):
         return tuple(image for result in self.results for image in result.images)
 
     @property
+    def figures(self) -> tuple[ImageContent, ...]:
+        """The images again, each of which shows itself in a notebook."""
+        return self.images
+
+    @property
+    def frames(self) -> tuple[Any, ...]:
+        """The tables that tools returned, as live objects; none for a run that was read back."""
+        values = (result.value for result in self.results)
+        return tuple(value for value in values if _is_table(value))
+
+    @property
     def usage(self) -> TokenUsage:
         """Tokens of all steps together."""
         return sum((step.usage for step in self.steps), TokenUsage())
@@ -274,6 +285,11 @@ class Run(Model):
             raise RunFailedError(
                 self.error or f"the run ended as {self.outcome}: {self.stop_reason}"
             )
+
+    @property
+    def cost(self) -> float | None:
+        """The same as `cost_usd`."""
+        return self.cost_usd
 
     def to_output_dict(self) -> dict[str, Any]:
         """A JSON-ready summary for scripts: status, output, tools used, duration, model.
@@ -311,6 +327,18 @@ class Run(Model):
 def _success(execution: ToolExecution) -> bool | None:
     succeeded = bool(execution.result and execution.result.success)
     return None if succeeded and execution.dry_run else succeeded
+
+
+def _is_table(value: Any) -> bool:
+    """Whether it is a DataFrame or a Series, of pandas, Polars or kin; imports none of them."""
+    return any(
+        each.__name__ in _TABLES and each.__module__.partition(".")[0] in _LIBRARIES
+        for each in type(value).__mro__
+    )
+
+
+_TABLES = frozenset({"DataFrame", "LazyFrame", "Series", "Table"})
+_LIBRARIES = frozenset({"pandas", "polars", "pyarrow", "geopandas", "modin", "cudf", "dask"})
 
 
 def _in_part(value: Any) -> Any:
