@@ -438,12 +438,12 @@ def test_a_plan_has_its_time_and_a_step_too(lab: PlanLab) -> None:
         return "rested"
 
     plan = steps(call("sleep"), call("list_files"))
-    run = lab.plan([plan], tools=[sleep], answer=YES, max_seconds=0.05)
+    run = lab.plan([plan], tools=[sleep], answer=YES, max_seconds=1)
     assert (run.status, run.stop_reason) == (RunStatus.DONE, StopReason.MAX_SECONDS)
     assert run.output == (
         "0 of 2 steps done. Step 1 (sleep) did not end. Not run: step 2 (list_files)."
     )
-    run = lab.plan([plan], tools=[sleep], answer=YES, step_seconds=0.05)
+    run = lab.plan([plan], tools=[sleep], answer=YES, step_seconds=1)
     assert (run.status, run.stop_reason) == (RunStatus.DONE, StopReason.TIMEOUT)
     assert run.executions[0].status is ToolStatus.CANCELLED
 

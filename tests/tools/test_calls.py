@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from pydantic import BaseModel, field_validator
 from harness import NO, YES, Lab, call
 from ipyagent.errors import AgentError, ToolNotFoundError
 from ipyagent.schema import Outcome, Preview, ToolResult, ToolStatus, TruncationConfig
-from ipyagent.tools.base import BaseTool, Tool, tool
+from ipyagent.tools.base import BaseTool, Tool, Where, tool
 
 
 class UnreadableError(Exception):
@@ -285,3 +286,19 @@ def test_a_preview_or_a_validator_that_raises_is_a_failed_call_too(
     run = lab.run(replies, tools=[shown, tool(Refusing())])
     assert run.output == "Ok."
     assert [e.status for e in run.executions] == [ToolStatus.FAILED] * 2
+
+
+def test_calls_beside_each_other_begin_in_the_order_of_the_model(lab: Lab) -> None:
+    """However long their checks take."""
+
+    def check(n: int) -> None:
+        time.sleep(0.02 * (5 - n))
+
+    @tool(validate=check, where=Where.THREAD)
+    def look(n: int) -> int:
+        """Look."""
+        return n
+
+    calls = [call("look", n=n) for n in range(5)]
+    run = lab.run([{"calls": calls}, "Ok."], tools=[look])
+    assert [result.output for result in run.results] == ["0", "1", "2", "3", "4"]

@@ -136,7 +136,10 @@ class Calls:
         Raises JournalError where an intent could not be recorded; what it was for is not run.
         """
         for group in self._groups():
-            await asyncio.gather(*(self._run(call) for call in group))
+            checks = await asyncio.gather(*map(self._try_check, group))
+            # Begun in the model's order, whichever check was done first.
+            begun = [self._begin(call, each) for call, each in zip(group, checks, strict=True)]
+            await asyncio.gather(*(self._run(*each) for each in begun if each))
             if self._unrecorded is not None:
                 raise self._unrecorded
 
@@ -178,23 +181,35 @@ class Calls:
             return False
         return verdict.effect is Effect.ALLOW
 
-    async def _run(self, call: ToolCall) -> None:
-        """One call, from check to result."""
-        execution = ToolExecution(call=call, dry_run=self.dispatcher.dry_run)
+    async def _try_check(self, call: ToolCall) -> _Checked | BaseException:
+        """Check a call; return the error that it fails with."""
         try:
-            checked = await self._check(call)
+            return await self._check(call)
         except BaseException as error:  # a preview and a validator are a tool's own code too
             if ends_the_run(error):
                 raise
+            return error
+
+    def _begin(
+        self, call: ToolCall, checked: _Checked | BaseException
+    ) -> tuple[ToolCall, ToolExecution, _Checked] | None:
+        """Announce a call, with secrets hidden; return None if its checks have failed it."""
+        execution = ToolExecution(call=call, dry_run=self.dispatcher.dry_run)
+        if isinstance(checked, BaseException):
             self._start(execution)
-            self._finish(call.id, ToolStatus.FAILED, failed(error))
-            return
+            self._finish(call.id, ToolStatus.FAILED, failed(checked))
+            return None
         execution = self.dispatcher.clean(checked.shown(execution))
         if execution.dry_run:
             execution = execution.model_copy(update={"decision": None, "decided_by": None})
         self._start(execution)
-        if checked.verdict.effect is Effect.DENY:
-            self._denied(call, Answer(Decision.DENIED, checked.verdict.by, checked.verdict.reason))
+        return call, execution, checked
+
+    async def _run(self, call: ToolCall, execution: ToolExecution, checked: _Checked) -> None:
+        """Bring a call that was announced to its result."""
+        verdict = checked.verdict
+        if verdict.effect is Effect.DENY:
+            self._denied(call, Answer(Decision.DENIED, verdict.by, verdict.reason))
         elif execution.dry_run:
             self._finish(call.id, ToolStatus.SUCCESS, ToolResult(output=self.dispatcher.unrun))
         elif execution.decision is not None or await self._approved(call, checked):
