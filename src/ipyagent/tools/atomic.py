@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
+import signal
 import stat
+import time
 
 from ipyagent.errors import PathValidationError
 from ipyagent.tools import beneath
 from ipyagent.tools.names import shown
+
+_PATIENCE = 0.5
+"""Seconds that a program has to close a file which it is writing."""
 
 
 def existing(folder: int, name: str, path: str) -> os.stat_result | None:
@@ -50,12 +56,15 @@ def swap(folder: int, new: str, name: str, before: bytes | None) -> bool:
     """Give `new` the name if that holds `before` (None: nothing); else False, nothing changed.
 
     The files are exchanged first and compared then: what somebody saves at the very same moment
-    is put back instead of lost.
+    is put back instead of lost. So is a file that a program has open for writing: what that wrote
+    later would go to a file without a name.
     """
     if before is None:
         return _link(folder, new, name)
+    if not _wait_for_writers(folder, name):
+        return False
     if beneath.exchange(folder, new, name):
-        if holds(folder, new, before):
+        if _wait_for_writers(folder, new) and holds(folder, new, before):
             return True
         beneath.exchange(folder, new, name)
         return False
@@ -78,6 +87,39 @@ def holds(folder: int, name: str, content: bytes) -> bool:
             return file.read(len(content) + 1) == content
     finally:
         os.close(fd)
+
+
+def has_writer(folder: int, name: str) -> bool:
+    """Whether some program has the file open for writing; False where the system cannot tell.
+
+    A read lease is refused while one has (fcntl(2), F_SETLEASE).
+    """
+    if not hasattr(fcntl, "F_SETLEASE"):
+        return False
+    try:
+        fd = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW, dir_fd=folder)
+    except OSError:
+        return False
+    try:
+        # Who opens the file in between is told of by a signal, which would end this process.
+        fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    except OSError as error:
+        return error.errno == errno.EAGAIN
+    finally:
+        os.close(fd)
+    return False
+
+
+def _wait_for_writers(folder: int, name: str) -> bool:
+    """Wait until nobody has the file open for writing; return whether that came in time."""
+    deadline = time.monotonic() + _PATIENCE
+    while has_writer(folder, name):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 def remove(folder: int, name: str) -> None:

@@ -140,7 +140,8 @@ class Folder:
         path = self.changeable(path)
         with self._temporary(path, after) as (folder, temporary, name):
             if not atomic.swap(folder, temporary, name, before):
-                raise _changed(path)
+                is_open = atomic.has_writer(folder, name)
+                raise _being_written(path) if is_open else _changed(path)
 
     def delete(self, path: str, before: bytes | None = None) -> None:
         """Remove a file (no folder, no link); with `before`, only while that is its content."""
@@ -291,6 +292,13 @@ def _refuse_special(fd: int, path: str) -> None:
         raise PathValidationError(f"{shown(path)} is a folder; list_files shows what is in it")
     if not stat.S_ISREG(mode) or beneath.is_pseudo(fd):
         raise PathValidationError(f"{shown(path)} is a device or pipe, not a regular file")
+
+
+def _being_written(path: str) -> PathValidationError:
+    return PathValidationError(
+        f"{shown(path)} is open for writing in some program, so it was not changed; when that "
+        "has closed it, read it again"
+    )
 
 
 def _changed(path: str) -> PathValidationError:
