@@ -81,7 +81,7 @@ def test_a_folder_s_server_is_told_about_and_starts_after_trust(
     (folder / "mcp.json").unlink()
 
 
-@pytest.mark.spec("P04", "P11", "A21")
+@pytest.mark.spec("P04", "P11", "P46", "A21")
 def test_a_service_is_registered_and_its_operation_called(shared: Kernel, folder: Path) -> None:
     with APIServer(
         {
@@ -98,7 +98,12 @@ def test_a_service_is_registered_and_its_operation_called(shared: Kernel, folder
         assert "seven" in execution["result"]["output"]
         assert f"GET {server.url}/items/7" in execution["preview"]["text"].replace("\n", " ")
         assert "t0p-shop-7" not in json.dumps(done)
-    assert "shop" in shared.run("%agent api list").stdout
+        assert "off in this" in shared.run("%agent api deactivate shop --here").stdout
+        aside = script(folder, ("api_shop_item", {"id": 7})).replace("\n", " --session aside\n", 1)
+        (execution,) = shared.run(aside, page=page).run["steps"][0]["executions"]
+        assert not execution["result"]["success"], "off in whatever session a cell goes on with"
+        assert "api_shop_item" in execution["result"]["error"]
+    assert "off in this notebook" in shared.run("%agent api list").stdout
     shared.run("%agent api remove shop")
 
 

@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ipyagent import schema
 from ipyagent.agent.conversation import Conversation
+from ipyagent.agent.service_switches import SERVICES
 from ipyagent.errors import SessionError
 from ipyagent.schema import Node
 from ipyagent.schema.replayed import events_of
@@ -83,7 +84,8 @@ def read_beginning(path: Path) -> tuple[list[Node], Beginning]:
 def save_graph(path: Path, record: schema.Session, conversation: Conversation) -> None:
     """Write a session as a graph, with all that it was loaded with; raise SessionError."""
     beginning = beginning_of(record.metadata) or Beginning(metadata={"name": record.name})
-    noted = {key: record.metadata[key] for key in record.metadata if key not in (GRAPH, NOTEBOOK)}
+    of_notebook = (GRAPH, NOTEBOOK, SERVICES)
+    noted = {key: record.metadata[key] for key in record.metadata if key not in of_notebook}
     graph_file.save(
         path,
         conversation.graph,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -27,6 +26,7 @@ from ipyagent.agent.beginnings import (
 )
 from ipyagent.agent.conversation import Conversation
 from ipyagent.agent.grants import Grants
+from ipyagent.agent.service_switches import read_switches, to_metadata
 from ipyagent.agent.validation import Validator
 from ipyagent.errors import SessionError
 from ipyagent.schema import (
@@ -46,8 +46,6 @@ from ipyagent.schema import (
 from ipyagent.schema.graph import handle
 from ipyagent.store.journal import Journal
 from ipyagent.store.plans import plan_name
-
-_SERVICES = "services"
 
 
 class Session:
@@ -221,20 +219,15 @@ class Session:
 
     @property
     def services(self) -> dict[str, bool]:
-        """What was switched on and off for this session alone, by names such as `api:shop`."""
-        try:
-            switched = json.loads(self._record.metadata.get(_SERVICES, "{}"))
-        except ValueError:
-            return {}
-        return switched if isinstance(switched, dict) else {}
+        """What is switched on and off for its notebook alone, by names such as `api:shop`."""
+        return read_switches(self._record.metadata)
 
-    def switch_service(self, name: str, on: bool | None) -> None:
-        """Switch a service for this session alone; None: as the folder has it."""
-        switched = {key: value for key, value in self.services.items() if key != name}
-        if on is not None:
-            switched[name] = on
-        if switched != self.services:
-            self.annotate(**{_SERVICES: json.dumps(switched)})
+    def switch_services(self, switches: Mapping[str, bool | None]) -> None:
+        """Switch services for its notebook alone; None: as the folder has it."""
+        wanted = {**self.services, **switches}
+        new = {name: on for name, on in wanted.items() if on is not None}
+        if new != self.services:
+            self.annotate(**to_metadata(new))
 
     def save(self, path: str | Path) -> None:
         """Write the conversation to a JSON file, as a graph; raises SessionError."""

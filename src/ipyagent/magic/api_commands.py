@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from ipyagent.errors import ConfigError
 from ipyagent.magic.notebook import Notebook
-from ipyagent.magic.service_switch import switch_service
+from ipyagent.magic.service_switch import forget_switch, switch_service
 from ipyagent.magic.subcommands import chosen
 
 Command = Callable[[Notebook, list[str]], str]
@@ -82,7 +82,8 @@ def _deactivate(book: Notebook, words: list[str]) -> str:
 
 def _remove(book: Notebook, words: list[str]) -> str:
     """forget NAME"""
-    return book.services.openapi.remove(_name("remove", words))
+    name = _name("remove", words)
+    return forget_switch(book, "api", name, book.services.openapi.remove(name))
 
 
 def _name(command: str, words: list[str]) -> str:

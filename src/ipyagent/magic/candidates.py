@@ -27,6 +27,7 @@ from ipyagent.llm.resolve import OFFLINE, SCRIPTED, resolve
 from ipyagent.magic import api_commands, commands, mcp_commands, session_commands
 from ipyagent.magic.notebook import Notebook, notebook
 from ipyagent.magic.options import Offered, offered
+from ipyagent.magic.service_switch import HERE
 from ipyagent.tools import names
 from ipyagent.tools.entries import Budget
 from ipyagent.wiring import has_journal
@@ -210,6 +211,8 @@ def _on_line(book: Notebook, line: str) -> Found:
             return word, _all(_models, book, word)
         case ["config"]:
             return word, _all(_settings, book, word)
+        case ["mcp" | "api", "activate" | "deactivate", *given] if HERE not in given:
+            return word, [_told(HERE, "in this notebook alone")] * HERE.startswith(word)
         case ["session", "resume"]:
             return word, _all(_sessions, book, word)
     return word, []

@@ -89,6 +89,7 @@ def _prepared(cell: Cell, line: str, text: str) -> _Job:
         dry_run=options.dry_run,
         plan=options.plan or settings.config.agent.plan,
         notices=(*settings.notices, *book.warnings()),
+        here=book.here,
         news=(*book.news(), *book.introduce(resolved)),
     )
     show = SilentView if options.json else partial(view_for, desk=book.desk)

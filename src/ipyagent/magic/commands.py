@@ -248,7 +248,7 @@ def _decide_on_plan(book: Notebook, reference: str, answer: Answer) -> str:
     def prepare(cell: Cell) -> Engine:
         client = book.client(book.resolve(settings), settings)
         view = partial(view_for, cell, book.place.approvals, detect(book.shell), book.desk)
-        request = Request("", settings)
+        request = Request("", settings, here=book.here)
         bench = Bench(book.place, session, request, client, cell, view)
         return bench.plan_engine(answer, reference)
 

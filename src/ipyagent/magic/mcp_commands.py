@@ -8,7 +8,7 @@ from typing import Any
 
 from ipyagent.errors import ConfigError
 from ipyagent.magic.notebook import Notebook
-from ipyagent.magic.service_switch import switch_service
+from ipyagent.magic.service_switch import forget_switch, switch_service
 from ipyagent.magic.subcommands import chosen
 
 Command = Callable[..., str]
@@ -45,7 +45,7 @@ def _refresh(book: Notebook, *words: str) -> str:
 
 def _remove(book: Notebook, name: str) -> str:
     """NAME"""
-    return book.services.mcp.remove(name)
+    return forget_switch(book, "mcp", name, book.services.mcp.remove(name))
 
 
 def _activate(book: Notebook, *words: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +15,7 @@ from IPython.core.getipython import get_ipython
 
 from ipyagent import config
 from ipyagent.agent.beginnings import NOTEBOOK
+from ipyagent.agent.service_switches import read_switches
 from ipyagent.agent.session import Session
 from ipyagent.agent.sessions import Opened, Sessions
 from ipyagent.config import Config, Layer, Settings
@@ -91,8 +93,19 @@ class Notebook:
         """What brings tools from elsewhere, by the settings between cells."""
         services = self.place.services
         services.configured = self.config().mcp.servers
-        services.here = self.session().services
+        services.here = self.here
         return services
+
+    @property
+    def here(self) -> dict[str, bool]:
+        """What services are switched on and off in this notebook alone; begins no session."""
+        if self._current is not None:
+            return self._current.services
+        if self.config().chat.persist and not has_journal(self.place.workspace):
+            return {}
+        mine = (each for each in self.sessions.list() if each.metadata.get(NOTEBOOK) == self.name)
+        newest = next(mine, None)
+        return read_switches(newest.metadata) if newest else {}
 
     @property
     def sessions(self) -> Sessions:
@@ -131,7 +144,8 @@ class Notebook:
             return self.opened(self.sessions.go_on(name))
         current, sessions = self._current, self.sessions
         if current is None:
-            return self.use(self.opened(sessions.of_notebook(self.name)))
+            here = self.here  # before another session is begun
+            return self.use(self.opened(sessions.of_notebook(self.name)), here)
         if current.journal is sessions.journal:
             return current
         # It was loaded by itself, or chat.persist was changed: what was said goes along.
@@ -139,10 +153,15 @@ class Notebook:
         copy.validators += current.validators
         return self.use(copy)
 
-    def use(self, session: Session) -> Session:
-        """Make it the one that the notebook goes on with, also after the kernel restarts."""
+    def use(self, session: Session, here: Mapping[str, bool] | None = None) -> Session:
+        """Make it the one that the notebook goes on with, also after the kernel restarts.
+
+        Services that are switched in the notebook stay so, whatever another notebook had switched.
+        """
+        here = self.here if here is None else here
         self._current = session
         session.annotate(**{NOTEBOOK: self.name})
+        session.switch_services({**dict.fromkeys(session.services), **here})
         return session
 
     def opened(self, opened: Opened) -> Session:

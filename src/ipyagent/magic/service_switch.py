@@ -22,9 +22,14 @@ def switch_service(book: Notebook, kind: str, words: Sequence[str], *, on: bool)
     (name,) = names
     services = book.services.mcp if kind == "mcp" else book.services.openapi
     if HERE in words:
-        services.check_known(name)
-        book.session().switch_service(f"{kind}:{name}", on)
-        return f"{name} is {'active' if on else 'not active'} in this notebook."
+        services.prepare_switch(name, on=on)
+        book.session().switch_services({f"{kind}:{name}": on})
+        return f"{name} is {'active' if on else 'off'} in this notebook."
     text = services.activate(name) if on else services.deactivate(name)
-    book.session().switch_service(f"{kind}:{name}", None)
+    return forget_switch(book, kind, name, text)
+
+
+def forget_switch(book: Notebook, kind: str, name: str, text: str) -> str:
+    """Leave a service to the folder's choice in this notebook too; return `text`."""
+    book.session().switch_services({f"{kind}:{name}": None})
     return text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -68,6 +68,8 @@ class Request:
     plan: bool = False
     notices: tuple[str, ...] = ()
     """What holds for longer than this request; told where the session was not told before."""
+    here: Mapping[str, bool] | None = None
+    """What services are switched on and off where it is asked; None: those of the session."""
     news: tuple[str, ...] = ()
     """What has just happened."""
 
@@ -89,7 +91,7 @@ class Bench:
         self.client, self.cell, self.show = client, cell, show
         config = request.config
         place.services.configured = config.mcp.servers
-        place.services.here = session.services
+        place.services.here = session.services if request.here is None else request.here
         self.standing = Standing(place.workspace.root)
         self.redactor = self._redactor()
         logs.setup(config.logging.level, self.redactor)

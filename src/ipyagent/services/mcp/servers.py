@@ -12,6 +12,7 @@ from ipyagent.config import MCPServerConfig
 from ipyagent.config.keys import told
 from ipyagent.config.mcp_json import ListedServer
 from ipyagent.errors import ConfigError, MCPError
+from ipyagent.services.listing import in_notebook
 from ipyagent.services.mcp.listed import ADDED, Named, Sources
 from ipyagent.services.mcp.naming import Pair, tool_names
 from ipyagent.services.mcp.offered import (
@@ -76,7 +77,7 @@ class MCPServers:
         """All servers with their states."""
         named, notices = self.sources.named()
         switched = self._switched() or {}
-        rows = [self._row(each, switched.get(each.name)) for each in named.values()]
+        rows = [self._row(each, self._is_on(each, switched)) for each in named.values()]
         return "\n".join([*rows, *notices]) or "no MCP servers; `%agent mcp add NAME URL|COMMAND`"
 
     def add(self, name: str, target: Sequence[str], values: Mapping[str, Any]) -> str:
@@ -107,9 +108,16 @@ class MCPServers:
         self._drop(name)
         return f"{told(name)} is removed"
 
-    def check_known(self, name: str) -> None:
-        """Raise ConfigError where no server has that name."""
-        self._find(name)
+    def prepare_switch(self, name: str, *, on: bool) -> None:
+        """Make ready to switch a server for the notebook alone; raises ConfigError."""
+        each = self._find(name)
+        if on and not _may_be_on(each, self.sources.choices.active()):
+            raise ConfigError(
+                f"{told(name)} is disabled in {told(each.source)}; to use it all the same: "
+                f"`%agent mcp activate {told(name)}`, for the whole folder"
+            )
+        if not on:
+            self._drop(name)
 
     def activate(self, name: str) -> str:
         """Use a server in this folder, also one that is disabled where it is named."""
@@ -153,7 +161,7 @@ class MCPServers:
             return [], notices
         used = {}
         for each in named.values():
-            if not switched.get(each.name, not each.disabled):
+            if not self._is_on(each, switched):
                 continue
             if not each.trusted:
                 notices.append(_not_trusted(each))
@@ -167,11 +175,16 @@ class MCPServers:
         return list(used.values()), notices
 
     def _switched(self) -> dict[str, bool] | None:
-        """What the person switched on or off; None, and then nothing is used, if nobody knows."""
+        """What was switched for the folder; None, and then nothing is used, if nobody knows."""
         try:
-            return {**self.sources.choices.active(), **self._here()}
+            return self.sources.choices.active()
         except ConfigError:  # told already, for it says what was added, too
             return None
+
+    def _is_on(self, each: Named, switched: Mapping[str, bool]) -> bool:
+        """Whether a server is to be used, where what the notebook says comes first."""
+        on = self._here().get(each.name, switched.get(each.name, not each.disabled))
+        return on and _may_be_on(each, switched)
 
     def _server(self, named: Named) -> Server:
         """The one that is there, unless it is another by now."""
@@ -248,18 +261,24 @@ class MCPServers:
         pins.approve(now)
         return f"{said}It is approved."
 
-    def _row(self, each: Named, switched: bool | None) -> str:
+    def _row(self, each: Named, is_on: bool) -> str:
         server = self._servers.get(each.name)
         if not each.trusted:
             state = "not trusted"
-        elif not (switched if switched is not None else not each.disabled):
+        elif not is_on:
             state = "off"
         else:
             state = server.state if server else "not started"
         count = f"{len(server.listing.tools)} tools" if server and server.listing else ""
         failure = f"\n    {server.failure}" if server and server.failure else ""
-        source = f"{each.source}{', in this notebook' if each.name in self._here() else ''}"
+        here = self._here().get(each.name) if each.trusted else None
+        source = ", ".join([each.source, *in_notebook(here if here == is_on else None)])
         return f"{told(each.name):<16} {state:<12} {count:<10} {source}   {each.shown}{failure}"
+
+
+def _may_be_on(each: Named, switched: Mapping[str, bool]) -> bool:
+    """Whether a notebook may use it: one that is disabled where it is named the folder allows."""
+    return not each.disabled or switched.get(each.name, False)
 
 
 def _target(target: Sequence[str]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from ipyagent.errors import AgentError, ConfigError
 from ipyagent.plaintext import visible
 from ipyagent.schema import ToolResult
 from ipyagent.services.addresses import Resolve, system_resolve
+from ipyagent.services.listing import in_notebook
 from ipyagent.services.openapi import calls, discovery, urls
 from ipyagent.services.openapi.finder import Finder, count
 from ipyagent.services.openapi.operations import Operation
@@ -108,8 +109,8 @@ class OpenAPIServices:
         chosen = [self._registry.get(name)] if name is not None else list(services.values())
         return "\n".join(self._refreshed(each) for each in chosen)
 
-    def check_known(self, name: str) -> None:
-        """Raise ConfigError where no service has that name."""
+    def prepare_switch(self, name: str, *, on: bool) -> None:
+        """Make ready to switch a service for the notebook alone; raises ConfigError."""
         self._registry.get(name)
 
     def activate(self, name: str) -> str:
@@ -243,7 +244,7 @@ class OpenAPIServices:
         state = "active" if service.active else "inactive"
         tools = count(service.operations) if service.operations else "no tools yet"
         facts = [f"{urls.shown(service.base or service.url)}", tools]
-        facts += ["in this notebook"] if service.name in self._here() else []
+        facts += in_notebook(self._here().get(service.name))
         facts += ["in the settings"] if service.configured else []
         facts += ["GET unasked"] if service.get_unasked else []
         facts += self._secret_notes(service)

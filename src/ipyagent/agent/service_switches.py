@@ -1,0 +1,25 @@
+"""Services that are switched on and off for one notebook alone, in its session's metadata."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+SERVICES = "services"
+"""Key in a session's metadata: names such as `api:shop`, each on or off, as JSON."""
+
+
+def read_switches(metadata: Mapping[str, Any]) -> dict[str, bool]:
+    """Return what is switched; metadata is free, so anything else counts as nothing."""
+    try:
+        switches = json.loads(metadata.get(SERVICES, "{}"))
+    except (TypeError, ValueError):
+        return {}
+    named = switches.items() if isinstance(switches, dict) else ()
+    return {name: on for name, on in named if isinstance(on, bool)}
+
+
+def to_metadata(switches: Mapping[str, bool]) -> dict[str, str]:
+    """Return what `read_switches` reads."""
+    return {SERVICES: json.dumps(dict(switches))}
