@@ -147,7 +147,7 @@ def _importer() -> tuple[FrameType | None, bool]:
         module = frame.f_globals.get("__name__", "")
         if module.partition(".")[0] != "importlib" and "importlib._bootstrap" not in module:
             return frame, by_value
-        by_value |= not frame.f_code.co_filename.startswith("<frozen importlib")
+        by_value |= not frame.f_code.co_filename.startswith("<frozen importlib._bootstrap")
         frame = frame.f_back
     return None, by_value
 

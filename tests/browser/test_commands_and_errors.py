@@ -50,6 +50,11 @@ def is_enabled(book: Any, command: str) -> bool:
     return bool(book.page.evaluate(check, command))
 
 
+def await_enabled(book: Any, command: str) -> None:
+    check = "command => window.jupyterapp.commands.isEnabled(command)"
+    book.page.wait_for_function(check, arg=command)
+
+
 def toggle_setting(book: Any, label: str) -> None:
     """In the settings editor, as a person does, and back."""
     book.command("settingeditor:open")
@@ -355,7 +360,7 @@ def test_the_keys_decide_in_the_current_notebook_alone(jupyterlab: Any, notebook
     book = notebook(LOAD, f"%%agent {option}\nBegin.")
     book.start_all()
     book.expect_state(1, "waiting")
-    assert is_enabled(book, "ipyagent:approve")
+    await_enabled(book, "ipyagent:approve")
     opening = "path => window.jupyterapp.commands.execute('docmanager:open', {path})"
     book.page.evaluate(opening, other)
     expect(book.page.locator(".lm-TabBar-tab.jp-mod-current")).to_contain_text(other)

@@ -199,8 +199,9 @@ def test_a_run_cell_has_its_outputs_and_undo_leaves_them(book: Any) -> None:
 
 def test_a_notebook_with_large_figures_is_read_and_changed(book: Any) -> None:
     figures = (
-        "from IPython.display import Image\nimport os\n"
-        "for _ in range(8):\n    display(Image(data=os.urandom(1_500_000), format='png'))"
+        "import os\nfrom PIL import Image\n"
+        "for _ in range(8):\n"
+        "    display(Image.frombytes('RGB', (700, 700), os.urandom(3 * 700 * 700)))"
     )
     here = book(
         [call("read_notebook"), call("edit_cell", cell=3, source="x = 2")], figures, "x = 1"

@@ -314,8 +314,10 @@ def test_a_notification_tells_of_an_approval_while_the_page_is_in_the_background
     side.press("enable-notifications")
     expect(side.find("enable-notifications")).to_be_hidden()
     assert titles(page) == []
+    approve = side.approvals.locator("[data-ipyagent=approve]")
+    expect(approve).to_be_enabled()
     with in_the_background(page):
-        side.approvals.locator("[data-ipyagent=approve]").evaluate("button => button.click()")
+        approve.evaluate("button => button.click()")
         page.wait_for_function("() => window.told.length > 0", polling=50)
         assert titles(page) == [f"ipyagent asks: run_python in {book.name}"]
     expect(book.cell(2)).to_have_class(ACTIVE)

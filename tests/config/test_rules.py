@@ -221,8 +221,11 @@ def test_a_file_that_grows_when_it_is_read_is_refused_at_once(folder: Path) -> N
         "&l [*l]",
     ):
         (folder / "ipyagent.yaml").write_text(f"{bomb}\npolicy: {{rules: {rule}}}")
+        settings = settle(*workspace_layers(folder))
+        assert settings.config.policy.rules == ()
+        assert any("ipyagent.yaml" in notice for notice in settings.notices)
         with pytest.raises(ConfigError, match=r"ipyagent\.yaml"):
-            settle(*workspace_layers(folder))
+            combine(from_file(folder / "ipyagent.yaml"))
 
 
 def test_what_a_rule_says_is_one_line_that_hides_nothing() -> None:

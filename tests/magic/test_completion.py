@@ -164,7 +164,7 @@ def test_settings_that_cannot_be_read_leave_the_variables(tmp_path: Path) -> Non
         started.run("sales = [1]")
         (tmp_path / "ipyagent.yaml").write_text("agents: [")
         assert matches(started, "%%agent\n@sal") == ["@sales"]
-        assert matches(started, "%%agent -a ") == []
+        assert matches(started, "%%agent -a ") == ["explain", "plan", "review", "write"]
         assert started.run("pass").stderr == ""
 
 
