@@ -64,11 +64,17 @@ def _without(values: Any, error: ValidationError) -> Any:
     keys: set[tuple[Any, ...]] = set()
     for each in error.errors(include_input=False, include_url=False, include_context=False):
         found = _nearest(values, each["loc"])
+        found = _item(found)
         is_of_whole = len(found) == len(each["loc"]) and each["type"] == "value_error"
         keys.update((is_of_whole and _at_fault(values, found)) or {found})
     for key in sorted(keys, key=lambda key: [str(part).rjust(9) for part in key], reverse=True):
         values = _removed(values, key)
     return values
+
+
+def _item(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the way to the whole item of a list: half of a rule may mean something else."""
+    return next((key[: at + 1] for at, part in enumerate(key) if isinstance(part, int)), key)
 
 
 def _nearest(values: Any, location: Iterable[Any]) -> tuple[Any, ...]:
@@ -109,7 +115,6 @@ def _at_fault(values: Any, section: tuple[Any, ...]) -> set[tuple[Any, ...]]:
 
 
 def _in_list(key: tuple[Any, ...]) -> bool:
-    """Whether a key leads to an item of a list: half of a rule may mean something else."""
     return any(isinstance(part, int) for part in key)
 
 
