@@ -121,12 +121,13 @@ class Place:
         variables; `post` runs a job on the main thread; `read` returns whose words the model has
         read.
         """
-        redactor = redactor or Redactor()
-        namespace = WatchedNamespace(self.namespace, redactor.learn)
+        # Who only lists the tools, as completion does, need not look for secrets.
+        namespace = WatchedNamespace(self.namespace, redactor.learn) if redactor else self.namespace
+        clean = redactor.text if redactor else str
         desktop = self._desktop()
         toolbox = Toolbox(
             [
-                *self._built_in(config, namespace, redactor.text, desktop, read),
+                *self._built_in(config, namespace, clean, desktop, read),
                 *self._of_notebooks(config, namespace, desktop, post),
                 *own,
             ]
