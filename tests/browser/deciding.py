@@ -1,14 +1,41 @@
-"""Deciding by the keyboard, in JupyterLab and in Notebook 7."""
+"""Deciding on calls by mouse and keyboard, in JupyterLab and in Notebook 7."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
 APPROVE, DENY = "Control+Shift+Enter", "Control+Shift+Backspace"
 
 PLACE = "document.activeElement.closest('.jp-Cell')"
+
+
+# Where the cards stand that ask, and what of their notebook is on the screen.
+PLACES = """() => {
+    const box = element => element?.getBoundingClientRect().toJSON();
+    return [...document.querySelectorAll('[data-ipyagent=approve]')].map(button => {
+        const view = button.closest('.jp-WindowedPanel-outer');
+        const card = button.parentElement.closest('[data-ipyagent]');
+        return { card: box(card), button: box(button), view: box(view), at: view?.scrollTop };
+    });
+}"""
+
+
+def press(button: Locator) -> None:
+    """Click a button that is active once its whole call was in sight: scroll there, and wait."""
+    card = button.locator("xpath=ancestor::*[@data-ipyagent][1]")
+    for _ in range(20):
+        # What is above may still find its room, and push it away.
+        for part in (card, button):
+            part.evaluate("part => part.scrollIntoView({ block: 'nearest' })")
+        try:
+            expect(button).to_be_enabled(timeout=1_000)
+        except AssertionError:
+            continue
+        button.click()
+        return
+    raise AssertionError(f"never active: {button.page.evaluate(PLACES)}")
 
 
 def press_until(book: Any, keys: str, card: Any, state: str) -> None:
@@ -27,7 +54,7 @@ def press_until(book: Any, keys: str, card: Any, state: str) -> None:
 def decide_on_two_cells(book: Any, first: int, second: int) -> None:
     """Approve in the first with the mouse, work on by keys, and approve in the second by keys."""
     book.expect_state(first, "waiting")
-    book.run(first).locator("[data-ipyagent=approve]").click()
+    press(book.run(first).locator("[data-ipyagent=approve]"))
     book.expect_done(first)
     book.expect_state(second, "waiting")
     book.page.wait_for_function(f"{PLACE} !== null")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from deciding import press
 from playwright.sync_api import expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.same_page]
@@ -44,7 +45,7 @@ def test_approve_by_a_click_while_the_cell_runs(jupyterlab: Any, notebook: Any) 
     expect(card).to_contain_text("answer = 6 * 7")
     expect(book.run(1)).to_contain_text("Let me compute.")
     book.shot("approve-waiting")
-    card.locator("[data-ipyagent=approve]").click()
+    press(card.locator("[data-ipyagent=approve]"))
     book.expect_done(2)
     book.expect_state(1, "done")
     expect(book.run(1).locator("[data-ipyagent=answer]")).to_contain_text("The answer is 42.")
@@ -71,7 +72,7 @@ def test_always_asks_once_for_the_session(jupyterlab: Any, notebook: Any) -> Non
     book = notebook(LOAD, f"%%agent {option}\nBegin.", "print(a + b)")
     book.start_all()
     book.expect_state(1, "waiting")
-    book.run(1).locator("[data-ipyagent=always]").click()
+    press(book.run(1).locator("[data-ipyagent=always]"))
     book.expect_done(2)
     expect(book.output(2)).to_contain_text("3")
 
@@ -152,7 +153,7 @@ def test_hostile_text_runs_nothing_fetches_nothing_and_forges_no_button(
     book.start(1)
     book.expect_state(1, "waiting")
     expect(book.page.locator("[data-ipyagent=approve]")).to_have_count(1)
-    book.run(1).locator("[data-ipyagent=approve]").click()
+    press(book.run(1).locator("[data-ipyagent=approve]"))
     book.expect_state(1, "done")
     book.run(1).evaluate(
         "(run) => run.querySelectorAll('details').forEach((d) => { d.open = true })"

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from deciding import press
 from playwright.sync_api import Page, WebSocketRoute, expect
 from test_agent_cells import LOAD, python, script
 
@@ -97,5 +98,5 @@ def test_a_click_arrives_though_the_card_before_was_gone_before_its_subshell_was
     book.expect_state(2, "waiting")
     subshells.end()
     book.page.wait_for_function(WIDGETS_HAVE_A_SUBSHELL)
-    book.run(2).locator("[data-ipyagent=approve]").click()
+    press(book.run(2).locator("[data-ipyagent=approve]"))
     book.expect_state(2, "done")

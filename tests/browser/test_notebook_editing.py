@@ -8,6 +8,7 @@ from typing import Any
 import nbformat
 import pytest
 import yaml
+from deciding import press
 from playwright.sync_api import Locator, expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.same_page]
@@ -186,7 +187,7 @@ def test_a_run_cell_has_its_outputs_and_undo_leaves_them(book: Any) -> None:
     here.expect_sources("6 * 7")
     trusted = f"{PANEL}.content.widgets[2].model.trusted"
     here.page.evaluate(f"() => {{ {trusted} = false }}")
-    here.book.run(1).locator("[data-ipyagent=approve]").click()
+    press(here.book.run(1).locator("[data-ipyagent=approve]"))
     here.book.expect_state(1, "done")
     expect(here.book.output(2)).to_contain_text("42")
     assert here.page.evaluate(f"() => {trusted}")

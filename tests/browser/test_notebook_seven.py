@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from deciding import decide_on_two_cells
+from deciding import decide_on_two_cells, press
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
@@ -33,7 +33,7 @@ def test_an_agent_cell_is_added_asks_and_is_still_there_when_reopened(
     book.page.keyboard.press("Control+Enter")
     book.expect_state(1, "waiting")
     book.shot("notebook-seven")
-    book.run(1).locator("[data-ipyagent=approve]").click()
+    press(book.run(1).locator("[data-ipyagent=approve]"))
     book.expect_state(1, "done")
     book.expect_done(1)
     book.save()

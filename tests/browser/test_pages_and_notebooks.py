@@ -12,10 +12,10 @@ from test_reload_and_restart import (
     PANEL,
     RUN_JSON,
     begin,
+    decide,
     expect_ended,
     go,
     listen,
-    press,
     reload,
     until,
     waiting,
@@ -86,9 +86,9 @@ def test_two_browsers_follow_one_run_and_a_decision_in_one_is_seen_in_the_other(
     other.expect_state(1, "waiting")
     # JupyterLab complains of widgets that go before it has heard of them.
     other.page.wait_for_function(HAS_WIDGETS)
-    press(other, 1, "approve")
+    decide(other, 1, "approve")
     expect(book.run(1).locator("[data-ipyagent=tool]")).to_have_count(2)
-    press(book, 1, "deny")
+    decide(book, 1, "deny")
     for each in (book, other):
         each.expect_state(1, "done")
         expect(each.run(1).locator("[data-ipyagent=tool][data-state=success]")).to_have_count(1)
@@ -111,7 +111,7 @@ def test_a_notebook_that_is_renamed_closed_and_opened_in_the_same_page_has_its_c
     book.page.evaluate(CLOSE, book.name)
     book.page.evaluate(OPEN, book.name)
     book.expect_state(1, "waiting")
-    press(book, 1, "approve")
+    decide(book, 1, "approve")
     expect_ended(book, 1)
     assert lines() == []
 
@@ -135,7 +135,7 @@ def test_a_notebook_closed_while_it_is_renamed_has_its_card_when_it_is_opened(
     book.page.unroute("**/api/sessions/*")
     book.page.evaluate(OPEN, book.name)
     book.expect_state(1, "waiting")
-    press(book, 1, "approve")
+    decide(book, 1, "approve")
     expect_ended(book, 1)
 
 
@@ -157,7 +157,7 @@ def test_two_notebooks_of_one_kernel_each_have_their_cards_whichever_is_closed(
     shown.expect_state(1, "waiting")
     book.page.evaluate(CLOSE, first)
     book.page.wait_for_function(HAS_RUN)  # until then the widget is there, and dead
-    press(shown, 1, "approve")
+    decide(shown, 1, "approve")
     shown.expect_state(1, "done")
     shown.expect_done(1)
 
@@ -189,7 +189,7 @@ def test_after_the_network_was_away_the_card_knows_what_happened(
         jupyterlab, notebook, "offline", python(until("offline")), python("b = 2"), "Ok."
     )
     reload(book)
-    press(book, 1, "approve")
+    decide(book, 1, "approve")
     tool = book.run(1).locator("[data-ipyagent=tool]")
     expect(tool).to_have_attribute("data-state", "running")
     # Another page keeps the server from storing what this one misses.
@@ -199,6 +199,6 @@ def test_after_the_network_was_away_the_card_knows_what_happened(
     go(jupyterlab, "offline")
     other.expect_state(1, "waiting")
     book.expect_state(1, "waiting", timeout=60_000)
-    press(book, 1, "approve")
+    decide(book, 1, "approve")
     book.expect_state(1, "done")
     other.page.close()

@@ -9,6 +9,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from deciding import press
 from playwright.sync_api import Locator, Page, expect
 from test_plans_and_questions import LOAD, call, plan, script
 
@@ -72,7 +73,7 @@ class Side:
         return self.element.locator(f"[data-ipyagent={name}]")
 
     def press(self, name: str, within: Locator | None = None) -> None:
-        (within or self.element).locator(f"[data-ipyagent={name}]").click()
+        press((within or self.element).locator(f"[data-ipyagent={name}]"))
 
 
 def writing(folder: Any, name: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
+from deciding import press
 from playwright.sync_api import expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.same_page]
@@ -59,7 +60,7 @@ def test_a_plan_is_approved_as_a_whole_and_its_progress_is_seen(
     assert left["x"] + left["width"] <= right["x"]
     assert abs(left["y"] - right["y"]) < 10
     book.shot("plan-waiting")
-    card.locator("[data-ipyagent=approve]").click()
+    press(card.locator("[data-ipyagent=approve]"))
     book.expect_done(2)
     expect(card).to_have_attribute("data-state", "done")
     expect(card).to_contain_text("2 of 2 steps done")
@@ -82,7 +83,7 @@ def test_an_edited_plan_is_shown_again_before_it_runs(jupyterlab: Any, notebook:
     expect(card).to_contain_text("three little words")
     expect(card).to_have_attribute("data-state", "waiting")
     assert not (jupyterlab.folder / "edited.md").exists()
-    card.locator("[data-ipyagent=approve]").click()
+    press(card.locator("[data-ipyagent=approve]"))
     book.expect_done(2)
     expect(book.output(2)).to_contain_text("words 3")
 
@@ -138,11 +139,11 @@ def test_after_reading_a_file_always_asks_again_and_says_why(
     book = notebook(LOAD, f"%%agent {option}\nBegin.", "print('a', a)")
     book.start_all()
     book.expect_state(1, "waiting")
-    book.run(1).locator("[data-ipyagent=always]").click()
+    press(book.run(1).locator("[data-ipyagent=always]"))
     waiting = book.run(1).locator("[data-ipyagent=tool][data-state=awaiting_approval]")
     expect(waiting).to_contain_text("after reading strange.txt")
     book.shot("concern")
-    waiting.locator("[data-ipyagent=approve]").click()
+    press(waiting.locator("[data-ipyagent=approve]"))
     expect(waiting).to_contain_text("conftest.py")
     expect(waiting.locator("[data-ipyagent=always]")).to_have_count(0)
     book.shot("protected")
@@ -172,5 +173,5 @@ def test_tasks_are_a_checklist_that_lives(jupyterlab: Any, notebook: Any) -> Non
     book.expect_state(1, "waiting")
     expect(book.run(1).locator("[data-ipyagent=todos]")).to_contain_text("Load the data")
     book.shot("todos")
-    book.run(1).locator("[data-ipyagent=approve]").click()
+    press(book.run(1).locator("[data-ipyagent=approve]"))
     book.expect_state(1, "done")

@@ -10,6 +10,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from deciding import press
 from playwright.sync_api import Page, expect
 from test_agent_cells import LOAD, python, script
 
@@ -107,8 +108,8 @@ def save_with_question(book: Notebook) -> Any:
     return saved
 
 
-def press(book: Notebook, index: int, button: str) -> None:
-    book.run(index).locator(f"[data-ipyagent={button}]").click()
+def decide(book: Notebook, index: int, button: str) -> None:
+    press(book.run(index).locator(f"[data-ipyagent={button}]"))
 
 
 def expect_ended(book: Notebook, index: int, state: str = "done") -> Any:
@@ -152,7 +153,7 @@ def test_the_card_comes_back_after_a_reload_and_its_approval_counts(
     expect(book.prompt(1)).to_have_text("[*]:")
     expect(book.run(1)).to_contain_text("Let me compute.")
     book.shot("reload-waiting")
-    press(book, 1, "approve")
+    decide(book, 1, "approve")
     assert expect_ended(book, 1)["status"] == "done"
     expect(book.run(1)).to_contain_text("It is 42.")
     book.shot("reload-done")
@@ -173,7 +174,7 @@ def test_without_the_extension_the_card_asks_by_itself_and_no_comm_is_missed(
     book.ready()
     begin(book)
     book.expect_state(1, "waiting")
-    press(book, 1, "approve")
+    decide(book, 1, "approve")
     book.expect_state(1, "done")
     expect(book.page.locator("[data-ipyagent=status]")).to_have_count(0)
     assert lines() == []
@@ -195,7 +196,7 @@ def test_a_card_that_was_saved_in_mid_run_comes_back_once_and_says_nothing(
     nbformat.write(saved, path)
     reload(book)
     book.expect_state(1, "waiting")
-    press(book, 1, "deny")
+    decide(book, 1, "deny")
     expect_ended(book, 1)
     assert lines() == []
 
@@ -233,7 +234,7 @@ def test_a_cell_that_is_moved_and_copied_while_it_waits_goes_on(
     book.command("notebook:move-cell-up")
     book.expect_state(1, "waiting")
     book.expect_state(2, "waiting")
-    press(book, 1, "approve")
+    decide(book, 1, "approve")
     for index in (1, 2):
         book.page.wait_for_function(WOULD_SAVE_END, arg=index)
         assert expect_ended(book, index)["status"] == "done"
@@ -249,16 +250,16 @@ def test_a_run_that_waits_is_not_lost_when_its_cell_is_cleared_or_run_again(
     book.expect_state(1, "waiting")
     book.start(1)  # it has to wait, for the first to be decided on
     book.expect_state(1, "waiting")
-    press(book, 1, "approve")
+    decide(book, 1, "approve")
     expect(book.run(1)).to_have_count(2)
     expect(book.run(1).first).to_have_attribute("data-state", "done")
     expect(book.run(1).last).to_have_attribute("data-state", "waiting")
-    press(book, 1, "deny")
+    decide(book, 1, "deny")
     expect(book.run(1).last).to_have_attribute("data-state", "done")
     book.expect_done(1)
     book.start(1)
     book.expect_state(1, "waiting")  # and from here on it is a cell like any other
-    press(book, 1, "deny")
+    decide(book, 1, "deny")
     expect_ended(book, 1)
     assert lines() == []
 
@@ -271,7 +272,7 @@ def test_a_card_in_a_cell_that_cannot_await_comes_back(jupyterlab: Lab, notebook
     book.expect_state(1, "waiting")
     reload(book)
     book.expect_state(1, "waiting")
-    press(book, 1, "approve")
+    decide(book, 1, "approve")
     expect_ended(book, 1)
 
 
@@ -361,7 +362,7 @@ def test_a_restored_card_of_a_kernel_that_dies_says_so(jupyterlab: Lab, notebook
     begin(book)
     book.expect_state(1, "waiting")
     reload(book)
-    press(book, 1, "approve")
+    decide(book, 1, "approve")
     book.expect_state(1, "failed")
     expect(book.run(1).locator("button")).to_have_count(0)
     dialog = book.page.locator(".jp-Dialog")
@@ -372,7 +373,7 @@ def test_a_restored_card_of_a_kernel_that_dies_says_so(jupyterlab: Lab, notebook
     recorded = "kernel restarted while the run was going on"
     expect(book.run(1)).to_contain_text(recorded, timeout=30_000)
     assert expect_ended(book, 1, "failed")["status"] == "error"
-    press(book, 2, "approve")
+    decide(book, 2, "approve")
     book.expect_state(2, "failed")
     expect(book.run(2)).to_contain_text("The kernel was restarted or stopped")
 
