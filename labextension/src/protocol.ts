@@ -104,6 +104,8 @@ export interface ToolResult {
   advice: string;
   images: ImageContent[];
   displays: Display[];
+  /** How many tables the kernel keeps as objects; absent: none. */
+  tables?: number;
   files: FileChange[];
   variables: VariableChange[];
   truncated: TruncatedOutput | null;

@@ -16,7 +16,7 @@ from jupyter_client.manager import KernelManager
 from PIL import Image
 
 from ipyagent.kernel.capture import run_plain
-from ipyagent.kernel.outputs import KEPT, MAX_IMAGES, Outputs
+from ipyagent.kernel.outputs import KEPT, MAX_IMAGES, MAX_TABLES, Outputs
 
 SETUP = """
 import inspect as _inspect, json as _json
@@ -119,6 +119,50 @@ def test_a_table_comes_as_text_and_as_html_and_as_the_object(kernel: Kernel):
     assert result["output"] == "   a\n0  0\n1  1\n2  2"
     assert "<table" in result["displays"][0]["data"]["text/html"]
     assert kernel.value("type(_r.value).__name__") == "DataFrame"
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize(
+    ("code", "kept"),
+    [
+        ("display(b); display(a, b); a", "ba"),
+        ("display(a.style); b;", "ab"),
+        ("display(polars_table); display(a['x']); print(b)", "px"),
+        ("display(a); clear_output(); display(b)", "b"),
+        ("display(a, display_id='t'); display(b); update_display(c, display_id='t')", "cb"),
+        ("for n in range(3): display(a)\nraise ValueError", "a"),
+        ("display({'no': a}); [a]", ""),
+    ],
+)
+def test_tables_that_code_displays_are_kept_as_objects(kernel: Kernel, code: str, kept: str):
+    kernel.cell(
+        "import pandas as pd, polars as pl\n"
+        "from IPython.display import display, update_display, clear_output\n"
+        "a, b, c = (pd.DataFrame({'x': [n]}) for n in range(3))\n"
+        "polars_table = pl.DataFrame({'x': [1]})\n"
+        "_known = {id(a): 'a', id(b): 'b', id(c): 'c', id(polars_table): 'p'}"
+    )
+    kernel.run(code)
+    assert kernel.value("''.join(_known.get(id(t), 'x') for t in _r.frames)") == kept
+    assert kernel.leaked == []
+
+
+@pytest.mark.kernel
+def test_secrets_in_a_table_that_was_only_displayed_are_learned(kernel: Kernel):
+    kernel.cell(
+        "import pandas as pd\n"
+        "from ipyagent.kernel.namespace import WatchedNamespace as _Watched\n"
+        "_learned = set()\n"
+        "_watched = _Watched(_namespace, _learned.update)\n"
+        "_watched.run(\"display(pd.DataFrame({'password': ['Kq7-vantage-31']}))\")"
+    )
+    assert "Kq7-vantage-31" in kernel.value("sorted(_learned)")
+
+
+@pytest.mark.kernel
+def test_only_so_many_tables_of_a_call_are_kept(kernel: Kernel):
+    kernel.run("import pandas as pd\nfor n in range(70): display(pd.DataFrame({'x': [n]}))")
+    assert kernel.value("[len(_r.frames), _r.tables]") == [MAX_TABLES, MAX_TABLES]
 
 
 @pytest.mark.kernel

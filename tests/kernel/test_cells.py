@@ -422,11 +422,29 @@ def test_an_agent_object_in_a_kernel_believes_no_late_variable_either(tmp_path: 
         assert started.value("Agent(root='.').place.workspace.root.name != 'inner'") == "True"
 
 
-def test_a_run_has_the_figures_and_the_tables_of_its_results(shared: Kernel, script: Any) -> None:
+def test_a_run_has_the_tables_that_results_returned_or_displayed(
+    shared: Kernel, script: Any
+) -> None:
     code = "import pandas\ntable = pandas.DataFrame({'a': [1, 2]})\ntable"
+    shared.run(f"%%agent {script(python(code), 'So.')} --confirm yolo\nLook at it.")
+    newest = "__import__('ipyagent').last"
+    assert shared.value(f"[each is table for each in {newest}.frames]") == "[True]"
+    code = (
+        "from IPython.display import display\n"
+        "import polars\n"
+        "other = polars.DataFrame({'b': [3]})\n"
+        "display(other, table, {'no': 'table'})\n"
+        "print(table)\n"
+        "table"
+    )
+    shared.run(f"%%agent {script(python(code), 'So.')} --confirm yolo\nShow them.")
+    assert shared.value(f"[each is other for each in {newest}.frames]") == "[True, False]"
+    assert shared.value(f"[each is table for each in {newest}.frames]") == "[False, True]"
+
+
+def test_a_run_that_was_drawn_has_its_figures(shared: Kernel, script: Any) -> None:
     draw = "import matplotlib.pyplot as plt\nplt.plot([1, 2])"
-    shared.run(f"%%agent {script(python(code), python(draw), 'So.')} --confirm yolo\nDraw it.")
+    shared.run(f"%%agent {script(python(draw), 'So.')} --confirm yolo\nDraw it.")
     run = "__import__('ipyagent').last"
-    assert shared.value(f"[each is table for each in {run}.frames]") == "[True]"
     (shown,) = shared.run(f"{run}.figures[0]").of("execute_result")
     assert shown["data"]["image/png"].startswith("iVBOR")

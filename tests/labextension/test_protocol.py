@@ -29,7 +29,7 @@ Fields = dict[str, str]
 
 def interfaces() -> dict[str, Fields]:
     found = re.findall(r"export interface (\w+) \{\n(.*?)\n\}", PROTOCOL.read_text(), re.S)
-    fields = {name: dict(re.findall(r"^  (\w+): (.+);$", body, re.M)) for name, body in found}
+    fields = {name: dict(re.findall(r"^  (\w+)\??: (.+);$", body, re.M)) for name, body in found}
     return {name: those for name, those in fields.items() if name not in ENVELOPE}
 
 

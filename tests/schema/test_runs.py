@@ -433,4 +433,24 @@ def test_a_run_has_its_figures_frames_and_cost_at_hand() -> None:
     first, second, third = run.frames
     assert (first is table, second is column, type(third)) == (True, True, Sales)
     assert run.cost == run.cost_usd == 0.25
-    assert Run.from_dict(run.to_dict()).frames == ()
+    read = Run.from_dict(run.to_dict())
+    with pytest.warns(UserWarning, match=r"3 of this run's tables are gone: .* run the code again"):
+        assert read.frames == ()
+    assert Run.from_dict(read.to_dict()) == read
+    assert "tables" not in ToolResult(output="none").to_dict()
+
+
+def test_a_table_that_was_displayed_and_returned_is_among_the_frames_once() -> None:
+    first, second = pd.DataFrame({"a": [1]}), pl.DataFrame({"a": [1]})
+    results = [
+        ToolResult(output="ok", value=first, frames=(second, first)),
+        ToolResult(output="again", value=second),
+        ToolResult(output="in colours", value=first.style),
+    ]
+    done = tuple(
+        ToolExecution(call=ToolCall(id=f"c{n}", name="look"), result=result)
+        for n, result in enumerate(results)
+    )
+    run = Run(id="r1", steps=(Step(number=1, executions=done),))
+    assert [id(each) for each in run.frames] == [id(second), id(first)]
+    assert [result.tables for result in run.results] == [2, 1, 1]

@@ -99,6 +99,7 @@ class Running:
             advice=advice,
             images=known.images,
             displays=known.displays,
+            frames=known.frames,
             variables=known.variables,
         )
 

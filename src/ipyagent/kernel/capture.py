@@ -17,9 +17,12 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ipyagent.kernel.outputs import Outputs
+from ipyagent.kernel.outputs import Outputs, TableBundle
 from ipyagent.kernel.recording import Recording
 from ipyagent.schema import ToolResult
+from ipyagent.schema.live_tables import table_in
+
+_Formatted = tuple[dict[str, Any], dict[str, Any]]
 
 NO_AWAIT = "top-level await is not possible in this cell; write the code without it"
 
@@ -113,6 +116,7 @@ class _Cell(Recording):
         shell = self.shell
         hook = _DisplayHook(self, sys.displayhook)
         yield shell, "display_pub", _Publisher(self, shell.display_pub)
+        yield shell.display_formatter, "format", self._with_tables(shell.display_formatter.format)
         yield sys, "displayhook", hook
         yield shell.display_trap, "hook", hook  # which it would set outside of a running cell
         for name in ("showtraceback", "showsyntaxerror", "_showtraceback"):
@@ -139,6 +143,16 @@ class _Cell(Recording):
             with _sensible_tables(value):
                 bundle, metadata = self.shell.display_formatter.format(value)
             self.outputs.value(bundle, metadata)
+
+    def _with_tables(self, past: Callable[..., _Formatted]) -> Callable[..., _Formatted]:
+        """Return a formatter whose bundles hold the tables they show, for those who record."""
+
+        def format_value(value: Any, *args: Any, **kwargs: Any) -> _Formatted:
+            bundle, metadata = past(value, *args, **kwargs)
+            table = table_in(value) if bundle and self.mine() else None
+            return (bundle if table is None else TableBundle(bundle, table)), metadata
+
+        return format_value
 
     def _shell_shows_error(self, *args: Any, **kwargs: Any) -> None:
         given = [*(args[0] if args and isinstance(args[0], tuple) else args), sys.exc_info()[1]]

@@ -109,7 +109,9 @@ class WatchedNamespace:
         return self._look_at(await result)
 
     def _look_at(self, result: ToolResult) -> ToolResult:
-        self._learn(secret_strings({**self._namespace.variables(), "": result.value}))
+        unnamed = {f" {number}": table for number, table in enumerate(result.frames)}
+        known = {**self._namespace.variables(), "": result.value, **unnamed}
+        self._learn(secret_strings(known))
         return result
 
 

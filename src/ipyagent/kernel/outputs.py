@@ -10,6 +10,7 @@ from typing import Any, Literal
 from ipyagent.kernel.images import as_image
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import Display, ImageContent
+from ipyagent.schema.live_tables import distinct
 
 Channel = Literal["stdout", "stderr", "display"]
 
@@ -19,11 +20,20 @@ PIECE = KEPT // 32
 HEAD = 16  # pieces
 MAX_IMAGES = 20
 MAX_DISPLAYS = 50
+MAX_TABLES = 50
 MAX_DISPLAY = 1_000_000
 """Characters of one display; a larger one is left to its text."""
 
 _RICH = ("text/html", "text/markdown", "text/latex", "image/svg+xml", "application/json")
 _IMAGES = ("image/png", "image/jpeg")
+
+
+class TableBundle(dict[str, Any]):
+    """How a table is displayed, with the table itself."""
+
+    def __init__(self, bundle: dict[str, Any], table: Any) -> None:
+        super().__init__(bundle)
+        self.table = table
 
 
 class _Piece:
@@ -34,6 +44,7 @@ class _Piece:
         self.size = 0
         self.image: ImageContent | None = None
         self.display: Display | None = None
+        self.table: Any = None
         self._buffer = io.StringIO()
         self.write(text)
 
@@ -47,7 +58,7 @@ class _Piece:
 
 
 class Outputs:
-    """Collects outputs. The text is bounded, and so are the numbers of images and displays."""
+    """Collects outputs. The text is bounded, and so is the number of images, displays, tables."""
 
     def __init__(self) -> None:
         self._forget()
@@ -130,6 +141,11 @@ class Outputs:
                 seen.add(piece.image.data)
         return tuple(displays)
 
+    @property
+    def frames(self) -> tuple[Any, ...]:
+        """The live tables that were displayed, in order, each object once."""
+        return distinct(p.table for p in list(self._pieces) if p.table is not None)
+
     def _forget(self) -> None:
         self._pieces: list[_Piece] = []
         self._chars = self._dropped = 0
@@ -151,6 +167,8 @@ class Outputs:
         piece = _Piece("display", _in_words(bundle, image)[:PIECE], display_id)
         piece.image = image
         piece.display = _rich(bundle) if len(self.displays) < MAX_DISPLAYS else None
+        if isinstance(bundle, TableBundle) and len(self.frames) < MAX_TABLES:
+            piece.table = bundle.table
         return piece
 
 

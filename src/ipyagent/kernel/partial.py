@@ -50,4 +50,9 @@ def offer(read: Callable[[], ToolResult], job: Future[Any] | None = None) -> Non
 
 def so_far(outputs: Outputs) -> ToolResult:
     """Return what was printed, drawn and displayed until now."""
-    return ToolResult(output=outputs.text(), images=outputs.images, displays=outputs.displays)
+    return ToolResult(
+        output=outputs.text(),
+        images=outputs.images,
+        displays=outputs.displays,
+        frames=outputs.frames,
+    )

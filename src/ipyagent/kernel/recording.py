@@ -91,6 +91,7 @@ class Recording:
             value=self.value,
             images=self.outputs.images,
             displays=self.outputs.displays,
+            frames=self.outputs.frames,
         )
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
 from ipyagent.plaintext import strip_escapes
-from ipyagent.schema import accept, accept_runs
+from ipyagent.schema import accept, accept_runs, live_tables
 from ipyagent.schema.base import (
     Amount,
     Count,
@@ -119,6 +119,8 @@ class ToolResult(Model):
     `output` is the text for the model, always present; `value` is the live object and
     `full_output` the uncut text, both never serialised and never sent; `images` reach models that
     can see; `displays` are for the person; `files` and `variables` are those that were changed.
+    `frames` are the live tables that it displayed or returned, never serialised; `tables` is how
+    many there were.
     `repeatable` is False for a failure that the same call would only meet again; not serialised.
     `source`, where the tool can tell, is whose words it holds, one on a line: "" for nobody's.
     `advice` tells the model how to go on, and is shown to nobody.
@@ -131,6 +133,8 @@ class ToolResult(Model):
     value: Any = Field(default=None, exclude=True, repr=False)
     images: tuple[ImageContent, ...] = ()
     displays: tuple[Display, ...] = ()
+    frames: tuple[Any, ...] = Field(default=(), exclude=True, repr=False)
+    tables: Count = Field(default=0, exclude_if=lambda number: number == 0)
     files: tuple[FileChange, ...] = ()
     variables: tuple[VariableChange, ...] = ()
     truncated: TruncatedOutput | None = None
@@ -153,6 +157,14 @@ class ToolResult(Model):
             object.__setattr__(self, "error", said)
             object.__setattr__(self, "output", self.output or said)
         object.__setattr__(self, "full_output", self.full_output or self.output)
+        return self
+
+    @model_validator(mode="after")
+    def _its_tables_are_counted(self) -> Self:
+        returned = live_tables.table_in(self.value)
+        frames = live_tables.distinct([*self.frames, *([] if returned is None else [returned])])
+        object.__setattr__(self, "frames", frames)
+        object.__setattr__(self, "tables", max(self.tables, len(frames)))
         return self
 
     @classmethod

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+import warnings
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
@@ -12,7 +13,7 @@ from typing import Any, Self
 from pydantic import AliasChoices, Field, TypeAdapter, model_validator
 
 from ipyagent.errors import RunFailedError
-from ipyagent.schema import accept, accept_runs
+from ipyagent.schema import accept, accept_runs, live_tables
 from ipyagent.schema.base import Amount, Count, Flag, Model, Moment, OrEmpty, Text, now
 from ipyagent.schema.blocks import ImageContent, ToolCall
 from ipyagent.schema.messages import Message, Role, TokenUsage
@@ -264,9 +265,14 @@ class Run(Model):
 
     @property
     def frames(self) -> tuple[Any, ...]:
-        """The tables that tools returned, as live objects; none for a run that was read back."""
-        values = (result.value for result in self.results)
-        return tuple(value for value in values if _is_table(value))
+        """The tables that results displayed or returned, as live objects, in order, each once.
+
+        Warns of those that are gone: a run that was read back has none.
+        """
+        if gone := sum(result.tables - len(result.frames) for result in self.results):
+            verb = "is" if gone == 1 else "are"
+            warnings.warn(live_tables.GONE.format(gone, verb), stacklevel=2)
+        return live_tables.distinct(each for result in self.results for each in result.frames)
 
     @property
     def usage(self) -> TokenUsage:
@@ -327,18 +333,6 @@ class Run(Model):
 def _success(execution: ToolExecution) -> bool | None:
     succeeded = bool(execution.result and execution.result.success)
     return None if succeeded and execution.dry_run else succeeded
-
-
-def _is_table(value: Any) -> bool:
-    """Whether it is a DataFrame or a Series, of pandas, Polars or kin; imports none of them."""
-    return any(
-        each.__name__ in _TABLES and each.__module__.partition(".")[0] in _LIBRARIES
-        for each in type(value).__mro__
-    )
-
-
-_TABLES = frozenset({"DataFrame", "LazyFrame", "Series", "Table"})
-_LIBRARIES = frozenset({"pandas", "polars", "pyarrow", "geopandas", "modin", "cudf", "dask"})
 
 
 def _in_part(value: Any) -> Any:
