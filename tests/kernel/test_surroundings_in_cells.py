@@ -71,16 +71,42 @@ def test_an_import_that_fails_names_the_package_and_what_is_wanted(tmp_path: Pat
             assert "has no attribute 'run'" not in told
 
 
-def test_a_kernel_without_descriptors_says_so_and_goes_on_with_more(fresh: Kernel) -> None:
-    assert fresh.run(CELL).run["status"] == "done"
-    fresh.run(
-        "import resource, os\nusual = resource.getrlimit(resource.RLIMIT_NOFILE)\n"
-        "most = len(os.listdir('/proc/self/fd'))\n"
-        "resource.setrlimit(resource.RLIMIT_NOFILE, (most, usual[1]))\nheld = []\n"
-        "try:\n    while True: held.append(os.open(os.devnull, os.O_RDONLY))\n"
-        "except OSError: pass  # also the numbers between are taken now"
-    )
-    shown = str(fresh.run("%%agent -m scripted/other.yaml -s other\nAsk.").run["error"])
-    assert "Too many open files" in shown or "too many open files" in shown
-    fresh.run("resource.setrlimit(resource.RLIMIT_NOFILE, usual)\nfor fd in held: os.close(fd)")
-    assert fresh.run(CELL).run["status"] == "done"
+TAKE_ALL = """
+import resource, os
+usual = resource.getrlimit(resource.RLIMIT_NOFILE)
+most = max(map(int, os.listdir('/proc/self/fd'))) + 1
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, usual[1]))
+held = []
+try:
+    while True: held.append(os.open(os.devnull, os.O_RDONLY))
+except OSError: pass  # also the numbers between are taken now
+"""
+GIVE_BACK = """
+resource.setrlimit(resource.RLIMIT_NOFILE, usual)
+for fd in held: os.close(fd)
+"""
+
+
+@pytest.mark.parametrize("is_warm", [True, False])
+def test_a_kernel_without_descriptors_says_so_and_goes_on_with_more(
+    tmp_path: Path, is_warm: bool
+) -> None:
+    (tmp_path / "hello.yaml").write_text("- Hello.\n")
+    profile = tmp_path / "ipython" / "profile_default"
+    profile.mkdir(parents=True)
+    # IPython's own thread for the history prints a traceback for want of a descriptor.
+    (profile / "ipython_config.py").write_text("c.HistoryManager.enabled = False\n")
+    with kernel(tmp_path, IPYTHONDIR=str(tmp_path / "ipython")) as started:
+        if is_warm:
+            assert started.run(CELL).run["status"] == "done"
+        started.run(TAKE_ALL)
+        cells = (CELL, "%%agent -m scripted/hello.yaml -s other\nAsk.", CELL, "%agent status")
+        replies = [started.run(cell) for cell in cells]
+        for reply in replies[:3]:
+            told = said(reply)
+            assert "oo many open files" in told
+            assert "raise the limit" in told
+        assert [said(reply) and reply.stderr for reply in replies] == [""] * 4
+        started.run(GIVE_BACK)
+        if is_warm:
+            assert started.run(CELL).run["status"] == "done"

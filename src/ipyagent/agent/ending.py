@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 
+from ipyagent import descriptors
 from ipyagent.agent.allowance import LimitReachedError
 from ipyagent.agent.session import Session, remember
 from ipyagent.agent.stream import EventStream
@@ -62,10 +63,16 @@ async def _ending(stream: EventStream, work: Callable[[], Awaitable[Ending]]) ->
         return RunStatus.DONE, error.reason, str(error) or None
     except AgentError as error:
         log.info("run %s failed", stream.run.id, exc_info=True)
-        return RunStatus.ERROR, StopReason.ERROR, str(error)
+        return RunStatus.ERROR, StopReason.ERROR, descriptors.describe(error)
     except Exception as error:
         log.exception("run %s failed", stream.run.id)
-        return RunStatus.ERROR, StopReason.ERROR, f"ipyagent itself failed: {error!r}"
+        return RunStatus.ERROR, StopReason.ERROR, _failure(error)
+
+
+def _failure(error: Exception) -> str:
+    if descriptors.has_none_left(error):
+        return descriptors.describe(error)
+    return f"ipyagent itself failed: {error!r}"
 
 
 async def _unrecorded(session: Session) -> str | None:
@@ -73,7 +80,7 @@ async def _unrecorded(session: Session) -> str | None:
     try:
         await session.recorded()
     except JournalError as error:
-        return str(error)
+        return descriptors.describe(error)
     except asyncio.CancelledError:  # asked to stop once more: the run ends here anyway
         pass
     return None

@@ -78,7 +78,7 @@ def _warm() -> None:
         asyncio.run(_mock_call(litellm()))
     except Exception:
         # The first real call will meet the same trouble and can tell the person.
-        log.warning("warming up litellm failed", exc_info=True)
+        log.info("warming up litellm failed", exc_info=True)
 
 
 async def _mock_call(module: Any) -> None:

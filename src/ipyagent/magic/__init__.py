@@ -134,7 +134,8 @@ def _extension(shell: Any) -> Extension:
 def _agent(line: str, cell: str | None = None) -> None:
     """Run an agent in this kernel: `%%agent [options]` and a prompt; `%agent` for help."""
     if cell is None:
-        import_or_explain("ipyagent.magic.commands").run(line)
+        with entry.explaining():
+            import_or_explain("ipyagent.magic.commands").run(line)
     else:
         entry.run_blocking(line, cell)
 

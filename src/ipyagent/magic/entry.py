@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Any
 
+from ipyagent import descriptors
 from ipyagent.errors import AgentError, AgentInterrupted, ConfigError
 from ipyagent.kernel.drivers import STOPPED, Cell, stoppable
 from ipyagent.magic.installation import import_or_explain
@@ -33,7 +36,7 @@ async def run(line: str, text: str) -> None:
     """Run an `%%agent` cell, awaiting it: the kernel's loop stays free for clicks."""
     cell, task = Cell(), asyncio.current_task()
     try:
-        with stoppable(cell):
+        with explaining(), stoppable(cell):
             await _wait_for_import(cell)
             await import_or_explain(_CELLS).run(cell, line, text)
     except asyncio.CancelledError:
@@ -46,10 +49,23 @@ async def run(line: str, text: str) -> None:
 def run_blocking(line: str, text: str) -> None:
     """Run an `%%agent` cell where cells cannot await."""
     cell = Cell()
-    with stoppable(cell):
+    with explaining(), stoppable(cell):
         with cell.interrupt.raising():
             _import().result()
         import_or_explain(_CELLS).run_blocking(cell, line, text)
+
+
+@contextmanager
+def explaining() -> Iterator[None]:
+    """Turn what fails for want of descriptors into an error that is shown in one line."""
+    try:
+        yield
+    except AgentError:
+        raise
+    except Exception as error:
+        if not descriptors.has_none_left(error):
+            raise
+        raise AgentError(descriptors.describe(error)) from None
 
 
 async def _wait_for_import(cell: Cell) -> None:

@@ -10,6 +10,7 @@ from types import ModuleType
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from ipyagent import descriptors
 from ipyagent.errors import InstallationError
 
 _RESTART = "and restart the kernel"
@@ -26,6 +27,15 @@ def import_or_explain(name: str) -> ModuleType:
 def explain(error: BaseException) -> str:
     """Say why an import failed: which packages do not fit, their versions, and what to do."""
     said = f"ipyagent cannot be used: {type(error).__name__}: {' '.join(str(error).split())}."
+    if descriptors.has_none_left(error):
+        return f"{said} {descriptors.advice()} If that does not help, restart the kernel."
+    try:
+        return _with_packages(error, said)
+    except OSError:  # the packages' own descriptions cannot be read
+        return f"{said} Run `%pip install --upgrade ipyagent` {_RESTART}."
+
+
+def _with_packages(error: BaseException, said: str) -> str:
     wrong = list(_unsatisfied())
     if wrong:
         facts = "; ".join(f"{_version(each.name)}, needed is {_plain(each)}" for each in wrong)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
 
-from ipyagent import imports
+from ipyagent import descriptors, imports
 from ipyagent.agent.approvals import Answer
 from ipyagent.agent.context import SYSTEM_PROMPT
 from ipyagent.agent.dispatch import Dispatcher
@@ -288,7 +288,7 @@ def refused(prompt: str, error: AgentError) -> Run:
         prompt=clean(prompt),
         status=RunStatus.ERROR,
         stop_reason=StopReason.ERROR,
-        error=clean(str(error)),
+        error=clean(descriptors.describe(error)),
         duration=0.0,
     )
 
