@@ -28,7 +28,8 @@ from ipyagent.schema import (
     ToolFinished,
     ToolStatus,
 )
-from ipyagent.tools.base import Tool, Toolbox, tool
+from ipyagent.tools.base import Tool, tool
+from ipyagent.tools.toolbox import Toolbox
 from ipyagent.wiring import Place
 
 MODES: tuple[ConfirmMode, ...] = ("confirm-sensitive", "confirm-all", "yolo")

@@ -13,8 +13,9 @@ from harness import NO, YES, Lab, call
 from ipyagent.errors import InvalidArgumentsError, MCPError, MCPToolCallError
 from ipyagent.schema import ToolStatus
 from ipyagent.services.mcp.naming import tool_names
-from ipyagent.tools.base import Tool, Toolbox
+from ipyagent.tools.base import Tool
 from ipyagent.tools.files import file_tools
+from ipyagent.tools.toolbox import Toolbox
 from servers.mcp_lab import MCPLab, named, until
 
 

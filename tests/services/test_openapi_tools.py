@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 from api_lab import Person
 
+from harness import YES, Lab, call
 from ipyagent.errors import MCPToolCallError
-from ipyagent.tools.base import Toolbox, Where
+from ipyagent.schema import Notice, Outcome
+from ipyagent.tools.base import Where, tool
+from ipyagent.tools.toolbox import Toolbox
 from servers.openapi_server import (
     SHOP,
     APIServer,
@@ -162,3 +165,50 @@ def test_importing_the_services_loads_no_heavy_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("overrides", [False, True])
+def test_a_cell_s_tool_with_a_service_s_name_does_not_stop_the_run(
+    tmp_path: Path, overrides: bool
+) -> None:
+    @tool(name="api_s_x", allow_override=overrides)
+    def mine() -> str:
+        """Return a word."""
+        return "mine"
+
+    lab = Lab(tmp_path, {"mine": mine})
+    asked, notices = 0, list[str]()
+    pages = {
+        "GET /openapi.json": json_answer(described({"/x": {"get": operation("x")}})),
+        "GET /x": json_answer("theirs"),
+    }
+    with APIServer(pages) as server:
+        lab.place.services.openapi.register("s", server.url)
+        replies = [{"calls": [call("api_s_x")]}, "Done."]
+        for _ in range(2):
+            run = lab.run(replies, answer=YES)
+            assert (run.outcome, run.error) == (Outcome.SUCCESS, None)
+            assert ("mine" if overrides else "theirs") in run.results[0].output
+            asked += len(lab.watcher.asked)
+            notices += [each.text for each in lab.watcher.events if isinstance(each, Notice)]
+    assert asked == 2, "what replaces a sensitive tool is asked about as that one was"
+    assert sum("'api_s_x' is left out" in text for text in notices) == (0 if overrides else 1)
+
+
+def test_a_service_s_tool_with_the_name_of_a_tool_of_the_program_is_left_out(
+    tmp_path: Path,
+) -> None:
+    person = registered(tmp_path / "one", {"/x": {"get": operation("x")}})
+
+    @tool(name="api_s_x")
+    def own() -> str:
+        """Return a word."""
+        return "mine"
+
+    box = Toolbox([own]).with_services(person.services.tools())
+    assert box.get("api_s_x") is own
+    assert "api_request" in box
+    assert box.notices == (
+        "The tool 'api_s_x' of a service is left out, because another one has its name; rename "
+        "the other one, or the service.",
+    )

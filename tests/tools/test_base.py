@@ -17,8 +17,9 @@ from ipyagent.errors import (
 )
 from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.schema import TruncationConfig
-from ipyagent.tools.base import BaseTool, Tool, Toolbox, Where, tool, tools_among
+from ipyagent.tools.base import BaseTool, Tool, Where, tool, tools_among
 from ipyagent.tools.namespace import namespace_tools
+from ipyagent.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from pandas import DataFrame

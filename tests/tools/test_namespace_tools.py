@@ -6,8 +6,9 @@ import pytest
 from ipyagent.errors import InvalidArgumentsError
 from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.schema import ToolResult
-from ipyagent.tools.base import Toolbox, Where
+from ipyagent.tools.base import Where
 from ipyagent.tools.namespace import namespace_tools
+from ipyagent.tools.toolbox import Toolbox
 
 
 @pytest.fixture

@@ -36,9 +36,10 @@ from ipyagent.schema import (
     ToolStatus,
 )
 from ipyagent.schema.base import now
-from ipyagent.tools.base import Tool, Toolbox, Where
+from ipyagent.tools.base import Tool, Where
 from ipyagent.tools.reach import Reach, coverage
 from ipyagent.tools.results import failed
+from ipyagent.tools.toolbox import Toolbox
 
 STILL_RUNNING = (
     "Stopping: the code that runs goes on although it was interrupted. It is interrupted again "

@@ -26,7 +26,6 @@ from ipyagent.magic import (
 from ipyagent.magic.notebook import Notebook, notebook
 from ipyagent.magic.options import USAGE, options_help
 from ipyagent.schema import DecidedBy, Decision, Run, TokenUsage, ToolExecution
-from ipyagent.tools.base import Toolbox
 from ipyagent.ui.format import plural
 from ipyagent.ui.views import show_run, view_for
 from ipyagent.wiring import Bench, Engine, Request
@@ -167,12 +166,13 @@ def _tools(book: Notebook, _rest: str) -> str:
     settings = book.config()
     services = book.services.tools(settings)
     tools, notices = EngineThread.current().wait_for(services)
-    offered = Toolbox([*book.place.toolbox(settings), *tools]).only(settings.agent.allowed_tools)
+    box = book.place.toolbox(settings).with_services(tools)
+    offered = box.only(settings.agent.allowed_tools)
     rows = (
         f"{'*' if each.sensitive else ' '} {each.name:<20} {_first_line(each.description)}"
         for each in offered
     )
-    return "\n".join([*rows, *notices])
+    return "\n".join([*rows, *notices, *box.notices])
 
 
 def _runs(book: Notebook, _rest: str) -> str:

@@ -5,19 +5,14 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypedDict, Unpack, overload
 
 from pydantic import BaseModel
 
-from ipyagent.errors import (
-    ConfigError,
-    DuplicateToolError,
-    InvalidArgumentsError,
-    ToolNotFoundError,
-)
+from ipyagent.errors import ConfigError, InvalidArgumentsError
 from ipyagent.kernel.describe.inert import is_a
 from ipyagent.schema import STANDARD, Preview, Question, ToolDefinition, TruncationConfig
 from ipyagent.tools.arguments import (
@@ -30,7 +25,6 @@ from ipyagent.tools.commands import read_command
 from ipyagent.tools.controls import check_controls
 from ipyagent.tools.reach import Reach
 
-_OURS = "ipyagent."
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider takes
 
 
@@ -284,82 +278,3 @@ def _where(where: Where | str | None, function: Callable[..., Any]) -> Where:
     if where:
         return Where(where)
     return Where.LOOP if inspect.iscoroutinefunction(function) else Where.MAIN
-
-
-class Toolbox:
-    """Tools by name, in the order in which the model is told of them."""
-
-    def __init__(self, tools: Iterable[Tool] = ()) -> None:
-        self._tools: dict[str, Tool] = {}
-        self.notices: tuple[str, ...] = ()
-        """What the user should know of tools that were left out."""
-        for each in tools:
-            self.add(each)
-
-    def add_defined(self, tools: Iterable[Tool]) -> None:
-        """Add tools that cells defined; one whose name is taken is left out, with a notice."""
-        for each in tools:
-            try:
-                self.add(each)
-            except DuplicateToolError as error:
-                self.notices += (f"Your tool {each.name!r} is left out, because {error}.",)
-
-    def add(self, new: Tool, *, allow_override: bool = False) -> None:
-        """Add a tool. Re-running its cell replaces it; a stranger with its name raises.
-
-        What takes the place of a sensitive tool is asked about as that one was: approved code can
-        define tools as well. Rules of the user's settings may still allow it.
-        """
-        old = self._tools.get(new.name)
-        override = allow_override or new.allow_override
-        if old is not None and not override and _origin(old) != _origin(new):
-            raise DuplicateToolError(
-                f"two tools are named {new.name!r}; rename one of them, or make the one that is "
-                "to replace the other with allow_override=True"
-            )
-        if old is not None and old.sensitive and not _is_remade(old, new):
-            reaches_out = old.reaches_out or new.reaches_out
-            new = replace(new, sensitive=True, reaches_out=reaches_out)
-        self._tools[new.name] = new
-
-    def get(self, name: str) -> Tool:
-        """The tool of that name; raises ToolNotFoundError listing those there are."""
-        try:
-            return self._tools[name]
-        except KeyError:
-            known = ", ".join(self._tools) or "none"
-            raise ToolNotFoundError(f"no tool is named {name!r}; available: {known}") from None
-
-    def only(self, names: Iterable[str], *, lenient: bool = False) -> Toolbox:
-        """A toolbox with just these, or all if none is named.
-
-        Raises ToolNotFoundError for one that is missing; `lenient`: it is left out.
-        """
-        names = list(names)
-        found = [self.get(name) for name in names if not lenient or name in self]
-        return Toolbox(found if names else self)
-
-    def definitions(self) -> tuple[ToolDefinition, ...]:
-        """All tools as the model is told of them."""
-        return tuple(each.definition() for each in self._tools.values())
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._tools
-
-    def __iter__(self) -> Iterator[Tool]:
-        return iter(self._tools.values())
-
-    def __len__(self) -> int:
-        return len(self._tools)
-
-
-def _is_remade(old: Tool, new: Tool) -> bool:
-    """Return whether a cell of the user's was run again; what is built in is made here alone."""
-    return new is old or (_origin(old) == _origin(new) and not _origin(old)[0].startswith(_OURS))
-
-
-def _origin(each: Tool) -> tuple[str, str]:
-    """Who a tool belongs to: re-running a cell makes another object of the same origin."""
-    owner = getattr(each.function, "__self__", None)
-    made_by = type(owner) if isinstance(owner, BaseTool) else each.function
-    return made_by.__module__, made_by.__qualname__

@@ -39,7 +39,7 @@ from ipyagent.schema import STANDARD, Run, RunStatus, StopReason, ToolResult
 from ipyagent.services.skills import Skills, personal_folder
 from ipyagent.telemetry import logs, trace_ids, tracing
 from ipyagent.telemetry.eventlog import EventLog
-from ipyagent.tools.base import Tool, Toolbox
+from ipyagent.tools.base import Tool
 from ipyagent.tools.reading import text_of
 from ipyagent.tools.results import tidied
 from ipyagent.tools.truncate import OutputStore
@@ -157,9 +157,9 @@ class Bench:
         tools, notes = await self.place.services.tools(self.request.config)
         settings = self.request.config.agent
         lenient = is_lenient(self.request.agent, settings)
-        offered = Toolbox([*self.toolbox, *tools])
+        offered = self.toolbox.with_services(tools)
         self.toolbox = offered.only(settings.allowed_tools, lenient=lenient)
-        self.notes += tuple(notes)
+        self.notes += (*notes, *self.place.new_notices(offered))
 
     def _redactor(self) -> Redactor:
         """It knows the secrets of the environment and of the settings."""

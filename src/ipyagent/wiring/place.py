@@ -23,7 +23,7 @@ from ipyagent.kernel.provenance import Provenance
 from ipyagent.redaction import Redactor
 from ipyagent.services.mcp.servers import MCPServers
 from ipyagent.services.openapi import OpenAPIServices
-from ipyagent.tools.base import Tool, Toolbox, tools_among
+from ipyagent.tools.base import Tool, tools_among
 from ipyagent.tools.files import file_tools
 from ipyagent.tools.namespace import namespace_tools
 from ipyagent.tools.notebook.run import Post, RunCell
@@ -36,6 +36,7 @@ from ipyagent.tools.search import search_tools
 from ipyagent.tools.shell import shell_tools
 from ipyagent.tools.sourced import SourcedNamespace
 from ipyagent.tools.todos import todo_tool
+from ipyagent.tools.toolbox import Toolbox
 from ipyagent.tools.truncate import OutputStore
 from ipyagent.tools.workspace import Workspace
 
