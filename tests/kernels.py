@@ -80,15 +80,36 @@ class Page:
         self.kernel.send("comm_msg", {"comm_id": self.comm, "data": data}, self.subshell)
 
     def _hear(self, said: Message) -> None:
-        if said.get("op") != "events":
-            return
-        self.seqs.append(said["seq"])
-        for event in said["events"]:
-            self.events.append(event)
-            self.on_event(self, event)
-            if event["type"] == "approval_requested" and self.decision:
-                click = {"approval_id": event["approval_id"], "decision": self.decision}
-                self.say({"kind": "decide", "reason": "", **click})
+        if said.get("op") == "snapshot":
+            for event in _missed(said, self.events):
+                self._take(event)
+        elif said.get("op") == "events":
+            self.seqs.append(said["seq"])
+            for event in said["events"]:
+                self._take(event)
+
+    def _take(self, event: Message) -> None:
+        self.events.append(event)
+        self.on_event(self, event)
+        if event["type"] == "approval_requested" and self.decision:
+            click = {"approval_id": event["approval_id"], "decision": self.decision}
+            self.say({"kind": "decide", "reason": "", **click})
+
+
+def _missed(snapshot: Message, events: list[Message]) -> list[Message]:
+    """What a page that shook hands late is told of by the snapshot alone."""
+    known = {event["type"] for event in events}
+    missed = [
+        {"type": "message_delta", "step": snapshot["open"]["step"], "kind": kind, "text": text}
+        for kind in ("thinking", "text")
+        if "message_delta" not in known and (text := (snapshot["open"] or {}).get(kind))
+    ]
+    if "approval_requested" not in known:
+        missed += [
+            {"type": "approval_requested", "call_id": call_id, "approval_id": approval_id}
+            for call_id, approval_id in snapshot["approvals"].items()
+        ]
+    return missed
 
 
 class Kernel:
