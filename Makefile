@@ -21,7 +21,7 @@ test: .venv/test browser sandbox js lint
 floors: .venv-floors/test
 	.venv-floors/bin/python -m pip check
 	.venv-floors/bin/python -m pytest -m 'not alone' -W default --disable-warnings \
-		-n logical --dist loadfile --ignore tests/kernel/test_interrupts.py \
+		-n logical --dist loadfile \
 		tests/kernel tests/llm/test_gateway.py tests/llm/test_offline.py
 
 ## What `make test` samples, at full count and with new examples: kills, power cuts, cut streams, interrupts.

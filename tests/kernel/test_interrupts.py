@@ -11,7 +11,7 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -180,8 +180,25 @@ for i in range(13): print('epoch', i)
 _ = plt.plot([1, 2]); plt.show()
 _ = plt.plot([2, 1])
 print('ready', flush=True)
-begun = True
+open('shown.ready', 'w').close()
 """
+
+
+def interrupt_when(path: Path, pid: int) -> Callable[[Page, dict[str, Any]], None]:
+    """Interrupt the process as soon as the code that is about to run has written that file."""
+    path.unlink(missing_ok=True)
+
+    def wait() -> None:
+        deadline = time.monotonic() + 60
+        while not path.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        os.kill(pid, signal.SIGINT)
+
+    def on_event(page: Page, event: dict[str, Any]) -> None:
+        if event["type"] == "tool_running":
+            threading.Thread(target=wait).start()
+
+    return on_event
 
 
 @pytest.mark.spec("H25")
@@ -191,12 +208,7 @@ def test_text_and_figures_before_a_stop_are_in_the_card(
 ) -> None:
     (folder / "shown.yaml").write_text(yaml.safe_dump([python(SHOWN + wait), "Done."]))
     page, pid = Page(shared), int(shared.value("__import__('os').getpid()"))
-
-    def stop(page: Page, event: dict[str, Any]) -> None:
-        if event["type"] == "tool_running":
-            threading.Timer(2, os.kill, (pid, signal.SIGINT)).start()
-
-    page.on_event = stop
+    page.on_event = interrupt_when(folder / "shown.ready", pid)
     reply = shared.run("%%agent -m scripted/shown.yaml --confirm yolo\nBegin.", page=page)
     assert is_quiet(reply)
     (execution,) = reply.run["steps"][0]["executions"]
@@ -208,3 +220,27 @@ def test_text_and_figures_before_a_stop_are_in_the_card(
     assert len(result["images"]) == 2
     assert shared.value("len(__import__('ipyagent').last.results[-1].images)") == "2"
     assert "CancelledError" not in result["output"]
+
+
+SLOW_TO_SHOW = """
+import time
+def show_slowly():
+    get_ipython().events.unregister('post_execute', show_slowly)
+    time.sleep(2.5)
+    print('shown at last')
+get_ipython().events.register('post_execute', show_slowly)
+open('slow.ready', 'w').close()
+"""
+
+
+@pytest.mark.parametrize("wait", ["time.sleep(60)", "import asyncio; await asyncio.sleep(60)"])
+def test_what_is_shown_at_the_end_of_stopped_code_may_take_its_time(
+    shared: Kernel, folder: Path, wait: str
+) -> None:
+    (folder / "slow.yaml").write_text(yaml.safe_dump([python(SLOW_TO_SHOW + wait), "Done."]))
+    page, pid = Page(shared), int(shared.value("__import__('os').getpid()"))
+    page.on_event = interrupt_when(folder / "slow.ready", pid)
+    reply = shared.run("%%agent -m scripted/slow.yaml --confirm yolo\nBegin.", page=page)
+    assert is_quiet(reply)
+    (execution,) = reply.run["steps"][0]["executions"]
+    assert "shown at last" in execution["result"]["output"]

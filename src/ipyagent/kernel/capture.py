@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ipyagent.kernel.interrupt import unhurried
 from ipyagent.kernel.outputs import Outputs, TableBundle
 from ipyagent.kernel.recording import Recording
 from ipyagent.schema import ToolResult
@@ -108,6 +109,9 @@ class _Cell(Recording):
 
     def __init__(self, shell: Any, code: str, outputs: Outputs | None) -> None:
         super().__init__(outputs)
+        # Figures are shown by callbacks at the end of a cell, which may take longer than code
+        # that was interrupted is given.
+        unhurried(type(shell.events).trigger)
         self.shell = shell
         self._quiet = _ends_in_semicolon(shell, code)
 

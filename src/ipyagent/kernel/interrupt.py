@@ -20,11 +20,18 @@ from ipyagent.kernel.main_thread import MainThread
 F = TypeVar("F", bound=Callable[..., Any])
 
 _WHOLE: set[CodeType] = set()
+_UNHURRIED: set[CodeType] = set()
 
 
 def uninterrupted(function: F) -> F:
     """Let no interrupt end `function` halfway: it takes effect when that is done."""
     _WHOLE.add(function.__code__)
+    return function
+
+
+def unhurried(function: F) -> F:
+    """Let no reminder end `function`, which keeps what code has put out; the user still can."""
+    _UNHURRIED.add(function.__code__)
     return function
 
 
@@ -117,7 +124,7 @@ class Interrupt:
         is_reminder, self._is_reminder = self._is_reminder, False
         if not is_reminder:
             self._request()
-        if _is_whole(frame):
+        if _is_whole(frame) or (is_reminder and _is_unhurried(frame)):
             return
         if self._raises or self.main.holds(frame):
             self._raises = False
@@ -134,6 +141,14 @@ def _is_whole(frame: FrameType | None) -> bool:
     """Whether `frame` belongs to what must not end halfway; a half-made import stays broken."""
     while frame is not None:
         if frame.f_code in _WHOLE or frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _is_unhurried(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code in _UNHURRIED:
             return True
         frame = frame.f_back
     return False

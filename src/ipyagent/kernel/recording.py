@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from ipyagent.kernel import partial, tracebacks
 from ipyagent.kernel.images import open_figures, take_figures
+from ipyagent.kernel.interrupt import unhurried
 from ipyagent.kernel.outputs import Channel, Outputs, Stream
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import ToolResult
@@ -41,6 +42,7 @@ class Recording:
             self._cleanup = stack.pop_all()
         return self
 
+    @unhurried
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         with self._cleanup:
             if error is not None:
