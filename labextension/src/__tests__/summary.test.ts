@@ -30,6 +30,16 @@ describe('the status', () => {
     expect(text([live, {}])).toContain(' · running · ');
   });
 
+  it('of a plan that runs is how far it is', () => {
+    const live = { live: true, status: 'running', stop_reason: null } as const;
+    const steps = [{ status: 'success' }, { status: 'running' }, { status: 'pending' }];
+    const plan = { run_id: 'r1', status: 'running', steps } as Overview['plan'];
+    expect(text([live], { plan })).toContain(' · step 2 of 3 · ');
+    expect(text([live], { plan: { ...plan!, run_id: 'other' } })).toContain(' · running · ');
+    const approvals = [{ run_id: 'r1' }] as Overview['approvals'];
+    expect(text([live], { plan, approvals })).toContain(' · waiting for you · ');
+  });
+
   it.each([
     [{ status: 'done', stop_reason: 'max_steps' }, 'partial'],
     [{ status: 'done', stop_reason: 'planned' }, 'planned'],

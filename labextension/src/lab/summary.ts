@@ -36,13 +36,26 @@ export function factsOf(run: RunSummary, overview: Overview): string[] {
   );
 }
 
+/** `step 2 of 5`, of a plan that runs. */
+function stepText(run: RunSummary, { plan }: Overview): string | null {
+  if (!run.live || run.status !== 'running' || plan?.run_id !== run.id) {
+    return null;
+  }
+  const begun = plan.steps.filter(({ status }) => status !== 'pending').length;
+  return `step ${Math.max(1, begun)} of ${plan.steps.length}`;
+}
+
 /** `ipyagent: claude-… · waiting for you · 1,204 tok · $0.006`, of the newest run. */
 export function statusText(overview: Overview): string {
   const { runs, approvals, waiting, model } = overview;
   const run = runs.findLast(({ live }) => live) ?? runs.at(-1);
   const isAsked = approvals.length > 0 || waiting !== null;
   const state =
-    run && !isAsked ? stateText(run, overview) : isAsked ? STATES.waiting : 'no runs yet';
+    run && !isAsked
+      ? (stepText(run, overview) ?? stateText(run, overview))
+      : isAsked
+        ? STATES.waiting
+        : 'no runs yet';
   const parts = [shortModel(run?.model ?? model ?? ''), state, ...(run ? taken(run) : [])];
   return `ipyagent: ${parts.filter(part => part !== '').join(' · ')}`;
 }

@@ -26,10 +26,15 @@ from ipyagent.schema import (
 from ipyagent.schema.base import now
 from ipyagent.schema.replayed import AS_DRAFT
 from ipyagent.store.plans import plan_name
-from ipyagent.tools.base import Tool
+from ipyagent.tools.base import Tool, Where
 from ipyagent.tools.reach import Reach
+from ipyagent.tools.toolbox import Toolbox
 
 UNRUN = "Planned: it runs when the person approves the plan."
+
+TIED = (
+    "{step} works with the notebook's variables or cells, so this plan cannot run in the background"
+)
 
 NO_QUESTIONS = "nothing can be asked within a plan: ask in words, without calls, before you plan"
 
@@ -107,6 +112,15 @@ def steps_of(run: Run) -> tuple[PlanStep, ...]:
         notes = [""] * len(newest.executions)
     calls = (execution.call for execution in newest.executions)
     return tuple(PlanStep(call=call, note=note) for call, note in zip(calls, notes, strict=True))
+
+
+def tied_step(toolbox: Toolbox, steps: Iterable[PlanStep]) -> str | None:
+    """Name the first step that needs the notebook's main thread; None where the cell may end."""
+    for number, step in enumerate(steps, 1):
+        name = step.call.name
+        if name in toolbox and toolbox.get(name).where in (Where.MAIN, Where.RELAY):
+            return f"step {number} ({name})"
+    return None
 
 
 def drafted(

@@ -22,7 +22,7 @@ from ipyagent.agent.asking import ask
 from ipyagent.agent.clock import Clock
 from ipyagent.agent.dispatch import Calls, Dispatcher
 from ipyagent.agent.ending import Ending, concluded
-from ipyagent.agent.plan import Approved
+from ipyagent.agent.plan import Approved, tied_step
 from ipyagent.agent.policy import Judge
 from ipyagent.agent.reply import Reply
 from ipyagent.agent.retries import announcing
@@ -57,6 +57,8 @@ from ipyagent.tools.base import Tool
 RETRY = RetryConfig(max_retries=2, initial_delay=0.5, max_delay=5.0)
 """How often a step is tried again, and what is waited before."""
 
+IN_BACKGROUND = "Approved to run in the background; `%agent stop` stops it."
+
 SHORT = 300
 """Characters of an error that are said in passing."""
 
@@ -73,12 +75,17 @@ class PlanRunner:
     leave: Callable[[], object] = lambda: None
     """Frees the view of a plan that goes on waiting."""
     retry: RetryConfig = RETRY
+    release: Callable[[Run], object] | None = None
+    """Lets the cell end while the plan runs on in the background; None where it is not to."""
     _clock: Clock = field(default_factory=Clock, init=False)
 
     async def run(self, plan: Run, by: DecidedBy) -> Run:
         """Run a plan that the journal has queued and `by` has approved. Never raises."""
         running = {"status": RunStatus.RUNNING, "started_at": now()}
         self.stream.emit(RunStarted(run=plan.model_copy(update=running)))
+        if self.release and tied_step(self.dispatcher.toolbox, plan.plan) is None:
+            self.stream.emit(Notice(text=IN_BACKGROUND))
+            self.release(self.stream.run)
         return await concluded(self.stream, partial(self._work, plan.plan, by), self._summarise)
 
     def conclude(self, text: str, nudge: str | None = None) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from ipyagent.agent.approvals import Answer
 from ipyagent.agent.ending import Ending, concluded
 from ipyagent.agent.loop import Loop
-from ipyagent.agent.plan import drafted, steps_of
+from ipyagent.agent.plan import TIED, drafted, steps_of, tied_step
 from ipyagent.agent.plan_runner import PlanRunner
 from ipyagent.agent.session import Session, remember
 from ipyagent.errors import AgentError, NoFrontendError, SessionError
@@ -31,6 +31,7 @@ from ipyagent.schema import (
 )
 from ipyagent.schema.replayed import UNWANTED
 from ipyagent.store.plans import plan_digest, plan_name
+from ipyagent.tools.toolbox import Toolbox
 
 WAITS = (
     "The plan waits for you: `%agent approve {plan_id}` runs it, `%agent deny {plan_id}` puts it "
@@ -81,6 +82,7 @@ async def offer(runner: PlanRunner, plan: Run) -> Run:
 
 async def _settled(runner: PlanRunner, plan: Run) -> Run:
     while True:
+        plan = _with_place(runner, plan)
         answer = await _answered(runner, plan)
         if answer is None:
             return _waiting(runner, plan)
@@ -89,6 +91,24 @@ async def _settled(runner: PlanRunner, plan: Run) -> Run:
         else:
             decided = decide(runner.session, answer, plan)
             return await follow(runner, decided, answer, proposed=True)
+
+
+def _with_place(runner: PlanRunner, plan: Run) -> Run:
+    """The plan, with a note where it was to run in the background and cannot."""
+    step = tied_step(runner.dispatcher.toolbox, plan.plan) if runner.release else None
+    if step is None:
+        return plan
+    note = f"{TIED.format(step=step)}: when you approve it, it runs in this cell."
+    return plan.model_copy(update={"notes": (*plan.notes, note[0].upper() + note[1:])})
+
+
+def check_untied(toolbox: Toolbox, plan: Run) -> None:
+    """Raise SessionError for a plan that cannot run in the background."""
+    if step := tied_step(toolbox, plan.plan):
+        raise SessionError(
+            f"{TIED.format(step=step)}; nothing was run. To run it in a cell: "
+            f"`%agent approve {plan.plan_id}`"
+        )
 
 
 def found(session: Session, reference: str = "") -> Run:

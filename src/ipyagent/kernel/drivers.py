@@ -1,6 +1,7 @@
 """Two ways for a cell to wait for a run: awaiting it, or blocking.
 
-Either way the engine thinks in its own thread and the cell's thread serves its jobs. Awaiting
+Either way the engine thinks in its own thread and the cell's thread serves its jobs, until the run
+has ended or lets the cell go (`Cell.release`). Awaiting
 leaves the kernel's loop free, so that clicks arrive while the cell is running; blocking is for
 places that cannot await: inside `%%time`, a direct `run_cell_magic`, `%autoawait off`, a script.
 """
@@ -43,13 +44,33 @@ class Cell:
 
     main: MainThread = field(default_factory=MainThread)
     interrupt: Interrupt = field(init=False)
+    background: EngineTask[Any] | None = field(default=None, init=False)
+    """The run that goes on although the cell has ended."""
+    _released: tuple[Any] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.interrupt = Interrupt(self.main)
 
     def stop(self) -> None:
         """Ask the run to end, from any thread."""
-        self.interrupt.stop()
+        if self.background is not None:
+            self.background.cancel()
+        else:
+            self.interrupt.stop()
+
+    def release(self, value: Any) -> None:
+        """Let the cell end with `value` while its run goes on; from the engine's thread.
+
+        From here on the run must need nothing of the main thread. A cell that is interrupted
+        meanwhile ends its run all the same.
+        """
+        self._released = (value,)
+        self.main.ring()
+
+    @property
+    def is_released(self) -> bool:
+        """Whether the run goes on, or is about to, without the cell."""
+        return self._released is not None
 
 
 Engine = Callable[[], Coroutine[Any, Any, T]]
@@ -137,7 +158,12 @@ class _Drive(Generic[T]):
 
     def __exit__(self, *error: object) -> None:
         self.ended = True
-        if not self.task.done.done():
+        if self.task.done.done():
+            pass
+        elif self._goes_on and error[0] is None:
+            self.cell.background = self.task
+            self.cell.main.close()
+        else:
             self.task.cancel()
             self.task.engine.retire()
         self.interrupt.__exit__(None, None, None)
@@ -149,7 +175,11 @@ class _Drive(Generic[T]):
 
     @property
     def over(self) -> bool:
-        return self.task.done.done() or self.patience == 0.0
+        return self.task.done.done() or self.patience == 0.0 or self._goes_on
+
+    @property
+    def _goes_on(self) -> bool:
+        return self.cell.is_released and not self.interrupt.requested
 
     @contextlib.contextmanager
     def holding(self) -> Iterator[None]:
@@ -163,6 +193,10 @@ class _Drive(Generic[T]):
     def result(self) -> T:
         if self.interrupt.requested:
             raise AgentInterrupted(STOPPED)
+        released = self.cell._released
+        if released is not None and not self.task.done.done():
+            value: T = released[0]
+            return value
         return self.task.done.result()
 
     def _stop(self) -> None:

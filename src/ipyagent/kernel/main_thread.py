@@ -18,6 +18,8 @@ from typing import Any
 Job = Callable[[], Any]
 Outcome = tuple[Any, BaseException | None]
 
+CLOSED = "the cell that served the main thread has ended"
+
 
 @dataclass
 class MainThread:
@@ -31,12 +33,16 @@ class MainThread:
     after_job: Callable[[], object] = lambda: None
     busy: bool = False
     stopped: bool = False
+    closed: bool = False
     _jobs: queue.SimpleQueue[tuple[Job, Future[Any]]] = field(default_factory=queue.SimpleQueue)
     _awaited: asyncio.Task[Any] | None = None
 
     def post(self, job: Job) -> Future[Any]:
         """Queue a job; the future gets what it returns or raises."""
         future: Future[Any] = Future()
+        if self.closed:
+            future.set_exception(RuntimeError(CLOSED))
+            return future
         self._jobs.put((job, future))
         self.ring()
         return future
@@ -70,6 +76,12 @@ class MainThread:
                 return True
             frame = frame.f_back
         return False
+
+    def close(self) -> None:
+        """Refuse all jobs from now on: nobody serves them any more. On the main thread."""
+        self.closed, self.ring = True, lambda: None
+        while (taken := self._take()) is not None:
+            self._settle(taken[1], None, RuntimeError(CLOSED))
 
     def stop(self) -> None:
         """Run no more jobs, and end one that awaits; from any thread or a signal handler."""

@@ -14,7 +14,7 @@ from ipyagent.kernel.drivers import Cell, drive_async, drive_sync
 from ipyagent.kernel.frontend import detect, running_shell
 from ipyagent.magic.notebook import Notebook, notebook
 from ipyagent.magic.options import BELOW, USAGE, Options, parse
-from ipyagent.magic.plan_commands import in_words
+from ipyagent.magic.plan_commands import check_background, in_words
 from ipyagent.schema import Outcome, Run, RunStatus
 from ipyagent.ui.views import SilentView, show_run, view_for
 from ipyagent.wiring import Bench, Engine, Request, only_run, refused
@@ -23,9 +23,11 @@ from ipyagent.wiring import Bench, Engine, Request, only_run, refused
 async def run(cell: Cell, line: str, text: str) -> None:
     """Run the agent, awaiting it: the kernel's loop stays free for clicks."""
     try:
-        with only_run(), comm_status(notebook().shell):
+        with only_run() as turn, comm_status(notebook().shell):
             job = _prepare(cell, line, text)
-            job.finish(await drive_async(cell, job.engine))
+            run = await drive_async(cell, job.engine)
+            turn.follow(cell, run)
+            job.finish(run)
     except AgentError as error:
         _refuse(line, text, error)
 
@@ -33,9 +35,11 @@ async def run(cell: Cell, line: str, text: str) -> None:
 def run_blocking(cell: Cell, line: str, text: str) -> None:
     """Run the agent where the cell cannot await."""
     try:
-        with only_run():
+        with only_run() as turn:
             job = _prepare(cell, line, text)
-            job.finish(drive_sync(cell, job.engine))
+            run = drive_sync(cell, job.engine)
+            turn.follow(cell, run)
+            job.finish(run)
     except AgentError as error:
         _refuse(line, text, error)
 
@@ -80,6 +84,11 @@ def _prepared(cell: Cell, line: str, text: str) -> _Job:
     decision = in_words(session, text)
     resolved = book.choose(settings.config)
     frontend = detect(book.shell)
+    plan = options.plan or settings.config.agent.plan
+    if options.background:
+        if decision is None and not plan:
+            raise ConfigError("%%agent: --background is for plans: add --plan")
+        check_background(frontend)
     request = Request(
         text.strip(),
         settings.config,
@@ -87,7 +96,8 @@ def _prepared(cell: Cell, line: str, text: str) -> _Job:
         cell_id=frontend.cell_id,
         trace_id=options.trace_id,
         dry_run=options.dry_run,
-        plan=options.plan or settings.config.agent.plan,
+        plan=plan,
+        background=options.background,
         notices=(*settings.notices, *book.warnings()),
         here=book.here,
         news=(*book.news(), *book.introduce(resolved)),

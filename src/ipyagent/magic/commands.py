@@ -28,9 +28,11 @@ from ipyagent.magic.options import USAGE, options_help
 from ipyagent.schema import DecidedBy, Decision, Run, TokenUsage, ToolExecution
 from ipyagent.ui.format import plural
 from ipyagent.ui.views import show_run, view_for
-from ipyagent.wiring import Bench, Engine, Request
+from ipyagent.wiring import Bench, Engine, Request, running_behind
 
 Command = Callable[[Notebook, str], str]
+
+BACKGROUND = "--background"
 
 _IN_MEMORY = "none: this session is kept in memory alone"
 
@@ -97,6 +99,7 @@ def _status(book: Notebook, _rest: str) -> str:
         "sandbox": lambda: _sandbox(book),
         "session": session,
         "record": lambda: str(book.session().journal.path or _IN_MEMORY),
+        "background": lambda: _background() or "nothing runs",
         "waiting": lambda: ", ".join(_waiting(book, book.session())) or "nothing",
     }
     rows = [f"{key:<15} {value}" for key, value in _available(lines)]
@@ -125,6 +128,12 @@ def _sandbox(book: Notebook) -> str:
 def _extent(session: Session) -> str:
     runs, messages = len(session.runs), len(session.messages)
     return f"{session.name}, {plural(runs, 'run')}, {plural(messages, 'message')}"
+
+
+def _background() -> str:
+    """The plan that runs although its cell has ended."""
+    behind = running_behind()
+    return f"the plan {behind.name} runs; `%agent stop` stops it" if behind else ""
 
 
 def _waiting(book: Notebook, session: Session) -> Iterator[str]:
@@ -214,8 +223,13 @@ def _trust(book: Notebook, _rest: str) -> str:
 
 
 def _approve(book: Notebook, rest: str) -> str:
-    """approve the plan or call that waits, or the one with this ID"""
-    return _decide(book, rest, Answer(Decision.APPROVED, DecidedBy.MAGIC))
+    """approve the plan or call that waits, or the one with this ID; a plan may --background"""
+    words = [word for word in rest.split() if word != BACKGROUND]
+    background = len(words) < len(rest.split())
+    if background:
+        plan_commands.check_background(detect(book.shell))
+    answer = Answer(Decision.APPROVED, DecidedBy.MAGIC)
+    return _decide(book, " ".join(words), answer, background=background)
 
 
 def _deny(book: Notebook, rest: str) -> str:
@@ -224,7 +238,7 @@ def _deny(book: Notebook, rest: str) -> str:
     return _decide(book, approval_id, Answer(Decision.DENIED, DecidedBy.MAGIC, reason or None))
 
 
-def _decide(book: Notebook, reference: str, answer: Answer) -> str:
+def _decide(book: Notebook, reference: str, answer: Answer, *, background: bool = False) -> str:
     approvals = book.place.approvals
     pending = {approval.id: approval for approval in approvals.pending()}
     if not reference and len(pending) > 1:
@@ -232,7 +246,9 @@ def _decide(book: Notebook, reference: str, answer: Answer) -> str:
     reference = reference or next(iter(pending), "")
     asked = approvals.find(reference)
     if asked is None:
-        return _decide_on_plan(book, reference, answer)
+        return _decide_on_plan(book, reference, answer, background=background)
+    if background and isinstance(asked.shown, ToolExecution):
+        raise ConfigError(f"{reference} is a call; only plans run in the background")
     if answer.decision is Decision.APPROVED and _is_question(asked):
         raise ConfigError(f"{reference} is a question: answer it in its cell, or `%agent deny` it")
     if not approvals.decide(reference, answer):
@@ -240,7 +256,9 @@ def _decide(book: Notebook, reference: str, answer: Answer) -> str:
     return f"{reference}: {answer.decision}"
 
 
-def _decide_on_plan(book: Notebook, reference: str, answer: Answer) -> str:
+def _decide_on_plan(
+    book: Notebook, reference: str, answer: Answer, *, background: bool = False
+) -> str:
     session, settings = book.session(), book.config()
     if not reference and session.waiting is None:
         raise ConfigError("there is no pending plan, and no call waits for an approval")
@@ -248,7 +266,7 @@ def _decide_on_plan(book: Notebook, reference: str, answer: Answer) -> str:
     def prepare(cell: Cell) -> Engine:
         client = book.client(book.resolve(settings), settings)
         view = partial(view_for, cell, book.place.approvals, detect(book.shell), book.desk)
-        request = Request("", settings, here=book.here)
+        request = Request("", settings, here=book.here, background=background)
         bench = Bench(book.place, session, request, client, cell, view)
         return bench.plan_engine(answer, reference)
 
@@ -284,6 +302,7 @@ COMMANDS: dict[str, Command] = {
     "undo": undo_commands.run,
     "approve": _approve,
     "deny": _deny,
+    "stop": plan_commands.stop,
     "session": session_commands.run,
     "mcp": mcp_commands.run,
     "api": api_commands.run,
@@ -303,7 +322,8 @@ TAKES = {
     "show": "[RUN]",
     "cost": "",
     "undo": "[RUN]",
-    "approve": "[ID]",
+    "approve": f"[ID] [{BACKGROUND}]",
+    "stop": "",
     "skills": "",
     "trust": "",
 }

@@ -18,6 +18,8 @@ Your prompt, as many lines as you like. @name refers to a variable or a file.\
 """
 
 
+WAITING = {"out": "--out", "json": "--json", "raises": "--raise", "dry_run": "--dry-run"}
+
 BELOW = "The prompt goes below the first line."
 
 
@@ -34,6 +36,7 @@ class Options:
     out: str | None
     json: bool
     raises: bool
+    background: bool
 
 
 class _Parser(argparse.ArgumentParser):
@@ -47,6 +50,7 @@ def _parser() -> _Parser:
     add("profile", nargs="?", metavar="NAME", help="the same as --agent NAME; @NAME, too")
     add_options(parser)
     add("-o", "--out", metavar="NAME", help="bind the Run to this variable as well")
+    add("--background", action="store_true", help="the plan runs on while other cells run")
     add("--raise", dest="raises", action="store_true", help="raise when the run fails")
     return parser
 
@@ -93,8 +97,21 @@ def parse(line: str, folder: Path) -> Options:
     out = given["out"]
     if out is not None and not out.isidentifier():
         raise ConfigError(f"%%agent: --out needs the name of a variable, not {out!r}")
+    if given["background"]:
+        _check_background(given)
     given["agent"] = given["agent"] or (given["profile"] or "").removeprefix("@") or None
     return options_from(given, folder, "%%agent")
+
+
+def _check_background(given: dict[str, Any]) -> None:
+    """Raise ConfigError for what has to wait for the end of the run, which a cell then does not."""
+    for key, option in WAITING.items():
+        if given[key]:
+            raise ConfigError(
+                f"%%agent: {option} is about how the run ended, and with --background the cell "
+                "does not wait for that. Leave one of them out; `ipyagent.last` is the run when it "
+                "has ended"
+            )
 
 
 def options_from(given: dict[str, Any], folder: Path, command: str) -> Options:
@@ -114,6 +131,7 @@ def options_from(given: dict[str, Any], folder: Path, command: str) -> Options:
         json=given["json"],
         out=given.get("out"),
         raises=given.get("raises", False),
+        background=given.get("background", False),
     )
 
 

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from ipyagent.agent import words
 from ipyagent.agent.approvals import Answer, Approval, Approvals
 from ipyagent.agent.session import Session
-from ipyagent.errors import SessionError
+from ipyagent.errors import ConfigError, SessionError
 from ipyagent.kernel.drivers import Cell, drive_sync, stoppable
+from ipyagent.kernel.frontend import Frontend, Surface
 from ipyagent.schema import DecidedBy, Outcome, Run
-from ipyagent.wiring import Engine, only_run
+from ipyagent.wiring import Engine, only_run, running_behind
 
 NOTHING_WAITS = (
     "no pending plan: nothing waits for {word!r}, so nothing was run and no model was asked. Say "
@@ -67,8 +68,35 @@ def run(
     asked = in_its_cell(approvals, reference)
     if asked is not None and approvals.decide(asked.id, answer):
         return f"{asked.id}: {answer.decision}"
-    with only_run():
+    with only_run() as turn:
         cell = Cell()
         with stoppable(cell):
-            drive_sync(cell, prepare(cell))
+            turn.follow(cell, drive_sync(cell, prepare(cell)))
     return ""
+
+
+def stop(_book: object, _rest: str) -> str:
+    """stop the plan that runs in the background"""
+    behind = running_behind()
+    if behind is None:
+        raise ConfigError(
+            "no plan runs in the background; what runs in a cell is stopped there, or by "
+            "interrupting the kernel"
+        )
+    behind.stop()
+    return f"stopping the plan {behind.name}; what it did until now is kept"
+
+
+def check_background(frontend: Frontend) -> None:
+    """Raise ConfigError where nobody would see a plan that runs in the background."""
+    if frontend.surface is Surface.TERMINAL:
+        raise ConfigError(
+            "--background needs a notebook: in a terminal its progress would be printed between "
+            "your lines. Leave it out, and the plan runs here"
+        )
+    if not frontend.can_input:
+        raise ConfigError(
+            "--background needs somebody at the notebook: run from its first cell to its last, as "
+            "by nbconvert, the kernel would end in the middle of the plan. Leave it out, and the "
+            "plan runs in its cell"
+        )

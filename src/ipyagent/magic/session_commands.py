@@ -11,6 +11,7 @@ from ipyagent.kernel.frontend import detect
 from ipyagent.magic.notebook import Notebook
 from ipyagent.magic.subcommands import chosen
 from ipyagent.ui.views import show_graph
+from ipyagent.wiring import only_run
 
 Command = Callable[..., str]
 
@@ -24,7 +25,10 @@ def run(book: Notebook, rest: str) -> str:
     except TypeError:
         _, *wanted = parameters.parameters.values()
         raise ConfigError(f"%agent session {name} takes {_listed(wanted)}") from None
-    return command(book, *words)
+    if command in LOOKING:
+        return command(book, *words)
+    with only_run():  # a plan in the background is the session's, too
+        return command(book, *words)
 
 
 def _new(book: Notebook, name: str = "") -> str:
@@ -107,3 +111,6 @@ COMMANDS: dict[str, Command] = {
     "compact": _compact,
     "end": _end,
 }
+
+LOOKING = (_list, _save, _graph)
+"""These change nothing of a session."""

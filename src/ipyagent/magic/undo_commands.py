@@ -7,12 +7,14 @@ from ipyagent.magic.notebook import Notebook
 from ipyagent.schema import FileChange, Run
 from ipyagent.tools.checkpoints import Checkpoints, Undone
 from ipyagent.tools.names import shown
+from ipyagent.wiring import only_run
 
 
 def run(book: Notebook, rest: str) -> str:
     """take back what RUN changed in files; alone, the newest run that changed any"""
-    found = _found(book, rest)
-    undone = Checkpoints(book.place.workspace).undo(_changes(found))
+    with only_run():  # not beneath a plan in the background
+        found = _found(book, rest)
+        undone = Checkpoints(book.place.workspace).undo(_changes(found))
     return _told(found, undone)
 
 

@@ -12,7 +12,7 @@ from IPython.display import publish_display_data
 from ipyagent.agent.approvals import Approval, Approvals
 from ipyagent.agent.session import Session
 from ipyagent.kernel.drivers import Cell
-from ipyagent.kernel.frontend import Frontend, Surface
+from ipyagent.kernel.frontend import Frontend, Surface, running_shell
 from ipyagent.schema import Event, Run, RunFinished, fold
 from ipyagent.ui import mirror
 from ipyagent.ui.asking import Nobody, Prompt
@@ -51,6 +51,7 @@ class NotebookView:
     def __init__(
         self, cell: Cell, approvals: Approvals, cell_id: str | None = None, desk: Desk | None = None
     ) -> None:
+        self.cell = cell
         self.card = LiveCard(approvals, lambda: cell.stop(), cell_id)
         self.desk = desk
         self.prompt = Prompt(cell.main, approvals, _print_approval)
@@ -60,6 +61,7 @@ class NotebookView:
         publish_display_data(
             {**data, "text/plain": "ipyagent is running…"}, transient=self.transient
         )
+        self.publisher = getattr(running_shell(), "display_pub", None)
         if desk is not None:
             desk.begin(self.card.feed)
 
@@ -71,13 +73,23 @@ class NotebookView:
 
     def leave(self) -> None:
         """What can be read without a kernel takes the place of the card."""
-        publish_display_data(mirror.bundle(self.card.run), transient=self.transient, update=True)
+        data, how = mirror.bundle(self.card.run), {"transient": self.transient, "update": True}
+        if self.cell.is_released and self.publisher is not None:
+            # Its own cell's: the one that runs now may be captured.
+            self.publisher.publish(data=data, **how)
+        else:
+            publish_display_data(data, **how)
         self.card.close()
         if self.desk is not None:
             self.desk.end(self.card.feed)
 
     async def ask(self, approval: Approval) -> None:
-        """By buttons if clicks arrive, else by `input()`."""
+        """By buttons if clicks arrive, else by `input()`.
+
+        Behind a cell that has ended the question waits for a click or `%agent approve`.
+        """
+        if self.cell.is_released:
+            return
         if not await self.card.present(patience(self.desk), approval):
             await self.prompt.ask(approval)
 

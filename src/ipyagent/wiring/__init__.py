@@ -2,7 +2,13 @@
 
 from ipyagent.wiring.bench import Bench, Engine, Request, refused
 from ipyagent.wiring.place import Place, Services, workspace_at
-from ipyagent.wiring.turns import has_journal, journal_for, journal_path, only_run
+from ipyagent.wiring.turns import (
+    has_journal,
+    journal_for,
+    journal_path,
+    only_run,
+    running_behind,
+)
 
 __all__ = [
     "Bench",
@@ -15,5 +21,6 @@ __all__ = [
     "journal_path",
     "only_run",
     "refused",
+    "running_behind",
     "workspace_at",
 ]

@@ -18,7 +18,7 @@ from ipyagent.agent.dispatch import Dispatcher
 from ipyagent.agent.loop import Loop
 from ipyagent.agent.permissions import Standing
 from ipyagent.agent.plan_runner import PlanRunner
-from ipyagent.agent.planning import propose_and_run, settle
+from ipyagent.agent.planning import check_untied, found, propose_and_run, settle
 from ipyagent.agent.policy import Policy
 from ipyagent.agent.session import Session
 from ipyagent.agent.stream import EventStream, Listener
@@ -35,7 +35,7 @@ from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.interrupt import uninterrupted
 from ipyagent.llm.client import Client
 from ipyagent.redaction import Redactor, known_secrets, masked
-from ipyagent.schema import STANDARD, Run, RunStatus, StopReason, ToolResult
+from ipyagent.schema import STANDARD, Decision, Run, RunStatus, StopReason, ToolResult
 from ipyagent.services.skills import Skills, personal_folder
 from ipyagent.telemetry import logs, trace_ids, tracing
 from ipyagent.telemetry.eventlog import EventLog
@@ -66,6 +66,8 @@ class Request:
     trace_id: str = field(default_factory=trace_ids.new)
     dry_run: bool = False
     plan: bool = False
+    background: bool = False
+    """Whether a plan that is approved runs on when its cell has ended."""
     notices: tuple[str, ...] = ()
     """What holds for longer than this request; told where the session was not told before."""
     here: Mapping[str, bool] | None = None
@@ -151,6 +153,8 @@ class Bench:
 
     async def _settle(self, answer: Answer, reference: str) -> Run:
         await self._open_services()
+        if self.request.background and answer.decision is Decision.APPROVED:
+            check_untied(self.toolbox, found(self.session, reference))
         return await settle(self.session, answer, reference, partial(self._on_main, self._runner))
 
     async def _open_services(self) -> None:
@@ -206,6 +210,7 @@ class Bench:
             self._dispatcher(view, stream),
             stream,
             view.leave,
+            release=self.cell.release if self.request.background else None,
         )
 
     def _stream(self, view: View) -> EventStream:

@@ -1,0 +1,194 @@
+"""`%%agent --plan --background` in kernels: the cell ends, the plan runs on."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kernels import RUN_JSON, Kernel, Message, Page, Reply, kernel
+
+pytestmark = [pytest.mark.kernel, pytest.mark.spec("P25")]
+
+SHELL = {"IPYAGENT_TOOLS__SHELL": "true"}
+
+BEGUN, GO = "begun.txt", "go.txt"
+
+WAIT = f"echo > {BEGUN}; while [ ! -e {GO} ]; do sleep 0.05; done; echo gone on"
+"""A command that says that it has begun, and waits until the test lets it go on."""
+
+WRITE = {"name": "write_file", "arguments": {"path": "made.txt", "content": "made\n"}}
+
+PLAN = {
+    "text": "1. Wait.\n2. Write it.",
+    "calls": [{"name": "run_shell", "arguments": {"command": WAIT}}, WRITE],
+}
+TIED = {"calls": [{"name": "run_python", "arguments": {"code": "x = 1"}}, WRITE]}
+
+CELL = "%%agent -m scripted/plan.yaml --plan --background --confirm yolo\nMake a file."
+
+
+class Watching(Page):
+    """A page that approves plans, and goes on listening when their cells have ended."""
+
+    plan: str = ""
+    mirror: Message | None = None
+
+    def __call__(self, message: Message) -> None:
+        super().__call__(message)
+        if message["msg_type"] == "update_display_data":
+            run = message["content"]["data"].get(RUN_JSON)
+            self.mirror = run if run and run["plan"] else self.mirror
+
+    def _hear(self, said: Message) -> None:
+        super()._hear(said)
+        for event in said.get("events", ()):
+            if event["type"] == "plan_proposed" and event["approval_id"]:
+                self.plan = event["run"]["plan_id"]
+                self.say(
+                    {"kind": "decide", "approval_id": event["approval_id"], "decision": "approve"}
+                )
+
+    def until(self, holds: Callable[[], Any], seconds: float = 60) -> None:
+        """Listen until it does."""
+        deadline = time.monotonic() + seconds
+        while not holds():
+            assert time.monotonic() < deadline, [event["type"] for event in self.events]
+            for message in self.kernel._iopub():
+                self(message)
+
+    @property
+    def ended(self) -> Message:
+        """The run in the card, once it has ended there."""
+        self.until(lambda: self.mirror)
+        assert self.mirror is not None
+        return self.mirror
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    (tmp_path / "plan.yaml").write_text(yaml.safe_dump([PLAN]))
+    (tmp_path / "tied.yaml").write_text(yaml.safe_dump([TIED]))
+    yield tmp_path
+    (tmp_path / GO).touch()  # whatever happened, the command ends
+
+
+@contextlib.contextmanager
+def behind(folder: Path) -> Iterator[tuple[Kernel, Watching, Reply]]:
+    """A kernel in which a plan is at its first step, its cell over."""
+    with kernel(folder, **SHELL) as started:
+        page = Watching(started)
+        reply = started.run(CELL, page=page)
+        page.until((folder / BEGUN).exists)
+        yield started, page, reply
+
+
+def test_the_cell_ends_and_other_cells_run_while_the_plan_does(folder: Path) -> None:
+    with behind(folder) as (started, page, reply):
+        assert reply.status == "ok", reply.content
+        assert not (folder / "made.txt").exists()
+        assert started.run("x = 41").status == "ok"
+        assert started.value("x + 1") == "42"
+        second = started.run("%%agent -m scripted/plan.yaml\nSomething else.").run
+        assert f"({page.plan})" in second["error"]
+        assert "%agent stop" in second["error"]
+        for command in ("%agent undo", "%agent session new"):
+            assert "in the background" in started.run(command).stdout
+        assert page.plan in started.run("%agent status").stdout
+        (folder / GO).touch()
+        run = page.ended
+        assert (run["status"], run["plan_id"]) == ("done", page.plan)
+        assert (folder / "made.txt").read_text() == "made\n"
+        assert started.value("__import__('ipyagent').last.output") == "'2 of 2 steps done.'"
+        assert started.run("%agent session new").status == "ok"
+        assert "2 of 2" not in started.run("x").stdout
+
+
+def test_an_interrupt_of_another_cell_leaves_it_alone_and_a_captured_cell_its_card(
+    folder: Path,
+) -> None:
+    with behind(folder) as (started, page, _reply):
+        request = started.client.execute("import time; print('in'); time.sleep(60)")
+        reply = started.finish(
+            request,
+            on=lambda m: started.interrupt() if m["msg_type"] == "stream" else None,
+        )
+        assert reply.content["ename"] == "KeyboardInterrupt"
+        captured = (
+            "from IPython.utils.capture import capture_output\nimport pathlib, time\n"
+            f"with capture_output() as caught:\n    pathlib.Path({GO!r}).touch()\n"
+            "    while __import__('ipyagent').last.status != 'done': time.sleep(0.01)\n"
+            "len(caught.outputs), caught.stdout"
+        )
+        assert "(0, '')" in str(started.run(captured, page=page).of("execute_result"))
+        assert page.ended["status"] == "done"
+
+
+@pytest.mark.parametrize("how", ["card", "command"])
+def test_it_is_stopped(folder: Path, how: str) -> None:
+    with behind(folder) as (started, page, _reply):
+        if how == "card":
+            page.say({"kind": "stop"})
+        else:
+            assert page.plan in started.run("%agent stop").stdout
+        run = page.ended
+        assert (run["status"], run["stop_reason"]) == ("cancelled", "interrupted")
+        assert run["steps"][0]["executions"][0]["status"] == "cancelled"
+        assert "no plan runs" in started.run("%agent stop", page=page).stdout
+        (folder / GO).touch()
+        assert not (folder / "made.txt").exists()
+        (folder / "plan.yaml").write_text(yaml.safe_dump(["Here."]))
+        after = started.run("%%agent -m scripted/plan.yaml\nAre you there?").run
+        assert after["status"] == "done"
+
+
+def test_what_the_kernel_ended_in_the_middle_of_is_known_afterwards(folder: Path) -> None:
+    with behind(folder) as (started, _page, _reply):
+        begun = time.monotonic()
+        started.manager.shutdown_kernel(now=False)
+        assert time.monotonic() - begun < started.manager.shutdown_wait_time
+    with kernel(folder, **SHELL) as again:
+        assert "no plan runs" in again.run("%agent stop").stdout
+        run = again.run("%agent show").run
+        assert (run["status"], len(run["plan"])) == ("error", 2)
+        assert "kernel restarted" in run["error"]
+
+
+def test_a_plan_that_needs_the_notebook_runs_in_its_cell_and_says_so_before(folder: Path) -> None:
+    with kernel(folder, **SHELL) as started:
+        page = Watching(started)
+        reply = started.run(CELL.replace("plan.yaml", "tied.yaml"), page=page)
+        (proposed,) = [event for event in page.events if event["type"] == "plan_proposed"]
+        assert "Step 1 (run_python)" in proposed["run"]["notes"][0]
+        assert reply.of("update_display_data")[-1]["data"][RUN_JSON]["status"] == "done"
+        assert (folder / "made.txt").exists()
+        assert started.value("x") == "1"
+
+
+def test_a_plan_that_waited_is_approved_to_run_in_the_background(folder: Path) -> None:
+    with kernel(folder, **SHELL) as started:
+        page = Watching(started)
+        started.run("%%agent -m scripted/tied.yaml --plan\nSet x.")
+        refused = started.run("%agent approve --background", page=page)
+        assert "cannot run in the background" in refused.stderr + str(refused.stdout), refused
+        started.run("%agent deny")
+        waiting = started.run("%%agent -m scripted/plan.yaml --plan\nMake a file.")
+        assert "%agent approve" in waiting.of("display_data")[-1]["data"]["text/plain"]
+        started.run("%agent approve --background", page=page)
+        page.until((folder / BEGUN).exists)
+        (folder / GO).touch()
+        assert page.ended["status"] == "done"
+
+
+def test_nobody_is_left_with_a_plan_that_cannot_be_seen(folder: Path) -> None:
+    with kernel(folder, **SHELL) as started:
+        for cell, says in (
+            (CELL, "needs somebody at the notebook"),
+            (CELL.replace("--plan ", ""), "add --plan"),
+            (CELL.replace("--plan ", "--plan --json "), "--json is about how the run ended"),
+        ):
+            reply = started.run(cell, page=Page(started) if says == "add --plan" else None)
+            assert says in reply.run["error"]
