@@ -240,7 +240,7 @@ def test_a_wrong_key_names_its_file_and_the_nearest_right_one(
     path.write_text(text)
     with pytest.raises(ConfigError) as caught:
         combine(from_file(path))
-    assert str(caught.value).startswith(f"{path}: ")
+    assert str(caught.value).startswith(f"{path}, line 1: ")
     assert hint in str(caught.value)
 
 

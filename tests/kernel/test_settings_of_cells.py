@@ -126,8 +126,8 @@ def test_what_is_wrong_in_the_user_s_own_file_is_an_error_and_the_status_is_told
             said = started.run(f"%agent {command}").stdout
             assert line in said
         status = started.run("%agent status").stdout
-        assert status.count("config.yaml: agnet") == 1
-        assert "config.yaml: agnet" in started.run("%agent config").stdout
+        assert status.count("config.yaml, line 1: agnet") == 1
+        assert "config.yaml, line 1: agnet" in started.run("%agent config").stdout
 
 
 def test_a_workspace_file_only_tightens_until_it_is_trusted(
@@ -327,3 +327,27 @@ def test_the_prompts_of_cells_pass_validators(folder: Path) -> None:
         assert (raising.status, raising.content["evalue"]) == ("error", "Not about salaries.")
         answered = started.run(cell.format("Hello?")).run
         assert answered["status"] == "done"
+
+
+def test_a_damaged_file_of_the_user_is_told_with_what_can_be_shown(
+    folder: Path, tmp_path: Path
+) -> None:
+    user = tmp_path / "config" / "ipyagent"
+    user.mkdir(parents=True)
+    with kernel(folder, XDG_CONFIG_HOME=str(tmp_path / "config")) as started:
+        started.run("%%agent -m scripted/hello.json -s ours\nBegin.")
+        (user / "config.yaml").write_text("agent:\n  max_steps: 15\n  max_step: 16\n")
+        status = started.run("%agent status").stdout
+        assert "config.yaml, line 3: agent.max_step is not a setting" in status
+        assert str(folder) in status
+        assert re.search(r"^model +\S", status, re.M)
+        assert "15" in origin_of(started.run("%agent config").stdout, "agent.max_steps")
+        refused = started.run("%%agent -m scripted/hello.json\nBegin.").run
+        assert (refused["status"], "line 3" in refused["error"]) == ("error", True)
+        (user / "config.yaml").write_text("agent:\n  max_steps: 15\n")
+        assert "No agent runs" not in started.run("%agent status").stdout
+
+
+def origin_of(told: str, key: str) -> str:
+    (line,) = (line for line in told.splitlines() if line.split()[:1] == [key])
+    return line

@@ -2,6 +2,7 @@
 
 from ipyagent.config.keys import values_of
 from ipyagent.config.profiles import is_lenient
+from ipyagent.config.readable import readable
 from ipyagent.config.rules import Example, Examples, PolicyConfig, Rule, Subject
 from ipyagent.config.sections import (
     AgentConfig,
@@ -67,6 +68,7 @@ __all__ = [
     "is_trusted",
     "late",
     "merge",
+    "readable",
     "settle",
     "shown",
     "standing",

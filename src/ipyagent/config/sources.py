@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from ipyagent.config.keys import ELSEWHERE, elsewhere, explain, leaves, put
 from ipyagent.config.kinds import PARTIAL
+from ipyagent.config.lines import place_of
 from ipyagent.config.policy import PINNED, rule_of
 from ipyagent.config.sections import Config
 from ipyagent.errors import ConfigError
@@ -31,7 +32,7 @@ class Layer:
     """Values from one source, as nested sections; `source` is how messages call it.
 
     What is not `trusted` comes from `folder` and may only make things stricter. `notices` are what
-    the person should know about the source.
+    the person should know about the source. `text` is its file's, to find a line in.
     """
 
     source: str
@@ -39,6 +40,7 @@ class Layer:
     trusted: bool = True
     folder: Path | None = None
     notices: tuple[str, ...] = ()
+    text: bytes = field(default=b"", repr=False)
 
 
 def user_file() -> Path:
@@ -53,7 +55,8 @@ def user_layer() -> Layer:
 
 def from_file(path: Path) -> Layer:
     """The values in a YAML file; none if there is no such file."""
-    return Layer(str(path), parse_yaml(content(path, str(path)), str(path)))
+    text = content(path, str(path))
+    return Layer(str(path), parse_yaml(text, str(path)), text=text)
 
 
 def content(path: Path, source: str) -> bytes:
@@ -154,10 +157,13 @@ def checked(layer: Layer) -> Config:
     try:
         config = Config.model_validate(dict(layer.values), context=PARTIAL)
     except ValidationError as error:
-        raise ConfigError(f"{layer.source}: {explain(error)}") from None
+        keys = [each["loc"] for each in error.errors(include_context=False)]
+        where = place_of(layer.text, keys)
+        raise ConfigError(f"{layer.source}{where}: {explain(error)}") from None
     for key, _ in leaves(config, given=True):
         if key in ELSEWHERE:
-            raise ConfigError(f"{layer.source}: {elsewhere(key)}")
+            where = place_of(layer.text, [key])
+            raise ConfigError(f"{layer.source}{where}: {elsewhere(key)}")
     return config
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from ipyagent import config
 from ipyagent.agent.approvals import Answer, Approval
-from ipyagent.agent.session import Session
 from ipyagent.errors import AgentError, ConfigError
 from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.engine_thread import EngineThread
@@ -21,6 +19,7 @@ from ipyagent.magic import (
     policy_commands,
     session_commands,
     skill_commands,
+    status,
     undo_commands,
 )
 from ipyagent.magic.notebook import Notebook, notebook
@@ -28,13 +27,11 @@ from ipyagent.magic.options import USAGE, options_help
 from ipyagent.schema import DecidedBy, Decision, Run, TokenUsage, ToolExecution
 from ipyagent.ui.format import plural
 from ipyagent.ui.views import show_run, view_for
-from ipyagent.wiring import Bench, Engine, Request, running_behind
+from ipyagent.wiring import Bench, Engine, Request
 
 Command = Callable[[Notebook, str], str]
 
 BACKGROUND = "--background"
-
-_IN_MEMORY = "none: this session is kept in memory alone"
 
 
 def run(line: str) -> None:
@@ -79,70 +76,7 @@ def _help(book: Notebook, _rest: str) -> str:
 
 def _status(book: Notebook, _rest: str) -> str:
     """which model answers and why, what is asked, how far the session is"""
-    notes: list[str] = []
-
-    def model() -> str:
-        resolved = book.resolve(book.config())
-        notes.extend(resolved.notes)
-        return f"{resolved.model} ({resolved.why})"
-
-    def session() -> str:
-        found = book.session()
-        notes.extend(found.notices)
-        return _extent(found)
-
-    lines = {
-        "model": model,
-        "confirm": lambda: book.config().agent.confirm_mode,
-        "always allowed": lambda: ", ".join(sorted(book.session().granted)) or "nothing",
-        "workspace": lambda: str(book.place.workspace.root),
-        "sandbox": lambda: _sandbox(book),
-        "session": session,
-        "record": lambda: str(book.session().journal.path or _IN_MEMORY),
-        "background": lambda: _background() or "nothing runs",
-        "waiting": lambda: ", ".join(_waiting(book, book.session())) or "nothing",
-    }
-    rows = [f"{key:<15} {value}" for key, value in _available(lines)]
-    return "\n".join([*rows, *(textwrap.fill(note, 88) for note in notes)])
-
-
-def _available(lines: Mapping[str, Callable[[], str]]) -> Iterator[tuple[str, str]]:
-    """Yield what is known; what cannot be known is told once, with the reason."""
-    problems: set[str] = set()
-    for key, value in lines.items():
-        try:
-            yield key, value()
-        except AgentError as error:
-            problem = str(error)
-            yield key, "not known either" if problem in problems else f"not known: {problem}"
-            problems.add(problem)
-
-
-def _sandbox(book: Notebook) -> str:
-    sandbox = book.place.sandbox
-    if sandbox.why:
-        return f"none: {sandbox.why}"
-    return f"holds, but {sandbox.unfiltered}" if sandbox.unfiltered else "holds"
-
-
-def _extent(session: Session) -> str:
-    runs, messages = len(session.runs), len(session.messages)
-    return f"{session.name}, {plural(runs, 'run')}, {plural(messages, 'message')}"
-
-
-def _background() -> str:
-    """The plan that runs although its cell has ended."""
-    behind = running_behind()
-    return f"the plan {behind.name} runs; `%agent stop` stops it" if behind else ""
-
-
-def _waiting(book: Notebook, session: Session) -> Iterator[str]:
-    """What a person is to decide on."""
-    for approval in book.place.approvals.pending():
-        if isinstance(approval.shown, ToolExecution):
-            yield approval.id
-    if plan := session.waiting_plan:
-        yield f"the plan {plan}: `%agent approve` or `%agent deny`"
+    return status.describe(book)
 
 
 def _model(book: Notebook, rest: str) -> str:
@@ -157,12 +91,17 @@ def _config(book: Notebook, rest: str) -> str:
     """show the settings and where they come from, or set KEY=VALUE for this kernel"""
     if "=" in rest:
         book.set(rest)
-    settings, wanted = book.settings(), rest.partition("=")[0].strip()
+    heading: tuple[str, ...] = ()
+    try:
+        settings = book.settings()
+    except ConfigError:
+        settings, heading = status.damaged(book)
+    wanted = rest.partition("=")[0].strip()
     rows = [row for row in config.shown(settings) if row[0].startswith(wanted)]
     if not rows:
         return _no_setting(rest)
     lines = [f"{key:<27} {value:<22} {origin}" for key, value, origin in rows]
-    return "\n".join([*lines, *settings.notices])
+    return "\n".join([*heading, *lines, *settings.notices])
 
 
 def _no_setting(key: str) -> str:

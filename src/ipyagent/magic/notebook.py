@@ -59,6 +59,16 @@ class Notebook:
         """The settings in force, those of a cell above all others; raises ConfigError."""
         return config.settle(*self._layers(), *layers, agent=agent)
 
+    def readable_settings(self) -> tuple[Settings, tuple[str, ...]]:
+        """Return what can be read of the settings, only to be shown, and what is wrong there."""
+        above = Layer("%agent", self.made)
+        return config.readable(os.environ, start_environ(), self.home, above)
+
+    @property
+    def begun(self) -> Session | None:
+        """The session that the notebook goes on with, if it has one already."""
+        return self._current
+
     def config(self) -> Config:
         """The settings between cells."""
         return self.settings().config
