@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness import Lab
+from ipyagent import schema
 from ipyagent.agent.session import Session
 from ipyagent.agent.sessions import Sessions
 from ipyagent.errors import SessionError
@@ -220,3 +221,38 @@ def test_a_session_of_which_nothing_was_said_is_not_branched_but_begun(
     assert "Another kernel has just begun the session 'a.ipynb'" in opened.notices[0]
     lab.session = opened.session
     assert lab.run(["Fine."]).output == "Fine."
+
+
+def test_sessions_of_one_name_that_older_versions_made_are_all_within_reach(
+    lab: Lab, path: Path
+) -> None:
+    journal = Journal.open(path)
+    made = [schema.Session(name="shared") for _ in range(4)]
+    for n, record in enumerate(made):
+        journal.create(record)
+        lab.session = Session(record, journal)
+        lab.run([f"Answer {n}."], f"Prompt {n}.")
+    oldest, *_, newest = made
+    journal.close()
+
+    sessions = Sessions(Journal.open(path))
+    assert [each.id for each in sessions.list()] == [each.id for each in reversed(made)]
+    opened = sessions.resume("shared")
+    assert opened.session.id == newest.id
+    (notice,) = opened.notices
+    assert "the newest of 4 sessions that are called 'shared'" in notice
+    assert oldest.id[:8] in notice
+    assert sessions.go_on("shared").session is opened.session
+    for reference in (oldest.id, oldest.id[:8]):
+        older = sessions.resume(reference)
+        assert (older.session.id, older.notices) == (oldest.id, ())
+        assert texts(older.session.messages) == ["Prompt 0.", "Answer 0."]
+    assert sessions.go_on(oldest.id).session is older.session
+
+    lab.session = older.session  # what goes on becomes the newest of its name
+    lab.run(["Answer again."], "Prompt again.")
+    assert sessions.go_on("shared").session is older.session
+    assert sessions.begin("shared").name == "shared-2"
+    assert sessions.branch(older.session).name == "shared-3"
+    older.session.end()
+    assert sessions.resume(newest.id).session is opened.session

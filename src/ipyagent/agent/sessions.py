@@ -11,8 +11,8 @@ from where it stands, so that neither loses anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -28,6 +28,8 @@ from ipyagent.errors import SessionError
 from ipyagent.schema import Node, Run, SessionState
 from ipyagent.store.journal import Journal
 from ipyagent.store.plans import plan_name
+
+_MOST_NAMESAKES = 5
 
 NOTHING: Mapping[str, JsonValue] = MappingProxyType({})
 
@@ -83,7 +85,20 @@ class Sessions:
         if record is None:
             known = ", ".join(sorted({each.name for each in self.list()})) or "none yet"
             raise SessionError(f"no session is called {reference!r}; there are: {known}")
-        return self._opened(record, record.name)
+        opened = self._opened(record, record.name)
+        if reference == record.id or reference != record.name:
+            return opened
+        return replace(opened, notices=(*opened.notices, *self._namesakes(record)))
+
+    def _namesakes(self, record: schema.Session) -> Iterator[str]:
+        """Yield what there is to say of sessions with the same name, as older versions made."""
+        others = [each for each in self.list() if each.name == record.name and each.id != record.id]
+        if others:
+            ids = ", ".join(f"`{each.id[:8]}`" for each in others[:_MOST_NAMESAKES])
+            yield (
+                f"This is the newest of {len(others) + 1} sessions that are called "
+                f"{record.name!r}; `%agent session resume ID` goes on with another one: {ids}."
+            )
 
     def _opened(self, record: schema.Session, name: str) -> Opened:
         """The session, or one that begins where it stands: `name`, and a number."""

@@ -168,12 +168,18 @@ def _profiles(book: Notebook, typed: str, sign: str = "") -> Iterator[SimpleComp
 
 
 def _sessions(book: Notebook, typed: str) -> Iterator[SimpleCompletion]:
-    """Those on record; looking for them begins no record."""
+    """Those on record, the older ones of a name by id; looking for them begins no record."""
     if not has_journal(book.place.workspace):
         return
+    newest: set[str] = set()
     for each in book.sessions.list():
-        if _begins(each.name, typed):
-            yield _told(each.name, f"session, {each.started_at.astimezone():%Y-%m-%d %H:%M}")
+        since = f"{each.started_at.astimezone():%Y-%m-%d %H:%M}"
+        name, told = (each.id, f"session {each.name}, {since}")
+        if each.name not in newest:
+            name, told = (each.name, f"session, {since}")
+        newest.add(each.name)
+        if _begins(name, typed):
+            yield _told(name, told)
 
 
 def _models(book: Notebook, typed: str) -> Iterator[SimpleCompletion]:
