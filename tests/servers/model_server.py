@@ -14,6 +14,7 @@ import contextlib
 import itertools
 import json
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -216,8 +217,15 @@ Script = Iterable[Reply | Callable[[Request], Reply]]
 class ModelServer:
     """The server, running in a thread of its own between `with` and its end."""
 
-    def __init__(self, replies: Script = (), *, pages: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self,
+        replies: Script = (),
+        *,
+        pages: Mapping[str, object] | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self.replies = list(replies)
+        self.tls = tls
         self.pages = dict(pages or {})
         self.requests: list[Request] = []
         self.connections = 0
@@ -229,8 +237,8 @@ class ModelServer:
 
     @property
     def origin(self) -> str:
-        """`http://127.0.0.1:PORT`."""
-        return f"http://127.0.0.1:{self.port}"
+        """`http://127.0.0.1:PORT`, or https."""
+        return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}"
 
     @property
     def url(self) -> str:
@@ -259,7 +267,9 @@ class ModelServer:
 
     async def _serve(self) -> None:
         self._stop = asyncio.Event()
-        server = await asyncio.start_server(self._connection, "127.0.0.1", 0, limit=2**24)
+        server = await asyncio.start_server(
+            self._connection, "127.0.0.1", 0, limit=2**24, ssl=self.tls
+        )
         self.port = server.sockets[0].getsockname()[1]
         self._ready.set()
         await self._stop.wait()

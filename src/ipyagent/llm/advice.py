@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import ssl
 from collections.abc import Iterable
@@ -11,11 +12,12 @@ from urllib.parse import urlsplit
 
 from ipyagent.llm.origins import Destination
 
-Trouble = Literal["", "refused", "dns", "tls", "redirects", "timeout"]
+Trouble = Literal["", "refused", "dns", "certificate", "tls", "redirects", "timeout"]
 
 _OTHER = "or choose another model with `%agent model ID`"
 _ADDRESS = "`%agent config llm.api_base=URL`"
-_TLS = ("SSLError", "CertificateError", "ClientConnectorSSLError")
+_TLS = ("SSLError", "ClientConnectorSSLError")
+_NOT_ACCEPTED = re.compile(r"certificate verify failed: (.+?)\.?\s*\(_ssl")
 
 
 def trouble_of(errors: Iterable[BaseException]) -> Trouble:
@@ -24,7 +26,9 @@ def trouble_of(errors: Iterable[BaseException]) -> Trouble:
         name = type(error).__name__
         if name == "TooManyRedirects":
             return "redirects"
-        if isinstance(error, ssl.SSLError) or name in _TLS or "CERTIFICATE_VERIFY" in str(error):
+        if "CERTIFICATE_VERIFY" in str(error) or "CertificateError" in name:
+            return "certificate"
+        if isinstance(error, ssl.SSLError) or name in _TLS:
             return "tls"
         if isinstance(error, socket.gaierror):
             return "dns"
@@ -33,6 +37,16 @@ def trouble_of(errors: Iterable[BaseException]) -> Trouble:
         if isinstance(error, TimeoutError) or "Timeout" in name:
             return "timeout"
     return ""
+
+
+def tls_problem(errors: Iterable[BaseException]) -> str:
+    """Say why no secure connection was made, from an error and those that led to it."""
+    for error in errors:
+        if found := _NOT_ACCEPTED.search(str(error)):
+            return f"its server's certificate was not accepted ({found[1]})"
+        if isinstance(error, ssl.SSLError) and (reason := getattr(error, "reason", None)):
+            return f"no secure connection could be made ({reason.replace('_', ' ').lower()})"
+    return "no secure connection could be made"
 
 
 def asked_at(where: Destination) -> str:
@@ -87,10 +101,15 @@ def _about_connection(where: Destination, trouble: Trouble) -> str:
     host = urlsplit(where.base or "").hostname or ""
     if trouble == "redirects":
         return f"It sends requests round in a circle: correct the address with {_ADDRESS}."
+    if trouble == "certificate":
+        return (
+            "Where your network has certificates of its own, name their file in SSL_CERT_FILE "
+            f"before the kernel starts; else correct the address with {_ADDRESS}, {_OTHER}."
+        )
     if trouble == "tls":
         return (
-            "Its certificate was not accepted. Where your network has certificates of its own, "
-            f"name their file in SSL_CERT_FILE before the kernel starts; else correct {_ADDRESS}."
+            "Does that server speak https? If not, write http:// in the address with "
+            f"{_ADDRESS}, {_OTHER}."
         )
     if trouble == "dns":
         return f"No address is known for {host}: correct {_ADDRESS}, or check the network."

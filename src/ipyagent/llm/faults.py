@@ -15,14 +15,14 @@ from ipyagent.errors import (
     ModelRefusedError,
     ModelUnavailableError,
 )
-from ipyagent.llm.advice import Trouble, asked_at, next_step, trouble_of
+from ipyagent.llm.advice import Trouble, asked_at, next_step, tls_problem, trouble_of
 from ipyagent.llm.origins import Destination
 
 CUT_OFF = "the connection was closed before the answer was complete."
 MAX_CHARS = 500
 MAX_WAIT = 3600.0  # seconds; a service that asks for more is not worth waiting for
 
-_NO_ANSWER: set[Trouble] = {"refused", "dns", "tls", "redirects"}
+_NO_ANSWER: set[Trouble] = {"refused", "dns", "certificate", "tls", "redirects"}
 """Troubles of a connection; LiteLLM makes up a status for them."""
 
 TRANSIENT = {408, 409, 425, 429}  # of the 4xx; all others say that the request itself is wrong
@@ -80,6 +80,8 @@ def fault(
         status = 0  # LiteLLM makes up a status for a connection that failed
     if trouble == "redirects":
         failure = ModelRefusedError(f"{model} could not be reached: too many redirects.")
+    if trouble in ("certificate", "tls"):
+        failure = ModelRefusedError(f"{model} could not be reached: {tls_problem(_chain(error))}.")
     return advised(failure, where, model, status, trouble)
 
 
