@@ -229,6 +229,45 @@ def test_a_plan_that_no_cell_asks_about_is_decided_on_in_a_new_cell(
     book.shot("panel-plan-done")
 
 
+@pytest.mark.spec("P25")
+def test_a_plan_in_the_background_is_followed_and_stopped_while_other_cells_run(
+    folder: Any, notebook: Callable[..., Any]
+):
+    wait = "while [ ! -e go.txt ]; do sleep 0.05; done"
+    steps = [call("run_shell", command=wait), call("write_file", path="behind.md", content="x")]
+    option = script(folder, "behind", {"text": "Wait.", "calls": steps})
+    cell = f"%%agent {option} --plan --background\nWait, and write."
+    switch = "%agent config tools.shell=true"
+    book = notebook(LOAD, switch, cell, "print('meanwhile', 6 * 7)", cell)
+    side = Side(book.page).open()
+    for index in range(4):
+        book.start(index)
+    expect(side.approvals).to_have_count(1, timeout=BEGINS)
+    side.press("approve", side.approvals)
+    book.expect_done(2)
+    expect(book.output(3)).to_contain_text("meanwhile 42")
+    card = book.run(2).nth(1)
+    expect(card).to_have_attribute("data-state", "running")
+    expect(side.find("panel-plan")).to_contain_text("0 of 2 done")
+    expect(side.status).to_contain_text("step 1 of 2")
+    assert not (folder / "behind.md").exists()
+    book.shot("panel-plan-behind")
+    (folder / "go.txt").touch()
+    expect(card).to_have_attribute("data-state", "done")
+    expect(card).to_contain_text("2 of 2 steps done")
+    expect(side.find("panel-plan")).to_contain_text("2 of 2 done")
+    expect(side.status).to_contain_text("done")
+    (folder / "go.txt").unlink()
+    book.start(4)
+    side.press("approve", side.approvals)
+    book.expect_done(4)
+    stopped = book.run(4).nth(1)
+    expect(stopped).to_have_attribute("data-state", "running")
+    side.press("stop", side.runs)
+    expect(stopped).to_have_attribute("data-state", "cancelled")
+    expect(side.status).to_contain_text("cancelled")
+
+
 def restart(book: Any) -> None:
     book.page.evaluate(
         """async () => {
