@@ -52,6 +52,8 @@ class PlanLab(Lab):
         self.judge: Judge | None = None
         self.retry = AT_ONCE
         self.tools: Iterable[Tool] = ()
+        self.release: Callable[[Cell, Run], object] | None = None
+        """`Cell.release` for plans in the background."""
 
     def plan(
         self,
@@ -115,5 +117,12 @@ class PlanLab(Lab):
             recorded=self.session.recorded,
         )
         return PlanRunner(
-            config, self.session, self.client, dispatcher, stream, view.leave, self.retry
+            config,
+            self.session,
+            self.client,
+            dispatcher,
+            stream,
+            view.leave,
+            self.retry,
+            partial(self.release, self.cell) if self.release else None,
         )

@@ -26,6 +26,8 @@ PLAN = {
     "text": "1. Wait.\n2. Write it.",
     "calls": [{"name": "run_shell", "arguments": {"command": WAIT}}, WRITE],
 }
+FAILS = {"calls": [{"name": "run_shell", "arguments": {"command": "cat missing"}}, WRITE]}
+INSTEAD = {"calls": [{"name": "run_shell", "arguments": {"command": "echo instead"}}]}
 TIED = {"calls": [{"name": "run_python", "arguments": {"code": "x = 1"}}, WRITE]}
 
 CELL = "%%agent -m scripted/plan.yaml --plan --background --confirm yolo\nMake a file."
@@ -35,6 +37,7 @@ class Watching(Page):
     """A page that approves plans, and goes on listening when their cells have ended."""
 
     plan: str = ""
+    asked: str = ""
     mirror: Message | None = None
 
     def __call__(self, message: Message) -> None:
@@ -46,6 +49,8 @@ class Watching(Page):
     def _hear(self, said: Message) -> None:
         super()._hear(said)
         for event in said.get("events", ()):
+            if event["type"] == "approval_requested":
+                self.asked = event["approval_id"]
             if event["type"] == "plan_proposed" and event["approval_id"]:
                 self.plan = event["run"]["plan_id"]
                 self.say(
@@ -127,6 +132,21 @@ def test_an_interrupt_of_another_cell_leaves_it_alone_and_a_captured_cell_its_ca
         assert page.ended["status"] == "done"
 
 
+@pytest.mark.spec("P25", "P35", "A12")
+def test_what_the_plan_does_not_cover_is_asked_about_behind_the_cell(folder: Path) -> None:
+    (folder / "plan.yaml").write_text(yaml.safe_dump([FAILS, INSTEAD, INSTEAD]))
+    with kernel(folder, **SHELL) as started:
+        page = Watching(started, decision="")
+        started.run(CELL.replace(" --confirm yolo", ""), page=page)
+        page.until(lambda: page.asked)
+        assert started.value("'free'") == "'free'"
+        assert page.asked in started.run("%agent status").stdout
+        assert "approved" in started.run("%agent approve", page=page).stdout
+        run = page.ended
+        assert (run["status"], len(run["steps"])) == ("done", 4)
+        assert run["steps"][1]["executions"][0]["decided_by"] == "magic"
+
+
 @pytest.mark.parametrize("how", ["card", "command"])
 def test_it_is_stopped(folder: Path, how: str) -> None:
     with behind(folder) as (started, page, _reply):
@@ -162,7 +182,7 @@ def test_a_plan_that_needs_the_notebook_runs_in_its_cell_and_says_so_before(fold
         page = Watching(started)
         reply = started.run(CELL.replace("plan.yaml", "tied.yaml"), page=page)
         (proposed,) = [event for event in page.events if event["type"] == "plan_proposed"]
-        assert "Step 1 (run_python)" in proposed["run"]["notes"][0]
+        assert "because step 1 (run_python) works" in proposed["run"]["notes"][0]
         assert reply.of("update_display_data")[-1]["data"][RUN_JSON]["status"] == "done"
         assert (folder / "made.txt").exists()
         assert started.value("x") == "1"

@@ -32,9 +32,7 @@ from ipyagent.tools.toolbox import Toolbox
 
 UNRUN = "Planned: it runs when the person approves the plan."
 
-TIED = (
-    "{step} works with the notebook's variables or cells, so this plan cannot run in the background"
-)
+TIED = "cannot run in the background, because {step} works with the notebook's variables or cells"
 
 NO_QUESTIONS = "nothing can be asked within a plan: ask in words, without calls, before you plan"
 

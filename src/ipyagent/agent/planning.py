@@ -98,16 +98,16 @@ def _with_place(runner: PlanRunner, plan: Run) -> Run:
     step = tied_step(runner.dispatcher.toolbox, plan.plan) if runner.release else None
     if step is None:
         return plan
-    note = f"{TIED.format(step=step)}: when you approve it, it runs in this cell."
-    return plan.model_copy(update={"notes": (*plan.notes, note[0].upper() + note[1:])})
+    note = f"This plan {TIED.format(step=step)}: when you approve it, it runs in this cell."
+    return plan.model_copy(update={"notes": tuple(dict.fromkeys((*plan.notes, note)))})
 
 
 def check_untied(toolbox: Toolbox, plan: Run) -> None:
     """Raise SessionError for a plan that cannot run in the background."""
     if step := tied_step(toolbox, plan.plan):
         raise SessionError(
-            f"{TIED.format(step=step)}; nothing was run. To run it in a cell: "
-            f"`%agent approve {plan.plan_id}`"
+            f"the plan {plan.plan_id} {TIED.format(step=step)}; nothing was "
+            f"run. To run it in a cell: `%agent approve {plan.plan_id}`"
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -71,6 +72,7 @@ class Session:
         self.notices: tuple[str, ...] = ()
         """What users should know beside the runs, as it was when the newest run began."""
         self._run: Run | None = None
+        self._changing = threading.Lock()
         if self.runs:
             self._activate()
 
@@ -330,7 +332,8 @@ class Session:
             self._record = self._record.move(SessionState.ACTIVE)
 
     def _set(self, **changes: Any) -> None:
-        self._record = self._record.model_copy(update=changes)
+        with self._changing:  # a run in the background and a cell may both do so
+            self._record = self._record.model_copy(update=changes)
 
     def _change(self, **changes: Any) -> None:
         self._set(**changes)

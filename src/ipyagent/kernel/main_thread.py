@@ -7,6 +7,7 @@ only there. While a run is on, the main thread serves these jobs one at a time.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import queue
 from collections.abc import Awaitable, Callable
@@ -40,10 +41,9 @@ class MainThread:
     def post(self, job: Job) -> Future[Any]:
         """Queue a job; the future gets what it returns or raises."""
         future: Future[Any] = Future()
-        if self.closed:
-            future.set_exception(RuntimeError(CLOSED))
-            return future
         self._jobs.put((job, future))
+        if self.closed:  # asked when it is queued, so that none is left there
+            self._refuse()
         self.ring()
         return future
 
@@ -80,14 +80,21 @@ class MainThread:
     def close(self) -> None:
         """Refuse all jobs from now on: nobody serves them any more. On the main thread."""
         self.closed, self.ring = True, lambda: None
-        while (taken := self._take()) is not None:
-            self._settle(taken[1], None, RuntimeError(CLOSED))
+        self._refuse()
 
     def stop(self) -> None:
         """Run no more jobs, and end one that awaits; from any thread or a signal handler."""
         self.stopped = True
         if (awaited := self._awaited) is not None:
             awaited.get_loop().call_soon_threadsafe(awaited.cancel)
+
+    def _refuse(self) -> None:
+        """Fail all that is queued, from any thread."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                _, future = self._jobs.get_nowait()
+                if future.set_running_or_notify_cancel():
+                    future.set_exception(RuntimeError(CLOSED))
 
     def _run(self, job: Job) -> Outcome:
         try:

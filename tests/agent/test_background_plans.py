@@ -1,0 +1,141 @@
+"""Plans in the background: their cell ends when they are approved, and they run on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness import YES, call
+from ipyagent.agent.planning import check_untied
+from ipyagent.config import Config
+from ipyagent.errors import AgentInterrupted, BusyError, SessionError
+from ipyagent.kernel.drivers import Cell
+from ipyagent.schema import Run, RunStatus, StopReason
+from ipyagent.tools.base import Tool, tool
+from ipyagent.wiring import only_run, running_behind
+from planning import PlanLab
+
+pytestmark = pytest.mark.spec("P25")
+
+PLAN = {"calls": [call("hold"), call("write_file", path="made.txt", content="made")]}
+TIED = {"calls": [call("write_file", path="made.txt", content="made"), call("live")]}
+
+
+class Gate:
+    """A tool that waits until the test lets it go on, and one that needs the main thread."""
+
+    def __init__(self) -> None:
+        self.begun, self.go = threading.Event(), threading.Event()
+
+    @property
+    def tools(self) -> list[Tool]:
+        @tool(where="thread", sensitive=True)
+        def hold() -> str:
+            """Wait."""
+            self.begun.set()
+            assert self.go.wait(60)
+            return "held"
+
+        @tool
+        def live() -> str:
+            """Look at the variables."""
+            return threading.current_thread().name
+
+        return [hold, live]
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    gate = Gate()
+    yield gate
+    gate.go.set()
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> PlanLab:
+    lab = PlanLab(tmp_path)
+    lab.release = Cell.release
+    return lab
+
+
+def ended(lab: PlanLab) -> Run:
+    """The run that went on, as it ended."""
+    assert lab.cell.background is not None
+    run: Run = lab.cell.background.done.result(60)
+    return run
+
+
+def test_the_cell_ends_when_the_plan_is_approved_and_the_plan_runs_on(
+    lab: PlanLab, gate: Gate, tmp_path: Path
+) -> None:
+    left = lab.plan([PLAN], tools=gate.tools, answer=YES)
+    assert left.status is RunStatus.RUNNING
+    assert gate.begun.wait(60)
+    assert not (tmp_path / "made.txt").exists()
+    gate.go.set()
+    run = ended(lab)
+    assert (run.id, run.status, run.output) == (left.id, RunStatus.DONE, "2 of 2 steps done.")
+    assert "in the background" in run.notes[-1]
+    assert lab.session.runs[-1] == run
+    assert lab.types[-1][-1] == "run_finished"
+
+
+def test_it_is_stopped_as_a_run_in_a_cell_is(lab: PlanLab, gate: Gate, tmp_path: Path) -> None:
+    lab.plan([PLAN], tools=gate.tools, answer=YES)
+    assert gate.begun.wait(60)
+    lab.cell.stop()
+    run = ended(lab)
+    assert (run.status, run.stop_reason) == (RunStatus.CANCELLED, StopReason.INTERRUPTED)
+    assert "Not run: step 2 (write_file)." in run.output
+    assert not (tmp_path / "made.txt").exists()
+
+
+def test_an_interrupt_while_the_cell_ends_is_an_interrupt_of_the_plan(
+    lab: PlanLab, gate: Gate
+) -> None:
+    def release(cell: Cell, run: Run) -> None:
+        cell.release(run)
+        cell.interrupt.stop()
+
+    lab.release = release
+    with pytest.raises(AgentInterrupted):
+        lab.plan([PLAN], tools=gate.tools, answer=YES)
+    assert lab.cell.background is None
+    assert lab.session.runs[-1].stop_reason is StopReason.INTERRUPTED
+
+
+def test_a_plan_that_needs_the_main_thread_runs_in_its_cell(lab: PlanLab, gate: Gate) -> None:
+    run = lab.plan([TIED], tools=gate.tools, answer=YES)
+    assert (run.status, lab.cell.background) == (RunStatus.DONE, None)
+    assert run.executions[1].result is not None
+    assert run.executions[1].result.output == threading.main_thread().name
+    waiting = lab.plan([TIED], tools=gate.tools)
+    assert "because step 2 (live) works with" in waiting.notes[0]
+    with pytest.raises(SessionError, match=r"step 2 \(live\).*`%agent approve"):
+        check_untied(lab.place.toolbox(Config(), gate.tools), waiting)
+
+
+def test_after_the_cell_nothing_waits_for_the_main_thread(lab: PlanLab, gate: Gate) -> None:
+    lab.plan([PLAN], tools=gate.tools, answer=YES)
+    job = lab.cell.main.post(lambda: None)
+    with pytest.raises(RuntimeError, match="the cell that served"):
+        job.result(0)
+
+
+@pytest.mark.spec("P26")
+def test_it_is_the_only_run_until_it_has_ended(lab: PlanLab, gate: Gate) -> None:
+    with only_run() as turn:
+        left = lab.plan([PLAN], tools=gate.tools, answer=YES)
+        turn.follow(lab.cell, left)
+    with pytest.raises(BusyError, match=f"{left.plan_id}.*`%agent stop`"), only_run():
+        pass
+    behind = running_behind()
+    assert behind is not None
+    behind.stop()
+    assert ended(lab).stop_reason is StopReason.INTERRUPTED
+    assert running_behind() is None
+    with only_run():
+        pass
