@@ -17,6 +17,7 @@ from ipyagent.errors import (
 )
 from ipyagent.llm.advice import Trouble, asked_at, next_step, tls_problem, trouble_of
 from ipyagent.llm.origins import Destination
+from ipyagent.llm.sizes import EventTooLargeError
 
 CUT_OFF = "the connection was closed before the answer was complete."
 MAX_CHARS = 500
@@ -24,6 +25,8 @@ MAX_WAIT = 3600.0  # seconds; a service that asks for more is not worth waiting 
 
 _NO_ANSWER: set[Trouble] = {"refused", "dns", "certificate", "tls", "redirects"}
 """Troubles of a connection; LiteLLM makes up a status for them."""
+
+_IN_TROUBLE = 500
 
 TRANSIENT = {408, 409, 425, 429}  # of the 4xx; all others say that the request itself is wrong
 
@@ -73,6 +76,8 @@ def fault(
     failure = _fault(error, model, secret)
     if where is None or isinstance(failure, ContextOverflowError) or failure.advised:
         return failure
+    if any(isinstance(each, EventTooLargeError) for each in _chain(error)):
+        return advised(failure, where, model, _IN_TROUBLE)
     bodies = [body for each in _chain(error) if (body := getattr(each, "body", None))]
     trouble = trouble_of(_chain(error))
     status = 0 if trouble in _NO_ANSWER else _status(error, bodies)
@@ -102,6 +107,9 @@ def advised(
 
 
 def _fault(error: BaseException, model: str, secret: str | None) -> ModelError:
+    for each in _chain(error):
+        if isinstance(each, EventTooLargeError):
+            return ModelRefusedError(f"{model} was ended: {each}.")
     cause = getattr(error, "original_exception", None) or error
     text = readable(cause, secret)
     bodies = [body for each in _chain(error) if (body := getattr(each, "body", None))]

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelError, ModelRefusedError, ModelUnavailableError
-from ipyagent.llm import modelmap, nostream, offline, warmup
+from ipyagent.llm import modelmap, nostream, offline, sizes, warmup
 from ipyagent.llm.chunks import ReplyReader
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.environment import start_environ
@@ -164,6 +164,7 @@ class LiteLLMClient:
         brought = await litellm.acompletion(**settings)
         if not self._streams:
             return _Whole(brought)
+        sizes.limit(brought)
         return brought if self._offline else await self._read_whole(litellm, brought)
 
     def _settings(self, request: ModelRequest, provider: str, where: Destination) -> dict[str, Any]:
