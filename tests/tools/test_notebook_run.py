@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -10,8 +13,9 @@ import pytest
 
 from harness import NO, YES, Lab, call
 from ipyagent.agent.approvals import Answer, Approval
+from ipyagent.errors import AgentInterrupted
 from ipyagent.kernel.documents import Desktop
-from ipyagent.schema import Run, ToolStatus, VariableChange
+from ipyagent.schema import Event, Run, ToolStatus, VariableChange
 from open_notebooks import MemoryPage, cell, desktop
 
 RUN = call("run_cell", cell="work")
@@ -68,6 +72,29 @@ def test_an_error_is_in_the_cell_as_well(book: Book, page: MemoryPage):
     (output,) = page.books[None][1]["outputs"]
     assert (output["ename"], output["evalue"]) == ("ZeroDivisionError", "division by zero")
     assert output["traceback"][-1] == "ZeroDivisionError: division by zero"
+
+
+def test_the_cell_gets_what_was_put_out_before_it_was_stopped(book: Book, page: MemoryPage):
+    page.books[None][1]["source"] = "print('before')\nrunning = True\nwhile running: pass"
+
+    def stop() -> None:
+        while "running" not in book.variables:
+            time.sleep(0.005)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def heard(event: Event) -> None:
+        if event.type == "tool_running":
+            threading.Thread(target=stop, daemon=True).start()
+
+    with pytest.raises(AgentInterrupted):
+        book.play(RUN, heard=heard)
+    assert "before" in book.session.runs[-1].results[0].output
+    deadline = time.monotonic() + 20
+    while not page.books[None][1]["outputs"] and time.monotonic() < deadline:
+        time.sleep(0.01)
+    printed, raised = page.books[None][1]["outputs"]
+    assert (printed["text"], raised["ename"]) == ("before\n", "KeyboardInterrupt")
+    assert page.books[None][1]["execution_count"] == 7
 
 
 def test_it_is_asked_about_and_a_denied_cell_does_not_run(book: Book, page: MemoryPage):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 from ipyagent.errors import InvalidArgumentsError, PageError
@@ -54,10 +56,18 @@ class RunCell:
         outputs = CellOutputs(self._desktop.number)
         job = self._post(lambda: self._namespace.run(target.source, outputs))
         partial.offer(lambda: partial.so_far(outputs), job)
-        result: ToolResult = await asyncio.wrap_future(job)
+
+        def put() -> None:
+            notebook.put_outputs(target, outputs.cell(), self._desktop.number)
+
         try:
-            put = notebook.put_outputs
-            await asyncio.to_thread(put, target, outputs.cell(), self._desktop.number)
+            result: ToolResult = await asyncio.wrap_future(job)
+        except asyncio.CancelledError:
+            # The code itself ends a little later, when the interrupt reaches it.
+            job.add_done_callback(lambda ended: _put_behind(ended, put))
+            raise
+        try:
+            await asyncio.to_thread(put)
         except PageError as error:
             note = f"The outputs were not put into cell {target.number}: {error}."
             return result.model_copy(update={"output": f"{result.output}\n\n{note}".lstrip()})
@@ -87,3 +97,17 @@ class RunCell:
         if _NESTED.search(target.source):
             raise InvalidArgumentsError(f"{name} asks an agent; agents are not nested")
         return notebook, target
+
+
+def _put_behind(job: Future[Any], put: Callable[[], None]) -> None:
+    """Put what a stopped cell has put out into it; whoever stopped it does not wait for the page.
+
+    Called in the main thread, which has to be free for the page's answer.
+    """
+
+    def try_to_put() -> None:
+        with suppress(PageError):  # the card has it all
+            put()
+
+    if not job.cancelled():
+        threading.Thread(target=try_to_put, name="ipyagent-outputs", daemon=True).start()
