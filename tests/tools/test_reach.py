@@ -4,11 +4,14 @@ Reading is no boundary. These cases say what it names; whatever it does not know
 unreadable, because "Always" covers what it says.
 """
 
+import contextlib
+import functools
 import io
 import math
 import pathlib
 import re
 import types
+from collections import defaultdict
 
 import numpy as np
 import pandas as pd
@@ -33,7 +36,12 @@ class Own:
     x = 1
 
 
-helper.__module__ = Own.__module__ = "__main__"
+class Tricky(list[int]):
+    def __getitem__(self, at: object) -> object:
+        return at
+
+
+helper.__module__ = Own.__module__ = Tricky.__module__ = "__main__"
 
 VARIABLES = {
     "pd": pd,
@@ -53,6 +61,15 @@ VARIABLES = {
     "fake": types.ModuleType("numpy"),
     "sqrt": math.sqrt,
     "lazy": (n for n in range(3)),
+    "bound": functools.partial(helper),
+    "waiting": map(helper, [1]),
+    "filled": defaultdict(helper),
+    "counted": defaultdict(int),
+    "closing": contextlib.closing(io.StringIO()),
+    "functions": pd.Series([helper]),
+    "objects": pd.DataFrame({"o": [Own()]}),
+    "each_of": np.vectorize(helper),
+    "tricky": Tricky(),
     "text": io.StringIO("a,b"),
 }
 
@@ -101,6 +118,14 @@ ONLY_VARIABLES = [
     "import os\nos.path.join('a', 'b')",
     "import sys\nsys.version_info >= (3, 11)",
     "display(df)",
+    "counted['a'] += 1",
+    "df.query('b.str.contains(\"x\") and a.isin([1, 2])')",
+    "df.to_string()",
+    "df.plot(backend='matplotlib')",
+    "from IPython.display import HTML\nHTML(df.to_html())",
+    "df[df.b == 'https://x.example']",
+    "import statsmodels.formula.api as smf\nsmf.ols('a ~ C(b) + np.log(a)', df).fit()",
+    "np.array(['https://x.example'])",
     "x = 3\nx",
     "",
 ]
@@ -127,6 +152,21 @@ TOUCHING = [
     ("df.to_csv('out.csv')", {WRITES}),
     ("df.to_json('out.json')", {WRITES}),
     ("df.agg('to_csv')", {WRITES}),
+    ("df.to_csv(**{'path_or_buf': 'out.csv'})", {WRITES}),
+    ("df.to_string('out.txt')", {WRITES}),
+    ("df.to_string(buf='out.txt')", {WRITES}),
+    (f"{PLOT}plt.gcf().canvas.print_figure('a.png')", {WRITES}),
+    ("import networkx as nx\nnx.write_gml(1, 'a.gml')", {WRITES}),
+    ("import scipy.sparse as sp\nsp.save_npz('a', 1)", {WRITES}),
+    ("from scipy.io import savemat\nsavemat('a.mat', {})", {WRITES}),
+    ("import polars as pl\npl.DataFrame().serialize('a')", {WRITES}),
+    ("import plotly\nplotly.offline.plot({}, filename='a.html')", {WRITES}),
+    (f"{PLOT}plt.style.use('a.mplstyle')", {READS}),
+    ("from IPython.display import HTML\nHTML(filename='a.html')", {READS}),
+    ("from IPython.display import Image\nImage('https://x/a.png')", {NETWORK}),
+    ("from IPython.display import Image\nImage(url=name)", {NETWORK}),
+    ("import altair as alt\nalt.Chart(url)", {NETWORK}),
+    ("import statsmodels.api as sm\nsm.datasets.get_rdataset('x')", {NETWORK}),
     ("open('a.txt', 'w').write('x')", {WRITES}),
     ("open('a.txt', mode='ab')", {WRITES}),
     ("open('a.txt', 'r+')", {READS, WRITES}),
@@ -196,6 +236,35 @@ UNREAD = [
     'df.query(\'@__import__("os").system("ls")\')',
     "df.query('@helper()')",
     "df.query(name)",
+    "df.query('a.to_csv(\"x\")')",
+    "df.eval('c = b.to_json(\"x\")')",
+    "df.query('a.map(@helper)')",
+    "df.eval('b.apply(@bound)')",
+    "df.query('a == @handlers[\"a\"](1)')",
+    "df.b.apply(bound)",
+    "max(['a'], key=bound)",
+    "df.b.apply(each_of)",
+    "list(waiting)",
+    "filled['a']",
+    "with closing:\n    pass",
+    "functions.apply(lambda f: f('a'))",
+    "objects",
+    "tricky[0]",
+    "def run(f):\n    return f('a')\nrun(print)",
+    "import json\njson.codecs.open('x', 'w')",
+    "df.plot(backend='a_module')",
+    "df.hist(backend=name)",
+    "pd.set_option('plotting.backend', 'a_module')",
+    "import matplotlib as mpl\nmpl.use('module://a_module')",
+    f"{PLOT}plt.rcParams['text.usetex'] = True",
+    "pd.options.plotting.backend = 'a_module'",
+    "@pd.api.extensions.register_dataframe_accessor('z')\nclass Z:\n    pass",
+    "import statsmodels.formula.api as smf\nsmf.ols('a ~ helper(b)', df)",
+    "import statsmodels.formula.api as smf\nsmf.ols(name + '~ a', df)",
+    "import patsy\npatsy.dmatrix('a.to_csv(1)', df)",
+    "from IPython.display import HTML\nHTML('<script>1</script>')",
+    "from IPython.display import HTML\nHTML('<scr' + 'ipt>1</script>')",
+    "from IPython import embed\nembed()",
     "pd.eval('1')",
     "np.load('a.npy', allow_pickle=True)",
     "np.load('a.npy', allow_pickle=name)",

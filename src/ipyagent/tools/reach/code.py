@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterable, Mapping
 
-from ipyagent.tools.reach import tables
+from ipyagent.tools.reach import tables, texts
 from ipyagent.tools.reach.found import (
     NETWORK,
     READS,
@@ -19,10 +19,19 @@ from ipyagent.tools.reach.origins import (
     DATA,
     FILE,
     OPAQUE,
+    PARAMETER,
     PATH,
     UNKNOWN,
     Names,
     is_library,
+)
+from ipyagent.tools.reach.parts import (
+    keyword,
+    kinds_of,
+    known_backend,
+    leads_on,
+    name_of,
+    reads_input,
 )
 
 _FEW_NAMED = frozenset({"os", "sys", "asyncio"})
@@ -30,10 +39,10 @@ _FEW_NAMED = frozenset({"os", "sys", "asyncio"})
 _DUNDERS = frozenset({"__name__", "__doc__", "__version__", "__init__", "__len__"})
 _UNDERSCORED = frozenset({"_asdict", "_replace", "_fields", "_repr_html_", "_"})
 _HIDDEN_NAME = re.compile(r"__\w+__")
-_CALLED = re.compile(r"@\w+(?:\.\w+)*\s*\(")
 _FLAGS = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _OUTPUTS = frozenset({"path_or_buf", "buf", "path", "filename", "file"})
 _INPUTS = _OUTPUTS | {"filepath_or_buffer", "io", "source", "fname"}
+_OPTIONS = ("pandas.options.display.", "pandas.options.mode.")
 _LONGEST = 200_000
 
 
@@ -131,7 +140,7 @@ class _Reader(ast.NodeVisitor):
         self._attribute(node.attr, bases, node)
         if not isinstance(node.ctx, ast.Load):
             changed = [base for base in bases if is_library(base)]
-            if changed and not changed[0].startswith("pandas.options"):
+            if changed and not f"{changed[0]}.".startswith(_OPTIONS):
                 self.add([UNREADABLE], node, f"changes {changed[0]}.{node.attr}")
         for origin in self.names.of(node):
             if is_library(origin):
@@ -143,8 +152,10 @@ class _Reader(ast.NodeVisitor):
         if isinstance(node.value, str):
             if _HIDDEN_NAME.search(node.value) and node.value not in _DUNDERS | {"__main__"}:
                 self.add([UNREADABLE], node)
+            if texts.SETTINGS.search(node.value):
+                self.add([UNREADABLE], node)
             if self._by_name:
-                self.add(_kinds_of(node.value), node)
+                self.add(kinds_of(node.value), node)
 
     def visit_Call(self, node: ast.Call) -> None:
         """Judge a call by its function and by what it is given."""
@@ -155,19 +166,24 @@ class _Reader(ast.NodeVisitor):
                 self._open(node, 0)
             elif origin in {"builtins.getattr", "builtins.hasattr"}:
                 self._getattr(node)
+            elif is_library(origin):
+                self._texts(origin, node)
         self._callee(node)
-        name = _name_of(node.func)
+        name = name_of(node.func)
+        if any(not known_backend(value) for value in keyword(node, "backend")):
+            self.add([UNREADABLE], node)
         if name in tables.CALLS and isinstance(node.func, ast.Attribute):
             self._expression(node)
         if name in tables.FUNCTIONS_BY_NAME:
             self._dispatch(node)
-        if _reads(name):
+        if reads_input(name):
             self._input(node)
         plain = isinstance(node.func, ast.Name)
         if plain and name in {"getattr", "hasattr", "open"}:
             self._visit_all(node)  # judged above, by what they are given
             return
-        if name in tables.TO_TEXT and not (node.args or _keyword(node, *_OUTPUTS)):
+        given = node.args or any(k.arg in {None, *_OUTPUTS} for k in node.keywords)
+        if name in tables.TO_TEXT and not given:
             self.visit(node.func.value) if isinstance(node.func, ast.Attribute) else None
             self._visit_all(node)
             return
@@ -204,10 +220,10 @@ class _Reader(ast.NodeVisitor):
         if root not in tables.PLAIN and root != "pathlib":
             return self.add([UNREADABLE], node, f"{root} is not a library that is known here")
         inner = parts[1:]
-        if name.startswith("pandas.io.") or any(_is_pivot(part) for part in inner):
+        if name.startswith("pandas.io.") or any(leads_on(part) for part in inner):
             self.add([UNREADABLE], node)
         elif inner:
-            self.add(_kinds_of(last), node)
+            self.add(kinds_of(last), node)
         return None
 
     def _builtin(self, name: str, node: ast.AST) -> None:
@@ -227,13 +243,13 @@ class _Reader(ast.NodeVisitor):
         elif of_path and attr in tables.PATH_READS - {"open"}:
             self.add([READS], node)
         if not all(map(is_library, bases)):
-            self.add(_kinds_of(attr), node)
+            self.add(kinds_of(attr), node)
 
     def _callee(self, node: ast.Call) -> None:
         """A function that comes out of a container may be any."""
         func = node.func
         if isinstance(func, ast.Name):
-            if self.names.of(func) == {DATA}:
+            if self.names.of(func) & {DATA, PARAMETER}:
                 self.add([UNREADABLE], node, f"calls {func.id}, which is not read here")
         elif not isinstance(func, ast.Attribute | ast.Lambda):
             inner = self.names.of(func)
@@ -242,7 +258,7 @@ class _Reader(ast.NodeVisitor):
 
     def _open(self, node: ast.Call, at: int) -> None:
         """A file is read or written by the mode in which it is opened."""
-        given = node.args[at : at + 1] or _keyword(node, "mode")
+        given = node.args[at : at + 1] or keyword(node, "mode")
         mode = given[0] if given else ast.Constant(value="r")
         text = mode.value if isinstance(mode, ast.Constant) else "r+"
         writes = not isinstance(text, str) or not set("wax+").isdisjoint(text)
@@ -261,35 +277,51 @@ class _Reader(ast.NodeVisitor):
 
     def _expression(self, node: ast.Call) -> None:
         """`df.query(…)` and `df.eval(…)` run a text; `model.eval()` does not."""
-        given = [*node.args[:1], *_keyword(node, "expr")]
+        given = [*node.args[:1], *keyword(node, "expr")]
         for each in given:
             text = each.value if isinstance(each, ast.Constant) else None
-            if not isinstance(text, str) or "__" in text or _CALLED.search(text):
+            if not isinstance(text, str) or not texts.safe_expression(text):
                 self.add([UNREADABLE], node)
+            for name in texts.variables_of(text) if isinstance(text, str) else ():
+                self.visit(ast.Name(id=name, ctx=ast.Load()))
+
+    def _texts(self, function: str, node: ast.Call) -> None:
+        """A text that a library runs, shows or fetches."""
+        given = [*node.args, *(k.value for k in node.keywords)]
+        if texts.is_formula(function) and not all(map(texts.safe_formula, given[:1])):
+            self.add([UNREADABLE], node)
+        if function == "IPython.display.HTML" and not all(map(texts.safe_markup, node.args[:1])):
+            self.add([UNREADABLE], node)
+        if function.startswith("IPython.display."):
+            self.add([NETWORK] if keyword(node, "url") else [], node)
+            self.add([READS] if keyword(node, "filename") else [], node)
+        for each in given:
+            if any(texts.fetches(function, text) for text in self.names.texts(each)):
+                self.add([NETWORK], node)
 
     def _dispatch(self, node: ast.Call) -> None:
         """`df.agg("to_csv")` calls a method by its name."""
         self._by_name = True
-        for each in (*node.args[:1], *_keyword(node, "func")):
+        for each in (*node.args[:1], *keyword(node, "func")):
             unread = isinstance(each, ast.BinOp | ast.JoinedStr | ast.Call | ast.Subscript)
-            if unread and _name_of(node.func) not in {"map", "pipe"} and not self._known(each):
+            if unread and name_of(node.func) not in {"map", "pipe"} and not self._known(each):
                 self.add([UNREADABLE], node)
             for part in ast.walk(each):
                 if isinstance(part, ast.Constant) and isinstance(part.value, str):
-                    self.add(_kinds_of(part.value), node)
+                    self.add(kinds_of(part.value), node)
 
     def _known(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Call) and not (self.names.of(node) & {DATA, OPAQUE, UNKNOWN})
 
     def _input(self, node: ast.Call) -> None:
         """What reads a file reads an address as well, if that is what it is given."""
-        if _name_of(node.func).startswith("fetch_"):
+        if name_of(node.func).startswith("fetch_"):
             self.add([NETWORK], node)
             return
-        pickled = _keyword(node, "allow_pickle")
+        pickled = keyword(node, "allow_pickle")
         if any(not isinstance(p, ast.Constant) or p.value for p in pickled):
             self.add([UNREADABLE], node)
-        given = [*node.args[:1], *_keyword(node, *_INPUTS)][:1]
+        given = [*node.args[:1], *keyword(node, *_INPUTS)][:1]
         for each in given:
             for text in self.names.texts(each):
                 self._source(text, node)
@@ -310,33 +342,8 @@ class _Reader(ast.NodeVisitor):
         elif PATH in origins:
             self.add([READS], node)
         else:
-            self.add([READS, NETWORK], node, f"{_name_of(node.func)} of what is computed")
+            self.add([READS, NETWORK], node, f"{name_of(node.func)} of what is computed")
 
     def _note_path(self, node: ast.expr) -> None:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             self.paths[node.value] = None
-
-
-def _reads(name: str) -> bool:
-    if name in tables.NO_READERS:
-        return False
-    return name == "load" or name.startswith(("read_", "scan_", "load_", "open_", "fetch_"))
-
-
-def _kinds_of(name: str) -> list[str]:
-    return [kind for kind, names in tables.METHODS.items() if name in names]
-
-
-def _is_pivot(part: str) -> bool:
-    return part.startswith("_") or part in tables.METHODS[UNREADABLE]
-
-
-def _name_of(func: ast.expr) -> str:
-    match func:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return name
-    return ""
-
-
-def _keyword(node: ast.Call, *names: str) -> list[ast.expr]:
-    return [each.value for each in node.keywords if each.arg in names]

@@ -10,11 +10,12 @@ import ast
 import builtins
 import sys
 import types
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from ipyagent.kernel.describe.inert import ancestors, is_a, module_name, type_name
+from ipyagent.kernel.describe.inert import ancestors, class_dict, is_a, module_name, type_name
 from ipyagent.tools.reach.tables import BUFFERS, MODULES, PATHS, PLAIN
 
 DATA, LOCAL, MADE, PARAMETER = "<data>", "<local>", "<made>", "<parameter>"
@@ -202,10 +203,8 @@ def _named(module: object, name: str) -> str:
 
 def _of_object(value: Any) -> str:
     """The same of what is neither a module, a function nor a class."""
-    for kind in (list, tuple, set, frozenset, dict):
-        if is_a(value, kind):
-            items = dict.values(value) if kind is dict else kind.__iter__(value)
-            return OPAQUE if any(map(_is_code, islice(items, _MOST_ITEMS))) else DATA
+    if _runs_others(value):
+        return OPAQUE
     for base in ancestors(type(value)):
         root = root_of(module_name(base))
         if root == "pathlib":
@@ -220,6 +219,39 @@ def _of_object(value: Any) -> str:
     return OPAQUE if type(value) in _RUNNING else DATA
 
 
+def _runs_others(value: Any) -> bool:
+    """Whether an object holds code that its use would run."""
+    roots = {root_of(module_name(base)) for base in ancestors(type(value))}
+    if roots & _HOLDERS or type(value) in _LAZY:
+        return True
+    if is_a(value, defaultdict):
+        factory = class_dict(defaultdict)["default_factory"].__get__(value)
+        return not (factory is None or any(factory is each for each in _PLAIN_FACTORIES))
+    if any("__call__" in class_dict(base) for base in ancestors(type(value))):
+        return "sympy" not in roots
+    return any(map(_is_code, islice(_items(value), _MOST_ITEMS)))
+
+
+def _items(value: Any) -> Iterator[Any]:
+    """What a container of Python, numpy or pandas holds, where that may be code."""
+    for kind in (list, tuple, set, frozenset, dict):
+        if is_a(value, kind):
+            yield from dict.values(value) if kind is dict else kind.__iter__(value)
+            return
+    cls, pandas = type(value), sys.modules.get("pandas")
+    if f"{module_name(cls)}.{type_name(cls)}" == "numpy.ndarray" and value.dtype.kind == "O":
+        yield from value.flat
+    elif pandas and cls in (pandas.Series, pandas.Index) and str(value.dtype) == "object":
+        yield from value.to_numpy()
+    elif pandas and cls is pandas.DataFrame:
+        for number, dtype in enumerate(value.dtypes):
+            if str(dtype) == "object":
+                yield from islice(value.iloc[:, number].to_numpy(), _MOST_ITEMS // 10)
+
+
+_HOLDERS = frozenset({"functools", "operator", "contextlib", "itertools", "weakref"})
+_LAZY = (map, filter, zip, enumerate, reversed, types.MappingProxyType, property)
+_PLAIN_FACTORIES = (int, float, str, list, dict, set, tuple, bool)
 _RUNNING = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, types.MethodType)
 
 

@@ -6,6 +6,8 @@ to another module.
 
 from __future__ import annotations
 
+import sys
+
 from ipyagent.tools.reach.found import (
     ENVIRONMENT,
     NETWORK,
@@ -59,17 +61,28 @@ _NAMES = {
     "os.path.isdir os.path.getsize os.path.getmtime os.path.islink os.path.realpath "
     "matplotlib.pyplot.imread cv2.imread PIL.Image.open numpy.loadtxt numpy.genfromtxt "
     "numpy.fromfile numpy.memmap pandas.ExcelFile h5py.File openpyxl.load_workbook "
-    "pyarrow.parquet.ParquetFile",
+    "pyarrow.parquet.ParquetFile pyarrow.memory_map pyarrow.input_stream pyarrow.dataset "
+    "matplotlib.rc_file matplotlib.style.use matplotlib.pyplot.style matplotlib.cbook "
+    "matplotlib.image.imread matplotlib.font_manager skimage.io.imread cv2.VideoCapture "
+    "PIL.ImageFont.truetype "
+    "polars.sql polars.SQLContext pandas.read_clipboard",
     WRITES: "os.remove os.unlink os.rename os.renames os.replace os.mkdir os.makedirs os.rmdir "
     "os.removedirs os.chdir os.chmod os.chown os.link os.symlink os.truncate os.utime os.mkfifo "
     "numpy.save numpy.savez numpy.savez_compressed numpy.savetxt numpy.memmap h5py.File "
     "matplotlib.pyplot.savefig matplotlib.pyplot.imsave cv2.imwrite cv2.VideoWriter "
-    "pandas.ExcelWriter pandas.HDFStore torch.save io.FileIO openpyxl.Workbook",
+    "pandas.ExcelWriter pandas.HDFStore torch.save io.FileIO openpyxl.Workbook "
+    "pyarrow.OSFile pyarrow.memory_map pyarrow.output_stream polars.Config polars.SQLContext "
+    "bokeh.io.output_file bokeh.plotting.output_file plotly.offline pandas.show_versions "
+    "matplotlib.backends scipy.io.savemat scipy.io.wavfile.write",
     NETWORK: "torch.hub seaborn.load_dataset seaborn.get_dataset_names numpy.DataSource "
-    "sklearn.datasets.fetch_openml pandas.io.gbq pyarrow.fs pyarrow.flight",
+    "sklearn.datasets.fetch_openml pandas.io.gbq pyarrow.fs pyarrow.flight "
+    "pyarrow.dataset scipy.datasets statsmodels.api.datasets.get_rdataset "
+    "statsmodels.datasets.get_rdataset statsmodels.datasets.webuse cv2.VideoCapture "
+    "skimage.io.imread bokeh.sampledata polars.sql polars.SQLContext tqdm.contrib",
     PROCESSES: "os.system os.popen os.fork os.forkpty os.kill os.killpg os.startfile os.abort "
     "os._exit os.execv os.execl os.execve os.execvp os.execlp os.spawnl os.spawnv os.spawnlp "
-    "os.spawnvp os.posix_spawn os.posix_spawnp os.nice numpy.ctypeslib numpy.f2py",
+    "os.spawnvp os.posix_spawn os.posix_spawnp os.nice numpy.ctypeslib numpy.f2py "
+    "matplotlib.texmanager pandas.read_clipboard",
     ENVIRONMENT: "os.environ os.environb os.getenv os.putenv os.unsetenv os.getlogin os.uname "
     "sys.argv",
     UNREADABLE: "torch.load torch.utils.cpp_extension torch.jit torch.ops pandas.read_pickle "
@@ -77,7 +90,11 @@ _NAMES = {
     "yaml.full_load yaml.load_all yaml.UnsafeLoader yaml.Loader numpy.lib.npyio "
     "numpy.distutils numpy.testing IPython.get_ipython IPython.core IPython.display.Javascript "
     "sympy.sympify sympy.parse_expr sympy.lambdify scipy.weave functools.singledispatch "
-    "contextlib.ExitStack io.open_code PIL.ImageShow PIL.ImageGrab PIL.ImageMath cv2.dnn",
+    "contextlib.ExitStack io.open_code PIL.ImageShow PIL.ImageGrab PIL.ImageMath cv2.dnn "
+    "IPython.utils IPython.embed IPython.lib IPython.start_ipython IPython.extensions "
+    "pandas.api.extensions pandas.test pandas.util numpy.loads numpy.test pyarrow.deserialize "
+    "pyarrow.deserialize_from sklearn.externals matplotlib.testing polars.DataFrame.deserialize "
+    "polars.LazyFrame.deserialize bokeh.util",
 }
 NAMES: dict[str, frozenset[str]] = {}
 """Parts of libraries, by their full names."""
@@ -102,6 +119,7 @@ METHODS = {
         "write_excel write_json write_ndjson write_ipc write_avro write_delta sink_csv "
         "sink_parquet sink_ipc sink_ndjson write_text write_bytes write_html write_image "
         "write_table write_feather write_dataset savefig save save_model savez savetxt imsave "
+        "serialize to_string savemat mmwrite thumbnail "
         "tofile dump dump_model mkdir rmdir unlink symlink_to hardlink_to touch chmod "
         "extractall makedirs writelines write imwrite writestr to_clipboard to_sql to_gbq"
     ),
@@ -123,7 +141,19 @@ METHODS = {
 }
 """Methods and attributes of objects of any kind."""
 
-TO_TEXT = _words("to_json to_html to_latex to_markdown to_csv to_xml dumps")
+WRITERS = (
+    "write_",
+    "save_",
+    "dump_",
+    "sink_",
+    "print_figure",
+    "print_pn",
+    "print_pdf",
+    "print_svg",
+)
+"""Beginnings of the names of functions that write files."""
+
+TO_TEXT = _words("to_json to_html to_latex to_markdown to_csv to_xml to_string dumps")
 """Methods that write a file only where they are given one."""
 
 READERS = ("read_", "scan_", "load", "open_", "fetch_", "from_csv")
@@ -139,8 +169,9 @@ BUILTINS = {
         "quit get_ipython memoryview _ __"
     )
 }
-SUBMODULES = _words("random statistics math string io formats plotting testing types")
-"""Names of Python's own modules that libraries give to parts of their own."""
+_OWN_PARTS = _words("trace signal types code profile resource select")
+OTHER_MODULES = frozenset(MODULES) & sys.stdlib_module_names - _OWN_PARTS
+"""Modules of Python that a library leads to; it has parts of its own by the other names."""
 
 PATHS = _words("pathlib.Path pathlib.PurePath pathlib.PosixPath pathlib.WindowsPath")
 BUFFERS = _words("io.StringIO io.BytesIO")
