@@ -125,7 +125,7 @@ def test_an_interrupt_of_another_cell_leaves_it_alone_and_a_captured_cell_its_ca
         captured = (
             "from IPython.utils.capture import capture_output\nimport pathlib, time\n"
             f"with capture_output() as caught:\n    pathlib.Path({GO!r}).touch()\n"
-            "    while __import__('ipyagent').last.status != 'done': time.sleep(0.01)\n"
+            "    while not __import__('ipyagent').last.plan: time.sleep(0.01)\n"
             "len(caught.outputs), caught.stdout"
         )
         assert "(0, '')" in str(started.run(captured, page=page).of("execute_result"))
