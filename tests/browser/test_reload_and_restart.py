@@ -13,6 +13,7 @@ import pytest
 from deciding import press
 from playwright.sync_api import Page, expect
 from test_agent_cells import LOAD, python, script
+from test_plans_and_questions import call
 
 from conftest import Lab, Notebook
 
@@ -45,6 +46,8 @@ WOULD_SAVE_QUESTION = f"""() => {{
 }}"""
 WOULD_SAVE_END = f"""(index) =>
     {PANEL}.content.model.toJSON().cells[index].outputs[0].data['{RUN_JSON}']?.status === 'done'"""
+WOULD_SAVE_PLAN = f"""() =>
+    {PANEL}.content.model.toJSON().cells[1].outputs[1].data['{RUN_JSON}']?.status === 'done'"""
 COUNT = """\
 from collections import Counter
 from comm import get_comm_manager
@@ -404,3 +407,31 @@ def test_a_notebook_that_never_loads_ipyagent_hears_nothing_of_it(notebook: Any)
     reload(book)
     book.ready()
     assert lines() == []
+
+
+@pytest.mark.spec("P25", "P42")
+def test_a_plan_in_the_background_is_followed_after_a_reload(
+    jupyterlab: Lab, notebook: Any
+) -> None:
+    calls = [
+        call("run_shell", command="while [ ! -e behind.go ]; do sleep 0.05; done"),
+        call("write_file", path="behind.txt", content="x"),
+    ]
+    option = script(jupyterlab.folder, "behind", {"text": "Wait.", "calls": calls})
+    load = f"{LOAD}\n%agent config tools.shell=true"
+    book = notebook(load, f"%%agent {option} --plan --background\nBegin.")
+    begin(book)
+    card = book.run(1).nth(1)
+    expect(card).to_have_attribute("data-state", "waiting", timeout=30_000)
+    press(card.locator("[data-ipyagent=approve]"))
+    book.expect_done(1)
+    expect(card).to_have_attribute("data-state", "running")
+    book.save()
+    reload(book)
+    expect(card).to_have_attribute("data-state", "running", timeout=30_000)
+    expect(card.locator("[data-ipyagent=stop]")).to_be_visible()
+    go(jupyterlab, "behind")
+    expect(card).to_have_attribute("data-state", "done", timeout=30_000)
+    book.page.wait_for_function(WOULD_SAVE_PLAN)
+    outputs = book.save().cells[1].outputs
+    assert [each.data[RUN_JSON]["status"] for each in outputs] == ["done", "done"]
