@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +14,7 @@ from harness import YES, call
 from ipyagent.agent.planning import check_untied
 from ipyagent.config import Config
 from ipyagent.errors import AgentInterrupted, BusyError, SessionError
+from ipyagent.kernel import drivers
 from ipyagent.kernel.drivers import Cell
 from ipyagent.schema import Run, RunStatus, StopReason
 from ipyagent.tools.base import Tool, tool
@@ -91,6 +94,30 @@ def test_it_is_stopped_as_a_run_in_a_cell_is(lab: PlanLab, gate: Gate, tmp_path:
     assert (run.status, run.stop_reason) == (RunStatus.CANCELLED, StopReason.INTERRUPTED)
     assert "Not run: step 2 (write_file)." in run.output
     assert not (tmp_path / "made.txt").exists()
+
+
+def test_a_step_that_does_not_end_when_it_is_stopped_does_not_keep_the_kernel_busy(
+    lab: PlanLab, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @tool(sensitive=True)
+    async def go_on() -> str:
+        """Ignore who wants it to end."""
+        gate.begun.set()
+        while not gate.go.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.01)
+        return "at last"
+
+    monkeypatch.setattr(drivers, "GRACE", 0.1)
+    left = lab.plan([{"calls": [call("go_on")]}], tools=[go_on], answer=YES)
+    assert gate.begun.wait(60)
+    lab.cell.stop()
+    with pytest.raises(asyncio.CancelledError):
+        ended(lab)
+    with only_run() as turn:
+        turn.follow(lab.cell, left)
+    with only_run():
+        pass
 
 
 def test_an_interrupt_while_the_cell_ends_is_an_interrupt_of_the_plan(

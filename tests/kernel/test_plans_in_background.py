@@ -153,7 +153,7 @@ def test_it_is_stopped(folder: Path, how: str) -> None:
         if how == "card":
             page.say({"kind": "stop"})
         else:
-            assert page.plan in started.run("%agent stop").stdout
+            assert page.plan in started.run("%agent stop", page=page).stdout
         run = page.ended
         assert (run["status"], run["stop_reason"]) == ("cancelled", "interrupted")
         assert run["steps"][0]["executions"][0]["status"] == "cancelled"

@@ -16,8 +16,9 @@ from ipyagent.agent.words import decision
 from ipyagent.config import Config
 from ipyagent.errors import AgentError, BusyError, ConfigError, SessionError
 from ipyagent.kernel.drivers import Cell, drive_sync
+from ipyagent.kernel.frontend import Frontend, Surface
 from ipyagent.llm.scripted import Scripted
-from ipyagent.magic.plan_commands import in_its_cell, in_words, run
+from ipyagent.magic.plan_commands import check_background, in_its_cell, in_words, run
 from ipyagent.schema import DecidedBy, Decision, Run, RunStatus
 from ipyagent.wiring import Engine, only_run
 from planning import PlanLab
@@ -108,6 +109,20 @@ def test_while_an_agent_runs_nothing_is_approved(lab: PlanLab) -> None:
     with only_run(), pytest.raises(BusyError, match="already running"):
         command(lab, "", APPROVE)
     assert lab.session.waiting
+
+
+@pytest.mark.spec("P25")
+@pytest.mark.parametrize(
+    ("frontend", "why"),
+    [
+        (Frontend(Surface.TERMINAL, can_input=True), "in a terminal"),
+        (Frontend(Surface.TERMINAL, can_input=False), "in a terminal"),
+        (Frontend(Surface.NOTEBOOK, can_input=False), "needs somebody at the notebook"),
+    ],
+)
+def test_there_is_no_background_where_nobody_would_see_it(frontend: Frontend, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        check_background(frontend)
 
 
 @pytest.mark.spec("P20", "P05")

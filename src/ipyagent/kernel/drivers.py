@@ -54,7 +54,7 @@ class Cell:
     def stop(self) -> None:
         """Ask the run to end, from any thread."""
         if self.background is not None:
-            self.background.cancel()
+            self.background.end(GRACE)
         else:
             self.interrupt.stop()
 

@@ -11,7 +11,7 @@ import contextlib
 import contextvars
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -83,6 +83,21 @@ class EngineTask(Generic[T]):
         with contextlib.suppress(RuntimeError):  # the loop is closed: it has ended
             self.engine.loop.call_soon_threadsafe(self._cancel)
 
+    def end(self, grace: float) -> None:
+        """Ask the coroutine to end; after `grace` seconds it is taken for ended, from any thread.
+
+        One that does not end keeps its thread to itself from then on.
+        """
+        self.cancel()
+        timer = threading.Timer(grace, self._give_up)
+        timer.daemon = True
+        timer.start()
+
+    def _give_up(self) -> None:
+        with contextlib.suppress(InvalidStateError):  # it has ended meanwhile
+            self.done.set_exception(asyncio.CancelledError())
+            self.engine.retire()
+
     def _start(
         self, make: Callable[[], Coroutine[Any, Any, T]], context: contextvars.Context
     ) -> None:
@@ -97,9 +112,10 @@ class EngineTask(Generic[T]):
             self._task.cancel()
 
     def _settle(self, task: asyncio.Task[T]) -> None:
-        if task.cancelled():
-            self.done.set_exception(asyncio.CancelledError())
-        elif error := task.exception():
-            self.done.set_exception(error)
-        else:
-            self.done.set_result(task.result())
+        with contextlib.suppress(InvalidStateError):  # it was given up
+            if task.cancelled():
+                self.done.set_exception(asyncio.CancelledError())
+            elif error := task.exception():
+                self.done.set_exception(error)
+            else:
+                self.done.set_result(task.result())

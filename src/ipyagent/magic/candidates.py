@@ -219,6 +219,9 @@ def _on_line(book: Notebook, line: str) -> Found:
             return word, _all(_settings, book, word)
         case ["mcp" | "api", "activate" | "deactivate", *given] if HERE not in given:
             return word, [_told(HERE, "in this notebook alone")] * HERE.startswith(word)
+        case ["approve", *given] if commands.BACKGROUND not in given:
+            option = commands.BACKGROUND
+            return word, [_told(option, "the plan runs on")] * option.startswith(word)
         case ["session", "resume"]:
             return word, _all(_sessions, book, word)
     return word, []
