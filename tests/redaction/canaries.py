@@ -53,6 +53,8 @@ TOKENS: dict[str, str] = {
     "GitHub": "ghp_" + of(36),
     "GitHub fine-grained": "github_pat_" + of(22) + "_" + of(59),
     "GitLab": "glpat-" + of(20),
+    "Grafana Cloud": "glc_eyJ" + of(60),
+    "Square": "EAAA" + of(60),
     "npm": "npm_" + of(36),
     "PyPI": "pypi-AgEIcHlwaS5vcmc" + of(100),
     "Docker": "dckr_pat_" + of(27),
@@ -122,6 +124,19 @@ PLACED: dict[str, tuple[str, str]] = {
         f"https://hooks.slack.com/services/{(h := f'T{of(8)}/B{of(8)}/{of(24)}')}",
         h,
     ),
+    "variable of a secret key": (f'export STRIPE_SK="{(sk := of(24))}"', sk),
+    "variable of a password": ("SMTP_PASS=l0vel4ce!9", "l0vel4ce!9"),
+    "quoted variable of a password": ("os.environ['DB_PASS'] = 'l0vel4ce!$a'", "l0vel4ce!$a"),
+    "header of GitLab": (f"Private-Token: {(pt := of(20))}", pt),
+    "header of Azure": (f"Ocp-Apim-Subscription-Key: {(az := of(32, HEX))}", az),
+    "annotated": (f'api_key: str | None = "{(an := of(24))}"', an),
+    "XML": ("<Password>l0vel4ce9</Password>", "l0vel4ce9"),
+    "XML setting": (f'<add key="ApiKey" value="{(xs := of(30))}"/>', xs),
+    "Markdown": ("Password: `l0vel4ce9`", "l0vel4ce9"),
+    "Docker's file": (f'{{"auths": {{"r": {{"auth": "{_BASIC}"}}}}}}', _BASIC),
+    "npm's file": (f"_auth={_BASIC}", _BASIC),
+    "Kaggle's file": (f'{{"username":"ada","key":"{(kg := of(32, HEX))}"}}', kg),
+    "sshpass": ("sshpass -p l0vel4ce ssh x", "l0vel4ce"),
 }
 """Recognised by what stands around them: a text, and the secret in it."""
 
@@ -181,6 +196,8 @@ ORDINARY = (
     "col,password_strength,auth_method,salt\n1,very_strong,oauth2,NaCl\n2,weak,password,KBr",
     "df['token_count'] = df.tokens.str.len(); seed = 42; low_pass = butter(4, 0.1); jwt.decode(x)",
     "?signature=def_fit_transform(self)&sig=significant_at_five_percent_level",
+    "LOW_PASS=butterworth_filter_4; BAND_PASS = 'order4'; <password>required</password>",
+    '{"username": "ada", "key": "region_1"}; "auth": "oauth2", password: `str`, n_sk = 3',
     "0x7f3a2b1c9d8e 1700000000123456789 3.141592653589793 1e-10",
 )
 """Not a secret in it."""

@@ -80,7 +80,7 @@ def test_what_looks_like_a_secret_does_so_when_it_is_encoded(encoding: str) -> N
             assert encode(token)[4:-4] not in hidden, (kind, prefix)
             assert len(hidden) < 4 * len(prefix) + 24, (kind, prefix)
     for kind, (text, secret) in PLACED.items():
-        if encoding == "form" and kind in ("option", "netrc", "mysql"):
+        if encoding == "form" and kind in ("option", "netrc", "mysql", "sshpass"):
             continue  # + for blanks is recognised by the escapes beside it, and here are none
         hidden = BY_LOOKS.text(encode(text))
         assert HIDDEN in hidden, kind
@@ -258,7 +258,7 @@ def test_a_megabyte_takes_a_moment_whatever_it_is(kind: str) -> None:
     redactor = Redactor([of(40, LETTERS) for _ in range(50)])
     text = (LARGE[kind] * (1_000_000 // len(LARGE[kind]) + 1))[:1_000_000]
     redactor.text(text[:1000])
-    began = time.perf_counter()
+    began = time.process_time()
     redactor.text(text)
     # Linear time is what counts: a tenth of this where nothing else runs.
-    assert time.perf_counter() - began < 3
+    assert time.process_time() - began < 3

@@ -28,7 +28,8 @@ TOKENS = (
     r"hv[sbr]\.[\w-]{24,}|[A-Za-z0-9]{14}\.atlasv1\.[\w-]{60,}|pul-[0-9a-f]{40}",
     r"dapi[0-9a-f]{32}(?:-[0-9])?|pscale_\w{2,5}_[\w.-]{32,}|sbp_[0-9a-f]{40}|sb_secret_[\w-]{20,}",
     r"dp\.(?:pt|st|ct|sa|scim|audit)\.[\w.-]{40,}|tskey-[a-z]+-[\w-]{16,}",
-    r"glsa_\w{32,}|NRAK-[A-Z0-9]{27}|sntry[su]_[\w+/=-]{40,}|PMAK-[0-9a-f]{24}-[0-9a-f]{34}",
+    r"glsa_\w{32,}|glc_eyJ[\w+/=-]{30,}",  # Grafana
+    r"NRAK-[A-Z0-9]{27}|sntry[su]_[\w+/=-]{40,}|PMAK-[0-9a-f]{24}-[0-9a-f]{34}",
     # Code and packages
     r"gh[oprsu]_\w{20,}|github_pat_\w{20,}",
     r"gl(?:pat|ptt|rt|cbt|dt|ft|imt|agent|oas|soat|ffct|rtr)-[\w.-]{16,}",  # GitLab
@@ -41,6 +42,7 @@ TOKENS = (
     r"[0-9a-f]{32}-us[0-9]{1,2}\b",  # Mailchimp
     r"[prs]k_(?:live|test|prod)_[A-Za-z0-9]{10,}|whsec_[A-Za-z0-9+/]{24,}={0,2}",  # Stripe
     r"shp(?:at|ca|pa|ss|ua)_[0-9a-fA-F]{32}|sq0[a-z]{3}-[\w-]{22,}",  # Shopify, Square
+    r"EAAA[\w-]{60}\b",  # Square
     r"AT[AC]TT3[\w=-]{40,}|lin_(?:api|oauth)_\w{32,}|(?:secret|ntn)_[A-Za-z0-9]{40,}",
     r"fig[dour]_[\w-]{30,}|pat[A-Za-z0-9]{14}\.[0-9a-f]{64}|sl\.[\w.-]{100,}",
     r"EAA[A-Za-z0-9]{80,}|ops_eyJ[\w+/=-]{40,}|AGE-SECRET-KEY-1[0-9A-Z]{58}",
@@ -49,8 +51,10 @@ TOKENS = (
 
 _NAME = (
     r"(?:pass(?:word|wd|phrase)|(?:client|app|shared)?[_-]?secret"
-    r"|(?:api|access|account|private|auth|secret|signing|encryption|shared[_-]?access)[_-]?key"
-    r"|(?:auth|access|refresh|bearer|session|api)[_-]?token|shared[_-]?access[_-]?signature)"
+    r"|(?:api|access|account|private|auth|secret|signing|encryption|subscription"
+    r"|shared[_-]?access)[_-]?key"
+    r"|(?:auth|access|refresh|bearer|session|api|private|deploy|job)[_-]?token"
+    r"|shared[_-]?access[_-]?signature)"
 )
 _LETTERS = r"\x{a1}-\x{dff}"  # of scripts that put blanks between words
 _PLAIN = rf"[!#-%*-:=?-\[\]^_a-z|~{_LETTERS}]"  # no quotes, brackets, backslashes, ; or &
@@ -59,6 +63,7 @@ _END = r"(?:[\s;&\"'`\x00]|$)"  # NUL is what is around encoded text
 _QUOTE = r"\\*[\"']"
 _IS = rf"(?:{_QUOTE})?\]?\s{{0,3}}(?:=>|[:=])\s{{0,3}}"
 _QUOTED = rf"[!#-&(-\[\]-~{_LETTERS}]"
+_VARIABLE = r"[A-Z0-9_]+_(?:KEY|TOKEN|PASS|PW|PAT|SK)"
 _DATABASE = r"(?:postgres(?:ql)?|mysql|mariadb|mongodb|rediss?|amqps?|mssql|oracle)(?:\+\w+)?"
 _HEADER = r"(?i)\bauthorization[\\\"'\]]{0,4} ?[:=] ?[\\\"']{0,4}"
 _BASE64 = r"[A-Za-z0-9+/=]"
@@ -177,7 +182,15 @@ PLACES: tuple[tuple[str, Check], ...] = (
     (rf"(?i)(?:\b|_)pwd(?:\s?=\s?|:[ \t]*)({_PLAIN}{{6,}}{_JOINED}){_END}", _no_folder),
     (rf"(?i:{_NAME}){_IS}{_QUOTE}({_QUOTED}{{6,}}){_QUOTE}", _mixed),
     (rf"{_QUOTE}(?i:pass(?:word|wd|phrase)){_IS}{_QUOTE}({_QUOTED}{{8,}}){_QUOTE}", _chosen),
-    (rf"\b[A-Z0-9_]+_(?:KEY|TOKEN){_IS}{_QUOTE}({_QUOTED}{{6,}}){_QUOTE}", _uncommon),
+    (rf"\b{_VARIABLE}{_IS}{_QUOTE}({_QUOTED}{{6,}}){_QUOTE}", _uncommon),
+    (rf"(?m)^\s*(?:export\s+)?[A-Z0-9_]+_(?:PASS|PW|SK)=({_PLAIN}{{8,}}{_JOINED}){_END}", _random),
+    (rf"(?i:{_NAME}):\s?[\w.| \[\]]+=\s?{_QUOTE}({_QUOTED}{{6,}}){_QUOTE}", _mixed),
+    (rf"(?i)<{_NAME}>([^<>\s]{{6,}})</", _mixed),
+    (rf"(?i)\b(?:key|name)=\"[\w.-]*{_NAME}\"\s+value=\"({_QUOTED}{{6,}})\"", _mixed),
+    (rf"(?i){_NAME}:\s?`([^`\s]{{6,}})`", _literal),
+    (r"\b_?auth(?:\"\s?:\s?\"|\s?=\s?)([A-Za-z0-9+/]{8,}={0,2})", _pair),  # Docker, npm
+    (r"\"username\"[^\n{}]+\"key\"\s?:\s?\"([0-9a-f]{32})\"", bool),  # Kaggle
+    (rf"\bsshpass\s+-p\s?({_PLAIN}{{4,}}){_END}", _given),
     (rf"\bpwd{_IS}{_QUOTE}({_QUOTED}{{6,}}){_QUOTE}", _no_folder),
     (rf"\btoken{_IS}(?:{_QUOTE})?([\w.~+/-]{{16,}}=*){_END}", _random),
     (rf"(?i)--(?:{_NAME}|token)[ =]({_PLAIN}{{6,}}){_END}", _literal),

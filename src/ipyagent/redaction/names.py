@@ -19,8 +19,9 @@ _ACCOUNTS = (
 
 _SURE = re.compile(
     r"passw|authori[sz]ation|credential|passphrase|(?:private|api|access|auth)_?key"
+    r"|contrase[nñ]a|mot_?de_?passe|(?:^|_)(?:kennwort|senha|storepass)(?:_|$)"
     r"|pass(?:code|key)|(?:seed|recovery)_?phrase|mnemonic|(?:^|_)creds?(?:_|$)"
-    rf"|(?:^|_){_ACCOUNTS}_?(?:pass|pw)(?:_?[0-9]+)?$"
+    rf"|(?:^|_){_ACCOUNTS}_?(?:pass|pwd?)(?:_?[0-9]+)?$"
     r"|secrets?(?:_?(?:key|token|access|value).*|_?[0-9]+)?$"
     r"|(?:auth|access|refresh|bearer|session|api|hf|github|gitlab|slack|bot)_?tokens?(?:_|$)"
     r"|(?:^|_)(?:pwd|bearer)(?:_|$)",
@@ -29,7 +30,8 @@ _SURE = re.compile(
 _MAYBE = re.compile(
     r"secret|(?:^|_)(?:tokens?|keys?)(?:_|$)"
     r"|(?:^|_)(?:pass|pw|pat|jwt|sas|cookies?|salt|o?auth2?|webhooks?|conn(?:ection)?_?str(?:ing)?"
-    r"|dsn|seed|psk|t?otp)(?:_(?!id$)|$)",
+    r"|dsn|seed|psk|t?otp|[cx]srf|gl_?pat|tok)(?:_(?!id$)|$)"
+    r"|(?:^|_)(?:sk|pw[0-9]+)$|(?:recovery|backup)_?codes?$",
     re.IGNORECASE,
 )
 _ABOUT = re.compile(
