@@ -14,6 +14,7 @@ from resource import RUSAGE_CHILDREN, getrusage
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+import memory
 import steps
 
 from servers.model_server import ModelServer, Reply, answer
@@ -85,6 +86,7 @@ def main() -> None:
     print(f"a chunk, raw openai        {raw:6.0f} µs")
     print(f"a chunk, through the loop  {ours:6.0f} µs   {ours / raw:5.2f} times (goal 4.00)")
     steps.measure()
+    memory.measure()
 
 
 if __name__ == "__main__":

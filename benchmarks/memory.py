@@ -1,0 +1,79 @@
+"""What a long session holds: how much the memory of its process grows over 1,500 steps.
+
+A model in the process calls a tool whose results have 1.3 kB each; everything is recorded on the
+disk, and the conversation is summarised where it gets long. The first steps are not measured: they
+bring imports and caches. LiteLLM is not imported, whose 110 MB would come at any time.
+"""
+
+from __future__ import annotations
+
+from tempfile import TemporaryDirectory
+
+from steps import printed
+
+STEPS = 1_500
+GOAL = 30.0
+"""Megabytes."""
+
+WORK = """
+import gc, json, os
+from ipyagent import Agent
+from ipyagent.schema import StreamChunk
+
+class Worker:
+    model, context_window = "worker", None
+    left = number = 0
+
+    async def stream(self, request):
+        self.number += 1
+        if self.left and request.tools:  # a summary is asked for without
+            self.left -= 1
+            call = f"call_{self.number}"
+            yield StreamChunk(type="tool_call", index=0, id=call, name="look", data="{}")
+            yield StreamChunk(type="finish", data="tool_calls")
+        else:
+            yield StreamChunk(type="content", data="That is done.")
+            yield StreamChunk(type="finish", data="stop")
+
+def look() -> str:
+    "Look at something."
+    return "0123456789abc" * 100
+
+def resident():
+    gc.collect()
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+def work(steps):
+    while steps > 0:
+        worker.left = each
+        run = agent.ask("Go on with it.")
+        assert len(run.executions) == each, (run.stop_reason, run.error)
+        steps -= each
+
+steps, each = int(os.environ["STEPS"]), int(os.environ["EACH"])
+worker = Worker()
+agent = Agent(worker, tools=[look], max_steps=steps + 10, session="long")
+work(300 if each <= 300 else each)
+before = resident()
+work(steps)
+print(json.dumps(resident() - before))
+"""
+
+
+def growth(each: int) -> float:
+    """Megabytes that a session of runs with so many steps grows by."""
+    with TemporaryDirectory() as folder:
+        grown = printed(WORK, folder, STEPS=str(STEPS), EACH=str(each))
+    return float(grown)
+
+
+def measure() -> None:
+    """Measure and print."""
+    for each in (50, STEPS):
+        name = f"{STEPS:,} steps, {each:,} a run"
+        print(f"{name:<26} {growth(each):6.1f} MB (goal {GOAL:.1f})")
+
+
+if __name__ == "__main__":
+    measure()
