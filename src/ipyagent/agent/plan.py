@@ -30,7 +30,7 @@ from ipyagent.tools.base import Tool, Where
 from ipyagent.tools.reach import Reach
 from ipyagent.tools.toolbox import Toolbox
 
-UNRUN = "Planned: it runs when the person approves the plan."
+UNRUN = "Planned: runs once the plan is approved."
 
 TIED = "cannot run in the background, because {step} works with the notebook's variables or cells"
 

@@ -820,6 +820,25 @@
   unicode-bidi: isolate;
 }
 
+/* Both are part of what is approved, so neither is fainter than the call. */
+.ipyagent-touches,
+.ipyagent-covers {
+  color: var(--ipyagent-text);
+  font-size: var(--ipyagent-small);
+  overflow-wrap: anywhere;
+  white-space: pre-wrap;
+  unicode-bidi: isolate;
+}
+
+.ipyagent-touches {
+  padding: 1px 0;
+}
+
+/* Below the buttons. */
+.ipyagent-covers {
+  flex-basis: 100%;
+}
+
 .ipyagent-body .ipyagent-concern {
   padding: 0;
   color: var(--ipyagent-muted);
