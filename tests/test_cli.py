@@ -183,7 +183,12 @@ def test_it_works_as_a_process_without_a_terminal(folder: Path) -> None:
 
 @pytest.mark.spec("H28")
 @pytest.mark.parametrize(
-    ("line", "code"), [("{} --json hi | true; exit ${{PIPESTATUS[0]}}", 141), ("{} <&-", 2)]
+    ("line", "code"),
+    [
+        ("{} --json hi | true; exit ${{PIPESTATUS[0]}}", 141),
+        ("{} <&-", 2),
+        ("{} hi >&-", 0),
+    ],
 )
 def test_closed_ends_of_pipes_are_no_tracebacks(line: str, code: int, folder: Path) -> None:
     command = f"{sys.executable} -m ipyagent.cli ask {' '.join(OPTIONS)}"
@@ -197,6 +202,38 @@ def test_closed_ends_of_pipes_are_no_tracebacks(line: str, code: int, folder: Pa
     )
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("locale", ["C.UTF-8", "POSIX"])
+@pytest.mark.parametrize(
+    ("command", "code", "error"),
+    [
+        ("printf 'caf\\xe9' | {} ask {}", 2, "standard input is not text in UTF-8"),
+        ("printf 'caf\\xe9\\n' | {} chat {}", 0, "this line is not text in UTF-8"),
+        ("{} chat {} <&-", 0, ""),
+    ],
+)
+def test_input_that_is_no_text_is_named_in_every_locale(
+    command: str, code: int, error: str, locale: str, folder: Path
+) -> None:
+    line = command.format(f"{sys.executable} -m ipyagent.cli", " ".join(OPTIONS))
+    done = subprocess.run(
+        ["bash", "-c", line],
+        cwd=folder,
+        env=environment(folder) | {"LC_ALL": locale},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr.strip()) == (code, f"ipyagent: {error}" if error else "")
+
+
+def test_a_prompt_from_windows_is_the_same_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    piped = io.TextIOWrapper(io.BytesIO(b"\xef\xbb\xbfHello\r\nthere"), encoding="utf-8")
+    monkeypatch.setattr("sys.stdin", piped)
+    assert main(["ask", *OPTIONS]) == 0
+    assert ipyagent.last is not None
+    assert ipyagent.last.prompt == "Hello\nthere"
 
 
 def test_the_console_script_is_declared() -> None:

@@ -99,7 +99,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         given = vars(_parser().parse_args(argv))
         command = given.pop("command")
         code: int = command(given)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # as it is where the descriptor is closed
+            sys.stdout.flush()
     except (ConfigError, AgentError) as error:
         print(f"ipyagent: {error}", file=sys.stderr)  # noqa: T201
         return USAGE if isinstance(error, ConfigError) else CODES[Outcome.FAILED]
@@ -145,7 +146,7 @@ def _prompt(words: object, file: object) -> str:
     if file is None and not said and detect(None).can_input:
         raise ConfigError(f"there is no prompt. usage: {ASK}")
     try:
-        text = _standard_input() if file is None else Path(str(file)).read_text(encoding="utf-8")
+        text = _standard_input() if file is None else Path(str(file)).read_text("utf-8-sig")
     except OSError as error:
         raise ConfigError(f"--file {file} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -156,7 +157,21 @@ def _prompt(words: object, file: object) -> str:
 
 
 def _standard_input() -> str:
-    return "" if sys.stdin is None else sys.stdin.read()
+    """Return all of it; in plain locales Python would take other bytes for text."""
+    if sys.stdin is None:
+        return ""
+    raw = getattr(sys.stdin, "buffer", None)
+    text = sys.stdin.read() if raw is None else raw.read().decode("utf-8-sig")
+    return "\n".join(text.splitlines()) if "\r" in text else text
+
+
+def _line(is_terminal: bool) -> str:
+    """Return the next prompt of a chat; raise EOFError at the end of the input."""
+    if sys.stdin is None:
+        raise EOFError
+    line = input("> " if is_terminal else "").strip()
+    line.encode()
+    return line
 
 
 def _chat(given: dict[str, object]) -> int:
@@ -168,9 +183,12 @@ def _chat(given: dict[str, object]) -> int:
         print(CHAT_HELP)  # noqa: T201
     while True:
         try:
-            prompt = input("> " if is_terminal else "").strip()
+            prompt = _line(is_terminal)
         except EOFError:
             break
+        except UnicodeError:
+            print("ipyagent: this line is not text in UTF-8", file=sys.stderr)  # noqa: T201
+            continue
         except KeyboardInterrupt:
             print(f"\n{CHAT_HELP}")  # noqa: T201
             continue
