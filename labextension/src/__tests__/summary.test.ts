@@ -33,9 +33,9 @@ describe('the status', () => {
   it('of a plan that runs is how far it is', () => {
     const live = { live: true, status: 'running', stop_reason: null } as const;
     const steps = [{ status: 'success' }, { status: 'running' }, { status: 'pending' }];
-    const plan = { run_id: 'r1', status: 'running', steps } as Overview['plan'];
+    const plan = { run_id: 'r1', status: 'running', steps } as NonNullable<Overview['plan']>;
     expect(text([live], { plan })).toContain(' · step 2 of 3 · ');
-    expect(text([live], { plan: { ...plan!, run_id: 'other' } })).toContain(' · running · ');
+    expect(text([live], { plan: { ...plan, run_id: 'other' } })).toContain(' · running · ');
     const approvals = [{ run_id: 'r1' }] as Overview['approvals'];
     expect(text([live], { plan, approvals })).toContain(' · waiting for you · ');
   });
