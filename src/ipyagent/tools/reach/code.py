@@ -28,10 +28,10 @@ from ipyagent.tools.reach.origins import (
 from ipyagent.tools.reach.parts import (
     keyword,
     kinds_of,
-    known_backend,
     leads_on,
     name_of,
     reads_input,
+    takes_code,
 )
 
 _FEW_NAMED = frozenset({"os", "sys", "asyncio"})
@@ -170,7 +170,7 @@ class _Reader(ast.NodeVisitor):
                 self._texts(origin, node)
         self._callee(node)
         name = name_of(node.func)
-        if any(not known_backend(value) for value in keyword(node, "backend")):
+        if takes_code(node):
             self.add([UNREADABLE], node)
         if name in tables.CALLS and isinstance(node.func, ast.Attribute):
             self._expression(node)
@@ -290,7 +290,7 @@ class _Reader(ast.NodeVisitor):
         given = [*node.args, *(k.value for k in node.keywords)]
         if texts.is_formula(function) and not all(map(texts.safe_formula, given[:1])):
             self.add([UNREADABLE], node)
-        if function == "IPython.display.HTML" and not all(map(texts.safe_markup, node.args[:1])):
+        if function in texts.MARKUP and not all(map(texts.safe_markup, node.args[:1])):
             self.add([UNREADABLE], node)
         if function.startswith("IPython.display."):
             self.add([NETWORK] if keyword(node, "url") else [], node)

@@ -28,9 +28,20 @@ def leads_on(part: str) -> bool:
     return part.startswith("_") or part in tables.METHODS[UNREADABLE] | tables.OTHER_MODULES
 
 
-def known_backend(value: ast.expr) -> bool:
-    """Return whether the value of `backend=` is known to run no module of its choice."""
-    return isinstance(value, ast.Constant) and value.value in {None, "matplotlib", "plotly", "agg"}
+def takes_code(node: ast.Call) -> bool:
+    """Return whether a call names a module to draw with, or shows data that a page may run."""
+    backends = {None, "matplotlib", "plotly", "agg"}
+    named = any(
+        not isinstance(value, ast.Constant) or value.value not in backends
+        for value in keyword(node, "backend")
+    )
+    name = name_of(node.func)
+    raw = name == "display" and bool(keyword(node, "raw") or _spread(node))
+    return named or raw or name in {"publish_display_data", "display_javascript", "display_html"}
+
+
+def _spread(node: ast.Call) -> bool:
+    return any(each.arg is None for each in node.keywords)
 
 
 def name_of(func: ast.expr) -> str:

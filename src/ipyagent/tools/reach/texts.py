@@ -32,6 +32,8 @@ _FORMULAS = ("statsmodels.formula", "patsy.")
 _SCRIPT = re.compile(
     r"<\s*(?:script|iframe|object|embed|link|base|meta)|javascript:|\bon\w+\s*=", re.I
 )
+MARKUP = frozenset({"IPython.display.HTML", "ipywidgets.HTML", "ipywidgets.widgets.HTML"})
+"""Functions that show markup."""
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _ABOUT_TEXT = ("builtins.", "re.", "json.", "textwrap.", "urllib.parse", "string.", "difflib.")
 _HOLDERS = frozenset({"Series", "DataFrame", "Index", "array", "Categorical", "HTML", "Markdown"})
