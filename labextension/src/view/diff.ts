@@ -1,6 +1,6 @@
 /** Unified diffs: the lines that a change takes and gives, and in them the words. */
 import { Child, h } from './dom';
-import { kindOfLine, linesMark, markOf, reveal, revealWithin } from './reveal';
+import { isFaint, linesMark, markOf, reveal, revealWithin } from './reveal';
 
 const KINDS: Record<string, string> = { '+': 'added', '-': 'removed', '@': 'hunk' };
 
@@ -12,7 +12,8 @@ const FILES = /^(?:--- |\+\+\+ )/;
 
 /** Of a line of a hunk, and such a line that counts others. */
 const SIGN = /^[+\- ]/;
-const COUNTED = /^[+\- ](⟨[\d,]+ (?:empty lines|lines of invisible characters)⟩)$/;
+const COUNTED =
+  /^[+\- ](⟨[\d,]+ (?:empty lines|lines of invisible characters|lines that show nothing)⟩)$/;
 
 /** Longer lines are not looked at word by word, and more of them are not coloured. */
 const MAX_LINE = 2_000;
@@ -40,14 +41,14 @@ function withoutEmpty(lines: string[]): string[] {
   const shown: string[] = [];
   for (let at = 0; at < lines.length;) {
     const sign = SIGN.exec(lines[at])?.[0] ?? '';
-    const kind = kindOfLine(lines[at].slice(sign.length));
-    const isSame = (line: string): boolean =>
-      kind !== '' && line.startsWith(sign) && kindOfLine(line.slice(sign.length)) === kind;
+    const body = (line: string): string => line.slice(sign.length);
+    const faint = isFaint(body(lines[at]));
+    const isSame = (line: string): boolean => faint && line.startsWith(sign) && isFaint(body(line));
     let end = at + 1;
     while (sign !== '' && end < lines.length && isSame(lines[end])) {
       end++;
     }
-    const name = linesMark(end - at, kind);
+    const name = linesMark(lines.slice(at, end).map(body));
     shown.push(...(name === '' ? lines.slice(at, end) : [`${sign}${name}`]));
     at = end;
   }

@@ -22,6 +22,8 @@ const BLANKS = 40;
 const SAME = 3;
 const MIXED = 40;
 const STACKED = 8;
+/** How often kinds of characters that show nothing may take turns. */
+const TURNS = 8;
 
 const COMBINING = `(?![${HIDDEN_KINDS}])[\\p{Mn}\\p{Me}]`;
 const RUNS = new RegExp(
@@ -32,6 +34,12 @@ const RUNS = new RegExp(
   ].join('|'),
   'gu'
 );
+const BLANK = '[\\p{Zs}\\t]';
+const FAINT = new RegExp(
+  `(?:${BLANK}|${HIDDEN_ONE}|${COMBINING}){${TURNS + 1},}|(?:${HIDDEN_ONE})+`,
+  'gu'
+);
+const TURN = new RegExp(`${BLANK}+|(?:${HIDDEN_ONE})+|(?:${COMBINING})+`, 'gu');
 const NOTHING = /^[\p{Zs}\t]*$/u;
 const INVISIBLE = new RegExp(`^(?:[\\s\\t]|${HIDDEN_ONE})*$`, 'u');
 
@@ -114,17 +122,24 @@ export function markOf(name: string): HTMLElement {
   return h('span', { class: 'ipyagent-hidden-character' }, name);
 }
 
-/** The noun for lines like this one, which shows nothing; "" for all others. */
-export function kindOfLine(line: string): string {
-  if (NOTHING.test(line)) {
-    return 'empty lines';
-  }
-  return INVISIBLE.test(line) ? 'lines of invisible characters' : '';
+/** Whether a line shows nothing. */
+export function isFaint(line: string): boolean {
+  return INVISIBLE.test(line);
 }
 
-/** So many lines of a kind as one mark; "" where they are drawn one by one. */
-export function linesMark(lines: number, kind: string): string {
-  return kind !== '' && lines > EMPTY_LINES ? `⟨${count(lines)} ${kind}⟩` : '';
+/** Lines that show nothing as one mark; "" where they are drawn one by one. */
+export function linesMark(lines: readonly string[]): string {
+  if (lines.length <= EMPTY_LINES || !isFaint(lines[0])) {
+    return '';
+  }
+  const empty = lines.filter(line => NOTHING.test(line)).length;
+  const noun =
+    empty === lines.length
+      ? 'empty lines'
+      : empty === 0
+        ? 'lines of invisible characters'
+        : 'lines that show nothing';
+  return `⟨${count(lines.length)} ${noun}⟩`;
 }
 
 function marksIn(text: string): Mark[] {
@@ -132,14 +147,14 @@ function marksIn(text: string): Mark[] {
   const lines = text.replace(/\n$/, '').split('\n');
   let start = 0;
   for (let at = 0; at < lines.length;) {
-    const kind = kindOfLine(lines[at]);
+    const faint = isFaint(lines[at]);
     let next = at + 1;
     let end = start + lines[at].length;
-    while (kind !== '' && next < lines.length && kindOfLine(lines[next]) === kind) {
+    while (faint && next < lines.length && isFaint(lines[next])) {
       end += 1 + lines[next].length;
       next++;
     }
-    const name = linesMark(next - at, kind);
+    const name = linesMark(lines.slice(at, next));
     if (name !== '') {
       marks.push({ start, end, name });
     } else {
@@ -155,11 +170,23 @@ function marksIn(text: string): Mark[] {
 }
 
 function marksInLine(line: string, offset: number): Mark[] {
-  const runs = Array.from(line.matchAll(RUNS), ({ 0: run, index, groups = {} }) =>
-    marksOfRun(run, offset + index, groups)
+  const runs = Array.from(line.matchAll(FAINT), ({ 0: run, index }) =>
+    marksOfFaint(run, offset + index)
   );
   const marks = [...runs.flat(), ...lookalikes(line, offset)];
   return marks.sort((one, other) => one.start - other.start);
+}
+
+/** Characters that show nothing, or next to nothing, and follow each other. */
+function marksOfFaint(run: string, start: number): Mark[] {
+  if (run.length > TURNS && (run.match(TURN)?.length ?? 0) > TURNS) {
+    const size = Array.from(run).length;
+    const name = `⟨${count(size)} characters that show nothing⟩`;
+    return [{ start, end: start + run.length, name }];
+  }
+  return Array.from(run.matchAll(RUNS), ({ 0: same, index, groups = {} }) =>
+    marksOfRun(same, start + index, groups)
+  ).flat();
 }
 
 /** Characters of one kind that follow each other: one mark, or one for each. */

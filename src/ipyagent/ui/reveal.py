@@ -13,13 +13,14 @@ from itertools import groupby
 
 from ipyagent.plaintext import visible
 
-_EMPTY_LINES, _BLANKS, _SAME, _MIXED, _STACKED = 3, 40, 3, 40, 8
+_EMPTY_LINES, _BLANKS, _SAME, _MIXED, _STACKED, _TURNS = 3, 40, 3, 40, 8, 8
 """How many of a kind are drawn one by one; more in a row become one mark."""
 
 _BLANK = "\t \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
 _FLOOD = re.compile(f"[{_BLANK}]{{{_BLANKS + 1},}}")
 _NOTHING = re.compile(f"[{_BLANK}]*")
 _FOREIGN = re.compile(r"[^\n\t -~]+")
+_FAINT = re.compile(f"[^!-~]{{{_TURNS + 1},}}")
 _NAME = re.compile(r"[^\W\d](?:[\w.]*\w)?")
 _PART = re.compile(r"[^\W\d_]+")
 _LATIN = re.compile(r"[A-Za-z\u00c0-\u024f]")
@@ -40,7 +41,8 @@ def reveal(text: str) -> str:
     """Return the text with hidden characters spelt out, floods as one mark, look-alikes marked.
 
     A newline ends a line, a tab is a blank; every other control is spelt out: ⟨U+000D⟩. More than
-    3 empty lines, 40 blanks or 3 equal hidden characters in a row are counted in one mark.
+    3 empty lines, 40 blanks or 3 equal hidden characters in a row are counted in one mark, and so
+    are those that take turns.
     Letters that look Latin and are not are spelt out in names that have Latin letters as well.
     """
     return _reveal(text, signs="")
@@ -56,12 +58,12 @@ def _reveal(text: str, signs: str) -> str:
         return text
     end = "\n" if text.endswith("\n") else ""
     rows: list[str] = []
-    for (sign, kind), group in groupby(
-        text.removesuffix("\n").split("\n"), lambda line: _kind_of_line(line, signs)
-    ):
-        lines = list(group)
-        if kind and len(lines) > _EMPTY_LINES:
-            rows.append(f"{sign}⟨{len(lines):,} {kind}⟩")
+    kinds = ((line, *_kind_of_line(line, signs)) for line in text.removesuffix("\n").split("\n"))
+    for (sign, shows_nothing), group in groupby(kinds, lambda each: (each[1], bool(each[2]))):
+        lines, _, nouns = zip(*group, strict=True)
+        if shows_nothing and len(lines) > _EMPTY_LINES:
+            noun = nouns[0] if len(set(nouns)) == 1 else "lines that show nothing"
+            rows.append(f"{sign}⟨{len(lines):,} {noun}⟩")
         else:
             rows += map(_reveal_line, lines)
     return "\n".join(rows) + end
@@ -80,9 +82,19 @@ def _kind_of_line(line: str, signs: str) -> tuple[str, str]:
 
 def _reveal_line(line: str) -> str:
     if not line.isascii():
-        line = _NAME.sub(_mark_lookalikes, line)
+        line = _FAINT.sub(_mark_turns, _NAME.sub(_mark_lookalikes, line))
     line = _FLOOD.sub(lambda match: f"⟨{len(match[0]):,} blanks⟩", line)
     return "".join(_spelt(line))
+
+
+def _mark_turns(match: re.Match[str]) -> str:
+    """Count as one what shows nothing, or next to nothing, where its kinds take many turns."""
+    parts = []
+    for is_faint, chars in groupby(match[0], lambda char: bool(_faintness(char))):
+        run = "".join(chars)
+        turns = sum(1 for _ in groupby(run, _faintness)) if is_faint else 0
+        parts.append(f"⟨{len(run):,} characters that show nothing⟩" if turns > _TURNS else run)
+    return "".join(parts)
 
 
 def _spelt(line: str) -> Iterator[str]:
@@ -114,6 +126,10 @@ def _kind(char: str) -> str:
     if visible(char) != char:
         return "hidden"
     return "combining" if unicodedata.category(char) in ("Mn", "Me") else ""
+
+
+def _faintness(char: str) -> str:
+    return "blank" if _NOTHING.fullmatch(char) else _kind(char)
 
 
 def _mark_lookalikes(match: re.Match[str]) -> str:
