@@ -19,7 +19,6 @@ _EMPTY_LINES, _BLANKS, _SAME, _MIXED, _STACKED, _TURNS = 3, 40, 3, 40, 8, 8
 _BLANK = "\t \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
 _FLOOD = re.compile(f"[{_BLANK}]{{{_BLANKS + 1},}}")
 _NOTHING = re.compile(f"[{_BLANK}]*")
-_FOREIGN = re.compile(r"[^\n\t -~]+")
 _FAINT = re.compile(f"[^!-~]{{{_TURNS + 1},}}")
 _NAME = re.compile(r"[^\W\d](?:[\w.]*\w)?")
 _PART = re.compile(r"[^\W\d_]+")
