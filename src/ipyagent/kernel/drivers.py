@@ -1,9 +1,9 @@
 """Two ways for a cell to wait for a run: awaiting it, or blocking.
 
 Either way the engine thinks in its own thread and the cell's thread serves its jobs, until the run
-has ended or lets the cell go (`Cell.release`). Awaiting
-leaves the kernel's loop free, so that clicks arrive while the cell is running; blocking is for
-places that cannot await: inside `%%time`, a direct `run_cell_magic`, `%autoawait off`, a script.
+has ended or lets the cell go (`Cell.release`). Awaiting leaves the kernel's loop free, so that
+clicks arrive while the cell is running; blocking is for places that cannot await: inside `%%time`,
+a direct `run_cell_magic`, `%autoawait off`, a script.
 """
 
 from __future__ import annotations
