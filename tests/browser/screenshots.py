@@ -16,6 +16,7 @@ from typing import Any
 import nbformat
 import pytest
 import yaml
+from deciding import press
 from PIL import Image
 from playwright.sync_api import Locator, expect
 
@@ -95,7 +96,7 @@ def test_transcript(stage: Stage) -> None:
         "%%agent\nAdd a column bill_ratio = bill_length_mm / bill_depth_mm",
     )
     book.start_all()
-    book.run(2).locator("[data-ipyagent=approve]").click(timeout=PATIENCE)
+    _approve(book.run(2))
     book.expect_state(3, "waiting", PATIENCE)
     expect(book.run(2).locator("img")).to_be_visible()
     stage.take(book, "transcript", book.cell(2), book.cell(3))
@@ -127,7 +128,7 @@ def test_panel(stage: Stage) -> None:
     book.page.set_viewport_size({"width": 1400, "height": 760})
     book.command("ipyagent:show-panel")
     book.start_all()
-    book.run(1).locator("[data-ipyagent=approve]").click(timeout=PATIENCE)
+    _approve(book.run(1))
     book.expect_state(2, "waiting", PATIENCE)
     expect(book.page.locator("#ipyagent-panel [data-ipyagent=panel-approval]")).to_be_visible()
     stage.take(book, "panel")
@@ -154,6 +155,12 @@ def test_proposal(stage: Stage) -> None:
     accept = book.page.locator("[data-ipyagent=accept]")
     expect(accept).to_be_visible(timeout=PATIENCE)
     stage.take(book, "proposal", book.cell(2), accept)
+
+
+def _approve(run: Locator) -> None:
+    button = run.locator("[data-ipyagent=approve]")
+    expect(button).to_be_visible(timeout=PATIENCE)
+    press(button)
 
 
 def _around(boxes: list[Any]) -> dict[str, float]:
