@@ -22,8 +22,8 @@ PLACES = """() => {
 }"""
 
 
-def press(button: Locator) -> None:
-    """Click a button that is active once its whole call was in sight: scroll there, and wait."""
+def await_active(button: Locator) -> None:
+    """Wait for a button that is active once its whole call was in sight: scroll there."""
     card = button.locator("xpath=ancestor::*[@data-ipyagent][1]")
     for _ in range(20):
         # What is above may still find its room, and push it away.
@@ -33,9 +33,14 @@ def press(button: Locator) -> None:
             expect(button).to_be_enabled(timeout=1_000)
         except AssertionError:
             continue
-        button.click()
         return
     raise AssertionError(f"never active: {button.page.evaluate(PLACES)}")
+
+
+def press(button: Locator) -> None:
+    """Click it, as a user does who has read what it is about."""
+    await_active(button)
+    button.click()
 
 
 def press_until(book: Any, keys: str, card: Any, state: str) -> None:

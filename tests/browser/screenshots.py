@@ -16,7 +16,7 @@ from typing import Any
 import nbformat
 import pytest
 import yaml
-from deciding import press
+from deciding import await_active, press
 from PIL import Image
 from playwright.sync_api import Locator, expect
 
@@ -99,6 +99,7 @@ def test_transcript(stage: Stage) -> None:
     _approve(book.run(2))
     book.expect_state(3, "waiting", PATIENCE)
     expect(book.run(2).locator("img")).to_be_visible()
+    await_active(book.run(3).locator("[data-ipyagent=approve]"))
     stage.take(book, "transcript", book.cell(2), book.cell(3))
 
 
@@ -114,6 +115,7 @@ def test_plan(stage: Stage) -> None:
     book = stage.open(f"{LOAD}\n{TABLE}", f"%%agent --plan {option}\n{prompt}")
     book.start_all()
     expect(book.run(1).nth(1)).to_have_attribute("data-state", "waiting", timeout=PATIENCE)
+    await_active(book.run(1).nth(1).locator("[data-ipyagent=approve]"))
     stage.take(book, "plan", book.run(1).nth(1))
 
 
@@ -130,7 +132,8 @@ def test_panel(stage: Stage) -> None:
     book.start_all()
     _approve(book.run(1))
     book.expect_state(2, "waiting", PATIENCE)
-    expect(book.page.locator("#ipyagent-panel [data-ipyagent=panel-approval]")).to_be_visible()
+    asked = book.page.locator("#ipyagent-panel [data-ipyagent=panel-approval]")
+    await_active(asked.locator("[data-ipyagent=approve]"))
     stage.take(book, "panel")
 
 
@@ -154,6 +157,7 @@ def test_proposal(stage: Stage) -> None:
     book.start(1)
     accept = book.page.locator("[data-ipyagent=accept]")
     expect(accept).to_be_visible(timeout=PATIENCE)
+    await_active(accept)
     stage.take(book, "proposal", book.cell(2), accept)
 
 
