@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
@@ -284,6 +285,19 @@ VALUES: list[tuple[Callable[[], Any], bool]] = [
     (lambda: pd.Series(["x"] * 1_000 + [HOSTILE]), True),
     (lambda: pd.Series(["x"] * 300_000), True),
     (lambda: [[[[[HOSTILE]]]]], True),
+    (lambda: NUMBERS.rename_axis(HOSTILE), True),
+    (lambda: NUMBERS.rename_axis(HOSTILE, axis=1), True),
+    (lambda: NUMBERS.units.rename_axis(HOSTILE), True),
+    (lambda: NUMBERS.units.rename(HOSTILE), True),
+    (lambda: pd.RangeIndex(3, name=HOSTILE), True),
+    (lambda: pd.MultiIndex.from_tuples([(1, 2)], names=["a", HOSTILE]), True),
+    (lambda: np.array([(1,)], dtype=[(HOSTILE, "i4")]), True),
+    (lambda: b"\x00\xff" + HOSTILE.encode(), True),
+    (lambda: bytearray(HOSTILE.encode()), True),
+    (lambda: bytes(range(256)) * 100, False),
+    (lambda: b"x" * 10_000_000, True),
+    (lambda: Path("data") / HOSTILE, True),
+    (lambda: Path("data/penguins.csv"), False),
     (lambda: object(), True),
 ]
 

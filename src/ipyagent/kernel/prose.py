@@ -23,12 +23,14 @@ def _words(text: str) -> frozenset[str]:
 MOST_CELLS = 200_000
 """How many cells are looked at; what is larger counts as prose."""
 _DEPTH = 4
+_BYTES = 8  # that are looked at as quickly as a cell
 _LONG = 40
 _FEW, _MANY = 3, 5  # words
 
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]{8,}")
 _OTHER_SCRIPT = re.compile(r"[\u0370-\u1cff\u3040-\ud7ff]")
+_PRINTABLE = re.compile(rb"[ -~]{12,}")
 _ENDS = re.compile(r"[^\W\d_][.!?…](?:\s|$)")
 # Cells of a table that is drawn as text; a comma of prose has a blank behind it.
 _BORDERS = re.compile(r"\s{2,}|\t|\||,(?=\S)|', '|\", \"")
@@ -107,7 +109,7 @@ class _Budget:
         return self._left >= 0
 
 
-_NUMBERS = (bool, int, float, complex, type(None), range, bytes, bytearray)
+_NUMBERS = (bool, int, float, complex, type(None), range)
 _CODE = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type)
 _PLAIN_MODULES = {"datetime", "decimal", "fractions", "uuid", "zoneinfo", "pathlib"}
 
@@ -120,6 +122,8 @@ def _any_prose(value: Any, budget: _Budget, depth: int) -> bool:
         return False
     if is_a(value, str):
         return is_prose(str.__str__(value))
+    if is_a(value, bytes) or is_a(value, bytearray):
+        return _bytes_prose(memoryview(value), budget)
     for kind in (list, tuple, set, frozenset):
         if is_a(value, kind):
             return depth == 0 or _some(kind.__iter__(value), budget, depth)
@@ -127,6 +131,13 @@ def _any_prose(value: Any, budget: _Budget, depth: int) -> bool:
         pairs = dict.items(value)
         return depth == 0 or _some((part for pair in pairs for part in pair), budget, depth)
     return _library_prose(value, budget, depth)
+
+
+def _bytes_prose(value: memoryview, budget: _Budget) -> bool:
+    """The same of the printable stretches of bytes."""
+    if not budget.spend(len(value) // _BYTES):
+        return True
+    return any(is_prose(each.decode("ascii")) for each in _PRINTABLE.findall(value))
 
 
 def _some(values: Iterable[Any], budget: _Budget, depth: int) -> bool:
@@ -143,17 +154,19 @@ def _library_prose(value: Any, budget: _Budget, depth: int) -> bool:
     match root, name:
         case "pandas", "DataFrame":
             columns = [value.iloc[:, n] for n in range(value.shape[1])]
-            labels = [*value.columns.tolist(), *value.columns.names]
+            labels = [*value.columns.tolist(), *value.columns.names, *value.index.names]
             return _some(labels, budget, depth) or any(
                 _column_prose(each, budget, depth) for each in (value.index, *columns)
             )
         case "pandas", "Series":
             parts = (value, value.index)
-            return _some([value.name], budget, depth) or any(
+            return _some([value.name, *value.index.names], budget, depth) or any(
                 _column_prose(each, budget, depth) for each in parts
             )
         case "pandas", _ if name.endswith("Index"):
-            return _column_prose(value, budget, depth)
+            return _some(value.names, budget, depth) or _column_prose(value, budget, depth)
+        case "pathlib", _:
+            return is_prose(str(value))
         case "polars", "DataFrame":
             return _some(value.columns, budget, depth) or any(
                 _polars_prose(each, budget, depth) for each in value.get_columns()
