@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from deciding import press
-from playwright.sync_api import Page, WebSocketRoute, expect
+from held_messages import HeldMessages
+from playwright.sync_api import expect
 from test_agent_cells import LOAD, python, script
 
 pytestmark = pytest.mark.browser
@@ -53,33 +52,6 @@ with concurrent.futures.ThreadPoolExecutor(1) as pool:
     expect(book.output(2)).to_contain_text("PageError this version of the page cannot do dance")
 
 
-class SlowSubshells:
-    """The kernel takes its time to make a subshell, once `begin` was called."""
-
-    def __init__(self, page: Page) -> None:
-        self.held: list[Callable[[], None]] | None = None
-        page.route_web_socket(re.compile("/channels"), self._between)
-
-    def begin(self) -> None:
-        self.held = []
-
-    def end(self) -> None:
-        held, self.held = self.held or [], None
-        for send in held:
-            send()
-
-    def _between(self, page: WebSocketRoute) -> None:
-        kernel = page.connect_to_server()
-
-        def pass_on(message: str | bytes) -> None:
-            if self.held is not None and b"create_subshell_reply" in message:
-                self.held.append(lambda: page.send(message))
-            else:
-                page.send(message)
-
-        kernel.on_message(pass_on)
-
-
 @pytest.mark.spec("P23")
 def test_a_click_arrives_though_the_card_before_was_gone_before_its_subshell_was_there(
     jupyterlab: Any, notebook: Any
@@ -87,7 +59,8 @@ def test_a_click_arrives_though_the_card_before_was_gone_before_its_subshell_was
     quick = script(jupyterlab.folder, "quick", "Done.")
     asks = script(jupyterlab.folder, "asks", python("a = 1"), "Done.")
     book = notebook(LOAD, f"%%agent {quick}\nBegin.", f"%%agent {asks}\nBegin.", ready=False)
-    subshells = SlowSubshells(book.page)
+    # The kernel takes its time to make a subshell.
+    subshells = HeldMessages(book.page, b"create_subshell_reply")
     book.open().ready().start(0)
     book.expect_done(0)
     expect(book.page.locator("[data-ipyagent=status]")).to_be_visible()

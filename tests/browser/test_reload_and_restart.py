@@ -11,6 +11,7 @@ from typing import Any
 import nbformat
 import pytest
 from deciding import press
+from held_messages import HeldMessages
 from playwright.sync_api import Page, expect
 from test_agent_cells import LOAD, python, script
 from test_plans_and_questions import call
@@ -265,6 +266,36 @@ def test_a_run_that_waits_is_not_lost_when_its_cell_is_cleared_or_run_again(
     decide(book, 1, "deny")
     expect_ended(book, 1)
     assert lines() == []
+
+
+@pytest.mark.spec("P42")
+def test_a_cell_that_is_run_again_does_not_get_the_end_of_its_last_run(
+    jupyterlab: Lab, notebook: Any
+) -> None:
+    option = script(jupyterlab.folder, "late", python("a = 1"), "Done.")
+    once = f"""\
+if "begun" not in globals():
+    begun = True
+    get_ipython().run_cell_magic("agent", "{option}", "Begin.")
+else:
+    print("no run")"""
+    book = notebook(LOAD, once, "print('the answer was before this')", ready=False)
+    answers = HeldMessages(book.page, b'"reply"')
+    book.open().ready()
+    begin(book)
+    book.expect_state(1, "waiting")
+    book.command("notebook:clear-all-cell-outputs")
+    book.expect_state(1, "waiting")  # drawn by ipyagent now, and not by JupyterLab
+    answers.begin()
+    decide(book, 1, "deny")
+    book.expect_done(1)
+    answers.wait()
+    book.start(1)
+    expect(book.output(1)).to_have_text("no run\n")
+    answers.end()
+    book.start(2)
+    expect(book.output(2)).to_contain_text("before this")
+    expect(book.output(1)).to_have_text("no run\n")
 
 
 @pytest.mark.spec("P42")

@@ -22,7 +22,8 @@ class Restorer {
   private placed = new WeakMap<ICellModel, string>();
   /** Cells of which the kernel, as it is now, has no run to show. */
   private unknown = new WeakSet<ICellModel>();
-  private asking = new WeakSet<ICellModel>();
+  /** Cells, each with the run that the kernel was asked for. */
+  private asking = new WeakMap<ICellModel, Wanted>();
   private opened = new WeakMap<NotebookPanel, number>();
   /** Notebooks whose kernel was there, with the link to it. */
   private connected = new Map<NotebookPanel, Link>();
@@ -50,6 +51,7 @@ class Restorer {
     this.executed.delete(cell);
     this.placed.delete(cell);
     this.unknown.delete(cell);
+    this.asking.delete(cell);
     if (this.isOn(cell)) {
       this.update();
     }
@@ -100,9 +102,12 @@ class Restorer {
     if (wanted === null) {
       return;
     }
-    this.asking.add(cell);
+    this.asking.set(cell, wanted);
     const bundle = (await link.bundle(wanted.which)) as Bundle | null | undefined;
     const led = bundle ? await ledTo(link, cell, bundle) : null;
+    if (this.asking.get(cell) !== wanted) {
+      return; // it was cleared or run again
+    }
     this.asking.delete(cell);
     if (bundle && !cell.isDisposed) {
       this.place(cell, wanted, bundle, led);
