@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -72,11 +71,10 @@ def test_a_last_word_that_takes_too_long_is_cut_and_kept(
 ) -> None:
     assert limits.CLOSING_SECONDS == 30
     monkeypatch.setattr(limits, "CLOSING_SECONDS", 0.2)
-    begun = time.monotonic()
     run = lab.run([LOOK, {"text": "well " * 500, "delay": 0.02}], max_steps=1)
-    assert time.monotonic() - begun < 5
     assert run.stop_reason is StopReason.MAX_STEPS
     assert run.output.startswith("well")
+    assert run.output.count("well") < 500
 
 
 @pytest.mark.spec("A53")

@@ -167,6 +167,7 @@ def test_it_is_stopped(folder: Path, how: str) -> None:
 
 def test_what_the_kernel_ended_in_the_middle_of_is_known_afterwards(folder: Path) -> None:
     with behind(folder) as (started, _page, _reply):
+        started.manager.shutdown_wait_time = 60  # then it is killed
         begun = time.monotonic()
         started.manager.shutdown_kernel(now=False)
         assert time.monotonic() - begun < started.manager.shutdown_wait_time

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 
 import pytest
@@ -104,14 +103,12 @@ async def test_only_what_is_transient_is_tried_again(make: Callable[[str], Excep
 
 @pytest.mark.spec("M01")
 async def test_a_wait_can_be_cancelled() -> None:
-    flaky = Flaky(ModelUnavailableError("Busy.", retry_after=50))
+    flaky = Flaky(ModelUnavailableError("Busy.", retry_after=500))
     waiting = asyncio.Event()
     attempts = retrying(RetryConfig(), lambda *_: waiting.set())
     task = asyncio.create_task(attempts(flaky.answer))
     await waiting.wait()
-    begun = time.monotonic()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert time.monotonic() - begun < 5
     assert flaky.asked == 1

