@@ -63,7 +63,7 @@ class TerminalAgent(Agent):
         self._print(run)
         if run.status is RunStatus.DRAFT:
             again = f"ipyagent ask -s {shlex.quote(self.session.name)}"
-            waits = f"ipyagent: the plan waits: `{again} yes` runs it, `{again} no` puts it off"
+            waits = f"ipyagent: the plan waits: `{again} yes` runs it, `{again} no` cancels it"
             print(waits, file=sys.stderr)  # noqa: T201
         return run
 

@@ -204,7 +204,7 @@ def _waits(run: Run) -> str:
     plan = plan_name(run.plan)
     return (
         f"A plan waits for you ({_goal(run)}): `%agent show {plan}` shows it, "
-        f"`%agent approve {plan}` runs it, `%agent deny {plan}` puts it off."
+        f"`%agent approve {plan}` runs it, `%agent deny {plan}` cancels it."
     )
 
 

@@ -1,4 +1,4 @@
-"""Asking the person: the answer is the call's result."""
+"""Ask the user a question: the answer is the call's result."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def _question(question: str, choices: list[str] | None) -> Question:
 
 @tool(name="ask_user", question=_question)
 def _ask_user(question: Text, choices: Choices | None = None) -> str:
-    """Ask the person something that only they know; they may pick one of the choices.
+    """Ask the user something that only they know; they may pick one of the choices.
 
-    Do not ask for leave to act: call the tool, and they are asked by themselves.
+    Do not ask for permission to act: call the tool, and the user is asked automatically.
     """
     raise AssertionError("the answer is the result; there is nothing to call")

@@ -43,8 +43,8 @@ def shell_tools(
         """Run a command with /bin/sh in the workspace; returns what it printed.
 
         `timeout` is in seconds. There is no input, and background processes end with the command.
-        In the sandbox there is no network; secret files cannot be read, nor files changed that
-        run by themselves later.
+        In the sandbox there is no network, secret files cannot be read, and files that are
+        executed or loaded automatically later cannot be changed.
         """
         most = allowed(timeout)
         ran = await sandbox.run(["/bin/sh", "-c", command], limit=most)

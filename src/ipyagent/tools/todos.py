@@ -28,7 +28,7 @@ def todo_tool(read: Callable[[], Collection[str]] = tuple) -> Tool:
 
     @tool(name=TODOS, where=Where.THREAD)
     def todo_write(todos: Todos) -> str:
-        """Keep the checklist of a task with several steps; the person sees it.
+        """Keep the checklist of a task with several steps; the user sees it.
 
         Give the whole list each time, with one task in_progress; an empty list clears it.
         """

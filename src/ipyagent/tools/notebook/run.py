@@ -48,7 +48,7 @@ class RunCell:
         return traits(self.run_cell)
 
     async def run_cell(self, cell: CellRef) -> ToolResult:
-        """Run a code cell of the person's notebook, named by its id or number, as run_python would.
+        """Run a code cell of the user's notebook, given by id or number, as run_python would.
 
         Its outputs appear in the cell.
         """

@@ -102,7 +102,7 @@ class Notebooks:
             )(function)
 
     def read_notebook(self, path: str | None = None) -> str:
-        """Read a notebook's cells with ids and outputs; without a path the person's own."""
+        """Read a notebook's cells with ids and outputs; without a path, the user's own."""
         document, note = self._readable(path)
         return notebook_text(document.name + note, document.cells(), self._desktop.cell_id)
 
@@ -113,7 +113,7 @@ class Notebooks:
         index: Index | None = None,
         path: str | None = None,
     ) -> str:
-        """Insert a cell in the person's notebook, below this cell or at index (0: first)."""
+        """Insert a cell into the user's notebook, below this cell or at index (0: first)."""
         call = digest("insert", source, kind, index, path)
         document = self._document(path)
         if document is None:
@@ -129,7 +129,7 @@ class Notebooks:
         return f"inserted a {kind} cell as [{place}]{named} in {document.name}; it was not run"
 
     def edit_cell(self, cell: CellRef, source: str, path: str | None = None) -> str:
-        """Replace the source of a cell, named by its id or number, in the person's notebook."""
+        """Replace the source of a cell in the user's notebook, given by id or number."""
         document = self._known(path)
         old = _changeable(document.cells(), cell)
         title = f"cell {old.number} of {document.name}"
