@@ -15,7 +15,6 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import anyio
 import mcp_types as types
 from mcp import Client
-from mcp.client._transport import TransportStreams
 from mcp.client.stdio import DEFAULT_INHERITED_ENV_VARS
 from mcp.shared.exceptions import MCPError as ProtocolError
 from mcp_types import INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION
@@ -27,6 +26,7 @@ from ipyagent.plaintext import strip_escapes
 from ipyagent.services.mcp.http import Exchange, reached
 from ipyagent.services.mcp.screen import MAX_TOOLS, Screened, told_of
 from ipyagent.services.mcp.stdio import Program, started
+from ipyagent.services.mcp.streams import TransportStreams
 
 MAX_PAGES = 50
 

@@ -13,7 +13,6 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import httpx2
-from mcp.client._transport import TransportStreams
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
@@ -21,6 +20,7 @@ from ipyagent.config import MCPServerConfig
 from ipyagent.errors import MCPConnectionError
 from ipyagent.services.mcp.requests import TRACE_ID
 from ipyagent.services.mcp.stdio import BYTES_PER_SECOND, MAX_MESSAGE
+from ipyagent.services.mcp.streams import TransportStreams
 from ipyagent.telemetry import trace_ids
 
 

@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import Any
 
 import anyio
-from mcp.client._transport import ReadStream
 from mcp.shared.exceptions import MCPError as ProtocolError
 from mcp.shared.message import SessionMessage
 from mcp_types import CONNECTION_CLOSED, JSONRPCRequest, JSONRPCResponse
@@ -18,11 +17,10 @@ from pydantic import ValidationError
 from ipyagent.errors import MCPConnectionError
 from ipyagent.plaintext import strip_escapes
 from ipyagent.services.mcp.mending import VERSION, mend_result, mended_tool
+from ipyagent.services.mcp.streams import ReceivedItem, ReceiveStream
 
 MAX_TOOLS = 200
 """Of one server; no model reads more."""
-
-Item = SessionMessage | Exception
 
 
 class Pace:
@@ -47,14 +45,14 @@ class Screened:
     well-behaved one asks, for each question becomes a task. `ended` is called when no more comes.
     """
 
-    def __init__(self, stream: ReadStream[Item], ended: Callable[[], None]) -> None:
+    def __init__(self, stream: ReceiveStream[ReceivedItem], ended: Callable[[], None]) -> None:
         self._stream, self._ended = stream, ended
         self._messages, self._questions = Pace(2000, 2000), Pace(100, 1)
         self.at = time.monotonic()
         self.left_out: list[str] = []
         """Tools whose description is broken, since somebody last emptied it."""
 
-    async def receive(self) -> Item:
+    async def receive(self) -> ReceivedItem:
         """The next message; raises EndOfStream."""
         while True:
             item = await self._next()
@@ -69,7 +67,7 @@ class Screened:
                 mend_result(item.message.result)
             return item
 
-    async def _next(self) -> Item:
+    async def _next(self) -> ReceivedItem:
         try:
             return await self._stream.receive()
         except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
@@ -97,7 +95,7 @@ class Screened:
     def __aiter__(self) -> Screened:
         return self
 
-    async def __anext__(self) -> Item:
+    async def __anext__(self) -> ReceivedItem:
         try:
             return await self.receive()
         except anyio.EndOfStream:

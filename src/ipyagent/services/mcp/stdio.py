@@ -23,11 +23,11 @@ from typing import NamedTuple, cast
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCMessage, jsonrpc_message_adapter
 
 from ipyagent.errors import MCPConnectionError
+from ipyagent.services.mcp.streams import TransportStreams
 
 MAX_MESSAGE = 16_000_000
 """Bytes of one message; a picture in it may be large."""
