@@ -55,7 +55,7 @@ def test_a_setting_may_hold_blanks() -> None:
 )
 def test_so_do_subcommands_of_subcommands(book: Any, of: str, name: str) -> None:
     run: Any = commands.COMMANDS[of]
-    with pytest.raises(ConfigError, match=f"%agent {of}"):
+    with pytest.raises(ConfigError, match=f"^usage: %agent {of} {name}"):
         run(book, f"{name} a b c d e")
 
 

@@ -83,7 +83,7 @@ def test_options_stand_anywhere_before_two_dashes(place: MCPLab) -> None:
     ("line", "said"),
     [
         ("fly", "there are: add, list"),
-        ("add", r"write: %agent mcp add NAME URL\|COMMAND"),
+        ("add", r"usage: %agent mcp add NAME URL\|COMMAND"),
         ("add x", "name the server's address"),
         ("add x npx --env", "--env needs a value"),
         ("add x npx --env NOT_SET", "NOT_SET is not set"),
@@ -94,7 +94,7 @@ def test_options_stand_anywhere_before_two_dashes(place: MCPLab) -> None:
         ("add mine npx", r"there is an MCP server mine already, in mcp\.servers"),
         ("remove mine", r"named in mcp\.servers; remove it there"),
         ("remove nobody", "there is no MCP server nobody; there are: mine"),
-        ("refresh a b", "one NAME"),
+        ("refresh a b", r"usage: %agent mcp refresh \[NAME\] \[--accept\]$"),
         ("add 'x", "No closing quotation"),
     ],
 )

@@ -3,43 +3,33 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from typing import NoReturn
 
-from ipyagent.errors import ConfigError
+from ipyagent.magic import subcommands
 from ipyagent.magic.notebook import Notebook
 from ipyagent.magic.service_switch import forget_switch, switch_service
-from ipyagent.magic.subcommands import chosen
-
-Command = Callable[[Notebook, list[str]], str]
-
-REGISTER = (
-    "register NAME URL|FILE [--auth-env VARIABLE] [--header-env HEADER=VARIABLE] "
-    "[--get-unasked] [--base URL]"
-)
+from ipyagent.magic.subcommands import Subcommand, WrongArguments
 
 
 def run(book: Notebook, rest: str) -> str:
     """register|list|refresh|activate|deactivate|remove: services described by OpenAPI, as tools"""
-    _, command, words = chosen("api", rest, COMMANDS)
-    return command(book, words)
+    return subcommands.run("api", book, rest, COMMANDS)
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise ConfigError(f"%agent api register: {message}. It is: {REGISTER}")
+        raise WrongArguments(message)
 
 
-def _register(book: Notebook, words: list[str]) -> str:
-    """take in a service by its address, or by the file that describes it"""
-    parser = _Parser(prog="%agent api register", add_help=False, allow_abbrev=False)
+def _register(book: Notebook, *arguments: str) -> str:
+    parser = _Parser(add_help=False, allow_abbrev=False)
     parser.add_argument("name")
     parser.add_argument("target")
     parser.add_argument("--auth-env")
     parser.add_argument("--header-env", action="append", default=[])
     parser.add_argument("--get-unasked", action="store_true")
     parser.add_argument("--base")
-    given = parser.parse_args(words)
+    given = parser.parse_args(arguments)
     headers = {}
     for each in given.header_env:
         header, equals, variable = each.partition("=")
@@ -56,47 +46,40 @@ def _register(book: Notebook, words: list[str]) -> str:
     )
 
 
-def _list(book: Notebook, words: list[str]) -> str:
-    """those of this folder"""
-    if words:
-        raise ConfigError("%agent api list takes nothing more")
+def _list(book: Notebook) -> str:
     return book.services.openapi.listed()
 
 
-def _refresh(book: Notebook, words: list[str]) -> str:
-    """look again what NAME can do, or all of them"""
-    if len(words) > 1:
-        raise ConfigError("%agent api refresh takes [NAME]")
-    return book.services.openapi.refresh(*words)
+def _refresh(book: Notebook, name: str | None = None) -> str:
+    return book.services.openapi.refresh(*([] if name is None else [name]))
 
 
-def _activate(book: Notebook, words: list[str]) -> str:
-    """offer NAME again, in this folder or, with --here, in this notebook"""
-    return switch_service(book, "api", words, on=True)
+def _activate(book: Notebook, *arguments: str) -> str:
+    return switch_service(book, "api", arguments, on=True)
 
 
-def _deactivate(book: Notebook, words: list[str]) -> str:
-    """offer and allow nothing of NAME, in this folder or, with --here, in this notebook"""
-    return switch_service(book, "api", words, on=False)
+def _deactivate(book: Notebook, *arguments: str) -> str:
+    return switch_service(book, "api", arguments, on=False)
 
 
-def _remove(book: Notebook, words: list[str]) -> str:
-    """forget NAME"""
-    name = _name("remove", words)
+def _remove(book: Notebook, name: str) -> str:
     return forget_switch(book, "api", name, book.services.openapi.remove(name))
 
 
-def _name(command: str, words: list[str]) -> str:
-    if len(words) != 1:
-        raise ConfigError(f"%agent api {command} takes NAME")
-    return words[0]
-
-
-COMMANDS: dict[str, Command] = {
-    "register": _register,
-    "list": _list,
-    "refresh": _refresh,
-    "activate": _activate,
-    "deactivate": _deactivate,
-    "remove": _remove,
+COMMANDS = {
+    "register": Subcommand(
+        _register,
+        "NAME URL|FILE [--auth-env VARIABLE] [--header-env HEADER=VARIABLE] [--get-unasked] "
+        "[--base URL]",
+        "add a service by its address, or by the file that describes it",
+    ),
+    "list": Subcommand(_list, "", "list this folder's services"),
+    "refresh": Subcommand(_refresh, "[NAME]", "read the description of NAME again, or of all"),
+    "activate": Subcommand(
+        _activate, "NAME [--here]", "offer NAME again in this folder, or only in this notebook"
+    ),
+    "deactivate": Subcommand(
+        _deactivate, "NAME [--here]", "switch NAME off in this folder, or only in this notebook"
+    ),
+    "remove": Subcommand(_remove, "NAME", "remove NAME"),
 }

@@ -47,7 +47,7 @@ YAML = (".yaml", ".yml")
 _MENTIONED = re.compile(r"(?<![\w@])@([\w./-]*)\Z")
 _WORD = re.compile(r"(?<![\w.@/-])[^\W\d]\w*\Z")
 
-_TABLES: dict[str, Mapping[str, Callable[..., Any]]] = {
+_TABLES = {
     "session": session_commands.COMMANDS,
     "mcp": mcp_commands.COMMANDS,
     "api": api_commands.COMMANDS,
@@ -210,9 +210,10 @@ def _on_line(book: Notebook, line: str) -> Found:
     *before, word = re.split(r"\s+", line)
     match before:
         case []:
-            return word, _commands(commands.COMMANDS, word)
+            helps = {name: command.__doc__ or "" for name, command in commands.COMMANDS.items()}
+            return word, _commands(helps, word)
         case [name] if name in _TABLES:
-            return word, _commands(_TABLES[name], word)
+            return word, _commands({n: each.help for n, each in _TABLES[name].items()}, word)
         case ["model"]:
             return word, _all(_models, book, word)
         case ["config"]:
@@ -227,12 +228,8 @@ def _on_line(book: Notebook, line: str) -> Found:
     return word, []
 
 
-def _commands(table: Mapping[str, Callable[..., Any]], word: str) -> list[SimpleCompletion]:
-    return [
-        _told(name, command.__doc__ or "")
-        for name, command in table.items()
-        if name and name.startswith(word)
-    ]
+def _commands(helps: Mapping[str, str], word: str) -> list[SimpleCompletion]:
+    return [_told(name, text) for name, text in helps.items() if name and name.startswith(word)]
 
 
 def _settings(book: Notebook, typed: str) -> Iterator[SimpleCompletion]:

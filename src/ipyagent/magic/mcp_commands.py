@@ -2,99 +2,98 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from ipyagent.errors import ConfigError
+from ipyagent.magic import subcommands
 from ipyagent.magic.notebook import Notebook
 from ipyagent.magic.service_switch import forget_switch, switch_service
-from ipyagent.magic.subcommands import chosen
-
-Command = Callable[..., str]
+from ipyagent.magic.subcommands import Subcommand, WrongArguments
 
 
 def run(book: Notebook, rest: str) -> str:
     """add|list|refresh|activate|deactivate|remove: servers that bring tools"""
-    name, command, words = chosen("mcp", rest, COMMANDS)
-    try:
-        inspect.signature(command).bind(book, *words)
-    except TypeError:
-        raise ConfigError(f"write: %agent mcp {name} {command.__doc__}") from None
-    return command(book, *words)
+    return subcommands.run("mcp", book, rest, COMMANDS)
 
 
-def _add(book: Notebook, name: str, *words: str) -> str:
-    """NAME URL|COMMAND… [--env VAR] [--token-env VAR] [--header-env HEADER=VAR] [--sse]"""
-    target, options = _options(words)
+def _add(book: Notebook, name: str, *arguments: str) -> str:
+    target, options = _split_options(arguments)
     return book.services.mcp.add(name, target, options)
 
 
 def _list(book: Notebook) -> str:
-    """(alone): the servers and how they are"""
     return book.services.mcp.listed()
 
 
-def _refresh(book: Notebook, *words: str) -> str:
-    """[NAME] [--accept]"""
-    names = [word for word in words if word != "--accept"]
+def _refresh(book: Notebook, *arguments: str) -> str:
+    names = [each for each in arguments if each != "--accept"]
     if len(names) > 1:
-        raise ConfigError("%agent mcp refresh takes one NAME, or none for all")
-    return book.services.mcp.refresh(*names, accept="--accept" in words)
+        raise WrongArguments
+    return book.services.mcp.refresh(*names, accept="--accept" in arguments)
+
+
+def _activate(book: Notebook, *arguments: str) -> str:
+    return switch_service(book, "mcp", arguments, on=True)
+
+
+def _deactivate(book: Notebook, *arguments: str) -> str:
+    return switch_service(book, "mcp", arguments, on=False)
 
 
 def _remove(book: Notebook, name: str) -> str:
-    """NAME"""
     return forget_switch(book, "mcp", name, book.services.mcp.remove(name))
 
 
-def _activate(book: Notebook, *words: str) -> str:
-    """NAME [--here]"""
-    return switch_service(book, "mcp", words, on=True)
-
-
-def _deactivate(book: Notebook, *words: str) -> str:
-    """NAME [--here]"""
-    return switch_service(book, "mcp", words, on=False)
-
-
-def _options(words: tuple[str, ...]) -> tuple[list[str], dict[str, Any]]:
-    """The address or command, and our options among its words; after `--` nothing is ours."""
+def _split_options(arguments: tuple[str, ...]) -> tuple[list[str], dict[str, Any]]:
+    """Separate our options from the address or command; after `--` nothing is ours."""
     target: list[str] = []
-    values: dict[str, Any] = {}
-    left = iter(words)
-    for word in left:
-        match word:
+    options: dict[str, Any] = {}
+    rest = iter(arguments)
+    for each in rest:
+        match each:
             case "--":
-                target += left
+                target += rest
             case "--sse":
-                values["transport"] = "sse"
+                options["transport"] = "sse"
             case "--env":
-                name = _next(left, word)
-                values.setdefault("env", {})[name] = f"${{{name}}}"
+                variable = _value(rest, each)
+                options.setdefault("env", {})[variable] = f"${{{variable}}}"
             case "--token-env":
-                values["token_env"] = _next(left, word)
+                options["token_env"] = _value(rest, each)
             case "--header-env":
-                header, _, variable = _next(left, word).partition("=")
-                values.setdefault("header_env", {})[header] = variable
+                header, _, variable = _value(rest, each).partition("=")
+                options.setdefault("header_env", {})[header] = variable
             case _:
-                target.append(word)
-    return target, values
+                target.append(each)
+    return target, options
 
 
-def _next(words: Iterator[str], option: str) -> str:
-    if (word := next(words, None)) is None:
-        raise ConfigError(f"%agent mcp add: {option} needs a value")
-    return word
+def _value(rest: Iterator[str], option: str) -> str:
+    if (value := next(rest, None)) is None:
+        raise WrongArguments(f"{option} needs a value")
+    return value
 
 
-COMMANDS: dict[str, Command] = {
-    "add": _add,
-    "list": _list,
-    "refresh": _refresh,
-    "activate": _activate,
-    "deactivate": _deactivate,
-    "remove": _remove,
-    "register": _add,
-    "delete": _remove,
+_ADD = Subcommand(
+    _add,
+    "NAME URL|COMMAND… [--env VAR] [--token-env VAR] [--header-env HEADER=VAR] [--sse]",
+    "add a server by its address, or by the command that starts it",
+)
+_REMOVE = Subcommand(_remove, "NAME", "remove NAME")
+
+COMMANDS = {
+    "add": _ADD,
+    "list": Subcommand(_list, "", "list the servers and their state"),
+    "refresh": Subcommand(
+        _refresh, "[NAME] [--accept]", "connect again to NAME, or to all; --accept what changed"
+    ),
+    "activate": Subcommand(
+        _activate, "NAME [--here]", "offer NAME again in this folder, or only in this notebook"
+    ),
+    "deactivate": Subcommand(
+        _deactivate, "NAME [--here]", "switch NAME off in this folder, or only in this notebook"
+    ),
+    "remove": _REMOVE,
+    "register": _ADD,
+    "delete": _REMOVE,
 }

@@ -1,27 +1,26 @@
-"""Switching services on and off: for the folder, or for this notebook alone."""
+"""Switch services on and off, for the folder or only for this notebook."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ipyagent.errors import ConfigError
 from ipyagent.magic.notebook import Notebook
+from ipyagent.magic.subcommands import WrongArguments
 
 HERE = "--here"
 
 
-def switch_service(book: Notebook, kind: str, words: Sequence[str], *, on: bool) -> str:
-    """Switch a service of that kind, `api` or `mcp`; raises ConfigError.
+def switch_service(book: Notebook, kind: str, arguments: Sequence[str], *, on: bool) -> str:
+    """Switch a service of that kind, `api` or `mcp`; raises ConfigError and WrongArguments.
 
-    What is chosen for the folder takes the place of what was chosen for this notebook.
+    A choice for the folder replaces the one for this notebook.
     """
-    names = [word for word in words if word != HERE]
+    names = [each for each in arguments if each != HERE]
     if len(names) != 1:
-        command = "activate" if on else "deactivate"
-        raise ConfigError(f"%agent {kind} {command} takes NAME [{HERE}]")
+        raise WrongArguments
     (name,) = names
     services = book.services.mcp if kind == "mcp" else book.services.openapi
-    if HERE in words:
+    if HERE in arguments:
         services.prepare_switch(name, on=on)
         book.session().switch_services({f"{kind}:{name}": on})
         return f"{name} is {'active' if on else 'off'} in this notebook."
@@ -30,6 +29,6 @@ def switch_service(book: Notebook, kind: str, words: Sequence[str], *, on: bool)
 
 
 def forget_switch(book: Notebook, kind: str, name: str, text: str) -> str:
-    """Leave a service to the folder's choice in this notebook too; return `text`."""
+    """Let the folder's choice apply in this notebook too; return `text`."""
     book.session().switch_services({f"{kind}:{name}": None})
     return text

@@ -2,42 +2,29 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
-
 from ipyagent.agent.session import Session
-from ipyagent.errors import ConfigError
 from ipyagent.kernel.frontend import detect
+from ipyagent.magic import subcommands
 from ipyagent.magic.notebook import Notebook
-from ipyagent.magic.subcommands import chosen
+from ipyagent.magic.subcommands import Subcommand
 from ipyagent.ui.views import show_graph
 from ipyagent.wiring import only_run
-
-Command = Callable[..., str]
 
 
 def run(book: Notebook, rest: str) -> str:
     """new|list|resume|branch|save|load|graph|compact|end: this notebook's conversation"""
-    name, command, words = chosen("session", rest, COMMANDS)
-    parameters = inspect.signature(command)
-    try:
-        parameters.bind(book, *words)
-    except TypeError:
-        _, *wanted = parameters.parameters.values()
-        raise ConfigError(f"%agent session {name} takes {_listed(wanted)}") from None
-    if command in LOOKING:
-        return command(book, *words)
-    with only_run():  # a plan in the background is the session's, too
-        return command(book, *words)
+    name, _ = subcommands.split("session", rest, COMMANDS)
+    if name in READING:
+        return subcommands.run("session", book, rest, COMMANDS)
+    with only_run():  # a plan in the background belongs to the session, too
+        return subcommands.run("session", book, rest, COMMANDS)
 
 
 def _new(book: Notebook, name: str = "") -> str:
-    """begin anew; what was said stays in the record"""
     return _go_on(book, book.sessions.begin(name or book.name))
 
 
 def _list(book: Notebook) -> str:
-    """those of this workspace, the newest first"""
     current = book.session().id
     return "\n".join(
         f"{'*' if each.id == current else ' '} {each.id[:8]}  {each.state:<12} "
@@ -47,41 +34,34 @@ def _list(book: Notebook) -> str:
 
 
 def _resume(book: Notebook, session: str) -> str:
-    """go on with another one: its name or id"""
     return _go_on(book, book.opened(book.sessions.resume(session)))
 
 
 def _branch(book: Notebook, node: str = "", name: str = "") -> str:
-    """a new one that shares what was said up to NODE (an id of the graph), or all of it"""
     current = book.session()
     return _go_on(book, book.sessions.branch(current, node or None, name or None))
 
 
 def _save(book: Notebook, path: str) -> str:
-    """write the conversation to a JSON file, as a graph"""
     book.session().save(book.home / path)
     return f"saved to {path}"
 
 
 def _load(book: Notebook, path: str) -> str:
-    """go on from a saved graph, or from the runs in a notebook"""
     return _go_on(book, book.sessions.load(book.home / path))
 
 
 def _graph(book: Notebook) -> str:
-    """draw the conversation"""
     show_graph(detect(book.shell), book.session())
     return ""
 
 
 def _compact(book: Notebook) -> str:
-    """summarise the older part before the next prompt"""
     book.session().compact_next = True
-    return "The next prompt begins with a summary of what was said so far."
+    return "The next prompt begins with a summary of the conversation so far."
 
 
 def _end(book: Notebook) -> str:
-    """no more prompts in this one"""
     session = book.session()
     session.end()
     return f"{session.name} has ended; `%agent session new` begins another."
@@ -92,25 +72,19 @@ def _go_on(book: Notebook, session: Session) -> str:
     return f"{session.name} ({session.id[:8]}): {len(session.messages)} messages"
 
 
-def _listed(parameters: list[inspect.Parameter]) -> str:
-    words = [
-        each.name.upper() if each.default is each.empty else f"[{each.name.upper()}]"
-        for each in parameters
-    ]
-    return " ".join(words) or "nothing more"
-
-
-COMMANDS: dict[str, Command] = {
-    "new": _new,
-    "list": _list,
-    "resume": _resume,
-    "branch": _branch,
-    "save": _save,
-    "load": _load,
-    "graph": _graph,
-    "compact": _compact,
-    "end": _end,
+COMMANDS = {
+    "new": Subcommand(_new, "[NAME]", "begin a new session; the old one stays in the record"),
+    "list": Subcommand(_list, "", "list this workspace's sessions, the newest first"),
+    "resume": Subcommand(_resume, "SESSION", "go on with another session, given by name or id"),
+    "branch": Subcommand(
+        _branch, "[NODE] [NAME]", "begin a session that shares the conversation up to NODE, or all"
+    ),
+    "save": Subcommand(_save, "PATH", "write the conversation to a JSON file, as a graph"),
+    "load": Subcommand(_load, "PATH", "go on from a saved graph, or from the runs in a notebook"),
+    "graph": Subcommand(_graph, "", "draw the conversation"),
+    "compact": Subcommand(_compact, "", "summarise the older part before the next prompt"),
+    "end": Subcommand(_end, "", "end the session: it takes no more prompts"),
 }
 
-LOOKING = (_list, _save, _graph)
-"""These change nothing of a session."""
+READING = {"list", "save", "graph"}
+"""Subcommands that change nothing in a session."""

@@ -15,7 +15,7 @@ from ipyagent.tools.names import SKILLS
 def run(book: Notebook, rest: str) -> str:
     """the skills that the agent may read, yours and this folder's"""
     if rest:
-        raise ConfigError("%agent skills takes nothing more")
+        raise ConfigError("usage: %agent skills")
     skills = Skills(book.place.workspace, personal_folder())
     lines = [_line(each, own=skills.is_own(each)) for each in skills.all()]
     if not lines:

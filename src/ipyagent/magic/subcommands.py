@@ -1,22 +1,54 @@
-"""The words behind `%agent mcp`, `%agent api` and `%agent session`."""
+"""The subcommands of `%agent mcp`, `%agent api` and `%agent session`."""
 
 from __future__ import annotations
 
+import inspect
 import shlex
-from collections.abc import Mapping
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from ipyagent.errors import ConfigError
+from ipyagent.magic.notebook import Notebook
 
-T = TypeVar("T")
+
+class WrongArguments(Exception):  # noqa: N818 - turned into a ConfigError with the usage
+    """Arguments that a subcommand does not take; its text, if any, says why."""
 
 
-def chosen(of: str, rest: str, commands: Mapping[str, T]) -> tuple[str, T, list[str]]:
-    """The name of a subcommand (alone: list), the subcommand, and its words."""
+@dataclass(frozen=True)
+class Subcommand:
+    """A subcommand: a function of the notebook and the arguments, each a string."""
+
+    function: Callable[..., str]
+    arguments: str
+    """The arguments as the usage message shows them."""
+    help: str
+
+    def run(self, name: str, book: Notebook, arguments: list[str]) -> str:
+        """Call the function; `name` is the full command. Raises ConfigError."""
+        usage = f"usage: {name} {self.arguments}".rstrip()
+        try:
+            inspect.signature(self.function).bind(book, *arguments)
+        except TypeError:
+            raise ConfigError(usage) from None
+        try:
+            return self.function(book, *arguments)
+        except WrongArguments as error:
+            raise ConfigError("; ".join(filter(None, (usage, str(error))))) from None
+
+
+def split(group: str, rest: str, table: Mapping[str, Subcommand]) -> tuple[str, list[str]]:
+    """Return the subcommand's name (`list` by default) and its arguments; raises ConfigError."""
     try:
-        name, *words = shlex.split(rest) or ["list"]
+        name, *arguments = shlex.split(rest) or ["list"]
     except ValueError as error:
-        raise ConfigError(f"%agent {of}: {error} in {rest!r}") from None
-    if name not in commands:
-        raise ConfigError(f"%agent {of} has no {name!r}; there are: {', '.join(commands)}")
-    return name, commands[name], words
+        raise ConfigError(f"%agent {group}: {error} in {rest!r}") from None
+    if name not in table:
+        raise ConfigError(f"%agent {group} has no {name!r}; there are: {', '.join(table)}")
+    return name, arguments
+
+
+def run(group: str, book: Notebook, rest: str, table: Mapping[str, Subcommand]) -> str:
+    """Run one of a group's subcommands; raises ConfigError."""
+    name, arguments = split(group, rest, table)
+    return table[name].run(f"%agent {group} {name}", book, arguments)
