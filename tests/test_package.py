@@ -55,7 +55,7 @@ def test_loading_twice_and_unloading_leaves_the_shell_as_it_was() -> None:
     code = """
 from IPython.core.interactiveshell import InteractiveShell
 shell = InteractiveShell.instance()
-count = lambda: (len(shell.input_transformers_post), len(shell.events.callbacks['pre_run_cell']),
+count = lambda: (len(shell.input_transformers_cleanup), len(shell.events.callbacks['pre_run_cell']),
                  'agent' in shell.magics_manager.magics['cell'])
 before = count()
 shell.run_line_magic('load_ext', 'ipyagent')

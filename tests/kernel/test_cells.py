@@ -50,6 +50,13 @@ def test_an_agent_cell_answers_and_leaves_its_static_mirror(shared: Kernel, scri
     assert shared.value("__import__('ipyagent').last.output") == "'Hello **there**.'"
 
 
+def test_the_history_has_the_cell_as_it_was_written(shared: Kernel, script: Any) -> None:
+    cell = f"%%agent {script('Hello.')}\n'Say' \"hello\"\u2028 to {{x}}."
+    shared.run(f"\n{cell}\n", page=Page(shared))
+    assert shared.value("get_ipython().history_manager.input_hist_raw[-2].strip()") == repr(cell)
+    assert cell in shared.run("%history -n -l 2").stdout
+
+
 def test_a_click_while_the_cell_runs_lets_python_run_on_the_main_thread(
     shared: Kernel, script: Any
 ) -> None:

@@ -1,13 +1,13 @@
 """`%%agent` and `%agent`: registration. What they do is imported at first use.
 
-A cell magic cannot await, so a transformer rewrites the `%%agent` cell into an awaited call of
-`magic.entry.run`; such a cell leaves the kernel's loop free for clicks. Where a cell cannot await
-(inside `%%time`, a direct `run_cell_magic`, `%autoawait off`), the plain magic blocks instead.
+A cell magic cannot await, so an input transformer makes an `%%agent` cell an awaited call of
+`magic.entry.run`, before IPython makes it a call of the magic; such a cell leaves the kernel's loop
+free for clicks. Where a cell cannot await (inside `%%time`, a direct `run_cell_magic`, `%autoawait
+off`), the plain magic blocks instead.
 """
 
 from __future__ import annotations
 
-import re
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,7 @@ from ipyagent.magic import completion, entry
 from ipyagent.magic.installation import import_or_explain
 from ipyagent.telemetry import logs
 
-_CALL = re.compile(r"get_ipython\(\)\.run_cell_magic\('agent', (.*)\)\n?\Z", re.DOTALL)
-_AWAITED = "await __import__('ipyagent.magic.entry', fromlist=['run']).run({})\n"
+_AWAITED = "await __import__('ipyagent.magic.entry', fromlist=['run']).run({!r}, {!r})\n"
 
 
 class Extension:
@@ -40,7 +39,7 @@ class Extension:
         logs.setup()
         current.found_by(_session, _choose)
         self.shell.register_magic_function(_agent, "line_cell", "agent")
-        self.shell.input_transformers_post.append(self.make_awaitable)
+        self.shell.input_transformers_cleanup.append(self.make_awaitable)
         self.shell.Completer.custom_matchers.append(completion.match)
         self.shell.events.register("pre_run_cell", self._enter)
         self.shell.events.register("post_run_cell", self._leave)
@@ -53,7 +52,7 @@ class Extension:
         """Undo `add`."""
         for kind in ("line", "cell"):
             self.shell.magics_manager.magics[kind].pop("agent", None)
-        self.shell.input_transformers_post.remove(self.make_awaitable)
+        self.shell.input_transformers_cleanup.remove(self.make_awaitable)
         self.shell.Completer.custom_matchers.remove(completion.match)
         self.shell.events.unregister("pre_run_cell", self._enter)
         self.shell.events.unregister("post_run_cell", self._leave)
@@ -62,11 +61,18 @@ class Extension:
         current.forget()
 
     def make_awaitable(self, lines: list[str]) -> list[str]:
-        """Rewrite an `%%agent` cell so that it awaits its run, where cells can await."""
-        call = _CALL.match("".join(lines))
-        if call is None or not self._can_await():
+        """Return the lines of a cell, an `%%agent` cell as one that awaits its run if it can.
+
+        Line and text are split as IPython splits them for every cell magic.
+        """
+        first = lines[0].rstrip() if lines else ""
+        name, _, line = first.partition(" ")
+        if name != "%%agent" or not self._can_await():
             return lines
-        return _AWAITED.format(call[1]).splitlines(keepends=True)
+        return [_AWAITED.format(line, "".join(lines[1:]))]
+
+    # IPython then leaves it out where it asks whether a cell that is being typed is complete.
+    make_awaitable.has_side_effects = True  # type: ignore[attr-defined]
 
     def _can_await(self) -> bool:
         runs_asyncio = str(self.shell.loop_runner) == "asyncio"
