@@ -17,10 +17,8 @@ REASONS = {
     ("kernel/describe/libraries.py", "_from_pyseries"): "a subclass's data as polars' own class",
     ("kernel/describe/libraries.py", "_s"): "a subclass's data without the subclass's methods",
     ("llm/nostream.py", "_hidden_params"): "where LiteLLM keeps a response's headers; guarded",
-    ("magic/options.py", "_actions"): "the options of the parser, for completion",
     ("services/mcp/http.py", "_meta"): "a key of the messages of the protocol",
     ("services/mcp/stdio.py", "_transport"): "asyncio has no public way to close the pipes",
-    ("tools/base.py", "_getframe"): "the names of the function that defines a tool",
     ("tools/sandbox/keeper.py", "_exit"): "os._exit is documented",
     ("ui/card.py", "_reply_subshell_for"): "clicks reach a blocked kernel with it; guarded",
 }

@@ -44,47 +44,52 @@ class _Parser(argparse.ArgumentParser):
         raise ConfigError(f"%%agent: {message}. {BELOW} {self.format_usage().strip()}")
 
 
-def _parser() -> _Parser:
+def _make_parser() -> tuple[_Parser, list[argparse.Action]]:
+    """Return the parser of a cell's first line, and its options in the order of its help."""
     parser = _Parser(prog="%%agent", add_help=False, allow_abbrev=False)
     add = parser.add_argument
     add("profile", nargs="?", metavar="NAME", help="the same as --agent NAME; @NAME, too")
-    add_options(parser)
-    add("-o", "--out", metavar="NAME", help="bind the Run to this variable as well")
-    add("--background", action="store_true", help="the plan runs on while other cells run")
-    add("--raise", dest="raises", action="store_true", help="raise when the run fails")
-    return parser
+    options = [
+        *add_options(parser),
+        add("-o", "--out", metavar="NAME", help="bind the Run to this variable as well"),
+        add("--background", action="store_true", help="the plan runs on while other cells run"),
+        add("--raise", dest="raises", action="store_true", help="raise when the run fails"),
+    ]
+    return parser, options
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that cells and the command line share."""
+def add_options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """Add the options that cells and the command line share, and return them."""
     add = parser.add_argument
     profiles = "explain, plan, review, write, or a profile of the settings"
-    add("-a", "--agent", metavar="NAME", help=profiles)
-    add("-s", "--session", metavar="NAME", help="continue or start that session")
     models = "any LiteLLM model id, offline/explorer, …"
-    add("-m", "--model", dest="llm.model", metavar="ID", help=models)
-    add(
-        "--confirm",
-        dest="agent.confirm_mode",
-        choices=["confirm-sensitive", "confirm-all", "yolo"],
-        help="which calls are asked about",
-    )
-    add("--tools", dest="agent.allowed_tools", metavar="A,B", help="only these tools")
-    add("--max-steps", dest="agent.max_steps", metavar="N", help="at most N requests")
-    add("--max-seconds", dest="agent.max_seconds", metavar="S", help="at most S seconds")
-    add("--max-tokens", dest="agent.max_tokens", metavar="N", help="at most about N tokens")
-    add("--max-usd", dest="agent.max_usd", metavar="X", help="at most about X US dollars")
-    add("--config", metavar="PATH", help="a YAML file with settings")
-    add("--trace-id", metavar="ID", help="the id that logs, traces and the card carry")
-    add(
-        "-v",
-        dest="logging.verbose",
-        action="count",
-        help="draw more of it open; -vv, -vvv: still more",
-    )
-    add("--plan", action="store_true", help="propose a plan, which runs when you approve it")
-    add("--dry-run", action="store_true", help="check and show every call, run none")
-    add("--json", action="store_true", help="print the run as JSON, show no transcript")
+    return [
+        add("-a", "--agent", metavar="NAME", help=profiles),
+        add("-s", "--session", metavar="NAME", help="continue or start that session"),
+        add("-m", "--model", dest="llm.model", metavar="ID", help=models),
+        add(
+            "--confirm",
+            dest="agent.confirm_mode",
+            choices=["confirm-sensitive", "confirm-all", "yolo"],
+            help="which calls are asked about",
+        ),
+        add("--tools", dest="agent.allowed_tools", metavar="A,B", help="only these tools"),
+        add("--max-steps", dest="agent.max_steps", metavar="N", help="at most N requests"),
+        add("--max-seconds", dest="agent.max_seconds", metavar="S", help="at most S seconds"),
+        add("--max-tokens", dest="agent.max_tokens", metavar="N", help="at most about N tokens"),
+        add("--max-usd", dest="agent.max_usd", metavar="X", help="at most about X US dollars"),
+        add("--config", metavar="PATH", help="a YAML file with settings"),
+        add("--trace-id", metavar="ID", help="the id that logs, traces and the card carry"),
+        add(
+            "-v",
+            dest="logging.verbose",
+            action="count",
+            help="draw more of it open; -vv, -vvv: still more",
+        ),
+        add("--plan", action="store_true", help="propose a plan, which runs when you approve it"),
+        add("--dry-run", action="store_true", help="check and show every call, run none"),
+        add("--json", action="store_true", help="print the run as JSON, show no transcript"),
+    ]
 
 
 def parse(line: str, folder: Path) -> Options:
@@ -93,7 +98,8 @@ def parse(line: str, folder: Path) -> Options:
         words = shlex.split(line)
     except ValueError as error:
         raise ConfigError(f"%%agent: {error} in {line!r}") from None
-    given = vars(_parser().parse_args(words))
+    parser, _ = _make_parser()
+    given = vars(parser.parse_args(words))
     out = given["out"]
     if out is not None and not out.isidentifier():
         raise ConfigError(f"%%agent: --out needs the name of a variable, not {out!r}")
@@ -160,7 +166,8 @@ class Offered:
 
 
 def offered() -> tuple[Offered, ...]:
-    """The options that there are."""
+    """Return the options that there are."""
+    _, options = _make_parser()
     return tuple(
         Offered(
             tuple(each.option_strings),
@@ -169,14 +176,14 @@ def offered() -> tuple[Offered, ...]:
             tuple(each.choices or ()),
             each.help or "",
         )
-        for each in _parser()._actions
-        if each.option_strings
+        for each in options
     )
 
 
 def options_help() -> str:
-    """The options, one a line."""
-    return _parser().format_help().split("options:\n", 1)[1].rstrip()
+    """Return the options, one a line."""
+    parser, _ = _make_parser()
+    return parser.format_help().split("options:\n", 1)[1].rstrip()
 
 
 def _sections(given: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from types import FrameType
 from typing import Any, TypedDict, Unpack, overload
 
 from pydantic import BaseModel
@@ -238,7 +238,8 @@ def tool(
     object of any class with `name`, `description`, `parameters` and `execute`, as in `BaseTool`.
     """
     # Where a tool is made inside a function, its annotations may name what is defined there.
-    local = sys._getframe(1).f_locals
+    caller: FrameType | None = getattr(inspect.currentframe(), "f_back", None)
+    local = caller.f_locals if caller is not None else {}
 
     def make(function: Any) -> Tool:
         if isinstance(function, type):
