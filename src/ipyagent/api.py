@@ -21,7 +21,7 @@ from ipyagent.kernel.frontend import Frontend, detect, running_shell
 from ipyagent.kernel.namespace import Namespace, PlainNamespace, ShellNamespace
 from ipyagent.llm.client import Client
 from ipyagent.llm.environment import start_environ
-from ipyagent.llm.resolve import client_for, resolve
+from ipyagent.llm.resolve import resolve
 from ipyagent.schema import Run
 from ipyagent.telemetry import trace_ids
 from ipyagent.tools.base import BaseTool, Tool, tool
@@ -31,6 +31,7 @@ from ipyagent.wiring import (
     Engine,
     Place,
     Request,
+    client_for,
     journal_for,
     only_run,
     refused,

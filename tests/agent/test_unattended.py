@@ -12,7 +12,7 @@ import yaml
 from harness import NO, Lab, call
 from ipyagent.agent.approvals import Approval
 from ipyagent.errors import NoFrontendError
-from ipyagent.llm.gateway import LiteLLMClient
+from ipyagent.explorer.client import ExplorerClient
 from ipyagent.schema import Event, Outcome, Run, RunStatus, StopReason
 from ipyagent.ui.asking import Nobody
 
@@ -86,7 +86,7 @@ async def test_the_explorer_does_not_call_a_failure_a_success(
     run = lab.run(
         [],
         "Load sales.csv",
-        model=LiteLLMClient("offline/explorer"),
+        model=ExplorerClient(),
         confirm_mode="yolo" if allowed else "confirm-sensitive",
         heard=lambda event: break_pandas(event) if event.type == "tool_started" else None,
     )

@@ -317,6 +317,6 @@ def test_sse_of_a_string_goes_out_as_it_is() -> None:
 
 
 def test_a_client_satisfies_the_protocol() -> None:
-    client: Client = LiteLLMClient("offline/explorer")
-    assert client.model == "offline/explorer"
+    client: Client = LiteLLMClient("openai/gpt-4o")
+    assert client.model == "openai/gpt-4o"
     assert StreamChunk(type="content").data == ""

@@ -54,7 +54,7 @@ def test_the_models_chosen_by_key_have_a_window() -> None:
             assert LiteLLMClient(model).context_window > 50_000, model
 
 
-@pytest.mark.parametrize("model", ["offline/explorer", "openai/my-own", "huggingface/some/model"])
+@pytest.mark.parametrize("model", ["openai/my-own", "huggingface/some/model"])
 def test_an_unknown_window_is_none(model: str) -> None:
     assert LiteLLMClient(model).context_window is None
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import socket
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +9,7 @@ import pytest
 from ipyagent.config import LLMConfig, combine, from_environment
 from ipyagent.errors import ConfigError
 from ipyagent.llm import warmup
-from ipyagent.llm.gateway import LiteLLMClient
-from ipyagent.llm.resolve import KEYS, OFFLINE, Probe, client_for, fetch, offers, resolve
-from ipyagent.llm.scripted import Scripted
+from ipyagent.llm.resolve import KEYS, OFFLINE, Probe, fetch, offers, resolve
 from servers.model_server import ModelServer
 
 OLLAMA = {"http://127.0.0.1:11434/api/tags": {"models": [{"name": "qwen3:8b"}]}}
@@ -201,17 +198,6 @@ def test_fetch_takes_no_other_protocol_for_json() -> None:
         thread.start()
         assert fetch(f"http://127.0.0.1:{odd.getsockname()[1]}/x") is None
         thread.join()
-
-
-def test_the_client_fits_the_model(tmp_path: Path) -> None:
-    (tmp_path / "s.yaml").write_text("- Hello\n")
-    script = client_for("scripted/s.yaml", LLMConfig(), tmp_path)
-    assert isinstance(script, Scripted)
-    assert script.model == "scripted/s.yaml"
-    resolved = resolve(LLMConfig(), {})
-    assert isinstance(client_for(resolved, LLMConfig(), tmp_path), LiteLLMClient)
-    with pytest.raises(ConfigError, match="no script"):
-        client_for("scripted/missing.yaml", LLMConfig(), tmp_path)
 
 
 def test_the_model_chosen_for_openai_takes_tools_without_the_package_mcp() -> None:

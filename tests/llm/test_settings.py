@@ -189,17 +189,6 @@ async def test_a_service_without_such_a_choice_is_asked_all_the_same(
     assert reply.message().text == "ok"
 
 
-async def test_the_explorer_that_may_not_call_answers_in_words(request_: ModelRequest) -> None:
-    request = replace(request_, messages=(Message.of(Role.USER, "List files"),))
-    tool = request.tools[0].model_copy(update={"name": "list_files"})
-    client = LiteLLMClient("offline/explorer", environ={})
-    may = await ask(client, replace(request, tools=(tool,)))
-    may_not = await ask(client, replace(request, tools=(tool,), may_call=False))
-    assert may.message().tool_calls
-    assert not may_not.message().tool_calls
-    assert may_not.message().text
-
-
 @pytest.mark.spec("P08")
 @pytest.mark.parametrize("model", ["openai/gpt-4o", CLAUDE, "gemini/gemini-2.5-flash"])
 async def test_the_trace_id_is_sent_as_a_header(model: str, request_: ModelRequest) -> None:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelError, ModelRefusedError, ModelUnavailableError
-from ipyagent.llm import modelmap, nostream, offline, sizes, warmup
+from ipyagent.llm import modelmap, nostream, sizes, warmup
 from ipyagent.llm.chunks import ReplyReader
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.environment import start_environ
@@ -36,7 +36,7 @@ NOT_FOUND = 404  # what an answer that is no stream amounts to: the address is a
 
 
 class LiteLLMClient:
-    """A model that LiteLLM can reach, or `offline/…`, which lives in this process.
+    """A model that LiteLLM can reach.
 
     Keys and addresses are looked up at each call, in `environ`; see llm/origins for which key may
     go where. `start` is the environment that the process was started with.
@@ -49,13 +49,11 @@ class LiteLLMClient:
         *,
         environ: Mapping[str, str] | None = None,
         start: Mapping[str, str] | None = None,
-        explore: offline.Explore | None = None,
     ) -> None:
         self._model = model
         self._config = config or LLMConfig()
         self._environ = os.environ if environ is None else environ
         self._start = start
-        self._explore = explore
 
     def __repr__(self) -> str:
         return f"LiteLLMClient({self._model!r})"
@@ -70,17 +68,15 @@ class LiteLLMClient:
         """Whether the model can see images: as configured, else as LiteLLM's map says."""
         if self._config.vision is not None:
             return self._config.vision
-        return not self._offline and modelmap.sees(warmup.litellm(), self._model)
+        return modelmap.sees(warmup.litellm(), self._model)
 
     @property
     def context_window(self) -> int | None:
         """How many tokens the model takes in, as LiteLLM's map says; may wait for its import."""
-        return None if self._offline else modelmap.window(warmup.litellm(), self._model)
+        return modelmap.window(warmup.litellm(), self._model)
 
     def cost(self, usage: TokenUsage) -> float | None:
         """US dollars for so many tokens, as LiteLLM's map says; may wait for its import."""
-        if self._offline:
-            return None
         litellm = warmup.litellm()
         price = self._price(litellm, self._destination(litellm, self._provider(litellm)))
         counts = {
@@ -109,29 +105,12 @@ class LiteLLMClient:
             ) is not None:
                 for chunk in chunks:
                     yield chunk
-                    if self._offline and chunk.type == "finish":
-                        return  # all that follows is an estimate of tokens that nobody pays for
         finally:
             await stream.aclose()
-
-    @property
-    def gives_up(self) -> bool:
-        """Whether it ends at the first call that fails, as the data explorer does."""
-        return self._offline
-
-    @property
-    def _offline(self) -> bool:
-        return self._model.startswith(f"{offline.PROVIDER}/")
-
-    @property
-    def _streams(self) -> bool:
-        return self._config.stream or self._offline
 
     def _provider(self, litellm: Any) -> str:
         """LiteLLM's name for the provider; raises ModelRefusedError for an unknown model."""
         prefix, slash, _ = self._model.partition("/")
-        if self._offline:
-            return offline.PROVIDER
         if self._config.mode == "proxy":
             return PROXY
         if slash and prefix in litellm.provider_list:
@@ -146,9 +125,6 @@ class LiteLLMClient:
                 ) from None
 
     def _destination(self, litellm: Any, provider: str) -> Destination:
-        if self._offline:
-            offline.register(litellm, self._explore)
-            return Destination(None, None, compatible=False)
         start = start_environ() if self._start is None else self._start
         return destination(provider, self._config, self._environ, start)
 
@@ -156,23 +132,23 @@ class LiteLLMClient:
         self, litellm: Any, request: ModelRequest, provider: str, where: Destination
     ) -> Any:
         settings = self._settings(request, provider, where)
-        if request.max_tokens is not None and not self._offline:
+        if request.max_tokens is not None:
             longest = modelmap.longest(litellm, self._model) or request.max_tokens
             settings["max_tokens"] = min(request.max_tokens, longest)
         if (provider == "openai" or where.compatible) and _is_chat(litellm, settings):
             _lighten(settings)
         brought = await litellm.acompletion(**settings)
-        if not self._streams:
+        if not self._config.stream:
             return _Whole(brought)
         sizes.limit(brought)
-        return brought if self._offline else await self._read_whole(litellm, brought)
+        return await self._read_whole(litellm, brought)
 
     def _settings(self, request: ModelRequest, provider: str, where: Destination) -> dict[str, Any]:
         """The arguments of the call: everything goes by call, nothing is set on the module."""
         settings: dict[str, Any] = {
             "model": self._model,
             "messages": _accepted(to_openai(request.messages, vision=self.vision), provider),
-            "stream": self._streams,
+            "stream": self._config.stream,
             "num_retries": 0,
             "max_retries": 0,
             # Ours ends first; this one frees the connection should we be gone.
@@ -182,18 +158,17 @@ class LiteLLMClient:
         if where.compatible:
             name = self._model if provider == PROXY else self._model.partition("/")[2]
             settings["model"] = f"custom_openai/{name}"
-        if request.tools and (request.may_call or not self._offline):
+        if request.tools:
             # A copy, since for some providers LiteLLM changes schemas where they are.
             settings["tools"] = deepcopy(tools_to_openai(request.tools))
             if not request.may_call:
                 # Dropped for a service that has no such choice: the run ends either way.
                 settings |= {"tool_choice": "none", "drop_params": True}
-        if not self._offline:
-            settings |= {"api_key": where.key, "api_base": where.base}
-            if request.trace_id:
-                settings["extra_headers"] = {"X-Trace-Id": quote(request.trace_id, safe=" :/=,;+@")}
-            if self._streams:
-                settings["stream_options"] = {"include_usage": True}
+        settings |= {"api_key": where.key, "api_base": where.base}
+        if request.trace_id:
+            settings["extra_headers"] = {"X-Trace-Id": quote(request.trace_id, safe=" :/=,;+@")}
+        if self._config.stream:
+            settings["stream_options"] = {"include_usage": True}
         return settings
 
     async def _next(self, stream: Any, reader: ReplyReader) -> list[StreamChunk] | None:
@@ -239,7 +214,7 @@ class LiteLLMClient:
             status = NOT_FOUND if isinstance(error, ModelRefusedError) else 0
             failure = advised(error, where, self._model, status)
         except Exception as error:
-            failure = fault(error, self._model, where.key, None if self._offline else where)
+            failure = fault(error, self._model, where.key, where)
         # Not raised above: it would hold LiteLLM's error, which holds the request and its key.
         raise failure
 

@@ -11,18 +11,15 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ConfigError
-from ipyagent.llm.client import Client
-from ipyagent.llm.gateway import LiteLLMClient
 from ipyagent.llm.origins import ANY_KEY
-from ipyagent.llm.scripted import Scripted
 
-OFFLINE = "offline/explorer"
+BUILT_IN = "offline/"
+OFFLINE = f"{BUILT_IN}explorer"
 SCRIPTED = "scripted/"
 
 KEYS = {
@@ -80,14 +77,6 @@ def resolve(
     if found:
         return _by_key(found)
     return _offline(offers(probe) if probe else [])
-
-
-def client_for(model: str | Resolved, config: LLMConfig, root: Path) -> Client:
-    """The client for a model; scripts are looked up from `root`."""
-    name = model.model if isinstance(model, Resolved) else model
-    if name.startswith(SCRIPTED):
-        return Scripted.from_file(root / name.removeprefix(SCRIPTED), model=name)
-    return LiteLLMClient(name, config)
 
 
 def offers(probe: Probe) -> list[str]:

@@ -6,8 +6,7 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
 
 from ipyagent import descriptors
 from ipyagent.errors import AgentError, AgentInterrupted, ConfigError
@@ -20,7 +19,7 @@ NOT_LOADED = (
 )
 
 _CELLS = "ipyagent.magic.cells"
-_AFTERWARDS = ("ipyagent.magic.candidates", "ipyagent.llm.warmup")
+_COMPLETION = "ipyagent.magic.candidates"
 
 _imported: Future[None] | None = None
 
@@ -29,7 +28,9 @@ def import_in_background() -> None:
     """Begin to import what cells need; a failure is met again, and told, by the first cell."""
     global _imported
     _imported = Future()
-    threading.Thread(target=_import_all, args=(_imported,), daemon=True).start()
+    threading.Thread(
+        target=_import_all, args=(_imported,), name="ipyagent-import", daemon=True
+    ).start()
 
 
 async def run(line: str, text: str) -> None:
@@ -85,20 +86,13 @@ def _import() -> Future[None]:
 
 
 def _import_all(imported: Future[None]) -> None:
-    """Import in the order of need: litellm takes seconds."""
+    """Import in the order of need; LiteLLM, if the model needs it, takes seconds."""
     try:
         import_or_explain(_CELLS)
     except AgentError:
         return
     finally:
         imported.set_result(None)
-    candidates, warmup = map(_import_or_none, _AFTERWARDS)
-    if candidates and warmup:
-        warmup.warm_up()
-
-
-def _import_or_none(name: str) -> Any:
-    try:
-        return import_or_explain(name)
-    except AgentError:  # completion and the first request meet it again
-        return None
+    with suppress(AgentError):  # completion and the first cell meet it again
+        import_or_explain(_COMPLETION)
+        import_or_explain("ipyagent.magic.notebook").notebook().warm_up()

@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +25,7 @@ from ipyagent.kernel.frontend import detect
 from ipyagent.kernel.namespace import ShellNamespace
 from ipyagent.llm.client import Client
 from ipyagent.llm.environment import start_environ
-from ipyagent.llm.resolve import Resolved, client_for, fetch, resolve
+from ipyagent.llm.resolve import Resolved, fetch, resolve
 from ipyagent.llm.warmup import dotenv_warning
 from ipyagent.magic import home_of, pages_of
 from ipyagent.magic.surroundings import Surroundings
@@ -34,7 +35,15 @@ from ipyagent.ui.asking import choose
 from ipyagent.ui.desk import Desk
 from ipyagent.ui.feed import Feed
 from ipyagent.ui.overview import Overview
-from ipyagent.wiring import Place, Services, has_journal, journal_for, workspace_at
+from ipyagent.wiring import (
+    Place,
+    Services,
+    client_for,
+    has_journal,
+    journal_for,
+    warm_up,
+    workspace_at,
+)
 
 log = logging.getLogger("ipyagent")
 
@@ -188,6 +197,7 @@ class Notebook:
         """Put `section.key=value` in force from now on; raises ConfigError."""
         layer = config.from_assignment(assignment, *self._layers())
         self.made = config.merge(self.made, layer.values)
+        self.warm_up()
 
     def _overview(self, feeds: list[Feed]) -> dict[str, Any]:
         session = self._current
@@ -220,6 +230,11 @@ class Notebook:
     def _layers(self) -> tuple[Layer, ...]:
         standing = config.standing(os.environ, start_environ(), self.home)
         return (*standing, Layer("%agent", self.made))
+
+    def warm_up(self) -> None:
+        """Begin to import what the model needs that would answer now."""
+        with suppress(AgentError):  # the next cell says it
+            warm_up(resolve(self.config().llm, os.environ))
 
     def resolve(self, settings: Config) -> Resolved:
         """Which model answers."""

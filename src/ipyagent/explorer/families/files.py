@@ -1,0 +1,130 @@
+"""Files and variables: list them, show them, load a table."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Any
+
+from ipyagent.explorer.ask import Ask, Rule
+from ipyagent.explorer.markdown import block, code, codes, fence, figures
+from ipyagent.explorer.names import fresh
+from ipyagent.explorer.snippets import literal, script
+from ipyagent.explorer.steps import MisfitError, Say, Step, Task
+from ipyagent.explorer.workspace import Table, is_table_file
+
+_READERS = {
+    "csv": "pd.read_csv({})",
+    "tsv": 'pd.read_csv({}, sep="\\t")',
+    "parquet": "pd.read_parquet({})",
+    "xlsx": "pd.read_excel({})",
+    "json": "pd.read_json({})",
+    "jsonl": "pd.read_json({}, lines=True)",
+}
+SCHEMA = ["column", "dtype"]
+
+
+def load_code(path: str, name: str) -> str:
+    """Code that loads a table file into a variable and prints its size and columns."""
+    reader = _READERS[path.lower().rsplit(".", 1)[-1]].format(literal(path))
+    return script(f"{name} = {reader}", f'print(len({name}), "rows")', schema_line(Table(name)))
+
+
+def schema_line(table: Table) -> str:
+    """A line that prints the columns of a table and their types."""
+    if table.library == "polars":
+        columns = f"{table.name}.columns, {table.name}.dtypes"
+        return f'print("column,dtype", *map("{{}},{{}}".format, {columns}), sep="\\n")'
+    return f'print({table.name}.dtypes.rename("dtype").to_csv(index_label="column"))'
+
+
+def _list(ask: Ask) -> Step:
+    folder = next(iter(ask.all("FOLDER")), "")
+    ending = next(iter(ask.all("ENDING")), None)
+    arguments: dict[str, Any] = {"path": folder.rstrip("/") or ".", "recursive": True}
+    if ending:
+        arguments["pattern"] = f"*.{ending}"
+    what = f"{ending} files" if ending else "files"
+    where = code(folder) if folder else "the workspace"
+
+    def answer(output: str) -> str:
+        lines = [line for line in output.strip().splitlines() if line.strip()]
+        if not lines or lines[0].startswith("(empty"):
+            return f"There are no {what} in {where}."
+        return f"**The {what} in {where}**\n\n{fence(output)}"
+
+    return Task(f"list {what}", "list_files", arguments, answer)
+
+
+def _read(ask: Ask) -> Step:
+    path = ask.all("FILE")[0]
+    limit = next(iter(ask.all("NUMBER")), 10 if is_table_file(path) else None)
+    arguments = {"path": path} | ({"limit": limit} if limit else {})
+    title = f"**The first {limit} lines of {code(path)}**" if limit else f"**{code(path)}**"
+    if limit is not None and not (isinstance(limit, int) and 0 < limit <= 1000):
+        raise MisfitError("I can show 1 to 1000 lines.")
+    shown = limit or 60
+    return Task(
+        f"read {path}",
+        "read_file",
+        arguments,
+        lambda out: f"{title}\n\n{fence(out, lines=shown + 2)}",
+    )
+
+
+def _load(ask: Ask) -> Step:
+    path = ask.all("FILE")[0]
+    if not is_table_file(path):
+        raise MisfitError(
+            f"{code(path)} is no table that I can load (csv, tsv, parquet, xlsx, json)."
+        )
+    stem = fresh(PurePosixPath(path).stem, ())
+    name = next(iter(ask.all("NAME")), stem)
+    if name == stem and not ask.has("NAME") and stem in ask.workspace.tables:
+        return Say(
+            f"{path} seems loaded already",
+            f"There is a table {code(stem)} already, so I loaded nothing. To load the file again, "
+            f"say “Load {path} as {stem}”, or give it another name.",
+        )
+    if not ask.has("NAME"):
+        name = fresh(stem, ask.workspace.variables)
+
+    def answer(output: str) -> str:
+        columns = [column for column, _ in block(output, SCHEMA)]
+        (rows,) = figures(output, r"(\d+) rows")
+        return (
+            f"Loaded {code(path)} into **{code(name)}**: {rows} rows, {len(columns)} columns.\n\n"
+            f"Columns: {codes(columns)}.\n\nNext: “Profile {name}”."
+        )
+
+    return Task(f"load {path} as {name}", "run_python", {"code": load_code(path, name)}, answer)
+
+
+def _variables(ask: Ask) -> Step:
+    def answer(output: str) -> str:
+        if not output.strip() or output.strip().startswith("("):
+            return "There are no variables yet."
+        return f"**The variables in this kernel**\n\n{fence(output)}"
+
+    return Task("list the variables", "list_variables", {}, answer)
+
+
+def _inspect(ask: Ask) -> Step:
+    name = ask.all("VAR", "TABLE")[0]
+    return Task(
+        f"inspect {name}",
+        "inspect_variable",
+        {"name": name},
+        lambda output: f"**{code(name)}**\n\n{fence(output)}",
+    )
+
+
+RULES = (
+    Rule("LOOK | (NOUN|ENDING)? FILES | (ENDING? FILES)? (IN|OF)? FOLDER FILES?", _list),
+    Rule("FILES IN (LOOK|NOUN)", _list),
+    Rule("SHOW FILES? FILE | (FIRST NUMBER LINES|NUMBER LINES) (OF|IN) FILES? FILE", _read),
+    Rule("SHOW FIRST? NUMBER LINES (OF|IN) FILES? FILE", _read),
+    Rule("LOAD NOUN? IN? FILES? FILE FILES? NOUN? (AS VARIABLES? AS? NAME)?", _load),
+    Rule("SHOW NOUN? IN? FILE AS VARIABLES? AS? NAME", _load),
+    Rule("SHOW? VARIABLES", _variables),
+    Rule("SHOW? VAR | INSPECT (VARIABLES? VAR|TABLE|VARIABLES TABLE)", _inspect),
+)

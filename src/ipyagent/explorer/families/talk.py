@@ -1,0 +1,89 @@
+"""Talk: what the explorer can do, what it can't, and what to try."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ipyagent.explorer.ask import Ask, Rule
+from ipyagent.explorer.markdown import code, codes
+from ipyagent.explorer.steps import Say, Step
+from ipyagent.explorer.workspace import Table, Workspace
+
+REAL_MODEL = (
+    "For free conversation, set an API key such as `ANTHROPIC_API_KEY`, "
+    "or choose a model: `%agent model ollama/qwen3`."
+)
+_ABOUT = """\
+I am a **deterministic data explorer, not a language model**. I turn clear requests into ordinary \
+tool calls and tell you what they returned. I understand requests to
+
+- list and read files, load tables (csv, tsv, parquet, xlsx, json)
+- profile a table: size, types, missing values, duplicates, outliers, correlations
+- compute statistics, counts and shares: by group, with a filter, rounded
+- compare two groups or two tables, add a column, plot
+
+Try one of these:"""
+
+
+def suggestions(workspace: Workspace) -> list[str]:
+    """Three requests that can be understood in this workspace."""
+    table = next(iter(workspace.tables.values()), None)
+    if table is not None:
+        return _about_table(table)
+    if workspace.table_files:
+        path = workspace.table_files[0]
+        return [f"Load {code(path)}", f"Profile {code(path)}", f"Missing values in {code(path)}"]
+    return ["List files", "What variables are there?", "What can you do?"]
+
+
+def _about_table(table: Table) -> list[str]:
+    name = code(table.name)
+    numbers, texts = table.of_kind("number"), table.of_kind("text")
+    floats = [n for n in numbers if "float" in (table.columns or {})[n].lower()] or numbers
+    if floats and texts:
+        middle = f"Plot {code(floats[-1])} by {code(texts[0])}"
+    elif texts:
+        middle = f"Count {name} by {code(texts[0])}"
+    elif floats:
+        middle = f"Histogram of {code(floats[-1])}"
+    else:
+        middle = f"First 5 rows of {name}"
+    return [f"Profile {name}", middle, f"Missing values in {name}"]
+
+
+def listed(workspace: Workspace) -> str:
+    """The suggestions as a Markdown list."""
+    return "\n".join(f"- {each}" for each in suggestions(workspace))
+
+
+def _help(ask: Ask) -> Step:
+    return helping(ask.workspace)
+
+
+def helping(workspace: Workspace) -> Say:
+    """What the explorer can do."""
+    return Say("help", f"{_ABOUT}\n\n{listed(workspace)}\n\n{REAL_MODEL}")
+
+
+def _thanks(ask: Ask) -> Step:
+    return Say("thanks", f"You're welcome. What next?\n\n{listed(ask.workspace)}")
+
+
+def declined(workspace: Workspace, unknown: Sequence[str], reasons: Sequence[str]) -> Say:
+    """An honest no: the words that nothing accounts for, or why the rules that fit don't."""
+    if reasons:
+        why = " ".join(dict.fromkeys(reasons))
+    elif unknown:
+        why = f"These words are beyond me here: {codes(unknown)}."
+    else:
+        why = "I know these words, but not what they ask for together."
+    text = (
+        f"**I can't answer that without guessing.** I'm a data explorer, not a language model. "
+        f"{why}\n\nTry one of these:\n\n{listed(workspace)}\n\n{REAL_MODEL}"
+    )
+    return Say(
+        "declined: " + (f"unknown words {', '.join(unknown)}" if unknown else why), text, True
+    )
+
+
+RULES = (Rule("HELP", _help), Rule("THANKS (AND? THANKS)*", _thanks))

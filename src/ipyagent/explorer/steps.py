@@ -1,0 +1,52 @@
+"""What a prompt can lead to next: a call, a look before it, or words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ipyagent.explorer.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Task:
+    """What was understood: one call, and how to put into words what it returns.
+
+    `answer` raises UnreadableError when the tool's output is not what the call should print.
+    """
+
+    rule: str
+    tool: str
+    arguments: dict[str, Any]
+    answer: Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Look:
+    """A call whose result is needed before the prompt can be understood."""
+
+    rule: str
+    tool: str
+    arguments: dict[str, Any]
+    learn: Callable[[str], Workspace]
+
+
+@dataclass(frozen=True)
+class Say:
+    """An answer that needs no call."""
+
+    rule: str
+    text: str
+    declined: bool = False
+
+
+Step = Task | Look | Say
+
+
+class UnreadableError(Exception):
+    """A tool's output lacks the lines that its call should have printed."""
+
+
+class MisfitError(Exception):
+    """The words fit a rule, but not this table. The message says why."""

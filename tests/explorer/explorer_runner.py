@@ -1,0 +1,84 @@
+"""Runs the explorer against a real namespace with a few tiny tools."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+from ipyagent.explorer import ExplorerReply, reply
+from ipyagent.kernel.describe import describe
+from ipyagent.kernel.namespace import digest
+
+TOOLS = ["list_files", "read_file", "list_variables", "inspect_variable", "run_python"]
+
+
+def offered(*names: str) -> list[dict[str, Any]]:
+    """Tool definitions of these names."""
+    return [{"type": "function", "function": {"name": n, "parameters": {}}} for n in names]
+
+
+class Kernel:
+    """A namespace, a folder, and the tools on them."""
+
+    def __init__(self, root: Path, **variables: Any) -> None:
+        self.root, self.namespace = root, dict(variables)
+        self.code: list[str] = []
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+
+    def files(self) -> list[str]:
+        paths = sorted(p for p in self.root.rglob("*") if p.is_file())
+        return [str(p.relative_to(self.root)) for p in paths]
+
+    def variables(self) -> str:
+        return digest({k: v for k, v in self.namespace.items() if not k.startswith("_")})
+
+    def context(self) -> str:
+        files = "\n".join(f"- {each} (1.0 kB)" for each in self.files())
+        return f"<context>\nVariables:\n{self.variables()}\nFiles:\n{files}\n</context>"
+
+    def run(self, tool: str, arguments: dict[str, Any]) -> str:
+        self.calls.append((tool, arguments))
+        match tool:
+            case "list_files":
+                return "\n".join(self.files()) or "(empty)"
+            case "read_file":
+                lines = (self.root / arguments["path"]).read_text().splitlines()
+                return "\n".join(lines[: arguments.get("limit")])
+            case "list_variables":
+                return self.variables()
+            case "inspect_variable":
+                name = arguments["name"]
+                return describe(name, self.namespace[name], detail=True)
+        return self.run_python(arguments["code"])
+
+    def run_python(self, code: str) -> str:
+        self.code.append(code)
+        out = io.StringIO()
+        with contextlib.chdir(self.root), contextlib.redirect_stdout(out):
+            try:
+                exec(compile(code, "<cell>", "exec"), self.namespace)
+            except Exception as error:  # as the tool does: a failure is a result
+                return f"Error: {type(error).__name__}: {error}"
+        return out.getvalue()
+
+    def ask(self, prompt: str, tools: list[str] = TOOLS, *, context: bool = True) -> ExplorerReply:
+        """The final reply to a prompt, after all the calls it takes."""
+        text = f"{prompt}\n{self.context()}" if context else prompt
+        messages: list[dict[str, Any]] = [
+            {"role": "system", "content": "…"},
+            {"role": "user", "content": text},
+        ]
+        for number in range(10):
+            said = reply(messages, offered(*tools))
+            if not said.calls:
+                return said
+            ((tool, arguments),) = said.calls
+            function = {"name": tool, "arguments": json.dumps(arguments)}
+            call = {"id": f"c{number}", "type": "function", "function": function}
+            messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+            output = self.run(tool, arguments)
+            messages.append({"role": "tool", "tool_call_id": f"c{number}", "content": output})
+        raise AssertionError("the explorer doesn't come to an end")

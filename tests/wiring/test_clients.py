@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ipyagent import Scripted
+from ipyagent.config import LLMConfig
+from ipyagent.errors import ConfigError
+from ipyagent.explorer.client import ExplorerClient
+from ipyagent.llm.gateway import LiteLLMClient
+from ipyagent.llm.resolve import resolve
+from ipyagent.wiring import client_for
+
+
+def test_the_client_fits_the_model(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text("- Hello\n")
+    script = client_for("scripted/s.yaml", LLMConfig(), tmp_path)
+    assert isinstance(script, Scripted)
+    assert script.model == "scripted/s.yaml"
+    explorer = client_for(resolve(LLMConfig(), {}), LLMConfig(), tmp_path)
+    assert isinstance(explorer, ExplorerClient)
+    assert explorer.model == "offline/explorer"
+    assert isinstance(client_for("openai/gpt-4o", LLMConfig(), tmp_path), LiteLLMClient)
+
+
+def test_a_script_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no script"):
+        client_for("scripted/missing.yaml", LLMConfig(), tmp_path)
