@@ -23,9 +23,15 @@ FEW, MANY = 500, 5_500
 
 LOAD = """
 from IPython.core.interactiveshell import InteractiveShell
-import ipyagent.magic
-ipyagent.magic._prepare = lambda: None  # what the background does is not waited for
+from ipyagent.magic import entry
+entry.import_in_background = lambda: None  # nobody waits for it
 InteractiveShell.instance().run_line_magic("load_ext", "ipyagent")
+"""
+FIRST = """
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+shell.run_line_magic("load_ext", "ipyagent")
+shell.run_cell_magic("agent", "-m offline/explorer", "What can you do?")
 """
 RAW = """
 import openai, os
@@ -81,6 +87,8 @@ def main() -> None:
     load = cpu(LOAD) - ipython
     print(f"import openai              {base:6.2f} s")
     print(f"%load_ext ipyagent         {load:6.2f} s    {load / base:5.2f} times (goal 0.50)")
+    first = cpu(FIRST) - ipython
+    print(f"first answer, no key       {first:6.2f} s    {first / base:5.2f} times (goal 1.0 s)")
     with ModelServer() as server:
         raw, ours = per_chunk(RAW, server), per_chunk(OURS, server)
     print(f"a chunk, raw openai        {raw:6.0f} µs")
