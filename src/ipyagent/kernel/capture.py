@@ -19,6 +19,7 @@ from typing import Any
 
 from ipyagent.kernel.interrupt import unhurried
 from ipyagent.kernel.outputs import Outputs, TableBundle
+from ipyagent.kernel.protocols import CellResult, DisplayPublisher, Shell
 from ipyagent.kernel.recording import Recording
 from ipyagent.schema import ToolResult
 from ipyagent.schema.live_tables import table_in
@@ -32,7 +33,7 @@ _ROWS, _COLUMNS = 60, 30  # of a table that is the last value, whatever the pers
 _numbers = itertools.count(1)
 
 
-def run(shell: Any, code: str, outputs: Outputs | None = None) -> ToolResult:
+def run(shell: Shell, code: str, outputs: Outputs | None = None) -> ToolResult:
     """Run `code` as a cell that leaves no trace in history, `_` or `Out`."""
     if loop_is_running() and needs_await(shell, code):
         return ToolResult.failure(NO_AWAIT)
@@ -41,7 +42,7 @@ def run(shell: Any, code: str, outputs: Outputs | None = None) -> ToolResult:
     return recording.result()
 
 
-async def run_async(shell: Any, code: str, outputs: Outputs | None = None) -> ToolResult:
+async def run_async(shell: Shell, code: str, outputs: Outputs | None = None) -> ToolResult:
     """The same for code with top-level `await`; raises only asyncio.CancelledError."""
     with _Cell(shell, code, outputs) as recording, _no_advice():
         done = None
@@ -71,7 +72,7 @@ def run_plain(namespace: dict[str, Any], code: str, outputs: Outputs | None = No
     return recording.result()
 
 
-def needs_await(shell: Any, code: str) -> bool:
+def needs_await(shell: Shell, code: str) -> bool:
     """Whether `code` has a top-level `await`."""
     try:
         transformed = shell.transform_cell(code)
@@ -107,7 +108,7 @@ def _execute(namespace: dict[str, Any], code: str) -> Any:
 class _Cell(Recording):
     """Records what an IPython shell does besides: displays, last values, errors, `!commands`."""
 
-    def __init__(self, shell: Any, code: str, outputs: Outputs | None) -> None:
+    def __init__(self, shell: Shell, code: str, outputs: Outputs | None) -> None:
         super().__init__(outputs)
         # Figures are shown by callbacks at the end of a cell, which may take longer than code
         # that was interrupted is given.
@@ -131,7 +132,7 @@ class _Cell(Recording):
         if hasattr(shell, "ask_exit"):
             yield shell, "ask_exit", _refuse_exit
 
-    def outcome(self, done: Any) -> None:
+    def outcome(self, done: CellResult) -> None:
         """Take over how the cell ended."""
         self.error = done.error_before_exec or done.error_in_exec
 
@@ -182,7 +183,7 @@ class _Publisher:
     # What is written now belongs to no cell: IPython must not file it under the person's outputs.
     is_publishing = True
 
-    def __init__(self, recording: _Cell, past: Any) -> None:
+    def __init__(self, recording: _Cell, past: DisplayPublisher) -> None:
         self._recording, self._past = recording, past
 
     def __getattr__(self, name: str) -> Any:
@@ -208,7 +209,7 @@ def _refuse_exit() -> None:
     raise SystemExit("exit() was ignored: it would end the person's kernel")
 
 
-def _ends_in_semicolon(shell: Any, code: str) -> bool:
+def _ends_in_semicolon(shell: Shell, code: str) -> bool:
     try:
         return bool(shell.displayhook.semicolon_at_end_of_expression(code))
     except Exception:

@@ -9,27 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+
+from ipyagent.json_types import JsonDict
+from ipyagent.kernel.protocols import Shell, kernel_of
 
 
 @contextmanager
-def comm_status(shell: Any) -> Iterator[None]:
+def comm_status(shell: Shell) -> Iterator[None]:
     """Publish busy and idle around each comm message that comes meanwhile."""
-    kernel: Any = getattr(shell, "kernel", None)
+    kernel = kernel_of(shell)
     handlers = getattr(kernel, "shell_handlers", {})
     handle = handlers.get("comm_msg")
-    if handle is None or not hasattr(kernel, "_publish_status"):
+    publish = getattr(kernel, "_publish_status", None)
+    if handle is None or publish is None:
         yield
         return
 
-    def told(stream: Any, ident: Any, message: Any) -> Any:
-        kernel._publish_status("busy", "shell", message)
+    def publish_and_handle(stream: object, ident: object, message: JsonDict) -> object:
+        publish("busy", "shell", message)
         try:
             return handle(stream, ident, message)
         finally:
-            kernel._publish_status("idle", "shell", message)
+            publish("idle", "shell", message)
 
-    handlers["comm_msg"] = told
+    handlers["comm_msg"] = publish_and_handle
     try:
         yield
     finally:

@@ -23,6 +23,7 @@ from ipyagent.errors import PageError
 from ipyagent.kernel.frontend import detect
 from ipyagent.kernel.next_input import NextInput
 from ipyagent.kernel.pages import connected
+from ipyagent.kernel.protocols import Shell
 
 Kind = Literal["code", "markdown", "raw"]
 
@@ -165,7 +166,7 @@ class Desktop:
         return None
 
 
-def around(shell: Any | None, home: Path) -> Desktop:
+def around(shell: Shell | None, home: Path) -> Desktop:
     """The notebooks around the cell that is running now; on the main thread.
 
     `home` is the folder of the kernel's notebook, where the server does not tell it.
@@ -184,7 +185,7 @@ def around(shell: Any | None, home: Path) -> Desktop:
     )
 
 
-def _saved(shell: Any) -> Path | None:
+def _saved(shell: Shell) -> Path | None:
     """The notebook's file as Jupyter's server tells it, or VS Code."""
     named = os.environ.get("JPY_SESSION_NAME") or shell.user_ns.get("__vsc_ipynb_file__")
     path = Path(named) if isinstance(named, str) else Path()

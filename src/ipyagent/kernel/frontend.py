@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+
+from ipyagent.kernel.protocols import Shell, kernel_of
 
 
 class Surface(StrEnum):
@@ -30,9 +31,9 @@ class Frontend:
     client: str | None = None
 
 
-def detect(shell: Any | None) -> Frontend:
+def detect(shell: Shell | None) -> Frontend:
     """The front end of the running cell; `shell` is IPython's, or None in a plain script."""
-    if shell is not None and getattr(shell, "kernel", None) is not None:
+    if shell is not None and kernel_of(shell) is not None:
         parent = shell.get_parent()
         return Frontend(
             Surface.NOTEBOOK,
@@ -50,7 +51,7 @@ def _is_tty() -> bool:
         return False
 
 
-def running_shell() -> Any | None:
+def running_shell() -> Shell | None:
     """IPython's shell if this is one, without importing IPython into plain scripts."""
     module = sys.modules.get("IPython")
     return module.get_ipython() if module is not None else None

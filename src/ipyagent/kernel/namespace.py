@@ -13,6 +13,7 @@ from ipyagent.kernel.describe.libraries import is_table
 from ipyagent.kernel.describe.secrets import secret_strings
 from ipyagent.kernel.describe.things import module_title
 from ipyagent.kernel.outputs import Outputs
+from ipyagent.kernel.protocols import Shell
 from ipyagent.kernel.touched import Before
 from ipyagent.schema import ToolResult
 
@@ -49,7 +50,7 @@ class Namespace(Protocol):
 class ShellNamespace:
     """The namespace of an IPython shell: cell syntax, magics and rich output work."""
 
-    def __init__(self, shell: Any) -> None:
+    def __init__(self, shell: Shell) -> None:
         self.shell = shell
 
     def variables(self) -> Mapping[str, object]:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from ipyagent.kernel.protocols import Shell, kernel_of
 
 
 class NextInput:
     """The next cell of a notebook, or what the next prompt of a terminal begins with."""
 
-    def __init__(self, shell: Any) -> None:
+    def __init__(self, shell: Shell) -> None:
         self._shell = shell
         self._sources: list[str] = []
 
     @property
     def where(self) -> str:
         """Where the person finds it."""
-        is_kernel = getattr(self._shell, "kernel", None) is not None
+        is_kernel = kernel_of(self._shell) is not None
         return "in a new cell below this one" if is_kernel else "at the next prompt"
 
     def add(self, source: str) -> None:

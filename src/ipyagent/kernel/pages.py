@@ -36,6 +36,7 @@ from typing import Any
 from comm import create_comm, get_comm_manager
 
 from ipyagent.errors import PageError
+from ipyagent.kernel.protocols import Comm, Kernel
 
 TARGET = "ipyagent"
 
@@ -66,8 +67,8 @@ class Page:
     """It left a request unanswered, and has said nothing since."""
     pinged: bool = field(default=False, init=False)
     """It was asked whether it is still there, and has said nothing since."""
-    _out: Any = field(kw_only=True, repr=False)
-    _in: Any = field(kw_only=True, repr=False)
+    _out: Comm = field(kw_only=True, repr=False)
+    _in: Comm = field(kw_only=True, repr=False)
     _numbers: Any = field(default_factory=lambda: itertools.count(1), repr=False)
     _waiting: dict[int, Future[Any]] = field(default_factory=dict, repr=False)
 
@@ -113,9 +114,9 @@ class Pages:
         self._lock = threading.Lock()
         self._pages: dict[str, Page] = {}
         self._left: list[str] = []
-        self._known: Any = None
+        self._known: Comm | None = None
 
-    def open(self, kernel: Any) -> None:
+    def open(self, kernel: Kernel) -> None:
         """Take connections, and tell pages that are there already."""
         _opened.append(self)
         get_comm_manager().register_target(TARGET, self._connect)
@@ -141,7 +142,7 @@ class Pages:
         """Those that did not leave a request unanswered."""
         return [page for page in self.all() if not page.silent]
 
-    def _connect(self, comm: Any, opened: Mapping[str, Any]) -> None:
+    def _connect(self, comm: Comm, opened: Mapping[str, Any]) -> None:
         match data := opened["content"]["data"]:
             case {"page": str(name), "client": str(client), "notebooks": list(notebooks)}:
                 out = create_comm(target_name=OUT, data={"page": name})
@@ -209,14 +210,14 @@ def connected() -> list[Page]:
     return [page for pages in _opened for page in pages.all()]
 
 
-def _announce(kernel: Any) -> None:
+def _announce(kernel: Kernel) -> None:
     """To front ends without the extension this is nothing; a comm would be an error there."""
     content = {"data": {}, "metadata": {}, "transient": {"display_id": LOADED}}
     parent = kernel.get_parent()
     kernel.session.send(kernel.iopub_socket, "update_display_data", content, parent=parent)
 
 
-def _end(comm: Any) -> None:
+def _end(comm: Comm) -> None:
     """As if the page had closed it.
 
     A comm_close would be an error in the pages that were not there when the comm was opened.

@@ -16,6 +16,7 @@ from IPython.core.magic import no_var_expand
 
 from ipyagent.agent import current
 from ipyagent.errors import ConfigError
+from ipyagent.kernel.protocols import Shell, kernel_of
 from ipyagent.llm import environment
 from ipyagent.magic import completion, entry
 from ipyagent.magic.installation import import_or_explain
@@ -27,7 +28,7 @@ _AWAITED = "await __import__('ipyagent.magic.entry', fromlist=['run']).run({!r},
 class Extension:
     """What loading adds to a shell, and unloading takes away."""
 
-    def __init__(self, shell: Any) -> None:
+    def __init__(self, shell: Shell) -> None:
         self.shell = shell
         self.home = _working_folder()
         self.pages: Any = None
@@ -43,9 +44,9 @@ class Extension:
         self.shell.Completer.custom_matchers.append(completion.match)
         self.shell.events.register("pre_run_cell", self._enter)
         self.shell.events.register("post_run_cell", self._leave)
-        if getattr(self.shell, "kernel", None) is not None:
+        if (kernel := kernel_of(self.shell)) is not None:
             self.pages = import_module("ipyagent.kernel.pages").Pages(_heard)
-            self.pages.open(self.shell.kernel)
+            self.pages.open(kernel)
         entry.import_in_background()
 
     def remove(self) -> None:
@@ -102,25 +103,25 @@ def _working_folder() -> Path | None:
 _extensions: dict[int, Extension] = {}
 
 
-def load(shell: Any) -> None:
+def load(shell: Shell) -> None:
     """Add `%%agent` and `%agent` to a shell; loading twice changes nothing."""
     if id(shell) not in _extensions:
         _extensions[id(shell)] = Extension(shell)
         _extensions[id(shell)].add()
 
 
-def unload(shell: Any) -> None:
+def unload(shell: Shell) -> None:
     """Take them away again."""
     if extension := _extensions.pop(id(shell), None):
         extension.remove()
 
 
-def pages_of(shell: Any) -> Any:
+def pages_of(shell: Shell) -> Any:
     """The pages that show this kernel's notebooks; None outside of a kernel."""
     return _extension(shell).pages
 
 
-def home_of(shell: Any) -> Path:
+def home_of(shell: Shell) -> Path:
     """The folder that the kernel was in when the extension was loaded."""
     extension = _extension(shell)
     extension.home = extension.home or _working_folder()
@@ -129,7 +130,7 @@ def home_of(shell: Any) -> Path:
     return extension.home
 
 
-def _extension(shell: Any) -> Extension:
+def _extension(shell: Shell) -> Extension:
     try:
         return _extensions[id(shell)]
     except KeyError:

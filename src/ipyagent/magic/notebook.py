@@ -23,6 +23,7 @@ from ipyagent.config import Config, Layer, Settings
 from ipyagent.errors import AgentError, ConfigError
 from ipyagent.kernel.frontend import detect
 from ipyagent.kernel.namespace import ShellNamespace
+from ipyagent.kernel.protocols import Shell
 from ipyagent.llm.client import Client
 from ipyagent.llm.environment import start_environ
 from ipyagent.llm.resolve import Resolved, fetch, resolve
@@ -52,7 +53,7 @@ log = logging.getLogger("ipyagent")
 class Notebook:
     """What `%%agent` cells of one kernel share."""
 
-    shell: Any
+    shell: Shell
     home: Path
     """The folder the kernel was in at `%load_ext`: the notebook's. A later chdir is ignored."""
     made: dict[str, Any] = field(default_factory=dict, repr=False)

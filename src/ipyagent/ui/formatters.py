@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from ipyagent.kernel.protocols import Shell
 from ipyagent.schema import Run, ToolResult
 from ipyagent.ui import mirror, wording
 from ipyagent.ui.format import clipped, plural, shorten
 from ipyagent.ui.graph import graph_svg, graph_text
 
 
-def register(shell: Any) -> None:
+def register(shell: Shell) -> None:
     """Teach an IPython shell to show runs and results."""
     bundles = shell.display_formatter.mimebundle_formatter
     bundles.for_type(ToolResult, tool_result_bundle)
