@@ -72,7 +72,7 @@ class _Record:
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+    def from_dict(cls, data: Mapping[str, object]) -> Self:
         """Return the record that `to_dict` described; unknown keys are left out."""
         known = {each.name for each in fields(cls) if each.init}  # type: ignore[arg-type]
         return cls(**{key: _read(key, value) for key, value in data.items() if key in known})
@@ -303,7 +303,7 @@ def _blocks(blocks: Sequence[Model]) -> list[Any]:
     return [each if isinstance(each, own) else from_ipyagent(each) for each in blocks]
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     match value:
         case _Record():
             return value.to_dict()
@@ -316,7 +316,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _read(key: str, value: Any) -> Any:
+def _read(key: str, value: object) -> Any:
     """Return a field's value, from JSON types or as it should be."""
     match key, value:
         case "role", str():

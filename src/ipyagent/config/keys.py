@@ -56,7 +56,7 @@ def values_of(settings: Config) -> dict[str, Any]:
     return {".".join(key): value for key, value in leaves(settings)}
 
 
-def nested(values: Iterable[tuple[Key, Any]]) -> dict[str, Any]:
+def nested(values: Iterable[tuple[Key, object]]) -> dict[str, Any]:
     """Settings by key, as sections."""
     sections: dict[str, Any] = {}
     for key, value in sorted(values, key=lambda item: len(item[0])):
@@ -64,7 +64,7 @@ def nested(values: Iterable[tuple[Key, Any]]) -> dict[str, Any]:
     return sections
 
 
-def put(sections: dict[str, Any], key: Key, value: Any) -> None:
+def put(sections: dict[str, Any], key: Key, value: object) -> None:
     """Set one key; raises TypeError where a value stands in the place of a section."""
     for name in key[:-1]:
         sections = sections.setdefault(name, {})
@@ -139,7 +139,7 @@ def told(text: str) -> str:
     return visible(text).replace("\n", "↵")
 
 
-def text_of(value: Any) -> str:
+def text_of(value: object) -> str:
     """A value as one would write it; secrets show as stars."""
     if value is None:
         return NOT_SET

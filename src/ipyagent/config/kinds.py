@@ -22,7 +22,7 @@ PARTIAL = {"partial": True}
 """Validation context for settings that are one layer of several and need not be complete."""
 
 
-def _names(value: Any) -> Any:
+def _names(value: object) -> Any:
     if not isinstance(value, str):
         return value
     return [name.strip() for name in value.split(",") if name.strip()]

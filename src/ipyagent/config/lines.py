@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import yaml
 
 
-def place_of(text: bytes, keys: Iterable[tuple[Any, ...]]) -> str:
+def place_of(text: bytes, keys: Iterable[tuple[object, ...]]) -> str:
     """Return ", line 3" or ", lines 3 and 5" for settings that are there; "" for none."""
     root = _root(text)
     lines = sorted({line for key in keys if (line := _line(root, key))})
@@ -26,7 +25,7 @@ def _root(text: bytes) -> yaml.Node | None:
     return root
 
 
-def _line(node: yaml.Node | None, key: tuple[Any, ...]) -> int | None:
+def _line(node: yaml.Node | None, key: tuple[object, ...]) -> int | None:
     """Return the line of the last part of a key that is written there, counted from 1."""
     line = None
     for part in key:

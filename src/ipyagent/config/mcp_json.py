@@ -104,7 +104,7 @@ def listed_servers(data: bytes, source: str) -> tuple[ListedServer, ...]:
     return tuple(ListedServer(name, source, _known(each)) for name, each in servers.items())
 
 
-def _table(whole: Any) -> dict[str, Any] | None:
+def _table(whole: object) -> dict[str, Any] | None:
     if not isinstance(whole, dict):
         return None
     tables = [whole[key] for key in ("mcpServers", "servers") if key in whole]
@@ -114,7 +114,7 @@ def _table(whole: Any) -> dict[str, Any] | None:
     return dict(next(filter(None, tables), {}))
 
 
-def _known(given: Any) -> dict[str, Any]:
+def _known(given: object) -> dict[str, Any]:
     """What of it means something here, by our names."""
     if not isinstance(given, dict):
         return {}
@@ -132,7 +132,7 @@ def _known(given: Any) -> dict[str, Any]:
     return values
 
 
-def _texts(key: str, given: Any) -> Any:
+def _texts(key: str, given: object) -> Any:
     """Arguments, variables and headers as text; many write numbers and true there."""
     if key in ("args", "env", "headers"):
         if isinstance(given, list):
@@ -142,20 +142,20 @@ def _texts(key: str, given: Any) -> Any:
     return given
 
 
-def _text(given: Any) -> Any:
+def _text(given: object) -> Any:
     if isinstance(given, bool):
         return str(given).lower()
     return str(given) if isinstance(given, int | float) else given
 
 
-def _seconds(given: Any) -> float | None:
+def _seconds(given: object) -> float | None:
     """Some write seconds, up to hours of them, and some milliseconds, at least ten thousand."""
     if isinstance(given, bool) or not isinstance(given, int | float) or given <= 0:
         return None
     return given / 1000 if given >= 10_000 else float(given)
 
 
-def _filled(value: Any, variables: Mapping[str, str]) -> Any:
+def _filled(value: object, variables: Mapping[str, str]) -> Any:
     """A value of a server's entry with its variables filled in, three levels deep at most."""
 
     def fill(text: str) -> str:
@@ -164,7 +164,7 @@ def _filled(value: Any, variables: Mapping[str, str]) -> Any:
     return _mapped(value, fill, 3)
 
 
-def _mapped(value: Any, fill: Callable[[str], str], levels: int) -> Any:
+def _mapped(value: object, fill: Callable[[str], str], levels: int) -> Any:
     if isinstance(value, str):
         return fill(value)
     if levels and isinstance(value, list):
@@ -187,13 +187,13 @@ def _value(reference: str, variables: Mapping[str, str]) -> str:
     return found
 
 
-def _named(given: Any) -> str:
+def _named(given: object) -> str:
     """Names and the variables that they are taken from; values that are written out stay hidden."""
     if not isinstance(given, dict):
         return str(given)
     return " ".join(_pairs(given))
 
 
-def _pairs(given: Mapping[str, Any]) -> Iterator[str]:
+def _pairs(given: Mapping[str, object]) -> Iterator[str]:
     for name, value in given.items():
         yield f"{name}={value}" if _ANY_VARIABLE.search(str(value)) else f"{name}=…"

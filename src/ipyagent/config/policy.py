@@ -25,7 +25,7 @@ class Limit(NamedTuple):
     rest: Callable[[Any], Any] = lambda value: None
 
 
-def _asks_no_less(value: Any, below: Any, _folder: Path | None) -> bool:
+def _asks_no_less(value: object, below: object, _folder: Path | None) -> bool:
     return STRICTNESS.index(value) >= STRICTNESS.index(below)
 
 
@@ -37,7 +37,7 @@ def _is_no_more(value: Any, below: Any, _folder: Path | None) -> bool:
     return below is None or (value is not None and bool(value <= below))
 
 
-def _is_no_less(value: Any, below: Any, _folder: Path | None) -> bool:
+def _is_no_less(value: object, below: object, _folder: Path | None) -> bool:
     return bool(value) or not below
 
 
@@ -76,7 +76,7 @@ def _only_asks(value: Any, _below: Any, _folder: Path | None) -> bool:
     return len(_asking(value)) == len(value)
 
 
-def _never(_value: Any, _below: Any, _folder: Path | None) -> bool:
+def _never(_value: object, _below: object, _folder: Path | None) -> bool:
     return False
 
 
@@ -144,7 +144,7 @@ def rule_of(key: Key) -> str:
 
 
 def refused(
-    given: Mapping[Key, Any], below: Mapping[Key, Any], folder: Path | None
+    given: Mapping[Key, object], below: Mapping[Key, object], folder: Path | None
 ) -> dict[Key, Limit]:
     """The settings that would loosen what holds below, each with the limit that it breaks."""
     limits = {}
@@ -155,6 +155,6 @@ def refused(
     return limits
 
 
-def _held(key: Key, below: Mapping[Key, Any]) -> Any:
+def _held(key: Key, below: Mapping[Key, object]) -> Any:
     general = ("agent", key[2]) if key[0] == "agents" and len(key) > 2 else key
     return below.get(key, below.get(general, DEFAULTS.get(general)))

@@ -61,7 +61,7 @@ Plain = Scalar | tuple[Scalar, ...] | dict[str, Scalar]
 Glob = Annotated[str, Field(min_length=1, max_length=MAX_PATTERN)]
 
 
-def text_of(value: Any) -> str:
+def text_of(value: object) -> str:
     """An argument as patterns see it: text as it is, all else as JSON."""
     if isinstance(value, str):
         return value
@@ -245,7 +245,7 @@ def _is_glob(pattern: str) -> bool:
     return not {"*", "?"}.isdisjoint(pattern)
 
 
-def _written_out(value: Any) -> Any:
+def _written_out(value: object) -> Any:
     """A list as the environment and `%agent config` have it: in YAML's short form, or JSON."""
     if not isinstance(value, str):
         return value

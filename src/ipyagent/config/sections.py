@@ -26,7 +26,7 @@ from ipyagent.config.rules import PolicyConfig
 from ipyagent.redaction import secret_name
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(one: object, other: object) -> bool:
     # Lists that hold each other, as YAML can make them, take for ever to compare.
     return isinstance(one, str | int | Path) and bool(one == other)
 
@@ -47,7 +47,7 @@ class RetryConfig(Section):
 _TWICE = RetryConfig(max_retries=2)
 
 
-def _retry(value: Any, validate: ValidatorFunctionWrapHandler) -> RetryConfig:
+def _retry(value: object, validate: ValidatorFunctionWrapHandler) -> RetryConfig:
     """A model is tried again twice, also where other keys of `retry` are set."""
     retry: RetryConfig = validate(value)
     if isinstance(value, Mapping) and "max_retries" not in retry.model_fields_set:
@@ -92,7 +92,7 @@ class LLMConfig(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _short_for_max_retries(cls, values: Any) -> Any:
+    def _short_for_max_retries(cls, values: object) -> Any:
         if not isinstance(values, Mapping) or "retries" not in values:
             return values
         values = dict(values)

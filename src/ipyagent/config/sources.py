@@ -167,7 +167,7 @@ def checked(layer: Layer) -> Config:
     return config
 
 
-def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def merge(below: Mapping[str, object], above: Mapping[str, object]) -> dict[str, Any]:
     """Nested sections put over others."""
     merged = dict(below)
     for key, value in above.items():

@@ -52,14 +52,14 @@ def usable(layer: Layer) -> Layer:
     return replace(layer, values=values, notices=(*layer.notices, notice))
 
 
-def _plain(values: Mapping[str, Any]) -> Any:
+def _plain(values: Mapping[str, object]) -> Any:
     try:
         return deepcopy(dict(values))
     except RecursionError:
         return {}
 
 
-def _without(values: Any, error: ValidationError) -> Any:
+def _without(values: object, error: ValidationError) -> Any:
     """Remove what the errors are about; the last of a list first, so that places stay right."""
     keys: set[tuple[Any, ...]] = set()
     for each in error.errors(include_input=False, include_url=False, include_context=False):
@@ -72,12 +72,12 @@ def _without(values: Any, error: ValidationError) -> Any:
     return values
 
 
-def _item(key: tuple[Any, ...]) -> tuple[Any, ...]:
+def _item(key: tuple[object, ...]) -> tuple[Any, ...]:
     """Return the way to the whole item of a list: half of a rule may mean something else."""
     return next((key[: at + 1] for at, part in enumerate(key) if isinstance(part, int)), key)
 
 
-def _nearest(values: Any, location: Iterable[Any]) -> tuple[Any, ...]:
+def _nearest(values: object, location: Iterable[object]) -> tuple[Any, ...]:
     """Return as much of a way into the values as is there."""
     way: list[Any] = []
     for part in location:
@@ -114,11 +114,11 @@ def _at_fault(values: Any, section: tuple[Any, ...]) -> set[tuple[Any, ...]]:
     return below(section)
 
 
-def _in_list(key: tuple[Any, ...]) -> bool:
+def _in_list(key: tuple[object, ...]) -> bool:
     return any(isinstance(part, int) for part in key)
 
 
-def _errors(values: Any, section: tuple[Any, ...]) -> int:
+def _errors(values: object, section: tuple[object, ...]) -> int:
     """Count what is wrong with a section as a whole."""
     try:
         Config.model_validate(values, context=PARTIAL)

@@ -141,7 +141,7 @@ class _Cell(Recording):
         format_name = getattr(self.shell.compile, "format_code_name", lambda name: None)
         return (format_name(filename) or ("", filename))[1]
 
-    def displayed(self, value: Any) -> None:
+    def displayed(self, value: object) -> None:
         """An expression's value that the shell displays."""
         self.value = value
         if value is not None and not self._quiet:
@@ -152,14 +152,14 @@ class _Cell(Recording):
     def _with_tables(self, past: Callable[..., _Formatted]) -> Callable[..., _Formatted]:
         """Return a formatter whose bundles hold the tables they show, for those who record."""
 
-        def format_value(value: Any, *args: Any, **kwargs: Any) -> _Formatted:
+        def format_value(value: object, *args: object, **kwargs: object) -> _Formatted:
             bundle, metadata = past(value, *args, **kwargs)
             table = table_in(value) if bundle and self.mine() else None
             return (bundle if table is None else TableBundle(bundle, table)), metadata
 
         return format_value
 
-    def _shell_shows_error(self, *args: Any, **kwargs: Any) -> None:
+    def _shell_shows_error(self, *args: object, **kwargs: object) -> None:
         given = [*(args[0] if args and isinstance(args[0], tuple) else args), sys.exc_info()[1]]
         error = next((each for each in given if isinstance(each, BaseException)), None)
         if error is not None:
@@ -172,7 +172,7 @@ class _DisplayHook:
     def __init__(self, recording: _Cell, past: Callable[[Any], None]) -> None:
         self.recording, self.past = recording, past
 
-    def __call__(self, value: Any = None) -> None:
+    def __call__(self, value: object = None) -> None:
         show = self.recording.displayed if self.recording.mine() else self.past
         show(value)
 
@@ -230,7 +230,7 @@ def _no_advice() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _sensible_tables(value: Any) -> Iterator[None]:
+def _sensible_tables(value: object) -> Iterator[None]:
     """Keep a table's text short, also where the person's options ask for all of it."""
     pandas = sys.modules.get("pandas")
     if pandas is None or not isinstance(value, (pandas.DataFrame, pandas.Series)):

@@ -99,7 +99,7 @@ def _as_json(bundle: Bundle) -> Bundle:
     return {mime: _value(mime, value) for mime, value in bundle.items()}
 
 
-def _value(mime: str, value: Any) -> Any:
+def _value(mime: str, value: object) -> Any:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, str):

@@ -56,7 +56,7 @@ class Asked(Protocol):
         """The notebooks of this kernel that it shows."""
         ...
 
-    def request(self, what: str, **details: Any) -> Any:
+    def request(self, what: str, **details: object) -> Any:
         """Ask and wait for the answer, not on the main thread; raises PageError."""
         ...
 
@@ -94,7 +94,7 @@ class OpenNotebook:
         whole = {"outputs": outputs, "execution_count": number}
         self._ask("outputs", id=cell.id, before=cell.source, **whole)
 
-    def _ask(self, what: str, **details: Any) -> Any:
+    def _ask(self, what: str, **details: object) -> Any:
         about = {"client": self.client} if self.path is None else {"path": self.path}
         return self.page.request(what, **about, **details)
 

@@ -58,7 +58,7 @@ class Cell:
         else:
             self.interrupt.stop()
 
-    def release(self, value: Any) -> None:
+    def release(self, value: object) -> None:
         """Let the cell end with `value` while its run goes on; from the engine's thread.
 
         From here on the run must need nothing of the main thread. A cell that is interrupted

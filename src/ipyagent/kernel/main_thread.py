@@ -108,7 +108,7 @@ class MainThread:
             raise KeyboardInterrupt
         return job()
 
-    async def _await(self, value: Awaitable[Any]) -> Outcome:
+    async def _await(self, value: Awaitable[object]) -> Outcome:
         self._awaited = task = asyncio.ensure_future(_awaiting(value))
         if self.stopped:
             task.cancel()
@@ -130,7 +130,7 @@ class MainThread:
                 self.busy = True
                 return job, future
 
-    def _settle(self, future: Future[Any], value: Any, error: BaseException | None) -> None:
+    def _settle(self, future: Future[Any], value: object, error: BaseException | None) -> None:
         self.busy = False
         self.after_job()
         if error is None:
@@ -139,7 +139,7 @@ class MainThread:
             future.set_exception(_harmless(error))
 
 
-async def _awaiting(value: Awaitable[Any]) -> Any:
+async def _awaiting(value: Awaitable[object]) -> Any:
     return await value
 
 

@@ -76,7 +76,7 @@ class Page:
         """Tell it something."""
         self._out.send(dict(message))
 
-    def request(self, what: str, **details: Any) -> Any:
+    def request(self, what: str, **details: object) -> Any:
         """Ask for something and wait for the answer; raises PageError.
 
         Not for the main thread: answers may come there. A page that once did not answer is not

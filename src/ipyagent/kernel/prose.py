@@ -140,7 +140,7 @@ def _bytes_prose(value: memoryview, budget: _Budget) -> bool:
     return any(is_prose(each.decode("ascii")) for each in _PRINTABLE.findall(value))
 
 
-def _some(values: Iterable[Any], budget: _Budget, depth: int) -> bool:
+def _some(values: Iterable[object], budget: _Budget, depth: int) -> bool:
     return any(_any_prose(each, budget, depth - 1) for each in values)
 
 

@@ -84,7 +84,9 @@ class DisplayFormatter(Protocol):
 class DisplayPublisher(Protocol):
     """What publishes a display."""
 
-    def publish(self, data: JsonDict, metadata: JsonDict | None = None, **details: Any) -> object:
+    def publish(
+        self, data: JsonDict, metadata: JsonDict | None = None, **details: object
+    ) -> object:
         """Publish a bundle."""
 
     def clear_output(self, wait: bool = False) -> object:

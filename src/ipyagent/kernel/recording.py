@@ -106,7 +106,7 @@ def _is_being_cancelled() -> bool:
 
 
 @contextlib.contextmanager
-def patched(owner: Any, name: str, value: Any) -> Iterator[None]:
+def patched(owner: object, name: str, value: object) -> Iterator[None]:
     """Replace an attribute for a while."""
     old = getattr(owner, name)
     from_class = name not in vars(owner) and inspect.isfunction(getattr(type(owner), name, None))

@@ -147,7 +147,7 @@ def _agent(line: str, cell: str | None = None) -> None:
         entry.run_blocking(line, cell)
 
 
-def _heard(page: Any, message: Any) -> None:
+def _heard(page: object, message: object) -> None:
     """What a page says, passed to the notebook's desk."""
     import_module("ipyagent.magic.notebook").notebook().desk.heard(page, message)
 
@@ -157,6 +157,6 @@ def _session() -> Any:
     return import_module("ipyagent.magic.notebook").notebook().session()
 
 
-def _choose(session: Any) -> None:
+def _choose(session: object) -> None:
     """Go on with that session in the notebook's next cells, for `Session.make_current()`."""
     import_module("ipyagent.magic.notebook").notebook().use(session)

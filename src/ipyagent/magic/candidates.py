@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
-from typing import Any
 
 from IPython.core.completer import SimpleCompletion
 
@@ -242,7 +241,7 @@ def _settings(book: Notebook, typed: str) -> Iterator[SimpleCompletion]:
 
 
 def _all(
-    source: Callable[..., Iterable[SimpleCompletion]], *arguments: Any
+    source: Callable[..., Iterable[SimpleCompletion]], *arguments: object
 ) -> list[SimpleCompletion]:
     try:
         return list(source(*arguments))

@@ -35,7 +35,7 @@ class Nothing(Sequence[Any]):
     def __len__(self) -> int:
         return 1
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Any:
         raise IndexError(index)
 
 

@@ -102,7 +102,7 @@ def masked(arguments: dict[str, Any]) -> dict[str, Any]:
     return {name: _masked(secrecy(str(name)), value) for name, value in arguments.items()}
 
 
-def _masked(secret: Secrecy, value: Any) -> Any:
+def _masked(secret: Secrecy, value: object) -> Any:
     if isinstance(value, dict):
         return masked(value)
     if isinstance(value, list):

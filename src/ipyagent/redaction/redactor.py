@@ -42,7 +42,7 @@ class Redactor:
             told = end
         return "".join((*parts, text[told:])) if parts else text
 
-    def data(self, data: Any) -> Any:
+    def data(self, data: object) -> Any:
         """JSON data without secrets in its text and keys; the same object if there were none.
 
         Bitmaps in MIME bundles stay as they are; what is nested more than 200 deep is hidden.
@@ -60,7 +60,7 @@ class Redactor:
         """For text that comes in pieces: what it shows in the end is `text` of the whole."""
         return StreamRedactor(self._finder)
 
-    def _data(self, data: Any, depth: int) -> Any:
+    def _data(self, data: object, depth: int) -> Any:
         if not depth:
             return HIDDEN
         clean = partial(self._data, depth=depth - 1)
@@ -104,7 +104,7 @@ def _is_bitmap(mime: object) -> bool:
     return isinstance(mime, str) and mime.startswith("image/") and not mime.endswith("xml")
 
 
-def _same(new: Iterable[Iterable[Any]], old: Iterable[Iterable[Any]]) -> bool:
+def _same(new: Iterable[Iterable[object]], old: Iterable[Iterable[object]]) -> bool:
     """Whether the rows are of the very same objects."""
     rows = zip(new, old, strict=True)
     return all(now is then for row in rows for now, then in zip(*row, strict=True))

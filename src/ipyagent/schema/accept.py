@@ -18,7 +18,7 @@ _ARGUMENTS = ("arguments", "input", "args", "parameters")
 _BESIDE_CONTENT = {"tool_calls", "tool_call_id", "name", "thinking", "thinking_blocks"}
 
 
-def listed(value: Any, what: str) -> list[Any]:
+def listed(value: object, what: str) -> list[Any]:
     """The value as a list, None as an empty one; raises ValueError for anything else."""
     if value is None:
         return []
@@ -27,7 +27,7 @@ def listed(value: Any, what: str) -> list[Any]:
     return list(value)
 
 
-def blocks(value: Any) -> Any:
+def blocks(value: object) -> Any:
     """Content as blocks: a text is one block, and so is each text in a list."""
     if value is None or value == "":
         return ()
@@ -38,7 +38,7 @@ def blocks(value: Any) -> Any:
     return value
 
 
-def holds_image(block: Mapping[str, Any]) -> bool:
+def holds_image(block: Mapping[str, object]) -> bool:
     """Whether the block carries its image, rather than an address of it."""
     match block:
         case {"type": "image_url", "image_url": {"url": str(url)} | str(url)}:
@@ -48,7 +48,7 @@ def holds_image(block: Mapping[str, Any]) -> bool:
     return block.get("type") == "image"
 
 
-def image(data: Any) -> Any:
+def image(data: object) -> Any:
     """Anthropic's image source and OpenAI's data URL."""
     match data:
         case {"source": {"type": "base64", "media_type": media_type, "data": base64}, **rest}:
@@ -59,7 +59,7 @@ def image(data: Any) -> Any:
     return data
 
 
-def thinking(data: Any) -> Any:
+def thinking(data: object) -> Any:
     """OpenAI's reasoning, and thinking that Anthropic shows to nobody."""
     match data:
         case {"type": "reasoning", **rest}:
@@ -69,7 +69,7 @@ def thinking(data: Any) -> Any:
     return data
 
 
-def call(data: Any) -> Any:
+def call(data: object) -> Any:
     """A call as OpenAI nests it, as Anthropic names it, with arguments as JSON text."""
     if not isinstance(data, Mapping):
         return data
@@ -87,7 +87,7 @@ def call(data: Any) -> Any:
     return data
 
 
-def message(data: Any) -> Any:
+def message(data: object) -> Any:
     """A message whose content, thinking, calls and results are not yet blocks."""
     if not isinstance(data, Mapping):
         return data
@@ -119,7 +119,7 @@ def _thinking_beside(data: dict[str, Any]) -> list[Any]:
     return found
 
 
-def _called(each: Any, otherwise: str) -> Any:
+def _called(each: object, otherwise: str) -> Any:
     """A call beside the content; of one that was carried out, what was asked for."""
     if not isinstance(each, Mapping):
         return getattr(each, "call", each)
@@ -135,7 +135,7 @@ def _called(each: Any, otherwise: str) -> Any:
     }
 
 
-def response(data: Any) -> Any:
+def response(data: object) -> Any:
     """A reply whose parts are not yet a message: OpenAI's and Anthropic's way."""
     if not isinstance(data, Mapping):
         return data
@@ -155,7 +155,7 @@ def response(data: Any) -> Any:
     return data
 
 
-def _says_something(part: Any) -> bool:
+def _says_something(part: object) -> bool:
     if isinstance(part, str):
         return bool(part.strip())
     if not isinstance(part, (list, tuple)):
@@ -163,7 +163,7 @@ def _says_something(part: Any) -> bool:
     return any(text is None or text.strip() for text in map(text_of, part))
 
 
-def text_of(block: Any) -> str | None:
+def text_of(block: object) -> str | None:
     """The text of a block of text in any shape; None for other blocks."""
     match block:
         case str():
@@ -173,7 +173,7 @@ def text_of(block: Any) -> str | None:
     return getattr(block, "text", None) if getattr(block, "type", None) == "text" else None
 
 
-def definition(data: Any) -> Any:
+def definition(data: object) -> Any:
     """A tool as OpenAI is told of it."""
     match data:
         case {"type": "function", "function": {**function}, **rest}:

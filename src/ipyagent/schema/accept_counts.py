@@ -15,7 +15,7 @@ _DETAILS = (
 )
 
 
-def usage(data: Any) -> Any:
+def usage(data: object) -> Any:
     """OpenAI's, Anthropic's and LiteLLM's counts; a total must be the sum of its parts.
 
     Anthropic's `input_tokens` leave out what was cached, everybody else's prompt includes it.
@@ -46,13 +46,13 @@ def _taken(data: dict[str, Any], key: str) -> int:
     return _count(data.pop(key, None), key)
 
 
-def _cached(details: Any) -> int:
+def _cached(details: object) -> int:
     if isinstance(details, Mapping):
         return _count(details.get("cached_tokens"), "cached_tokens")
     return 0
 
 
-def _count(value: Any, key: str) -> int:
+def _count(value: object, key: str) -> int:
     if value is None:
         return 0
     if type(value) is not int or value < 0:

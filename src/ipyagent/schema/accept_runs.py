@@ -22,14 +22,14 @@ def result(data: Any) -> Any:
     return data
 
 
-def _parted(content: Iterable[Any]) -> tuple[str, tuple[Any, ...]]:
+def _parted(content: Iterable[object]) -> tuple[str, tuple[Any, ...]]:
     """The text in a list of blocks, joined, and the blocks that are no text."""
     texts = [(accept.text_of(block), block) for block in content]
     joined = "\n".join(text for text, _ in texts if text is not None)
     return joined, tuple(block for text, block in texts if text is None)
 
 
-def execution(data: Any) -> Any:
+def execution(data: object) -> Any:
     """A record of one call with the call's fields beside what came of it."""
     if not isinstance(data, Mapping):
         return data
@@ -68,7 +68,7 @@ def _came_of(data: dict[str, Any]) -> Any:
     return {"success": success, "output": text, "error": error, "images": images}
 
 
-def _is_result(came: Any) -> bool:
+def _is_result(came: object) -> bool:
     if isinstance(came, Mapping):
         return "success" in came
     return hasattr(came, "success")
@@ -79,13 +79,13 @@ def _succeeded(came: Any) -> bool:
     return success is not False
 
 
-def _flag(value: Any, key: str) -> bool:
+def _flag(value: object, key: str) -> bool:
     if not isinstance(value, bool):
         raise ValueError(f"{key} must be true or false, not {value!r}")
     return value
 
 
-def step(data: Any) -> Any:
+def step(data: object) -> Any:
     """A step whose executions are flat: each answers a call of the reply, in order."""
     if not isinstance(data, Mapping) or "tool_calls_made" not in data:
         return data
@@ -96,7 +96,7 @@ def step(data: Any) -> Any:
     return data
 
 
-def _answering(open_calls: list[Any], made: Any, number: int) -> Any:
+def _answering(open_calls: list[Any], made: object, number: int) -> Any:
     """The execution with the id of the first open call of its tool."""
     if not isinstance(made, Mapping) or "call" in made or made.get("tool_use_id"):
         return made
@@ -113,7 +113,7 @@ _OUTCOMES = {
 }
 
 
-def run(data: Any) -> Any:
+def run(data: object) -> Any:
     """A run whose status is an outcome, whose plan is JSON text or whose answer stands apart.
 
     `messages` belong to the conversation: only the newest prompt is taken from them.
@@ -133,14 +133,14 @@ def run(data: Any) -> Any:
     return data
 
 
-def _prompt(message: Any) -> str | None:
+def _prompt(message: object) -> str | None:
     match message:
         case {"role": "user", "content": str(prompt)}:
             return prompt
     return None
 
 
-def _plan(plan: Any) -> dict[str, Any]:
+def _plan(plan: object) -> dict[str, Any]:
     """A plan's steps, from JSON text, from a list, or from an object that holds the list."""
     if isinstance(plan, str):
         try:
@@ -153,13 +153,13 @@ def _plan(plan: Any) -> dict[str, Any]:
     return fields
 
 
-def _numbered(each: Any, number: int) -> Any:
+def _numbered(each: object, number: int) -> Any:
     if isinstance(each, Mapping) and "mcp_id" in each:
         return {"id": f"step_{number}", **each}
     return each
 
 
-def plan_step(data: Any) -> Any:
+def plan_step(data: object) -> Any:
     """A request to a service, as a call of `api_SERVICE` with method, path, query and body."""
     if not isinstance(data, Mapping) or "mcp_id" not in data:
         return data
@@ -170,7 +170,7 @@ def plan_step(data: Any) -> Any:
     return data | {"call": {"id": call_id, "name": name, "arguments": arguments}}
 
 
-def session(data: Any) -> Any:
+def session(data: object) -> Any:
     """A session with its history as an object and its agent's configuration, of which the name."""
     if not isinstance(data, Mapping):
         return data

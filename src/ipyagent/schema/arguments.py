@@ -35,7 +35,7 @@ def parse_arguments(text: str) -> tuple[dict[str, Any], str | None]:
         return {}, _problem(text, str(error), 0)
 
 
-def as_json(value: Any, depth: int = 0) -> Any:
+def as_json(value: object, depth: int = 0) -> Any:
     """A copy of the value with all its text well formed.
 
     Raises ValueError for what JSON cannot say: other types, NaN, infinity, endless nesting.
@@ -56,7 +56,7 @@ def as_json(value: Any, depth: int = 0) -> Any:
     raise ValueError(f"a {type(value).__name__} is not JSON")
 
 
-def _key(key: Any) -> str:
+def _key(key: object) -> str:
     if not isinstance(key, str):
         raise ValueError(f"{key!r} cannot be a key in JSON")
     return well_formed(key)

@@ -49,7 +49,7 @@ class ImageContent(Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _accept(cls, data: Any) -> Any:
+    def _accept(cls, data: object) -> Any:
         return accept.image(data)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
@@ -83,7 +83,7 @@ class ThinkingContent(Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _accept(cls, data: Any) -> Any:
+    def _accept(cls, data: object) -> Any:
         return accept.thinking(data)
 
     def to_anthropic(self) -> dict[str, Any]:
@@ -113,7 +113,7 @@ class ToolCall(Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _accept(cls, data: Any) -> Any:
+    def _accept(cls, data: object) -> Any:
         return accept.call(data)
 
     def to_openai(self) -> dict[str, Any]:

@@ -6,8 +6,6 @@ Deltas are ignored, since `message_finished` brings the whole message. The front
 
 from __future__ import annotations
 
-from typing import Any
-
 from ipyagent.schema.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -65,13 +63,13 @@ def fold(run: Run | None, event: Event) -> Run:
     return run
 
 
-def _with_step(run: Run, **changes: Any) -> Run:
+def _with_step(run: Run, **changes: object) -> Run:
     """The run with its newest step changed: older steps are history."""
     *earlier, newest = run.steps
     return run.model_copy(update={"steps": (*earlier, newest.model_copy(update=changes))})
 
 
-def _with_call(run: Run, call_id: str, **changes: Any) -> Run:
+def _with_call(run: Run, call_id: str, **changes: object) -> Run:
     executions = tuple(
         e.model_copy(update=changes) if e.call.id == call_id else e
         for e in run.steps[-1].executions

@@ -57,7 +57,7 @@ class Stop(Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _accept(cls, data: Any) -> Any:
+    def _accept(cls, data: object) -> Any:
         match data:
             case {"reason": str(word), **rest} if word not in set(StopReason):
                 return rest | {"reason": _REASONS.get(word), "finish_reason": word}
@@ -74,7 +74,7 @@ class OpaqueData(Model):
 _KINDS = ("system_prompt", "tool_definitions", "tool_execution", "stop_reason")
 
 
-def _tag(data: Any) -> str:
+def _tag(data: object) -> str:
     kind = data.get("type") if isinstance(data, Mapping) else getattr(data, "type", None)
     if kind is not None:
         return kind if kind in _KINDS else "opaque"
@@ -229,7 +229,7 @@ class Graph:
         """The graph that `to_dict` described; raises ValueError otherwise."""
         return cls(map(Node.from_dict, data["nodes"].values()))
 
-    def _node(self, each: Any) -> Node:
+    def _node(self, each: object) -> Node:
         return self.nodes[str(each)]
 
     def __iter__(self) -> Iterator[Node]:

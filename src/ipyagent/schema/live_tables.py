@@ -16,7 +16,7 @@ GONE = (
 )
 
 
-def table_in(value: Any) -> Any:
+def table_in(value: object) -> Any:
     """Return the table that a value is, or that it styles; None for anything else."""
     kinds = [(each.__module__, each.__name__) for each in type(value).__mro__]
     if any(name in _TABLES and home.partition(".")[0] in _LIBRARIES for home, name in kinds):
@@ -24,6 +24,6 @@ def table_in(value: Any) -> Any:
     return getattr(value, "data", None) if _STYLER in kinds else None
 
 
-def distinct(tables: Iterable[Any]) -> tuple[Any, ...]:
+def distinct(tables: Iterable[object]) -> tuple[Any, ...]:
     """Return the tables in order, each object once."""
     return tuple({id(each): each for each in tables}.values())

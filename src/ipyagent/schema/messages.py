@@ -46,7 +46,7 @@ class TokenUsage(Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _accept(cls, data: Any) -> Any:
+    def _accept(cls, data: object) -> Any:
         return accept_counts.usage(data)
 
     @property
@@ -98,7 +98,7 @@ class Message(Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _accept(cls, data: Any) -> Any:
+    def _accept(cls, data: object) -> Any:
         return accept.message(data)
 
     @classmethod

@@ -47,7 +47,7 @@ class LLMResponse(Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _accept(cls, data: Any) -> Any:
+    def _accept(cls, data: object) -> Any:
         return accept.response(data)
 
     @property

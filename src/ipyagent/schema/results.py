@@ -27,7 +27,7 @@ _CALM = re.compile(r"[^\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]*")
 """Text that has no escapes: to see that is a hundred times quicker than to look for them."""
 
 
-def _shown(text: Any) -> Any:
+def _shown(text: object) -> Any:
     return strip_escapes(text) if isinstance(text, str) and not _CALM.fullmatch(text) else text
 
 
@@ -44,7 +44,7 @@ class ToolDefinition(Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _accept(cls, data: Any) -> Any:
+    def _accept(cls, data: object) -> Any:
         return accept.definition(data)
 
     def to_openai(self) -> dict[str, Any]:
@@ -144,7 +144,7 @@ class ToolResult(Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _accept(cls, data: Any) -> Any:
+    def _accept(cls, data: object) -> Any:
         return accept_runs.result(data)
 
     @model_validator(mode="after")
@@ -274,7 +274,7 @@ class ToolExecution(Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _accept(cls, data: Any) -> Any:
+    def _accept(cls, data: object) -> Any:
         return accept_runs.execution(data)
 
     @property

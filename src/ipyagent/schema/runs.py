@@ -83,7 +83,7 @@ class PlanStep(Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _accept(cls, data: Any) -> Any:
+    def _accept(cls, data: object) -> Any:
         return accept_runs.plan_step(data)
 
 
@@ -105,13 +105,15 @@ class Step(Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _accept(cls, data: Any) -> Any:
+    def _accept(cls, data: object) -> Any:
         if isinstance(data, Mapping) and "llm_response" in data:
             data = _with_reply(**data)
         return accept_runs.step(data)
 
 
-def _with_reply(*, llm_response: Any, timestamp: Any = None, **data: Any) -> dict[str, Any]:
+def _with_reply(
+    *, llm_response: object, timestamp: object = None, **data: object
+) -> dict[str, Any]:
     """A step with what its model's reply holds; the reply was given at `timestamp`."""
     reply = LLMResponse.model_validate(llm_response)
     message = reply.message
@@ -121,7 +123,7 @@ def _with_reply(*, llm_response: Any, timestamp: Any = None, **data: Any) -> dic
     return data | {key: getattr(reply, key) for key in fields} | {"message": message}
 
 
-def _with_answer(*, final_output: Any, steps: Any = (), **data: Any) -> dict[str, Any]:
+def _with_answer(*, final_output: object, steps: object = (), **data: object) -> dict[str, Any]:
     """A run whose answer stands apart: where no step gave it, a closing step does."""
     done = [Step.model_validate(each) for each in accept.listed(steps, "steps")]
     said = [step.message.text for step in done if step.message]
@@ -140,7 +142,7 @@ def _with_answer(*, final_output: Any, steps: Any = (), **data: Any) -> dict[str
 _MOMENT = TypeAdapter[datetime](Moment)
 
 
-def _seconds(start: Any, steps: Iterable[Step]) -> float | None:
+def _seconds(start: object, steps: Iterable[Step]) -> float | None:
     """Return the seconds from the start to the last moment that the steps know of."""
     known = [e.started_at for step in steps for e in step.executions if e.started_at]
     known += [step.message.timestamp for step in steps if step.message and not step.closing]
@@ -185,7 +187,7 @@ class Run(Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _accept(cls, data: Any) -> Any:
+    def _accept(cls, data: object) -> Any:
         data = accept_runs.run(data)
         if isinstance(data, Mapping) and "final_output" in data:
             return _with_answer(**data)
@@ -335,7 +337,7 @@ def _success(execution: ToolExecution) -> bool | None:
     return None if succeeded and execution.dry_run else succeeded
 
 
-def _in_part(value: Any) -> Any:
+def _in_part(value: object) -> Any:
     """An argument, of long text or data only the beginning."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return value if len(text) <= MAX_ARGUMENT else text[:MAX_ARGUMENT] + "…"

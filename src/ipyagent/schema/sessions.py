@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import (
     AfterValidator,
@@ -81,7 +81,7 @@ class Session(Model):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _accept(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+    def _accept(cls, data: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
         data = accept_runs.session(data)
         if not isinstance(data, Mapping) or "message_count" not in data:
             return handler(data)

@@ -13,16 +13,16 @@ from pydantic import AliasChoices, BeforeValidator, Field, TypeAdapter, Validati
 from ipyagent.schema.base import Count, Flag, JsonObject, Model, Moment, Positive, Text, now
 
 
-def _names(given: Any) -> Any:
+def _names(given: object) -> Any:
     """Names in one text are separated by commas or blanks."""
     return re.findall(r"[^\s,]+", given) if isinstance(given, str) else given
 
 
-def _or_empty(given: Any) -> Any:
+def _or_empty(given: object) -> Any:
     return {} if given is None else given
 
 
-def _as_text(path: Any) -> Any:
+def _as_text(path: object) -> Any:
     return str(path) if isinstance(path, PurePath) else path
 
 
@@ -46,7 +46,7 @@ TODOS = "todo_write"
 """The tool whose newest call says what the checklist is."""
 
 
-def todos_in(arguments: Mapping[str, Any]) -> tuple[Todo, ...]:
+def todos_in(arguments: Mapping[str, object]) -> tuple[Todo, ...]:
     """The checklist in a call's arguments; empty where they hold none."""
     try:
         return TypeAdapter(tuple[Todo, ...]).validate_python(arguments.get("todos", ()))

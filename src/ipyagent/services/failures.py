@@ -37,7 +37,7 @@ _MAX_REASON = 300
 _MAX_PARSED = 1_000_000
 
 
-def reported_failure(answer: Any, *, reads: bool) -> str | None:
+def reported_failure(answer: object, *, reads: bool) -> str | None:
     """Return what an answer says went wrong, in a line; None where it reports no failure.
 
     `reads`: the operation only reads, so that the answer may describe something that failed once.
@@ -68,7 +68,7 @@ def parse_object(text: str) -> dict[str, Any] | None:
     return parsed if isinstance(parsed, dict) else None
 
 
-def _bodies(answer: Any) -> Iterator[dict[str, Any]]:
+def _bodies(answer: object) -> Iterator[dict[str, Any]]:
     """The answer, and what it wraps."""
     if isinstance(answer, dict):
         yield answer
@@ -79,7 +79,7 @@ def _is_record(body: dict[str, Any]) -> bool:
     return any(key in _IDENTITIES or str(key).endswith(_IDENTITY_ENDS) for key in body)
 
 
-def _is_failing(code: Any) -> bool:
+def _is_failing(code: object) -> bool:
     return isinstance(code, int) and not isinstance(code, bool) and code != 0
 
 

@@ -154,7 +154,7 @@ def _value(key: str, lines: list[str]) -> Any:
         return text
 
 
-def _line(said: Any) -> str:
+def _line(said: object) -> str:
     """Text in one line; empty where there is none."""
     # Once more: YAML has escapes of its own.
     return " ".join(strip_escapes(said).split()) if isinstance(said, str) else ""
@@ -178,7 +178,7 @@ def _of_tools(said: dict[str, Any]) -> Any:
     return None
 
 
-def _tools(said: Any) -> tuple[str, ...] | None:
+def _tools(said: object) -> tuple[str, ...] | None:
     """The names of tools, or None where nothing is said of them."""
     match said:
         case None:

@@ -57,8 +57,8 @@ def save(
     heads: Iterable[str] = (),
     session_id: str = "",
     created_at: datetime | None = None,
-    metadata: Mapping[str, Any] | None = None,
-    extra: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, object] | None = None,
+    extra: Mapping[str, object] | None = None,
 ) -> None:
     """Write a graph; `heads` are its leaves unless given, and it is made now. Raises SessionError.
 
@@ -141,7 +141,7 @@ def runs_in_notebook(path: Path) -> list[Run]:
     return list(found.values())
 
 
-def _runs_in(cell: Any) -> list[Any]:
+def _runs_in(cell: object) -> list[Any]:
     outputs = cell.get("outputs") if isinstance(cell, dict) else None
     bundles = [o.get("data") for o in outputs or () if isinstance(o, dict)]
     return [b[RUN_MIME] for b in bundles if isinstance(b, dict) and RUN_MIME in b]

@@ -16,7 +16,7 @@ T = TypeVar("T")
 Key = str | int
 
 
-def lenient(adapter: TypeAdapter[T], data: Any) -> tuple[T, list[str]]:
+def lenient(adapter: TypeAdapter[T], data: object) -> tuple[T, list[str]]:
     """The value, and the unknown keys in `data`; raises ValidationError for all other faults."""
     dropped: list[str] = []
     while True:
@@ -64,7 +64,7 @@ def _unknown_keys(error: ValidationError) -> list[tuple[Key, ...]]:
     ]
 
 
-def _remove(data: Any, location: Sequence[Key]) -> bool:
+def _remove(data: object, location: Sequence[Key]) -> bool:
     """Remove one key. A location names the members of unions too, which `data` doesn't have."""
     key, *rest = location
     inner = _at(data, key)
@@ -73,7 +73,7 @@ def _remove(data: Any, location: Sequence[Key]) -> bool:
     return (inner is not None and _remove(inner, rest)) or _remove(data, rest)
 
 
-def _at(data: Any, key: Key) -> Any:
+def _at(data: object, key: Key) -> Any:
     if isinstance(data, dict):
         return data.get(key)
     if isinstance(data, list) and isinstance(key, int) and key < len(data):

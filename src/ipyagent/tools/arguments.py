@@ -62,7 +62,7 @@ class TypedArguments:
 class DescribedArguments:
     """Arguments described by a JSON Schema; they reach the function exactly as they were sent."""
 
-    def __init__(self, schema: Mapping[str, Any]) -> None:
+    def __init__(self, schema: Mapping[str, object]) -> None:
         # A library that takes longer to import than all the rest of this room.
         from jsonschema import Draft202012Validator, SchemaError
         from jsonschema.validators import validator_for
@@ -96,7 +96,7 @@ class DescribedArguments:
 
 
 def arguments_of(
-    function: Callable[..., Any], local: Mapping[str, Any] | None = None
+    function: Callable[..., Any], local: Mapping[str, object] | None = None
 ) -> TypedArguments:
     """What a function's signature takes; `local` are names that its annotations may use."""
     types = _types_of(function, local or {})
@@ -118,7 +118,7 @@ def arguments_of(
     return TypedArguments(with_config(ConfigDict(extra="forbid"))(shape))
 
 
-def _types_of(function: Callable[..., Any], local: Mapping[str, Any]) -> dict[str, Any]:
+def _types_of(function: Callable[..., Any], local: Mapping[str, object]) -> dict[str, Any]:
     origin = inspect.unwrap(function)
     # Only the parameters' annotations are resolved: a return type may name a module that the
     # author never imported ("pandas.DataFrame").
@@ -151,7 +151,7 @@ class _ClosedSchema(GenerateJsonSchema):
 
     ignored_warning_kinds = frozenset({"skipped-choice", "non-serializable-default"})  # type: ignore[assignment]
 
-    def field_title_should_be_set(self, schema: Any) -> bool:
+    def field_title_should_be_set(self, schema: object) -> bool:
         """No titles: they only repeat the names."""
         return False
 

@@ -89,7 +89,7 @@ class Tool:
                 "a-z, A-Z, 0-9, _ and -"
             )
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """The plain function: a tool stays callable by its author."""
         return self.function(*args, **kwargs)
 
@@ -159,7 +159,7 @@ class BaseTool:
         return self.as_tool().get_schema()
 
 
-def _is_described(thing: Any) -> bool:
+def _is_described(thing: object) -> bool:
     """Return whether an object of any class describes a tool, as a BaseTool does."""
     if inspect.isroutine(thing) or isinstance(thing, type):
         return False
@@ -187,7 +187,7 @@ def _from_object(thing: Any) -> Tool:
 
 
 def _arguments_of(
-    model: type[BaseModel] | None, schema: Mapping[str, Any] | None, execute: Callable[..., Any]
+    model: type[BaseModel] | None, schema: Mapping[str, object] | None, execute: Callable[..., Any]
 ) -> Arguments:
     if model is not None:
         return TypedArguments(model)
@@ -241,7 +241,7 @@ def tool(
     caller: FrameType | None = getattr(inspect.currentframe(), "f_back", None)
     local = caller.f_locals if caller is not None else {}
 
-    def make(function: Any) -> Tool:
+    def make(function: object) -> Tool:
         if isinstance(function, type):
             raise ConfigError(f"{function.__name__} is a class; a tool is an object of it")
         if not callable(function):

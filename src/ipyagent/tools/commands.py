@@ -12,7 +12,7 @@ COMMAND = "command"
 """The name under which tools of others take a command."""
 
 
-def command_in(schema: Mapping[str, Any], body: str | None = None) -> str | None:
+def command_in(schema: Mapping[str, object], body: str | None = None) -> str | None:
     """Return the way to the one command that a JSON Schema has; None where it has none.
 
     `body` is an argument that is sent as a whole, in which the command may be as well.
@@ -25,7 +25,7 @@ def command_in(schema: Mapping[str, Any], body: str | None = None) -> str | None
     return None
 
 
-def read_command(arguments: Mapping[str, Any], way: str) -> str | None:
+def read_command(arguments: Mapping[str, object], way: str) -> str | None:
     """Return the command among the arguments of a call; None where they have none."""
     name, _, field = way.partition(".")
     value = arguments.get(name)
@@ -40,10 +40,10 @@ def replace_command(arguments: Mapping[str, Any], way: str, command: str) -> dic
     return {**arguments, name: {**arguments[name], field: command} if field else command}
 
 
-def _properties(schema: Any) -> Mapping[str, Any]:
+def _properties(schema: object) -> Mapping[str, Any]:
     found = schema.get("properties") if isinstance(schema, Mapping) else None
     return found if isinstance(found, Mapping) else {}
 
 
-def _is_text(schema: Any) -> bool:
+def _is_text(schema: object) -> bool:
     return isinstance(schema, Mapping) and schema.get("type") == "string"

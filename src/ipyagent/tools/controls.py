@@ -33,7 +33,7 @@ def check_controls(arguments: dict[str, Any]) -> None:
             raise InvalidArgumentsError(_refusal(place, text, match))
 
 
-def _texts(place: str, value: Any) -> Iterator[tuple[str, str]]:
+def _texts(place: str, value: object) -> Iterator[tuple[str, str]]:
     match value:
         case str():
             yield place, value

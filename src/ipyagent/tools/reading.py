@@ -97,7 +97,7 @@ def _output(output: Any) -> str:
     return text if len(text) <= _MAX_CELL_OUTPUT else f"{text[:_MAX_CELL_OUTPUT]}…"
 
 
-def _joined(source: Any) -> str:
+def _joined(source: object) -> str:
     if isinstance(source, str):
         return source
     return "".join(source) if isinstance(source, list) else json.dumps(source)

@@ -41,7 +41,7 @@ LOCALE = (
 _ERRORS = TruncationConfig(max_chars=2_000)
 
 
-def as_result(value: Any) -> ToolResult:
+def as_result(value: object) -> ToolResult:
     """A tool's return value as a result; objects are described, and kept in `value`."""
     match value:
         case ToolResult():
@@ -113,7 +113,7 @@ def _as_json(value: object) -> str | None:
         return None
 
 
-def _own_result(value: Any) -> ToolResult | None:
+def _own_result(value: object) -> ToolResult | None:
     """Return what a result class of the tool's own says: `success`, `content` and `error`."""
     if not (isinstance(value, BaseModel) or _is_record(value)):
         return None

@@ -14,7 +14,7 @@ _SCOPES = {"approve": Scope.ONCE, "always": Scope.SESSION, "folder": Scope.FOLDE
 _STEPS = TypeAdapter(tuple[PlanStep, ...])
 
 
-def answer_of(message: Mapping[str, Any], about: ToolExecution | Run) -> Answer | None:
+def answer_of(message: Mapping[str, object], about: ToolExecution | Run) -> Answer | None:
     """The answer to what was asked about; None where it is not one."""
     match message:
         case {"decision": "deny"}:

@@ -95,7 +95,7 @@ class Feed:
         with self._lock:
             self._send_waiting(self.followers)
 
-    def heard(self, message: Mapping[str, Any], reply: Send) -> None:
+    def heard(self, message: Mapping[str, object], reply: Send) -> None:
         """What a page says; it may come on any thread. `reply` goes to that page alone."""
         match message:
             case {"kind": "init" | "resync"}:

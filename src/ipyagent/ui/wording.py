@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from ipyagent.schema import (
     Display,
@@ -324,7 +323,7 @@ def richest(display: Display) -> str:
     return next((mime for mime in known if mime in display.data), "")
 
 
-def _named_values(arguments: Mapping[str, Any]) -> str:
+def _named_values(arguments: Mapping[str, object]) -> str:
     return "\n".join(_named_value(name, _text(value)) for name, value in arguments.items())
 
 
@@ -335,9 +334,9 @@ def _named_value(name: str, text: str) -> str:
     return f"{name}:" + "\n".join(rows)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _one_line(value: Any) -> str:
+def _one_line(value: object) -> str:
     return shorten(_text(value), 8 * LINE)

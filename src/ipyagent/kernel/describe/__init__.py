@@ -7,7 +7,6 @@ Python's own or a table library's, never consumes an iterator and never collects
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from ipyagent.kernel.describe.inert import ancestors, one_line, type_name
 from ipyagent.kernel.describe.libraries import library_types
@@ -52,7 +51,7 @@ def brief(name: str, value: object) -> str:
     return one_line(" ".join(filter(None, table.groups())) if table else said, BRIEF)
 
 
-def _described(value: Any, secret: Secrecy, detail: bool) -> str:
+def _described(value: object, secret: Secrecy, detail: bool) -> str:
     known = _BUILT_IN | {id(cls): describer for cls, describer in library_types()}
     for base in ancestors(type(value)):
         if id(base) in known and (said := known[id(base)](value, secret, detail)) is not None:

@@ -33,7 +33,7 @@ Describer = Callable[[Any, Secrecy, bool], str | None]
 # pandas ------------------------------------------------------------------------------------------
 
 
-def pandas_frame(value: Any) -> Table | None:
+def pandas_frame(value: object) -> Table | None:
     """A DataFrame as a table, or None where its class guards its own data."""
     frame = _plain(value, sys.modules["pandas"].DataFrame)
     if frame is None:
@@ -59,7 +59,7 @@ def _pandas_column(frame: Any, i: int, label: Any, dtype: Any) -> Column:
     )
 
 
-def _known(dtype: Any) -> bool:
+def _known(dtype: object) -> bool:
     """Whether the column's storage is a library's own: reading another's runs its author's code."""
     return module_name(type(dtype)).partition(".")[0] in {"numpy", "pandas"}
 
@@ -71,7 +71,7 @@ def _plain(value: Any, cls: Any) -> Any:
     return None if overrides(type(value), cls, _OWN) else cls(value, copy=False)
 
 
-def pandas_series(value: Any) -> Table | None:
+def pandas_series(value: object) -> Table | None:
     """A Series as a table of one column, or None where its class guards its own data."""
     series = _plain(value, sys.modules["pandas"].Series)
     if series is None:
@@ -128,7 +128,7 @@ def _polars_column(series: Any, dtype: Any) -> Column:
     )
 
 
-def polars_lazy(value: Any, secret: Secrecy, detail: bool) -> str:
+def polars_lazy(value: object, secret: Secrecy, detail: bool) -> str:
     """A LazyFrame in one line: even its schema may have to be computed."""
     return "LazyFrame, not collected [polars]"
 
@@ -168,7 +168,7 @@ def table_of(value: object) -> Table | None:
 
 
 def _table(read: Callable[[Any], Table | None]) -> Describer:
-    def described(value: Any, secret: Secrecy, detail: bool) -> str | None:
+    def described(value: object, secret: Secrecy, detail: bool) -> str | None:
         table = read(value)
         if table is None:
             return None

@@ -44,7 +44,7 @@ _TRUSTED_ELSEWHERE = {
 
 
 def preview(
-    value: Any, *, secret: Secrecy = Secrecy.NONE, limit: int = 80, depth: int = _DEPTH
+    value: object, *, secret: Secrecy = Secrecy.NONE, limit: int = 80, depth: int = _DEPTH
 ) -> str:
     """The value on one line of about `limit` characters; a secret one masked."""
     cls = type(value)
@@ -118,7 +118,7 @@ def _datetime(value: datetime.datetime, secret: Secrecy, limit: int, depth: int)
 def _items(
     opening: str, closing: str, iterate: Callable[[Any], Iterable[Any]], size: Callable[[Any], int]
 ) -> Callable[[Any, Secrecy, int, int], str]:
-    def shown(value: Any, secret: Secrecy, limit: int, depth: int) -> str:
+    def shown(value: object, secret: Secrecy, limit: int, depth: int) -> str:
         if depth == 0 and size(value):
             return f"{opening}…{closing}"
         first = itertools.islice(iterate(value), ITEMS)

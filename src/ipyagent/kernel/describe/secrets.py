@@ -72,7 +72,7 @@ def _items(secrecy: Secrecy, value: Any, depth: int) -> Iterator[_Item]:
         yield max(secrecy, key_secrecy(key)), each, depth - 1
 
 
-def _of_table(secrecy: Secrecy, value: Any) -> Iterator[str]:
+def _of_table(secrecy: Secrecy, value: object) -> Iterator[str]:
     table = table_of(value)
     for column in table.columns if table else ():
         named = max(secrecy, key_secrecy(column.label))

@@ -27,7 +27,7 @@ _TEXT = 2000  # characters, in detail
 _READERS = {io.BufferedReader, io.BufferedWriter, io.BufferedRandom}
 
 
-def scalar(value: Any, secret: Secrecy, detail: bool) -> str:
+def scalar(value: object, secret: Secrecy, detail: bool) -> str:
     """A value that fits on a line: `int = 3`."""
     return f"{type_name(type(value))} = {preview(value, secret=secret)}"
 
@@ -47,7 +47,7 @@ def container(
 ) -> Callable[[Any, Secrecy, bool], str]:
     """What describes a list, tuple, set or deque: its length, types and first items."""
 
-    def described(value: Any, secret: Secrecy, detail: bool) -> str:
+    def described(value: object, secret: Secrecy, detail: bool) -> str:
         first = list(itertools.islice(iterate(value), 100))
         kinds = collections.Counter(type_name(type(item)) for item in first)
         of = f" ({', '.join(kinds)})" if 0 < len(kinds) <= 3 else ""
@@ -141,7 +141,7 @@ def open_file(value: Any, secret: Secrecy, detail: bool) -> str:
     return f"{type_name(type(value))}, {preview(raw.name)}, {state}"
 
 
-def anything(value: Any, secret: Secrecy, detail: bool) -> str:
+def anything(value: object, secret: Secrecy, detail: bool) -> str:
     """An object of any class: its type and the names of its attributes, never through its code."""
     if preview(value) != f"<{type_name(type(value))}>":
         return scalar(value, secret, detail)

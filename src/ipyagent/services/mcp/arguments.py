@@ -56,7 +56,7 @@ def _is_quick(schema: dict[str, Any]) -> bool:
     return False
 
 
-def _below(node: Any, root: dict[str, Any]) -> Iterator[Any]:
+def _below(node: object, root: dict[str, Any]) -> Iterator[Any]:
     """What is checked with a node; raises LookupError for what may take long."""
     if isinstance(node, list):
         yield from node
@@ -71,7 +71,7 @@ def _below(node: Any, root: dict[str, Any]) -> Iterator[Any]:
             yield value
 
 
-def _is_keyword(key: str, value: Any) -> bool:
+def _is_keyword(key: str, value: object) -> bool:
     # An argument may be called "pattern"; then its schema stands there.
     return isinstance(value, str) if key == "pattern" else bool(value)
 

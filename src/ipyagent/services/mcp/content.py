@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import mcp_types as types
 
@@ -57,7 +56,7 @@ def _joined(texts: Iterable[str]) -> str:
     return f"{text[:_MOST_TEXT]}\n… {len(text) - _MOST_TEXT:,} more characters were left out"
 
 
-def _split(blocks: Iterable[Any]) -> tuple[list[str], tuple[ImageContent, ...]]:
+def _split(blocks: Iterable[object]) -> tuple[list[str], tuple[ImageContent, ...]]:
     texts: list[str] = []
     images: list[ImageContent] = []
     for block in blocks:
@@ -69,7 +68,7 @@ def _split(blocks: Iterable[Any]) -> tuple[list[str], tuple[ImageContent, ...]]:
     return texts, tuple(images)
 
 
-def _parts(block: Any, *, pictures: bool) -> Iterator[str | ImageContent]:
+def _parts(block: object, *, pictures: bool) -> Iterator[str | ImageContent]:
     match block:
         case types.TextContent():
             yield block.text

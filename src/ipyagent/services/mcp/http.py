@@ -10,7 +10,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import cast
 
 import httpx2
 from mcp.client.sse import sse_client
@@ -72,7 +72,7 @@ async def reached(
     client = _client(config, environ, exchange)
     if sse:
 
-        def ours(*_: Any, **__: Any) -> httpx2.AsyncClient:
+        def ours(*_: object, **__: object) -> httpx2.AsyncClient:
             return client
 
         async with sse_client(url, httpx_client_factory=ours) as streams:

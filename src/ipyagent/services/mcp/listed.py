@@ -57,7 +57,7 @@ class Choices:
         """The servers that were switched on or off; raises ConfigError."""
         return {k: v for k, v in _table(self._mine().get("active")).items() if isinstance(v, bool)}
 
-    def add(self, name: str, values: Mapping[str, Any]) -> None:
+    def add(self, name: str, values: Mapping[str, object]) -> None:
         """Keep a server."""
         self._change("servers", name, dict(values))
 
@@ -73,7 +73,7 @@ class Choices:
     def _mine(self) -> dict[str, Any]:
         return _table(self._file.read().get(folder_name(self.folder)))
 
-    def _change(self, key: str, name: str, value: Any) -> None:
+    def _change(self, key: str, name: str, value: object) -> None:
         def edit(data: dict[str, Any]) -> dict[str, Any]:
             mine = _table(data.get(folder_name(self.folder)))
             kept = {**_table(mine.get(key)), name: value}
@@ -165,5 +165,5 @@ def _of_settings(config: MCPServerConfig) -> Named:
     return Named(config.name, SETTINGS, shown, lambda: config, config.disabled)
 
 
-def _table(value: Any) -> dict[str, Any]:
+def _table(value: object) -> dict[str, Any]:
     return dict(value) if isinstance(value, dict) else {}

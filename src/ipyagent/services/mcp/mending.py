@@ -26,7 +26,7 @@ def mend_result(result: dict[str, Any]) -> None:
     result["content"] = [_mended_block(each) for each in blocks]
 
 
-def mended_tool(tool: Any) -> Any:
+def mended_tool(tool: object) -> Any:
     """A tool as a server describes it, whose schema is one of an object if it says nothing else."""
     if not isinstance(tool, dict):
         return tool
@@ -36,7 +36,7 @@ def mended_tool(tool: Any) -> Any:
     return tool
 
 
-def _mended_block(block: Any) -> Any:
+def _mended_block(block: object) -> Any:
     """The block; one of no known kind becomes text."""
     if isinstance(block, dict):
         block = _without_nulls(block)

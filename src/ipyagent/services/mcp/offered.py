@@ -45,7 +45,7 @@ class Offer:
         server, source = self.server, f"the MCP server {told(self.server.name)}"
         why = f"{source} says that this tool may destroy something" if self.destroys else None
 
-        async def call(**arguments: Any) -> ToolResult:
+        async def call(**arguments: object) -> ToolResult:
             # A little longer than the limit that is kept there, which says what was late.
             seconds = server.config.execute_timeout + 1
             try:

@@ -80,7 +80,7 @@ class MCPServers:
         rows = [self._row(each, self._is_on(each, switched)) for each in named.values()]
         return "\n".join([*rows, *notices]) or "no MCP servers; `%agent mcp add NAME URL|COMMAND`"
 
-    def add(self, name: str, target: Sequence[str], values: Mapping[str, Any]) -> str:
+    def add(self, name: str, target: Sequence[str], values: Mapping[str, object]) -> str:
         """Keep a server for this folder: an address, or a command with its arguments."""
         named, _ = self.sources.named()
         if name in named:

@@ -121,7 +121,7 @@ class Arguments:
                 return new
         return next(new for i in range(2, 10_000) if (new := f"{plain}_{i}") not in taken)
 
-    def _add(self, argument: str, schema: Any, text: Any, *, required: bool) -> None:
+    def _add(self, argument: str, schema: object, text: object, *, required: bool) -> None:
         new = self.converter.convert(schema)
         if text and "description" not in new:
             new = new | {"description": told(text, 300)}
@@ -168,13 +168,13 @@ class Arguments:
             }
             self._take_body(media, schema, None, required=bool(required))
 
-    def _take_body(self, media: str, schema: Any, text: Any, *, required: bool) -> None:
+    def _take_body(self, media: str, schema: object, text: object, *, required: bool) -> None:
         self.media = media
         self.body = self._argument("body", "request")
         self._add(self.body, schema, text, required=required)
 
 
-def _deep_fields(described: Any) -> tuple[str, ...]:
+def _deep_fields(described: object) -> tuple[str, ...]:
     """The fields of a form that are written as `name[key]`, as the description says."""
     said = described.get("encoding") if isinstance(described, dict) else None
     return tuple(
@@ -184,7 +184,7 @@ def _deep_fields(described: Any) -> tuple[str, ...]:
     )
 
 
-def _chosen(listed: Iterable[Any]) -> str:
+def _chosen(listed: Iterable[object]) -> str:
     """The media type to send of those that the service takes: JSON, if it can be."""
     names = [each for each in listed if isinstance(each, str)]
     plain = {each.partition(";")[0].strip().lower(): each for each in reversed(names)}

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ipyagent.errors import ConfigError, MCPConnectionError, MCPError, MCPToolCallError
 from ipyagent.plaintext import visible
@@ -180,7 +180,7 @@ def _servers(document: Document) -> list[str]:
     return found
 
 
-def _filled(url: str, variables: Any) -> str:
+def _filled(url: str, variables: object) -> str:
     named = list(variables.items())[:20] if isinstance(variables, dict) else []
     for name, variable in named:
         if isinstance(variable, dict):

@@ -92,7 +92,7 @@ def _problem(error: Any) -> str:
     return told(f"{where}: {error.message}" if where else error.message, 160)
 
 
-def told(text: Any, most: int) -> str:
+def told(text: object, most: int) -> str:
     """A stranger's words as one line: nothing in it acts or hides, and it ends somewhere."""
     line = " ".join(visible(strip_escapes(str(text)[: 4 * most])).split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
@@ -123,7 +123,7 @@ def _yaml(text: str) -> Any:
         raise ConfigError("it is neither JSON nor YAML") from None
 
 
-def _flat(events: Iterator[Any]) -> None:
+def _flat(events: Iterator[object]) -> None:
     """See to it that building the values is safe: LibYAML's deep nesting ends the process."""
     depth = 0
     for event in events:
@@ -163,17 +163,17 @@ def _as_json(document: Document) -> None:
         stack.extend(each for each in inside if isinstance(each, dict | list))
 
 
-def _key(key: Any) -> str:
+def _key(key: object) -> str:
     if isinstance(key, str):
         return well_formed(key)
     return json.dumps(key) if key is None or isinstance(key, bool) else str(key)
 
 
-def _value(value: Any) -> Any:
+def _value(value: object) -> Any:
     return well_formed(value) if isinstance(value, str) else value
 
 
-def _nodes(value: Any) -> Iterator[tuple[int, Any]]:
+def _nodes(value: object) -> Iterator[tuple[int, Any]]:
     """All values in it, each with its depth."""
     stack: list[tuple[int, Any]] = [(0, value)]
     while stack:

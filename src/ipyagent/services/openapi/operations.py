@@ -176,7 +176,7 @@ class _Reader:
         return list(found.values())
 
 
-def _is_path(path: Any) -> bool:
+def _is_path(path: object) -> bool:
     """Whether it is a path of this service, and cannot become another one on its way."""
     if not isinstance(path, str) or len(path) > 500 or not path.startswith("/"):
         return False

@@ -66,7 +66,7 @@ def _sendable() -> Iterator[None]:
 
 
 @_sendable()
-def prepared(service: Service, operation: Operation, arguments: Mapping[str, Any]) -> Prepared:
+def prepared(service: Service, operation: Operation, arguments: Mapping[str, object]) -> Prepared:
     """The request of an operation; raises InvalidArgumentsError."""
     texts: dict[str, dict[str, str]] = {"path": {}, "header": {}}
     query: Pairs = []
@@ -92,7 +92,7 @@ def prepared(service: Service, operation: Operation, arguments: Mapping[str, Any
 
 @_sendable()
 def requested(
-    service: Service, method: str, path: str, query: Mapping[str, Any] | None, body: Any
+    service: Service, method: str, path: str, query: Mapping[str, object] | None, body: object
 ) -> Prepared:
     """The request of a method and a path that has to be one of the service's own."""
     operation, path = paths.find(service.operations, method, path)
@@ -111,7 +111,7 @@ def _made(
     path: str,
     query: Pairs,
     headers: dict[str, str],
-    body: Any,
+    body: object,
     *,
     raw: bool = False,
 ) -> Prepared:
@@ -145,7 +145,7 @@ def _check_header(name: str, value: str) -> None:
         raise InvalidArgumentsError(f"{visible(name)}: this cannot be the value of a header")
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """A value as it stands in a URL or header."""
     match value:
         case bool():
@@ -159,7 +159,7 @@ def _text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _simple(parameter: Parameter, value: Any) -> str:
+def _simple(parameter: Parameter, value: object) -> str:
     """One text, as paths and headers have it."""
     if parameter.as_json:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
@@ -171,7 +171,7 @@ def _simple(parameter: Parameter, value: Any) -> str:
     return _text(value)
 
 
-def _pairs(parameter: Parameter, value: Any) -> Iterator[tuple[str, str]]:
+def _pairs(parameter: Parameter, value: object) -> Iterator[tuple[str, str]]:
     """Names and values, as queries and cookies have them."""
     name = parameter.name
     if parameter.as_json or not isinstance(value, list | dict):
@@ -188,7 +188,7 @@ def _pairs(parameter: Parameter, value: Any) -> Iterator[tuple[str, str]]:
         yield name, _simple(parameter, value)
 
 
-def _deep(name: str, value: Any) -> Iterator[tuple[str, str]]:
+def _deep(name: str, value: object) -> Iterator[tuple[str, str]]:
     """What is inside, each value under its whole way there: `items[0][price]`."""
     stack = [(name, value)]
     while stack:
@@ -200,7 +200,7 @@ def _deep(name: str, value: Any) -> Iterator[tuple[str, str]]:
             yield name, _text(value)
 
 
-def _content(operation: Operation, body: Any, *, raw: bool) -> tuple[str, bytes]:
+def _content(operation: Operation, body: object, *, raw: bool) -> tuple[str, bytes]:
     """Content type and bytes. What a model wrote as text itself (`raw`) is sent as it is."""
     media = operation.media or (
         "text/plain; charset=utf-8" if isinstance(body, str) else "application/json"
@@ -216,7 +216,7 @@ def _content(operation: Operation, body: Any, *, raw: bool) -> tuple[str, bytes]
     return media, json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
 
 
-def _written(body: Mapping[str, Any], deep: Collection[str]) -> Iterator[tuple[str, str]]:
+def _written(body: Mapping[str, object], deep: Collection[str]) -> Iterator[tuple[str, str]]:
     """The fields of a form; those that are `deep` as a deepObject is."""
     for name, value in body.items():
         if name in deep:
@@ -225,12 +225,12 @@ def _written(body: Mapping[str, Any], deep: Collection[str]) -> Iterator[tuple[s
             yield from ((key, _text(each)) for key, each in _fields({name: value}))
 
 
-def _fields(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _fields(body: Mapping[str, object]) -> Iterator[tuple[str, Any]]:
     for name, value in body.items():
         yield from ((name, each) for each in (value if isinstance(value, list) else [value]))
 
 
-def _multipart(body: Mapping[str, Any], files: Collection[str]) -> tuple[str, bytes]:
+def _multipart(body: Mapping[str, object], files: Collection[str]) -> tuple[str, bytes]:
     """The fields as parts; the boundary follows from them, so that what is shown is sent."""
     import httpx
 

@@ -27,7 +27,7 @@ def _number(value: Any) -> bool:
     return is_number and abs(value) <= sys.float_info.max
 
 
-def _count(value: Any) -> bool:
+def _count(value: object) -> bool:
     return isinstance(value, int) and _number(value) and value >= 0
 
 
@@ -61,7 +61,7 @@ class References:
         self.elsewhere = False
         """Whether something led out of the document."""
 
-    def follow(self, node: Any) -> Any:
+    def follow(self, node: object) -> Any:
         """What the node stands for: itself, or what its reference leads to; None where nowhere."""
         for _ in range(MAX_DEPTH):
             if not isinstance(node, dict) or "$ref" not in node:
@@ -69,7 +69,7 @@ class References:
             node = self._look_up(node["$ref"])
         return None
 
-    def _look_up(self, reference: Any) -> Any:
+    def _look_up(self, reference: object) -> Any:
         from referencing.exceptions import Unresolvable
 
         if not isinstance(reference, str) or not reference.startswith("#"):
@@ -88,7 +88,7 @@ class Converter:
         self._references, self._left = references, budget
         self._open: list[int] = []
 
-    def convert(self, node: Any) -> Schema:
+    def convert(self, node: object) -> Schema:
         """The schema in JSON Schema 2020-12, read-only properties left out.
 
         Where it comes back to itself, is too deep or too large, the rest may be anything.
@@ -140,7 +140,7 @@ class Converter:
                 found[name] = [self.convert(each) for each in parts]
         return found
 
-    def _is_read_only(self, node: Any) -> bool:
+    def _is_read_only(self, node: object) -> bool:
         schema = self._references.follow(node)
         return isinstance(schema, dict) and schema.get("readOnly") is True
 
@@ -185,7 +185,7 @@ def _values(schema: Schema) -> Schema:
     return new
 
 
-def _short(value: Any) -> bool:
+def _short(value: object) -> bool:
     if isinstance(value, str):
         return len(value) <= MAX_TEXT
     return value is None or isinstance(value, bool) or _number(value)

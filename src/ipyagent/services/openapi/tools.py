@@ -77,13 +77,13 @@ class _Caller:
     def tool(self, name: str, service: Service, operation: Operation) -> Tool:
         """The tool of one operation."""
 
-        def request(arguments: Mapping[str, Any]) -> Prepared:
+        def request(arguments: Mapping[str, object]) -> Prepared:
             return prepared(checked(self._current, service), operation, arguments)
 
-        async def call(**arguments: Any) -> ToolResult:
+        async def call(**arguments: object) -> ToolResult:
             return await self._send(request(arguments))
 
-        def preview(**arguments: Any) -> Preview:
+        def preview(**arguments: object) -> Preview:
             return request(arguments).preview()
 
         unasked = operation.method == "GET" and service.get_unasked

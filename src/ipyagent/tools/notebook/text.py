@@ -55,5 +55,5 @@ def _display(data: dict[str, Any]) -> str:
 _IMAGES_3 = ("png", "jpeg", "svg")
 
 
-def _joined(value: Any) -> str:
+def _joined(value: object) -> str:
     return "".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -201,7 +201,7 @@ def _named(module: object, name: str) -> str:
     return f"{root}.{name}" if known else OPAQUE
 
 
-def _of_object(value: Any) -> str:
+def _of_object(value: object) -> str:
     """The same of what is neither a module, a function nor a class."""
     if _runs_others(value):
         return OPAQUE
@@ -219,7 +219,7 @@ def _of_object(value: Any) -> str:
     return OPAQUE if type(value) in _RUNNING else DATA
 
 
-def _runs_others(value: Any) -> bool:
+def _runs_others(value: object) -> bool:
     """Whether an object holds code that its use would run."""
     roots = {root_of(module_name(base)) for base in ancestors(type(value))}
     if roots & _HOLDERS or type(value) in _LAZY:
