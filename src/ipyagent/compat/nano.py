@@ -17,6 +17,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, ClassVar, Self
 
 from ipyagent import schema
+from ipyagent.json_types import JsonDict
 from ipyagent.schema import (
     PendingEdit,
     PythonScript,
@@ -62,7 +63,7 @@ class _Record:
 
     counterpart: ClassVar[type[Model]]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonDict:
         """Return the record as JSON types; optional fields that are None are left out."""
         values = {each.name: (each, getattr(self, each.name)) for each in fields(self)}  # type: ignore[arg-type]
         return {
@@ -100,7 +101,7 @@ class ThinkingContent(_Record):
     signature: str = ""
     id: str = ""
     encrypted_content: str = ""
-    summary: tuple[dict[str, Any], ...] = ()
+    summary: tuple[JsonDict, ...] = ()
     type: str = field(default="thinking", init=False)
 
 
@@ -111,7 +112,7 @@ class ToolUseContent(_Record):
     counterpart = schema.ToolCall
     id: str
     name: str
-    input: dict[str, Any] | None
+    input: JsonDict | None
     item_id: str | None = None
     type: str = field(default="tool_use", init=False)
 
@@ -176,7 +177,7 @@ class ToolDefinition(_Record):
     counterpart = schema.ToolDefinition
     name: str
     description: str
-    input_schema: dict[str, Any]
+    input_schema: JsonDict
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from ipyagent.config.kinds import Section
 from ipyagent.config.rules import Rule
 from ipyagent.config.sections import Config, MCPServerConfig
+from ipyagent.json_types import JsonDict
 from ipyagent.plaintext import visible
 
 Key = tuple[str, ...]
@@ -51,20 +52,20 @@ NAMES = [".".join(key) for key in DEFAULTS]
 SECTIONS = sorted({name.rpartition(".")[0] for name in NAMES} | {"agents"})
 
 
-def values_of(settings: Config) -> dict[str, Any]:
+def values_of(settings: Config) -> JsonDict:
     """All settings by dotted key."""
     return {".".join(key): value for key, value in leaves(settings)}
 
 
-def nested(values: Iterable[tuple[Key, object]]) -> dict[str, Any]:
+def nested(values: Iterable[tuple[Key, object]]) -> JsonDict:
     """Settings by key, as sections."""
-    sections: dict[str, Any] = {}
+    sections: JsonDict = {}
     for key, value in sorted(values, key=lambda item: len(item[0])):
         put(sections, key, dict(value) if value == {} else value)
     return sections
 
 
-def put(sections: dict[str, Any], key: Key, value: object) -> None:
+def put(sections: JsonDict, key: Key, value: object) -> None:
     """Set one key; raises TypeError where a value stands in the place of a section."""
     for name in key[:-1]:
         sections = sections.setdefault(name, {})

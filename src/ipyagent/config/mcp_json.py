@@ -21,6 +21,7 @@ from pydantic import ValidationError
 from ipyagent.config.keys import explain, told
 from ipyagent.config.sections import MCPServerConfig
 from ipyagent.errors import ConfigError
+from ipyagent.json_types import JsonDict, JsonMapping
 
 NAMES = ("mcp.json", ".mcp.json")
 """What such a file is called in a folder; of two that name the same server, the first counts."""
@@ -54,7 +55,7 @@ class ListedServer:
 
     name: str
     source: str
-    values: Mapping[str, Any] = field(repr=False)
+    values: JsonMapping = field(repr=False)
 
     def __str__(self) -> str:
         """The exact command or address, and the names of what is sent along."""
@@ -104,7 +105,7 @@ def listed_servers(data: bytes, source: str) -> tuple[ListedServer, ...]:
     return tuple(ListedServer(name, source, _known(each)) for name, each in servers.items())
 
 
-def _table(whole: object) -> dict[str, Any] | None:
+def _table(whole: object) -> JsonDict | None:
     if not isinstance(whole, dict):
         return None
     tables = [whole[key] for key in ("mcpServers", "servers") if key in whole]
@@ -114,7 +115,7 @@ def _table(whole: object) -> dict[str, Any] | None:
     return dict(next(filter(None, tables), {}))
 
 
-def _known(given: object) -> dict[str, Any]:
+def _known(given: object) -> JsonDict:
     """What of it means something here, by our names."""
     if not isinstance(given, dict):
         return {}

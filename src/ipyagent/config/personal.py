@@ -8,14 +8,14 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import platformdirs
 
 from ipyagent.config.sources import content
 from ipyagent.errors import ConfigError
+from ipyagent.json_types import JsonDict
 
-Data = dict[str, Any]
+Data = JsonDict
 
 
 def folder_name(folder: Path) -> str:

@@ -5,10 +5,9 @@ A profile of the user's own with the same name takes the place of one of these.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ipyagent.config.sections import AgentConfig
 from ipyagent.config.sources import Layer
+from ipyagent.json_types import JsonDict
 
 _LOOKING = (
     "list_files",
@@ -22,7 +21,7 @@ _LOOKING = (
     "ask_user",
 )
 
-_PROFILES: dict[str, dict[str, Any]] = {
+_PROFILES: dict[str, JsonDict] = {
     "explain": {
         "system_prompt": "Explain what is there, in plain words and from the beginning, with the "
         "names that the code and the data use. Look at them first. Change nothing, run nothing.",

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -49,6 +49,7 @@ from ipyagent.config.patterns import (
     spellings,
     text_pattern,
 )
+from ipyagent.json_types import JsonMapping
 from ipyagent.plaintext import visible
 
 COMMANDS = {"run_shell": "command", "run_python": "code", "python_script": "content"}
@@ -79,7 +80,7 @@ class Subject:
     """
 
     tool: str
-    arguments: Mapping[str, Any]
+    arguments: JsonMapping
     root: Path | None
     named: Callable[[], Iterable[str]]
     command: str | None = None

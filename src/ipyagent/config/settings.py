@@ -18,6 +18,7 @@ from ipyagent.config.sources import Layer, check_homes, checked, from_environmen
 from ipyagent.config.trust import workspace_layers
 from ipyagent.config.usable import usable
 from ipyagent.errors import AgentNotFoundError, ConfigError
+from ipyagent.json_types import JsonDict
 
 DEFAULT = "default"
 
@@ -79,7 +80,7 @@ def from_assignment(text: str, *below: Layer) -> Layer:
     key, equals, value = (part.strip() for part in text.partition("="))
     if not equals:
         raise ConfigError("%agent config: expected KEY=VALUE, such as agent.max_steps=30")
-    values: dict[str, Any] = {}
+    values: JsonDict = {}
     put(values, tuple(key.split(".")), value)
     layer = Layer("%agent", values)
     combine(*below, layer)

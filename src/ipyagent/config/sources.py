@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import platformdirs
 import yaml
@@ -17,6 +16,7 @@ from ipyagent.config.lines import place_of
 from ipyagent.config.policy import PINNED, rule_of
 from ipyagent.config.sections import Config
 from ipyagent.errors import ConfigError
+from ipyagent.json_types import JsonDict, JsonMapping
 from ipyagent.plaintext import visible
 
 MAX_BYTES = 250_000  # YAML is slow to read
@@ -36,7 +36,7 @@ class Layer:
     """
 
     source: str
-    values: Mapping[str, Any] = field(repr=False)
+    values: JsonMapping = field(repr=False)
     trusted: bool = True
     folder: Path | None = None
     notices: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ def content(path: Path, source: str) -> bytes:
     return data
 
 
-def parse_yaml(data: bytes, source: str) -> dict[str, Any]:
+def parse_yaml(data: bytes, source: str) -> JsonDict:
     """The sections in a YAML text; raises ConfigError, which quotes nothing: it may be a key."""
     try:
         values = yaml.safe_load(data.decode("utf-8"))
@@ -99,7 +99,7 @@ def from_environment(environ: Mapping[str, str], start: Mapping[str, str] | None
 
     `start` is the environment that the process began with: pinned keys are taken from there only.
     """
-    values: dict[str, Any] = {}
+    values: JsonDict = {}
     ignored = set() if start is None else set(late(environ, start))
     for name in sorted(environ):
         if name.startswith(PREFIX) and name not in ignored:
@@ -167,7 +167,7 @@ def checked(layer: Layer) -> Config:
     return config
 
 
-def merge(below: Mapping[str, object], above: Mapping[str, object]) -> dict[str, Any]:
+def merge(below: Mapping[str, object], above: Mapping[str, object]) -> JsonDict:
     """Nested sections put over others."""
     merged = dict(below)
     for key, value in above.items():

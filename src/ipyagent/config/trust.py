@@ -13,7 +13,6 @@ import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ipyagent.config import mcp_json
 from ipyagent.config.keys import leaves, text_of, told
@@ -21,6 +20,7 @@ from ipyagent.config.mcp_json import ListedServer, listed_servers
 from ipyagent.config.personal import PersonalFile, folder_name
 from ipyagent.config.sources import Layer, checked, content, parse_yaml
 from ipyagent.errors import ConfigError
+from ipyagent.json_types import JsonDict
 
 PYPROJECT, YAML = "pyproject.toml", "ipyagent.yaml"
 
@@ -72,8 +72,8 @@ def brought(folder: Path) -> Brought:
 
 
 def _read(
-    path: Path, parse: Callable[[bytes], dict[str, Any]], problems: list[str]
-) -> tuple[dict[str, Any], bytes]:
+    path: Path, parse: Callable[[bytes], JsonDict], problems: list[str]
+) -> tuple[JsonDict, bytes]:
     """Return the values and the bytes of a file; what is wrong with it is added to the problems."""
     data = b""
     try:
@@ -140,7 +140,7 @@ def distrust(folder: Path) -> None:
         _TRUSTED.change(lambda listed: {k: v for k, v in listed.items() if k != name})
 
 
-def _tool_table(data: bytes) -> dict[str, Any]:
+def _tool_table(data: bytes) -> JsonDict:
     try:
         table = tomllib.loads(data.decode("utf-8"))
         for name in ("tool", "ipyagent"):
@@ -168,5 +168,5 @@ def _listed() -> tuple[dict[str, str], str | None]:
     )
 
 
-def _digests(listed: dict[str, Any]) -> dict[str, str]:
+def _digests(listed: JsonDict) -> dict[str, str]:
     return {name: each for name, each in listed.items() if isinstance(each, str)}

@@ -17,14 +17,15 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ipyagent.json_types import JsonDict
 from ipyagent.kernel.interrupt import unhurried
 from ipyagent.kernel.outputs import Outputs, TableBundle
-from ipyagent.kernel.protocols import CellResult, DisplayPublisher, Shell
+from ipyagent.kernel.protocols import CellResult, DisplayPublisher, Shell, Variables
 from ipyagent.kernel.recording import Recording
 from ipyagent.schema import ToolResult
 from ipyagent.schema.live_tables import table_in
 
-_Formatted = tuple[dict[str, Any], dict[str, Any]]
+_Formatted = tuple[JsonDict, JsonDict]
 
 NO_AWAIT = "top-level await is not possible in this cell; write the code without it"
 
@@ -62,7 +63,7 @@ async def run_async(shell: Shell, code: str, outputs: Outputs | None = None) -> 
     return recording.result()
 
 
-def run_plain(namespace: dict[str, Any], code: str, outputs: Outputs | None = None) -> ToolResult:
+def run_plain(namespace: Variables, code: str, outputs: Outputs | None = None) -> ToolResult:
     """Run `code` as Python, without a shell; the last expression's value is the result's."""
     with Recording(outputs) as recording:
         recording.value = _execute(namespace, code)
@@ -90,7 +91,7 @@ def loop_is_running() -> bool:
     return True
 
 
-def _execute(namespace: dict[str, Any], code: str) -> Any:
+def _execute(namespace: Variables, code: str) -> Any:
     name = f"<code {next(_numbers)}>"
     # Tracebacks find the source here, even that of functions that outlive the run.
     linecache.cache[name] = (len(code), None, code.splitlines(True), name)

@@ -6,14 +6,15 @@ import base64
 import json
 from typing import Any
 
+from ipyagent.json_types import JsonDict
 from ipyagent.kernel.outputs import Channel, Outputs
 from ipyagent.plaintext import strip_escapes
 
 ROOM = 10_000_000
 """Characters that a cell's outputs may have; what is beyond is named, not kept."""
 
-Output = dict[str, Any]
-Bundle = dict[str, Any]
+Output = JsonDict
+Bundle = JsonDict
 
 
 class CellOutputs(Outputs):

@@ -20,6 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal, Protocol
 
 from ipyagent.errors import PageError
+from ipyagent.json_types import JsonDict
 from ipyagent.kernel.frontend import detect
 from ipyagent.kernel.next_input import NextInput
 from ipyagent.kernel.pages import connected
@@ -37,7 +38,7 @@ class NotebookCell:
     kind: str
     source: str
     execution_count: int | None = None
-    outputs: tuple[dict[str, Any], ...] = ()
+    outputs: tuple[JsonDict, ...] = ()
     """As nbformat has them."""
     locked: bool = False
     """The person does not want it to be changed."""
@@ -87,9 +88,7 @@ class OpenNotebook:
         """Give a cell another source, if it still is what it was."""
         self._ask("replace", id=cell.id, before=cell.source, source=source)
 
-    def put_outputs(
-        self, cell: NotebookCell, outputs: list[dict[str, Any]], number: int | None
-    ) -> None:
+    def put_outputs(self, cell: NotebookCell, outputs: list[JsonDict], number: int | None) -> None:
         """Give a cell outputs and a number, if its source still is what it was."""
         whole = {"outputs": outputs, "execution_count": number}
         self._ask("outputs", id=cell.id, before=cell.source, **whole)
@@ -192,7 +191,7 @@ def _saved(shell: Shell) -> Path | None:
     return path if path.is_absolute() else None
 
 
-def _cell(number: int, told: dict[str, Any]) -> NotebookCell:
+def _cell(number: int, told: JsonDict) -> NotebookCell:
     return NotebookCell(
         number,
         str(told["id"]),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import types
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
+from ipyagent.json_types import JsonMapping
 from ipyagent.kernel.capture import loop_is_running, needs_await, run, run_async, run_plain
 from ipyagent.kernel.describe import describe
 from ipyagent.kernel.describe.inert import ancestors, one_line
@@ -13,7 +14,7 @@ from ipyagent.kernel.describe.libraries import is_table
 from ipyagent.kernel.describe.secrets import secret_strings
 from ipyagent.kernel.describe.things import module_title
 from ipyagent.kernel.outputs import Outputs
-from ipyagent.kernel.protocols import Shell
+from ipyagent.kernel.protocols import Shell, Variables
 from ipyagent.kernel.touched import Before
 from ipyagent.schema import ToolResult
 
@@ -77,7 +78,7 @@ class ShellNamespace:
 class PlainNamespace:
     """A dictionary of variables, such as a script's `globals()`."""
 
-    def __init__(self, variables: dict[str, Any]) -> None:
+    def __init__(self, variables: Variables) -> None:
         self._variables = variables
 
     def variables(self) -> Mapping[str, object]:
@@ -166,7 +167,7 @@ def _kind(cls: type) -> int:
     return _MODULE if any(base is types.ModuleType for base in bases) else _DATA
 
 
-def _modules(namespace: Mapping[str, Any], names: list[str]) -> str:
+def _modules(namespace: JsonMapping, names: list[str]) -> str:
     shown = []
     for name in names[:_MODULES]:
         title = module_title(namespace[name])

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Literal
 
+from ipyagent.json_types import JsonDict
 from ipyagent.kernel.images import as_image
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import Display, ImageContent
@@ -31,7 +32,7 @@ _IMAGES = ("image/png", "image/jpeg")
 class TableBundle(dict[str, Any]):
     """How a table is displayed, with the table itself."""
 
-    def __init__(self, bundle: dict[str, Any], table: Any) -> None:
+    def __init__(self, bundle: JsonDict, table: Any) -> None:
         super().__init__(bundle)
         self.table = table
 
@@ -77,9 +78,9 @@ class Outputs:
 
     def show(
         self,
-        bundle: dict[str, Any],
+        bundle: JsonDict,
         display_id: str | None = None,
-        metadata: dict[str, Any] | None = None,
+        metadata: JsonDict | None = None,
     ) -> None:
         """A rich output."""
         self._make_room()
@@ -88,7 +89,7 @@ class Outputs:
         self._chars += piece.size
         self._drop_the_middle()
 
-    def value(self, bundle: dict[str, Any], metadata: dict[str, Any] | None = None) -> None:
+    def value(self, bundle: JsonDict, metadata: JsonDict | None = None) -> None:
         """The value of the last expression."""
         self.show(bundle, None, metadata)
 
@@ -98,9 +99,9 @@ class Outputs:
 
     def update(
         self,
-        bundle: dict[str, Any],
+        bundle: JsonDict,
         display_id: str | None,
-        metadata: dict[str, Any] | None = None,
+        metadata: JsonDict | None = None,
     ) -> bool:
         """Replace the output that was shown under that id; False where there is none."""
         for i, piece in enumerate(self._pieces):
@@ -161,7 +162,7 @@ class Outputs:
             self._chars -= size
             self._dropped += size
 
-    def _display(self, bundle: dict[str, Any], display_id: str | None) -> _Piece:
+    def _display(self, bundle: JsonDict, display_id: str | None) -> _Piece:
         mime = next((mime for mime in _IMAGES if bundle.get(mime)), None)
         image = as_image(mime, bundle[mime]) if mime and len(self.images) < MAX_IMAGES else None
         piece = _Piece("display", _in_words(bundle, image)[:PIECE], display_id)
@@ -194,7 +195,7 @@ def _joined(pieces: list[_Piece]) -> list[tuple[Channel, str]]:
     return [(channel, "".join(texts)) for channel, texts in joined]
 
 
-def _rich(bundle: dict[str, Any]) -> Display | None:
+def _rich(bundle: JsonDict) -> Display | None:
     rich = {mime: _as_text(bundle[mime]) for mime in _RICH if bundle.get(mime)}
     rich = {mime: text for mime, text in rich.items() if len(text) <= MAX_DISPLAY}
     if not rich:
@@ -203,7 +204,7 @@ def _rich(bundle: dict[str, Any]) -> Display | None:
     return Display(data=rich | ({"text/plain": strip_escapes(_as_text(plain))} if plain else {}))
 
 
-def _in_words(bundle: dict[str, Any], image: ImageContent | None) -> str:
+def _in_words(bundle: JsonDict, image: ImageContent | None) -> str:
     if image is not None:
         return f"[image, {image.width}×{image.height} pixels]"  # noqa: RUF001
     for mime in ("text/plain", "text/markdown", "text/latex"):

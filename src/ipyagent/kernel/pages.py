@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,6 +36,7 @@ from typing import Any
 from comm import create_comm, get_comm_manager
 
 from ipyagent.errors import PageError
+from ipyagent.json_types import JsonMapping
 from ipyagent.kernel.protocols import Comm, Kernel
 
 TARGET = "ipyagent"
@@ -49,7 +50,7 @@ REQUEST_SECONDS = 5.0
 
 NO_ANSWER = "the page with the notebook does not answer; is it open?"
 
-Message = Mapping[str, Any]
+Message = JsonMapping
 
 
 @dataclass(eq=False)
@@ -142,7 +143,7 @@ class Pages:
         """Those that did not leave a request unanswered."""
         return [page for page in self.all() if not page.silent]
 
-    def _connect(self, comm: Comm, opened: Mapping[str, Any]) -> None:
+    def _connect(self, comm: Comm, opened: JsonMapping) -> None:
         match data := opened["content"]["data"]:
             case {"page": str(name), "client": str(client), "notebooks": list(notebooks)}:
                 out = create_comm(target_name=OUT, data={"page": name})

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from ipyagent.json_types import JsonDict, JsonMapping
 
 Transform = Callable[[list[str]], list[str]]
 """A transformer of a cell's lines."""
+
+Variables: TypeAlias = dict[str, Any]
+"""A namespace's variables, which may be anything."""
 
 CommCallback = Callable[[JsonDict], object]
 """A function that takes a comm's message."""
@@ -127,7 +130,7 @@ class Shell(Protocol):
     autoawait: bool
     loop_runner: object
     compile: object
-    user_ns: dict[str, Any]
+    user_ns: Variables
     user_ns_hidden: JsonMapping
     events: Events
     display_formatter: DisplayFormatter

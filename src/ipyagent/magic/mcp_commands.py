@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
+from ipyagent.json_types import JsonDict
 from ipyagent.magic import subcommands
 from ipyagent.magic.notebook import Notebook
 from ipyagent.magic.service_switch import forget_switch, switch_service
@@ -44,10 +44,10 @@ def _remove(book: Notebook, name: str) -> str:
     return forget_switch(book, "mcp", name, book.services.mcp.remove(name))
 
 
-def _split_options(arguments: tuple[str, ...]) -> tuple[list[str], dict[str, Any]]:
+def _split_options(arguments: tuple[str, ...]) -> tuple[list[str], JsonDict]:
     """Separate our options from the address or command; after `--` nothing is ours."""
     target: list[str] = []
-    options: dict[str, Any] = {}
+    options: JsonDict = {}
     rest = iter(arguments)
     for each in rest:
         match each:

@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from IPython.core.getipython import get_ipython
 
@@ -21,6 +20,7 @@ from ipyagent.agent.session import Session
 from ipyagent.agent.sessions import Opened, Sessions
 from ipyagent.config import Config, Layer, Settings
 from ipyagent.errors import AgentError, ConfigError
+from ipyagent.json_types import JsonDict
 from ipyagent.kernel.frontend import detect
 from ipyagent.kernel.namespace import ShellNamespace
 from ipyagent.kernel.protocols import Shell
@@ -56,7 +56,7 @@ class Notebook:
     shell: Shell
     home: Path
     """The folder the kernel was in at `%load_ext`: the notebook's. A later chdir is ignored."""
-    made: dict[str, Any] = field(default_factory=dict, repr=False)
+    made: JsonDict = field(default_factory=dict, repr=False)
     """Settings made with `%agent config`."""
     _introduced: str | None = None
     _current: Session | None = None
@@ -200,12 +200,12 @@ class Notebook:
         self.made = config.merge(self.made, layer.values)
         self.warm_up()
 
-    def _overview(self, feeds: list[Feed]) -> dict[str, Any]:
+    def _overview(self, feeds: list[Feed]) -> JsonDict:
         session = self._current
         around = self._surroundings.of(session, is_running=bool(feeds))
         return self._describe(session, feeds, self.desk.drawn if self.desk else [], around)
 
-    def _bundle(self, run_id: str | None, cell_id: str | None) -> dict[str, Any] | None:
+    def _bundle(self, run_id: str | None, cell_id: str | None) -> JsonDict | None:
         """The newest run with that id or of that cell, as it is saved in an output."""
         session = self._current or self._left_behind()
         for run in reversed(session.runs if session else []):

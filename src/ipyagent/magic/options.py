@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from ipyagent.config import Layer, from_file
 from ipyagent.errors import ConfigError
+from ipyagent.json_types import JsonDict
 from ipyagent.telemetry import trace_ids
 
 USAGE = """\
@@ -120,7 +121,7 @@ def _check_background(given: dict[str, Any]) -> None:
             )
 
 
-def options_from(given: dict[str, Any], folder: Path, command: str) -> Options:
+def options_from(given: JsonDict, folder: Path, command: str) -> Options:
     """Return the options that a parser found, paths from `folder`; raise ConfigError.
 
     `command` is how messages call what was typed.
@@ -186,8 +187,8 @@ def options_help() -> str:
     return parser.format_help().split("options:\n", 1)[1].rstrip()
 
 
-def _sections(given: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    sections: dict[str, dict[str, Any]] = {}
+def _sections(given: JsonDict) -> dict[str, JsonDict]:
+    sections: dict[str, JsonDict] = {}
     for dotted, value in given.items():
         section, dot, key = dotted.partition(".")
         if dot and value is not None:

@@ -6,6 +6,8 @@ import re
 from enum import IntEnum
 from typing import Any
 
+from ipyagent.json_types import JsonDict
+
 MASK = "••••••"
 """What is shown instead of an argument whose name says that it is secret."""
 
@@ -97,7 +99,7 @@ def mixed(text: str) -> bool:
     return any(map(str.isdigit, text)) and any(map(str.isalpha, text))
 
 
-def masked(arguments: dict[str, Any]) -> dict[str, Any]:
+def masked(arguments: JsonDict) -> JsonDict:
     """The arguments with `••••••` for strings that their names tell to be secret."""
     return {name: _masked(secrecy(str(name)), value) for name, value in arguments.items()}
 

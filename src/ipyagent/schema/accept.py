@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ipyagent.json_types import JsonDict
 from ipyagent.schema.arguments import parse_arguments
 
 _DATA_URL = re.compile(r"data:(image/[\w.+-]+);base64,(.*)", re.DOTALL)
@@ -111,7 +112,7 @@ def message(data: object) -> Any:
     return data
 
 
-def _thinking_beside(data: dict[str, Any]) -> list[Any]:
+def _thinking_beside(data: JsonDict) -> list[Any]:
     """Takes thinking that stands beside the content out of the message."""
     found = listed(data.pop("thinking_blocks", None), "thinking_blocks")
     if thought := data.pop("thinking", None):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ipyagent.json_types import JsonDict
+
 _OURS = {"prompt_tokens", "completion_tokens", "cache_read_tokens", "cache_creation_tokens"}
 _DETAILS = (
     "prompt_tokens_details",
@@ -41,7 +43,7 @@ def usage(data: object) -> Any:
     return data
 
 
-def _taken(data: dict[str, Any], key: str) -> int:
+def _taken(data: JsonDict, key: str) -> int:
     """Takes a count out of the data; None, as services say it, is none."""
     return _count(data.pop(key, None), key)
 
@@ -60,7 +62,7 @@ def _count(value: object, key: str) -> int:
     return value
 
 
-def _total(data: dict[str, Any], *, said_when_zero: bool) -> str | None:
+def _total(data: JsonDict, *, said_when_zero: bool) -> str | None:
     """What is wrong with the total that was given, which is taken out of the data."""
     if data.get("total_tokens") is None:
         data.pop("total_tokens", None)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ipyagent.json_types import JsonDict
 from ipyagent.schema import accept
 
 SILENT = "The tool failed and did not say why."
@@ -52,7 +53,7 @@ def execution(data: object) -> Any:
     return data
 
 
-def _came_of(data: dict[str, Any]) -> Any:
+def _came_of(data: JsonDict) -> Any:
     """The result of a flat record, whose parts are taken out of it."""
     came, error = data.pop("result", None), data.pop("error_message", None)
     is_error = _flag(data.pop("is_error", False), "is_error")
@@ -140,7 +141,7 @@ def _prompt(message: object) -> str | None:
     return None
 
 
-def _plan(plan: object) -> dict[str, Any]:
+def _plan(plan: object) -> JsonDict:
     """A plan's steps, from JSON text, from a list, or from an object that holds the list."""
     if isinstance(plan, str):
         try:

@@ -6,6 +6,8 @@ import json
 import math
 from typing import Any, NoReturn
 
+from ipyagent.json_types import JsonDict
+
 MAX_DEPTH = 100  # beyond it serializers give up
 
 
@@ -16,7 +18,7 @@ def well_formed(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def parse_arguments(text: str) -> tuple[dict[str, Any], str | None]:
+def parse_arguments(text: str) -> tuple[JsonDict, str | None]:
     """A call's arguments, or {} and what was wrong with them; nothing is ever repaired."""
     if not text:
         return {}, None

@@ -17,6 +17,7 @@ from pydantic import (
     StrictBool,
 )
 
+from ipyagent.json_types import JsonDict
 from ipyagent.schema.arguments import as_json, well_formed
 
 
@@ -49,7 +50,7 @@ OrEmpty = Annotated[str, BeforeValidator(lambda text: "" if text is None else te
 JsonValue = Annotated[Any, AfterValidator(as_json)]
 """Anything that JSON can say; NaN, infinity and endless nesting are refused."""
 
-JsonObject = Annotated[dict[str, Any], AfterValidator(as_json)]
+JsonObject = Annotated[JsonDict, AfterValidator(as_json)]
 """A JSON object, with the same care."""
 
 
@@ -74,12 +75,12 @@ class Model(BaseModel):
             field = _aliases(type(self)).get(name)
             return super().__getattr__(name) if field is None else getattr(self, field)
 
-    def to_dict(self, *, exclude_none: bool = False) -> dict[str, Any]:
+    def to_dict(self, *, exclude_none: bool = False) -> JsonDict:
         """The record as plain JSON types."""
         return self.model_dump(mode="json", exclude_none=exclude_none)
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
+    def from_dict(cls, data: JsonDict) -> Self:
         """The record that `to_dict` described; raises pydantic.ValidationError otherwise."""
         return cls.model_validate(data)
 

@@ -16,6 +16,7 @@ from pydantic import (
     model_validator,
 )
 
+from ipyagent.json_types import JsonDict
 from ipyagent.schema import accept
 from ipyagent.schema.base import Count, Flag, JsonObject, JsonValue, Model, OrEmpty, Text
 
@@ -26,11 +27,11 @@ class TextContent(Model):
     type: Literal["text"] = "text"
     text: Text
 
-    def to_openai(self) -> dict[str, Any]:
+    def to_openai(self) -> JsonDict:
         """OpenAI's text part."""
         return self.to_dict()
 
-    def to_anthropic(self) -> dict[str, Any]:
+    def to_anthropic(self) -> JsonDict:
         """Anthropic's text block."""
         return self.to_dict()
 
@@ -57,12 +58,12 @@ class ImageContent(Model):
         shown = {self.media_type: self.data} if self.media_type in _PIXELS else {}
         return shown | {"text/plain": repr(self)}
 
-    def to_openai(self) -> dict[str, Any]:
+    def to_openai(self) -> JsonDict:
         """OpenAI's image part."""
         url = f"data:{self.media_type};base64,{self.data}"
         return {"type": "image_url", "image_url": {"url": url}}
 
-    def to_anthropic(self) -> dict[str, Any]:
+    def to_anthropic(self) -> JsonDict:
         """Anthropic's image block."""
         source = {"type": "base64", "media_type": self.media_type, "data": self.data}
         return {"type": "image", "source": source}
@@ -86,7 +87,7 @@ class ThinkingContent(Model):
     def _accept(cls, data: object) -> Any:
         return accept.thinking(data)
 
-    def to_anthropic(self) -> dict[str, Any]:
+    def to_anthropic(self) -> JsonDict:
         """Anthropic's thinking block; of another provider's reasoning only what can be read."""
         if self.encrypted_content and not self.id:
             return {"type": "redacted_thinking", "data": self.encrypted_content}
@@ -116,13 +117,13 @@ class ToolCall(Model):
     def _accept(cls, data: object) -> Any:
         return accept.call(data)
 
-    def to_openai(self) -> dict[str, Any]:
+    def to_openai(self) -> JsonDict:
         """OpenAI's tool call; the arguments are JSON text."""
         arguments = json.dumps(self.arguments, ensure_ascii=False)
         function = {"name": self.name, "arguments": arguments}
         return {"id": self.id, "type": "function", "function": function}
 
-    def to_anthropic(self) -> dict[str, Any]:
+    def to_anthropic(self) -> JsonDict:
         """Anthropic's tool use block."""
         return {"type": "tool_use", "id": self.id, "name": self.name, "input": self.arguments}
 
@@ -135,7 +136,7 @@ class OpaqueContent(Model):
 
     type: str
 
-    def to_anthropic(self) -> dict[str, Any]:
+    def to_anthropic(self) -> JsonDict:
         """The block as it came."""
         return self.to_dict()
 
@@ -192,7 +193,7 @@ class ToolResultContent(Model):
         """The images, in order."""
         return tuple(b for b in self.content if isinstance(b, ImageContent))
 
-    def to_anthropic(self) -> dict[str, Any]:
+    def to_anthropic(self) -> JsonDict:
         """Anthropic's tool result block."""
         content = [block.to_anthropic() for block in self.content]
         return self.to_dict() | {"content": content}

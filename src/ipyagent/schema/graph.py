@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
+from ipyagent.json_types import JsonDict, JsonMapping
 from ipyagent.schema.base import JsonObject, JsonValue, Model, Moment, Text, now
 from ipyagent.schema.messages import Message, TokenUsage
 from ipyagent.schema.packed import Packed
@@ -219,13 +220,13 @@ class Graph:
                 found = node.data.tools
         return found
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonDict:
         """The nodes by id, parents first, and the heads."""
         nodes = {each: node.to_dict() for each, node in self.nodes.items()}
         return {"nodes": nodes, "head_ids": list(self.heads)}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Graph:
+    def from_dict(cls, data: JsonMapping) -> Graph:
         """The graph that `to_dict` described; raises ValueError otherwise."""
         return cls(map(Node.from_dict, data["nodes"].values()))
 

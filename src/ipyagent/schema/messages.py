@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from pydantic import AliasChoices, Field, model_validator
 
+from ipyagent.json_types import JsonDict
 from ipyagent.schema import accept, accept_counts
 from ipyagent.schema.base import Count, Flag, Model, Moment, now
 from ipyagent.schema.blocks import (
@@ -54,11 +55,11 @@ class TokenUsage(Model):
         """Prompt and completion together."""
         return self.prompt_tokens + self.completion_tokens
 
-    def to_dict(self, *, exclude_none: bool = False) -> dict[str, Any]:
+    def to_dict(self, *, exclude_none: bool = False) -> JsonDict:
         """Return the counts and their total."""
         return super().to_dict(exclude_none=exclude_none) | {"total_tokens": self.total_tokens}
 
-    def to_openai(self) -> dict[str, Any]:
+    def to_openai(self) -> JsonDict:
         """OpenAI's count, which has no place for tokens written to a cache."""
         return {
             "prompt_tokens": self.prompt_tokens,
@@ -131,12 +132,12 @@ class Message(Model):
         """Whether a person wrote it."""
         return self.role is Role.USER and not self.synthetic and not self.tool_results
 
-    def to_anthropic(self) -> dict[str, Any]:
+    def to_anthropic(self) -> JsonDict:
         """The message in Anthropic's format."""
         content = [block.to_anthropic() for block in self.content]
         return {"role": str(self.role), "content": content}
 
-    def to_openai(self) -> list[dict[str, Any]]:
+    def to_openai(self) -> list[JsonDict]:
         """The message in OpenAI's chat format, where each tool result is a message of its own.
 
         Blocks that the format has no place for are left out. What a model is really sent is up to
@@ -148,7 +149,7 @@ class Message(Model):
         ]
         parts = [b for b in self.content if isinstance(b, (TextContent, ImageContent))]
         parts += [b for each in self.tool_results for b in each.images]
-        said: dict[str, Any] = {"role": str(self.role), "content": self.text or None}
+        said: JsonDict = {"role": str(self.role), "content": self.text or None}
         if any(isinstance(b, ImageContent) for b in parts):
             said["content"] = [b.to_openai() for b in parts]
         if self.tool_calls:

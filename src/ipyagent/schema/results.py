@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
+from ipyagent.json_types import JsonDict
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import accept, accept_runs, live_tables
 from ipyagent.schema.base import (
@@ -47,7 +48,7 @@ class ToolDefinition(Model):
     def _accept(cls, data: object) -> Any:
         return accept.definition(data)
 
-    def to_openai(self) -> dict[str, Any]:
+    def to_openai(self) -> JsonDict:
         """OpenAI's function format."""
         function = {
             "name": self.name,
@@ -56,11 +57,11 @@ class ToolDefinition(Model):
         }
         return {"type": "function", "function": function}
 
-    def to_anthropic(self) -> dict[str, Any]:
+    def to_anthropic(self) -> JsonDict:
         """Anthropic's tool format."""
         return self.to_dict()
 
-    def to_schema(self) -> dict[str, Any]:
+    def to_schema(self) -> JsonDict:
         """Anthropic's tool format, which is also ours."""
         return self.to_anthropic()
 
@@ -288,7 +289,7 @@ class ToolExecution(Model):
         return self.call.id
 
     @property
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> JsonDict:
         """The arguments of the call."""
         return self.call.arguments
 

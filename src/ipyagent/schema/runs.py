@@ -13,6 +13,7 @@ from typing import Any, Self
 from pydantic import AliasChoices, Field, TypeAdapter, model_validator
 
 from ipyagent.errors import RunFailedError
+from ipyagent.json_types import JsonDict
 from ipyagent.schema import accept, accept_runs, live_tables
 from ipyagent.schema.base import Amount, Count, Flag, Model, Moment, OrEmpty, Text, now
 from ipyagent.schema.blocks import ImageContent, ToolCall
@@ -111,9 +112,7 @@ class Step(Model):
         return accept_runs.step(data)
 
 
-def _with_reply(
-    *, llm_response: object, timestamp: object = None, **data: object
-) -> dict[str, Any]:
+def _with_reply(*, llm_response: object, timestamp: object = None, **data: object) -> JsonDict:
     """A step with what its model's reply holds; the reply was given at `timestamp`."""
     reply = LLMResponse.model_validate(llm_response)
     message = reply.message
@@ -123,7 +122,7 @@ def _with_reply(
     return data | {key: getattr(reply, key) for key in fields} | {"message": message}
 
 
-def _with_answer(*, final_output: object, steps: object = (), **data: object) -> dict[str, Any]:
+def _with_answer(*, final_output: object, steps: object = (), **data: object) -> JsonDict:
     """A run whose answer stands apart: where no step gave it, a closing step does."""
     done = [Step.model_validate(each) for each in accept.listed(steps, "steps")]
     said = [step.message.text for step in done if step.message]
@@ -299,7 +298,7 @@ class Run(Model):
         """The same as `cost_usd`."""
         return self.cost_usd
 
-    def to_output_dict(self) -> dict[str, Any]:
+    def to_output_dict(self) -> JsonDict:
         """A JSON-ready summary for scripts: status, output, tools used, duration, model.
 
         Of a call that was only checked, in a dry run or for a plan, `success` is None, or False

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+
+from ipyagent.json_types import JsonDict
 
 _EXIT_CODES = (
     "exit_code",
@@ -57,7 +58,7 @@ def reported_failure(answer: object, *, reads: bool) -> str | None:
     return None
 
 
-def parse_object(text: str) -> dict[str, Any] | None:
+def parse_object(text: str) -> JsonDict | None:
     """Return the JSON object that a text is; None for every other text."""
     if text.lstrip()[:1] != "{" or len(text) > _MAX_PARSED:
         return None
@@ -68,14 +69,14 @@ def parse_object(text: str) -> dict[str, Any] | None:
     return parsed if isinstance(parsed, dict) else None
 
 
-def _bodies(answer: object) -> Iterator[dict[str, Any]]:
+def _bodies(answer: object) -> Iterator[JsonDict]:
     """The answer, and what it wraps."""
     if isinstance(answer, dict):
         yield answer
         yield from (body for key in _ENVELOPES if isinstance(body := answer.get(key), dict))
 
 
-def _is_record(body: dict[str, Any]) -> bool:
+def _is_record(body: JsonDict) -> bool:
     return any(key in _IDENTITIES or str(key).endswith(_IDENTITY_ENDS) for key in body)
 
 
@@ -83,7 +84,7 @@ def _is_failing(code: object) -> bool:
     return isinstance(code, int) and not isinstance(code, bool) and code != 0
 
 
-def _reason(body: dict[str, Any]) -> str:
+def _reason(body: JsonDict) -> str:
     """The first reason that the answer gives, in one line."""
     for key in _REASONS:
         match body.get(key):
@@ -94,6 +95,6 @@ def _reason(body: dict[str, Any]) -> str:
     return ""
 
 
-def _line(what: str, body: dict[str, Any]) -> str:
+def _line(what: str, body: JsonDict) -> str:
     reason = _reason(body)
     return f"{what}: {reason}" if reason else what

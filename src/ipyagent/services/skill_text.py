@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 import yaml
 
+from ipyagent.json_types import JsonDict
 from ipyagent.plaintext import strip_escapes, visible
 from ipyagent.schema import Skill
 
@@ -111,7 +112,7 @@ def _split(text: str) -> tuple[str, str]:
     return "", text  # the first line is a rule
 
 
-def _mapping(header: str) -> dict[str, Any]:
+def _mapping(header: str) -> JsonDict:
     if len(header) > _MAX_HEADER:
         raise ValueError(f"its front matter is longer than {_MAX_HEADER:,} characters")
     try:
@@ -125,7 +126,7 @@ def _mapping(header: str) -> dict[str, Any]:
     return said or {}
 
 
-def _line_by_line(header: str) -> dict[str, Any]:
+def _line_by_line(header: str) -> JsonDict:
     """What a header says that is not quite YAML: each key's lines are read for themselves.
 
     People write `description: Use this when: …`, and no other key is to suffer for that.
@@ -170,7 +171,7 @@ def _first_paragraph(text: str) -> str:
     return " ".join(lines)
 
 
-def _of_tools(said: dict[str, Any]) -> Any:
+def _of_tools(said: JsonDict) -> Any:
     """What is said of tools: `allowed-tools`, `allowed_tools` or `allowedTools`."""
     for key, value in said.items():
         if re.sub("[-_]", "", str(key)).casefold() == "allowedtools":

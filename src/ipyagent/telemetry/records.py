@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ipyagent import schema as s
+from ipyagent.json_types import JsonDict
 
-Record = dict[str, Any]
+Record = JsonDict
 
 
 def header(run: s.Run) -> Record:

@@ -16,6 +16,7 @@ from pydantic_core import core_schema
 from typing_extensions import TypedDict
 
 from ipyagent.errors import ConfigError, InvalidArgumentsError
+from ipyagent.json_types import JsonDict
 
 _MAX_PROBLEMS = 10
 _MAX_PROBLEM = 300
@@ -26,10 +27,10 @@ _COMBINING = frozenset({"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if"})
 class Arguments(Protocol):
     """A tool's arguments; names that nobody declared are errors, in nested objects too."""
 
-    schema: dict[str, Any]
+    schema: JsonDict
     """A JSON Schema of type object."""
 
-    def check(self, arguments: dict[str, Any]) -> dict[str, Any]:
+    def check(self, arguments: JsonDict) -> JsonDict:
         """The arguments as the function takes them; raises InvalidArgumentsError."""
         ...
 
@@ -47,7 +48,7 @@ class TypedArguments:
             ) from None
         self.schema.pop("title", None)
 
-    def check(self, arguments: dict[str, Any]) -> dict[str, Any]:
+    def check(self, arguments: JsonDict) -> JsonDict:
         """The arguments converted to their types; raises InvalidArgumentsError."""
         try:
             checked = self._types.validate_python(arguments, extra="forbid")
@@ -81,7 +82,7 @@ class DescribedArguments:
         # An empty registry: by default a reference to elsewhere would be fetched.
         self._validator = validator(strict, registry=Registry())
 
-    def check(self, arguments: dict[str, Any]) -> dict[str, Any]:
+    def check(self, arguments: JsonDict) -> JsonDict:
         """The same arguments, if they fit the schema; raises InvalidArgumentsError."""
         from referencing.exceptions import Unresolvable
 
@@ -100,7 +101,7 @@ def arguments_of(
 ) -> TypedArguments:
     """What a function's signature takes; `local` are names that its annotations may use."""
     types = _types_of(function, local or {})
-    fields: dict[str, Any] = {}
+    fields: JsonDict = {}
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise ConfigError(
@@ -118,7 +119,7 @@ def arguments_of(
     return TypedArguments(with_config(ConfigDict(extra="forbid"))(shape))
 
 
-def _types_of(function: Callable[..., Any], local: Mapping[str, object]) -> dict[str, Any]:
+def _types_of(function: Callable[..., Any], local: Mapping[str, object]) -> JsonDict:
     origin = inspect.unwrap(function)
     # Only the parameters' annotations are resolved: a return type may name a module that the
     # author never imported ("pandas.DataFrame").

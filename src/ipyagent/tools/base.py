@@ -13,6 +13,7 @@ from typing import Any, TypedDict, Unpack, overload
 from pydantic import BaseModel
 
 from ipyagent.errors import ConfigError, InvalidArgumentsError
+from ipyagent.json_types import JsonDict, JsonMapping
 from ipyagent.kernel.describe.inert import is_a
 from ipyagent.schema import STANDARD, Preview, Question, ToolDefinition, TruncationConfig
 from ipyagent.tools.arguments import (
@@ -104,15 +105,15 @@ class Tool:
             name=self.name, description=self.description, input_schema=self.arguments.schema
         )
 
-    def to_schema(self) -> dict[str, Any]:
+    def to_schema(self) -> JsonDict:
         """The definition in Anthropic's format."""
         return self.definition().to_anthropic()
 
-    def get_schema(self) -> dict[str, Any]:
+    def get_schema(self) -> JsonDict:
         """The definition in OpenAI's format."""
         return self.definition().to_openai()
 
-    def check(self, arguments: dict[str, Any]) -> dict[str, Any]:
+    def check(self, arguments: JsonDict) -> JsonDict:
         """The arguments as the function takes them; raises InvalidArgumentsError."""
         checked = arguments if self.refuse_controls else self._command_of(arguments)
         try:
@@ -121,7 +122,7 @@ class Tool:
         except InvalidArgumentsError as error:
             raise InvalidArgumentsError(f"{self.name}: {error}") from None
 
-    def _command_of(self, arguments: dict[str, Any]) -> dict[str, Any]:
+    def _command_of(self, arguments: JsonDict) -> JsonDict:
         found = read_command(arguments, self.command) if self.command else None
         return {str(self.command): found} if found is not None else {}
 
@@ -136,7 +137,7 @@ class BaseTool:
     name: str
     description: str = ""
     args_model: type[BaseModel] | None = None
-    parameters: Mapping[str, Any] | None = None
+    parameters: JsonMapping | None = None
     execute: Callable[..., Any]
     sensitive: bool = False
     where: Where | str | None = None
@@ -150,11 +151,11 @@ class BaseTool:
                 raise ConfigError(f"{type(self).__name__} is no tool yet: it has no {needed!r}")
         return _from_object(self)
 
-    def to_schema(self) -> dict[str, Any]:
+    def to_schema(self) -> JsonDict:
         """The definition in Anthropic's format."""
         return self.as_tool().to_schema()
 
-    def get_schema(self) -> dict[str, Any]:
+    def get_schema(self) -> JsonDict:
         """The definition in OpenAI's format."""
         return self.as_tool().get_schema()
 

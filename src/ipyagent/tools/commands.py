@@ -6,7 +6,8 @@ A way to a command is the name of an argument, or `argument.field` where the arg
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+
+from ipyagent.json_types import JsonDict, JsonMapping
 
 COMMAND = "command"
 """The name under which tools of others take a command."""
@@ -34,13 +35,13 @@ def read_command(arguments: Mapping[str, object], way: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def replace_command(arguments: Mapping[str, Any], way: str, command: str) -> dict[str, Any]:
+def replace_command(arguments: JsonMapping, way: str, command: str) -> JsonDict:
     """Return the same arguments with another command."""
     name, _, field = way.partition(".")
     return {**arguments, name: {**arguments[name], field: command} if field else command}
 
 
-def _properties(schema: object) -> Mapping[str, Any]:
+def _properties(schema: object) -> JsonMapping:
     found = schema.get("properties") if isinstance(schema, Mapping) else None
     return found if isinstance(found, Mapping) else {}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from ipyagent.errors import InvalidArgumentsError
+from ipyagent.json_types import JsonDict
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
 _NAMES = {
@@ -22,7 +22,7 @@ _NAMES = {
 }
 
 
-def check_controls(arguments: dict[str, Any]) -> None:
+def check_controls(arguments: JsonDict) -> None:
     """Raise InvalidArgumentsError for text with controls other than tab, newline and CRLF.
 
     A terminal acts on them and Python ends a line at a carriage return, so what a user reads would

@@ -9,11 +9,12 @@ import secrets
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
 from ipyagent.errors import AgentError, InvalidArgumentsError
+from ipyagent.json_types import JsonDict
 from ipyagent.schema import Preview, PythonScript, ToolResult
 from ipyagent.schema.base import now
 from ipyagent.tools.base import Tool, tool
@@ -105,7 +106,7 @@ class Scripts:
     def _made(self, file_id: str, content: str, created_at: datetime) -> PythonScript:
         return PythonScript(content=content, created_at=created_at, **self._place(file_id))
 
-    def _place(self, file_id: str) -> dict[str, Any]:
+    def _place(self, file_id: str) -> JsonDict:
         # Not as it was recorded: the workspace may have been moved.
         path = self._workspace.state().root / _FOLDER / f"{file_id}.py"
         return {"file_id": file_id, "file_path": str(path)}

@@ -7,12 +7,12 @@ import threading
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import anywidget
 from ipywidgets import Layout
 
 from ipyagent.agent.approvals import Approval, Approvals
+from ipyagent.json_types import JsonDict
 from ipyagent.schema import Event, Run
 from ipyagent.ui.feed import Feed
 
@@ -67,7 +67,7 @@ class LiveCard:
         self.widget.layout.close()
         self.widget.close()
 
-    def _heard(self, _widget: object, message: dict[str, Any], _buffers: object) -> None:
+    def _heard(self, _widget: object, message: JsonDict, _buffers: object) -> None:
         """A message from the page; it may come on any thread."""
         if message.get("kind") == "init":
             self._present.set()

@@ -15,8 +15,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
+from ipyagent.json_types import JsonDict
 from ipyagent.kernel.pages import Message, Page, Pages
 from ipyagent.ui import mirror
 from ipyagent.ui.feed import Feed
@@ -38,8 +38,8 @@ class Desk:
     def __init__(
         self,
         pages: Pages,
-        overview: Callable[[list[Feed]], dict[str, Any]],
-        bundle: Callable[[str | None, str | None], dict[str, Any] | None],
+        overview: Callable[[list[Feed]], JsonDict],
+        bundle: Callable[[str | None, str | None], JsonDict | None],
     ) -> None:
         self.pages = pages
         self._overview, self._bundle = overview, bundle
@@ -83,7 +83,7 @@ class Desk:
             case {"kind": "bye"}:
                 self._forget(page)
 
-    def _saved(self, run_id: str | None, cell_id: str | None) -> dict[str, Any] | None:
+    def _saved(self, run_id: str | None, cell_id: str | None) -> JsonDict | None:
         feed = self._feed(run_id) if run_id else None
         return mirror.bundle(feed.run) if feed else self._bundle(run_id, cell_id)
 
@@ -113,5 +113,5 @@ class _To:
     page: Page
     run_id: str
 
-    def __call__(self, message: dict[str, Any]) -> None:
+    def __call__(self, message: JsonDict) -> None:
         self.page.send({"op": "run", "run_id": self.run_id, "message": message})

@@ -21,9 +21,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
 
 from ipyagent.agent.approvals import Approval, Approvals
+from ipyagent.json_types import JsonDict
 from ipyagent.schema import (
     ApprovalDecided,
     ApprovalRequested,
@@ -45,7 +45,7 @@ from ipyagent.ui.secrets import told, without_secrets
 INTERVAL = 0.04
 """Seconds between two messages while text streams: 25 a second."""
 
-Send = Callable[[dict[str, Any]], object]
+Send = Callable[[JsonDict], object]
 """Sends a message to one that follows."""
 
 
@@ -217,7 +217,7 @@ class Feed:
             for send in followers:
                 send({"op": "events", "seq": self._seq, "events": said})
 
-    def _tell(self, message: dict[str, Any]) -> None:
+    def _tell(self, message: JsonDict) -> None:
         for send in list(self.followers):
             send(message)
 
@@ -237,7 +237,7 @@ class _OpenMessage:
     def add(self, delta: MessageDelta) -> None:
         self._pieces[delta.kind].append(delta.text)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonDict:
         return {"step": self.step} | {kind: "".join(p) for kind, p in self._pieces.items()}
 
 
@@ -250,7 +250,7 @@ def _append(events: list[Event], event: Event) -> None:
             events.append(event)
 
 
-def _still_waiting(retry: RetryScheduled, since: float) -> dict[str, Any]:
+def _still_waiting(retry: RetryScheduled, since: float) -> JsonDict:
     """The retry with the seconds that are left of its delay."""
     left = max(0.0, retry.delay - (time.monotonic() - since))
     return retry.to_dict() | {"delay": left}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from ipyagent import schema
 from ipyagent.agent.session import Session
+from ipyagent.json_types import JsonDict
 from ipyagent.schema import Run, RunStatus, SessionState
 from ipyagent.schema.progress import progress
 from ipyagent.ui.feed import Feed
@@ -45,7 +45,7 @@ class Overview:
         feeds: Iterable[Feed],
         drawn: Iterable[Feed],
         around: Around,
-    ) -> dict[str, Any]:
+    ) -> JsonDict:
         """What there is to know, as JSON; session None: none was begun.
 
         `feeds` go on, `drawn` are all that were shown here: they are told whatever session they
@@ -99,12 +99,12 @@ class _Digest:
     run_id: str
     started_at: datetime
     is_final: bool
-    row: dict[str, Any]
+    row: JsonDict
     tokens: int
     cost_usd: float | None
-    variables: tuple[dict[str, Any], ...]
-    plan: dict[str, Any] | None
-    todos: list[dict[str, Any]]
+    variables: tuple[JsonDict, ...]
+    plan: JsonDict | None
+    todos: list[JsonDict]
 
     @classmethod
     def of(cls, run: Run) -> _Digest:
@@ -128,12 +128,12 @@ class _Digest:
         )
 
 
-def _run(digest: _Digest, feed: Feed | None, live: Container[str]) -> dict[str, Any]:
+def _run(digest: _Digest, feed: Feed | None, live: Container[str]) -> JsonDict:
     cell_id = feed.cell_id if feed else digest.row["cell_id"]
     return digest.row | {"cell_id": cell_id, "live": digest.run_id in live}
 
 
-def _row(run: Run) -> dict[str, Any]:
+def _row(run: Run) -> JsonDict:
     return {
         "id": run.id,
         "cell_id": run.cell_id,
@@ -148,7 +148,7 @@ def _row(run: Run) -> dict[str, Any]:
     }
 
 
-def _session(record: schema.Session, current: Session | None) -> dict[str, Any]:
+def _session(record: schema.Session, current: Session | None) -> JsonDict:
     return {
         "id": record.id,
         "name": record.name,
@@ -158,7 +158,7 @@ def _session(record: schema.Session, current: Session | None) -> dict[str, Any]:
     }
 
 
-def _approvals(feed: Feed) -> Iterator[dict[str, Any]]:
+def _approvals(feed: Feed) -> Iterator[JsonDict]:
     asked = feed.asked
     about = {"run_id": feed.run.id, "cell_id": feed.cell_id}
     for execution in feed.run.executions:
@@ -178,19 +178,19 @@ def _plan_of(session: Session | None, around: Around) -> Run | None:
     return plan if plan and plan.status is RunStatus.DRAFT else None
 
 
-def _waiting(plan: Run | None, live: dict[str, Feed]) -> dict[str, Any] | None:
+def _waiting(plan: Run | None, live: dict[str, Feed]) -> JsonDict | None:
     """A plan that waits while no cell asks about it."""
     if plan is None or plan.id in live:
         return None
     return {"run_id": plan.id, "cell_id": plan.cell_id, "plan": _asked(plan)}
 
 
-def _asked(plan: Run) -> dict[str, Any]:
+def _asked(plan: Run) -> JsonDict:
     """A plan as the person decides on it: its steps whole, all else masked."""
     return without_secrets(plan).model_copy(update={"plan": plan.plan, "steps": ()}).to_dict()
 
 
-def _plan(run: Run) -> dict[str, Any] | None:
+def _plan(run: Run) -> JsonDict | None:
     """How far the run's plan is."""
     steps = [
         {"tool": step.call.name, "note": step.note, "status": str(status)}
@@ -199,16 +199,16 @@ def _plan(run: Run) -> dict[str, Any] | None:
     return {"run_id": run.id, "status": str(run.status), "steps": steps} if steps else None
 
 
-def _variables(digests: Iterable[_Digest]) -> list[dict[str, Any]]:
+def _variables(digests: Iterable[_Digest]) -> list[JsonDict]:
     """What became of each variable last, the newest first."""
-    newest: dict[str, dict[str, Any]] = {}
+    newest: dict[str, JsonDict] = {}
     for change in (each for digest in digests for each in digest.variables):
         newest.pop(change["name"], None)
         newest[change["name"]] = change
     return list(reversed(newest.values()))[:VARIABLES]
 
 
-def _usage(digests: Sequence[_Digest]) -> dict[str, Any]:
+def _usage(digests: Sequence[_Digest]) -> JsonDict:
     """What the session took so far."""
     costs = [each.cost_usd for each in digests if each.cost_usd is not None]
     return {

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from ipyagent.agent.approvals import Approvals
 from ipyagent.agent.context import context_block, mentioned
 from ipyagent.config import Config, MCPServerConfig
 from ipyagent.errors import ConfigError
+from ipyagent.json_types import JsonDict
 from ipyagent.kernel.documents import Desktop, around
 from ipyagent.kernel.interrupt import uninterrupted
 from ipyagent.kernel.namespace import Namespace, ShellNamespace, WatchedNamespace, digest
@@ -200,7 +200,7 @@ class Place:
             provenance=self._provenance,
         )
         store = OutputStore(workspace)
-        ways: dict[str, Any] = {
+        ways: JsonDict = {
             "save": lambda text: store.save(clean(text)),
             "timeout": flags.timeout,
             "max_timeout": flags.max_timeout,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ipyagent.errors import ConfigError
+from ipyagent.json_types import JsonDict
 from ipyagent.tools.arguments import DescribedArguments
 
 MAX_SCHEMA = 100_000
@@ -25,7 +26,7 @@ class OfferedArguments:
     Of such a one only the names are checked here, and the server does the rest.
     """
 
-    def __init__(self, schema: dict[str, Any]) -> None:
+    def __init__(self, schema: JsonDict) -> None:
         try:
             if len(json.dumps(schema)) > MAX_SCHEMA:
                 raise ConfigError(f"its schema is longer than {MAX_SCHEMA:,} characters")
@@ -35,12 +36,12 @@ class OfferedArguments:
         except RecursionError:
             raise ConfigError("its schema is too deep") from None
 
-    def check(self, arguments: dict[str, Any]) -> dict[str, Any]:
+    def check(self, arguments: JsonDict) -> JsonDict:
         """The same arguments, if they fit; raises InvalidArgumentsError."""
         return self._check.check(arguments)
 
 
-def _is_quick(schema: dict[str, Any]) -> bool:
+def _is_quick(schema: JsonDict) -> bool:
     """Whether a check visits few nodes and matches no pattern."""
     open_nodes: list[tuple[Any, int]] = [(schema, 0)]
     for _ in range(_MOST_STEPS):
@@ -56,7 +57,7 @@ def _is_quick(schema: dict[str, Any]) -> bool:
     return False
 
 
-def _below(node: object, root: dict[str, Any]) -> Iterator[Any]:
+def _below(node: object, root: JsonDict) -> Iterator[Any]:
     """What is checked with a node; raises LookupError for what may take long."""
     if isinstance(node, list):
         yield from node
@@ -76,7 +77,7 @@ def _is_keyword(key: str, value: object) -> bool:
     return isinstance(value, str) if key == "pattern" else bool(value)
 
 
-def _target(reference: str, root: dict[str, Any]) -> Any:
+def _target(reference: str, root: JsonDict) -> Any:
     if not reference.startswith("#/"):
         raise LookupError(reference)
     found: Any = root
@@ -87,7 +88,7 @@ def _target(reference: str, root: dict[str, Any]) -> Any:
     return found
 
 
-def _names_only(schema: dict[str, Any]) -> dict[str, Any]:
+def _names_only(schema: JsonDict) -> JsonDict:
     closed = schema.get("additionalProperties") is not True and "patternProperties" not in schema
     combined = any(key in schema for key in ("allOf", "anyOf", "oneOf", "if", *_REFERENCES))
     return {

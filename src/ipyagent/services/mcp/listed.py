@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import platformdirs
 
@@ -16,6 +15,7 @@ from ipyagent.config.personal import PersonalFile, folder_name
 from ipyagent.config.sources import content
 from ipyagent.config.trust import workspace_servers
 from ipyagent.errors import ConfigError
+from ipyagent.json_types import JsonDict
 
 SETTINGS, ADDED = "mcp.servers", "%agent mcp add"
 
@@ -49,7 +49,7 @@ class Choices:
         # Not mcp.json: on some systems settings and data are in one directory.
         self._file = PersonalFile("mcp-servers.json")
 
-    def added(self) -> dict[str, Any]:
+    def added(self) -> JsonDict:
         """The servers that were added, as mcp.json has them; raises ConfigError."""
         return _table(self._mine().get("servers"))
 
@@ -70,11 +70,11 @@ class Choices:
         """Switch it on or off, or leave that to whoever names it."""
         self._change("active", name, on)
 
-    def _mine(self) -> dict[str, Any]:
+    def _mine(self) -> JsonDict:
         return _table(self._file.read().get(folder_name(self.folder)))
 
     def _change(self, key: str, name: str, value: object) -> None:
-        def edit(data: dict[str, Any]) -> dict[str, Any]:
+        def edit(data: JsonDict) -> JsonDict:
             mine = _table(data.get(folder_name(self.folder)))
             kept = {**_table(mine.get(key)), name: value}
             mine[key] = {k: v for k, v in kept.items() if v is not None}
@@ -165,5 +165,5 @@ def _of_settings(config: MCPServerConfig) -> Named:
     return Named(config.name, SETTINGS, shown, lambda: config, config.disabled)
 
 
-def _table(value: object) -> dict[str, Any]:
+def _table(value: object) -> JsonDict:
     return dict(value) if isinstance(value, dict) else {}

@@ -8,11 +8,13 @@ from typing import Any
 from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
 
+from ipyagent.json_types import JsonDict
+
 VERSION = "2025-11-25"
 """By whose rules a single tool or block is judged."""
 
 
-def mend_result(result: dict[str, Any]) -> None:
+def mend_result(result: JsonDict) -> None:
     """Give the result of a call the form that it should have: the call has been done."""
     for key in [key for key, value in result.items() if value is None]:
         del result[key]
@@ -50,5 +52,5 @@ def _mended_block(block: object) -> Any:
     return {"type": "text", "text": text}
 
 
-def _without_nulls(given: dict[str, Any]) -> dict[str, Any]:
+def _without_nulls(given: JsonDict) -> JsonDict:
     return {key: value for key, value in given.items() if value is not None}

@@ -9,6 +9,7 @@ from typing import Any
 
 from ipyagent.config.keys import told
 from ipyagent.errors import MCPConnectionError, MCPToolCallError
+from ipyagent.json_types import JsonDict
 from ipyagent.plaintext import strip_escapes, visible
 from ipyagent.schema import Preview, ToolResult
 from ipyagent.services.mcp.arguments import OfferedArguments
@@ -36,7 +37,7 @@ class Offer:
     """What the server calls it; of our own two, what we do."""
     description: str
     arguments: Arguments
-    run: Callable[[dict[str, Any]], Coroutine[Any, Any, ToolResult]]
+    run: Callable[[JsonDict], Coroutine[Any, Any, ToolResult]]
     destroys: bool = False
     idempotent: bool = False
 
@@ -71,7 +72,7 @@ class Offer:
             always_asks=lambda **_: why,
         )
 
-    def _preview(self, arguments: dict[str, Any]) -> Preview:
+    def _preview(self, arguments: JsonDict) -> Preview:
         sent = json.dumps(arguments, indent=2, ensure_ascii=False)
         hint = "   it may destroy something" if self.destroys else ""
         head = f"{told(self.name)} of the MCP server {told(self.server.name)}{hint}"
@@ -100,7 +101,7 @@ def offer_of(server: Server, tool: Description) -> Offer:
 def resources_of(server: Server) -> Offer:
     """What reads a server's resources. What the server says about them is no part of the prompt."""
 
-    async def read(arguments: dict[str, Any]) -> ToolResult:
+    async def read(arguments: JsonDict) -> ToolResult:
         from ipyagent.services.mcp import content, requests
 
         if uri := arguments.get("uri"):
@@ -121,7 +122,7 @@ def resources_of(server: Server) -> Offer:
 def prompts_of(server: Server) -> Offer:
     """What fetches a server's prompts."""
 
-    async def fetch(arguments: dict[str, Any]) -> ToolResult:
+    async def fetch(arguments: JsonDict) -> ToolResult:
         from ipyagent.services.mcp import content, requests
 
         if name := arguments.get("name"):

@@ -19,9 +19,10 @@ from typing import Any
 from ipyagent.config import MCPServerConfig
 from ipyagent.config.personal import PersonalFile
 from ipyagent.errors import ConfigError
+from ipyagent.json_types import JsonDict, JsonMapping
 from ipyagent.plaintext import visible
 
-Description = Mapping[str, Any]
+Description = JsonMapping
 """What a server says about one tool: name, title, description, schemas and annotations."""
 
 _MOST_TEXT = 150_000  # bytes of packed descriptions; a personal file has a limit
@@ -103,7 +104,7 @@ class Pins:
             self._take(new)
             self.problem = f"{error}; what is approved holds for this kernel only"
 
-    def _data(self, tools: Mapping[str, Description]) -> dict[str, Any]:
+    def _data(self, tools: Mapping[str, Description]) -> JsonDict:
         readable = {name: _readable(tool) for name, tool in tools.items()}
         packed = base64.b85encode(zlib.compress(json.dumps(readable).encode(), 9)).decode()
         return {
@@ -111,7 +112,7 @@ class Pins:
             "packed": packed if len(packed) <= _MOST_TEXT else "",
         }
 
-    def _take(self, data: dict[str, Any]) -> None:
+    def _take(self, data: JsonDict) -> None:
         tools = data.get("tools")
         self.known = True
         self.approved = dict(tools) if isinstance(tools, dict) else {}

@@ -6,15 +6,17 @@ from typing import Any
 
 import mcp_types as types
 
+from ipyagent.json_types import JsonDict
+
 TRACE_ID = "ipyagent/trace_id"
 """The key in a call's `_meta` that holds the run's trace id."""
 
 
 def call_tool(
-    name: str, arguments: dict[str, Any], trace_id: str | None = None
+    name: str, arguments: JsonDict, trace_id: str | None = None
 ) -> tuple[Any, type[types.CallToolResult]]:
     """Return a call; arguments that were not given are not sent."""
-    given: dict[str, Any] = {"name": name, "arguments": arguments}
+    given: JsonDict = {"name": name, "arguments": arguments}
     if trace_id:
         given["_meta"] = {TRACE_ID: trace_id}
     params = types.CallToolRequestParams.model_validate(given)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
 
 import anyio
 from mcp.shared.exceptions import MCPError as ProtocolError
@@ -15,6 +14,7 @@ from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
 
 from ipyagent.errors import MCPConnectionError
+from ipyagent.json_types import JsonDict
 from ipyagent.plaintext import strip_escapes
 from ipyagent.services.mcp.mending import VERSION, mend_result, mended_tool
 from ipyagent.services.mcp.streams import ReceivedItem, ReceiveStream
@@ -74,7 +74,7 @@ class Screened:
             self._ended()
             raise
 
-    def _sift(self, result: dict[str, Any]) -> None:
+    def _sift(self, result: JsonDict) -> None:
         """Take broken tools out of a list of tools, which would be refused as a whole."""
         if not isinstance(tools := result.get("tools"), list):
             return

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ipyagent.config import MCPServerConfig
 from ipyagent.config.keys import told
 from ipyagent.errors import MCPConnectionError, MCPError, MCPToolCallError
+from ipyagent.json_types import JsonDict
 from ipyagent.schema import ToolResult
 from ipyagent.services.mcp.pins import Pins, digest, identity
 from ipyagent.services.mcp.thread import ServersThread
@@ -61,9 +62,9 @@ class Server:
         return self.listing
 
     @property
-    def descriptions(self) -> dict[str, dict[str, Any]]:
+    def descriptions(self) -> dict[str, JsonDict]:
         """What it says about its tools; of two with one name, the first."""
-        said: dict[str, dict[str, Any]] = {}
+        said: dict[str, JsonDict] = {}
         for tool in self.listing.tools if self.listing else ():
             if tool.name not in said:
                 said[tool.name] = tool.model_dump(
@@ -98,7 +99,7 @@ class Server:
         self,
         tool: str,
         pin: str,
-        arguments: dict[str, Any],
+        arguments: JsonDict,
         *,
         reads: bool = False,
         trace_id: str | None = None,

@@ -12,6 +12,7 @@ from ipyagent.config import MCPServerConfig
 from ipyagent.config.keys import told
 from ipyagent.config.mcp_json import ListedServer
 from ipyagent.errors import ConfigError, MCPError
+from ipyagent.json_types import JsonDict
 from ipyagent.services.listing import in_notebook
 from ipyagent.services.mcp.listed import ADDED, Named, Sources
 from ipyagent.services.mcp.naming import Pair, tool_names
@@ -48,7 +49,7 @@ class MCPServers:
         self._here = here
         self.sources = Sources(folder, home, environ, configured)
         self._servers: dict[str, Server] = {}
-        self._shown: dict[str, dict[str, Any]] = {}
+        self._shown: dict[str, JsonDict] = {}
         """The descriptions of which the person last saw what changed."""
 
     async def tools(self) -> tuple[list[Tool], list[str]]:
@@ -281,7 +282,7 @@ def _may_be_on(each: Named, switched: Mapping[str, bool]) -> bool:
     return not each.disabled or switched.get(each.name, False)
 
 
-def _target(target: Sequence[str]) -> dict[str, Any]:
+def _target(target: Sequence[str]) -> JsonDict:
     if "://" in target[0]:
         if len(target) > 1:
             raise ConfigError("after an address nothing follows but options")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from ipyagent.errors import ConfigError
+from ipyagent.json_types import JsonDict
 from ipyagent.schema import Model
 from ipyagent.services.openapi.documents import Document, told
 from ipyagent.services.openapi.schemas import Converter, References
@@ -53,11 +54,11 @@ class Arguments:
         self.media: str | None = None
         self.body: str | None = None
         self.deep: tuple[str, ...] = ()
-        self.properties: dict[str, Any] = {}
+        self.properties: JsonDict = {}
         self.required: list[str] = []
 
     @property
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> JsonDict:
         """The JSON Schema of all of them."""
         required = {"required": self.required} if self.required else {}
         return {
@@ -67,7 +68,7 @@ class Arguments:
             "additionalProperties": False,
         }
 
-    def fill(self, nodes: list[dict[str, Any]], operation: dict[str, Any]) -> Self:
+    def fill(self, nodes: list[JsonDict], operation: JsonDict) -> Self:
         """Take in parameters and body; raises NotCallableError."""
         for node in nodes:
             ours = node["in"] == "header" and node["name"].lower() in _HEADERS_OF_OURS
@@ -79,7 +80,7 @@ class Arguments:
             self._body(operation)
         return self
 
-    def _parameter(self, node: dict[str, Any]) -> None:
+    def _parameter(self, node: JsonDict) -> None:
         where, name = node["in"], node["name"]
         content = node.get("content")
         schema = node if "swagger" in self.document else node.get("schema")
@@ -105,7 +106,7 @@ class Arguments:
             )
         )
 
-    def _style(self, node: dict[str, Any]) -> tuple[str, bool]:
+    def _style(self, node: JsonDict) -> tuple[str, bool]:
         usual = "form" if node["in"] in ("query", "cookie") else "simple"
         if "swagger" in self.document:
             return _COLLECTIONS.get(str(node.get("collectionFormat")), (usual, False))
@@ -129,7 +130,7 @@ class Arguments:
         if required:
             self.required.append(argument)
 
-    def _body(self, operation: dict[str, Any]) -> None:
+    def _body(self, operation: JsonDict) -> None:
         body = self.references.follow(operation.get("requestBody"))
         content = body.get("content") if isinstance(body, dict) else None
         if not isinstance(content, dict) or not content:
@@ -142,7 +143,7 @@ class Arguments:
             media, schema, body.get("description"), required=body.get("required") is True
         )
 
-    def _old_body(self, nodes: list[dict[str, Any]], operation: dict[str, Any]) -> None:
+    def _old_body(self, nodes: list[JsonDict], operation: JsonDict) -> None:
         """Swagger has the body among the parameters: one, or the fields of a form."""
         said = operation.get("consumes", self.document.get("consumes"))
         listed = [each for each in said if isinstance(each, str)] if isinstance(said, list) else []

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 from ipyagent.errors import ConfigError
+from ipyagent.json_types import JsonDict
 from ipyagent.plaintext import strip_escapes, visible
 from ipyagent.schema.arguments import well_formed
 
@@ -22,7 +23,7 @@ _CHECKED_NODES = 2_000  # of one path; more would take seconds in one go
 _MOST_PROBLEMS = 3
 _FRAME = ("openapi", "swagger", "info")
 
-Document = dict[str, Any]
+Document = JsonDict
 
 
 def parse(data: bytes) -> Document:

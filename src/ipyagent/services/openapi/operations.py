@@ -6,10 +6,11 @@ import json
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pydantic import Field
 
+from ipyagent.json_types import JsonDict
 from ipyagent.schema import Model
 from ipyagent.schema.base import JsonObject
 from ipyagent.services.openapi.arguments import Arguments, NotCallableError, Parameter
@@ -125,7 +126,7 @@ class _Reader:
             self.notices[f"left out: {told(what, 80)}: {why}"] = None
 
     def _operation(
-        self, method: str, path: str, item: dict[str, Any], node: dict[str, Any]
+        self, method: str, path: str, item: JsonDict, node: JsonDict
     ) -> Operation | None:
         name = told(node.get("operationId") or f"{method.lower()}{path}", 120)
         holes = set(HOLE.findall(path))
@@ -154,7 +155,7 @@ class _Reader:
             arguments=made.schema,
         )
 
-    def _arguments(self, nodes: list[dict[str, Any]], node: dict[str, Any]) -> Arguments:
+    def _arguments(self, nodes: list[JsonDict], node: JsonDict) -> Arguments:
         """Those of an operation, in as much detail as it may have."""
         for size in (each for each in _SIZES if each <= self.size):
             made = Arguments(self.document, self.references, size).fill(nodes, node)
@@ -162,9 +163,9 @@ class _Reader:
                 break
         return made
 
-    def _parameters(self, item: dict[str, Any], node: dict[str, Any]) -> list[dict[str, Any]]:
+    def _parameters(self, item: JsonDict, node: JsonDict) -> list[JsonDict]:
         """The parameters of path and operation, the operation's own replacing the path's."""
-        found: dict[tuple[str, str], dict[str, Any]] = {}
+        found: dict[tuple[str, str], JsonDict] = {}
         for owner in (item, node):
             listed = owner.get("parameters")
             for each in listed if isinstance(listed, list) else []:

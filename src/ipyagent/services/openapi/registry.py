@@ -11,13 +11,13 @@ import hashlib
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from pydantic import Field, SecretStr, ValidationError
 
 from ipyagent.config import MCPServerConfig
 from ipyagent.config.personal import PersonalFile, folder_name
 from ipyagent.errors import ConfigError
+from ipyagent.json_types import JsonDict
 from ipyagent.schema import Model
 from ipyagent.services.openapi import urls
 from ipyagent.services.openapi.operations import Operation
@@ -65,7 +65,7 @@ class Registry:
     def __init__(self, folder: Path, configured: Configured = ()) -> None:
         self._folder = folder_name(folder)
         self._configured = configured
-        self._read: dict[str, tuple[dict[str, Any], tuple[Operation, ...]]] = {}
+        self._read: dict[str, tuple[JsonDict, tuple[Operation, ...]]] = {}
 
     def all(self) -> dict[str, Service]:
         """All services by name, those of the settings first; raises ConfigError."""
@@ -106,8 +106,8 @@ class Registry:
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
 
-    def _change(self, edit: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-        def change(data: dict[str, Any]) -> dict[str, Any]:
+    def _change(self, edit: Callable[[JsonDict], JsonDict]) -> None:
+        def change(data: JsonDict) -> JsonDict:
             mine = data.get(self._folder)
             return {**data, self._folder: edit(mine if isinstance(mine, dict) else {})}
 

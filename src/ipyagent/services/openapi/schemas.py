@@ -10,9 +10,10 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
+from ipyagent.json_types import JsonDict
 from ipyagent.services.openapi.documents import Document, told
 
-Schema = dict[str, Any]
+Schema = JsonDict
 
 MAX_DEPTH = 12
 MAX_TEXT = 300  # characters of a description, of an enumeration's value

@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any
 
 from ipyagent.errors import ConfigError, MCPToolCallError
+from ipyagent.json_types import JsonDict
 from ipyagent.schema import Preview, ToolResult
 from ipyagent.services.openapi.operations import FEW, Operation
 from ipyagent.services.openapi.prepared import Prepared, prepared, requested
@@ -164,7 +165,7 @@ def _description(service: Service, operation: Operation) -> str:
     return f"{words}{operation.method} {operation.path} of the service {service.name}."
 
 
-def _request_schema(names: list[str]) -> dict[str, Any]:
+def _request_schema(names: list[str]) -> JsonDict:
     scalar = {"type": ["string", "number", "boolean", "null"]}
     return {
         "type": "object",

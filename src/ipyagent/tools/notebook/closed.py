@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import uuid
-from typing import Any
 
 from ipyagent.errors import AgentError, PathValidationError
+from ipyagent.json_types import JsonDict
 from ipyagent.kernel.documents import NotebookCell
 from ipyagent.tools.names import shown
 from ipyagent.tools.notebook.spans import Cells, lists_of_cells
@@ -58,17 +58,17 @@ class ClosedNotebook:
     def _version(self) -> tuple[int, int]:
         return self._notebook["nbformat"], self._notebook.get("nbformat_minor", 0)
 
-    def _raw(self) -> list[dict[str, Any]]:
+    def _raw(self) -> list[JsonDict]:
         sheets = self._notebook.get("worksheets", [self._notebook])
         return [cell for sheet in sheets for cell in sheet.get("cells", ())]
 
-    def _new(self, kind: str, source: str) -> dict[str, Any]:
+    def _new(self, kind: str, source: str) -> JsonDict:
         lines = _as_lines(source)
         if self._version[0] == 3:
             code = {"collapsed": False, "input": lines, "language": "python", "outputs": []}
             parts = code if kind == "code" else {"source": lines}
             return {"cell_type": kind, **parts, "metadata": {}}
-        cell: dict[str, Any] = {"cell_type": kind, "metadata": {}, "source": lines}
+        cell: JsonDict = {"cell_type": kind, "metadata": {}, "source": lines}
         if kind == "code":
             cell |= {"execution_count": None, "outputs": []}
         if self._version >= _WITH_IDS:
@@ -90,7 +90,7 @@ class ClosedNotebook:
         self._checked(text)
         self._workspace.swap(self._path, self._before, text.encode())
 
-    def _checked(self, text: str) -> dict[str, Any]:
+    def _checked(self, text: str) -> JsonDict:
         """The notebook in a text, if it is one; raises AgentError saying what is wrong with it."""
         try:
             notebook = json.loads(text)
@@ -103,7 +103,7 @@ class ClosedNotebook:
         return notebook
 
 
-def _problem(notebook: dict[str, Any]) -> str | None:
+def _problem(notebook: JsonDict) -> str | None:
     """What nbformat finds wrong first; ids that are missing are no damage."""
     from nbformat import validator
 
@@ -115,21 +115,21 @@ def _problem(notebook: dict[str, Any]) -> str | None:
     return None if error is None else said[:200]
 
 
-def _with_ids(notebook: dict[str, Any]) -> dict[str, Any]:
+def _with_ids(notebook: JsonDict) -> JsonDict:
     if (notebook["nbformat"], notebook.get("nbformat_minor", 0)) < _WITH_IDS:
         return notebook
     cells = [{"id": f"cell-{i}", **cell} for i, cell in enumerate(notebook["cells"])]
     return notebook | {"cells": cells}
 
 
-def _cell(number: int, raw: dict[str, Any]) -> NotebookCell:
+def _cell(number: int, raw: JsonDict) -> NotebookCell:
     # Headings of format 3 are Markdown since.
     kind = "markdown" if raw["cell_type"] == "heading" else raw["cell_type"]
     return NotebookCell(
         number,
         raw.get("id", ""),
         kind,
-        _joined(raw.get("input", raw.get("source", ""))),
+        _joined(raw["input"] if "input" in raw else raw.get("source", "")),
         raw.get("execution_count", raw.get("prompt_number")),
         tuple(raw.get("outputs", ())),
         raw.get("metadata", {}).get("editable") is False,

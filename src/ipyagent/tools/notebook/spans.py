@@ -10,7 +10,8 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+
+from ipyagent.json_types import JsonDict
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _DECODER = json.JSONDecoder()
@@ -32,12 +33,12 @@ class Cells:
     whole: Span
     items: list[Span]
 
-    def replaced(self, number: int, cell: dict[str, Any]) -> str:
+    def replaced(self, number: int, cell: JsonDict) -> str:
         """The text with another cell in the place of one."""
         span = self.items[number]
         return self._spliced(span, self._written(cell))
 
-    def inserted(self, number: int, cell: dict[str, Any]) -> str:
+    def inserted(self, number: int, cell: JsonDict) -> str:
         """The text with a cell before that of the number, or after the last."""
         written = self._written(cell)
         if not self.items:
@@ -85,7 +86,7 @@ class Cells:
         own = _leading(self.text[line:])
         return self._newline + own + self._indent * deeper
 
-    def _written(self, cell: dict[str, Any]) -> str:
+    def _written(self, cell: JsonDict) -> str:
         """The cell in the text's own style."""
         escapes = self.text.isascii() and "\\u" in self.text
         if not self._newline:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from ipyagent.json_types import JsonDict
 from ipyagent.kernel.documents import NotebookCell
 from ipyagent.plaintext import strip_escapes
 
@@ -30,7 +29,7 @@ def _cell(cell: NotebookCell, *, is_running: bool) -> str:
     return "\n".join([" ".join(filter(None, marks)), cell.source, *lines])
 
 
-def _output(output: dict[str, Any]) -> str:
+def _output(output: JsonDict) -> str:
     match output:
         case {"ename": name, "evalue": value}:
             text = f"{_joined(name)}: {_joined(value)}"
@@ -42,7 +41,7 @@ def _output(output: dict[str, Any]) -> str:
     return text if len(text) <= _LONG else f"{text[:_LONG]}…"
 
 
-def _display(data: dict[str, Any]) -> str:
+def _display(data: JsonDict) -> str:
     """What is told of a rich output: its text, and that there is an image."""
     # Format 3 has short names in the output itself.
     plain = _joined(data.get("text/plain", data.get("text", "")))
