@@ -18,7 +18,7 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 try:
     while True: os.open(os.devnull, os.O_RDONLY)
 except OSError: pass
-entry.import_in_background()
+entry.import_in_background(None)
 entry._imported.result()
 try:
     entry.run_blocking("", "Hello.")

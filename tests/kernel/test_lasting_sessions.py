@@ -250,7 +250,7 @@ def test_the_graph_is_drawn(shared: Kernel) -> None:
         ("session resume nowhere", "no session is called 'nowhere'"),
         ("session branch zzz", "no step is called 'zzz'"),
         ("session load missing.json", "missing.json"),
-        ("session save", "takes PATH"),
+        ("session save", "usage: %agent session save PATH"),
         ("session dance", "there are: new, list"),
         ("show zzz", "no run has the id"),
         ("approve", "no pending plan"),

@@ -47,7 +47,7 @@ class Extension:
         if (kernel := kernel_of(self.shell)) is not None:
             self.pages = import_module("ipyagent.kernel.pages").Pages(_heard)
             self.pages.open(kernel)
-        entry.import_in_background()
+        entry.import_in_background(self.home)
 
     def remove(self) -> None:
         """Undo `add`."""

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from ipyagent import descriptors
 from ipyagent.errors import AgentError, AgentInterrupted, ConfigError
@@ -24,12 +25,12 @@ _COMPLETION = "ipyagent.magic.candidates"
 _imported: Future[None] | None = None
 
 
-def import_in_background() -> None:
+def import_in_background(home: Path | None) -> None:
     """Begin to import what cells need; a failure is met again, and told, by the first cell."""
     global _imported
     _imported = Future()
     threading.Thread(
-        target=_import_all, args=(_imported,), name="ipyagent-import", daemon=True
+        target=_import_all, args=(_imported, home), name="ipyagent-import", daemon=True
     ).start()
 
 
@@ -85,14 +86,13 @@ def _import() -> Future[None]:
     return _imported
 
 
-def _import_all(imported: Future[None]) -> None:
+def _import_all(imported: Future[None], home: Path | None) -> None:
     """Import in the order of need; LiteLLM, if the model needs it, takes seconds."""
-    try:
-        import_or_explain(_CELLS)
-    except AgentError:
-        return
-    finally:
-        imported.set_result(None)
-    with suppress(AgentError):  # completion and the first cell meet it again
+    # A traceback of this thread would appear in whatever cell happens to run.
+    with suppress(Exception):
+        try:
+            import_or_explain(_CELLS)
+        finally:
+            imported.set_result(None)
         import_or_explain(_COMPLETION)
-        import_or_explain("ipyagent.magic.notebook").notebook().warm_up()
+        import_or_explain("ipyagent.magic.notebook").prepare_model(home)

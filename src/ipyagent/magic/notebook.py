@@ -71,8 +71,7 @@ class Notebook:
 
     def readable_settings(self) -> tuple[Settings, tuple[str, ...]]:
         """Return what can be read of the settings, only to be shown, and what is wrong there."""
-        above = Layer("%agent", self.made)
-        return config.readable(os.environ, start_environ(), self.home, above)
+        return config.readable(os.environ, start_environ(), self.home, self._made)
 
     @property
     def begun(self) -> Session | None:
@@ -198,7 +197,7 @@ class Notebook:
         """Put `section.key=value` in force from now on; raises ConfigError."""
         layer = config.from_assignment(assignment, *self._layers())
         self.made = config.merge(self.made, layer.values)
-        self.warm_up()
+        prepare_model(self.home, self._made)
 
     def _overview(self, feeds: list[Feed]) -> JsonDict:
         session = self._current
@@ -229,13 +228,11 @@ class Notebook:
         return session
 
     def _layers(self) -> tuple[Layer, ...]:
-        standing = config.standing(os.environ, start_environ(), self.home)
-        return (*standing, Layer("%agent", self.made))
+        return (*_standing(self.home), self._made)
 
-    def warm_up(self) -> None:
-        """Begin to import what the model needs that would answer now."""
-        with suppress(AgentError):  # the next cell says it
-            warm_up(resolve(self.config().llm, os.environ))
+    @property
+    def _made(self) -> Layer:
+        return Layer("%agent", self.made)
 
     def resolve(self, settings: Config) -> Resolved:
         """Which model answers."""
@@ -274,6 +271,17 @@ class Notebook:
         if warning := dotenv_warning():
             warnings.append(warning)
         return tuple(warnings)
+
+
+def _standing(home: Path | None) -> tuple[Layer, ...]:
+    return config.standing(os.environ, start_environ(), home)
+
+
+def prepare_model(home: Path | None, *above: Layer) -> None:
+    """Begin to import what the model needs that would answer now."""
+    with suppress(AgentError):  # the next cell says it
+        settings = config.settle(*_standing(home), *above).config
+        warm_up(resolve(settings.llm, os.environ))
 
 
 _notebooks: dict[int, Notebook] = {}
