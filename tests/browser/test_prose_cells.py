@@ -54,8 +54,8 @@ def offered(book: Any) -> Locator:
 
 
 def press_tab(book: Any) -> None:
-    """Ask for completions, as soon as JupyterLab knows that this cell is the current one."""
-    expect(book.page.locator(".jp-mod-completer-enabled")).to_have_count(1)
+    """Ask for completions, as soon as JupyterLab knows that the focused cell is the current one."""
+    expect(book.page.locator(".jp-mod-completer-enabled:focus-within")).to_have_count(1)
     book.page.keyboard.press("Tab")
 
 
