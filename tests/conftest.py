@@ -1,5 +1,6 @@
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,6 +35,13 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME"):
             patch.setenv(name, str(tmp_path_factory.mktemp(name.lower())))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_kernel_in_this_process() -> Iterator[None]:
+    """Importing a kernel replaces what makes comms, for the tests of all other rooms too."""
+    yield
+    assert "ipykernel.ipkernel" not in sys.modules, "import it in a process of its own"
 
 
 @pytest.fixture

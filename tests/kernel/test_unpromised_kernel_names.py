@@ -1,22 +1,27 @@
 """Names of others that the kernel room uses, though nobody promises to keep them."""
 
-import inspect
+import subprocess
+import sys
 
 import pandas as pd
 import polars as pl
 import pytest
-from ipykernel.ipkernel import IPythonKernel
 from IPython.core.interactiveshell import InteractiveShell
+
+PUBLISH_STATUS = """
+import inspect
+from ipykernel.ipkernel import IPythonKernel
+inspect.signature(IPythonKernel._publish_status).bind(None, "busy", "shell", {})
+"""
 
 
 def test_ipykernel_publishes_the_status_for_a_message_that_is_given() -> None:
-    publish = getattr(IPythonKernel, "_publish_status", None)
-    assert publish is not None, (
-        "Kernel._publish_status is gone: during an agent cell the user's widgets freeze at the "
-        "first change. Look in ipykernel for another way to publish busy and idle, and change "
-        "kernel/comm_status.py"
+    done = subprocess.run([sys.executable, "-c", PUBLISH_STATUS], capture_output=True, text=True)
+    assert done.returncode == 0, (
+        "Kernel._publish_status is gone or takes other arguments: during an agent cell the user's "
+        "widgets freeze at the first change. Look in ipykernel for another way to publish busy and "
+        f"idle, and change kernel/comm_status.py\n{done.stderr}"
     )
-    inspect.signature(publish).bind(None, "busy", "shell", {})
 
 
 @pytest.mark.parametrize("name", ["showtraceback", "showsyntaxerror", "_showtraceback"])
