@@ -293,16 +293,18 @@ def test_only_a_person_can_end_what_runs_on_the_main_thread(lab: Lab) -> None:
 
 def test_a_call_that_still_waits_for_a_thread_never_runs(lab: Lab) -> None:
     leave, ran = threading.Event(), []
+    all_begun = threading.Barrier(32, lambda: lab.cell.stop())  # the pool has 32 threads
 
     @tool(where="thread")
     def dig(n: int) -> None:
         """Dig for long."""
         ran.append(n)
+        all_begun.wait(30)
         leave.wait(30)
 
-    many = [call("dig", n=n) for n in range(40)]  # the pool has 32 threads
-    run = lab.run([{"calls": many}], tools=[dig], step_seconds=1)
+    with pytest.raises(AgentInterrupted):
+        lab.run([{"calls": [call("dig", n=n) for n in range(40)]}], tools=[dig])
     leave.set()
-    states = [e.status for e in run.executions]
+    states = [e.status for e in lab.session.runs[-1].executions]
     assert states.count(ToolStatus.UNKNOWN) == len(ran) == 32
     assert states.count(ToolStatus.CANCELLED) == 8

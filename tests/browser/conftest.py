@@ -121,6 +121,9 @@ _numbers = itertools.count()
 READY = """async () => {
     const app = window.jupyterapp;
     await app.restored;
+    while (!app.shell.currentWidget?.sessionContext) {
+        await new Promise(resolve => requestAnimationFrame(resolve));
+    }
     const { sessionContext } = app.shell.currentWidget;
     await sessionContext.ready;
     const { kernel } = sessionContext.session;
