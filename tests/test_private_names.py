@@ -12,6 +12,7 @@ REASONS = {
     ("imports.py", "_getframe"): "the interpreter's own way to the code that imports",
     ("kernel/capture.py", "_showtraceback"): "an `error` message leaks to the page without it",
     ("kernel/comm_status.py", "_publish_status"): "frees the widgets of ipykernel 7.4; guarded",
+    ("kernel/quiet_comms.py", "_msg_callback"): "handles messages without ending a cell; guarded",
     ("kernel/describe/libraries.py", "_df"): "a subclass's data without the subclass's methods",
     ("kernel/describe/libraries.py", "_from_pydf"): "a subclass's data as polars' own class",
     ("kernel/describe/libraries.py", "_from_pyseries"): "a subclass's data as polars' own class",

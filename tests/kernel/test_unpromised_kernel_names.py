@@ -6,6 +6,7 @@ import sys
 import pandas as pd
 import polars as pl
 import pytest
+from comm import create_comm
 from IPython.core.interactiveshell import InteractiveShell
 
 PUBLISH_STATUS = """
@@ -21,6 +22,14 @@ def test_ipykernel_publishes_the_status_for_a_message_that_is_given() -> None:
         "Kernel._publish_status is gone or takes other arguments: during an agent cell the user's "
         "widgets freeze at the first change. Look in ipykernel for another way to publish busy and "
         f"idle, and change kernel/comm_status.py\n{done.stderr}"
+    )
+
+
+def test_a_comm_keeps_the_function_that_takes_its_messages() -> None:
+    assert hasattr(create_comm(target_name="x"), "_msg_callback"), (
+        "BaseComm._msg_callback is gone: a page's message closes the figures that a running cell "
+        "has begun to draw. See what BaseComm.handle_msg does now, and change "
+        "kernel/quiet_comms.py"
     )
 
 

@@ -38,6 +38,7 @@ from comm import create_comm, get_comm_manager
 from ipyagent.errors import PageError
 from ipyagent.json_types import JsonMapping
 from ipyagent.kernel.protocols import Comm, Kernel
+from ipyagent.kernel.quiet_comms import handle_quietly
 
 TARGET = "ipyagent"
 
@@ -152,6 +153,7 @@ class Pages:
             case _:
                 comm.close()
                 return
+        handle_quietly(comm)
         self._look_after(self.all(), name)
         with self._lock:
             self._pages[name] = page

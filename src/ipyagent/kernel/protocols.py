@@ -22,6 +22,9 @@ class Comm(Protocol):
 
     comm_id: str
 
+    def handle_msg(self, message: JsonDict) -> object:
+        """Pass a message on to the function that takes them."""
+
     def send(self, data: JsonDict) -> object:
         """Send a message to the page."""
 

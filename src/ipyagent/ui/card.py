@@ -13,6 +13,7 @@ from ipywidgets import Layout
 
 from ipyagent.agent.approvals import Approval, Approvals
 from ipyagent.json_types import JsonDict
+from ipyagent.kernel.quiet_comms import handle_quietly
 from ipyagent.schema import Event, Run
 from ipyagent.ui.feed import Feed
 
@@ -38,6 +39,7 @@ class LiveCard:
         self._send = self.widget.send
         self.feed.followers.append(self._send)
         self.widget.on_msg(self._heard)
+        handle_quietly(self.widget.comm)
         _answer_while_blocked(self.widget)
         self._present = threading.Event()
 

@@ -1,0 +1,97 @@
+"""A page's message that comes while code runs leaves the code's figures alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from test_pages import Tab
+
+from kernels import Kernel, Message, Page, kernel
+
+pytestmark = pytest.mark.kernel
+
+DRAW = """
+import os, time, matplotlib.pyplot as plt
+plt.plot([1, 2, 3])
+kernel = get_ipython().kernel
+kernel.send_response(kernel.iopub_socket, 'stream', {'name': 'stdout', 'text': 'drawn'})
+while not os.path.exists('answered'):
+    time.sleep(0.02)
+print('figures:', plt.get_fignums())
+"""
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[Kernel]:
+    with kernel(tmp_path) as started:
+        started.run("%matplotlib inline")
+        yield started
+
+
+@pytest.fixture
+def subshell(started: Kernel) -> str:
+    """Where messages are handled while the main shell is blocked."""
+    control = started.client.control_channel
+    control.send(started.client.session.msg("create_subshell_request"))
+    return str(started.client.get_control_msg(timeout=20)["content"]["subshell_id"])
+
+
+def is_drawn(message: Message) -> bool:
+    return message["msg_type"] == "stream" and message["content"]["text"] == "drawn"
+
+
+def test_a_message_of_the_extension_leaves_the_figures_of_an_ordinary_cell(
+    started: Kernel, subshell: str, tmp_path: Path
+) -> None:
+    tab = Tab(started, "page", subshell=subshell)
+
+    def hear(message: Message) -> None:
+        tab(message)
+        if is_drawn(message):
+            for number in (1, 2):  # what is done after the first is done before the second
+                tab.say({"kind": "ask", "id": number, "what": "bundle", "run_id": "none"})
+        if "reply" in tab.ops() and tab.heard[-1].get("id") == 2:
+            (tmp_path / "answered").touch()
+
+    reply = started.run(DRAW, page=hear)
+    assert "figures: [1]" in reply.stdout
+    assert [sorted(shown["data"]) for shown in reply.of("display_data")] == [
+        ["image/png", "text/plain"]
+    ]
+
+
+class Resyncing(Page):
+    """A page that asks for the state twice, once the code has drawn."""
+
+    def __init__(self, kernel: Kernel, subshell: str, answered: Path) -> None:
+        super().__init__(kernel, subshell=subshell)
+        self.answered, self.is_drawn, self.snapshots = answered, False, 0
+
+    def __call__(self, message: Message) -> None:
+        super().__call__(message)
+        if is_drawn(message):
+            self.is_drawn = True
+            for _ in range(2):
+                self.say({"kind": "resync"})
+
+    def _hear(self, said: Message) -> None:
+        super()._hear(said)
+        self.snapshots += self.is_drawn and said.get("op") == "snapshot"
+        if self.snapshots == 2:
+            self.answered.touch()
+
+
+def test_a_message_of_the_card_leaves_the_figures_of_the_agent_s_code(
+    started: Kernel, subshell: str, tmp_path: Path
+) -> None:
+    call: dict[str, Any] = {"name": "run_python", "arguments": {"code": DRAW}}
+    (tmp_path / "draw.yaml").write_text(yaml.safe_dump([{"calls": [call]}, "Done."]))
+    page = Resyncing(started, subshell, tmp_path / "answered")
+    reply = started.run("%%agent -m scripted/draw.yaml\nDraw.", page=page)
+    (execution,) = reply.run["steps"][0]["executions"]
+    assert "figures: [1]" in execution["result"]["output"]
+    assert len(execution["result"]["images"]) == 1
