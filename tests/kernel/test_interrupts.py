@@ -222,6 +222,53 @@ def test_text_and_figures_before_a_stop_are_in_the_card(
     assert "CancelledError" not in result["output"]
 
 
+UNSEEN = """
+import os, signal, time
+told = signal.set_wakeup_fd(-1)
+signal.set_wakeup_fd(told)
+os.write(told, bytes([signal.SIGINT]))
+time.sleep(60)
+"""
+
+
+def test_an_interrupt_that_comes_as_the_main_thread_goes_to_sleep_is_not_lost(
+    shared: Kernel, folder: Path
+) -> None:
+    """Then Python has noted it, and looks at its notes when the sleep is over."""
+    (folder / "unseen.yaml").write_text(yaml.safe_dump([python(UNSEEN), "Done."]))
+    begun = "%%agent -m scripted/unseen.yaml --confirm yolo\nBegin."
+    reply = shared.run(begun, page=Page(shared), timeout=30)
+    assert is_quiet(reply)
+    assert reply.run["stop_reason"] == "interrupted"
+    assert shared.value("__import__('signal').set_wakeup_fd(-1)") == "-1"
+
+
+FORKED = """
+import os, signal, time
+child = os.fork()
+if child == 0:
+    try:
+        time.sleep(60)
+    finally:
+        os._exit(0)
+time.sleep(0.2)
+os.kill(child, signal.SIGINT)
+os.waitpid(child, 0)
+time.sleep(0.5)
+print('went on')
+"""
+
+
+def test_an_interrupt_of_a_process_that_code_has_forked_is_not_the_run_s(
+    shared: Kernel, folder: Path
+) -> None:
+    (folder / "forked.yaml").write_text(yaml.safe_dump([python(FORKED), "Done."]))
+    begun = "%%agent -m scripted/forked.yaml --confirm yolo\nBegin."
+    run = shared.run(begun, page=Page(shared), timeout=30).run
+    assert run["status"] == "done"
+    assert "went on" in run["steps"][0]["executions"][0]["result"]["output"]
+
+
 SLOW_TO_SHOW = """
 import asyncio, time
 def show_slowly():

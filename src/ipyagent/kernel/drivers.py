@@ -19,6 +19,7 @@ from typing import Any, Generic, Self, TypeVar
 from ipyagent.errors import AgentInterrupted
 from ipyagent.kernel.engine_thread import EngineTask, EngineThread
 from ipyagent.kernel.interrupt import Interrupt
+from ipyagent.kernel.lost_interrupts import watch_interrupts
 from ipyagent.kernel.main_thread import MainThread
 
 T = TypeVar("T")
@@ -146,10 +147,12 @@ class _Drive(Generic[T]):
         self.deadline: float | None = None
         self.grace = GRACE
         self.ended = False
+        self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
         self.interrupt.__enter__()
         self.interrupt.on_stop = self._stop
+        self._stack.enter_context(watch_interrupts(self.task.engine.loop, self._make_up))
         self.task.done.add_done_callback(lambda _: self.cell.main.ring())
         self.task.start(self.engine)
         if self.interrupt.requested:  # before there was an engine to stop
@@ -166,6 +169,7 @@ class _Drive(Generic[T]):
         else:
             self.task.cancel()
             self.task.engine.retire()
+        self._stack.close()
         self.interrupt.__exit__(None, None, None)
 
     @property
@@ -210,6 +214,10 @@ class _Drive(Generic[T]):
             self.deadline = min(self.deadline, moment + SHORT_GRACE)
         self.task.cancel()
         self.cell.main.ring()
+
+    def _make_up(self) -> None:
+        if not self.ended:
+            self.interrupt.make_up()
 
     def _call_in_engine(self, job: Callable[[], object]) -> None:
         with contextlib.suppress(RuntimeError):  # its loop is closed

@@ -75,6 +75,12 @@ class Interrupt:
             self._is_reminder = True
             signal.pthread_kill(self._owner, signal.SIGINT)
 
+    def make_up(self) -> None:
+        """Ask to stop for a SIGINT that the handler has not seen yet, if there was one."""
+        if not self.requested and self._is_in_force():
+            self._is_reminder = True  # when the handler sees it, it is nothing new
+            self._request()
+
     @contextmanager
     def raising(self) -> Iterator[None]:
         """Have an interrupt end what is within by KeyboardInterrupt, in the main thread."""
