@@ -209,15 +209,30 @@ def kernel(folder: Path, *, loads: bool = True, **environment: str) -> Iterator[
     """A kernel in `folder`, with no keys in its environment, that `loads` the extension."""
     kept = {k: v for k, v in os.environ.items() if "KEY" not in k and not k.startswith("IPYAGENT")}
     env = kept | {"XDG_CONFIG_HOME": str(folder / ".config"), "MPLBACKEND": ""} | environment
-    manager = KernelManager(kernel_name="python3")
-    manager.start_kernel(cwd=str(folder), env=env)
-    client = manager.blocking_client()
-    client.start_channels()
+    manager, client = _start(folder, env)
     try:
-        client.wait_for_ready(timeout=60)
         started = Kernel(manager, client)
         assert not loads or started.run("%load_ext ipyagent").status == "ok"
         yield started
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
+
+
+def _start(folder: Path, env: dict[str, str]) -> tuple[KernelManager, BlockingKernelClient]:
+    """Start a kernel, again where somebody else has taken one of its ports meanwhile."""
+    for attempt in range(3):
+        manager = KernelManager(kernel_name="python3")
+        manager.start_kernel(cwd=str(folder), env=env)
+        client = manager.blocking_client()
+        client.start_channels()
+        try:
+            client.wait_for_ready(timeout=60)
+        except RuntimeError:
+            client.stop_channels()
+            manager.shutdown_kernel(now=True)
+            if attempt == 2:
+                raise
+        else:
+            return manager, client
+    raise AssertionError("the third attempt returns or raises")

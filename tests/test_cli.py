@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 import tomllib
@@ -242,6 +243,11 @@ def test_the_console_script_is_declared() -> None:
     assert getattr(import_module(module), name) is main
 
 
+def heed_ctrl_c() -> None:
+    """A shell's background job ignores it, and so would all that such a job starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture
 def chat(folder: Path) -> Iterator[Any]:
     child = pexpect.spawn(
@@ -252,6 +258,7 @@ def chat(folder: Path) -> Iterator[Any]:
         encoding="utf-8",
         timeout=60,
         echo=False,
+        preexec_fn=heed_ctrl_c,
     )
     child.expect_exact("> ")
     yield child
@@ -311,6 +318,7 @@ def test_an_interrupt_of_ask_is_exit_code_130(folder: Path) -> None:
         env=environment(folder),
         encoding="utf-8",
         timeout=60,
+        preexec_fn=heed_ctrl_c,
     )
     child.expect_exact("slow slow")
     child.sendintr()
