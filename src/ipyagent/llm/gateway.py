@@ -18,6 +18,7 @@ from ipyagent.llm.chunks import ReplyReader
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.environment import start_environ
 from ipyagent.llm.faults import CUT_OFF, advised, fault
+from ipyagent.llm.giving_up import close_if_given_up
 from ipyagent.llm.origins import PROXY, Destination, destination
 from ipyagent.llm.quiet import quiet
 from ipyagent.llm.wire import to_openai, tools_to_openai
@@ -137,7 +138,7 @@ class LiteLLMClient:
             settings["max_tokens"] = min(request.max_tokens, longest)
         if (provider == "openai" or where.compatible) and _is_chat(litellm, settings):
             _lighten(settings)
-        brought = await litellm.acompletion(**settings)
+        brought = await close_if_given_up(litellm.acompletion(**settings))
         if not self._config.stream:
             return _Whole(brought)
         sizes.limit(brought)
