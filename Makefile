@@ -22,7 +22,7 @@ floors: .venv-floors/test
 	.venv-floors/bin/python -m pip check
 	.venv-floors/bin/python -m pytest -m 'not alone' -W default --disable-warnings \
 		-n logical --dist loadfile \
-		tests/kernel tests/llm/test_gateway.py tests/llm/test_offline.py
+		tests/kernel tests/llm/test_gateway.py tests/explorer/test_explorer_client.py
 
 ## What `make test` samples, at full count and with new examples: kills, power cuts, cut streams, interrupts.
 soak: .venv/test
