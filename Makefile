@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test floors soak lab lint js build-js bench screenshots tour browser sandbox clean
+.PHONY: demo test floors canary soak lab lint js protocol build-js dist docs bench screenshots tour browser sandbox clean
 
 ## Run the quickstart headless, on the embedded default: no key, no network.
 demo: .venv/lab
@@ -24,6 +24,15 @@ floors: .venv-floors/test
 		-n logical --dist loadfile \
 		tests/kernel tests/llm/test_gateway.py tests/explorer/test_explorer_client.py
 
+## Run what depends on LiteLLM, IPython, ipykernel and JupyterLab on their newest versions,
+## also on those that pyproject.toml does not allow yet.
+canary: .venv-canary/test
+	.venv-canary/bin/python -m pip install --quiet --upgrade litellm ipython ipykernel jupyterlab
+	.venv-canary/bin/python -m pip freeze | grep -E '^(litellm|ipython|ipykernel|jupyterlab)=='
+	sh tests/browser/install_chromium.sh .venv-canary/bin/python
+	.venv-canary/bin/python -m pytest -m 'not alone' -n logical --dist loadfile \
+		tests/test_private_names.py tests/llm tests/kernel tests/browser/test_agent_cells.py
+
 ## What `make test` samples, at full count and with new examples: kills, power cuts, cut streams, interrupts.
 soak: .venv/test
 	env JOURNAL_TEST_KILLS=60 JOURNAL_TEST_POINTS=500 JOURNAL_TEST_CUTS=200 STREAMS_TEST_EVERY_BYTE=1 \
@@ -44,10 +53,28 @@ lint: .venv/test
 
 ## Test the TypeScript; `make build-js` rebuilds the committed bundles after a change.
 js: .venv/test labextension/node_modules/.yarn-state.yml
+	$(BIN)/python labextension/protocol.py --check
 	cd labextension && ../$(BIN)/jlpm lint && ../$(BIN)/jlpm test
+
+## Write the front end's types anew from the Python classes that say what is sent.
+protocol: .venv/test labextension/node_modules/.yarn-state.yml
+	$(BIN)/python labextension/protocol.py
 
 build-js: .venv/test labextension/node_modules/.yarn-state.yml
 	cd labextension && PATH="$(abspath $(BIN)):$$PATH" jlpm build
+
+## Build wheel and source distribution into dist/, and use the wheel in an empty environment.
+# The wheel is built from the source distribution, offline: neither needs Node.js.
+dist: .venv/dist
+	rm -rf dist
+	env PIP_NO_INDEX=1 $(BIN)/python -m build --no-isolation
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python packaging/inspect_dist.py dist/*
+	packaging/try_wheel.sh $(PYTHON) dist/*.whl
+
+## Build the documentation site into docs/_build/html: notebooks executed, links checked, no network.
+docs: .venv/docs
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 
 ## Compare CPU time with a raw client; not part of the tests.
 bench: .venv/test
@@ -68,14 +95,24 @@ sandbox:
 	sh tests/tools/install_bubblewrap.sh
 
 # The built front end is copied into the environment when the package is installed.
-.venv/lab: pyproject.toml src/ipyagent/labextension/package.json
+.venv/lab: pyproject.toml src/ipyagent/__init__.py src/ipyagent/labextension/package.json
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --editable ".[lab]"
 	touch $@
 
-.venv/test: pyproject.toml src/ipyagent/labextension/package.json
+.venv/test: pyproject.toml src/ipyagent/__init__.py src/ipyagent/labextension/package.json
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --editable ".[test]"
+	touch $@
+
+.venv/docs: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	touch $@
+
+.venv/dist: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --editable ".[dist]"
 	touch $@
 
 .venv-floors/test: pyproject.toml tests/floors.py src/ipyagent/labextension/package.json
@@ -85,10 +122,15 @@ sandbox:
 	.venv-floors/bin/python -m pip install --quiet --constraint .venv-floors/constraints.txt --editable ".[test]"
 	touch $@
 
+.venv-canary/test: pyproject.toml src/ipyagent/labextension/package.json
+	test -x .venv-canary/bin/python || $(PYTHON) -m venv .venv-canary
+	.venv-canary/bin/python -m pip install --quiet --editable ".[test]"
+	touch $@
+
 labextension/node_modules/.yarn-state.yml: labextension/package.json labextension/yarn.lock .venv/test
 	@command -v node >/dev/null || { echo "The TypeScript tests need Node.js 20 or newer: install 'nodejs'."; exit 1; }
 	cd labextension && ../$(BIN)/jlpm install --immutable
 	touch $@
 
 clean:
-	rm -rf .venv .venv-floors dist build labextension/node_modules labextension/lib
+	rm -rf .venv .venv-floors .venv-canary dist build labextension/node_modules labextension/lib

@@ -1,6 +1,6 @@
 """Print pip constraints that pin each dependency to the oldest version that pyproject.toml allows.
 
-Tools of the tests themselves stay free: they are not what a user installs.
+Tools of tests and releases stay free: they are not what a user installs.
 """
 
 import tomllib
@@ -9,11 +9,12 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+TOOLS = ("dist", "test")
 PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
 
 
 def read_requirements() -> Iterator[Requirement]:
-    """Yield what the package and its extras need, without itself and the tools of the tests."""
+    """Yield what the package and its extras need, without itself and those tools."""
     project = tomllib.loads(PYPROJECT.read_text())["project"]
     extras = project["optional-dependencies"]
     groups = [project["dependencies"], *(extras[name] for name in extras if name != "test")]

@@ -11,45 +11,55 @@ from typing import Any
 from ipyagent import schema
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.agent.session import Session
-from ipyagent.config import Layer, combine
+from ipyagent.config import Layer, resolve_config
 from ipyagent.errors import NoFrontendError
 from ipyagent.kernel.drivers import Cell, drive_sync
 from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.llm.client import Client
 from ipyagent.llm.scripted import Scripted
-from ipyagent.schema import DecidedBy, Decision, Event, Run, Scope
+from ipyagent.schema import DecidedBy, Decision, Event, Run, RunState, Scope, advance
+from ipyagent.schema.state import Listener
 from ipyagent.store.journal import Journal
 from ipyagent.tools.base import Tool
-from ipyagent.wiring import Bench, Place, Request, workspace_at
+from ipyagent.wiring import Environment, RunFactory, RunRequest, runtime
 
 YES = Answer(Decision.APPROVED, DecidedBy.BUTTON)
 ALWAYS = Answer(Decision.APPROVED, DecidedBy.BUTTON, scope=Scope.SESSION)
 NO = Answer(Decision.DENIED, DecidedBy.BUTTON, "not today")
 
 
+class Follower:
+    """Hands a listener each event with the state of the run after it, as the stream does."""
+
+    def __init__(self, listener: Listener) -> None:
+        self.listener = listener
+        self.state: RunState | None = None
+
+    def __call__(self, event: Event) -> None:
+        self.state = advance(self.state, event)
+        self.listener(event, self.state)
+
+
 @dataclass
 class Watcher:
     """A view that remembers what it was told and answers as it was told to."""
 
-    place: Place
+    environment: Environment
     answer: Callable[[Approval], Answer | None] | None = None
     events: list[Event] = field(default_factory=list)
     asked: list[Approval] = field(default_factory=list)
-    heard: Callable[[Event], None] = lambda event: None
+    heard: Callable[[Event], object] = lambda event: None
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: Event, state: RunState) -> None:
         self.events.append(event)
         self.heard(event)
-
-    def leave(self) -> None:
-        """A plan goes on waiting."""
 
     async def ask(self, approval: Approval) -> None:
         self.asked.append(approval)
         if self.answer is None:
             raise NoFrontendError("nobody is here")
         if answer := self.answer(approval):
-            self.place.approvals.decide(approval.id, answer)
+            self.environment.approvals.decide(approval.id, answer)
 
     def types(self) -> list[str]:
         """The types of the events, deltas once."""
@@ -62,9 +72,9 @@ class Lab:
 
     def __init__(self, root: Path, variables: dict[str, Any] | None = None) -> None:
         self.variables = variables if variables is not None else {}
-        self.place = Place(workspace_at(root), PlainNamespace(self.variables))
+        self.environment = Environment(runtime().workspace(root), PlainNamespace(self.variables))
         self.session = new_session()
-        self.watcher = Watcher(self.place)
+        self.watcher = Watcher(self.environment)
         self.client: Scripted | None = None
         self.cell = Cell()
 
@@ -83,21 +93,21 @@ class Lab:
         **agent: Any,
     ) -> Run:
         """Play `replies` to a prompt, or ask `model`; keyword arguments are `agent.…` settings."""
-        config = combine(Layer("the test", {"agent": agent, **(settings or {})}))
+        config = resolve_config(Layer("the test", {"agent": agent, **(settings or {})}))
         self.client = replies if isinstance(replies, Scripted) else Scripted(replies)
         reply = (lambda _approval: answer) if isinstance(answer, Answer) else answer
-        self.watcher = Watcher(self.place, reply, heard=heard)
+        self.watcher = Watcher(self.environment, reply, heard=heard)
         self.cell = Cell()
-        bench = Bench(
-            self.place,
+        runs = RunFactory(
+            self.environment,
             self.session,
-            Request(prompt, config, dry_run=dry_run, plan=plan),
             model or self.client,
             self.cell,
             lambda: self.watcher,
             tools,
         )
-        return drive_sync(self.cell, bench.engine())
+        request = RunRequest(prompt, config, dry_run=dry_run, plan=plan)
+        return drive_sync(self.cell, runs.build(request))
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import queue
 import time
@@ -14,6 +15,7 @@ from typing import Any
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
+from page_transcript import PageTranscript
 from servers.model_server import ModelServer
 
 Message = dict[str, Any]
@@ -56,14 +58,18 @@ class Reply:
 
 
 class Page:
-    """A front end's side of the live card: shakes hands, keeps the events, clicks."""
+    """A front end's side of the live card: shakes hands, keeps the transcript, clicks.
+
+    `moments` are what it saw come: each has a `type`, and what the test may want of it.
+    """
 
     def __init__(self, kernel: Kernel, decision: str = "approve", subshell: str | None = None):
         self.kernel, self.decision, self.subshell = kernel, decision, subshell
         self.comm: str | None = None
-        self.events: list[Message] = []
+        self.transcript = PageTranscript()
+        self.moments: list[Message] = []
         self.seqs: list[int] = []
-        self.on_event: Callable[[Page, Message], None] = lambda page, event: None
+        self.on_moment: Callable[[Page, Message], None] = lambda page, moment: None
 
     def __call__(self, message: Message) -> None:
         content = message["content"]
@@ -71,7 +77,8 @@ class Page:
             state = content["data"].get("state", {})
             if "_esm" in state:
                 self.comm = content["comm_id"]
-                self.say({"kind": "init", "id": "page"})
+                self.transcript = PageTranscript()
+                self.say({"type": "init", "id": "page"})
         elif message["msg_type"] == "comm_msg" and content["comm_id"] == self.comm:
             self._hear(content["data"].get("content", {}))
 
@@ -79,37 +86,53 @@ class Page:
         data = {"method": "custom", "content": content}
         self.kernel.send("comm_msg", {"comm_id": self.comm, "data": data}, self.subshell)
 
+    def decide(self, approval_id: str, decision: str, **more: object) -> None:
+        answer = {"decision": decision, "reason": "", **more}
+        self.say({"type": "decide", "approval_id": approval_id, "answer": answer})
+
     def _hear(self, said: Message) -> None:
-        if said.get("op") == "snapshot":
-            for event in _missed(said, self.events):
-                self._take(event)
-        elif said.get("op") == "events":
+        if said.get("type") not in ("snapshot", "changes"):
+            return
+        if said["type"] == "changes":
             self.seqs.append(said["seq"])
-            for event in said["events"]:
-                self._take(event)
-
-    def _take(self, event: Message) -> None:
-        self.events.append(event)
-        self.on_event(self, event)
-        if event["type"] == "approval_requested" and self.decision:
-            click = {"approval_id": event["approval_id"], "decision": self.decision}
-            self.say({"kind": "decide", "reason": "", **click})
+        before = copy.deepcopy(self.transcript.now)
+        self.transcript.receive(copy.deepcopy(said))
+        for moment in moments(before, self.transcript.now):
+            self.moments.append(moment)
+            self.on_moment(self, moment)
+            if moment["type"] == "asked" and self.decision:
+                self.decide(moment["approval_id"], self.decision)
 
 
-def _missed(snapshot: Message, events: list[Message]) -> list[Message]:
-    """What a page that shook hands late is told of by the snapshot alone."""
-    known = {event["type"] for event in events}
-    missed = [
-        {"type": "message_delta", "step": snapshot["open"]["step"], "kind": kind, "text": text}
-        for kind in ("thinking", "text")
-        if "message_delta" not in known and (text := (snapshot["open"] or {}).get(kind))
-    ]
-    if "approval_requested" not in known:
-        missed += [
-            {"type": "approval_requested", "call_id": call_id, "approval_id": approval_id}
-            for call_id, approval_id in snapshot["approvals"].items()
-        ]
-    return missed
+def moments(before: Any, now: Any) -> Iterator[Message]:
+    """What has come to be between two transcripts, in the order in which it is drawn."""
+    if now is None:
+        return
+    plan, earlier = now["plan"] or {}, (before or {}).get("plan") or {}
+    if plan and plan["hash"] != earlier.get("hash"):
+        yield {"type": "planned", "plan": plan, "notes": now["notes"]}
+    if (asked := plan.get("approval")) and asked != earlier.get("approval"):
+        yield {"type": "plan asked", "approval_id": asked["id"], "plan": plan}
+    steps = (before or {}).get("steps", ())
+    for index, step in enumerate(now["steps"]):
+        yield from _moments_of_step(steps[index] if index < len(steps) else {}, step)
+
+
+def _moments_of_step(before: Message, now: Message) -> Iterator[Message]:
+    waiting = now["waiting"] or {}
+    if waiting != before.get("waiting") and waiting.get("seconds") is not None:
+        yield {"type": "retrying"}
+    thinking, thought = ((each.get("thinking") or {}).get("text") for each in (now, before))
+    if now["text"] != before.get("text", "") or thinking != thought:
+        yield {"type": "streamed", "text": now["text"], "thinking": thinking}
+    calls = before.get("calls", ())
+    for index, call in enumerate(now["calls"]):
+        earlier = calls[index] if index < len(calls) else {}
+        asked = call["approval"] or {}
+        if asked and asked != earlier.get("approval"):
+            yield {"type": "asked", "approval_id": asked["id"], "call": call}
+        if call["status"] != earlier.get("status"):
+            yield {"type": call["status"], "call": call}
 
 
 class Kernel:

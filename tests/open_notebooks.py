@@ -1,4 +1,4 @@
-"""A page in memory that has notebooks open, as the contract of `kernel/documents.py` says."""
+"""A page in memory that has notebooks open, as the contract of `kernel/open_notebooks.py` says."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ipyagent.errors import PageError
-from ipyagent.kernel.documents import Desktop
+from ipyagent.kernel.open_notebooks import OpenNotebooks
 
 
 @dataclass
@@ -66,8 +66,8 @@ def cell(name: str, source: str, kind: str = "code", **more: Any) -> dict[str, A
     return {"id": name, "kind": kind, "source": source, **empty, **more}
 
 
-def desktop(*pages: MemoryPage, folder: Path = Path(), **more: Any) -> Desktop:
+def desktop(*pages: MemoryPage, folder: Path = Path(), **more: Any) -> OpenNotebooks:
     """What is around a run in the cell "agent"."""
-    return Desktop(
+    return OpenNotebooks(
         pages=lambda: list(pages), **{"folder": folder, "cell_id": "agent", "number": 7, **more}
     )

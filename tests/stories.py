@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ipyagent import schema as s
+from ipyagent.schema.state import advance_message
 from ipyagent.store.journal import Journal
 
 PLAN = (
@@ -23,9 +24,16 @@ def begun(journal: Journal, name: str = "notebook") -> s.Session:
 
 def tell(journal: Journal, session: s.Session, run_id: str, events: Iterable[s.Event]) -> None:
     """Append and flush."""
-    for event in events:
-        journal.append(session.id, run_id, event)
+    append(journal, session, run_id, events)
     journal.flush().result()
+
+
+def append(journal: Journal, session: s.Session, run_id: str, events: Iterable[s.Event]) -> None:
+    """Append, with the reply that is streaming in."""
+    message: s.OpenMessage | None = None
+    for event in events:
+        message = advance_message(message, event)
+        journal.append(session.id, run_id, event, message)
 
 
 def plan(run_id: str = "r1") -> s.Run:

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-NAMED = re.compile(r"(?<![\w./-])(?:tests|benchmarks|notebooks)/[\w./-]+")
+NAMED = re.compile(r"(?<![\w./-])(?:tests|benchmarks|notebooks|packaging)/[\w./-]+")
 
 
 def test_every_file_that_the_makefile_names_is_there() -> None:

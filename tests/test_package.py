@@ -27,8 +27,10 @@ def test_the_exported_names_are_sorted_and_all_there() -> None:
 
 
 def test_the_version_is_the_packages() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert project["version"] == ipyagent.__version__
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert settings["project"]["dynamic"] == ["version"]
+    place = ROOT / settings["tool"]["hatch"]["version"]["path"]
+    assert place == Path(ipyagent.__file__)
 
 
 def test_importing_brings_in_nothing_else() -> None:

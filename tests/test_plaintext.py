@@ -3,13 +3,22 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from growth import LINEAR, growth
-from ipyagent.plaintext import strip_escapes, visible
+from ipyagent.plaintext import (
+    cite,
+    clean_text,
+    excerpt,
+    flatten,
+    spell,
+    strip_escapes,
+    visible,
+)
 
 NAIVE = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -143,3 +152,23 @@ def test_text_with_a_hidden_character_reads_differently(code: int):
 def test_ordinary_text_reads_as_it_is():
     text = "Größe ≥ 3 日本語 🐧\n\tprint('é')\u00a0%"
     assert visible(text) == text
+
+
+HOSTILE = "a\x1b[31m\u202e\n\t b"
+
+
+@pytest.mark.parametrize(
+    ("function", "safe"),
+    [
+        (strip_escapes, "a\u202e\n\t b"),
+        (visible, "a⟨U+001B⟩[31m⟨U+202E⟩\n\t b"),
+        (clean_text, "a⟨U+202E⟩\n\t b"),
+        (cite, "a⟨U+001B⟩[31m⟨U+202E⟩↵\t b"),
+        (flatten, "a⟨U+001B⟩[31m⟨U+202E⟩ b"),
+        (lambda text: excerpt(text, 80), "a⟨U+202E⟩ b"),
+        (lambda text: excerpt(text, 5), "a⟨U+…"),
+        (spell, "a\\x1b[31m\\u202e\\n\\t b"),
+    ],
+)
+def test_each_way_to_make_a_text_safe(function: Callable[[str], str], safe: str) -> None:
+    assert function(HOSTILE) == safe

@@ -17,10 +17,10 @@ REASONS = {
     ("kernel/describe/libraries.py", "_from_pydf"): "a subclass's data as polars' own class",
     ("kernel/describe/libraries.py", "_from_pyseries"): "a subclass's data as polars' own class",
     ("kernel/describe/libraries.py", "_s"): "a subclass's data without the subclass's methods",
-    ("llm/nostream.py", "_hidden_params"): "where LiteLLM keeps a response's headers; guarded",
+    ("llm/unstreamed.py", "_hidden_params"): "where LiteLLM keeps a response's headers; guarded",
     ("services/mcp/http.py", "_meta"): "a key of the messages of the protocol",
     ("services/mcp/stdio.py", "_transport"): "asyncio has no public way to close the pipes",
-    ("tools/sandbox/keeper.py", "_exit"): "os._exit is documented",
+    ("tools/sandbox/supervisor.py", "_exit"): "os._exit is documented",
     ("ui/card.py", "_reply_subshell_for"): "clicks reach a blocked kernel with it; guarded",
 }
 

@@ -10,10 +10,6 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from ipyagent.config import Config, values_of
-from ipyagent.magic.commands import COMMANDS
-from ipyagent.magic.options import options_help
-
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 RUN_JSON = "application/vnd.ipyagent.run+json"
@@ -47,24 +43,6 @@ def test_the_cells_do_what_they_ask_for_on_the_embedded_default(
         run = cell.outputs[0].data[RUN_JSON]
         calls = [each["status"] for step in run["steps"] for each in step["executions"]]
         assert set(calls) == {"success"}, (cell.source, run["steps"])
-
-
-def test_every_option_is_described_and_every_described_option_exists() -> None:
-    table = README[README.index("| option |") : README.index("`%agent` alone")]
-    described = set(re.findall(r"--[a-z-]+", table)) - {"--"}
-    described.discard("---")
-    assert {o for o in described if o.strip("-")} == set(re.findall(r"--[a-z-]+", options_help()))
-
-
-def test_every_subcommand_is_named() -> None:
-    paragraph = README[README.index("`%agent` alone") :].partition("\n\n")[0]
-    named = set(re.findall(r"[a-z]+", " ".join(re.findall(r"`([^`]*)`", paragraph))))
-    assert named - {"agent"} == set(COMMANDS) - {"", "help"}
-
-
-@pytest.mark.parametrize("key", re.findall(r"`?((?:llm|agent|workspace)\.[a-z_]+)=", README))
-def test_every_setting_that_is_named_exists(key: str) -> None:
-    assert key in values_of(Config())
 
 
 def test_the_pictures_and_the_pages_that_it_leads_to_are_there() -> None:

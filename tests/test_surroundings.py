@@ -16,7 +16,7 @@ from ipyagent import Agent, Scripted
 from ipyagent.config.sources import check_homes
 from ipyagent.errors import ConfigError
 from ipyagent.schema import Outcome
-from ipyagent.ui import mirror
+from ipyagent.ui import static_html
 
 
 def test_a_state_folder_that_cannot_be_made_is_named_for_the_user(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_a_tool_s_name_without_end_is_cut_wherever_it_is_said(lab: Lab) -> None:
     assert run.executions[0].result is not None
     assert "no tool has a name of 1,000,000 characters" in run.executions[0].result.output
     assert len(run.model_dump_json()) < 100_000
-    assert all(len(str(each)) < 100_000 for each in mirror.bundle(run).values())
+    assert all(len(str(each)) < 100_000 for each in static_html.saved_bundle(run).values())
 
 
 SCRIPT = """

@@ -1,33 +1,30 @@
-/** The front end's end of the widget's comm: numbered deltas in, decisions out. No DOM. */
-import { cutOff } from './cutoff';
-import { advance, LiveRun, NOTHING } from './model';
-import type {
-  Answer,
-  Event,
-  EventsMessage,
-  FrontEndMessage,
-  KernelMessage,
-  LateMessage,
-  SnapshotMessage
-} from './protocol';
+/** The front end's end of the widget's comm: numbered changes in, decisions out. No DOM. */
+import { changed, cutOff } from './model';
+import type { Changes, CutOff, Decide, Protocol, Snapshot, Transcript } from './protocol';
 
 /** Every 0.3 s, for half a minute. */
 const HELLO_INTERVAL = 300;
 const HELLOS = 100;
 
-type Listener = (state: LiveRun) => void;
+export type FromRun = Protocol['from_run'];
+export type ToRun = Protocol['to_run'];
+export type Answer = Decide['answer'];
+
+/** Null before the first snapshot. */
+type Listener = (transcript: Transcript | null) => void;
 
 /** Follows one live run; a gap in the numbers asks for the whole state again, once. */
 export class Channel {
-  state: LiveRun = NOTHING;
+  transcript: Transcript | null = null;
 
   private last: number | null = null;
   private hellos = 0;
   private isCut = false;
+  private end: CutOff | null = null;
   private decided = new Set<string>();
   private listeners = new Set<Listener>();
 
-  constructor(private send: (message: FrontEndMessage) => void) {}
+  constructor(private send: (message: ToRun) => void) {}
 
   /**
    * Say hello until the answer comes, a snapshot. JupyterLab sends a comm's first messages to the
@@ -38,7 +35,7 @@ export class Channel {
     const hello = (): void => {
       if (this.last === null && this.hellos < HELLOS) {
         this.hellos += 1;
-        this.send({ kind: 'init', id });
+        this.send({ type: 'init', id });
         setTimeout(hello, HELLO_INTERVAL);
       }
     };
@@ -54,18 +51,18 @@ export class Channel {
   cut(): void {
     this.close();
     this.isCut = true;
-    this.publish(cutOff(this.state));
+    if (this.transcript !== null && this.end !== null) {
+      this.publish(cutOff(this.transcript, this.end));
+    }
   }
 
   /** Take in one message of the kernel; anything else that travels on the comm is ignored. */
   receive(message: unknown): void {
-    if (this.isCut || !isKernelMessage(message)) {
+    if (this.isCut || !isFromRun(message)) {
       return;
     }
-    if (message.op === 'snapshot') {
-      this.settle(message);
-    } else if (message.op === 'late') {
-      this.tellLate(message);
+    if (message.type === 'snapshot') {
+      this.begin(message);
     } else if (this.last !== null && message.seq > this.last) {
       this.follow(message);
     }
@@ -75,69 +72,55 @@ export class Channel {
   decide(approvalId: string, answer: Answer): void {
     if (!this.decided.has(approvalId)) {
       this.decided.add(approvalId);
-      this.send({ kind: 'decide', approval_id: approvalId, ...answer });
+      this.send({ type: 'decide', approval_id: approvalId, answer });
     }
   }
 
   /** Ask for the run to end. */
   stop(): void {
-    this.send({ kind: 'stop' });
+    this.send({ type: 'stop' });
   }
 
-  /** Call `listener` with every new state; returns how to stop that. */
+  /** Call `listener` with every new transcript; returns how to stop that. */
   subscribe(listener: Listener): () => void {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
   }
 
-  private settle({ seq, run, open, approvals, plan_approval, retry }: SnapshotMessage): void {
+  private begin({ seq, transcript, cut_off }: Snapshot): void {
     if (this.last === null || seq >= this.last) {
       this.last = seq;
-      this.publish({ ...this.state, run, open, approvals, planApproval: plan_approval, retry });
+      this.end = cut_off;
+      this.publish(transcript);
     }
   }
 
-  private tellLate({ call_id, decision, at }: LateMessage): void {
-    const told = { decision, at };
-    this.publish(
-      call_id === null
-        ? { ...this.state, planLate: told }
-        : { ...this.state, late: { ...this.state.late, [call_id]: told } }
-    );
-  }
-
-  private follow({ seq, events }: EventsMessage): void {
-    const next = seq === (this.last ?? 0) + 1 ? advanced(this.state, events) : null;
-    if (next === null) {
-      this.resync();
-    } else {
+  private follow({ seq, changes }: Changes): void {
+    try {
+      if (seq !== (this.last ?? 0) + 1) {
+        throw new Error('a message was lost');
+      }
+      const next = changed(this.transcript, changes);
       this.last = seq;
       this.publish(next);
+    } catch {
+      this.resync();
     }
   }
 
-  /** Until the snapshot arrives `last` is null, so that events are ignored. */
+  /** Until the snapshot arrives `last` is null, so that changes are ignored. */
   private resync(): void {
     this.last = null;
-    this.send({ kind: 'resync' });
+    this.send({ type: 'resync' });
   }
 
-  private publish(state: LiveRun): void {
-    this.state = state;
-    this.listeners.forEach(listener => listener(state));
-  }
-}
-
-/** The state after `events`, or null when they do not fit it: then it is the wrong state. */
-function advanced(state: LiveRun, events: Event[]): LiveRun | null {
-  try {
-    return events.reduce(advance, state);
-  } catch {
-    return null;
+  private publish(transcript: Transcript | null): void {
+    this.transcript = transcript;
+    this.listeners.forEach(listener => listener(transcript));
   }
 }
 
-function isKernelMessage(message: unknown): message is KernelMessage {
-  const op = (message as { op?: unknown } | null)?.op;
-  return op === 'snapshot' || op === 'events' || op === 'late';
+function isFromRun(message: unknown): message is FromRun {
+  const type = (message as { type?: unknown } | null)?.type;
+  return type === 'snapshot' || type === 'changes';
 }

@@ -6,7 +6,7 @@ import { completion } from './lab/completion';
 import { editing } from './lab/editing';
 import { errors } from './lab/errors';
 import { focus } from './lab/focus';
-import { keep } from './lab/keep';
+import { saveLiveRuns } from './lab/saveLiveRuns';
 import { links } from './lab/links';
 import { notify } from './lab/notify';
 import { panel } from './lab/panel';
@@ -27,7 +27,7 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   status,
   notify,
   restore,
-  keep,
+  saveLiveRuns,
   focus
 ];
 

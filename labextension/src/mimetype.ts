@@ -1,2 +1,3 @@
-/** The MIME type of a saved run: `ipyagent.ui.mirror`. */
-export const MIME_TYPE = 'application/vnd.ipyagent.run+json';
+/** The MIME types of a saved run, as data and as it is drawn: `ipyagent.ui.static_html`. */
+export const RUN = 'application/vnd.ipyagent.run+json';
+export const TRANSCRIPT = 'application/vnd.ipyagent.transcript+json';

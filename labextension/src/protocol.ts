@@ -1,116 +1,8 @@
+/** Generated from `ipyagent.ui.messages` by `make protocol`: do not change it here. */
+
 /**
- * What the kernel says and what it is told: the data of `ipyagent.schema`, as JSON.
- *
- * `tests/labextension/test_protocol.py` checks every name here against the Python classes.
+ * The status of a call; the last five are final.
  */
-
-export interface TextContent {
-  type: 'text';
-  text: string;
-}
-
-export interface ImageContent {
-  type: 'image';
-  media_type: string;
-  data: string;
-  width: number | null;
-  height: number | null;
-}
-
-export interface ThinkingContent {
-  type: 'thinking';
-  thinking: string;
-  signature: string;
-  id: string;
-  encrypted_content: string;
-  summary: Record<string, unknown>[];
-}
-
-export interface ToolCall {
-  type: 'tool_call';
-  id: string;
-  name: string;
-  arguments: Record<string, unknown>;
-  parse_error: string | null;
-  item_id: string | null;
-  thought_signature: string | null;
-}
-
-export interface ToolResultContent {
-  type: 'tool_result';
-  tool_use_id: string;
-  content: (TextContent | ImageContent)[];
-  is_error: boolean;
-}
-
-/** A newer kernel may send other kinds too; they are not drawn. */
-export type Block = TextContent | ImageContent | ThinkingContent | ToolCall | ToolResultContent;
-
-export interface TokenUsage {
-  prompt_tokens: number;
-  completion_tokens: number;
-  cache_read_tokens: number;
-  cache_creation_tokens: number;
-}
-
-export interface Message {
-  role: 'system' | 'user' | 'assistant';
-  content: Block[];
-  synthetic: boolean;
-  timestamp: string;
-  usage: TokenUsage | null;
-}
-
-export interface ToolDefinition {
-  name: string;
-  description: string;
-  input_schema: Record<string, unknown>;
-}
-
-/** MIME type to text; never drawn without sanitizing. */
-export interface Display {
-  data: Partial<Record<string, string>>;
-  /** How many of the result's images were shown earlier. */
-  images_before: number;
-}
-
-/** A variable that code left other than it was; `type` is what it is now, or was. */
-export interface VariableChange {
-  name: string;
-  change: 'created' | 'changed' | 'deleted';
-  type: string;
-}
-
-export interface TruncatedOutput {
-  tool_name: string;
-  path: string | null;
-  original_chars: number;
-  original_lines: number;
-  created_at: string;
-}
-
-/** SHA-256 of a file's content before and after; null: no file. */
-export interface FileChange {
-  path: string;
-  before: string | null;
-  after: string | null;
-}
-
-export interface ToolResult {
-  success: boolean;
-  output: string;
-  error: string | null;
-  /** For the model alone; never drawn. */
-  advice: string;
-  images: ImageContent[];
-  displays: Display[];
-  /** How many tables the kernel keeps as objects; absent: none. */
-  tables?: number;
-  files: FileChange[];
-  variables: VariableChange[];
-  truncated: TruncatedOutput | null;
-}
-
 export type ToolStatus =
   | 'pending'
   | 'awaiting_approval'
@@ -120,282 +12,580 @@ export type ToolStatus =
   | 'denied'
   | 'cancelled'
   | 'unknown';
-
+/**
+ * The decision on a call.
+ */
 export type Decision = 'auto' | 'approved' | 'denied' | 'expired';
 
-export type DecidedBy = 'policy' | 'session' | 'folder' | 'button' | 'prompt' | 'magic';
-
-export type Scope = 'once' | 'session' | 'folder';
-
+/**
+ * Both directions of both comms: the source of the generated file.
+ */
+export interface Protocol {
+  from_run: Snapshot | Changes;
+  to_run: Init | Resync | Stop | Decide;
+  to_page: OverviewChanged | RunSays | KernelReplies | PageRequest | Ping | Again | Bye | Left;
+  to_kernel: Follow | SayToRun | Ask | Shows | Here | PageReplies;
+}
+/**
+ * The whole state; `seq` is the last message that it includes.
+ */
+export interface Snapshot {
+  type: 'snapshot';
+  seq: number;
+  transcript: Transcript | null;
+  cut_off: CutOff;
+}
+/**
+ * A run as it is drawn; `is_draft` for a plan that waits.
+ */
+export interface Transcript {
+  run_id: string;
+  label: string;
+  verbose: number;
+  is_draft: boolean;
+  header: Header;
+  context: Fold | null;
+  notes: string[];
+  plan: Plan | null;
+  steps: Step[];
+  todos: Todo[];
+  todos_at: number;
+  ending: Ending | null;
+  footer: Footer;
+}
+/**
+ * The first line; `duration` is "" while the run is on and a clock shows the time.
+ */
+export interface Header {
+  model: string;
+  badge: string;
+  state: 'running' | 'waiting' | 'done' | 'partial' | 'failed' | 'cancelled';
+  state_text: string;
+  facts: string[];
+  started_at: string;
+  duration: string;
+}
+/**
+ * A text behind its title; `is_open` says whether it begins expanded.
+ */
+export interface Fold {
+  title: string;
+  text: string;
+  is_open: boolean;
+}
+/**
+ * A plan to approve as a whole; `hint` says how, while nobody is asked here.
+ */
+export interface Plan {
+  goal: string;
+  title: string;
+  hash: string;
+  steps: PlanStep[];
+  hint: string;
+  approval: Approval | null;
+  late: Late | null;
+}
+/**
+ * A step of a plan; `note` is unchanged, `notes` are its lines.
+ */
+export interface PlanStep {
+  id: string;
+  name: string;
+  status: ToolStatus;
+  glyph: string;
+  status_text: string;
+  summary: string;
+  note: string;
+  notes: string[];
+  verdict: string;
+  request: CallRequest;
+  is_open: boolean;
+}
+/**
+ * The full request of a call.
+ *
+ * `arguments` are all of them, `shown` those that the preview does not show. `is_exact_folded`: a
+ * diff shows some of them in other words.
+ */
+export interface CallRequest {
+  arguments: {
+    [k: string]: unknown;
+  };
+  preview: Preview | null;
+  shown: Argument[];
+  is_exact_folded: boolean;
+  parse_error: string;
+}
+/**
+ * The effect of a call, as code or as a diff; `caption` names it and counts its lines.
+ */
+export interface Preview {
+  kind: 'code' | 'diff';
+  text: string;
+  language: string;
+  caption: string;
+}
+/**
+ * An argument that the preview does not show, its value as text.
+ */
+export interface Argument {
+  name: string;
+  value: string;
+}
+/**
+ * A pending decision; `covers` is what a longer approval allows.
+ */
+export interface Approval {
+  id: string;
+  question: string;
+  choices: Choice[];
+  covers: string;
+}
+/**
+ * One way to decide: `answer` is sent, `label` is on the button.
+ */
+export interface Choice {
+  answer: 'approve' | 'always' | 'folder' | 'deny';
+  label: string;
+}
+/**
+ * A decision that came too late: the call or plan had been decided on by then.
+ */
+export interface Late {
+  decision: Decision | 'edited';
+  at: string;
+}
+/**
+ * The model's thinking and text, and the calls that it made.
+ */
+export interface Step {
+  number: number;
+  label: string;
+  notes: string[];
+  waiting: Waiting | null;
+  thinking: Fold | null;
+  text: string;
+  is_streaming: boolean;
+  is_answer: boolean;
+  images: Image[];
+  calls: Call[];
+  facts: string;
+}
+/**
+ * The wait for the model's reply, or for the next try in so many `seconds`.
+ */
+export interface Waiting {
+  text: string;
+  seconds: number | null;
+}
+/**
+ * An image in base64; `label` describes it for screen readers.
+ */
+export interface Image {
+  type: 'image';
+  media_type: string;
+  data: string;
+  label: string;
+  width: number | null;
+  height: number | null;
+}
+/**
+ * A tool call: `summary`, `outcome` and `verdict` are in its line, the rest behind it.
+ *
+ * `concern` is why the user is asked beside the tool itself. `decision` is how it was decided,
+ * `was_asked` whether the user was asked, `is_sensitive` whether it may change something, and
+ * `position` the plan's step that it carries out.
+ */
+export interface Call {
+  id: string;
+  name: string;
+  status: ToolStatus;
+  glyph: string;
+  status_text: string;
+  badge: string;
+  summary: string;
+  outcome: string;
+  verdict: string;
+  decision: string;
+  duration: string;
+  is_open: boolean;
+  is_dry: boolean;
+  is_sensitive: boolean;
+  was_asked: boolean;
+  position: string;
+  touches: string;
+  concern: string;
+  question: Question | null;
+  request: CallRequest;
+  remarks: string[];
+  result: Result | null;
+  facts: string[];
+  approval: Approval | null;
+  late: Late | null;
+}
+/**
+ * A tool's question to the user; `choices` are answers to pick from.
+ */
 export interface Question {
   text: string;
   choices: string[];
 }
-
-export interface Preview {
-  kind: 'code' | 'diff' | 'arguments';
+/**
+ * The result of a call: `error` is "" if it succeeded or `output` says the same.
+ */
+export interface Result {
+  output: string;
+  error: string;
+  tone: 'plain' | 'error';
+  media: (Image | Display)[];
+}
+/**
+ * One rich output, as MIME type to text; never drawn without sanitizing.
+ */
+export interface Display {
+  type: 'display';
+  data: {
+    [k: string]: string;
+  };
+  label: string;
+}
+/**
+ * A task of the checklist.
+ */
+export interface Todo {
+  status: 'pending' | 'in_progress' | 'completed';
+  glyph: string;
+  status_text: string;
   text: string;
-  language: string;
 }
-
-export interface ToolExecution {
-  call: ToolCall;
-  sensitive: boolean;
+/**
+ * Why a run is not all that was asked for.
+ */
+export interface Ending {
+  title: string;
+  text: string;
+  tone: 'plain' | 'error';
+}
+/**
+ * The usage of the run, and its trace id.
+ */
+export interface Footer {
+  facts: string[];
+  trace_id: string;
+}
+/**
+ * The end of a run whose kernel is gone; `statuses` maps the statuses of calls.
+ */
+export interface CutOff {
+  state: 'running' | 'waiting' | 'done' | 'partial' | 'failed' | 'cancelled';
+  state_text: string;
+  ending: Ending;
+  statuses: {
+    [k: string]: Status;
+  };
+}
+/**
+ * The status of a call.
+ */
+export interface Status {
   status: ToolStatus;
-  preview: Preview | null;
-  question: Question | null;
-  concern: string | null;
-  scopes: Scope[];
-  covers: string | null;
-  touches: string | null;
-  source: string | null;
-  decision: Decision | null;
-  decided_by: DecidedBy | null;
-  reason: string | null;
-  dry_run: boolean;
-  result: ToolResult | null;
-  started_at: string | null;
-  duration: number | null;
+  glyph: string;
+  status_text: string;
+  verdict: string;
 }
-
-export type RunStatus = 'draft' | 'queued' | 'running' | 'done' | 'error' | 'cancelled';
-
-export type StopReason =
-  | 'finished'
-  | 'max_steps'
-  | 'max_seconds'
-  | 'max_tokens'
-  | 'max_usd'
-  | 'timeout'
-  | 'context_overflow'
-  | 'content_filter'
-  | 'planned'
-  | 'denied'
-  | 'unattended'
-  | 'empty'
-  | 'interrupted'
-  | 'error';
-
-export interface PlanStep {
-  call: ToolCall;
+/**
+ * The changes since the message before.
+ */
+export interface Changes {
+  type: 'changes';
+  seq: number;
+  changes: (Replacement | Addition)[];
+}
+/**
+ * A new value at a place of the transcript; the path goes down from the top.
+ */
+export interface Replacement {
+  path: (string | number)[];
+  value: unknown;
+}
+/**
+ * More text at a place of the transcript.
+ */
+export interface Addition {
+  path: (string | number)[];
+  append: string;
+}
+/**
+ * A page draws the run: clicks arrive.
+ */
+export interface Init {
+  type: 'init';
+  id: string;
+}
+/**
+ * A page missed a message.
+ */
+export interface Resync {
+  type: 'resync';
+}
+/**
+ * The user stops the run.
+ */
+export interface Stop {
+  type: 'stop';
+}
+/**
+ * The user decides; each answer is checked against what was offered, see clicks.py.
+ */
+export interface Decide {
+  type: 'decide';
+  approval_id: string;
+  answer: Approve | Deny | Reply | Edit;
+}
+/**
+ * The user approves once, or for longer.
+ */
+export interface Approve {
+  decision: 'approve' | 'always' | 'folder';
+  reason: string;
+}
+/**
+ * The user denies a call or a plan, or declines to answer.
+ */
+export interface Deny {
+  decision: 'deny';
+  reason: string;
+}
+/**
+ * The user answers a question.
+ */
+export interface Reply {
+  decision: 'answer';
+  text: string;
+}
+/**
+ * The user edits a plan.
+ */
+export interface Edit {
+  decision: 'edit';
+  plan: EditedStep[];
+}
+/**
+ * A step of a plan as the user edited it.
+ */
+export interface EditedStep {
+  call: EditedCall;
   note: string;
 }
-
-export interface Step {
-  number: number;
-  closing: boolean;
-  message: Message | null;
-  finish_reason: string | null;
-  usage: TokenUsage;
-  cost_usd: number | null;
-  thinking_seconds: number | null;
-  executions: ToolExecution[];
-  notes: string[];
-}
-
-export interface Run {
+/**
+ * A call of a plan as the user edited it.
+ */
+export interface EditedCall {
   id: string;
-  session_id: string;
-  trace_id: string;
-  parent_id: string | null;
-  cell_id: string | null;
-  agent: string | null;
-  prompt: string;
-  context: string;
+  name: string;
+  arguments: {
+    [k: string]: unknown;
+  };
+}
+/**
+ * The new overview of the notebook; after every change.
+ */
+export interface OverviewChanged {
+  type: 'overview';
+  overview: Overview;
+}
+/**
+ * An overview of a notebook: the newest entries of each list.
+ *
+ * `model` would answer now. `runs` are oldest first; `plan` and `todos` are those of the newest
+ * run, `done` is their progress; `usage` is that of all runs of the session; `status` is the line
+ * of the status bar.
+ */
+export interface Overview {
   model: string;
-  confirm_mode: string;
-  max_steps: number;
-  verbose: number;
-  plan_id: string | null;
-  plan: PlanStep[];
-  current_step_path: string | null;
-  last_event: string | null;
-  status: RunStatus;
-  stop_reason: StopReason | null;
-  error: string | null;
-  steps: Step[];
-  notes: string[];
+  session: SessionName | null;
+  sessions: SessionLine[];
+  runs: RunLine[];
+  approvals: PendingApproval[];
+  waiting: WaitingPlan | null;
+  plan: PlanStepLine[];
+  todos: Todo[];
+  done: string;
+  variables: VariableLine[];
+  usage: string[];
+  status: string;
+}
+/**
+ * The session of the notebook.
+ */
+export interface SessionName {
+  id: string;
+  name: string;
+}
+/**
+ * A conversation of the workspace, with the time of its last activity.
+ */
+export interface SessionLine {
+  id: string;
+  name: string;
+  current: boolean;
+  ended: boolean;
+  at: string;
+}
+/**
+ * A run in one line; `facts` is everything but the prompt.
+ */
+export interface RunLine {
+  id: string;
+  cell_id: string | null;
+  live: boolean;
+  prompt: string;
+  title: string;
+  state: 'running' | 'waiting' | 'done' | 'partial' | 'failed' | 'cancelled';
+  glyph: string;
+  state_text: string;
+  facts: string[];
+  steps: number;
   started_at: string;
   duration: number | null;
 }
-
-export interface RunStarted {
-  type: 'run_started';
-  run: Run;
-  system_prompt: string | null;
-  tools: ToolDefinition[] | null;
-}
-
-export interface PlanProposed {
-  type: 'plan_proposed';
-  run: Run;
-  approval_id: string | null;
-}
-
-export interface StepStarted {
-  type: 'step_started';
-  step: number;
-  closing: boolean;
-  nudge: string | null;
-}
-
-export interface Compacted {
-  type: 'compacted';
-  step: number;
-  summary: Message;
-  before: string[];
-  after: string[];
-}
-
-export interface RetryScheduled {
-  type: 'retry_scheduled';
-  step: number;
-  attempt: number;
-  of: number;
-  delay: number;
-  reason: string;
-}
-
-export interface MessageStarted {
-  type: 'message_started';
-  step: number;
-}
-
-export interface MessageDelta {
-  type: 'message_delta';
-  step: number;
-  kind: 'text' | 'thinking';
-  text: string;
-}
-
-export interface MessageFinished {
-  type: 'message_finished';
-  step: number;
-  message: Message | null;
-  finish_reason: string | null;
-  usage: TokenUsage;
-  cost_usd: number | null;
-  thinking_seconds: number | null;
-}
-
-export interface ToolStarted {
-  type: 'tool_started';
-  step: number;
-  execution: ToolExecution;
-}
-
-export interface ApprovalRequested {
-  type: 'approval_requested';
-  step: number;
-  call_id: string;
+/**
+ * A waiting decision about a call or a whole plan; `about` names it in a word.
+ */
+export interface PendingApproval {
   approval_id: string;
+  run_id: string;
+  cell_id: string | null;
+  about: string;
+  call: Call | null;
+  plan: Plan | null;
 }
-
-export interface ApprovalDecided {
-  type: 'approval_decided';
-  step: number;
-  call_id: string;
-  decision: Decision;
-  by: DecidedBy;
-  reason: string | null;
+/**
+ * A plan that waits while no cell asks about it.
+ */
+export interface WaitingPlan {
+  run_id: string;
+  cell_id: string | null;
+  plan: Plan;
 }
-
-export interface ToolRunning {
-  type: 'tool_running';
-  step: number;
-  call_id: string;
-}
-
-export interface ToolFinished {
-  type: 'tool_finished';
-  step: number;
-  execution: ToolExecution;
-}
-
-export interface StepFinished {
-  type: 'step_finished';
-  step: number;
-}
-
-export interface Notice {
-  type: 'notice';
-  text: string;
-}
-
-export interface RunFinished {
-  type: 'run_finished';
-  status: RunStatus;
-  stop_reason: StopReason;
-  error: string | null;
-  duration: number;
-}
-
-export type Event =
-  | PlanProposed
-  | RunStarted
-  | StepStarted
-  | Compacted
-  | RetryScheduled
-  | MessageStarted
-  | MessageDelta
-  | MessageFinished
-  | ToolStarted
-  | ApprovalRequested
-  | ApprovalDecided
-  | ToolRunning
-  | ToolFinished
-  | StepFinished
-  | Notice
-  | RunFinished;
-
-/** The reply that is still streaming. */
-export interface OpenMessage {
-  step: number;
-  text: string;
-  thinking: string;
-}
-
-/** The whole state, in answer to `init` and `resync`; `seq` is the last message it includes. */
-export interface SnapshotMessage {
-  op: 'snapshot';
-  seq: number;
-  run: Run | null;
-  open: OpenMessage | null;
-  approvals: Record<string, string>;
-  plan_approval: string | null;
-  retry: RetryScheduled | null;
-}
-
-/** What happened since the message before. */
-export interface EventsMessage {
-  op: 'events';
-  seq: number;
-  events: Event[];
-}
-
-/** A decision came too late: the call (null: the plan) had been decided on by then. */
-export interface LateMessage {
-  op: 'late';
-  call_id: string | null;
-  decision: Decision | 'edited';
-  at: string;
-}
-
-export type KernelMessage = SnapshotMessage | EventsMessage | LateMessage;
-
-/** What a person says to a question: each is checked in `ipyagent.ui.clicks`. */
-export type Answer =
-  | { decision: 'approve' | 'always' | 'folder' | 'deny'; reason: string }
-  | { decision: 'answer'; text: string }
-  | { decision: 'edit'; plan: EditedStep[] };
-
-export interface EditedStep {
-  call: Pick<ToolCall, 'id' | 'name' | 'arguments'>;
+/**
+ * The progress of a plan's step.
+ */
+export interface PlanStepLine {
+  name: string;
   note: string;
+  status: ToolStatus;
+  glyph: string;
+  status_text: string;
 }
-
-export type FrontEndMessage =
-  | { kind: 'init'; id: string }
-  | { kind: 'resync' }
-  | ({ kind: 'decide'; approval_id: string } & Answer)
-  | { kind: 'stop' };
+/**
+ * The last change of a variable.
+ */
+export interface VariableLine {
+  name: string;
+  change: 'created' | 'changed' | 'deleted';
+  type: string;
+  run_id: string;
+}
+/**
+ * A message of a run that the page follows.
+ */
+export interface RunSays {
+  type: 'run';
+  run_id: string;
+  message: Snapshot | Changes;
+}
+/**
+ * The answer to a page's `ask`.
+ */
+export interface KernelReplies {
+  type: 'reply';
+  id: number;
+  value: unknown;
+}
+/**
+ * The kernel asks for something in an open notebook: that at `path`, or that of `client`.
+ */
+export interface PageRequest {
+  type: 'request';
+  id: number;
+  what: string;
+  path: string | null;
+  client: string | null;
+  details: {
+    [k: string]: unknown;
+  };
+}
+/**
+ * Is the page still there? It answers `here`.
+ */
+export interface Ping {
+  type: 'ping';
+}
+/**
+ * The kernel had dropped the page: it connects again.
+ */
+export interface Again {
+  type: 'again';
+}
+/**
+ * ipyagent is no longer loaded.
+ */
+export interface Bye {
+  type: 'bye';
+}
+/**
+ * Subshells of pages that left; only a page can end them.
+ */
+export interface Left {
+  type: 'left';
+  subshells: string[];
+}
+/**
+ * The page draws this run too, from now on.
+ */
+export interface Follow {
+  type: 'follow';
+  run_id: string;
+}
+/**
+ * A message to a run that the page follows.
+ */
+export interface SayToRun {
+  type: 'to_run';
+  run_id: string;
+  message: Init | Resync | Stop | Decide;
+}
+/**
+ * The page asks for a run as it is saved in an output: by id, or the cell's newest.
+ */
+export interface Ask {
+  type: 'ask';
+  id: number;
+  what: 'bundle';
+  run_id: string | null;
+  cell_id: string | null;
+}
+/**
+ * The notebooks that the page shows, and the clients that run their cells.
+ */
+export interface Shows {
+  type: 'shows';
+  notebooks: string[];
+  clients: string[];
+}
+/**
+ * The answer to `ping`.
+ */
+export interface Here {
+  type: 'here';
+}
+/**
+ * The answer to a request: a value, or an error.
+ */
+export interface PageReplies {
+  type: 'reply';
+  id: number;
+  value: unknown;
+  error: string | null;
+}

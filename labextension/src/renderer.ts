@@ -4,19 +4,21 @@ import { Widget } from '@lumino/widgets';
 
 import type { Channel } from './channel';
 import { live } from './lab/live';
-import { MIME_TYPE } from './mimetype';
-import { isOver, NOTHING } from './model';
-import type { Run } from './protocol';
-import { savedRun } from './saved';
-import { note } from './view/step';
+import { RUN, TRANSCRIPT } from './mimetype';
+import { isOver } from './model';
+import type { Transcript } from './protocol';
+import { savedTranscript } from './saved';
+import { sanitize } from './view/sanitize';
 import { RunView } from './view/run';
+import { note } from './view/step';
 
 const UNKNOWN =
   'This run was saved by another version of ipyagent and cannot be drawn by this one.';
 
 class RunRenderer extends Widget implements IRenderMime.IRenderer {
   private view: RunView | null = null;
-  private run: Run | null = null;
+  private transcript: Transcript | null = null;
+  private html = '';
   private channel: Channel | null = null;
   private release = (): void => undefined;
   private clean: (html: string) => string;
@@ -27,8 +29,9 @@ class RunRenderer extends Widget implements IRenderMime.IRenderer {
     live.appeared.connect(this.revive);
   }
 
-  renderModel(model: IRenderMime.IMimeModel): Promise<void> {
-    this.run = savedRun(model.data[MIME_TYPE]);
+  renderModel({ data }: IRenderMime.IMimeModel): Promise<void> {
+    this.transcript = savedTranscript(data[TRANSCRIPT], data[RUN]);
+    this.html = typeof data['text/html'] === 'string' ? data['text/html'] : '';
     this.redraw();
     return Promise.resolve();
   }
@@ -42,7 +45,7 @@ class RunRenderer extends Widget implements IRenderMime.IRenderer {
 
   /** The run that was drawn as it was saved may turn out to be on. */
   private revive = (): void => {
-    const channel = channelOf(this.run);
+    const channel = channelOf(this.transcript);
     if (channel !== null && channel !== this.channel) {
       this.redraw();
     }
@@ -55,23 +58,23 @@ class RunRenderer extends Widget implements IRenderMime.IRenderer {
     this.node.replaceChildren(this.draw());
   }
 
-  /** What is no run is said to be none, and its text forms are still in the notebook. */
-  private draw(): HTMLElement {
-    const { run } = this;
-    if (run === null) {
-      return note(UNKNOWN);
+  /** What another version has saved is drawn as the HTML beside it: the same in plain tags. */
+  private draw(): Node {
+    const { transcript } = this;
+    if (transcript === null) {
+      return this.html === '' ? note(UNKNOWN) : sanitize(this.html, this.clean);
     }
-    const channel = (this.channel = channelOf(run));
+    const channel = (this.channel = channelOf(transcript));
     const view = (this.view = new RunView(channel, this.clean));
-    this.release = channel?.subscribe(state => view.update(state)) ?? this.release;
-    view.update(channel?.state.run ? channel.state : { ...NOTHING, run });
+    this.release = channel?.subscribe(now => view.update(now)) ?? this.release;
+    view.update(channel?.transcript ?? transcript);
     return view.element;
   }
 }
 
 /** That of a run which is on. */
-function channelOf(run: Run | null): Channel | null {
-  return run === null || isOver(run) ? null : live.channel(run.id);
+function channelOf(transcript: Transcript | null): Channel | null {
+  return transcript === null || isOver(transcript) ? null : live.channel(transcript.run_id);
 }
 
 /**
@@ -80,6 +83,6 @@ function channelOf(run: Run | null): Channel | null {
  */
 export const rendererFactory: IRenderMime.IRendererFactory = {
   safe: true,
-  mimeTypes: [MIME_TYPE],
+  mimeTypes: [TRANSCRIPT],
   createRenderer: options => new RunRenderer(options)
 };

@@ -1,7 +1,6 @@
 /** The live run: an anywidget module. */
-import { Channel } from './channel';
+import { Channel, ToRun } from './channel';
 import { CUT_OFF } from './cutoff';
-import type { FrontEndMessage } from './protocol';
 import { RunView } from './view/run';
 
 /** ipywidgets tells a model that its comm is dead, when the kernel is restarted by the person. */
@@ -11,7 +10,7 @@ type ModelEvent = 'msg:custom' | 'comm_live_update';
 export interface WidgetModel {
   on(event: ModelEvent, callback: (message: unknown) => void): void;
   off(event: ModelEvent, callback: (message: unknown) => void): void;
-  send(message: FrontEndMessage): void;
+  send(message: ToRun): void;
 }
 
 interface Widget {
@@ -41,8 +40,8 @@ export default function widget(): Widget {
     render({ model, el }) {
       const opened = open(model);
       const view = new RunView(opened);
-      const unsubscribe = opened.subscribe(state => view.update(state));
-      view.update(opened.state);
+      const unsubscribe = opened.subscribe(transcript => view.update(transcript));
+      view.update(opened.transcript);
       view.element.addEventListener(CUT_OFF, () => opened.cut());
       el.append(view.element);
       return () => {

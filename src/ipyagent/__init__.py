@@ -30,7 +30,7 @@ __all__ = [
     "tool",
 ]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "Agent": "ipyagent.api",
@@ -46,7 +46,7 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     if name == "last":
-        return import_module("ipyagent.agent.session").newest_run()
+        return import_module("ipyagent.wiring").runtime().last_run
     if name in _HOMES:
         _imports().guard()
         return getattr(import_module(_HOMES[name]), name)
@@ -54,13 +54,13 @@ def __getattr__(name: str) -> Any:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """What `%load_ext ipyagent` calls."""
+    """Load the extension, for `%load_ext ipyagent`."""
     _imports().guard()
     import_module("ipyagent.magic").load(shell)
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """What `%unload_ext ipyagent` calls."""
+    """Unload the extension, for `%unload_ext ipyagent`."""
     import_module("ipyagent.magic").unload(shell)
     _imports().unguard()
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ipyagent import config as settings
 from ipyagent.agent.approvals import Answer, Approvals
-from ipyagent.agent.session import Session, remember
+from ipyagent.agent.session import Session
 from ipyagent.agent.sessions import Sessions
 from ipyagent.agent.validation import VALIDATORS, Validator
 from ipyagent.config import Config, Layer
@@ -27,30 +27,28 @@ from ipyagent.telemetry import trace_ids
 from ipyagent.tools.base import BaseTool, Tool, tool
 from ipyagent.ui.views import SilentView, View, show_run, view_for
 from ipyagent.wiring import (
-    Bench,
-    Engine,
-    Place,
-    Request,
+    Environment,
+    RunFactory,
+    RunFunction,
+    RunRequest,
     client_for,
-    journal_for,
-    only_run,
-    refused,
-    workspace_at,
+    failed_run,
+    runtime,
 )
 
 
 class Agent:
     """An agent with a conversation of its own.
 
-    `model` is a model id or a client such as `Scripted`; `tools` are offered beside the built-in
-    ones; `profile` names an agent of the settings; `session` is a name to go on with or start, or a
+    `model` is a model id or a client such as `Scripted`; `tools` are added to the built-in ones;
+    `profile` names an agent of the settings; `session` is a name to continue or start, or a
     `Session`; `persist=False` keeps everything in memory. The other arguments override the settings
     of the same name, and `layers` override those. In IPython the agent works in the user's
-    namespace and shows its runs; in a plain script it works in `__main__` and is silent but for
+    namespace and shows its runs; in a plain script it works in `__main__` and prints only
     questions.
 
-    `validators` look at each prompt before anything is done with it, and raise ValueError to
-    refuse it; `session.validators` and the setting `chat.validators` add others.
+    `validators` check each prompt first, and raise ValueError to refuse it; `session.validators`
+    and the setting `chat.validators` add others.
     """
 
     def __init__(
@@ -66,43 +64,43 @@ class Agent:
         **agent: Any,
     ) -> None:
         self._shell = running_shell()
-        given: dict[str, Any] = {"agent": agent}
+        overrides: dict[str, Any] = {"agent": agent}
         if isinstance(model, str):
-            given["llm"] = {"model": model}
+            overrides["llm"] = {"model": model}
         if root is not None:
-            given["workspace"] = {"root": str(root)}
+            overrides["workspace"] = {"root": str(root)}
         if persist is not None:
-            given["chat"] = {"persist": persist}
+            overrides["chat"] = {"persist": persist}
         # A script's environment is its author's; a kernel's may have been written to by a `.env`.
         start = None if self._shell is None else start_environ()
         folder = Path.cwd() if root is None else Path(root)
         self.profile = profile
-        settled = settings.settle(
-            *settings.standing(os.environ, start, folder),
-            Layer("Agent(…)", given),
+        resolved = settings.resolve_layers(
+            *settings.base_layers(os.environ, start, folder),
+            Layer("Agent(…)", overrides),
             *layers,
             agent=profile,
         )
-        self.config: Config = settled.config
-        self._notices = [*settled.notices]
-        """What the first run tells."""
+        self.config: Config = resolved.config
+        self._notices = [*resolved.notices]
+        """Notices for the first run."""
         self._introduced = False
         self.tools = [tool(each) for each in tools]
         self.validators: list[Validator] = list(VALIDATORS)
-        workspace = workspace_at(Path(self.config.workspace.root).resolve())
-        self.place = Place(workspace, self._namespace())
+        workspace = runtime().workspace(Path(self.config.workspace.root).resolve())
+        self.environment = Environment(workspace, self._namespace())
         self._given = session
         self._client = model if model is not None and not isinstance(model, str) else None
 
     @cached_property
     def session(self) -> Session:
-        """The conversation; begun, or opened, when it is first asked for."""
+        """Return the conversation; started, or opened, when it is first needed."""
         if isinstance(self._given, Session):
             return self._given
         sessions = self._sessions()
         if self._given is None:
             return sessions.begin("agent")
-        opened = sessions.go_on(self._given)
+        opened = sessions.get_or_begin(self._given)
         self._notices += opened.notices
         return opened.session
 
@@ -114,15 +112,15 @@ class Agent:
         dry_run: bool = False,
         trace_id: str | None = None,
     ) -> Run:
-        """Answer `prompt` and return the run; how it went is in `run.outcome`.
+        """Answer `prompt` and return the run, with its `outcome`.
 
         `plan`: the model proposes everything first (None: as the settings say); `dry_run`: each
-        call is checked and none is run. A prompt that is refused gives a failed run, with the
-        reason in `run.error`. Raises BusyError where an agent is at work already, and
-        AgentInterrupted when it is stopped.
+        call is checked and none runs. A refused prompt gives a failed run, with the reason in
+        `run.error`. Raises BusyError if an agent is running already, and AgentInterrupted when it
+        is stopped.
         """
         cell = Cell()
-        with stoppable(cell), only_run():
+        with stoppable(cell), runtime().run_lock.hold():
             try:
                 engine = self._engine(cell, prompt, plan, dry_run, trace_id)
             except AgentError as error:
@@ -137,8 +135,8 @@ class Agent:
         dry_run: bool = False,
         trace_id: str | None = None,
     ) -> Run:
-        """Like `ask`, for async code."""
-        with only_run():
+        """Answer a prompt like `ask`, for async code."""
+        with runtime().run_lock.hold():
             cell = Cell()
             try:
                 engine = self._engine(cell, prompt, plan, dry_run, trace_id)
@@ -151,39 +149,40 @@ class Agent:
         self.session.save(path)
 
     def load(self, path: str | Path) -> None:
-        """Go on with the conversation in a file that `save` wrote, or in a notebook's runs."""
+        """Continue with the conversation in a file that `save` wrote, or in a notebook's runs."""
         self.session = self._sessions().load(Path(path))
 
     def _sessions(self) -> Sessions:
-        return Sessions(journal_for(self.place.workspace, persist=self.config.chat.persist))
+        persist = self.config.chat.persist
+        return Sessions(runtime().journal(self.environment.workspace, persist=persist))
 
     def _engine(
         self, cell: Cell, prompt: str, plan: bool | None, dry_run: bool, trace_id: str | None
-    ) -> Engine:
-        session, client = self.session, self._client or self._resolved()
-        request = Request(
+    ) -> RunFunction:
+        session, client = self.session, self._client or self._resolve_settings()
+        request = RunRequest(
             prompt.strip(),
             self.config,
             agent=self.profile,
-            trace_id=trace_id or trace_ids.new(),
+            trace_id=trace_id or trace_ids.new_trace_id(),
             dry_run=dry_run,
             plan=self.config.agent.plan if plan is None else plan,
             notices=tuple(self._notices),
         )
-        view = partial(self._view(), cell, self.place.approvals, detect(self._shell))
-        bench = Bench(self.place, session, request, client, cell, view, self.tools)
+        view = partial(self._view(), cell, self.environment.approvals, detect(self._shell))
+        runs = RunFactory(self.environment, session, client, cell, view, self.tools)
         if (decision := self._decision(prompt)) is not None:
-            return bench.plan_engine(decision)
-        engine = bench.engine(self.validators)
+            return runs.build_decision(request, decision)
+        engine = runs.build(request, self.validators)
         self._notices.clear()
         return engine
 
     def _decision(self, prompt: str) -> Answer | None:
-        """Return what a prompt decides on a plan that waits: here nothing, it is a prompt."""
+        """Return a prompt's decision on a waiting plan: here none, it is a prompt."""
         return None
 
     def _view(self) -> Callable[[Cell, Approvals, Frontend], View]:
-        """Return what makes the view of a run."""
+        """Return a function that opens the view of a run."""
         return SilentView if self._shell is None else view_for
 
     def _namespace(self) -> Namespace:
@@ -193,15 +192,15 @@ class Agent:
 
     def _refuse(self, prompt: str, error: AgentError) -> Run:
         """Return the failed run of a prompt that was not sent."""
-        run = refused(prompt.strip(), error)
-        remember(run)
+        run = failed_run(prompt.strip(), error)
+        runtime().last_run = run
         if self._shell is not None:
             show_run(detect(self._shell), run)
         return run
 
-    def _resolved(self) -> Client:
+    def _resolve_settings(self) -> Client:
         resolved = resolve(self.config.llm, os.environ)
         if not self._introduced:
             self._notices += resolved.notes
             self._introduced = True
-        return client_for(resolved, self.config.llm, self.place.workspace.root)
+        return client_for(resolved, self.config.llm, self.environment.workspace.root)

@@ -1,7 +1,7 @@
 """`ipyagent ask` and `ipyagent chat`: the agent in a terminal, in scripts and in CI.
 
 The exit code of `ask` is 0 for a success, 1 for a run that failed, 2 for a mistake in the command
-or the settings, 3 for a run that did only a part or a plan that waits, 130 when it was interrupted.
+or the settings, 3 for a partial run or a plan that waits, 130 after an interrupt.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from typing import NoReturn
 
 from ipyagent import __version__
 from ipyagent.agent.approvals import Answer, Approvals
-from ipyagent.agent.session import newest_run
 from ipyagent.api import Agent
 from ipyagent.errors import AgentError, AgentInterrupted, ConfigError
 from ipyagent.kernel.drivers import Cell
@@ -29,10 +28,11 @@ from ipyagent.magic.options import Options, add_options, options_from
 from ipyagent.magic.plan_commands import in_words
 from ipyagent.schema import Outcome, Run, RunStatus
 from ipyagent.ui.views import SilentView, View, show_run, view_for
+from ipyagent.wiring import runtime
 
 USAGE, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
 CODES = {Outcome.SUCCESS: 0, Outcome.FAILED: 1, Outcome.PARTIAL: 3, Outcome.RUNNING: 3}
-"""Exit codes; a run that is not over is a plan that waits."""
+"""Exit codes; a run that has not ended is a plan that waits."""
 
 ASK = "ipyagent ask [options] [PROMPT … | --file PATH]"
 CHAT_HELP = "Type a prompt; `exit`, `quit` or Ctrl-D ends, Ctrl-C stops a run."
@@ -57,7 +57,7 @@ class TerminalAgent(Agent):
                 trace_id=options.trace_id,
             )
         except AgentInterrupted:
-            if (stopped := newest_run()) is not None:
+            if (stopped := runtime().last_run) is not None:
                 self._print(stopped)
             raise
         self._print(run)
@@ -96,10 +96,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     environment.prepare()
     try:
-        given = vars(_parser().parse_args(argv))
-        command = given.pop("command")
-        code: int = command(given)
-        if sys.stdout is not None:  # as it is where the descriptor is closed
+        arguments = vars(_parser().parse_args(argv))
+        command = arguments.pop("command")
+        code: int = command(arguments)
+        if sys.stdout is not None:  # as for a closed descriptor
             sys.stdout.flush()
     except (ConfigError, AgentError) as error:
         print(f"ipyagent: {error}", file=sys.stderr)  # noqa: T201
@@ -130,20 +130,20 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _ask(given: dict[str, object]) -> int:
-    prompt = _prompt(given.pop("prompt"), given.pop("file"))
-    options = options_from(given, Path.cwd(), "ipyagent ask")
+def _ask(arguments: dict[str, object]) -> int:
+    prompt = _prompt(arguments.pop("prompt"), arguments.pop("file"))
+    options = options_from(arguments, Path.cwd(), "ipyagent ask")
     return CODES[TerminalAgent(options).answer(prompt).outcome]
 
 
 def _prompt(words: object, file: object) -> str:
     """Return the prompt from the command, a file or standard input; raise ConfigError."""
-    said = " ".join(words) if isinstance(words, list) else ""
-    if file is not None and said:
+    argument_text = " ".join(words) if isinstance(words, list) else ""
+    if file is not None and argument_text:
         raise ConfigError("a prompt and --file are both given; keep one")
-    if said and said != "-":
-        return said
-    if file is None and not said and detect(None).can_input:
+    if argument_text and argument_text != "-":
+        return argument_text
+    if file is None and not argument_text and detect(None).can_input:
         raise ConfigError(f"there is no prompt. usage: {ASK}")
     try:
         text = _standard_input() if file is None else Path(str(file)).read_text("utf-8-sig")
@@ -157,7 +157,7 @@ def _prompt(words: object, file: object) -> str:
 
 
 def _standard_input() -> str:
-    """Return all of it; in plain locales Python would take other bytes for text."""
+    """Return all of it; in plain locales Python would decode it wrongly."""
     if sys.stdin is None:
         return ""
     raw = getattr(sys.stdin, "buffer", None)
@@ -174,8 +174,8 @@ def _line(is_terminal: bool) -> str:
     return line
 
 
-def _chat(given: dict[str, object]) -> int:
-    options = options_from(given, Path.cwd(), "ipyagent chat")
+def _chat(arguments: dict[str, object]) -> int:
+    options = options_from(arguments, Path.cwd(), "ipyagent chat")
     agent, is_terminal = TerminalAgent(options), detect(None).can_input
     if is_terminal:
         with contextlib.suppress(ImportError):
@@ -202,7 +202,7 @@ def _chat(given: dict[str, object]) -> int:
 
 
 def _turn(agent: TerminalAgent, prompt: str) -> None:
-    """Answer one prompt of a chat, which goes on whatever becomes of it."""
+    """Answer one prompt of a chat, which continues whatever happens."""
     try:
         agent.answer(prompt)
     except KeyboardInterrupt as stop:

@@ -1,4 +1,4 @@
-"""Errors that come of too many open files, with the line that says how to go on."""
+"""Errors caused by too many open files, with advice."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _ADVICE = (
 
 
 def has_none_left(error: BaseException) -> bool:
-    """Whether an error, or one that led to it, says that no more files can be opened."""
+    """Return whether an error, or one that led to it, says that no more files can be opened."""
     return any(getattr(each, "errno", None) in _FULL for each in _chain(error))
 
 
 def describe(error: BaseException) -> str:
-    """Return an error's text; where too many files are open, with the way out."""
+    """Return an error's text, with advice if too many files are open."""
     text = str(error)
     return f"{text.rstrip('.')}. {advice()}" if has_none_left(error) else text
 
 
 def advice() -> str:
-    """Say what to do where no more files can be opened."""
+    """Return advice for too many open files."""
     try:
         import resource  # not on Windows
 

@@ -20,13 +20,13 @@ AgentError
 ├─ InvalidArgumentsError      a call's arguments do not fit the tool's schema
 ├─ PathTraversalError         a path leads out of the workspace
 ├─ PathValidationError        a path inside the workspace cannot be used
-├─ NoFrontendError            a person has to be asked and nobody can be
+├─ NoFrontendError            the user has to be asked and nobody can be
 ├─ PageError                  the page with the notebook cannot do what it was asked for
 ├─ BusyError                  this kernel already runs an agent
 ├─ InstallationError          a package that ipyagent needs is missing or does not fit
 └─ RunFailedError             raised by `--raise` for a run that did not succeed
 
-AgentInterrupted (a KeyboardInterrupt) ends a run that the person stopped.
+AgentInterrupted (a KeyboardInterrupt) ends a run that the user stopped.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from typing import Self
 
 
 class AgentError(Exception):
-    """Base of all errors raised on purpose; its text is written for the person at the notebook.
+    """Base of all errors raised on purpose; its text is written for the user.
 
-    `advice` is for the model alone: how to go on.
+    `advice` is for the model alone: what to do next.
     """
 
     advice: str = ""
 
     def advise(self, advice: str) -> Self:
-        """Return the error with words for the model beside its text."""
+        """Return the error with advice for the model beside its text."""
         self.advice = advice
         return self
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows: one line, no traceback."""
+        """Return the one line that IPython shows, without a traceback."""
         return [f"{type(self).__name__}: {self}"]
 
 
@@ -63,7 +63,7 @@ class AgentNotFoundError(ConfigError):
 class ModelError(AgentError):
     """The model could not be asked, or its answer could not be used.
 
-    The first line says what happened, a second one, where there is one, what can be done.
+    The first line says what happened, an optional second one what can be done.
     """
 
     advised = False
@@ -86,8 +86,8 @@ class RetryExhaustedError(ModelUnavailableError):
 
     def __init__(self, attempts: int, last: ModelUnavailableError) -> None:
         times = "once" if attempts == 1 else f"{attempts} times"
-        what, newline, advice = str(last).partition("\n")
-        super().__init__(f"{what} It was tried {times}.{newline}{advice}", last.retry_after)
+        message, newline, advice = str(last).partition("\n")
+        super().__init__(f"{message} It was tried {times}.{newline}{advice}", last.retry_after)
         self.attempts, self.last = attempts, last
 
 
@@ -108,7 +108,7 @@ class StepTimeoutError(AgentError, TimeoutError):
 
 
 class JournalError(AgentError):
-    """What happens cannot be recorded, so it does not happen."""
+    """Events cannot be recorded, so nothing happens."""
 
 
 class SessionError(AgentError):
@@ -152,7 +152,7 @@ class PathValidationError(AgentError):
 
 
 class NoFrontendError(AgentError):
-    """A person has to be asked, and nobody can be."""
+    """The user has to be asked, and nobody can be."""
 
 
 class PageError(AgentError):
@@ -172,7 +172,7 @@ class RunFailedError(AgentError):
 
 
 class AgentInterrupted(KeyboardInterrupt):
-    """The person stopped the run. IPython shows it in one line, and Run All stops here."""
+    """The user stopped the run. IPython shows it in one line, and Run All stops here."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"ipyagent: {self}"]

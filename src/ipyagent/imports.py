@@ -1,10 +1,10 @@
-"""Imports that pass by the working folder: a cloned folder's `yaml.py` does not run with ipyagent.
+"""Imports that skip the working folder: a cloned folder's `yaml.py` does not run with ipyagent.
 
-A kernel looks for modules in its working folder first. That is right for what the user imports;
-code that is installed means the packages that it was installed with. So, while the guard is in
-place, an import by installed code finds what is installed, and what ipyagent is built on never
-takes an optional module from the folder. `ipyagent.py` itself is beyond reach: it would be loaded
-in place of all this.
+A kernel looks for modules in its working folder first. That is right for the user's imports;
+installed code means the packages with which it was installed. So, while the guard is installed, an
+import by installed code finds what is installed, and ipyagent's dependencies never take an optional
+module from the folder. `ipyagent.py` itself is beyond reach: it would be loaded instead of all
+this.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from typing import Any
 
 _SUFFIXES = (".py", ".pyc", *EXTENSION_SUFFIXES)
 _MOST = 1_000
-"""Entries of the working folder that are looked at for a notice."""
+"""Entries of the working folder that are checked for a notice."""
 _NOT_OURS = re.compile(r"extra\s*==\s*['\"](?:test|data|lab)['\"]")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _INSTALLED = tuple(
     {os.path.realpath(sysconfig.get_path(key)) + os.sep for key in ("stdlib", "platstdlib")}
 )
 _LOADERS = frozenset({"IPython", "ipyagent", "ipykernel", "pydantic", "traitlets"})
-"""Import by name what a user names: extensions, settings, validators."""
+"""They import what a user names: extensions, settings, validators."""
 _PACKAGES = ("site-packages", "dist-packages")
 
 
 class _Guard:
-    """A finder that answers for installed code where the working folder would answer first."""
+    """A finder that answers for installed code before the working folder would."""
 
     @staticmethod
     def find_spec(
         name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the installed module's spec, or None to let the others look as ever."""
+        """Return the installed module's spec, or None to let other finders look."""
         if path is not None or not _in_folder(name):
             return None
         importer, by_value = _importer()
@@ -58,7 +58,7 @@ class _Guard:
 
 
 def guard() -> None:
-    """Begin to pass by the working folder; more than once changes nothing."""
+    """Start to skip the working folder; more than once changes nothing."""
     if _Guard not in sys.meta_path:
         sys.meta_path.insert(0, _Guard)
 
@@ -70,7 +70,7 @@ def unguard() -> None:
 
 
 def shadowing_notices() -> Iterator[str]:
-    """Say which files of the working folder have the name of a module that ipyagent needs."""
+    """Yield notices about files of the working folder named like a module that ipyagent needs."""
     files = {name: file for name, file in _files() if _is_needed(name)}
     imported = [file for name, file in files.items() if _is_from_folder(sys.modules.get(name))]
     passed_by = [file for file in files.values() if file not in imported]
@@ -89,7 +89,7 @@ def shadowing_notices() -> Iterator[str]:
 
 
 def _files() -> Iterator[tuple[str, str]]:
-    """Yield the modules that lie in the working folder, and their files."""
+    """Yield the modules in the working folder, and their files."""
     try:
         with os.scandir() as entries:
             files = sorted(entry.name for entry in islice(entries, _MOST))
@@ -116,16 +116,16 @@ def _could_be_module(name: str) -> bool:
 
 
 def _in_folder(name: str) -> bool:
-    """Whether the working folder has a module of that name, and is looked into."""
+    """Return whether the working folder has a module of that name, and is on the path."""
     if not any(_is_folder(position, entry) for position, entry in enumerate(sys.path)):
         return False
     return os.path.isdir(name) or any(os.path.exists(name + suffix) for suffix in _SUFFIXES)  # noqa: PTH110, PTH112
 
 
 def _is_folder(position: int, entry: str) -> bool:
-    """Whether an entry of the path is the working folder only because a process began there.
+    """Return whether a path entry is the working folder only because a process started there.
 
-    An entry further behind was put there on purpose: by an editable installation, or by a user.
+    An entry further back was put there on purpose: by an editable installation, or by a user.
     """
     if entry in ("", "."):
         return True
@@ -140,7 +140,7 @@ def _path_elsewhere() -> list[str]:
 
 
 def _importer() -> tuple[FrameType | None, bool]:
-    """Return the frame of the code that imports, and whether it took the name from a value."""
+    """Return the frame of the importing code, and whether it took the name from a value."""
     frame: FrameType | None = sys._getframe(2)
     by_value = False
     while frame is not None:
@@ -164,7 +164,7 @@ def _is_installed(frame: FrameType) -> bool:
 
 
 def _is_from_folder(module: Any) -> bool:
-    """Whether a module was imported from the working folder itself."""
+    """Return whether a module was imported from the working folder itself."""
     file = getattr(module, "__file__", None)
     if not isinstance(file, str):
         return False
@@ -179,7 +179,7 @@ def _is_from_folder(module: Any) -> bool:
 
 @cache
 def _modules_of_ours() -> frozenset[str]:
-    """Return the top-level modules of ipyagent and of all that it requires."""
+    """Return the top-level modules of ipyagent and of all its requirements."""
     from importlib import metadata  # it imports much of the standard library: guarded by now
 
     ours = _requirements()
@@ -191,7 +191,7 @@ def _modules_of_ours() -> frozenset[str]:
 
 
 def _requirements() -> set[str]:
-    """Return the distributions that ipyagent requires, transitively, extras of its own included."""
+    """Return the distributions that ipyagent requires, transitively, with its own extras."""
     from importlib import metadata
 
     required: set[str] = set()

@@ -1,4 +1,4 @@
-"""Names for JSON whose contents are checked where they are read, not where they come in."""
+"""Names for JSON whose contents are validated where they are read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 JsonDict: TypeAlias = dict[str, Any]
-"""A JSON object as `json.loads` returns it, or one that is being built."""
+"""A JSON object from `json.loads`, or one that is being built."""
 
 JsonMapping: TypeAlias = Mapping[str, Any]
 """A JSON object that is only read."""

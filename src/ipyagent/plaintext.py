@@ -1,14 +1,24 @@
-"""Text that cannot act: terminal escapes taken out, invisible characters made visible."""
+"""Make others' text safe: it cannot act or hide. The only place for it below the views.
+
+strip_escapes no terminal escapes: as a terminal would leave the text visible nothing hidden:
+invisible characters are spelled out, ⟨U+202E⟩ clean_text both, for what a program or a server wrote
+cite exactly the text, on one line inside of our own: line breaks are spelled out, too flatten
+visible, on one line: blanks and line breaks become one blank excerpt clean_text, flattened and cut
+spell names of files, with the escapes of Python, as code would write them reveal_prose visible, but
+for what the script of a prose needs
+"""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 
+from ipyagent.phrases import ellipsize
+
 _STRING_BODY = r"[^\x07\x18\x1a\x1b\x80-\x9f]*"
 
 _ERASED = re.compile(r"^[^\n]*(?:(?:\x1b\[|\x9b)2K|\r(?:\x1b\[|\x9b)0?K)", re.MULTILINE)
-"""What stood on a line before it was erased: progress bars do that before they redraw."""
+"""The text of a line before it was erased: progress bars do that before they redraw."""
 
 _ESCAPE = re.compile(
     rf"""
@@ -33,11 +43,12 @@ _BLANK |= {*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01
 
 
 def strip_escapes(text: str) -> str:
-    """The text as a terminal would leave it on the screen, without any escape sequence.
+    """Return the text as a terminal would leave it on the screen, without escape sequences.
 
-    All of ECMA-48 goes, in 7-bit and 8-bit form, and every other control character but newline and
-    tab. Lines overwritten after a carriage return show what was written last. An unterminated
-    string takes the rest of its line with it, never more. Lone surrogates become U+FFFD.
+    All of ECMA-48 is removed, in 7-bit and 8-bit form, and every other control character but
+    newline and tab. Lines overwritten after a carriage return show what was written last. An
+    unterminated string takes the rest of its line with it, never more. Lone surrogates become
+    U+FFFD.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -56,18 +67,45 @@ def _overwritten(line: str) -> str:
 
 
 def visible(text: str) -> str:
-    """The text with every character that hides itself or its neighbours spelt out: ⟨U+202E⟩.
+    """Return the text with every character spelled out that hides itself or others: ⟨U+202E⟩.
 
     Those are controls but newline and tab, bidirectional and zero-width marks, tags, variation
     selectors, fillers, private and unassigned code points, and lone surrogates.
     """
-    return re.sub(r"[^\n\t -~]", _shown, text)
+    return re.sub(r"[^\n\t -~]", _spell_out, text)
 
 
-def _shown(match: re.Match[str]) -> str:
+def _spell_out(match: re.Match[str]) -> str:
     char = match[0]
     hidden = not char.isprintable() and unicodedata.category(char) != "Zs"
     return f"⟨U+{ord(char):04X}⟩" if hidden or ord(char) in _BLANK else char
+
+
+def clean_text(text: str) -> str:
+    """Return the text without escapes and with its hidden characters spelled out."""
+    return visible(strip_escapes(text))
+
+
+def cite(text: str) -> str:
+    """Return others' text for use inside of ours: on one line, nothing hidden, nothing lost."""
+    return visible(text).replace("\n", "↵")
+
+
+def flatten(text: str) -> str:
+    """Return the text on one line, hidden characters spelled out, each white space as one blank."""
+    return " ".join(visible(text).split())
+
+
+def excerpt(text: object, width: int) -> str:
+    """Return others' text as one line of at most `width` characters; nothing acts or hides."""
+    return ellipsize(flatten(strip_escapes(str(text)[: 4 * width])), width)
+
+
+def spell(name: str) -> str:
+    """Return a file's name with everything unprintable escaped as in Python's literals."""
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in name
+    )
 
 
 _FLAG = "\U0001f3f4\U000e0067\U000e0062(?:{})\U000e007f".format(
@@ -86,11 +124,11 @@ _KEYCAPS = "#*0123456789"
 
 
 def reveal_prose(text: str, before: str = "") -> str:
-    """Return prose with hidden characters spelt out, but for those that its script needs.
+    """Return prose with hidden characters spelled out, except those that its script needs.
 
-    Those are joiners and variation selectors in emoji and in scripts that join letters,
-    directional marks beside right-to-left text, zero-width spaces in scripts without blanks, and
-    the flags of England, Scotland and Wales. `before` is what stood before the text.
+    Those are joiners and variation selectors in emoji and in scripts that join letters, directional
+    marks beside right-to-left text, zero-width spaces in scripts without spaces, and the flags of
+    England, Scotland and Wales. `before` is the text before it.
     """
     whole = before + text
 
@@ -104,7 +142,7 @@ def reveal_prose(text: str, before: str = "") -> str:
 
 
 def _is_needed(char: str, text: str, at: int) -> bool:
-    """Whether the script around a hidden character cannot do without it."""
+    """Return whether the script around a hidden character cannot do without it."""
     last = text[at - 1 : at]
     if char in _MARKS:
         return bool(_RTL.search(text, max(0, at - _NEAR), at + _NEAR))

@@ -85,13 +85,13 @@ def test_a_budget_that_earlier_steps_used_up_leaves_a_reply_less(lab: Lab) -> No
     first = {"calls": [call("list_files")], "usage": usage}
     run = lab.run([first, "word " * 10_000], max_tokens=9_300)
     assert run.stop_reason is StopReason.MAX_TOKENS
-    assert 1_000 <= len(run.output) <= 4 * (300 + allowance.SLACK)
+    assert 1_000 <= len(run.output) <= 4 * (300 + allowance.SLACK_TOKENS)
 
 
 def test_a_request_leaves_its_reply_less_where_there_is_more_than_a_little(lab: Lab) -> None:
     run = lab.run(["word " * 10_000], "y" * 10_000, max_tokens=8_000)
     assert 4 * 1_000 <= len(run.output) <= 4 * 5_500
-    assert run.usage.total_tokens <= 8_000 + 2 * allowance.SLACK
+    assert run.usage.total_tokens <= 8_000 + 2 * allowance.SLACK_TOKENS
 
 
 @pytest.mark.parametrize(
@@ -170,8 +170,8 @@ def test_one_piece_of_any_size_is_taken_in_a_little_at_a_time(lab: Lab) -> None:
     huge = Scripted(["word " * 2_000_000], chunk_size=10_000_000)
     run = lab.run(huge, heard=measure)
     assert "4 MB" in (run.error or "")
-    assert max(sizes) <= 2 * allowance.PIECE
-    assert sum(sizes) == len(run.output) <= allowance.MAX_BYTES + allowance.PIECE
+    assert max(sizes) <= 2 * allowance.PIECE_LENGTH
+    assert sum(sizes) == len(run.output) <= allowance.MAX_BYTES + allowance.PIECE_LENGTH
 
 
 @pytest.mark.spec("H25")

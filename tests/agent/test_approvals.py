@@ -20,7 +20,7 @@ def test_an_approval_is_good_for_exactly_its_call() -> None:
     ]
     for other in changed:
         approvals = Approvals()
-        approval = approvals.open(ToolExecution(call=CALL))
+        approval = approvals.open_call(ToolExecution(call=CALL))
         assert approvals.decide(approval.id, YES)
         with pytest.raises(AgentError, match="not approved"):
             approvals.use(approval, other)
@@ -29,7 +29,7 @@ def test_an_approval_is_good_for_exactly_its_call() -> None:
 
 def test_an_approval_is_used_once() -> None:
     approvals = Approvals()
-    approval = approvals.open(ToolExecution(call=CALL))
+    approval = approvals.open_call(ToolExecution(call=CALL))
     approvals.decide(approval.id, YES)
     approvals.use(approval, CALL)
     with pytest.raises(ApprovalExpiredError, match="was used"):
@@ -40,7 +40,7 @@ def test_an_approval_is_used_once() -> None:
 def test_of_many_uses_at_once_exactly_one_is_granted() -> None:
     for _ in range(50):
         approvals = Approvals()
-        approval = approvals.open(ToolExecution(call=CALL))
+        approval = approvals.open_call(ToolExecution(call=CALL))
         approvals.decide(approval.id, YES)
         gate, refused = threading.Barrier(8), []
 
@@ -61,7 +61,7 @@ def test_of_many_uses_at_once_exactly_one_is_granted() -> None:
 
 def test_an_undecided_or_denied_approval_cannot_be_used() -> None:
     approvals = Approvals()
-    approval = approvals.open(ToolExecution(call=CALL))
+    approval = approvals.open_call(ToolExecution(call=CALL))
     with pytest.raises(AgentError):
         approvals.use(approval, CALL)
     approvals.decide(approval.id, NO)
@@ -73,7 +73,7 @@ def test_an_undecided_or_denied_approval_cannot_be_used() -> None:
 def test_of_many_answers_at_once_exactly_one_wins() -> None:
     for _ in range(50):
         approvals = Approvals()
-        approval = approvals.open(ToolExecution(call=CALL))
+        approval = approvals.open_call(ToolExecution(call=CALL))
         gate, wins = threading.Barrier(8), []
 
         def answer(n: int) -> None:
@@ -92,7 +92,7 @@ def test_of_many_answers_at_once_exactly_one_wins() -> None:
 
 def test_an_expired_approval_cannot_be_approved_later() -> None:
     approvals = Approvals()
-    approval = approvals.open(ToolExecution(call=CALL))
+    approval = approvals.open_call(ToolExecution(call=CALL))
     assert (approval.decision, approval.decided_at) == (None, None)
     approvals.expire(approval)
     assert not approvals.decide(approval.id, YES)
@@ -104,11 +104,11 @@ def test_an_expired_approval_cannot_be_approved_later() -> None:
 @pytest.mark.spec("P05", "P23")
 def test_whoever_comes_second_can_be_told_what_was_decided_and_when() -> None:
     approvals = Approvals()
-    approval = approvals.open(ToolExecution(call=CALL))
+    approval = approvals.open_call(ToolExecution(call=CALL))
     assert approvals.decide(approval.id, YES)
     decided_at = approval.decided_at
     assert not approvals.decide(approval.id, NO)
-    found = approvals.find(approval.id)
+    found = approvals.get(approval.id)
     assert found is approval
     assert (found.decision, found.decided_at) == (Decision.APPROVED, decided_at)
     assert decided_at is not None
@@ -116,7 +116,7 @@ def test_whoever_comes_second_can_be_told_what_was_decided_and_when() -> None:
 
 def test_an_unknown_id_decides_nothing() -> None:
     assert not Approvals().decide("a99", YES)
-    assert Approvals().find("a99") is None
+    assert Approvals().get("a99") is None
 
 
 def test_always_covers_this_tool_for_the_session_and_no_other(lab: Lab) -> None:
@@ -126,24 +126,24 @@ def test_always_covers_this_tool_for_the_session_and_no_other(lab: Lab) -> None:
         call("edit_file", path="a", old_string="1", new_string="3"),
     ]
     lab.run([{"calls": calls}, "Done."], answer=ALWAYS)
-    assert [a.shown.call.name for a in lab.watcher.asked] == ["write_file", "edit_file"]
+    assert [a.subject.call.name for a in lab.watcher.asked] == ["write_file", "edit_file"]
     lab.run([{"calls": [call("write_file", path="c", content="4")]}, "Done."], answer=NO)
     assert lab.watcher.asked == []
-    assert (lab.place.workspace.root / "c").read_text() == "4"
+    assert (lab.environment.workspace.root / "c").read_text() == "4"
 
 
 def test_the_question_shows_the_whole_effect(lab: Lab) -> None:
     lab.run([{"calls": [call("write_file", path="a", content="x\n" * 3000)]}, "Ok."], answer=NO)
-    preview = lab.watcher.asked[0].shown.preview
+    preview = lab.watcher.asked[0].subject.preview
     assert preview is not None
     assert preview.text.count("+x") == 3000
 
 
 def test_arguments_changed_after_they_were_shown_are_not_run(lab: Lab) -> None:
     def swap(approval: Approval) -> Answer:
-        approval.shown.call.arguments["content"] = "something else"
+        approval.subject.call.arguments["content"] = "something else"
         return YES
 
     run = lab.run([{"calls": [call("write_file", path="a", content="shown")]}, "Ok."], answer=swap)
     assert run.executions[0].status is ToolStatus.DENIED
-    assert not (lab.place.workspace.root / "a").exists()
+    assert not (lab.environment.workspace.root / "a").exists()

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from harness import YES, call
-from ipyagent.agent.planning import check_untied
+from ipyagent.agent.plan_approval import check_background_plan
 from ipyagent.config import Config
 from ipyagent.errors import AgentInterrupted, BusyError, SessionError
 from ipyagent.kernel import drivers
 from ipyagent.kernel.drivers import Cell
 from ipyagent.schema import Run, RunStatus, StopReason
 from ipyagent.tools.base import Tool, tool
-from ipyagent.wiring import only_run, running_behind
+from ipyagent.wiring import runtime
 from planning import PlanLab
 
 pytestmark = pytest.mark.spec("P25")
@@ -114,9 +114,9 @@ def test_a_step_that_does_not_end_when_it_is_stopped_does_not_keep_the_kernel_bu
     lab.cell.stop()
     with pytest.raises(asyncio.CancelledError):
         ended(lab)
-    with only_run() as turn:
-        turn.follow(lab.cell, left)
-    with only_run():
+    with runtime().run_lock.hold() as turn:
+        turn.keep_for_background(lab.cell, left)
+    with runtime().run_lock.hold():
         pass
 
 
@@ -142,7 +142,7 @@ def test_a_plan_that_needs_the_main_thread_runs_in_its_cell(lab: PlanLab, gate: 
     waiting = lab.plan([TIED], tools=gate.tools)
     assert "because step 2 (live) works with" in waiting.notes[0]
     with pytest.raises(SessionError, match=r"step 2 \(live\).*`%agent approve"):
-        check_untied(lab.place.toolbox(Config(), gate.tools), waiting)
+        check_background_plan(lab.environment.build_toolbox(Config(), gate.tools), waiting)
 
 
 def test_after_the_cell_nothing_waits_for_the_main_thread(lab: PlanLab, gate: Gate) -> None:
@@ -154,15 +154,18 @@ def test_after_the_cell_nothing_waits_for_the_main_thread(lab: PlanLab, gate: Ga
 
 @pytest.mark.spec("P26")
 def test_it_is_the_only_run_until_it_has_ended(lab: PlanLab, gate: Gate) -> None:
-    with only_run() as turn:
+    with runtime().run_lock.hold() as turn:
         left = lab.plan([PLAN], tools=gate.tools, answer=YES)
-        turn.follow(lab.cell, left)
-    with pytest.raises(BusyError, match=f"{left.plan_id}.*`%agent stop`"), only_run():
+        turn.keep_for_background(lab.cell, left)
+    with (
+        pytest.raises(BusyError, match=f"{left.plan_id}.*`%agent stop`"),
+        runtime().run_lock.hold(),
+    ):
         pass
-    behind = running_behind()
+    behind = runtime().run_lock.background
     assert behind is not None
     behind.stop()
     assert ended(lab).stop_reason is StopReason.INTERRUPTED
-    assert running_behind() is None
-    with only_run():
+    assert runtime().run_lock.background is None
+    with runtime().run_lock.hold():
         pass

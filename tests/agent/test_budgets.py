@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from harness import YES, Lab, call
-from ipyagent.agent import limits
+from ipyagent.agent import budgets
 from ipyagent.agent.approvals import Answer, Approval
-from ipyagent.agent.clock import Clock
-from ipyagent.agent.limits import crowded
+from ipyagent.agent.budgets import length_warning
+from ipyagent.agent.time_limits import TimeLimits
 from ipyagent.errors import AgentInterrupted, StepTimeoutError
 from ipyagent.schema import Outcome, Run, RunStatus, StopReason, ToolStatus
 from ipyagent.tools.base import tool
@@ -54,7 +54,7 @@ def test_calls_in_the_last_word_are_not_executed_and_have_results(lab: Lab) -> N
     run = lab.run([LOOK, last], max_steps=1, confirm_mode="yolo")
     assert (run.stop_reason, run.output) == (StopReason.MAX_STEPS, "More!")
     assert run.executions[-1].status is ToolStatus.CANCELLED
-    assert not (lab.place.workspace.root / "x").exists()
+    assert not (lab.environment.workspace.root / "x").exists()
     assert [b.tool_use_id for b in lab.session.messages[-2].tool_results] == ["call_2_1"]
 
 
@@ -69,8 +69,8 @@ def test_without_a_last_word_the_run_is_partial_all_the_same(lab: Lab) -> None:
 def test_a_last_word_that_takes_too_long_is_cut_and_kept(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert limits.CLOSING_SECONDS == 30
-    monkeypatch.setattr(limits, "CLOSING_SECONDS", 0.2)
+    assert budgets.CLOSING_SECONDS == 30
+    monkeypatch.setattr(budgets, "CLOSING_SECONDS", 0.2)
     run = lab.run([LOOK, {"text": "well " * 500, "delay": 0.02}], max_steps=1)
     assert run.stop_reason is StopReason.MAX_STEPS
     assert run.output.startswith("well")
@@ -163,7 +163,7 @@ def test_a_step_timeout_is_a_timeout_error_with_its_seconds() -> None:
 @pytest.mark.parametrize("limit", ["max_seconds", "step_seconds"])
 def test_the_time_that_a_person_takes_does_not_count(lab: Lab, limit: str) -> None:
     def think(approval: Approval) -> None:
-        later = threading.Timer(0.6, lab.place.approvals.decide, (approval.id, YES))
+        later = threading.Timer(0.6, lab.environment.approvals.decide, (approval.id, YES))
         later.start()
 
     run = lab.run(
@@ -177,23 +177,26 @@ def test_the_time_that_a_person_takes_does_not_count(lab: Lab, limit: str) -> No
 
 @pytest.mark.spec("A51")
 async def test_time_that_is_left_is_left_after_a_pause() -> None:
-    clock = Clock()
+    time_limits = TimeLimits()
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.1):  # what a plain limit would do
             await asyncio.sleep(0.2)
-    async with clock.limit(0.1):
-        with clock.paused():
+    async with time_limits.limit(0.1, StepTimeoutError(0.1)):
+        with time_limits.pause():
             await asyncio.sleep(0.2)
 
     async def wait() -> None:
-        async with clock.limit(60), clock.limit(0.1):
-            with clock.paused():
+        async with (
+            time_limits.limit(60, StepTimeoutError(60)),
+            time_limits.limit(0.1, StepTimeoutError(0.1)),
+        ):
+            with time_limits.pause():
                 await asyncio.sleep(0.2)
             await asyncio.sleep(0.2)
 
-    with pytest.raises(TimeoutError):
+    with pytest.raises(StepTimeoutError):
         await wait()
-    assert not clock.expired
+    assert not time_limits.is_expired
 
 
 @pytest.mark.spec("H21")
@@ -204,14 +207,14 @@ async def test_time_that_is_left_is_left_after_a_pause() -> None:
 def test_many_messages_are_warned_about_with_what_follows_from_it(
     count: int, words: str | None
 ) -> None:
-    warning = crowded(count, 50)
+    warning = length_warning(count, 50)
     assert warning is None if words is None else words in str(warning)
     assert warning is None or "slower and dearer" in warning
 
 
 @pytest.mark.spec("H21")
 def test_a_warning_about_many_messages_is_the_same_at_the_next_prompt() -> None:
-    assert len({crowded(count, 50) for count in range(1, 120)}) == 3
+    assert len({length_warning(count, 50) for count in range(1, 120)}) == 3
 
 
 @pytest.mark.spec("H21")
@@ -249,6 +252,6 @@ def test_an_answer_that_comes_too_late_has_expired(lab: Lab) -> None:
 
     with pytest.raises(AgentInterrupted):
         lab.run([{"calls": [call("write_file", path="x", content="y")]}], answer=nobody)
-    assert not lab.place.approvals.decide(asked[0].id, YES)
+    assert not lab.environment.approvals.decide(asked[0].id, YES)
     assert asked[0].decision == "expired"
-    assert not (lab.place.workspace.root / "x").exists()
+    assert not (lab.environment.workspace.root / "x").exists()

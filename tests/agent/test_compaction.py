@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from harness import Lab, call
-from ipyagent.agent.compaction import KEPT, cut, due, summary_request
+from ipyagent.agent.compaction import KEPT_STEPS, find_cut, needs_compaction, summary_request
 from ipyagent.agent.conversation import Conversation
 from ipyagent.errors import AgentInterrupted, ContextOverflowError
 from ipyagent.llm.client import ModelRequest
@@ -69,7 +69,7 @@ def test_a_conversation_that_gets_too_long_is_summarised(lab: Lab) -> None:
     assert event.summary.synthetic
     _, prompt, summary, *tail = requests(lab)[-1].messages
     assert (prompt.text, "The gist." in summary.text) == ("Find it.", True)
-    assert [m.role for m in tail] == [Role.ASSISTANT, Role.USER] * KEPT
+    assert [m.role for m in tail] == [Role.ASSISTANT, Role.USER] * KEPT_STEPS
     assert tail[0].tool_calls[0].id == tail[1].tool_results[0].tool_use_id
     assert "list_variables" in requests(lab)[6].messages[1].text
     assert requests(lab)[6].tools == ()
@@ -79,9 +79,9 @@ def test_a_conversation_that_gets_too_long_is_summarised(lab: Lab) -> None:
 def test_at_the_limit_nothing_happens_and_above_it_something_does(lab: Lab) -> None:
     long_ago(lab)
     said = lab.session.conversation
-    assert not due(said, said.tokens)
-    assert due(said, said.tokens - 1)
-    assert not due(Conversation(), 1)
+    assert not needs_compaction(said, said.token_count)
+    assert needs_compaction(said, said.token_count - 1)
+    assert not needs_compaction(Conversation(), 1)
 
 
 @pytest.mark.spec("M16")
@@ -105,9 +105,9 @@ def test_the_limit_is_three_quarters_of_the_window_and_at_most_what_is_set(
 @pytest.mark.spec("M16")
 def test_what_came_since_the_providers_count_is_estimated(lab: Lab) -> None:
     lab.run([{"text": "Hm.", "usage": {"prompt_tokens": 50}}])
-    assert lab.session.conversation.tokens == 50
+    assert lab.session.conversation.token_count == 50
     lab.run(["I see."], "word " * 80)
-    assert lab.session.conversation.tokens == pytest.approx(150, abs=5)
+    assert lab.session.conversation.token_count == pytest.approx(150, abs=5)
 
 
 @pytest.mark.spec("M16")
@@ -181,8 +181,8 @@ def test_a_summarised_conversation_is_read_back_as_it_was(lab: Lab) -> None:
     for event in [*events, *lab.watcher.events]:
         again.add(event_type.validate_json(event_type.dump_json(event)))
     for other in (again, Conversation(said.graph, said.head)):
-        assert (other.messages, other.ids) == (said.messages, said.ids)
-        assert (other.tokens, other.since_summary) == (said.tokens, 2)
+        assert (other.messages, other.node_ids) == (said.messages, said.node_ids)
+        assert (other.token_count, other.since_summary) == (said.token_count, 2)
     assert said.head is not None
     assert list(said.graph.to_messages(said.head)) == said.messages
 
@@ -220,7 +220,7 @@ def test_a_conversation_that_the_model_refuses_as_too_long_is_summarised_once(la
 @pytest.mark.spec("M16")
 def test_even_a_few_long_steps_make_room(lab: Lab) -> None:
     lab.run([*[words(2_000)] * 2, "Long."], "First.")
-    assert cut(lab.session.conversation) is None
+    assert find_cut(lab.session.conversation) is None
     run = lab.run(full(20_000, "Gist.", "Done."), "Second.")
     assert run.output == "Done."
     sent = requests(lab)[-1].messages
@@ -262,7 +262,7 @@ def test_a_summary_is_made_from_excerpts_that_fit() -> None:
     )
     text = summary_request(old, room=25_000).messages[1].text
     assert len(text) < 3_000
-    assert text.startswith("Person: Why?\n\nAgent calls look: {}")
+    assert text.startswith("User: Why?\n\nAgent calls look: {}")
     assert text.endswith("Agent: Because.")
     assert len(summary_request(old * 100, room=2_500).messages[1].text) < 10_100
 
@@ -291,13 +291,13 @@ def test_no_cut_parts_a_call_from_its_result_or_drops_what_a_person_wrote(kinds:
     conversation = Conversation(
         Node(id=str(n), parent_ids=parents[n], data=message) for n, message in enumerate(messages)
     )
-    where = cut(conversation)
+    where = find_cut(conversation)
     if where is None:
         return
     kept = [conversation.graph.nodes[each].data for each in (*where.before, *where.after)]
     typed = [m for m in messages if m.role is Role.USER and not m.synthetic and not m.tool_results]
     assert [m for m in kept if m in typed] == typed
     tail = [conversation.graph.nodes[each].data for each in where.after]
-    assert sum(isinstance(m, Message) and m.role is Role.ASSISTANT for m in tail) == KEPT
+    assert sum(isinstance(m, Message) and m.role is Role.ASSISTANT for m in tail) == KEPT_STEPS
     assert not tail[0].tool_results  # type: ignore[union-attr]
     assert tail == messages[-len(tail) :]

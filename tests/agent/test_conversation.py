@@ -52,9 +52,9 @@ def reread(events: Iterable[Event]) -> list[Event]:
 
 def assert_equal(one: Conversation, other: Conversation) -> None:
     assert one.graph.nodes == other.graph.nodes
-    assert (one.head, one.ids, one.messages) == (other.head, other.ids, other.messages)
+    assert (one.head, one.node_ids, one.messages) == (other.head, other.node_ids, other.messages)
     assert (one.system_prompt, one.tools) == (other.system_prompt, other.tools)
-    assert (one.tokens, one.since_summary) == (other.tokens, other.since_summary)
+    assert (one.token_count, one.since_summary) == (other.token_count, other.since_summary)
 
 
 def assert_each_extends_the_last(requests: list[ModelRequest]) -> None:
@@ -133,7 +133,7 @@ def test_a_reply_carries_the_tokens_it_took(lab: Lab) -> None:
     lab.run([{"text": "Hi.", "usage": {"prompt_tokens": 30, "completion_tokens": 4}}])
     usage = lab.session.messages[-1].usage
     assert usage is not None
-    assert usage.total_tokens == lab.session.conversation.tokens == 34
+    assert usage.total_tokens == lab.session.conversation.token_count == 34
     stop = list(lab.session.graph)[-1].data
     assert isinstance(stop, Stop)
     assert stop.usage == usage
@@ -150,18 +150,18 @@ def test_one_can_go_on_from_any_earlier_step(lab: Lab) -> None:
     earlier = lab.session.head
     lab.run(["Seven."], "My number?")
     assert earlier is not None
-    branch = lab.session.conversation.at(earlier)
+    branch = lab.session.conversation.up_to(earlier)
     assert [m.text for m in branch.messages if not m.synthetic] == ["My colour?", "Blue."]
     assert len(branch.graph) < len(lab.session.graph)
     with pytest.raises(SessionError, match="no step"):
-        branch.at("nowhere")
+        branch.up_to("nowhere")
 
 
 def test_from_the_middle_of_a_step_its_calls_are_answered(lab: Lab) -> None:
     lab.run([{"calls": [call("list_files"), call("list_variables")]}, "Done."])
     nodes = list(lab.session.graph)
     middle = next(n for n in nodes if isinstance(n.data, Message) and n.data.tool_calls)
-    branch = lab.session.conversation.at(middle.id)
+    branch = lab.session.conversation.up_to(middle.id)
     lab.run(["Elsewhere."], "And now?")
     for event in lab.watcher.events:
         branch.add(event)
@@ -209,7 +209,7 @@ def test_instructions_of_a_run_hold_for_that_run_alone(lab: Lab) -> None:
 
 def test_a_conversation_without_nodes_is_empty() -> None:
     empty = Conversation()
-    assert (empty.head, empty.messages, empty.tokens) == (None, [], 0)
+    assert (empty.head, empty.messages, empty.token_count) == (None, [], 0)
     assert Conversation([Node(data=ToolDefinitions())]).head is not None
 
 
@@ -336,4 +336,4 @@ def test_a_long_chain_needs_no_recursion() -> None:
     conversation = Conversation(chain)
     assert len(conversation.messages) == 10_000
     assert conversation.head == ids[-1]
-    assert len(conversation.at("500").messages) == 501
+    assert len(conversation.up_to("500").messages) == 501

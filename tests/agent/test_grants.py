@@ -8,15 +8,15 @@ import pytest
 
 from harness import ALWAYS, NO, Lab, call
 from ipyagent.agent.approvals import Answer
-from ipyagent.agent.permissions import Standing
+from ipyagent.agent.folder_permissions import FolderPermissions
 from ipyagent.agent.policy import Policy
-from ipyagent.config.personal import PersonalFile
+from ipyagent.config.user_data import UserDataFile
 from ipyagent.magic import policy_commands
 from ipyagent.schema import DecidedBy, Decision, Scope, ToolExecution, ToolStatus
 from ipyagent.tools.base import Tool
-from ipyagent.tools.reach import read_code, read_program
-from ipyagent.ui.asking import _asked
-from ipyagent.ui.calls import approval_text
+from ipyagent.tools.static_analysis import analyze_code, analyze_command
+from ipyagent.ui.call_text import request_text
+from ipyagent.ui.questions import _ask_once
 
 FOLDER = Answer(Decision.APPROVED, DecidedBy.BUTTON, scope=Scope.FOLDER)
 
@@ -42,8 +42,8 @@ GRANTED = [
     ("x = 1", WRITE, False, "also touches: files (writes) (os.makedirs)"),
     ("x = 1", "import os\nos.listdir('/')", False, "also touches: files (reads) (os.listdir)"),
     ("x = 1", "import socket", False, "also touches: network (import socket)"),
-    ("x = 1", "exec('y = 1')", False, "not covered by what you allowed: cannot be told by reading"),
-    ("x = 1", "!ls", False, "not covered by what you allowed: cannot be told by reading"),
+    ("x = 1", "exec('y = 1')", False, "not covered by what you allowed: cannot be determined"),
+    ("x = 1", "!ls", False, "not covered by what you allowed: cannot be determined"),
     (READ, "x = 1", True, None),
     (READ, "import os\nos.listdir('.')", True, None),
     (READ, WRITE, False, "also touches: files (writes)"),
@@ -82,15 +82,15 @@ def test_grants_add_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for code in ("x = 1", READ, WRITE):
         run(lab, code, ALWAYS)
     assert run(lab, f"{WRITE}\n{READ}").decided_by is DecidedBy.SESSION
-    assert str(lab.session.granted.get("run_python")) == "code that writes files, reads files"
+    assert str(lab.session.grants.get("run_python")) == "code that writes files, reads files"
 
 
 def test_always_is_not_offered_for_what_cannot_be_told(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     asked = run(lab, "exec('x = 1')", ALWAYS)
     assert (asked.status, asked.scopes, asked.covers) == (ToolStatus.SUCCESS, (), None)
-    assert asked.touches == "touches: cannot be told by reading (exec)"
-    assert len(lab.session.granted) == 0, "what was not offered cannot be taken"
+    assert asked.touches == "touches: cannot be determined (exec)"
+    assert len(lab.session.grants) == 0, "what was not offered cannot be taken"
 
 
 def test_a_function_of_the_notebook_is_never_covered(tmp_path: Path) -> None:
@@ -108,27 +108,27 @@ def test_reading_alone_never_lets_code_run(tmp_path: Path) -> None:
 
 def test_a_script_is_read_when_it_runs_by_its_name(tmp_path: Path) -> None:
     tool = tool_named(tmp_path, "python_script")
-    assert tool.reach is not None
+    assert tool.effects is not None
     assert tool.preview is not None
     shown = tool.preview(action="run", file_id=None, content="import socket", timeout=None)
-    assert tool.reach(shown).kinds == {"network"}
+    assert tool.effects(shown).kinds == {"network"}
     listed = tool.preview(action="list", file_id=None, content=None, timeout=None)
-    assert tool.reach(listed).kinds == set()
+    assert tool.effects(listed).kinds == set()
 
 
 def tool_named(root: Path, name: str) -> Tool:
     from ipyagent.config import Config
 
-    return Lab(root).place.toolbox(Config()).get(name)
+    return Lab(root).environment.build_toolbox(Config()).get(name)
 
 
 def test_a_shell_permission_is_for_one_program(tmp_path: Path) -> None:
     tool = tool_of_shell()
     policy = Policy()
-    policy.grant(tool, Scope.SESSION, read_program("git status"))
-    assert policy.judge(tool, {}, read_program("git log -3")).by is DecidedBy.SESSION
+    policy.grant(tool, Scope.SESSION, analyze_command("git status"))
+    assert policy.evaluate(tool, {}, analyze_command("git log -3")).by is DecidedBy.SESSION
     for command, why in [("ls", "also touches: ls"), ("git log; ls", "not covered")]:
-        verdict = policy.judge(tool, {}, read_program(command))
+        verdict = policy.evaluate(tool, {}, analyze_command(command))
         assert (verdict.reason or "").startswith(why)
 
 
@@ -139,17 +139,17 @@ def tool_of_shell() -> Tool:
         name="run_shell",
         sensitive=True,
         where="thread",
-        reach=lambda preview: read_program(preview.text),
+        effects=lambda preview: analyze_command(preview.text),
     )(lambda: "")
 
 
 def test_a_permission_of_before_covers_no_code(tmp_path: Path) -> None:
     code = tool_named(tmp_path, "run_python")
-    standing = Standing(tmp_path)
-    standing.grant(code, read_code("x = 1", {}))
-    file = PersonalFile("permissions.json")
-    file.change(lambda all_: {k: {"run_python": v["run_python"]["tool"]} for k, v in all_.items()})
-    assert not Standing(tmp_path).allows(code)
+    standing = FolderPermissions(tmp_path)
+    standing.grant(code, analyze_code("x = 1", {}))
+    file = UserDataFile("permissions.json")
+    file.update(lambda all_: {k: {"run_python": v["run_python"]["tool"]} for k, v in all_.items()})
+    assert not FolderPermissions(tmp_path).allows(code)
     assert "touches" not in json.dumps(file.read())
 
 
@@ -157,18 +157,21 @@ def test_the_approval_says_what_is_touched_and_covered(tmp_path: Path) -> None:
     lab = Lab(tmp_path, {"df": 1})
     run(lab, "df = 2\nopen('a.txt', 'w')")
     (approval,) = lab.watcher.asked
-    about = approval.shown
+    about = approval.subject
     assert isinstance(about, ToolExecution)
-    lines = approval_text(about, color=False).split("\n")
+    lines = request_text(about, color=False).split("\n")
     assert lines[1] == "  touches: files (writes) (open('a.txt', 'w')); redefines df"
     assert about.covers == "code that writes files"
     typed: list[str] = []
-    _asked(approval, lambda text: typed.append(text) or "n")  # type: ignore[func-returns-value]
+    _ask_once(approval, lambda text: typed.append(text) or "n")  # type: ignore[func-returns-value]
     assert "[a]lways for this session (code that writes files), [f] always in" in typed[0]
 
 
 def test_policy_lists_what_is_covered(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     run(lab, "x = 1", FOLDER)
-    assert Standing(tmp_path).covers("run_python") == "code that only works on variables"
+    assert (
+        FolderPermissions(tmp_path).describe_grant("run_python")
+        == "code that only works on variables"
+    )
     assert "revoke" in (policy_commands.run.__doc__ or "")

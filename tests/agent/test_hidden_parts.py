@@ -50,10 +50,10 @@ def test_what_is_around_a_secret_can_be_changed_and_the_question_does_not_tell_i
     assert run.executions[0].status == "success"
     assert settings.read_text() == INI.replace("n = 3", "n = 4")
     (approval,) = lab.watcher.asked
-    assert isinstance(approval.shown, ToolExecution)
-    assert approval.shown.preview is not None
-    assert "n = 4" in approval.shown.preview.text
-    assert SECRET not in approval.shown.preview.text
+    assert isinstance(approval.subject, ToolExecution)
+    assert approval.subject.preview is not None
+    assert "n = 4" in approval.subject.preview.text
+    assert SECRET not in approval.subject.preview.text
 
 
 def test_code_with_a_hidden_part_is_not_run(lab: Lab) -> None:

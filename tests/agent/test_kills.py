@@ -66,7 +66,7 @@ def test_what_was_done_is_in_the_journal_and_the_session_goes_on(
     marks = tmp_path / "marks"
     done = [int(line) for line in marks.read_text().split()] if marks.exists() else []
     sessions = Sessions(Journal.open(tmp_path / ".ipyagent/state.db"))
-    session = sessions.go_on("live").session
+    session = sessions.get_or_begin("live").session
     executions = [e for run in session.runs for e in run.executions]
     status = {e.call.arguments["n"]: e.status for e in executions}
     sure = {n for n, s in status.items() if s is ToolStatus.SUCCESS}
@@ -157,7 +157,7 @@ def test_all_that_the_model_was_sent_is_in_the_journal_after_a_kill(
     model.close()
 
     sessions = Sessions(Journal.open(tmp_path / ".ipyagent/state.db"))
-    (record,) = sessions.list()
+    (record,) = sessions.records()
     while not sessions.journal.claim(record.id):  # the process is not quite gone
         time.sleep(0.01)
     session = sessions.resume(record.id).session

@@ -22,7 +22,7 @@ from ipyagent.schema import (
     ToolStatus,
 )
 from ipyagent.tools.base import tool
-from ipyagent.wiring import only_run
+from ipyagent.wiring import runtime
 
 
 def stop_at(lab: Lab, moment: str) -> Callable[[Event], None]:
@@ -245,7 +245,7 @@ def test_calls_in_a_reply_cut_by_its_length_are_not_executed(lab: Lab) -> None:
     reply = {"calls": [call("write_file", path="x", content="half")], "finish_reason": "length"}
     run = lab.run([reply, "Ok."], confirm_mode="yolo")
     assert not run.results[0].success
-    assert not (lab.place.workspace.root / "x").exists()
+    assert not (lab.environment.workspace.root / "x").exists()
 
 
 @pytest.mark.spec("A27", "A29")
@@ -452,10 +452,10 @@ def test_a_run_from_within_a_tool_is_refused_and_that_is_the_tools_result(lab: L
     @tool
     def ask_again() -> None:
         """Start an agent in an agent."""
-        with only_run():
+        with runtime().run_lock.hold():
             raise AssertionError("two at once")
 
-    with only_run():
+    with runtime().run_lock.hold():
         run = lab.run([{"calls": [call("ask_again")]}, "I see."], tools=[ask_again])
     assert "already running" in run.results[0].output
     assert run.output == "I see."
@@ -466,7 +466,7 @@ def test_a_dry_run_checks_every_call_runs_none_and_asks_nothing(lab: Lab) -> Non
     calls = [call("write_file", path="x", content="y"), call("read_file", pth="x")]
     run = lab.run([{"calls": calls}, "Planned."], dry_run=True)
     assert [r.success for r in run.results] == [True, False]
-    assert not (lab.place.workspace.root / "x").exists()
+    assert not (lab.environment.workspace.root / "x").exists()
     assert lab.watcher.asked == []
 
 
@@ -482,15 +482,15 @@ def test_a_dry_run_checks_every_call_runs_none_and_asks_nothing(lab: Lab) -> Non
 def test_the_mode_decides_what_is_asked(lab: Lab, mode: str, asked: list[str]) -> None:
     calls = [call("list_files"), call("write_file", path="x", content="y")]
     lab.run([{"calls": calls}, "Done."], answer=YES, confirm_mode=mode)
-    assert [a.shown.call.name for a in lab.watcher.asked] == asked
-    assert (lab.place.workspace.root / "x").read_text() == "y"
+    assert [a.subject.call.name for a in lab.watcher.asked] == asked
+    assert (lab.environment.workspace.root / "x").read_text() == "y"
 
 
 @pytest.mark.spec("A47", "D27")
 def test_without_anybody_to_ask_a_sensitive_call_is_denied_with_the_way_out(lab: Lab) -> None:
     run = lab.run([{"calls": [call("write_file", path="x", content="y")]}, "I could not."])
     assert run.executions[0].status is ToolStatus.DENIED
-    assert not (lab.place.workspace.root / "x").exists()
+    assert not (lab.environment.workspace.root / "x").exists()
     assert run.outcome is Outcome.PARTIAL
 
 
@@ -498,7 +498,7 @@ def test_a_denial_goes_back_with_its_reason(lab: Lab) -> None:
     run = lab.run([{"calls": [call("write_file", path="x", content="y")]}, "Ok."], answer=NO)
     assert "not today" in run.results[0].output
     assert run.executions[0].reason == "not today"
-    assert not (lab.place.workspace.root / "x").exists()
+    assert not (lab.environment.workspace.root / "x").exists()
 
 
 def test_long_outputs_and_errors_are_cut_and_the_whole_output_is_kept(lab: Lab) -> None:
@@ -516,7 +516,9 @@ def test_long_outputs_and_errors_are_cut_and_the_whole_output_is_kept(lab: Lab) 
     talked, wailed = run.results
     assert len(talked.output) <= 30_000
     assert talked.truncated is not None
-    assert (lab.place.workspace.root / str(talked.truncated.path)).read_text() == "word " * 20_000
+    assert (
+        lab.environment.workspace.root / str(talked.truncated.path)
+    ).read_text() == "word " * 20_000
     assert len(wailed.error or "") <= 2_000
 
 

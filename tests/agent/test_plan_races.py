@@ -12,7 +12,7 @@ import pytest
 
 from harness import NO, YES, call, new_session
 from ipyagent.agent.approvals import Answer, Approval
-from ipyagent.agent.planning import decide, follow, found
+from ipyagent.agent.plan_approval import carry_out, decide_plan, find_plan
 from ipyagent.agent.session import Session
 from ipyagent.agent.sessions import Sessions
 from ipyagent.config import Config
@@ -57,7 +57,7 @@ class Schedule:
 
     def answer(self, session: Session, answer: Answer) -> None:
         try:
-            run = decide(session, answer, self.shown)
+            run = decide_plan(session, answer, self.shown)
         except AgentError as error:
             self.refused.append(str(error))
             return
@@ -149,7 +149,7 @@ def test_a_waiting_cell_hears_many_answers_and_follows_the_first(lab: PlanLab, n
 
     def answer(approval: Approval) -> None:
         def click(each: Answer) -> None:
-            taken.append((each, lab.place.approvals.decide(approval.id, each)))
+            taken.append((each, lab.environment.approvals.decide(approval.id, each)))
 
         answers = [YES, NO, YES, NO][number % 3 :] + [YES] * (number % 2)
         at_once([lambda each=each: click(each) for each in answers])
@@ -210,7 +210,7 @@ def test_a_plan_that_was_approved_when_the_kernel_died_is_not_run_again(
     sessions = Sessions(Journal.open(path))
     lab.session = sessions.begin("one")
     plan = lab.plan([{"calls": [call("list_files")]}])
-    decide(lab.session, YES, found(lab.session))  # and here it dies
+    decide_plan(lab.session, YES, find_plan(lab.session))  # and here it dies
     sessions.close()
     lab.session.journal.close()
 
@@ -244,7 +244,7 @@ def test_a_plan_that_ends_clears_only_what_is_its_own(lab: PlanLab) -> None:
     late = RunFinished(status=RunStatus.DONE, stop_reason=StopReason.FINISHED, duration=1.0)
     lab.session.journal.append(lab.session.id, run.id, late)
     lab.session.journal.flush().result()
-    assert lab.session.waiting == waiting.id
+    assert lab.session.waiting_plan_id == waiting.id
 
 
 @pytest.mark.spec("P20")
@@ -267,11 +267,11 @@ def test_what_is_put_off_between_approval_and_its_first_step_does_not_run(lab: P
 
     lab.plan([{"calls": [call("act")]}], tools=[act])
     lab.tools = [act]
-    plan = decide(lab.session, YES, found(lab.session))
-    decide(lab.session, NO, plan)
+    plan = decide_plan(lab.session, YES, find_plan(lab.session))
+    decide_plan(lab.session, NO, plan)
     lab.client, lab.views = Scripted([]), []
     runner = lab._runner(Config(), None)
-    run = drive_sync(lab.cell, lambda: follow(runner, plan, YES))
+    run = drive_sync(lab.cell, lambda: carry_out(runner, plan, YES))
     assert ran == []
     assert "already cancelled at" in (run.error or "") or "already approved at" in (run.error or "")
     assert lab.run(["Fine."]).output == "Fine."

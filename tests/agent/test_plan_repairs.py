@@ -10,9 +10,9 @@ import pytest
 
 from harness import ALWAYS, NO, YES, call
 from ipyagent.agent.approvals import Answer, Approval
-from ipyagent.agent.plan_runner import RETRY, PlanRunner
+from ipyagent.agent.command_repair import CONCERN, find_destructive
+from ipyagent.agent.plan_runner import STEP_RETRY, PlanRunner
 from ipyagent.agent.policy import Arguments, Effect, Policy, Verdict
-from ipyagent.agent.repair import CONCERN, destructive
 from ipyagent.config import RetryConfig
 from ipyagent.errors import AgentInterrupted
 from ipyagent.llm.retry import delay
@@ -27,7 +27,7 @@ from ipyagent.schema import (
     ToolStatus,
 )
 from ipyagent.tools.base import Tool, tool
-from ipyagent.tools.reach import Reach
+from ipyagent.tools.static_analysis import Effects
 from planning import Deciding, PlanLab
 
 
@@ -75,7 +75,7 @@ def planned(*calls: dict[str, Any]) -> dict[str, Any]:
 
 def then(answer: Answer | None) -> Deciding:
     """Approve the plan, and answer everything after that so."""
-    return lambda approval: YES if isinstance(approval.shown, Run) else answer
+    return lambda approval: YES if isinstance(approval.subject, Run) else answer
 
 
 # -- as it was
@@ -83,8 +83,8 @@ def then(answer: Answer | None) -> Deciding:
 
 @pytest.mark.spec("P35")
 def test_the_product_makes_three_attempts_in_all() -> None:
-    assert RETRY.max_retries == 2
-    assert PlanRunner.retry is RETRY
+    assert STEP_RETRY.max_retries == 2
+    assert PlanRunner.retry is STEP_RETRY
 
 
 @pytest.mark.spec("P31", "P35")
@@ -134,7 +134,7 @@ def test_what_never_ran_is_not_repeated(lab: PlanLab) -> None:
 
 
 def test_it_waits_longer_each_time_and_can_be_stopped_meanwhile(lab: PlanLab) -> None:
-    assert [delay(n, RETRY, rand=lambda: 0.0) for n in range(3)] == [0.5, 1.0, 2.0]
+    assert [delay(n, STEP_RETRY, rand=lambda: 0.0) for n in range(3)] == [0.5, 1.0, 2.0]
     shaky, lab.retry = Shaky(9), RetryConfig(max_retries=2, initial_delay=60.0)
 
     def stop(event: Event) -> None:
@@ -164,7 +164,7 @@ def test_a_changed_command_runs_once_a_person_approved_it(lab: PlanLab) -> None:
     shaky, asked = Shaky(1), []
 
     def answer(approval: Approval) -> Answer:
-        asked.append(approval.shown)
+        asked.append(approval.subject)
         return YES
 
     replies = [planned(SCRIPT), repair("make -k all"), "never asked"]
@@ -266,7 +266,7 @@ def test_always_is_not_remembered_for_a_changed_command(lab: PlanLab) -> None:
     shaky = Shaky(9)
     replies = [planned(SCRIPT), repair("make -k all"), "I give up."]
     lab.plan(replies, tools=shaky.tools, answer=then(ALWAYS))
-    assert len(lab.session.granted) == 0
+    assert len(lab.session.grants) == 0
 
 
 def test_a_spent_budget_asks_no_model(lab: PlanLab) -> None:
@@ -290,10 +290,10 @@ class Judging(Policy):
         super().__init__()
         self.verdict = verdict
 
-    def judge(self, tool: Tool, arguments: Arguments, reach: Reach | None = None) -> Verdict:
-        return self.verdict(tool, arguments) or super().judge(tool, arguments, reach)
+    def evaluate(self, tool: Tool, arguments: Arguments, reach: Effects | None = None) -> Verdict:
+        return self.verdict(tool, arguments) or super().evaluate(tool, arguments, reach)
 
-    def grant(self, tool: Tool, scope: Scope, reach: Reach | None = None) -> None:
+    def grant(self, tool: Tool, scope: Scope, reach: Effects | None = None) -> None:
         raise AssertionError("nothing was granted")
 
 
@@ -358,7 +358,7 @@ def test_a_step_that_a_person_denies_ends_the_plan(lab: PlanLab) -> None:
 
     def answer(approval: Approval) -> Answer:
         reasons.append("news")
-        return YES if isinstance(approval.shown, Run) else NO
+        return YES if isinstance(approval.subject, Run) else NO
 
     run = lab.plan([planned(call("risky"), call("list_files"))], tools=[risky], answer=answer)
     assert (run.status, run.stop_reason) == (RunStatus.CANCELLED, StopReason.DENIED)
@@ -427,7 +427,7 @@ def test_a_step_that_a_person_denies_ends_the_plan(lab: PlanLab) -> None:
     ],
 )
 def test_what_destroys_is_known(command: str) -> None:
-    assert destructive(command)
+    assert find_destructive(command)
 
 
 @pytest.mark.spec("P36")
@@ -457,4 +457,4 @@ def test_what_destroys_is_known(command: str) -> None:
     ],
 )
 def test_what_does_not_destroy_is_left_alone(command: str) -> None:
-    assert destructive(command) is None
+    assert find_destructive(command) is None

@@ -12,9 +12,9 @@ import pytest
 
 from harness import NO, YES, call
 from ipyagent.agent.approvals import Answer, Approval
-from ipyagent.agent.context import CALL_NOW, PLANNING
 from ipyagent.agent.loop import NOTHING_PENDING
-from ipyagent.agent.plan import UNRUN
+from ipyagent.agent.plan_draft import PLANNED_OUTPUT
+from ipyagent.agent.prompts import CALL_NOW, PLANNING
 from ipyagent.agent.sessions import Sessions
 from ipyagent.errors import AgentError
 from ipyagent.llm.wire import to_openai
@@ -32,7 +32,7 @@ from ipyagent.schema import (
     ToolStatus,
 )
 from ipyagent.store.journal import Journal
-from ipyagent.store.plans import digest_of, plan_digest
+from ipyagent.store.plans import digest_plan_text, plan_digest
 from ipyagent.tools.base import Tool, tool
 from planning import PlanLab
 
@@ -91,7 +91,7 @@ def test_nothing_runs_while_it_is_planned_not_even_what_only_reads(lab: PlanLab,
     doing, seen = Doing(), []
 
     def answer(approval: Approval) -> Answer:
-        seen.append((list(doing.done), approval.shown))
+        seen.append((list(doing.done), approval.subject))
         return YES
 
     run = lab.plan([PLAN, "never asked"], tools=doing.tools, answer=answer, confirm_mode=mode)
@@ -114,7 +114,7 @@ def test_the_planning_run_ends_and_the_plan_is_a_run_of_its_own(lab: PlanLab) ->
     assert plan == run
     assert (planning.status, planning.stop_reason) == (RunStatus.DONE, StopReason.PLANNED)
     assert all(e.dry_run and e.status is ToolStatus.SUCCESS for e in planning.executions)
-    assert {result.output for result in planning.results} == {UNRUN}
+    assert {result.output for result in planning.results} == {PLANNED_OUTPUT}
     assert (plan.parent_id, plan.prompt, plan.trace_id) == (planning.id, "Tidy up.", "t" * 32)
     assert (plan.max_steps, plan.plan_id) == (3, plan_digest(plan.plan)[:12])
     assert lab.types[0][-2:] == ["step_finished", "run_finished"]
@@ -226,7 +226,7 @@ def test_the_plan_is_stored_before_it_is_shown_and_what_runs_was_shown(lab: Plan
     def heard(event: object) -> None:
         if isinstance(event, PlanProposed):
             found = lab.session.journal.run(event.run.id)
-            stored.append((found.status, found.plan == event.run.plan, lab.session.waiting))
+            stored.append((found.status, found.plan == event.run.plan, lab.session.waiting_plan_id))
 
     run = lab.plan([PLAN], tools=Doing().tools, answer=YES, heard=heard)
     assert stored == [(RunStatus.DRAFT, True, run.id)]
@@ -243,7 +243,9 @@ def tamper(lab: PlanLab, run_id: str, *, digest: bool) -> None:
         plan = plan.replace('"what": "b"', '"what": "everything"')
         db.execute("UPDATE runs SET plan_json = ? WHERE id = ?", (plan, run_id))
         if digest:
-            db.execute("UPDATE runs SET plan_digest = ? WHERE id = ?", (digest_of(plan), run_id))
+            db.execute(
+                "UPDATE runs SET plan_digest = ? WHERE id = ?", (digest_plan_text(plan), run_id)
+            )
 
     lab.session.journal._change(change)
 
@@ -257,8 +259,8 @@ def test_a_plan_that_is_not_the_one_that_was_shown_does_not_run(
     doing = Doing()
 
     def answer(approval: Approval) -> Answer:
-        assert isinstance(approval.shown, Run)
-        tamper(lab, approval.shown.id, digest=digest)
+        assert isinstance(approval.subject, Run)
+        tamper(lab, approval.subject.id, digest=digest)
         return YES
 
     if later:
@@ -278,7 +280,7 @@ def test_a_denied_plan_never_runs_and_the_model_knows(lab: PlanLab) -> None:
     run = lab.plan([PLAN], tools=doing.tools, answer=NO)
     assert (run.status, run.stop_reason) == (RunStatus.CANCELLED, StopReason.DENIED)
     assert doing.done == []
-    assert lab.session.waiting is None
+    assert lab.session.waiting_plan_id is None
     assert lab.session.journal.run(run.id).status is RunStatus.CANCELLED
     lab.run(["I see."], "Well?")
     assert lab.client is not None
@@ -349,7 +351,7 @@ def test_where_nobody_is_there_the_plan_waits_and_says_how(lab: PlanLab) -> None
     run = lab.plan([PLAN], tools=doing.tools)
     assert run.status is RunStatus.DRAFT
     assert f"`%agent approve {run.plan_id}`" in run.notes[-1]
-    assert [view.left for view in lab.views] == [False, True]
+    assert ["plan_waiting" in types for types in lab.types] == [False, True]
     with pytest.raises(AgentError, match="a plan waits for you"):
         lab.run(["never asked"])
     with pytest.raises(AgentError, match="a plan waits for you"):
@@ -372,11 +374,11 @@ def test_an_interrupted_question_leaves_the_plan_waiting(lab: PlanLab) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         lab.plan([PLAN], tools=doing.tools, answer=lambda _: None, heard=stop)
-    assert lab.session.waiting is not None
-    assert lab.place.approvals.pending() == []
+    assert lab.session.waiting_plan_id is not None
+    assert lab.environment.approvals.pending() == []
     lab.tools = doing.tools
     lab.decide(NO)
-    assert lab.session.waiting is None
+    assert lab.session.waiting_plan_id is None
     assert doing.done == []
     lab.run(["Fine."])
 
@@ -407,7 +409,7 @@ def test_the_first_step_that_fails_is_the_last(lab: PlanLab) -> None:
 def test_what_was_done_is_said_in_a_sentence(lab: PlanLab) -> None:
     run = lab.plan([PLAN], tools=Doing().tools, answer=YES)
     assert run.output == "3 of 3 steps done."
-    assert not any(view.left for view in lab.views)
+    assert not any("plan_waiting" in types for types in lab.types)
     assert run.steps[-1].closing
     assert run.to_output_dict()["status"] == "success"
 
@@ -474,6 +476,7 @@ def test_a_session_with_plans_comes_back_as_it_was(lab: PlanLab, tmp_path: Path)
         given = iter(answers)
         lab.plan([PLAN], tools=doing.tools, answer=lambda _, given=given: next(given))
     lab.plan([PLAN], tools=doing.tools)
+    record = before.record
     sessions.close()
     before.journal.close()
     after = Sessions(Journal.open(path)).resume("one").session
@@ -483,7 +486,7 @@ def test_a_session_with_plans_comes_back_as_it_was(lab: PlanLab, tmp_path: Path)
     assert [r.to_dict() for r in after.runs if r.is_finished and r.steps] == [
         r.to_dict() for r in before.runs if r.is_finished and r.steps
     ]
-    assert after.record.pending_run_id == before.record.pending_run_id == before.runs[-1].id
+    assert after.record.pending_run_id == record.pending_run_id == before.runs[-1].id
 
 
 @pytest.mark.spec("P24")
@@ -500,4 +503,4 @@ def test_a_dry_run_of_a_plan_checks_the_calls_and_asks_nothing(lab: PlanLab) -> 
     assert run.output == "That is what I would do."
     assert {each.dry_run for each in run.executions} == {True}
     assert lab.watcher.asked == []
-    assert lab.session.waiting is None
+    assert lab.session.waiting_plan_id is None

@@ -3,21 +3,25 @@
 import asyncio
 import itertools
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from harness import NO, YES, Lab, call
 from ipyagent.agent.approvals import Answer, Approval, Approvals
-from ipyagent.agent.clock import Clock
-from ipyagent.agent.dispatch import Calls, Dispatcher
+from ipyagent.agent.dispatch import Dispatcher
+from ipyagent.agent.folder_permissions import FolderPermissions
 from ipyagent.agent.grants import Grants
-from ipyagent.agent.permissions import Standing
 from ipyagent.agent.policy import Effect, Policy, Verdict
+from ipyagent.agent.time_limits import TimeLimits
+from ipyagent.agent.tool_context import ToolContext
 from ipyagent.config import Config, ConfirmMode, Rule, ToolsConfig
 from ipyagent.errors import NoFrontendError
+from ipyagent.kernel.main_thread import MainThread
+from ipyagent.redaction import Redactor
 from ipyagent.schema import (
     DecidedBy,
     Event,
@@ -30,7 +34,7 @@ from ipyagent.schema import (
 )
 from ipyagent.tools.base import Tool, tool
 from ipyagent.tools.toolbox import Toolbox
-from ipyagent.wiring import Place
+from ipyagent.wiring import Environment
 
 MODES: tuple[ConfirmMode, ...] = ("confirm-sensitive", "confirm-all", "yolo")
 
@@ -58,8 +62,8 @@ class Person:
         self.asked: list[ToolExecution] = []
 
     async def ask(self, approval: Approval) -> None:
-        assert isinstance(approval.shown, ToolExecution)
-        self.asked.append(approval.shown)
+        assert isinstance(approval.subject, ToolExecution)
+        self.asked.append(approval.subject)
         if self.answer is None:
             raise NoFrontendError("nobody is here")
         self.approvals.decide(approval.id, self.answer)
@@ -72,21 +76,24 @@ def dispatched(
     approvals, events = Approvals(), list[Event]()
     person = Person(approvals, answer)
 
-    async def recorded() -> None: ...
+    async def wait_until_recorded() -> None: ...
 
+    stream: Any = SimpleNamespace(
+        emit=events.append,
+        redactor=Redactor(),
+        session=SimpleNamespace(wait_until_recorded=wait_until_recorded),
+    )
     with ThreadPoolExecutor(1) as pool:
-        dispatcher = Dispatcher(
+        context = ToolContext(
             toolbox=Toolbox(tools),
             policy=policy,
             approvals=approvals,
             asker=person,
-            post=lambda job: Future(),
-            pool=pool,
-            tidy=lambda name, result: result,
-            emit=events.append,
-            recorded=recorded,
+            stream=stream,
+            main=MainThread(),
+            threads=pool,
         )
-        asyncio.run(Calls(dispatcher, 1, tuple(calls), Clock()).run())
+        asyncio.run(Dispatcher(context, 1, tuple(calls), TimeLimits()).run())
     return [e.execution for e in events if isinstance(e, ToolFinished)], person
 
 
@@ -137,7 +144,7 @@ def granted(known: frozenset[str] | None) -> Grants:
     grants = Grants()
     if known is not None:
         grants.allow("act")
-        grants.accept("act", known)
+        grants.accept_sources("act", known)
     return grants
 
 
@@ -152,7 +159,7 @@ def test_the_strictest_reason_wins_in_every_combination(tmp_path: Path) -> None:
             reaches_out=reaches,
             always_asks=lambda path="", why=always: why,
         )
-        standing = Standing(tmp_path / "yes" if folder else tmp_path / "no")
+        standing = FolderPermissions(tmp_path / "yes" if folder else tmp_path / "no")
         if folder and not standing.allows(act):
             standing.grant(act)
         policy = Policy(
@@ -160,10 +167,10 @@ def test_the_strictest_reason_wins_in_every_combination(tmp_path: Path) -> None:
             granted(known),
             dict.fromkeys(read).keys(),
             rules=[Rule(effect=effect.value, tool=("act",)) for effect in effects],
-            standing=standing,
+            folder_permissions=standing,
             root=tmp_path,
         )
-        verdict = policy.judge(act, {"path": "a.txt"})
+        verdict = policy.evaluate(act, {"path": "a.txt"})
         effect, by, lasting = expected(*case)
         assert (verdict.effect, verdict.by, bool(verdict.scopes)) == (effect, by, lasting), case
 
@@ -192,19 +199,19 @@ SCOPES = {
 def test_only_a_permission_that_would_count_is_offered(
     tmp_path: Path, mode: ConfirmMode, remembers: bool
 ) -> None:
-    standing = Standing(tmp_path) if remembers else None
-    policy = Policy(mode, standing=standing)
-    assert policy.judge(made(sensitive=True), {}).scopes == SCOPES[mode, remembers]
+    standing = FolderPermissions(tmp_path) if remembers else None
+    policy = Policy(mode, folder_permissions=standing)
+    assert policy.evaluate(made(sensitive=True), {}).scopes == SCOPES[mode, remembers]
 
 
 @pytest.mark.parametrize("scope", Scope)
 def test_a_permission_goes_as_far_as_was_said(tmp_path: Path, scope: Scope) -> None:
     act = made(sensitive=True)
-    now = Policy(standing=Standing(tmp_path))
+    now = Policy(folder_permissions=FolderPermissions(tmp_path))
     now.grant(act, scope)
-    later = Policy(standing=Standing(tmp_path))
-    elsewhere = Policy(standing=Standing(tmp_path / "other"))
-    effects = [policy.judge(act, {}).effect for policy in (now, later, elsewhere)]
+    later = Policy(folder_permissions=FolderPermissions(tmp_path))
+    elsewhere = Policy(folder_permissions=FolderPermissions(tmp_path / "other"))
+    effects = [policy.evaluate(act, {}).effect for policy in (now, later, elsewhere)]
     allowed = {Scope.ONCE: 0, Scope.SESSION: 1, Scope.FOLDER: 2}[scope]
     assert effects == [Effect.ALLOW] * allowed + [Effect.ASK] * (3 - allowed)
 
@@ -212,9 +219,9 @@ def test_a_permission_goes_as_far_as_was_said(tmp_path: Path, scope: Scope) -> N
 def test_a_question_is_put_whatever_is_allowed_and_offers_nothing_lasting() -> None:
     ask = made(question=lambda path="": Question(text="Which?"))
     for mode in MODES:
-        assert Policy(mode, granted(frozenset())).judge(ask, {}) == Verdict(Effect.ASK)
+        assert Policy(mode, granted(frozenset())).evaluate(ask, {}) == Verdict(Effect.ASK)
     rules = [Rule(effect="deny", tool=("act",))]
-    assert Policy("yolo", rules=rules).judge(ask, {}).effect is Effect.DENY
+    assert Policy("yolo", rules=rules).evaluate(ask, {}).effect is Effect.DENY
 
 
 @pytest.mark.spec("P03")
@@ -230,15 +237,15 @@ def test_a_protected_call_is_asked_about_each_time_and_no_always_covers_it(
     policy = Policy(
         mode,
         rules=[Rule(effect="allow", tool=("act",), path="**")],
-        standing=Standing(tmp_path),
+        folder_permissions=FolderPermissions(tmp_path),
         root=tmp_path,
     )
     for scope in Scope:
         policy.grant(act, scope)
     for path in guarded:
-        verdict = policy.judge(act, {"path": path})
+        verdict = policy.evaluate(act, {"path": path})
         assert verdict == Verdict(Effect.ASK, reason=f"{path} runs by itself")
-    assert policy.judge(act, {"path": "a.py"}).effect is Effect.ALLOW
+    assert policy.evaluate(act, {"path": "a.py"}).effect is Effect.ALLOW
     calls = [ToolCall(id=str(n), name="act", arguments={"path": "conftest.py"}) for n in range(3)]
     executions, person = dispatched(policy, [act], calls, YES)
     assert len(person.asked) == len(executions) == 3
@@ -249,11 +256,11 @@ def test_a_protected_call_is_asked_about_each_time_and_no_always_covers_it(
 
 ALLOW = [Rule(effect="allow", tool=("act",))]
 REFUSING: list[Callable[[str], Policy]] = [
-    lambda mode: Policy(mode, granted(frozenset()), allowed=("read_file",), rules=ALLOW),
+    lambda mode: Policy(mode, granted(frozenset()), allowed_tools=("read_file",), rules=ALLOW),
     lambda mode: Policy(
         mode,
         granted(frozenset()),
-        refuses=lambda name: "the skill tidy does not allow it" if name == "act" else None,
+        refusal=lambda name: "the skill tidy does not allow it" if name == "act" else None,
         rules=ALLOW,
     ),
     lambda mode: Policy(
@@ -297,7 +304,7 @@ def test_no_mode_and_no_permission_lets_a_secret_be_read(tmp_path: Path, name: s
     lab = Lab(tmp_path)
     (tmp_path / "x").mkdir()
     (tmp_path / name).write_text("s3cret")
-    lab.session.granted.allow("read_file")
+    lab.session.grants.allow("read_file")
     rules = {"rules": [{"effect": "allow", "tool": "read_file", "path": "**"}]}
     for mode in MODES:
         run = lab.run(
@@ -324,7 +331,7 @@ def test_nobody_there_means_no_and_a_rule_is_a_way_out() -> None:
 def test_groups_of_tools_can_be_switched_off_and_the_shell_has_to_be_switched_on(
     tmp_path: Path,
 ) -> None:
-    place = Lab(tmp_path).place
+    place = Lab(tmp_path).environment
     shell = {each.name for each in toolbox(place)}
     assert "run_shell" not in shell
     for flag, gone in (
@@ -338,5 +345,5 @@ def test_groups_of_tools_can_be_switched_off_and_the_shell_has_to_be_switched_on
     assert ToolsConfig().shell is False
 
 
-def toolbox(place: Place, **flags: bool) -> Toolbox:
-    return place.toolbox(Config(tools=ToolsConfig(**flags)))
+def toolbox(environment: Environment, **flags: bool) -> Toolbox:
+    return environment.build_toolbox(Config(tools=ToolsConfig(**flags)))

@@ -14,16 +14,16 @@ import pytest
 
 from harness import Lab, call, new_session
 from ipyagent.agent.approvals import Answer
-from ipyagent.agent.permissions import Standing
+from ipyagent.agent.folder_permissions import FolderPermissions
 from ipyagent.agent.policy import Effect, Policy
-from ipyagent.config.personal import PersonalFile
+from ipyagent.config.user_data import UserDataFile
 from ipyagent.errors import ConfigError
 from ipyagent.magic import policy_commands
 from ipyagent.magic.notebook import Notebook
 from ipyagent.schema import DecidedBy, Decision, Scope
-from ipyagent.tools.arguments import DescribedArguments
+from ipyagent.tools.argument_schema import JsonArgumentSchema
 from ipyagent.tools.base import Tool, Where, tool
-from ipyagent.tools.reach import Reach
+from ipyagent.tools.static_analysis import Effects
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +39,7 @@ def served(name: str = "mcp_s_send", description: str = "Send.", **properties: A
     async def function(**arguments: Any) -> str:
         return "sent"
 
-    schema = DescribedArguments({"properties": properties})
+    schema = JsonArgumentSchema({"properties": properties})
     return Tool(name, description, function, schema, sensitive=True, where=Where.LOOP)
 
 
@@ -47,10 +47,10 @@ def test_a_permission_lasts_and_is_kept_in_the_persons_own_directory(
     tmp_path: Path, own_folders: Path
 ) -> None:
     send = served()
-    assert not Standing(tmp_path).allows(send)
-    Standing(tmp_path).grant(send)
-    assert Standing(tmp_path).allows(send)
-    assert not Standing(tmp_path / "sub").allows(send)
+    assert not FolderPermissions(tmp_path).allows(send)
+    FolderPermissions(tmp_path).grant(send)
+    assert FolderPermissions(tmp_path).allows(send)
+    assert not FolderPermissions(tmp_path / "sub").allows(send)
     assert list(tmp_path.iterdir()) == []
     assert list(json.loads((own_folders / "ipyagent/permissions.json").read_text())) == [
         str(tmp_path)
@@ -60,8 +60,8 @@ def test_a_permission_lasts_and_is_kept_in_the_persons_own_directory(
 def test_it_is_for_the_folder_wherever_a_link_to_it_stands(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
-    Standing(tmp_path / "link").grant(served())
-    assert Standing(tmp_path / "real").allows(served())
+    FolderPermissions(tmp_path / "link").grant(served())
+    assert FolderPermissions(tmp_path / "real").allows(served())
 
 
 CHANGED: list[Callable[[], Tool]] = [
@@ -74,9 +74,9 @@ CHANGED: list[Callable[[], Tool]] = [
 
 @pytest.mark.parametrize("changed", CHANGED)
 def test_a_tool_that_changed_is_another_one(tmp_path: Path, changed: Callable[[], Tool]) -> None:
-    Standing(tmp_path).grant(served())
-    assert Standing(tmp_path).allows(served())
-    assert not Standing(tmp_path).allows(changed())
+    FolderPermissions(tmp_path).grant(served())
+    assert FolderPermissions(tmp_path).allows(served())
+    assert not FolderPermissions(tmp_path).allows(changed())
 
 
 @pytest.mark.parametrize("text", ["", "[", "[]", "3", '{"x": ', "\0\xff", "{" * 10_000])
@@ -84,9 +84,9 @@ def test_a_file_that_cannot_be_read_permits_nothing_and_is_set_aside(
     tmp_path: Path, own_folders: Path, text: str
 ) -> None:
     send, file = served(), own_folders / "ipyagent/permissions.json"
-    Standing(tmp_path).grant(send)
+    FolderPermissions(tmp_path).grant(send)
     file.write_text(text)
-    standing = Standing(tmp_path)
+    standing = FolderPermissions(tmp_path)
     assert not standing.allows(send)
     assert len(standing.notices()) == (text != "")
     assert all("No tool is allowed in this folder" in each for each in standing.notices())
@@ -99,25 +99,25 @@ def test_a_file_that_cannot_be_read_permits_nothing_and_is_set_aside(
 
 @pytest.mark.parametrize("value", [None, [], "x", {"mcp_s_send": 1}, {"mcp_s_send": True}, ["a"]])
 def test_what_we_would_not_have_written_permits_nothing(tmp_path: Path, value: object) -> None:
-    PersonalFile("permissions.json").change(lambda _: {str(tmp_path): value, "/other": value})
-    assert not Standing(tmp_path).allows(served())
-    Standing(tmp_path).grant(served())
-    assert Standing(tmp_path).tools() == ["mcp_s_send"]
-    assert PersonalFile("permissions.json").read()["/other"] == value
+    UserDataFile("permissions.json").update(lambda _: {str(tmp_path): value, "/other": value})
+    assert not FolderPermissions(tmp_path).allows(served())
+    FolderPermissions(tmp_path).grant(served())
+    assert FolderPermissions(tmp_path).tool_names() == ["mcp_s_send"]
+    assert UserDataFile("permissions.json").read()["/other"] == value
 
 
 def grant_many(folder: Path, names: list[str]) -> None:
     for name in names:
-        Standing(folder).grant(served(name))
+        FolderPermissions(folder).grant(served(name))
 
 
 GRANTS = """
 import sys
 from pathlib import Path
-from ipyagent.agent.permissions import Standing
+from ipyagent.agent.folder_permissions import FolderPermissions
 from ipyagent.tools.base import tool
 for n in range(5):
-    Standing(Path(sys.argv[1])).grant(tool(name=f"{sys.argv[2]}_{n}")(lambda: ""))
+    FolderPermissions(Path(sys.argv[1])).grant(tool(name=f"{sys.argv[2]}_{n}")(lambda: ""))
 """
 
 
@@ -133,27 +133,32 @@ def test_two_kernels_that_permit_at_once_lose_nothing(tmp_path: Path) -> None:
     for thread in own:
         thread.join()
     assert [kernel.wait() for kernel in kernels] == [0, 0]
-    assert Standing(tmp_path).tools() == [f"{name}_{n}" for name in "abc" for n in range(5)]
+    assert FolderPermissions(tmp_path).tool_names() == [
+        f"{name}_{n}" for name in "abc" for n in range(5)
+    ]
 
 
 def test_what_cannot_be_written_down_holds_for_the_session(
     tmp_path: Path, own_folders: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (own_folders / "ipyagent").write_text("not a folder")
-    policy = Policy(standing=Standing(tmp_path))
+    policy = Policy(folder_permissions=FolderPermissions(tmp_path))
     policy.grant(served(), Scope.FOLDER)
-    assert policy.judge(served(), {}).by is DecidedBy.SESSION
+    assert policy.evaluate(served(), {}).by is DecidedBy.SESSION
     assert "for this session only" in caplog.text
-    assert Policy(standing=Standing(tmp_path)).judge(served(), {}).effect is Effect.ASK
+    assert (
+        Policy(folder_permissions=FolderPermissions(tmp_path)).evaluate(served(), {}).effect
+        is Effect.ASK
+    )
 
 
 def test_permissions_are_taken_back_one_or_all(tmp_path: Path) -> None:
     grant_many(tmp_path, ["a", "b", "c"])
-    assert Standing(tmp_path).forget("b") == ["b"]
-    assert Standing(tmp_path).forget("b") == []
-    assert Standing(tmp_path).tools() == ["a", "c"]
-    assert Standing(tmp_path).forget() == ["a", "c"]
-    assert Standing(tmp_path).tools() == []
+    assert FolderPermissions(tmp_path).revoke("b") == ["b"]
+    assert FolderPermissions(tmp_path).revoke("b") == []
+    assert FolderPermissions(tmp_path).tool_names() == ["a", "c"]
+    assert FolderPermissions(tmp_path).revoke() == ["a", "c"]
+    assert FolderPermissions(tmp_path).tool_names() == []
 
 
 @pytest.fixture
@@ -161,7 +166,7 @@ def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Notebook:
     """The agent's side of a kernel in a folder of its own."""
     monkeypatch.setenv("IPYAGENT_CHAT__PERSIST", "false")
     # As if the kernel had been started with these directories.
-    monkeypatch.setattr("ipyagent.magic.notebook.start_environ", lambda: dict(os.environ))
+    monkeypatch.setattr("ipyagent.magic.notebook_settings.start_environ", lambda: dict(os.environ))
     shell = SimpleNamespace(
         user_ns={}, user_ns_hidden={}, displayhook=SimpleNamespace(prompt_count=1)
     )
@@ -179,13 +184,13 @@ def test_the_command_shows_what_is_decided_and_by_whom(book: Notebook) -> None:
     (book.home / "ipyagent.yaml").write_text(
         "policy: {rules: [{effect: deny, tool: read_file, path: x/}, {effect: allow, tool: y}]}"
     )
-    book.set("policy.rules=[{effect: ask, tool: reed_file}]")
-    book.set("agent.confirm_mode=confirm-all")
-    book.session().granted.allow("run_python", Reach())
-    book.session().granted.allow("edit_file")
-    Standing(book.home).grant(served())
+    book.settings.set("policy.rules=[{effect: ask, tool: reed_file}]")
+    book.settings.set("agent.confirm_mode=confirm-all")
+    book.sessions.get().grants.allow("run_python", Effects())
+    book.sessions.get().grants.allow("edit_file")
+    FolderPermissions(book.home).grant(served())
     lab = Lab(book.home)
-    lab.session = book.session()
+    lab.session = book.sessions.get()
     (book.home / "data.csv").write_text("a,b")
     lab.run([{"calls": [call("read_file", path="data.csv")]}, "Done."])
     lines = policy_commands.run(book, "").splitlines()
@@ -202,12 +207,12 @@ def test_the_command_shows_what_is_decided_and_by_whom(book: Notebook) -> None:
 
 
 def test_the_command_takes_permissions_back(book: Notebook) -> None:
-    book.session().granted.allow("edit_file")
-    Standing(book.home).grant(served())
-    Standing(book.home).grant(served("edit_file"))
+    book.sessions.get().grants.allow("edit_file")
+    FolderPermissions(book.home).grant(served())
+    FolderPermissions(book.home).grant(served("edit_file"))
     assert policy_commands.run(book, "revoke edit_file") == "asked about again: edit_file"
-    assert len(book.session().granted) == 0
-    assert Standing(book.home).tools() == ["mcp_s_send"]
+    assert len(book.sessions.get().grants) == 0
+    assert FolderPermissions(book.home).tool_names() == ["mcp_s_send"]
     for unknown in ("edit_file", "7", "0"):
         with pytest.raises(ConfigError, match=f"you allowed nothing that {unknown} stands for"):
             policy_commands.run(book, f"revoke {unknown}")
@@ -219,11 +224,11 @@ def test_the_command_takes_permissions_back(book: Notebook) -> None:
 
 def test_a_permission_is_taken_back_by_its_number(book: Notebook) -> None:
     for name in ("run_shell", "edit_file"):
-        book.session().granted.allow(name)
-    Standing(book.home).grant(served())
+        book.sessions.get().grants.allow(name)
+    FolderPermissions(book.home).grant(served())
     assert policy_commands.run(book, "revoke 2") == "asked about again: run_shell"
     assert policy_commands.run(book, "revoke 2") == "asked about again: mcp_s_send"
-    assert [*book.session().granted] == ["edit_file"]
+    assert [*book.sessions.get().grants] == ["edit_file"]
 
 
 @pytest.mark.parametrize("rest", ["forget a b", "remember", "revoke", "revoke 1 2"])
@@ -249,5 +254,5 @@ def test_what_is_taken_back_is_asked_about_at_the_next_prompt(tmp_path: Path) ->
     lab.run([writing, "Done."], answer=always)
     lab.session = new_session()
     assert lab.run([writing, "Done."]).executions[0].decided_by is DecidedBy.FOLDER
-    Standing(lab.place.workspace.root).forget()
+    FolderPermissions(lab.environment.workspace.root).revoke()
     assert lab.run([writing, "Done."]).executions[0].status == "denied"

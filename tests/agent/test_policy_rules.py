@@ -8,7 +8,7 @@ import pytest
 
 from harness import NO, Lab, call
 from ipyagent.agent.policy import Effect, Policy
-from ipyagent.config import Rule, combine
+from ipyagent.config import Rule, resolve_config
 from ipyagent.config.rules import COMMANDS
 from ipyagent.config.sources import Layer
 from ipyagent.errors import ConfigError
@@ -34,7 +34,9 @@ def copy(sources: list[str], target: str) -> str:
 
 
 def effect(rules: list[Rule], tool: Tool, **arguments: Any) -> str:
-    return Policy(rules=rules, root=ROOT).judge(tool, tool.check(arguments)).effect.value
+    return (
+        Policy(rules=rules, root=ROOT).evaluate(tool, tool.check_arguments(arguments)).effect.value
+    )
 
 
 ORDERS: list[tuple[list[Rule], str]] = [
@@ -105,9 +107,9 @@ def test_a_denied_folder_is_reached_under_no_name(tmp_path: Path, path: str, nam
     (tmp_path / "file.txt").symlink_to("private/a.txt")
     (tmp_path / "x/up").symlink_to("..")
     given = {"path": spelled} | ({"content": "lost"} if name == "write_file" else {})
-    tool = lab.place.toolbox(combine()).get(name)
+    tool = lab.environment.build_toolbox(resolve_config()).get(name)
     policy = Policy("yolo", rules=[rule("deny", path="private/")], root=tmp_path)
-    verdict = policy.judge(tool, tool.check(given))
+    verdict = policy.evaluate(tool, tool.check_arguments(given))
     assert verdict.effect is Effect.DENY
     assert verdict.reason == "a rule: deny *, path private/"
 
@@ -269,7 +271,7 @@ def test_no_pattern_allows_a_command_whoever_wrote_it() -> None:
             built_in = {"effect": "allow", "tool": name, "arguments": {argument: pattern}}
             layer = Layer("here", {"policy": {"rules": [built_in]}})
             with pytest.raises(ConfigError, match="is not allowed by a pattern"):
-                combine(layer)
+                resolve_config(layer)
 
 
 def test_only_exactly_the_command_that_is_written_is_allowed() -> None:
@@ -297,14 +299,14 @@ def test_a_command_may_be_denied_by_a_pattern() -> None:
 
 
 def test_the_arguments_that_are_run_are_those_that_the_tools_name(lab: Lab) -> None:
-    found = {each.name: each.command for each in lab.place.toolbox(combine())}
+    found = {each.name: each.command for each in lab.environment.build_toolbox(resolve_config())}
     assert found["run_python"] == COMMANDS["run_python"]
     for name, command in found.items():
         assert command == COMMANDS.get(name)
 
 
 def test_a_denied_call_says_whose_rule_it_is_and_the_model_goes_on(lab: Lab) -> None:
-    (lab.place.workspace.root / "a.txt").write_text("x")
+    (lab.environment.workspace.root / "a.txt").write_text("x")
     rules = [{"effect": "deny", "tool": "read_file", "reason": "it is about patients"}]
     reading = {"calls": [call("read_file", path="a.txt")]}
     settings = {"policy": {"rules": rules}}

@@ -24,7 +24,9 @@ def said(text: str) -> Answer:
 
 
 def asked(watcher: Watcher) -> list[Question | None]:
-    return [each.shown.question for each in watcher.asked if isinstance(each.shown, ToolExecution)]
+    return [
+        each.subject.question for each in watcher.asked if isinstance(each.subject, ToolExecution)
+    ]
 
 
 def test_the_answer_is_the_result_and_the_model_reads_it(lab: Lab) -> None:

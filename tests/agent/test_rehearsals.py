@@ -50,20 +50,20 @@ MISSING = [
 @pytest.fixture
 def lab(tmp_path: Path) -> Lab:
     lab = Lab(tmp_path)
-    (lab.place.workspace.root / "a.txt").write_text("a")
-    (lab.place.workspace.root / ".env").write_text("KEY=x")
+    (lab.environment.workspace.root / "a.txt").write_text("a")
+    (lab.environment.workspace.root / ".env").write_text("KEY=x")
     return lab
 
 
 @pytest.fixture
 def plan_lab(tmp_path: Path) -> PlanLab:
     lab = PlanLab(tmp_path)
-    (lab.place.workspace.root / "a.txt").write_text("a")
+    (lab.environment.workspace.root / "a.txt").write_text("a")
     return lab
 
 
 def skills(lab: Lab) -> list[Tool]:
-    return [Skills(lab.place.workspace, None).tool()]
+    return [Skills(lab.environment.workspace, None).tool()]
 
 
 def error_of(run: Run) -> str:

@@ -96,7 +96,7 @@ def test_runs_keep_their_live_results(lab: Lab) -> None:
 
 async def test_a_session_without_a_journal_given_is_kept_in_memory() -> None:
     session = Session()
-    await session.recorded()
+    await session.wait_until_recorded()
     assert session.journal.path is None
     session.journal.close()
 

@@ -76,9 +76,9 @@ def test_a_session_that_another_kernel_holds_is_branched_and_nothing_is_lost(
     lab: Lab, path: Path
 ) -> None:
     mine, theirs = Sessions(Journal.open(path)), Sessions(Journal.open(path))
-    lab.session = held = mine.go_on("shared").session
+    lab.session = held = mine.get_or_begin("shared").session
     lab.run(["One."], "A.")
-    opened = theirs.go_on("shared")
+    opened = theirs.get_or_begin("shared")
     assert opened.session.name == "shared-2"
     assert "branch" in opened.notices[0]
     lab.session = opened.session
@@ -111,17 +111,17 @@ def test_an_ended_session_takes_no_prompts_and_the_notebook_gets_a_new_one(
     lab: Lab, path: Path
 ) -> None:
     sessions = Sessions(Journal.open(path))
-    opened = sessions.of_notebook("book.ipynb")
+    opened = sessions.get_for_notebook("book.ipynb")
     assert opened.session.record.state is SessionState.INITIALIZING
     lab.session = opened.session
     lab.run(["One."], "A.")
     assert opened.session.record.state is SessionState.ACTIVE
-    assert [each.state for each in sessions.list()] == [SessionState.ACTIVE]
+    assert [each.state for each in sessions.records()] == [SessionState.ACTIVE]
     opened.session.end()
-    assert [each.state for each in sessions.list()] == [SessionState.TERMINATED]
+    assert [each.state for each in sessions.records()] == [SessionState.TERMINATED]
     with pytest.raises(SessionError, match="has ended"):
         lab.run(["Two."], "B.")
-    assert sessions.of_notebook("book.ipynb").session.id != opened.session.id
+    assert sessions.get_for_notebook("book.ipynb").session.id != opened.session.id
 
 
 @pytest.mark.spec("P44", "P21")
@@ -143,27 +143,27 @@ def test_a_plan_that_waits_blocks_other_prompts_until_it_is_decided(lab: Lab, pa
 def test_who_opens_a_session_that_is_open_here_gets_the_same_one(lab: Lab, path: Path) -> None:
     journal = Journal.open(path)
     one, other = Sessions(journal), Sessions(journal)
-    lab.session = one.go_on("shared").session
+    lab.session = one.get_or_begin("shared").session
     lab.run(["One."], "A.")
-    assert other.go_on("shared").session is lab.session
+    assert other.get_or_begin("shared").session is lab.session
     assert len(journal.sessions()) == 1
 
 
 def test_a_session_that_nobody_uses_any_more_is_read_back_by_the_next(lab: Lab, path: Path) -> None:
     journal = Journal.open(path)
-    lab.session = Sessions(journal).go_on("shared").session
+    lab.session = Sessions(journal).get_or_begin("shared").session
     lab.run(["One."], "A.")
     lab.session = Session()
     gc.collect()
-    again = Sessions(journal).go_on("shared").session
+    again = Sessions(journal).get_or_begin("shared").session
     assert (again.name, texts(again.messages)) == ("shared", ["A.", "One."])
 
 
 def test_a_name_that_looks_like_the_beginning_of_an_id_is_a_name(path: Path) -> None:
     sessions = Sessions(Journal.open(path))
     first = sessions.begin("one")
-    assert sessions.go_on(first.id[:6]).session.name == first.id[:6]
-    assert sessions.go_on(first.id).session is first
+    assert sessions.get_or_begin(first.id[:6]).session.name == first.id[:6]
+    assert sessions.get_or_begin(first.id).session is first
 
 
 TOGETHER = """
@@ -192,7 +192,7 @@ for each in kernels:
 
 
 @pytest.mark.spec("P10")
-@pytest.mark.parametrize("how", ["go_on", "of_notebook"])
+@pytest.mark.parametrize("how", ["get_or_begin", "get_for_notebook"])
 def test_kernels_that_begin_a_session_at_the_same_time_share_no_name(how: str, path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", TOGETHER, path, how], capture_output=True, text=True, check=True
@@ -205,18 +205,18 @@ def test_kernels_that_begin_a_session_at_the_same_time_share_no_name(how: str, p
     assert len(first) == 2
     assert all("Another kernel has just begun" in each[2] for each in opened if each is not first)
     sessions = Sessions(Journal.open(path))
-    assert {each.name for each in sessions.list()} == names
+    assert {each.name for each in sessions.records()} == names
     locks = {each.stem for each in (path.parent / "locks").iterdir()}
-    assert locks == {each.id for each in sessions.list()}
-    assert sessions.go_on("shared").session.id == first[1]
+    assert locks == {each.id for each in sessions.records()}
+    assert sessions.get_or_begin("shared").session.id == first[1]
 
 
 def test_a_session_of_which_nothing_was_said_is_not_branched_but_begun(
     lab: Lab, path: Path
 ) -> None:
     mine, theirs = Sessions(Journal.open(path)), Sessions(Journal.open(path))
-    held = mine.of_notebook("a.ipynb").session
-    opened = theirs.of_notebook("a.ipynb")
+    held = mine.get_for_notebook("a.ipynb").session
+    opened = theirs.get_for_notebook("a.ipynb")
     assert (held.name, opened.session.name) == ("a.ipynb", "a.ipynb-2")
     assert "Another kernel has just begun the session 'a.ipynb'" in opened.notices[0]
     lab.session = opened.session
@@ -236,22 +236,22 @@ def test_sessions_of_one_name_that_older_versions_made_are_all_within_reach(
     journal.close()
 
     sessions = Sessions(Journal.open(path))
-    assert [each.id for each in sessions.list()] == [each.id for each in reversed(made)]
+    assert [each.id for each in sessions.records()] == [each.id for each in reversed(made)]
     opened = sessions.resume("shared")
     assert opened.session.id == newest.id
     (notice,) = opened.notices
     assert "the newest of 4 sessions that are called 'shared'" in notice
     assert oldest.id[:8] in notice
-    assert sessions.go_on("shared").session is opened.session
+    assert sessions.get_or_begin("shared").session is opened.session
     for reference in (oldest.id, oldest.id[:8]):
         older = sessions.resume(reference)
         assert (older.session.id, older.notices) == (oldest.id, ())
         assert texts(older.session.messages) == ["Prompt 0.", "Answer 0."]
-    assert sessions.go_on(oldest.id).session is older.session
+    assert sessions.get_or_begin(oldest.id).session is older.session
 
     lab.session = older.session  # what goes on becomes the newest of its name
     lab.run(["Answer again."], "Prompt again.")
-    assert sessions.go_on("shared").session is older.session
+    assert sessions.get_or_begin("shared").session is older.session
     assert sessions.begin("shared").name == "shared-2"
     assert sessions.branch(older.session).name == "shared-3"
     older.session.end()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from harness import YES, Lab, call
-from ipyagent.agent import running
+from ipyagent.agent import tool_task
 from ipyagent.errors import AgentInterrupted
 from ipyagent.kernel import drivers
 from ipyagent.schema import Event, Run, ToolStatus
@@ -93,15 +93,15 @@ while len(swallowed) < 4:
 def test_code_that_swallows_interrupts_is_interrupted_again_and_the_run_says_so(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert drivers.REMINDER <= 1 < running.PATIENCE
+    assert drivers.REMINDER <= 1 < tool_task.PATIENCE
     monkeypatch.setattr(drivers, "REMINDER", 0.05)
-    monkeypatch.setattr(running, "PATIENCE", 0.05)
+    monkeypatch.setattr(tool_task, "PATIENCE", 0.05)
     heard = interrupting("tool_running", lambda: "started" in lab.variables)
     run = stopped(lab, [python(SWALLOWING), "Never."], heard)
     assert len(lab.variables["swallowed"]) == 4
     assert lab.cell.interrupt.requests == 1
     assert [n for step in run.steps for n in step.notes] + list(run.notes) == [
-        "Stopping: the code that runs goes on although it was interrupted. It is interrupted again "
+        "Stopping: the code still runs although it was interrupted. It is interrupted again "
         "every second; restarting the kernel ends it in any case."
     ]
     assert run.is_finished
@@ -146,7 +146,7 @@ def test_what_code_printed_before_the_time_was_up_is_kept(lab: Lab, limit: str) 
     code = "import time\nprint('epoch 1')\ntime.sleep(1)\nprint('later')"
     run = lab.run([python(code), "Late."], confirm_mode="yolo", **{limit: 0.5})
     assert run.executions[0].status is ToolStatus.UNKNOWN
-    assert run.results[0].output.startswith("unknown outcome: run_python was still at work")
+    assert run.results[0].output.startswith("unknown outcome: run_python was still running")
     assert run.results[0].output.endswith("Output so far:\nepoch 1")
 
 
@@ -168,7 +168,7 @@ def test_what_code_printed_before_the_time_was_up_is_kept(lab: Lab, limit: str) 
 def test_what_a_command_printed_is_kept(
     lab: Lab, tool: str, arguments: dict[str, Any], how: str
 ) -> None:
-    begun = lab.place.workspace.root / "begun"
+    begun = lab.environment.workspace.root / "begun"
     replies = [{"calls": [call(tool, **arguments)]}]
     ways: dict[str, Any] = {"answer": YES, "settings": {"tools": {"shell": True}}}
     if how == "stop":

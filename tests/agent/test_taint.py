@@ -13,7 +13,7 @@ import pytest
 
 from harness import NO, YES, Lab, call
 from ipyagent.agent.approvals import Answer, Approval
-from ipyagent.agent.permissions import Standing
+from ipyagent.agent.folder_permissions import FolderPermissions
 from ipyagent.agent.policy import Effect, Policy, Verdict
 from ipyagent.config import Rule
 from ipyagent.schema import DecidedBy, Decision, Scope, ToolExecution, ToolStatus
@@ -78,7 +78,7 @@ class World:
     @property
     def concerns(self) -> list[str | None]:
         """Why the person was asked in the newest run."""
-        shown = (approval.shown for approval in self.lab.watcher.asked)
+        shown = (approval.subject for approval in self.lab.watcher.asked)
         return [each.concern for each in shown if isinstance(each, ToolExecution)]
 
 
@@ -106,7 +106,7 @@ OUT = [
 def test_after_others_words_were_read_what_was_allowed_is_asked_about_again(
     world: World, reading: dict[str, Any], source: str, out: dict[str, Any]
 ) -> None:
-    (world.lab.place.workspace.root / "x").mkdir()
+    (world.lab.environment.workspace.root / "x").mkdir()
     world.run(out, answer=ALWAYS)
     assert world.run(out)[0].decided_by is DecidedBy.SESSION
     before = len(world.sent)
@@ -202,28 +202,30 @@ def read(*names: str) -> Any:
 )
 def test_the_newest_sources_are_named(names: list[str], told: str) -> None:
     policy = Policy(sources=read(*names))
-    verdict = policy.judge(sending(), {})
+    verdict = policy.evaluate(sending(), {})
     assert verdict == Verdict(Effect.ASK, reason=f"after reading {told}", scopes=(Scope.SESSION,))
 
 
 def test_neither_rules_nor_folders_know_what_is_read(tmp_path: Path) -> None:
-    send, standing = sending(), Standing(tmp_path)
+    send, standing = sending(), FolderPermissions(tmp_path)
     standing.grant(send)
     rules = [Rule(effect="allow", tool=("send",))]
-    for lasting in (Policy(rules=rules), Policy(standing=standing)):
-        assert lasting.judge(send, {}).effect is Effect.ALLOW
+    for lasting in (Policy(rules=rules), Policy(folder_permissions=standing)):
+        assert lasting.evaluate(send, {}).effect is Effect.ALLOW
         tainted = replace(lasting, sources=read("a.csv"))
-        verdict = tainted.judge(send, {})
+        verdict = tainted.evaluate(send, {})
         assert (verdict.effect, verdict.reason) == (Effect.ASK, "after reading a.csv")
         assert verdict.scopes == (Scope.SESSION,)
         tainted.grant(send, Scope.ONCE)
-        assert tainted.judge(send, {}).by is lasting.judge(send, {}).by, "that source is known now"
+        assert tainted.evaluate(send, {}).by is lasting.evaluate(send, {}).by, (
+            "that source is known now"
+        )
 
 
 def test_the_reason_stands_beside_others(tmp_path: Path) -> None:
     send = sending(always_asks=lambda: "not sandboxed")
     rules = [Rule(effect="ask", tool=("send",), reason="mind the cost", source="config.yaml")]
-    verdict = Policy("yolo", rules=rules, sources=read("a.csv")).judge(send, {})
+    verdict = Policy("yolo", rules=rules, sources=read("a.csv")).evaluate(send, {})
     assert verdict == Verdict(
         Effect.ASK,
         reason="not sandboxed; config.yaml asks about it: mind the cost; after reading a.csv",

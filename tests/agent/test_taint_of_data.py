@@ -47,7 +47,7 @@ class World:
     @property
     def concerns(self) -> list[str | None]:
         """Why the user was asked in the newest run."""
-        asked = (each.shown for each in self.lab.watcher.asked)
+        asked = (each.subject for each in self.lab.watcher.asked)
         return [each.concern for each in asked if isinstance(each, ToolExecution)]
 
 
@@ -102,7 +102,7 @@ def test_words_by_any_route_are_asked_about_again_with_their_source(
 
 
 def is_reading(approval: Any) -> bool:
-    return bool(approval.shown.call.name != "send")
+    return bool(approval.subject.call.name != "send")
 
 
 @pytest.mark.spec("P03")
@@ -159,7 +159,7 @@ def test_refusals_numbers_and_own_words_are_not_asked_about(
     (tmp_path / "customer_survey_2024.csv").write_text("a")
     world = World(tmp_path, df=NUMBERS, documented=documented, Path=Path)
     sent = world.run(
-        reading, SEND, answer=lambda each: YES if each.shown.call.name == "run_python" else NO
+        reading, SEND, answer=lambda each: YES if each.subject.call.name == "run_python" else NO
     )[1]
     assert sent.decided_by is DecidedBy.SESSION
     assert set(world.lab.session.conversation.sources) == set()

@@ -14,7 +14,7 @@ from ipyagent.agent.approvals import Approval
 from ipyagent.errors import NoFrontendError
 from ipyagent.explorer.client import ExplorerClient
 from ipyagent.schema import Event, Outcome, Run, RunStatus, StopReason
-from ipyagent.ui.asking import Nobody
+from ipyagent.ui.questions import NoAsker
 
 CODE = {"calls": [call("run_python", code="done = True")]}
 WRITE = {"calls": [call("write_file", path="reports/may 1.md", content="May.")]}
@@ -57,7 +57,7 @@ def test_the_rule_in_the_advice_is_the_one_that_lets_this_call_run(lab: Lab, rep
     said: list[str] = []
 
     def declining(approval: Approval) -> None:
-        coroutine = Nobody().ask(approval)
+        coroutine = NoAsker().ask(approval)
         try:
             coroutine.send(None)
         except NoFrontendError as error:

@@ -10,7 +10,7 @@ import pytest
 from harness import Lab, call
 from ipyagent.agent.approvals import Answer
 from ipyagent.schema import DecidedBy, Decision, Run
-from ipyagent.ui.mirror import bundle
+from ipyagent.ui.static_html import saved_bundle
 
 FOR_MODEL = re.compile(
     r"do not repeat|ask or find|go on as well|look before you|list_files shows|read_notebook shows"
@@ -57,7 +57,7 @@ def test_a_user_reads_what_happened_and_the_model_what_to_do(lab: Lab, name: str
     told = lab.client.requests[1].messages[-1].tool_results[0].content[0].text
     assert advice in told
     for kind in ("text/html", "text/markdown", "text/plain"):
-        text = str(bundle(run)[kind])
+        text = str(saved_bundle(run)[kind])
         assert words in text.replace("\\", "")
         assert not FOR_MODEL.search(text.replace("\\", "")), kind
     assert Run.from_dict(run.to_dict()).results[0].content == run.results[0].content

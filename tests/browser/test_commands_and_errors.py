@@ -425,6 +425,7 @@ def test_stop_ends_the_run_by_a_shortcut(jupyterlab: Any, notebook: Any) -> None
     book.start_all()
     tool = book.run(1).locator("[data-ipyagent=tool]")
     expect(tool).to_have_attribute("data-state", "running", timeout=30_000)
+    await_enabled(book, "ipyagent:stop")
     to_command_mode(book, 1)
     book.page.keyboard.press("Control+Period")
     book.expect_state(1, "cancelled")

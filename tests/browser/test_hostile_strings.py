@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import random
 import sys
 from collections.abc import Iterator
@@ -14,14 +15,16 @@ import pytest
 from playwright.sync_api import Dialog, Page
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "labextension"))
-from rich_run import fixture
+from rich_run import FIXTURES, STORIES, saved_run, snapshot
 from test_hostile_browser import SVG, VECTORS, Site, page, settle, site
+
+from ipyagent.ui.saved import TRANSCRIPT_MIME
+from ipyagent.ui.static_html import RUN_MIME
+from ipyagent.ui.transcribe.cut_off import CUT_OFF
 
 __all__ = ["page", "site"]
 
 pytestmark = pytest.mark.browser
-
-MIME = "application/vnd.ipyagent.run+json"
 
 ATOMS = [
     *VECTORS,
@@ -73,28 +76,34 @@ def strings(count: int) -> list[str]:
 
 
 def hostile(texts: Iterator[str]) -> dict[str, Any]:
-    """The rich run with the next of `texts` in every text that is drawn, at any depth."""
-    run: dict[str, Any] = fixture("run.json")["run"]  # type: ignore[assignment]
-    run |= {"plan": fixture("plan.json")["run"]["plan"], "plan_id": "x", "error": "x"}  # type: ignore[index]
-    run |= {"agent": "x", "verbose": 3}
-    replaced: dict[str, Any] = replace(run, texts)
+    """The rich transcript with the next of `texts` in every text that is drawn, at any depth."""
+    drawn, planned = (json.loads((FIXTURES / name).read_text())["transcript"] for name in STORIES)
+    drawn |= {"plan": planned["plan"]}
+    replaced: dict[str, Any] = replace(drawn, texts)
     for step in replaced["steps"]:
-        for execution in step["executions"]:
-            if execution["call"]["name"] != "todo_write":
-                execution["call"]["name"] = next(texts)
-                execution["call"]["arguments"] |= {next(texts): [next(texts)]}
-            if execution["result"]:
-                kinds = ("text/html", "text/markdown", "text/latex", "image/svg+xml", next(texts))
-                displays = [{"data": {kind: next(texts)}} for kind in kinds]
-                displays.append({"data": {"image/svg+xml": SVG}})
-                execution["result"]["displays"] = displays
-            execution |= {"concern": next(texts), "source": next(texts), "reason": next(texts)}
+        for call in step["calls"]:
+            call["request"]["arguments"] |= {next(texts): [next(texts)]}
+            kinds = ("text/html", "text/markdown", "text/latex", "image/svg+xml", next(texts))
+            media = [{"type": "display", "data": {kind: next(texts)}} for kind in kinds]
+            media.append({"type": "display", "data": {"image/svg+xml": SVG}})
+            call["result"] = {"output": next(texts), "error": next(texts), "tone": "error"}
+            call["result"]["media"] = [{**each, "label": next(texts)} for each in media]
     return replaced
 
 
+def kept(transcript: dict[str, Any]) -> dict[str, Any]:
+    """The transcript as a notebook keeps it: the arguments of calls are in the run."""
+    given: list[Any] = []
+    calls = [call for step in transcript["steps"] for call in step["calls"]]
+    for each in (*calls, *transcript["plan"]["steps"]):
+        given.append(each["request"]["arguments"])
+        each["request"]["arguments"] = {"at": ["given", len(given) - 1]}
+    return {TRANSCRIPT_MIME: transcript, RUN_MIME: {"given": given}}
+
+
 # What is not text: words that choose how something is drawn, and times.
-KEPT = {"type", "status", "role", "kind", "decision", "decided_by", "stop_reason", "media_type"}
-KEPT |= {"started_at", "timestamp", "created_at", "name", "scopes", "language"}
+KEPT = {"type", "state", "status", "tone", "kind", "decision", "answer", "media_type", "language"}
+KEPT |= {"started_at", "at"}
 
 
 def replace(value: Any, texts: Iterator[str], key: str = "") -> Any:
@@ -169,7 +178,8 @@ def test_a_saved_notebook_draws_hundreds_of_hostile_strings_as_text(
     path = jupyterlab.folder / book.name
     saved = nbformat.read(path, as_version=4)
     before = book.page.evaluate(AROUND)
-    outputs = [nbformat.v4.new_output("display_data", {MIME: hostile(texts)}) for _ in range(4)]
+    drawn = [kept(hostile(texts)) for _ in range(4)]
+    outputs = [nbformat.v4.new_output("display_data", each) for each in drawn]
     saved.cells[0].outputs = outputs
     nbformat.write(saved, path)
     book.open()
@@ -187,12 +197,9 @@ def test_a_saved_notebook_draws_hundreds_of_hostile_strings_as_text(
 def test_the_widget_draws_hundreds_of_hostile_strings_as_text(site: Site, page: Page) -> None:
     texts = itertools.cycle(strings(400))
     watch = Watch(page, site.url)
-    snapshot = {"op": "snapshot", "open": None, "approvals": {}, "retry": None}
     for seq in range(4):
-        run = hostile(texts)
-        page.evaluate(
-            "m => receive(m)", {**snapshot, "seq": seq, "plan_approval": None, "run": run}
-        )
+        told = {"type": "snapshot", "seq": seq, "cut_off": CUT_OFF.to_dict()}
+        page.evaluate("m => receive(m)", {**told, "transcript": hostile(texts)})
         open_all(page)
         settle(page)
         assert page.evaluate(FOUND, "#place") == NOTHING
@@ -223,7 +230,7 @@ LONG = {
 def test_no_string_holds_up_the_page(page: Page, name: str) -> None:
     """Each comes to so many elements at most, and the page answers."""
     text = LONG[name]
-    run: dict[str, Any] = fixture("run.json")["run"]  # type: ignore[assignment]
+    run = saved_run()
     step = run["steps"][1]
     step["message"]["content"] = [
         {"type": "thinking", "thinking": text},
@@ -236,7 +243,6 @@ def test_no_string_holds_up_the_page(page: Page, name: str) -> None:
     execution["result"]["displays"] = [{"data": {kind: text}} for kind in kinds]
     execution["concern"] = execution["reason"] = text[:5_000]
     run["steps"] = [step]
-    snapshot = {"op": "snapshot", "seq": 0, "open": None, "approvals": {}, "retry": None}
-    page.evaluate("m => receive(m)", {**snapshot, "plan_approval": None, "run": run})
+    page.evaluate("m => receive(m)", snapshot(run))
     assert page.evaluate("document.querySelectorAll('#place *').length") < 400_000
     page.evaluate("new Promise(requestAnimationFrame)")

@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
+from urllib.parse import unquote
+from xml.etree import ElementTree
 
 import pytest
 from playwright.sync_api import expect
 from test_agent_cells import LOAD, python, script
 
+from ipyagent.schema import Message, Node, Role
+from ipyagent.ui.formatting import shorten
+
 pytestmark = pytest.mark.browser
+
+MARKUP = [
+    "<script>window.pwned = 1</script>",
+    "<img src=x onerror=window.pwned=1>",
+    "<a href='javascript:window.pwned=1'>x</a>",
+    "</foreignObject></svg><iframe srcdoc='<script>window.pwned=1</script>'>",
+    '"]:::end_\nclick n0 call alert(1)',
+    'click n0 "javascript:window.pwned=1"',
+    "%%{init: {'securityLevel': 'loose'}}%%",
+    "end --> n0; style n0 fill:url(https://example.invalid)",
+    "#quot;]#35; &lt;b&gt; fa:fa-car @{ img: x }",
+    "`**bold** _it_ [x](javascript:1)` $$x^2$$",
+]
+"""What means something to HTML, Mermaid, Markdown or KaTeX."""
 
 
 @pytest.mark.spec("P10", "P06", "H26")
@@ -43,7 +64,9 @@ def test_a_session_survives_its_kernel_and_a_broken_run_is_told(
     expect(book.run(4)).to_contain_text("The kernel ended while run")
     expect(book.run(4)).to_contain_text("remember 42")
     expect(book.output(5)).to_contain_text("failed")
-    expect(book.output(6).locator("img")).to_be_visible()
+    graph = book.output(6).locator(".jp-RenderedMermaid img")
+    expect(graph).to_be_visible()
+    expect(graph).to_have_attribute("alt", re.compile("Conversation of [0-9]+ nodes"))
     book.output(6).scroll_into_view_if_needed()
     book.shot("session-graph")
 
@@ -63,3 +86,22 @@ def test_a_retry_counts_down_and_can_be_stopped(jupyterlab: Any, notebook: Any) 
     card.locator("[data-ipyagent=stop]").click()
     book.expect_done(1)
     book.expect_state(1, "cancelled")
+
+
+@pytest.mark.spec("N24", "D5", "H17")
+def test_text_in_a_drawn_graph_stays_text(jupyterlab: Any, notebook: Any) -> None:
+    nodes = [Node(id=f"n{n}", data=Message.of(Role.USER, each)) for n, each in enumerate(MARKUP)]
+    graph = {"nodes": {node.id: node.to_dict() for node in nodes}, "head_ids": ["n0"]}
+    (jupyterlab.folder / "hostile.json").write_text(json.dumps(graph))
+    book = notebook(LOAD, "import ipyagent\nipyagent.Session.load('hostile.json')")
+    book.start_all()
+    image = book.output(1).locator(".jp-RenderedMermaid img")
+    expect(image).to_be_visible()
+    svg = unquote(image.get_attribute("src")).removeprefix("data:image/svg+xml,")
+    elements = list(ElementTree.fromstring(svg).iter())
+    texts = ["".join(each.itertext()) for each in elements if each.get("class") == "nodeLabel"]
+    wanted = [f"user · n{n}{shorten(each)}" for n, each in enumerate(MARKUP)]
+    assert [text.replace(" · ◀ head", "").replace("\u2060", "") for text in texts] == wanted
+    names = {each.tag.rpartition("}")[2] for each in elements}
+    assert not names & {"script", "iframe", "a", "img", "image", "form", "input", "object", "math"}
+    assert [name for each in elements for name, _ in each.items() if name.startswith("on")] == []

@@ -404,7 +404,7 @@ def test_a_restored_card_of_a_kernel_that_dies_says_so(jupyterlab: Lab, notebook
     # And one whose widget JupyterLab tells nothing of the death.
     book.ready()
     begin(book, 2)
-    recorded = "kernel restarted while the run was going on"
+    recorded = "the kernel ended during the run"
     expect(book.run(1)).to_contain_text(recorded, timeout=30_000)
     assert expect_ended(book, 1, "failed")["status"] == "error"
     decide(book, 2, "approve")

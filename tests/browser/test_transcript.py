@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,17 @@ import pytest
 from playwright.sync_api import Page, expect
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "labextension"))
-from rich_run import events, fixture
+from rich_run import saved_run, snapshot
 from test_hostile_browser import Site, page, site
 
-from ipyagent.schema import fold
+from ipyagent.schema import Run
+from ipyagent.ui.saved import TRANSCRIPT_MIME
+from ipyagent.ui.static_html import saved_bundle
 
 __all__ = ["page", "site"]
 
 pytestmark = [pytest.mark.browser, pytest.mark.same_page]
 
-MIME = "application/vnd.ipyagent.run+json"
 THEMES = ["JupyterLab Light", "JupyterLab Dark"]
 
 ANSWER = r"""
@@ -58,7 +58,7 @@ SELECT region, sum(revenue) FROM sales WHERE quarter = 3 GROUP BY region ORDER B
 
 def answered(text: str) -> dict[str, Any]:
     """The rich run, with another answer."""
-    run: dict[str, Any] = copy.deepcopy(fixture("run.json")["run"])  # type: ignore[assignment]
+    run: dict[str, Any] = saved_run()
     run["steps"][-1]["message"]["content"][-1]["text"] = text
     return run
 
@@ -68,7 +68,8 @@ def reopened(notebook: Any) -> Any:
     """Opens saved runs in JupyterLab, without a kernel."""
 
     def open_(*runs: Any) -> Any:
-        outputs = [nbformat.v4.new_output("display_data", {MIME: run}) for run in runs]
+        bundles = [saved_bundle(Run.from_dict(run)) for run in runs]
+        outputs = [nbformat.v4.new_output("display_data", each) for each in bundles]
         return notebook(nbformat.v4.new_code_cell("%%agent", outputs=outputs), ready=False)
 
     return open_
@@ -200,35 +201,47 @@ def test_names_and_roles_tell_what_is_seen(reopened: Any) -> None:
     assert steps == ["Step 1", "Step 2", "Step 3", "Step 4", "Answer"]
     nameless = """root => [...root.querySelectorAll('button, input, a, summary, [role=img], img')]
         .filter(one => !(one.ariaLabel || one.alt || one.textContent.trim()))"""
-    assert run.evaluate(nameless) == []
+    assert run.evaluate(f"root => ({nameless})(root).map(one => one.outerHTML.slice(0, 200))") == []
     # Text that streams in is not read out while it comes.
     assert run.locator("[aria-live] .ipyagent-markdown, .ipyagent-markdown[aria-live]").count() == 0
 
 
 @pytest.mark.parametrize(
     "given",
-    [None, 1, "run", [], {}, {"steps": 1}, {"steps": [1, {"executions": [{"call": 1}]}]}],
+    [None, 1, "run", [], {}, {"steps": 1}, {"steps": [1, {"calls": [{"id": 1}]}]}],
     ids=str,
 )
-def test_what_is_no_run_of_this_version_is_a_note(reopened: Any, given: Any) -> None:
-    book = reopened(given)
+@pytest.mark.parametrize("has_html", [True, False], ids=["with HTML", "alone"])
+def test_what_is_no_transcript_of_this_version_is_drawn_as_html_or_a_note(
+    notebook: Any, given: Any, has_html: bool
+) -> None:
+    html = {"text/html": "<p>What was said <b>plainly</b><script>throw 1</script></p>"}
+    data = {TRANSCRIPT_MIME: given, **(html if has_html else {})}
+    output = nbformat.v4.new_output("display_data", data)
+    book = notebook(nbformat.v4.new_code_cell("%%agent", outputs=[output]), ready=False)
     logged: list[str] = []
     book.page.on("console", lambda message: logged.append(message.text))
-    expect(book.output(0)).to_contain_text("by another version of ipyagent")
+    words = "What was said plainly" if has_html else "by another version of ipyagent"
+    expect(book.output(0)).to_contain_text(words)
+    expect(book.output(0).locator("script")).to_have_count(0)
     assert not [text for text in logged if "ipyagent" in text]
 
 
 def waiting(page: Page, call_id: str) -> None:
-    """The rich run in the widget, at the moment at which that call waits for a person."""
-    run, approvals = None, {}
-    for event in events():
-        run = fold(run, event)
-        if event.type == "approval_requested" and event.call_id == call_id:
-            approvals = {call_id: event.approval_id}
-            break
-    assert run is not None
-    snapshot = {"op": "snapshot", "seq": 0, "open": None, "plan_approval": None, "retry": None}
-    page.evaluate("m => receive(m)", {**snapshot, "approvals": approvals, "run": run.to_dict()})
+    """The rich run in the widget, at the moment at which that call waits for a user."""
+    run = saved_run() | {"status": "running", "stop_reason": None, "error": None}
+    steps = run["steps"]
+    (number,) = [n for n, step in enumerate(steps) if call_id in ids_of(step)]
+    run["steps"] = steps[: number + 1]
+    executions = run["steps"][-1]["executions"]
+    place = ids_of(run["steps"][-1]).index(call_id)
+    executions[place] |= {"status": "awaiting_approval", "result": None, "decision": None}
+    run["steps"][-1]["executions"] = executions[: place + 1]
+    page.evaluate("m => receive(m)", snapshot(run, approvals={call_id: "a1"}))
+
+
+def ids_of(step: dict[str, Any]) -> list[str]:
+    return [execution["call"]["id"] for execution in step["executions"]]
 
 
 @pytest.mark.parametrize("call_id", ["c2", "c8"])

@@ -1,4 +1,4 @@
-"""nano-agent's vocabulary: constructed, read and converted as its reference shows it."""
+"""nano-agent's vocabulary is constructed, read and converted as in its reference."""
 
 from typing import Any
 
@@ -70,7 +70,7 @@ def test_each_class_is_converted_both_ways(record: Any) -> None:
 
 
 @pytest.mark.spec("N27", "N01", "N07")
-def test_it_reads_as_its_reference_does() -> None:
+def test_access_methods_match_the_reference() -> None:
     assert (CALL.type, CALL.name, CALL.input) == ("tool_use", "Bash", {"command": "ls -la"})
     assert TextContent("Hello").to_dict() == {"type": "text", "text": "Hello"}
     assert TextContent.from_dict({"type": "text", "text": "Hello"}) == TextContent("Hello")
@@ -87,7 +87,7 @@ def test_it_reads_as_its_reference_does() -> None:
 
 
 @pytest.mark.spec("N27", "N09")
-def test_a_response_tells_its_text_and_its_calls() -> None:
+def test_a_response_returns_its_text_and_its_calls() -> None:
     assert RESPONSE.get_text() == "Let me see."
     assert RESPONSE.get_tool_use() == [CALL]
     assert RESPONSE.has_tool_use()
@@ -98,7 +98,7 @@ def test_a_response_tells_its_text_and_its_calls() -> None:
 
 
 @pytest.mark.spec("N27")
-def test_what_it_has_no_class_for_is_not_lost() -> None:
+def test_blocks_without_a_counterpart_are_not_lost() -> None:
     image = schema.ImageContent(data="aGk=")
     ours = schema.Message(role=Role.USER, content=(schema.TextContent(text="See"), image))
     theirs = from_ipyagent(ours)

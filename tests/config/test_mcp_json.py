@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from ipyagent.config import MCPServerConfig, is_trusted, trust
-from ipyagent.config.mcp_json import listed_servers
+from ipyagent.config.mcp_json import parse_servers
 from ipyagent.errors import ConfigError
 
 ENVIRON = {"KEY": "sk-canary-1", "EMPTY": ""}
 
 
 def read(entry: Any, key: str = "mcpServers") -> MCPServerConfig:
-    (listed,) = listed_servers(json.dumps({key: {"s": entry}}).encode(), "mcp.json")
-    return listed.config(ENVIRON, Path("/work"))
+    (listed,) = parse_servers(json.dumps({key: {"s": entry}}).encode(), "mcp.json")
+    return listed.to_config(ENVIRON, Path("/work"))
 
 
 @pytest.mark.spec("M28", "A23")
@@ -106,7 +106,7 @@ def test_a_server_that_is_not_enabled_is_disabled(written: dict[str, bool], disa
 
 def test_of_two_tables_the_first_that_is_not_empty_counts() -> None:
     def names(**whole: Any) -> list[str]:
-        return [each.name for each in listed_servers(json.dumps(whole).encode(), "mcp.json")]
+        return [each.name for each in parse_servers(json.dumps(whole).encode(), "mcp.json")]
 
     one, two = {"a": {"command": "x"}}, {"b": {"command": "x"}}
     assert names(mcpServers={}, servers=two) == names(mcpServers=None, servers=two) == ["b"]
@@ -144,8 +144,8 @@ def test_a_bad_entry_is_told_without_its_values(entry: Any, said: str) -> None:
 )  # fmt: skip
 def test_what_is_no_such_file_is_told(data: bytes) -> None:
     with pytest.raises(ConfigError, match=r"mcp\.json"):
-        listed_servers(data, "mcp.json")
-    assert listed_servers(b" ", "mcp.json") == listed_servers(b"{}", "mcp.json") == ()
+        parse_servers(data, "mcp.json")
+    assert parse_servers(b" ", "mcp.json") == parse_servers(b"{}", "mcp.json") == ()
 
 
 def write(folder: Path, name: str = "mcp.json", **entry: Any) -> None:

@@ -17,9 +17,9 @@ from ipyagent.config import (
     from_assignment,
     from_environment,
     from_file,
-    settle,
-    shown,
-    values_of,
+    resolve_layers,
+    setting_rows,
+    values_by_name,
     workspace_layers,
 )
 from ipyagent.errors import ConfigError
@@ -40,7 +40,7 @@ PLACED: dict[str, Any] = {
 @pytest.mark.spec("A06")
 def test_settings_with_secrets_show_none() -> None:
     layer = Layer("here", PLACED)
-    settings = settle(layer)
+    settings = resolve_layers(layer)
     config = settings.config
     assert config.llm.api_key is not None
     assert config.llm.api_key.get_secret_value() == SECRET
@@ -54,8 +54,8 @@ def test_settings_with_secrets_show_none() -> None:
         json.dumps(config.to_dict()),
         config.model_dump_json(),
         repr(config.model_dump()),
-        repr(values_of(config)),
-        repr(shown(settings)),
+        repr(values_by_name(config)),
+        repr(setting_rows(settings)),
         repr(copy.deepcopy(config)),
         repr(from_environment({"IPYAGENT_LLM__API_KEY": SECRET})),
         repr(from_assignment(f"llm.api_key={SECRET}")),
@@ -94,9 +94,9 @@ WRONG: list[dict[str, Any]] = [
 def test_a_secret_in_the_wrong_place_is_not_told(values: dict[str, Any], folder: Path) -> None:
     (folder / "ipyagent.yaml").write_text(json.dumps(values))
     with pytest.raises(ConfigError) as caught:
-        settle(Layer("here", values))
+        resolve_layers(Layer("here", values))
     assert SECRET not in _all_that_is_told(caught.value)
-    notices = settle(*workspace_layers(folder)).notices
+    notices = resolve_layers(*workspace_layers(folder)).notices
     assert notices
     assert SECRET not in "".join(notices)
 
@@ -131,7 +131,7 @@ def test_a_broken_file_is_not_quoted(text: str, folder: Path) -> None:
         from_file(path)
     assert SECRET not in _all_that_is_told(caught.value)
     (folder / "pyproject.toml").write_text(f"[tool.ipyagent.llm]\napi_key = {SECRET}\n")
-    notices = settle(*workspace_layers(folder)).notices
+    notices = resolve_layers(*workspace_layers(folder)).notices
     assert notices
     assert SECRET not in "".join(notices)
 

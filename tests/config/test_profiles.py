@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from ipyagent import Agent, Scripted
-from ipyagent.config import Config, Layer, combine, settle, standing
-from ipyagent.config.profiles import BUILT_IN, is_lenient
+from ipyagent.config import Config, Layer, base_layers, resolve_config, resolve_layers
+from ipyagent.config.profiles import BUILT_IN_PROFILES, has_profile_tools
 from ipyagent.errors import AgentNotFoundError
 
 NAMES = ["explain", "plan", "review", "write"]
@@ -15,16 +15,16 @@ LAST = Layer("the cell", {})
 
 
 def chosen(name: str, *layers: Layer) -> Config:
-    return combine(BUILT_IN, *layers, LAST, agent=name)
+    return resolve_config(BUILT_IN_PROFILES, *layers, LAST, agent=name)
 
 
 @pytest.mark.spec("A58")
 def test_there_are_four_and_an_unknown_name_lists_them() -> None:
-    assert list(combine(*standing({}, None)).agents) == NAMES
+    assert list(resolve_config(*base_layers({}, None)).agents) == NAMES
     with pytest.raises(AgentNotFoundError, match="there are: explain, plan, review, write"):
-        combine(*standing({}, None), LAST, agent="nobody")
+        resolve_config(*base_layers({}, None), LAST, agent="nobody")
     with pytest.raises(AgentNotFoundError, match="did you mean review"):
-        combine(*standing({}, None), LAST, agent="reviwe")
+        resolve_config(*base_layers({}, None), LAST, agent="reviwe")
 
 
 @pytest.mark.spec("A58")
@@ -37,7 +37,10 @@ def test_each_runs_and_none_may_run_code_unasked(name: str, tmp_path: Path) -> N
     assert ("run_python" in offered) == (name == "plan")
     assert ("edit_file" in offered) == (name in ("plan", "write"))
     assert "read_file" in offered
-    assert combine(BUILT_IN).agents[name].system_prompt in model.requests[0].messages[0].text
+    assert (
+        resolve_config(BUILT_IN_PROFILES).agents[name].system_prompt
+        in model.requests[0].messages[0].text
+    )
 
 
 @pytest.mark.spec("A58")
@@ -64,7 +67,7 @@ def test_a_profile_of_the_user_s_own_takes_the_place_of_one_with_its_name() -> N
     mine = Layer("config.yaml", {"agents": {"review": {"max_steps": 3}}})
     config = chosen("review", mine).agent
     assert (config.max_steps, config.allowed_tools, config.system_prompt) == (3, (), None)
-    assert not is_lenient("review", config)
+    assert not has_profile_tools("review", config)
     assert chosen("explain", mine).agent.allowed_tools
 
 
@@ -82,4 +85,4 @@ def test_a_folder_cannot_widen_one(theirs: dict[str, Any], tmp_path: Path) -> No
 def test_one_does_not_allow_what_the_user_s_settings_leave_out() -> None:
     mine = Layer("config.yaml", {"agent": {"allowed_tools": "read_file, run_python"}})
     assert chosen("write", mine).agent.allowed_tools == ("read_file",)
-    assert settle(BUILT_IN, mine, LAST, agent="write").notices == ()
+    assert resolve_layers(BUILT_IN_PROFILES, mine, LAST, agent="write").notices == ()

@@ -9,16 +9,16 @@ from ipyagent.config import (
     Config,
     Layer,
     Rule,
-    combine,
     from_assignment,
     from_environment,
     from_file,
-    late,
-    settle,
-    shown,
+    late_variables,
+    resolve_config,
+    resolve_layers,
+    setting_rows,
     workspace_layers,
 )
-from ipyagent.config.rules import Subject, text_of
+from ipyagent.config.rules import Subject, argument_text
 from ipyagent.errors import ConfigError
 from ipyagent.plaintext import visible
 
@@ -53,12 +53,12 @@ def test_rules_read_well_in_yaml(tmp_path: Path) -> None:
                   - {tool: write_file, arguments: {path: reports/a.md}}
         """
     )
-    deny, ask, allow = combine(from_file(path)).policy.rules
-    assert deny.says == f"{path} denies it: patients' data stays here"
-    assert ask.says == f"{path}: ask write_file"
+    deny, ask, allow = resolve_config(from_file(path)).policy.rules
+    assert deny.explanation == f"{path} denies it: patients' data stays here"
+    assert ask.explanation == f"{path}: ask write_file"
     assert str(allow) == "allow write_file, path reports/*.md, mode=overwrite"
     assert deny.tool == ("read_file", "search_files")
-    config = combine(from_file(path))
+    config = resolve_config(from_file(path))
     assert Config.from_dict(config.to_dict()) == config
 
 
@@ -77,16 +77,16 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"effect": "deny", "reason": "a" * 301}, "policy.rules.0.reason"),
     ({"effect": "deny", "arguments": {"a": ["b"]}}, "policy.rules.0.arguments.a"),
     ({"effect": "deny", "source": "the person"}, "filled in, not set"),
-    ({"effect": "allow"}, "has to be named"),
-    ({"effect": "allow", "tool": "*", "path": "x/**"}, "has to be named"),
-    ({"effect": "allow", "tool": "write_file, ?*"}, "has to be named"),
+    ({"effect": "allow"}, "has to name a tool"),
+    ({"effect": "allow", "tool": "*", "path": "x/**"}, "has to name a tool"),
+    ({"effect": "allow", "tool": "write_file, ?*"}, "has to name a tool"),
 ]
 
 
 @pytest.mark.parametrize(("rule", "said"), WRONG)
 def test_a_rule_that_cannot_be_meant_is_refused_by_its_key(rule: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        combine(rules(rule))
+        resolve_config(rules(rule))
     assert str(caught.value).startswith("here: policy.rules.0")
     assert said in str(caught.value)
 
@@ -94,7 +94,7 @@ def test_a_rule_that_cannot_be_meant_is_refused_by_its_key(rule: dict[str, Any],
 @pytest.mark.parametrize("value", ["x", "3", "[", "{effect: deny}", "*a", 3, {"effect": "deny"}])
 def test_what_is_no_list_of_rules_is_refused(value: object) -> None:
     with pytest.raises(ConfigError, match=r"here: policy\.rules"):
-        combine(Layer("here", {"policy": {"rules": value}}))
+        resolve_config(Layer("here", {"policy": {"rules": value}}))
 
 
 def test_no_error_quotes_what_may_be_a_secret() -> None:
@@ -105,7 +105,7 @@ def test_no_error_quotes_what_may_be_a_secret() -> None:
         {"effect": "deny", "tool": "a", "examples": {"match": [example("b", token=secret)]}},
     ):
         with pytest.raises(ConfigError) as caught:
-            combine(rules(rule))
+            resolve_config(rules(rule))
         assert secret not in str(caught.value)
 
 
@@ -160,9 +160,9 @@ def test_a_rule_is_tried_on_its_examples_when_it_is_loaded(
 ) -> None:
     right, wrong = ("match", "no_match") if fits else ("no_match", "match")
     other = {"effect": "ask"}
-    combine(rules(other, {**rule, "examples": {right: [call]}}))
+    resolve_config(rules(other, {**rule, "examples": {right: [call]}}))
     with pytest.raises(ConfigError) as caught:
-        combine(rules(other, {**rule, "examples": {right: [call], wrong: [call]}}))
+        resolve_config(rules(other, {**rule, "examples": {right: [call], wrong: [call]}}))
     assert str(caught.value).startswith("here: policy.rules.1: the rule ")
     assert str(caught.value).endswith(f"examples.{wrong}.0")
 
@@ -172,9 +172,9 @@ def test_a_rule_is_tried_on_its_examples_when_it_is_loaded(
 def test_a_command_is_not_allowed_by_a_pattern(tool: str, command: str) -> None:
     rule = {"effect": "allow", "tool": tool, "arguments": {"command": command}}
     with pytest.raises(ConfigError, match=r"policy\.rules\.0: run_shell .* write the whole"):
-        combine(rules(rule))
+        resolve_config(rules(rule))
     for effect in ("ask", "deny"):
-        combine(rules({**rule, "effect": effect}))
+        resolve_config(rules({**rule, "effect": effect}))
 
 
 @pytest.mark.spec("A57")
@@ -185,25 +185,25 @@ def test_the_rules_of_all_sources_add_up(folder: Path) -> None:
     line = from_assignment("policy.rules=[{effect: allow, tool: d}]")
     cell = Layer("cell", {"policy": {"rules": []}})
     layers = (user, *workspace_layers(folder), environ, line, cell)
-    settled = settle(*layers, agent=None)
+    settled = resolve_layers(*layers, agent=None)
     assert [(str(each), each.source) for each in settled.config.policy.rules] == [
         ("deny a", "user"),
         ("ask b", "ipyagent.yaml"),
         ("deny c", "the environment (IPYAGENT_…)"),
         ("allow d", "%agent"),
     ]
-    (row,) = (row for row in shown(settled) if row.key == "policy.rules")
+    (row,) = (row for row in setting_rows(settled) if row.key == "policy.rules")
     assert row.value == "deny a, ask b, deny c, allow d"
     assert row.origin == "user, ipyagent.yaml, the environment (IPYAGENT_…), %agent"
-    assert settle().origins["policy.rules"] == "default"
+    assert resolve_layers().origins["policy.rules"] == "default"
 
 
 def test_a_late_variable_adds_no_rules() -> None:
     name = "IPYAGENT_POLICY__RULES"
     environ = {name: "[{effect: allow, tool: run_python}]"}
-    assert late(environ, {}) == [name]
-    assert combine(from_environment(environ, {})).policy.rules == ()
-    assert len(combine(from_environment(environ)).policy.rules) == 1
+    assert late_variables(environ, {}) == [name]
+    assert resolve_config(from_environment(environ, {})).policy.rules == ()
+    assert len(resolve_config(from_environment(environ)).policy.rules) == 1
 
 
 def test_a_file_that_grows_when_it_is_read_is_refused_at_once(folder: Path) -> None:
@@ -221,26 +221,26 @@ def test_a_file_that_grows_when_it_is_read_is_refused_at_once(folder: Path) -> N
         "&l [*l]",
     ):
         (folder / "ipyagent.yaml").write_text(f"{bomb}\npolicy: {{rules: {rule}}}")
-        settings = settle(*workspace_layers(folder))
+        settings = resolve_layers(*workspace_layers(folder))
         assert settings.config.policy.rules == ()
         assert any("ipyagent.yaml" in notice for notice in settings.notices)
         with pytest.raises(ConfigError, match=r"ipyagent\.yaml"):
-            combine(from_file(folder / "ipyagent.yaml"))
+            resolve_config(from_file(folder / "ipyagent.yaml"))
 
 
 def test_what_a_rule_says_is_one_line_that_hides_nothing() -> None:
     rule = Rule(
         effect="deny", tool=("a\u202eb",), reason="stop\n\u200b\x1b[2Jhere", source="x.yaml"
     )
-    for text in (rule.says, str(rule)):
+    for text in (rule.explanation, str(rule)):
         assert text == " ".join(visible(text).split())
         assert "\n" not in text
-    assert rule.says == "x.yaml denies it: stop ⟨U+200B⟩⟨U+001B⟩[2Jhere"
+    assert rule.explanation == "x.yaml denies it: stop ⟨U+200B⟩⟨U+001B⟩[2Jhere"
 
 
 def test_any_argument_has_a_text() -> None:
     given = ["a", 1, 1.0, 1.5, True, None, ["b", 2], {"y": 1, "x": [None]}, Path("p"), {3}]
-    assert [text_of(value) for value in given] == [
+    assert [argument_text(value) for value in given] == [
         "a", "1", "1", "1.5", "true", "null", '["b",2]', '{"x":[null],"y":1}', '"p"', "[3]",
     ]  # fmt: skip
 
@@ -254,7 +254,7 @@ def test_what_allows_must_fit_every_path_and_what_denies_any(tmp_path: Path) -> 
 
     def both(*paths: str) -> tuple[bool, bool]:
         call = Subject("copy", {}, tmp_path, lambda: paths)
-        return allow.fits(call), deny.fits(call)
+        return allow.matches(call), deny.matches(call)
 
     assert both("reports/a", "reports/b/c") == (True, False)
     assert both("reports/a", "private/a") == (False, True)

@@ -21,7 +21,7 @@ from ipyagent.config import (
     Rule,
     ToolsConfig,
     WorkspaceConfig,
-    values_of,
+    values_by_name,
 )
 
 SECTIONS = [AgentConfig, ChatConfig, Config, LLMConfig, LoggingConfig, MCPConfig, MCPServerConfig]
@@ -82,7 +82,7 @@ DEFAULTS = {
 @pytest.mark.spec("A05", "A06", "A07", "A08", "A09", "A10", "A11", "A12", "A13", "A14", "A16")
 @pytest.mark.spec("A17", "A18", "A24", "H21", "M04", "M05", "M06", "M08", "M09", "M10")
 def test_without_any_key_every_setting_has_its_default() -> None:
-    assert values_of(Config()) == DEFAULTS
+    assert values_by_name(Config()) == DEFAULTS
     assert AppConfig is Config
     assert Config().agents == {}
 

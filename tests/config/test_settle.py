@@ -8,22 +8,22 @@ import pytest
 from ipyagent.config import (
     Config,
     Layer,
-    combine,
+    base_layers,
     from_environment,
     from_file,
-    settle,
-    shown,
-    standing,
+    resolve_config,
+    resolve_layers,
+    setting_rows,
     user_file,
-    values_of,
+    values_by_name,
 )
 from ipyagent.errors import AgentNotFoundError, ConfigError
 
 
 def test_without_any_source_the_defaults_hold() -> None:
-    assert combine() == Config()
-    assert combine(Layer("nothing", {})) == Config()
-    assert set(settle().origins.values()) == {"default"}
+    assert resolve_config() == Config()
+    assert resolve_config(Layer("nothing", {})) == Config()
+    assert set(resolve_layers().origins.values()) == {"default"}
 
 
 @pytest.mark.spec("A57")
@@ -36,12 +36,12 @@ def test_each_source_wins_over_those_below_it(folder: Path, tmp_path: Path) -> N
     file = tmp_path / "cell.yaml"
     file.write_text("agent: {max_steps: 11}")
     layers = [
-        *standing(environ, None, folder),
+        *base_layers(environ, None, folder),
         Layer("%agent", {"agent": {"max_steps": 12}}),
         from_file(file),
         Layer("%%agent's options", {"agent": {"max_steps": "10"}}),
     ]
-    steps = [settle(*layers[: n + 1]) for n in range(len(layers))]
+    steps = [resolve_layers(*layers[: n + 1]) for n in range(len(layers))]
     assert [each.config.agent.max_steps for each in steps] == [20, 16, 15, 14, 13, 12, 11, 10]
     assert [each.origins["agent.max_steps"] for each in steps] == [
         "default",  # the built-in profiles come first
@@ -57,7 +57,7 @@ def test_each_source_wins_over_those_below_it(folder: Path, tmp_path: Path) -> N
     assert (last.config.llm.timeout, last.origins["llm.timeout"]) == (4, layers[4].source)
     assert (last.config.agent.max_tokens, last.config.agent.max_usd) == (1, 2)
     assert last.origins["agent.max_seconds"] == "default"
-    assert set(last.origins) == set(values_of(last.config))
+    assert set(last.origins) == set(values_by_name(last.config))
     assert last.notices == ()
 
 
@@ -65,13 +65,13 @@ def test_each_source_wins_over_those_below_it(folder: Path, tmp_path: Path) -> N
 def test_a_key_of_a_section_keeps_its_value_when_a_later_layer_sets_another() -> None:
     low = Layer("low", {"llm": {"retries": 5}, "agent": {"confirm_mode": "yolo"}})
     high = Layer("high", {"llm": {"retry": {"initial_delay": 0}}, "agent": {"max_steps": 7}})
-    settings = settle(low, high)
+    settings = resolve_layers(low, high)
     assert settings.config.llm.retry.max_retries == 5
     assert settings.config.agent.confirm_mode == "yolo"
     assert settings.origins["llm.retry.max_retries"] == "low"
     assert settings.origins["llm.retry.initial_delay"] == "high"
     over = Layer("over", {"llm": {"retry": {"max_retries": 1}}, "agent": {"workspace_dir": "d"}})
-    settings = settle(low, high, over)
+    settings = resolve_layers(low, high, over)
     assert settings.config.llm.retry.max_retries == 1
     assert settings.origins["workspace.root"] == "over"
 
@@ -80,29 +80,35 @@ def test_a_key_of_a_section_keeps_its_value_when_a_later_layer_sets_another() ->
 def test_a_proxy_needs_an_address_from_any_source() -> None:
     proxy = Layer("the file", {"llm": {"mode": "proxy"}})
     with pytest.raises(ConfigError, match=r"the file: .*llm\.api_base must say"):
-        settle(proxy)
+        resolve_layers(proxy)
     base = Layer("b", {"llm": {"api_base": "http://p"}})
-    assert settle(proxy, base).config.llm.mode == settle(base, proxy).config.llm.mode == "proxy"
+    assert (
+        resolve_layers(proxy, base).config.llm.mode
+        == resolve_layers(base, proxy).config.llm.mode
+        == "proxy"
+    )
 
 
 def test_a_wrong_value_is_wrong_also_where_a_later_layer_sets_another() -> None:
     with pytest.raises(ConfigError, match=r"low: agent\.max_steps"):
-        settle(Layer("low", {"agent": {"max_steps": 0}}), Layer("hi", {"agent": {"max_steps": 1}}))
+        resolve_layers(
+            Layer("low", {"agent": {"max_steps": 0}}), Layer("hi", {"agent": {"max_steps": 1}})
+        )
 
 
 @pytest.mark.spec("A10", "M07")
 def test_of_a_prompt_and_a_file_with_one_the_later_holds() -> None:
     text = Layer("text", {"agent": {"system_prompt": "Be brief."}})
     path = Layer("path", {"agent": {"system_prompt_path": "house.md"}})
-    agent = combine(text, path).agent
+    agent = resolve_config(text, path).agent
     assert (agent.system_prompt, agent.system_prompt_path) == (None, "house.md")
-    agent = combine(path, text).agent
+    agent = resolve_config(path, text).agent
     assert (agent.system_prompt, agent.system_prompt_path) == ("Be brief.", None)
     none = Layer("none", {"agent": {"system_prompt": None}})
-    assert combine(path, none).agent.system_prompt_path == "house.md"
+    assert resolve_config(path, none).agent.system_prompt_path == "house.md"
     both = Layer("both", {"agent": {"system_prompt": "a", "system_prompt_path": "b"}})
     with pytest.raises(ConfigError, match=r"both: .*both set"):
-        combine(both)
+        resolve_config(both)
 
 
 AGENTS = Layer(
@@ -121,31 +127,34 @@ NOTHING = Layer("nothing", {})
 
 @pytest.mark.spec("A24", "A50")
 def test_a_named_agent_is_laid_over_the_agents_settings() -> None:
-    settings = settle(AGENTS, NOTHING, agent="reviewer")
+    settings = resolve_layers(AGENTS, NOTHING, agent="reviewer")
     agent = settings.config.agent
     assert (agent.max_steps, agent.max_tokens) == (4, 5)
     assert agent.allowed_tools == ("read_file",)
     assert (agent.system_prompt, agent.system_prompt_path) == ("Review.", None)
     assert settings.origins["agent.max_steps"] == "file, agents.reviewer"
     assert settings.origins["agent.max_tokens"] == "file"
-    assert settle(AGENTS, NOTHING, agent="plain").config.agent == settle(AGENTS).config.agent
-    assert settle(AGENTS, NOTHING, agent="v1.2").config.agent.max_steps == 2
-    assert settle(AGENTS).config.agent.max_steps == 9
-    assert settle(AGENTS).origins["agents.v1.2.max_steps"] == "file"
+    assert (
+        resolve_layers(AGENTS, NOTHING, agent="plain").config.agent
+        == resolve_layers(AGENTS).config.agent
+    )
+    assert resolve_layers(AGENTS, NOTHING, agent="v1.2").config.agent.max_steps == 2
+    assert resolve_layers(AGENTS).config.agent.max_steps == 9
+    assert resolve_layers(AGENTS).origins["agents.v1.2.max_steps"] == "file"
 
 
 @pytest.mark.spec("A24", "A57")
 def test_what_the_person_says_right_now_wins_over_a_named_agent() -> None:
     session = Layer("%agent", {"agent": {"max_steps": 8}})
     cell = Layer("%%agent's options", {"agent": {"max_steps": 1}})
-    assert settle(AGENTS, session, NOTHING, agent="reviewer").config.agent.max_steps == 4
-    assert settle(AGENTS, session, cell, agent="reviewer").config.agent.max_steps == 1
+    assert resolve_layers(AGENTS, session, NOTHING, agent="reviewer").config.agent.max_steps == 4
+    assert resolve_layers(AGENTS, session, cell, agent="reviewer").config.agent.max_steps == 1
 
 
 @pytest.mark.spec("A24")
 def test_sources_add_keys_to_a_named_agent_of_others() -> None:
     env = from_environment({"IPYAGENT_AGENTS__REVIEWER__MAX_USD": "1"})
-    agent = settle(AGENTS, env, NOTHING, agent="reviewer").config.agent
+    agent = resolve_layers(AGENTS, env, NOTHING, agent="reviewer").config.agent
     assert (agent.max_usd, agent.max_steps) == (1, 4)
 
 
@@ -161,7 +170,7 @@ def test_an_unknown_agent_names_the_nearest_and_those_there_are(
     layer: Layer, says: list[str]
 ) -> None:
     with pytest.raises(AgentNotFoundError) as caught:
-        settle(layer, NOTHING, agent="reviewr")
+        resolve_layers(layer, NOTHING, agent="reviewr")
     assert all(each in str(caught.value) for each in says)
 
 
@@ -169,7 +178,7 @@ def test_where_a_folder_s_profile_is_refused_the_person_s_own_holds() -> None:
     person = Layer("person", {"agents": {"p": {"allowed_tools": ["b"]}}})
     general = Layer("ws", {"agent": {"allowed_tools": "a"}}, trusted=False)
     profile = Layer("ws", {"agents": {"p": {"allowed_tools": "b"}}}, trusted=False)
-    settled = settle(person, general, profile, Layer("cell", {}), agent="p")
+    settled = resolve_layers(person, general, profile, Layer("cell", {}), agent="p")
     assert settled.config.agent.allowed_tools == ("b",)
 
 
@@ -183,7 +192,9 @@ def test_the_settings_are_shown_with_their_sources() -> None:
     ]
     rows = {
         row.key: row[1:]
-        for row in shown(settle(*(Layer(f"s{n}", each) for n, each in enumerate(layers))))
+        for row in setting_rows(
+            resolve_layers(*(Layer(f"s{n}", each) for n, each in enumerate(layers)))
+        )
     }
     assert rows["agent.allowed_tools"] == ("a, b", "s0")
     assert rows["agent.max_usd"] == ("0.5", "s0")
@@ -191,10 +202,12 @@ def test_the_settings_are_shown_with_their_sources() -> None:
     assert rows["mcp.servers"] == ("one", "s1")
     assert rows["agents.r.max_steps"] == ("1", "s1")
     assert rows["llm.model"] == ("not set", "default")
-    assert set(values_of(Config())) <= set(rows)
+    assert set(values_by_name(Config())) <= set(rows)
 
 
 def test_what_is_shown_stays_on_its_line() -> None:
-    rows = shown(settle(Layer("x", {"agent": {"system_prompt": "a\nagent.max_steps 1\x1b[A"}})))
+    rows = setting_rows(
+        resolve_layers(Layer("x", {"agent": {"system_prompt": "a\nagent.max_steps 1\x1b[A"}}))
+    )
     (row,) = (row for row in rows if row.key == "agent.system_prompt")
     assert row.value == "a↵agent.max_steps 1⟨U+001B⟩[A"

@@ -8,14 +8,14 @@ import pytest
 
 from ipyagent.config import (
     Layer,
-    combine,
+    base_layers,
     from_assignment,
     from_environment,
     from_file,
-    late,
+    late_variables,
     merge,
-    settle,
-    standing,
+    resolve_config,
+    resolve_layers,
     user_file,
     user_layer,
     workspace_layers,
@@ -38,7 +38,7 @@ def test_the_environment_names_sections_and_keys() -> None:
         "IPYAGENT_MODEL": "ollama/qwen3",
         "PATH": "/bin",
     }
-    config = combine(from_environment(environ))
+    config = resolve_config(from_environment(environ))
     assert config.llm.api_base == "http://localhost:1/v1"
     assert config.agent.max_steps == 3
     assert config.agent.allowed_tools == ("read_file", "list_files")
@@ -65,7 +65,7 @@ def test_the_environment_names_sections_and_keys() -> None:
 )
 def test_a_variable_that_is_wrong_is_named(environ: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match="IPYAGENT"):
-        combine(from_environment(environ))
+        resolve_config(from_environment(environ))
 
 
 PINNED = [
@@ -95,10 +95,10 @@ def test_what_decides_about_keys_and_questions_is_not_taken_from_a_late_variable
     naive = from_environment(environ)
     assert naive.values != {"agent": {"max_steps": "2"}}
     assert from_environment(environ, {}).values == {"agent": {"max_steps": "2"}}
-    assert late(environ, {}) == [name]
+    assert late_variables(environ, {}) == [name]
     assert from_environment(environ, environ).values == naive.values
-    assert late(environ, environ) == []
-    assert late(environ, {**environ, name: "0"}) == [name]
+    assert late_variables(environ, environ) == []
+    assert late_variables(environ, {**environ, name: "0"}) == [name]
 
 
 @pytest.mark.parametrize("name", ["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"])
@@ -112,10 +112,10 @@ def test_a_late_variable_cannot_bring_a_strangers_file_as_the_persons(
     (moved / "config.yaml").write_text("agent: {confirm_mode: yolo}")
     monkeypatch.setenv(name, str(folder))
     if name != "XDG_DATA_HOME":
-        assert combine(user_layer()).agent.confirm_mode == "yolo"  # the naive way
+        assert resolve_config(user_layer()).agent.confirm_mode == "yolo"  # the naive way
     with pytest.raises(ConfigError, match=name):
-        standing(os.environ, start, folder)
-    assert standing(os.environ, dict(os.environ), folder)
+        base_layers(os.environ, start, folder)
+    assert base_layers(os.environ, dict(os.environ), folder)
 
 
 def test_a_file_is_read_as_sections_and_no_file_is_nothing(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_file_is_read_as_sections_and_no_file_is_nothing(tmp_path: Path) -> No
         path.write_text(empty)
         assert from_file(path).values == {}
     path.write_text("llm:\n  model: ollama/qwen3\n")
-    assert combine(from_file(path)).llm.model == "ollama/qwen3"
+    assert resolve_config(from_file(path)).llm.model == "ollama/qwen3"
 
 
 BROKEN = {
@@ -167,7 +167,7 @@ def test_a_broken_file_is_named_in_every_place(
     user_file().parent.mkdir(parents=True)
     user_file().write_bytes(data)
     with pytest.raises(ConfigError, match=r"config\.yaml"):
-        standing({}, None)
+        base_layers({}, None)
 
 
 @pytest.mark.spec("A01")
@@ -239,14 +239,14 @@ def test_a_wrong_key_names_its_file_and_the_nearest_right_one(
     path = tmp_path / "here.yaml"
     path.write_text(text)
     with pytest.raises(ConfigError) as caught:
-        combine(from_file(path))
+        resolve_config(from_file(path))
     assert str(caught.value).startswith(f"{path}, line 1: ")
     assert hint in str(caught.value)
 
 
 def test_every_wrong_key_is_named_and_none_can_draw_on_the_screen() -> None:
     with pytest.raises(ConfigError) as caught:
-        combine(Layer("here", {"llm": {"a\x1b[2J\nb": 1}, "agent": {"max_steps": "x"}}))
+        resolve_config(Layer("here", {"llm": {"a\x1b[2J\nb": 1}, "agent": {"max_steps": "x"}}))
     assert "llm.a⟨U+001B⟩[2J↵b is not a setting" in str(caught.value)
     assert "agent.max_steps" in str(caught.value)
 
@@ -254,15 +254,15 @@ def test_every_wrong_key_is_named_and_none_can_draw_on_the_screen() -> None:
 def test_of_a_file_full_of_wrong_keys_the_first_are_told(folder: Path) -> None:
     keys = [f"k{n}" + "x" * 1000 for n in range(200)]
     (folder / "ipyagent.yaml").write_text("\n".join(f"{key}: 1" for key in keys))
-    (notice,) = settle(*workspace_layers(folder)).notices
+    (notice,) = resolve_layers(*workspace_layers(folder)).notices
     assert re.search(r"k4.* and 195 more", notice)
     assert len(notice) < 1500
 
 
 def test_an_assignment_sets_one_key_and_a_wrong_one_is_explained() -> None:
     layer = from_assignment("agent.max_steps = 4")
-    assert (combine(layer).agent.max_steps, layer.source) == (4, "%agent")
-    assert combine(from_assignment("llm.model=a=b")).llm.model == "a=b"
+    assert (resolve_config(layer).agent.max_steps, layer.source) == (4, "%agent")
+    assert resolve_config(from_assignment("llm.model=a=b")).llm.model == "a=b"
     for wrong in (
         "agent.max_step=4",
         "agent.max_steps",
@@ -280,7 +280,7 @@ def test_an_assignment_is_judged_over_what_holds_already() -> None:
     with pytest.raises(ConfigError, match=r"llm\.api_base must say"):
         from_assignment("llm.mode=proxy")
     base = Layer("below", {"llm": {"api_base": "http://proxy"}})
-    assert combine(base, from_assignment("llm.mode=proxy", base)).llm.mode == "proxy"
+    assert resolve_config(base, from_assignment("llm.mode=proxy", base)).llm.mode == "proxy"
 
 
 def test_merged_sections_keep_what_only_one_has() -> None:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ipyagent.config import Config, Layer, combine, settle, trust, workspace_layers
-from ipyagent.config.keys import NAMES
-from ipyagent.config.policy import POLICY, STRICTNESS
+from ipyagent.config import Config, Layer, resolve_config, resolve_layers, trust, workspace_layers
+from ipyagent.config.keys import SETTING_NAMES
+from ipyagent.config.workspace_limits import CONFIRM_MODES, LIMITS
 from ipyagent.errors import ConfigError
 
 PERSON = {
@@ -180,14 +180,14 @@ def test_a_folder_cannot_loosen_a_setting(hostile: Path, key: str, value: Any) -
     person = Layer("the person", PERSON)
     (hostile / "ipyagent.yaml").write_text(json.dumps(sections(key, value)))
     (layer,) = (layer for layer in workspace_layers(hostile) if layer.values)
-    before, after = settle(person), settle(person, layer)
+    before, after = resolve_layers(person), resolve_layers(person, layer)
     known = OTHER_NAMES.get(key, key)
     assert values_at(after.config, key) == values_at(before.config, key)
     (notice,) = after.notices
     assert notice.startswith(f"ipyagent.yaml: {known} is ignored")
     assert "%agent trust" in notice
     assert "sk-theirs" not in notice
-    assert combine(person, replace(layer, trusted=True)) != before.config  # the naive way
+    assert resolve_config(person, replace(layer, trusted=True)) != before.config  # the naive way
 
 
 @pytest.mark.parametrize(("key", "value"), STRICTER)
@@ -197,7 +197,7 @@ def test_a_folder_can_make_a_setting_stricter_and_set_what_is_harmless(
     (hostile / "inner" / "deeper").mkdir(exist_ok=True)
     (hostile / "ipyagent.yaml").write_text(json.dumps(sections(key, value)))
     layers = workspace_layers(hostile)
-    settled = settle(Layer("the person", PERSON), *layers)
+    settled = resolve_layers(Layer("the person", PERSON), *layers)
     assert settled.notices == ()
     assert settled.origins[key] == "ipyagent.yaml"
 
@@ -205,8 +205,8 @@ def test_a_folder_can_make_a_setting_stricter_and_set_what_is_harmless(
 def test_what_a_person_does_not_limit_a_folder_may_limit(folder: Path) -> None:
     limits = {"max_seconds": 5, "max_tokens": 5, "max_usd": 5, "allowed_tools": ["x"]}
     layer = Layer("ws", {"agent": limits}, trusted=False, folder=folder)
-    assert settle(layer).notices == ()
-    assert settle(layer).config.agent.allowed_tools == ("x",)
+    assert resolve_layers(layer).notices == ()
+    assert resolve_layers(layer).config.agent.allowed_tools == ("x",)
 
 
 FORBIDDEN = [(key, value) for key, value in LOOSER if key.split(".")[0] != "agents"]
@@ -215,7 +215,7 @@ FORBIDDEN = [(key, value) for key, value in LOOSER if key.split(".")[0] != "agen
 @pytest.mark.parametrize(("key", "value"), FORBIDDEN)
 def test_no_other_spelling_gets_through(hostile: Path, key: str, value: Any) -> None:
     person = Layer("the person", PERSON)
-    before = combine(person)
+    before = resolve_config(person)
     section, _, name = key.partition(".")
     spellings = [
         {key: value},
@@ -231,7 +231,7 @@ def test_no_other_spelling_gets_through(hostile: Path, key: str, value: Any) -> 
     for values in spellings:
         (hostile / "ipyagent.yaml").write_text(json.dumps(values))
         with contextlib.suppress(ConfigError):
-            assert combine(person, *workspace_layers(hostile)) == before
+            assert resolve_config(person, *workspace_layers(hostile)) == before
 
 
 def test_a_mode_that_needs_more_is_not_let_in_piece_by_piece(folder: Path) -> None:
@@ -239,7 +239,7 @@ def test_a_mode_that_needs_more_is_not_let_in_piece_by_piece(folder: Path) -> No
     (folder / "pyproject.toml").write_text(table)
     (folder / "ipyagent.yaml").write_text(json.dumps({"llm": {"mode": "proxy"}}))
     person = Layer("person", {"llm": {"api_base": "http://mine"}})
-    settled = settle(person, *workspace_layers(folder))
+    settled = resolve_layers(person, *workspace_layers(folder))
     assert (settled.config.llm.mode, settled.config.llm.api_base) == ("direct", "http://mine")
     assert len(settled.notices) == 3
 
@@ -255,7 +255,7 @@ def test_of_a_folders_rules_those_that_ask_or_deny_hold_all_the_same(folder: Pat
     table = "[[tool.ipyagent.policy.rules]]\neffect = 'allow'\ntool = 'run_shell'\n"
     (folder / "pyproject.toml").write_text(table)
     person = Layer("mine", {"policy": {"rules": mine}})
-    settled = settle(person, *workspace_layers(folder))
+    settled = resolve_layers(person, *workspace_layers(folder))
     assert [(str(rule), rule.source) for rule in settled.config.policy.rules] == [
         ("allow write_file", "mine"),
         ("deny delete_file", "ipyagent.yaml"),
@@ -266,24 +266,26 @@ def test_of_a_folders_rules_those_that_ask_or_deny_hold_all_the_same(folder: Pat
         "pyproject.toml [tool.ipyagent]: policy.rules",
         "ipyagent.yaml: policy.rules",
     ]
-    naive = combine(person, *(replace(layer, trusted=True) for layer in workspace_layers(folder)))
+    naive = resolve_config(
+        person, *(replace(layer, trusted=True) for layer in workspace_layers(folder))
+    )
     assert [rule.effect for rule in naive.policy.rules].count("allow") == 3
     trust(folder)
-    trusted = settle(person, *workspace_layers(folder))
+    trusted = resolve_layers(person, *workspace_layers(folder))
     assert (trusted.config, trusted.notices) == (naive, ())
 
 
 def test_two_files_of_a_folder_cannot_loosen_one_another(folder: Path) -> None:
     (folder / "pyproject.toml").write_text("[tool.ipyagent.agent]\nconfirm_mode = 'confirm-all'\n")
     (folder / "ipyagent.yaml").write_text("agent: {confirm_mode: confirm-sensitive}")
-    settled = settle(*workspace_layers(folder))
+    settled = resolve_layers(*workspace_layers(folder))
     assert settled.config.agent.confirm_mode == "confirm-all"
     assert settled.origins["agent.confirm_mode"] == "pyproject.toml [tool.ipyagent]"
 
 
 def test_without_a_folder_no_path_is_inside() -> None:
     layer = Layer("ws", {"workspace": {"root": "a"}, "logging": {"file": "a.log"}}, trusted=False)
-    assert len(settle(layer).notices) == 2
+    assert len(resolve_layers(layer).notices) == 2
 
 
 @pytest.mark.spec("A24", "A50")
@@ -295,10 +297,10 @@ def test_a_folders_agent_is_no_way_around_what_the_person_said_later(folder: Pat
     session = Layer("%agent", {"agent": {"confirm_mode": "confirm-all", "max_steps": 3}})
     cell = Layer("%%agent's options", {})
     layers = (*workspace_layers(folder), session, cell)
-    assert settle(*layers).notices == ()
-    naive = settle(*layers).config.agents["reviewer"]
+    assert resolve_layers(*layers).notices == ()
+    naive = resolve_layers(*layers).config.agents["reviewer"]
     assert naive.confirm_mode == "confirm-sensitive"
-    chosen = settle(*layers, agent="reviewer")
+    chosen = resolve_layers(*layers, agent="reviewer")
     agent = chosen.config.agent
     assert (agent.confirm_mode, agent.max_steps) == ("confirm-all", 3)
     assert agent.system_prompt == "Hi"
@@ -313,7 +315,7 @@ def test_a_folder_cannot_loosen_a_persons_agent_when_it_is_chosen(folder: Path) 
         trusted=False,
         folder=folder,
     )
-    chosen = settle(person, layer, Layer("cell", {}), agent="careful").config.agent
+    chosen = resolve_layers(person, layer, Layer("cell", {}), agent="careful").config.agent
     assert (chosen.confirm_mode, chosen.max_usd) == ("confirm-all", 1)
 
 
@@ -330,7 +332,7 @@ def test_a_file_that_grows_when_it_is_read_is_refused_at_once(folder: Path) -> N
         "llm: &l {retry: *l}",
     ):
         (folder / "ipyagent.yaml").write_text(f"{bomb}\n{tail}")
-        settings = settle(*workspace_layers(folder))
+        settings = resolve_layers(*workspace_layers(folder))
         assert settings.config == Config()
         assert any(note.startswith("ipyagent.yaml: ") for note in settings.notices)
 
@@ -342,7 +344,7 @@ SWITCH = st.booleans() | st.sampled_from(["on", "off"])
 AGENT = st.fixed_dictionaries(
     {},
     optional={
-        "confirm_mode": st.sampled_from(STRICTNESS),
+        "confirm_mode": st.sampled_from(CONFIRM_MODES),
         "allowed_tools": TOOLS | TOOLS.map(",".join),
         "max_steps": NUMBERS.filter(lambda n: n is not None),
         "max_seconds": NUMBERS,
@@ -446,11 +448,11 @@ def test_no_folder_is_ever_looser_than_the_person(
 ) -> None:
     mine, cell = Layer("person", person), Layer("cell", {})
     folders = [Layer("ws", each, trusted=False, folder=linked) for each in theirs]
-    if name not in combine(mine, *folders).agents:
+    if name not in resolve_config(mine, *folders).agents:
         name = None
-    own = name if name in combine(mine).agents else None
-    before = settle(mine, cell, agent=own).config
-    after = settle(mine, *folders, cell, agent=name).config
+    own = name if name in resolve_config(mine).agents else None
+    before = resolve_layers(mine, cell, agent=own).config
+    after = resolve_layers(mine, *folders, cell, agent=name).config
     assert loosened(linked, before, after) == []
 
 
@@ -464,8 +466,8 @@ def test_the_judge_of_that_test_sees_what_the_naive_merge_lets_in(linked: Path) 
         "mcp": {"servers": [SERVER]},
         "policy": {"rules": [{"effect": "allow", "tool": "run_python"}]},
     }
-    naive = combine(Layer("person", PERSON), Layer("ws", theirs))
-    assert set(loosened(linked, combine(Layer("person", PERSON)), naive)) == {
+    naive = resolve_config(Layer("person", PERSON), Layer("ws", theirs))
+    assert set(loosened(linked, resolve_config(Layer("person", PERSON)), naive)) == {
         "agent.confirm_mode",
         "agent.allowed_tools",
         "agent.max_steps",
@@ -481,5 +483,5 @@ def test_the_judge_of_that_test_sees_what_the_naive_merge_lets_in(linked: Path) 
 
 
 def test_every_rule_is_about_a_setting_and_tested_above() -> None:
-    assert set(POLICY) <= set(NAMES)
-    assert set(POLICY) - {"llm.mode", "tools.files"} <= {key for key, _ in LOOSER}
+    assert set(LIMITS) <= set(SETTING_NAMES)
+    assert set(LIMITS) - {"llm.mode", "tools.files"} <= {key for key, _ in LOOSER}

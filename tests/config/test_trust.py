@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ipyagent.config import distrust, is_trusted, settle, trust, workspace_layers
+from ipyagent.config import distrust, is_trusted, resolve_layers, trust, workspace_layers
 from ipyagent.config.trust import trust_file
 from ipyagent.errors import ConfigError
 
@@ -14,7 +14,7 @@ LOOSE = "agent: {confirm_mode: yolo}\nllm: {api_key: sk-canary-1}\n"
 
 
 def mode(folder: Path) -> str:
-    return settle(*workspace_layers(folder)).config.agent.confirm_mode
+    return resolve_layers(*workspace_layers(folder)).config.agent.confirm_mode
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ CORRUPT = {
 def test_a_list_that_cannot_be_read_trusts_nothing_and_says_so(loose: Path, data: bytes) -> None:
     trust(loose)
     trust_file().write_bytes(data)
-    settled = settle(*workspace_layers(loose))
+    settled = resolve_layers(*workspace_layers(loose))
     assert settled.config.agent.confirm_mode == "confirm-sensitive"
     assert not is_trusted(loose)
     assert str(trust_file()) in settled.notices[0]
@@ -132,7 +132,7 @@ def test_a_list_that_cannot_be_read_trusts_nothing_and_says_so(loose: Path, data
 def test_a_broken_list_does_not_bother_where_no_settings_are(folder: Path) -> None:
     trust_file().parent.mkdir(parents=True)
     trust_file().write_text("{")
-    assert settle(*workspace_layers(folder)).notices == ()
+    assert resolve_layers(*workspace_layers(folder)).notices == ()
 
 
 def test_a_list_that_cannot_be_written_is_said_and_nothing_changes(
@@ -172,9 +172,9 @@ def test_two_that_write_at_once_never_tear_the_list(loose: Path, tmp_path: Path)
 def test_a_token_that_is_written_out_is_told_about(folder: Path) -> None:
     server = {"name": "s", "url": "https://h", "token": "sk-canary-2"}
     (folder / "ipyagent.yaml").write_text(json.dumps({"mcp": {"servers": [server]}}))
-    (refusal,) = settle(*workspace_layers(folder)).notices
+    (refusal,) = resolve_layers(*workspace_layers(folder)).notices
     assert "mcp.servers is ignored" in refusal
     trust(folder)
-    (notice,) = settle(*workspace_layers(folder)).notices
+    (notice,) = resolve_layers(*workspace_layers(folder)).notices
     assert "token_env" in notice
     assert "sk-canary" not in notice

@@ -123,14 +123,14 @@ def test_an_error_ends_it_with_what_went_wrong(output: str) -> None:
 @pytest.mark.parametrize(
     ("output", "reason"),
     [
-        ("Error: The person denied this call of run_python; it was not run.", ""),
+        ("Error: The user denied this call of run_python; it was not run.", ""),
         (
-            "Error: The person denied this call of run_python; it was not run. "
+            "Error: The user denied this call of run_python; it was not run. "
             "Do not repeat it; ask or find another way.",
             "",
         ),
         (
-            "Error: The person denied this call of run_python; it was not run. Their reason: "
+            "Error: The user denied this call of run_python; it was not run. Their reason: "
             "only the top one. Do not repeat it; ask or find another way.",
             "only the top one.",
         ),
@@ -152,7 +152,7 @@ def test_a_denial_ends_it_and_gives_the_reason_but_no_words_for_a_model(
 
 
 def test_a_denied_look_ends_it_too() -> None:
-    said = after("mean of a for red", "Error: The person denied this call of run_python")
+    said = after("mean of a for red", "Error: The user denied this call of run_python")
     assert said.calls == ()
     assert "was not approved" in said.text
 

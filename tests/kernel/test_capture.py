@@ -40,7 +40,7 @@ class Kernel:
         self.cell(SETUP)
 
     def cell(self, code: str) -> list[dict[str, Any]]:
-        """Run a cell of the person's; its output messages."""
+        """Run a cell of the user's; return its output messages."""
         outputs: list[dict[str, Any]] = []
 
         def collect(message: dict[str, Any]) -> None:
@@ -52,12 +52,12 @@ class Kernel:
         return outputs
 
     def value(self, expression: str) -> Any:
-        """What an expression is, as JSON."""
+        """Return the value of an expression, by way of JSON."""
         outputs = self.cell(f"print(_json.dumps({expression}))")
         return json.loads("".join(output["text"] for output in outputs))
 
     def run(self, code: str, *, wait: bool = True) -> dict[str, Any]:
-        """Run code as the tool does, inside a cell that must stay silent; the result."""
+        """Run code as the tool does, inside a cell that must stay silent; return the result."""
         awaited = "_r = await _r if _inspect.isawaitable(_r) else _r" if wait else ""
         self.leaked = self.cell(f"_r = _namespace.run({code!r})\n{awaited}")
         assert self.reply["status"] == "ok", self.reply
@@ -107,14 +107,14 @@ def test_output_comes_in_the_order_in_which_it_was_made(kernel: Kernel):
 
 
 @pytest.mark.kernel
-def test_variables_stay_and_are_the_persons(kernel: Kernel):
+def test_variables_of_the_code_stay_in_the_users_namespace(kernel: Kernel):
     kernel.cell("mine = [1]")
     kernel.run("mine.append(2)\nnew = len(mine)")
     assert kernel.value("[mine, new]") == [[1, 2], 2]
 
 
 @pytest.mark.kernel
-def test_a_table_comes_as_text_and_as_html_and_as_the_object(kernel: Kernel):
+def test_a_table_is_returned_as_text_html_and_live_object(kernel: Kernel):
     result = kernel.run("import pandas as pd\npd.DataFrame({'a': range(3)})")
     assert result["output"] == "   a\n0  0\n1  1\n2  2"
     assert "<table" in result["displays"][0]["data"]["text/html"]
@@ -160,13 +160,13 @@ def test_secrets_in_a_table_that_was_only_displayed_are_learned(kernel: Kernel):
 
 
 @pytest.mark.kernel
-def test_only_so_many_tables_of_a_call_are_kept(kernel: Kernel):
+def test_the_number_of_tables_kept_for_a_call_is_limited(kernel: Kernel):
     kernel.run("import pandas as pd\nfor n in range(70): display(pd.DataFrame({'x': [n]}))")
     assert kernel.value("[len(_r.frames), _r.tables]") == [MAX_TABLES, MAX_TABLES]
 
 
 @pytest.mark.kernel
-def test_a_large_table_stays_short_whatever_the_options_say(kernel: Kernel):
+def test_a_large_table_stays_short_with_any_display_options(kernel: Kernel):
     kernel.cell("import pandas as pd; pd.set_option('display.max_rows', None)")
     big = "pd.DataFrame({'a': range(5000)})"
     assert len(kernel.value(f"repr({big})").splitlines()) > 5000
@@ -224,7 +224,7 @@ def test_a_large_figure_is_scaled_for_the_model(plots: Kernel):
 
 @pytest.mark.kernel
 @pytest.mark.spec("A36", "D10")
-def test_an_error_is_a_result_with_the_persons_frames_only(kernel: Kernel):
+def test_an_error_result_shows_only_the_users_frames(kernel: Kernel):
     kernel.cell("def helper(x):\n    return int(x)")
     count = kernel.reply["execution_count"]
     result = kernel.run("import json\nprint('before')\njson.loads('[') if 0 else helper('x')")
@@ -281,7 +281,7 @@ def test_a_nested_run_without_our_capture_leaks_the_error_to_the_cell(kernel: Ke
     ],
 )
 @pytest.mark.spec("A36", "D10")
-def test_whatever_the_code_raises_is_a_failed_result(kernel: Kernel, code: str, error: str):
+def test_any_exception_of_the_code_is_a_failed_result(kernel: Kernel, code: str, error: str):
     result = kernel.run(code)
     assert not result["success"]
     assert result["error"].startswith(error)
@@ -292,7 +292,7 @@ def test_whatever_the_code_raises_is_a_failed_result(kernel: Kernel, code: str, 
 
 
 @pytest.mark.kernel
-def test_an_error_inside_a_magic_or_a_repr_is_told_but_does_not_fail_the_code(kernel: Kernel):
+def test_an_error_inside_a_magic_or_a_repr_is_reported_but_does_not_fail_the_code(kernel: Kernel):
     result = kernel.run("class C:\n    def _repr_html_(self): return 1 / 0\nC()")
     assert "ZeroDivisionError: division by zero" in result["output"]
     assert result["success"]
@@ -340,7 +340,7 @@ def test_cancelling_awaiting_code_cancels_it(kernel: Kernel):
 
 
 @pytest.mark.kernel
-def test_the_persons_history_and_last_values_are_untouched(kernel: Kernel):
+def test_the_users_history_and_last_values_are_untouched(kernel: Kernel):
     shell = "get_ipython()"
     state = (
         f"[repr((_, __, ___)), sorted(Out), {shell}.history_manager.input_hist_raw[:-1][-3:], "
@@ -362,7 +362,7 @@ def test_the_persons_history_and_last_values_are_untouched(kernel: Kernel):
 
 
 @pytest.mark.kernel
-def test_the_shell_is_as_before_afterwards(kernel: Kernel):
+def test_the_shell_is_restored_afterwards(kernel: Kernel):
     state = (
         "[sorted(vars(get_ipython())), id(sys.stdout), id(get_ipython().display_pub), "
         "id(sys.displayhook), id(get_ipython().display_trap.hook)]"
@@ -379,7 +379,7 @@ def test_the_shell_is_as_before_afterwards(kernel: Kernel):
 
 
 @pytest.mark.kernel
-def test_what_others_display_meanwhile_is_not_the_codes(kernel: Kernel):
+def test_displays_of_others_are_not_recorded_for_the_code(kernel: Kernel):
     outputs = kernel.cell(
         "import asyncio, threading\n"
         "from IPython.display import display\n"
@@ -393,14 +393,14 @@ def test_what_others_display_meanwhile_is_not_the_codes(kernel: Kernel):
         "code = 'go.set(); done.wait(); await asyncio.sleep(0.05); print(1)'\n"
         "_r = await _namespace.run(code)\n"
     )
-    shown = [o.get("text") or o["data"]["text/plain"] for o in outputs]
-    assert {"'from a thread'", "'from a task'"} <= set(shown)
-    assert "printed" in "".join(shown)
+    texts = [o.get("text") or o["data"]["text/plain"] for o in outputs]
+    assert {"'from a thread'", "'from a task'"} <= set(texts)
+    assert "printed" in "".join(texts)
     assert kernel.value("_r.output") == "1"
 
 
 @pytest.mark.kernel
-def test_threads_that_the_code_starts_are_its_own(kernel: Kernel):
+def test_output_of_threads_that_the_code_starts_is_recorded(kernel: Kernel):
     result = kernel.run(
         "import threading\n"
         "t = threading.Thread(target=lambda: (print('mine'), display('too')))\n"
@@ -432,7 +432,7 @@ def test_a_semicolon_keeps_the_value_and_hides_its_text(kernel: Kernel):
 
 @pytest.mark.kernel
 @pytest.mark.spec("D5", "H17")
-def test_no_terminal_escape_comes_out(kernel: Kernel):
+def test_terminal_escapes_are_removed_from_output(kernel: Kernel):
     result = kernel.run(
         "print('\\x1b]0;evil\\x07ok\\x9b31m')\nraise ValueError('\\x1b[31mbad\\x1b(B')"
     )
@@ -484,7 +484,7 @@ sys.__stdout__.write("RESULTS" + json.dumps(results))
 """
 
 
-def test_a_terminal_shell_works_alike(tmp_path: Path):
+def test_a_terminal_shell_works_the_same(tmp_path: Path):
     codes = [
         "print('hi')\n1 + 1",
         "!echo hello shell",
@@ -539,7 +539,7 @@ def test_a_script_needs_no_shell():
         ("def f(): return f()\nf()", "RecursionError: maximum recursion depth exceeded"),
     ],
 )
-def test_whatever_a_script_raises_is_a_failed_result(code: str, error: str):
+def test_any_exception_of_a_script_is_a_failed_result(code: str, error: str):
     stdout, displayhook = sys.stdout, sys.displayhook
     result = run_plain({}, code)
     assert not result.success
@@ -579,7 +579,7 @@ def test_gigabytes_of_output_are_not_kept():
     assert "characters were not kept" in text
 
 
-def test_pictures_without_end_are_not_kept():
+def test_the_number_of_pictures_kept_is_limited():
     import base64
     import io
 

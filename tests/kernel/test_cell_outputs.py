@@ -1,4 +1,4 @@
-"""What code puts out, as a notebook's cell holds it."""
+"""The outputs of code as a notebook's cell holds them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ PNG = base64.b64decode(
 )
 
 
-def checked(outputs: CellOutputs) -> list[dict[str, Any]]:
-    """The outputs, which nbformat accepts."""
+def validated(outputs: CellOutputs) -> list[dict[str, Any]]:
+    """Return the outputs, validated by nbformat."""
     cell = nbformat.v4.new_code_cell(outputs=nbformat.from_dict(outputs.cell()))
     nbformat.validate(nbformat.v4.new_notebook(cells=[cell]))
     return outputs.cell()
@@ -27,7 +27,7 @@ def test_text_of_one_stream_is_one_output_until_another_comes():
     outputs = CellOutputs(1)
     for channel, text in (("stdout", "a"), ("stdout", "b\n"), ("stderr", "c"), ("stdout", "d")):
         outputs.write(channel, text)
-    assert [(each["name"], each["text"]) for each in checked(outputs)] == [
+    assert [(each["name"], each["text"]) for each in validated(outputs)] == [
         ("stdout", "ab\n"),
         ("stderr", "c"),
         ("stdout", "d"),
@@ -38,19 +38,19 @@ def test_an_image_is_kept_whole_with_its_metadata():
     outputs = CellOutputs(1)
     size = {"image/png": {"width": 3}}
     outputs.show({"image/png": PNG, "text/plain": "f"}, None, size)
-    (shown,) = checked(outputs)
-    assert base64.b64decode(shown["data"]["image/png"]) == PNG
-    assert (shown["output_type"], shown["metadata"]) == (
+    (output,) = validated(outputs)
+    assert base64.b64decode(output["data"]["image/png"]) == PNG
+    assert (output["output_type"], output["metadata"]) == (
         "display_data",
         {"image/png": {"width": 3}},
     )
 
 
-def test_json_stays_json_and_what_is_none_becomes_text():
+def test_json_stays_json_and_other_objects_become_text():
     outputs = CellOutputs(1)
     view = {"model_id": "abc"}
     outputs.show({"application/vnd.jupyter.widget-view+json": view, "text/html": {1}})
-    data = checked(outputs)[0]["data"]
+    data = validated(outputs)[0]["data"]
     assert data == {"application/vnd.jupyter.widget-view+json": view, "text/html": '"{1}"'}
 
 
@@ -60,20 +60,20 @@ def test_a_display_is_updated_where_it_was_shown():
     outputs.write("stdout", "x")
     assert outputs.update({"text/plain": "100 %"}, "bar")
     assert not outputs.update({"text/plain": "?"}, "other")
-    assert checked(outputs)[0]["data"] == {"text/plain": "100 %"}
+    assert validated(outputs)[0]["data"] == {"text/plain": "100 %"}
 
 
 @pytest.mark.parametrize(("wait", "left"), [(False, []), (True, ["a"])])
-def test_cleared_outputs_are_gone_at_once_or_when_more_comes(wait: bool, left: list[str]):
+def test_outputs_are_cleared_at_once_or_when_more_arrives(wait: bool, left: list[str]):
     outputs = CellOutputs(1)
     outputs.write("stdout", "a")
     outputs.clear(wait)
     assert [each["text"] for each in outputs.cell()] == left
     outputs.write("stdout", "b")
-    assert [each["text"] for each in checked(outputs)] == ["b"]
+    assert [each["text"] for each in validated(outputs)] == ["b"]
 
 
-def test_more_than_a_notebook_should_hold_is_named_once_and_not_kept(
+def test_output_too_large_for_a_notebook_is_mentioned_once_and_not_kept(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(cell_outputs, "ROOM", 10)
@@ -82,7 +82,7 @@ def test_more_than_a_notebook_should_hold_is_named_once_and_not_kept(
     for _ in range(3):
         outputs.write("stdout", "90123")
         outputs.show({"text/plain": "large"})
-    assert [each["text"] for each in checked(outputs)] == [
+    assert [each["text"] for each in validated(outputs)] == [
         "12345678",
         "[more output is not kept here: it is too large]\n",
     ]

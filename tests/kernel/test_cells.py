@@ -57,7 +57,7 @@ def test_the_history_has_the_cell_as_it_was_written(shared: Kernel, script: Any)
     assert cell in shared.run("%history -n -l 2").stdout
 
 
-def test_a_click_while_the_cell_runs_lets_python_run_on_the_main_thread(
+def test_a_click_during_the_cell_lets_python_run_on_the_main_thread(
     shared: Kernel, script: Any
 ) -> None:
     code = "import threading\nmade = threading.current_thread() is threading.main_thread()"
@@ -81,19 +81,21 @@ def test_a_denied_call_does_not_run_and_the_reason_reaches_the_model(
 
 
 @pytest.mark.spec("P05", "P23")
-def test_a_second_click_another_tab_and_a_replay_do_nothing(shared: Kernel, script: Any) -> None:
+def test_a_second_click_a_click_in_another_tab_and_a_replay_do_nothing(
+    shared: Kernel, script: Any
+) -> None:
     shared.run("ran = []")
     page, asked = Page(shared, decision=""), []
 
-    def click_wildly(page: Page, event: Message) -> None:
-        if event["type"] != "approval_requested":
+    def click_wildly(page: Page, moment: Message) -> None:
+        if moment["type"] != "asked":
             return
-        asked.append(event["approval_id"])
+        asked.append(moment["approval_id"])
         for decision in ("approve", "approve", "deny"):
             for approval_id in (asked[0], asked[-1], "a999"):
-                page.say({"kind": "decide", "approval_id": approval_id, "decision": decision})
+                page.decide(approval_id, decision)
 
-    page.on_event = click_wildly
+    page.on_moment = click_wildly
     replies = [python("ran.append(1)"), python("ran.append(2)"), "Done."]
     reply = shared.run(f"%%agent {script(*replies)}\nBegin.", page=page)
     assert len(set(asked)) == 2
@@ -112,7 +114,7 @@ def test_without_a_page_the_question_goes_to_input(shared: Kernel, script: Any) 
 
 
 @pytest.mark.spec("P35")
-def test_code_that_a_terminal_would_hide_is_refused_and_nobody_is_asked(
+def test_code_that_a_terminal_would_hide_is_refused_without_asking(
     shared: Kernel, script: Any
 ) -> None:
     hidden = "evil_ran = 1\rprint('The mean of the price column, nothing else at all')"
@@ -129,7 +131,7 @@ def test_code_that_a_terminal_would_hide_is_refused_and_nobody_is_asked(
 
 
 @pytest.mark.spec("A47", "D27")
-def test_headless_a_sensitive_call_is_denied_at_once_with_the_way_out(
+def test_headless_a_sensitive_call_is_denied_at_once_with_the_remedy(
     shared: Kernel, script: Any
 ) -> None:
     reply = shared.run(f"%%agent {script(python('headless = 1'), 'I could not.')}\nBegin.")
@@ -148,9 +150,7 @@ def test_headless_a_sensitive_call_is_denied_at_once_with_the_way_out(
         "%autoawait off\n\nget_ipython().run_cell('''%%agent {options}\nBegin.''')\n%autoawait on",
     ],
 )
-def test_where_a_cell_cannot_await_the_agent_blocks_and_still_works(
-    shared: Kernel, script: Any, cell: str
-) -> None:
+def test_the_agent_works_in_cells_that_cannot_await(shared: Kernel, script: Any, cell: str) -> None:
     options = script(python("import os; nested = os.getpid()"), "Done.") + " --confirm yolo"
     reply = shared.run("nested = 0\n" if cell.startswith("get") else "nested = 0")
     reply = shared.run(cell.format(options=options), page=Page(shared))
@@ -186,24 +186,24 @@ def test_queued_cells_keep_their_order(shared: Kernel, script: Any) -> None:
 
 SLOW = [{"text": "word " * 400, "delay": 0.02}]
 PHASES = {
-    "streaming": (SLOW, "message_delta"),
-    "waiting": ([python("pass"), "Done."], "approval_requested"),
-    "sleeping": ([python("import time; time.sleep(60)"), "Done."], "tool_running"),
-    "looping": ([python("while True: pass"), "Done."], "tool_running"),
+    "streaming": (SLOW, "streamed"),
+    "waiting": ([python("pass"), "Done."], "asked"),
+    "sleeping": ([python("import time; time.sleep(60)"), "Done."], "running"),
+    "looping": ([python("while True: pass"), "Done."], "running"),
     "swallowing": (
         [python("import time\ntry:\n  time.sleep(60)\nexcept BaseException: pass"), "Done."],
-        "tool_running",
+        "running",
     ),
-    "awaiting": ([python("import asyncio; await asyncio.sleep(60)"), "Done."], "tool_running"),
+    "awaiting": ([python("import asyncio; await asyncio.sleep(60)"), "Done."], "running"),
     "gathering": (
         [python("import asyncio; await asyncio.gather(asyncio.sleep(60))"), "Done."],
-        "tool_running",
+        "running",
     ),
     "looping after an await": (
         [python("import asyncio\nawait asyncio.sleep(0)\nwhile True: pass"), "Done."],
-        "tool_running",
+        "running",
     ),
-    "retrying": ([{"error": {"kind": "unavailable", "message": "Busy."}}] * 3, "retry_scheduled"),
+    "retrying": ([{"error": {"kind": "unavailable", "message": "Busy."}}] * 3, "retrying"),
 }
 
 
@@ -220,22 +220,22 @@ BLOCKING = {"sleeping", "looping", "swallowing", "looping after an await"}
         if how == "signal" or p not in BLOCKING
     ],
 )
-def test_a_stop_in_any_phase_is_back_at_once_and_the_next_prompt_works(
+def test_a_stop_in_any_phase_returns_at_once_and_the_next_prompt_works(
     shared: Kernel, script: Any, phase: str, how: str
 ) -> None:
-    replies, moment = PHASES[phase]
+    replies, when = PHASES[phase]
     page = Page(shared, decision="" if phase == "waiting" else "approve")
     stopped = []
 
-    def stop(page: Page, event: Message) -> None:
-        if event["type"] == moment and not stopped:
-            stopped.append(event)
+    def stop(page: Page, moment: Message) -> None:
+        if moment["type"] == when and not stopped:
+            stopped.append(moment)
             if how == "signal":
                 shared.interrupt()
             else:
-                page.say({"kind": "stop"})
+                page.say({"type": "stop"})
 
-    page.on_event = stop
+    page.on_moment = stop
     reply = shared.run(f"%%agent {script(*replies)}\nBegin.", page=page, timeout=20)
     assert reply.status == "error"
     assert reply.content["ename"] == "AgentInterrupted"
@@ -254,21 +254,23 @@ def test_the_page_gets_text_in_few_messages_and_a_snapshot_when_it_asks(
 
     def watch(message: Message) -> None:
         page(message)
-        said = message["content"].get("data", {}).get("content", {})
-        if message["msg_type"] == "comm_msg" and said.get("op") == "snapshot":
-            snapshots.append(said)
+        content = message["content"].get("data", {}).get("content", {})
+        if message["msg_type"] == "comm_msg" and content.get("type") == "snapshot":
+            snapshots.append(content)
 
-    def ask_again(page: Page, event: Message) -> None:
-        if event["type"] == "message_delta" and len(snapshots) < 2:
-            page.say({"kind": "resync"})
+    def ask_again(page: Page, moment: Message) -> None:
+        if moment["type"] == "streamed" and len(snapshots) < 2:
+            page.say({"type": "resync"})
 
-    page.on_event = ask_again
+    page.on_moment = ask_again
     text = "".join(f"{i:04d} " for i in range(2000))
     shared.run(f"%%agent {script({'text': text})}\nBegin.", page=watch)
-    deltas = [e for e in page.events if e["type"] == "message_delta"]
-    assert len(deltas) < 200
+    pieces = [each for each in page.moments if each["type"] == "streamed"]
+    assert 1 < len(pieces) < 200
     assert snapshots
-    assert text.startswith(snapshots[-1]["open"]["text"] if snapshots[-1]["open"] else "")
+    (step,) = snapshots[-1]["transcript"]["steps"]
+    assert text.startswith(step["text"])
+    assert page.transcript.now["steps"][0]["text"] == text
 
 
 def test_the_namespace_is_live_and_the_agents_code_leaves_no_history(
@@ -287,7 +289,7 @@ def test_the_namespace_is_live_and_the_agents_code_leaves_no_history(
 def test_a_widget_s_message_during_an_agent_cell_gets_its_statuses(
     shared: Kernel, script: Any, agent: bool, told: list[str]
 ) -> None:
-    """Without them ipywidgets holds back what is typed; a plain async cell shows the trouble."""
+    """Without them ipywidgets holds back further input; a plain async cell shows the problem."""
     code = "import ipywidgets\nfield = ipywidgets.Text()\nprint(field.comm.comm_id)"
     comm = shared.run(code).stdout.strip()
     typed, statuses = [], []
@@ -296,7 +298,7 @@ def test_a_widget_s_message_during_an_agent_cell_gets_its_statuses(
         page(message)
         if typed and message["parent_header"].get("msg_id") == typed[0]:
             statuses.append(message["content"].get("execution_state"))
-        begun = "tool_running" in str(message["content"]) or message["msg_type"] == "stream"
+        begun = "running" in str(message["content"]) or message["msg_type"] == "stream"
         if begun and not typed:
             state = {"method": "update", "state": {"value": "h"}, "buffer_paths": []}
             typed.append(shared.send("comm_msg", {"comm_id": comm, "data": state}))
@@ -312,7 +314,7 @@ def test_a_widget_s_message_during_an_agent_cell_gets_its_statuses(
     assert [s for s in statuses if s] == told
 
 
-def test_a_person_s_tool_is_offered_and_redefining_it_is_fine(shared: Kernel, script: Any) -> None:
+def test_a_users_tool_is_offered_and_can_be_redefined(shared: Kernel, script: Any) -> None:
     define = (
         "from ipyagent import tool\n@tool\ndef greet(name: str) -> str:\n  'Greet.'\n  return {}"
     )
@@ -324,13 +326,13 @@ def test_a_person_s_tool_is_offered_and_redefining_it_is_fine(shared: Kernel, sc
     shared.run("del greet")
 
 
-def test_out_json_and_raise_do_what_they_say(shared: Kernel, script: Any) -> None:
+def test_the_options_out_json_and_raise(shared: Kernel, script: Any) -> None:
     option = script("Done.")
     shared.run(f"%%agent {option} -o kept\nBegin.")
     assert shared.value("kept.output") == "'Done.'"
-    told = shared.run(f"%%agent {option} --json\nBegin.")
-    assert json.loads(told.stdout)["output"] == "Done."
-    assert told.of("display_data") == []
+    reply = shared.run(f"%%agent {option} --json\nBegin.")
+    assert json.loads(reply.stdout)["output"] == "Done."
+    assert reply.of("display_data") == []
     failing = script({"error": {"kind": "refused", "message": "No."}})
     assert shared.run(f"%%agent {failing}\nBegin.").status == "ok"
     raised = shared.run(f"%%agent {failing} --raise\nBegin.")
@@ -368,7 +370,7 @@ def test_one_agent_at_a_time(shared: Kernel, script: Any) -> None:
     assert "already running" in reply.run["steps"][0]["executions"][0]["result"]["error"]
 
 
-def test_the_line_magic_helps_and_tells(shared: Kernel, script: Any) -> None:
+def test_the_line_magic_shows_help_and_status(shared: Kernel, script: Any) -> None:
     shared.run(f"%%agent {script('Done.')}\nCount me.")
     assert "%agent tools" in shared.run("%agent").stdout
     assert "workspace" in shared.run("%agent status").stdout
@@ -393,7 +395,7 @@ def test_an_agent_object_works_in_a_cell_too(shared: Kernel, script: Any) -> Non
     assert reply.stdout == "Sync.\n"
 
 
-def test_of_several_keys_a_person_chooses_once_and_headless_the_order_decides(
+def test_the_user_chooses_one_of_several_keys_once_and_headless_the_order_decides(
     tmp_path: Path,
 ) -> None:
     # A proxy that is not there: nothing of this leaves the machine.
@@ -410,26 +412,26 @@ def test_of_several_keys_a_person_chooses_once_and_headless_the_order_decides(
         assert (again.prompts, again.run["model"]) == ([], asked.run["model"])
 
 
-def test_an_agent_object_in_a_kernel_believes_no_late_variable_either(tmp_path: Path) -> None:
+def test_an_agent_object_in_a_kernel_ignores_variables_set_after_start(tmp_path: Path) -> None:
     late = "import os\nos.environ['IPYAGENT_AGENT__CONFIRM_MODE'] = 'yolo'\n"
     naive = (
-        "from ipyagent.config import combine, from_environment\n"
-        "print(combine(from_environment(os.environ)).agent.confirm_mode)\n"
+        "from ipyagent.config import from_environment, resolve_config\n"
+        "print(resolve_config(from_environment(os.environ)).agent.confirm_mode)\n"
     )
-    ours = (
+    code = (
         "from ipyagent import Agent\n"
         "print(Agent().config.agent.confirm_mode)\n"
         "print(Agent(confirm_mode='yolo').config.agent.confirm_mode)"
     )
     with kernel(tmp_path, IPYAGENT_WORKSPACE__ROOT="inner") as started:
         (tmp_path / "inner").mkdir()
-        said = started.run(late + naive + ours).stdout.split()
-        assert said == ["yolo", "confirm-sensitive", "yolo"]
-        assert started.value("Agent().place.workspace.root.name") == "'inner'"
-        assert started.value("Agent(root='.').place.workspace.root.name != 'inner'") == "True"
+        modes = started.run(late + naive + code).stdout.split()
+        assert modes == ["yolo", "confirm-sensitive", "yolo"]
+        assert started.value("Agent().environment.workspace.root.name") == "'inner'"
+        assert started.value("Agent(root='.').environment.workspace.root.name != 'inner'") == "True"
 
 
-def test_a_run_has_the_tables_that_results_returned_or_displayed(
+def test_a_run_holds_the_tables_that_results_returned_or_displayed(
     shared: Kernel, script: Any
 ) -> None:
     code = "import pandas\ntable = pandas.DataFrame({'a': [1, 2]})\ntable"
@@ -453,5 +455,5 @@ def test_a_run_that_was_drawn_has_its_figures(shared: Kernel, script: Any) -> No
     draw = "import matplotlib.pyplot as plt\nplt.plot([1, 2])"
     shared.run(f"%%agent {script(python(draw), 'So.')} --confirm yolo\nDraw it.")
     run = "__import__('ipyagent').last"
-    (shown,) = shared.run(f"{run}.figures[0]").of("execute_result")
-    assert shown["data"]["image/png"].startswith("iVBOR")
+    (output,) = shared.run(f"{run}.figures[0]").of("execute_result")
+    assert output["data"]["image/png"].startswith("iVBOR")

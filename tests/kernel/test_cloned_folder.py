@@ -1,4 +1,4 @@
-"""A cloned folder runs nothing with ipyagent: its modules are passed by, and named."""
+"""A cloned folder runs nothing with ipyagent: its modules are skipped, and reported."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def plant(folder: Path, names: set[str]) -> Path:
 
 
 def run(folder: Path, code: str) -> str:
-    """Return what code prints that runs in the folder as a kernel's does."""
+    """Return the printed text of code that runs in the folder as a kernel's code does."""
     prefix = "import sys; sys.path.insert(0, '')\n"
     command = [*PYTHON, prefix + code]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
@@ -76,7 +76,7 @@ GUARDED = "from ipyagent import imports; imports.guard()\n"
         ("import litellm_proxy_extras_of_nobody", "litellm_proxy_extras_of_nobody "),
     ],
 )
-def test_what_the_user_imports_comes_from_the_folder_as_ever(
+def test_the_users_own_imports_still_come_from_the_folder(
     tmp_path: Path, code: str, ran: str
 ) -> None:
     trace = plant(tmp_path, {ran.strip()})
@@ -84,7 +84,7 @@ def test_what_the_user_imports_comes_from_the_folder_as_ever(
     assert trace.read_text() == ran
 
 
-def test_without_the_guard_the_folder_runs(tmp_path: Path) -> None:
+def test_without_the_guard_modules_of_the_folder_run(tmp_path: Path) -> None:
     trace = plant(tmp_path, {"yaml"})
     code = "try: import ipyagent.config.sources\nexcept ImportError: pass"
     run(tmp_path, code)
@@ -94,7 +94,7 @@ def test_without_the_guard_the_folder_runs(tmp_path: Path) -> None:
     assert trace.read_text() == ""
 
 
-def test_modules_of_the_folder_may_import_each_other_whatever_they_are_called(
+def test_modules_of_the_folder_may_import_each_other_under_any_name(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "random.py").write_text("import helper\nchoice = helper.choice\n")
@@ -103,7 +103,7 @@ def test_modules_of_the_folder_may_import_each_other_whatever_they_are_called(
     assert run(tmp_path, GUARDED + code) == "mine"
 
 
-def test_what_a_value_names_is_imported_from_the_folder(tmp_path: Path) -> None:
+def test_modules_that_a_value_names_are_imported_from_the_folder(tmp_path: Path) -> None:
     """Extensions, settings and pickles name modules of the user's."""
     (tmp_path / "plugin.py").write_text("answer = 42\n")
     code = "from pydantic import ImportString, TypeAdapter\n"
@@ -120,14 +120,14 @@ def test_a_checkout_that_was_put_on_the_path_on_purpose_is_used(tmp_path: Path) 
     assert run(tmp_path, code) == "True"
 
 
-def test_a_module_imported_before_is_named_as_what_ipyagent_works_with(tmp_path: Path) -> None:
+def test_a_module_of_the_folder_that_was_imported_before_is_reported(tmp_path: Path) -> None:
     (tmp_path / "tenacity.py").write_text("here = True\n")
     code = "import json, tenacity\n" + GUARDED + "print(json.dumps([*imports.shadowing_notices()]))"
     (notice,) = json.loads(run(tmp_path, code))
     assert notice.startswith("tenacity.py in this folder: imported before ipyagent was loaded")
 
 
-def test_a_folder_of_ordinary_names_needs_no_notice(tmp_path: Path) -> None:
+def test_a_folder_with_ordinary_module_names_gets_no_notice(tmp_path: Path) -> None:
     for name in ("sales.py", "utils.py", "data.csv", "yaml.txt", "random.py"):
         (tmp_path / name).touch()
     (tmp_path / "pydantic").mkdir()  # no package

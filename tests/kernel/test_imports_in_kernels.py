@@ -17,7 +17,7 @@ warming = any(thread.name == "ipyagent-warm-up" for thread in threading.enumerat
 
 
 def imports_litellm(kernel: Kernel) -> bool:
-    """Whether LiteLLM is imported, or is being imported."""
+    """Return whether LiteLLM is imported, or is being imported."""
     kernel.run(AFTER_LOADING)
     return kernel.value("warming or 'litellm' in sys.modules") == "True"
 
@@ -35,7 +35,7 @@ def test_the_explorer_needs_no_litellm(tmp_path: Path) -> None:
         assert not imports_litellm(started)
 
 
-def test_a_model_of_litellm_is_prepared_for_while_the_user_types(tmp_path: Path) -> None:
+def test_litellm_is_imported_in_advance_for_a_model_that_needs_it(tmp_path: Path) -> None:
     with kernel(tmp_path, IPYAGENT_LLM__MODEL="openai/gpt-4o") as started:
         assert imports_litellm(started)
     with kernel(tmp_path) as started:

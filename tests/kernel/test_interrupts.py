@@ -53,7 +53,7 @@ def shared(folder: Path) -> Iterator[Kernel]:
 
 
 def is_quiet(reply: Reply) -> bool:
-    """Whether the cell was interrupted, and said so in one line."""
+    """Return whether the cell was interrupted, and reported it in one line."""
     if reply.status in ("ok", "lost"):
         return False
     assert reply.content["ename"] == "AgentInterrupted", reply.content
@@ -61,15 +61,15 @@ def is_quiet(reply: Reply) -> bool:
     return True
 
 
-def held(kernel: Kernel) -> tuple[int, int]:
-    """How many threads and descriptors the kernel has."""
+def count_resources(kernel: Kernel) -> tuple[int, int]:
+    """Return the number of threads and of descriptors of the kernel."""
     threads, descriptors = ast.literal_eval(kernel.value(HELD))
     return threads, descriptors
 
 
 def assert_nothing_is_left(kernel: Kernel, before: tuple[int, int]) -> None:
     for _ in range(50):
-        now = held(kernel)
+        now = count_resources(kernel)
         if all(b - a <= SPARE for a, b in zip(before, now, strict=True)):
             return
         time.sleep(0.1)
@@ -86,7 +86,7 @@ def test_an_interrupt_at_a_random_moment_is_one_line_and_leaves_nothing_behind(
         shared.run(cell.format(mode), page=Page(shared))
         seconds.append(time.monotonic() - begun)
     pid = int(shared.value("__import__('os').getpid()"))
-    before, waits, stopped = held(shared), [], 0
+    before, waits, stopped = count_resources(shared), [], 0
     rng = random.Random(MOMENTS)
     for number in range(MOMENTS):
         moment = rng.uniform(0, max(seconds)) if number % 3 else rng.uniform(0, 0.05)
@@ -116,8 +116,8 @@ def test_an_interrupt_at_a_random_moment_is_one_line_and_leaves_nothing_behind(
     print(f"{stopped} of {MOMENTS} stopped; back after {p50:.3f} s (p50), {p99:.3f} s (p99)")
 
 
-def patched(where: str, name: str) -> str:
-    """Code that has the kernel interrupt itself once, when that function is called."""
+def patch_code(where: str, name: str) -> str:
+    """Return code that has the kernel interrupt itself once, when that function is called."""
     return f"""
 import os, signal
 from {where} import {name.partition(".")[0]}
@@ -139,7 +139,7 @@ setattr(_holder, _name, _interrupted)
     [
         ("ipyagent.magic.entry", "import_or_explain"),
         ("ipyagent.magic.cells", "parse"),
-        ("ipyagent.wiring.bench", "Bench.engine"),
+        ("ipyagent.wiring.run_factory", "RunFactory.build"),
         ("ipyagent.kernel.engine_thread", "EngineTask.start"),
         ("ipyagent.ui.views", "NotebookView.__init__"),
         ("ipyagent.magic.cells", "_Job.finish"),
@@ -153,15 +153,15 @@ def test_an_interrupt_before_and_after_the_run_is_one_line_as_well(
     if not blocking:
         cell = f"%%agent {options}\nBegin."
     shared.run(f"%%agent {options}\nBegin.", page=Page(shared))
-    before = held(shared)
-    shared.run(patched(where, name))
+    before = count_resources(shared)
+    shared.run(patch_code(where, name))
     assert is_quiet(shared.run(cell, page=Page(shared)))
     assert_nothing_is_left(shared, before)
     assert shared.run(f"%%agent {options}\nBegin.", page=Page(shared)).run["status"] == "done"
 
 
-def test_an_interrupt_that_ipykernel_takes_before_the_cell_does_is_one_line(shared: Kernel) -> None:
-    before = held(shared)
+def test_an_interrupt_handled_by_ipykernel_before_the_cell_is_one_line(shared: Kernel) -> None:
+    before = count_resources(shared)
     awaited = "await __import__('ipyagent.magic.entry', fromlist=['run']).run"
     cell = (
         "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
@@ -194,11 +194,11 @@ def interrupt_when(path: Path, pid: int) -> Callable[[Page, dict[str, Any]], Non
             time.sleep(0.05)
         os.kill(pid, signal.SIGINT)
 
-    def on_event(page: Page, event: dict[str, Any]) -> None:
-        if event["type"] == "tool_running":
+    def on_moment(page: Page, moment: dict[str, Any]) -> None:
+        if moment["type"] == "running":
             threading.Thread(target=wait).start()
 
-    return on_event
+    return on_moment
 
 
 @pytest.mark.spec("H25")
@@ -208,7 +208,7 @@ def test_text_and_figures_before_a_stop_are_in_the_card(
 ) -> None:
     (folder / "shown.yaml").write_text(yaml.safe_dump([python(SHOWN + wait), "Done."]))
     page, pid = Page(shared), int(shared.value("__import__('os').getpid()"))
-    page.on_event = interrupt_when(folder / "shown.ready", pid)
+    page.on_moment = interrupt_when(folder / "shown.ready", pid)
     reply = shared.run("%%agent -m scripted/shown.yaml --confirm yolo\nBegin.", page=page)
     assert is_quiet(reply)
     (execution,) = reply.run["steps"][0]["executions"]
@@ -231,10 +231,10 @@ time.sleep(60)
 """
 
 
-def test_an_interrupt_that_comes_as_the_main_thread_goes_to_sleep_is_not_lost(
+def test_an_interrupt_just_before_the_main_thread_sleeps_is_not_lost(
     shared: Kernel, folder: Path
 ) -> None:
-    """Then Python has noted it, and looks at its notes when the sleep is over."""
+    """Python has recorded it, and checks its records only when the sleep is over."""
     (folder / "unseen.yaml").write_text(yaml.safe_dump([python(UNSEEN), "Done."]))
     begun = "%%agent -m scripted/unseen.yaml --confirm yolo\nBegin."
     reply = shared.run(begun, page=Page(shared), timeout=30)
@@ -259,7 +259,7 @@ print('went on')
 """
 
 
-def test_an_interrupt_of_a_process_that_code_has_forked_is_not_the_run_s(
+def test_an_interrupt_of_a_forked_process_does_not_stop_the_run(
     shared: Kernel, folder: Path
 ) -> None:
     (folder / "forked.yaml").write_text(yaml.safe_dump([python(FORKED), "Done."]))
@@ -284,14 +284,14 @@ finally:  # not before: while code awaits, a page's message calls what is regist
 
 
 @pytest.mark.parametrize("wait", ["time.sleep(60)", "await asyncio.sleep(60)"])
-def test_what_is_shown_at_the_end_of_stopped_code_may_take_its_time(
+def test_displays_at_the_end_of_stopped_code_may_take_long(
     shared: Kernel, folder: Path, wait: str
 ) -> None:
     (folder / "slow.yaml").write_text(
         yaml.safe_dump([python(SLOW_TO_SHOW.format(wait=wait)), "Done."])
     )
     page, pid = Page(shared), int(shared.value("__import__('os').getpid()"))
-    page.on_event = interrupt_when(folder / "slow.ready", pid)
+    page.on_moment = interrupt_when(folder / "slow.ready", pid)
     reply = shared.run("%%agent -m scripted/slow.yaml --confirm yolo\nBegin.", page=page)
     assert is_quiet(reply)
     (execution,) = reply.run["steps"][0]["executions"]

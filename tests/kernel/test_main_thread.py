@@ -29,7 +29,9 @@ async def test_an_awaiting_job_ends_when_it_is_stopped() -> None:
 
 
 @pytest.mark.parametrize("error", [SystemExit(1), KeyboardInterrupt(), StopIteration()])
-def test_what_would_end_an_event_loop_comes_back_as_an_ordinary_error(error: BaseException) -> None:
+def test_an_exception_that_would_end_an_event_loop_becomes_an_ordinary_error(
+    error: BaseException,
+) -> None:
     main = MainThread()
 
     def job() -> None:
@@ -40,7 +42,7 @@ def test_what_would_end_an_event_loop_comes_back_as_an_ordinary_error(error: Bas
     assert isinstance(future.exception(0), RuntimeError)
 
 
-def test_a_job_whose_asker_has_gone_does_not_run() -> None:
+def test_a_job_whose_caller_was_cancelled_does_not_run() -> None:
     main, ran = MainThread(), []
     future = main.post(lambda: ran.append(1))
     future.cancel()

@@ -1,4 +1,4 @@
-"""A page's message that comes while code runs leaves the code's figures alone."""
+"""A page's message that arrives while code runs does not affect the code's figures."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def started(tmp_path: Path) -> Iterator[Kernel]:
 
 @pytest.fixture
 def subshell(started: Kernel) -> str:
-    """Where messages are handled while the main shell is blocked."""
+    """Return the subshell that handles messages while the main shell is blocked."""
     control = started.client.control_channel
     control.send(started.client.session.msg("create_subshell_request"))
     return str(started.client.get_control_msg(timeout=20)["content"]["subshell_id"])
@@ -44,20 +44,20 @@ def is_drawn(message: Message) -> bool:
     return message["msg_type"] == "stream" and message["content"]["text"] == "drawn"
 
 
-def test_a_message_of_the_extension_leaves_the_figures_of_an_ordinary_cell(
+def test_a_message_of_the_extension_keeps_the_figures_of_an_ordinary_cell(
     started: Kernel, subshell: str, tmp_path: Path
 ) -> None:
     tab = Tab(started, "page", subshell=subshell)
 
-    def hear(message: Message) -> None:
+    def on_message(message: Message) -> None:
         tab(message)
         if is_drawn(message):
             for number in (1, 2):  # what is done after the first is done before the second
-                tab.say({"kind": "ask", "id": number, "what": "bundle", "run_id": "none"})
-        if "reply" in tab.ops() and tab.heard[-1].get("id") == 2:
+                tab.say({"type": "ask", "id": number, "what": "bundle", "run_id": "none"})
+        if "reply" in tab.types() and tab.heard[-1].get("id") == 2:
             (tmp_path / "answered").touch()
 
-    reply = started.run(DRAW, page=hear)
+    reply = started.run(DRAW, page=on_message)
     assert "figures: [1]" in reply.stdout
     assert [sorted(shown["data"]) for shown in reply.of("display_data")] == [
         ["image/png", "text/plain"]
@@ -76,16 +76,16 @@ class Resyncing(Page):
         if is_drawn(message):
             self.is_drawn = True
             for _ in range(2):
-                self.say({"kind": "resync"})
+                self.say({"type": "resync"})
 
-    def _hear(self, said: Message) -> None:
-        super()._hear(said)
-        self.snapshots += self.is_drawn and said.get("op") == "snapshot"
+    def _hear(self, message: Message) -> None:
+        super()._hear(message)
+        self.snapshots += self.is_drawn and message.get("type") == "snapshot"
         if self.snapshots == 2:
             self.answered.touch()
 
 
-def test_a_message_of_the_card_leaves_the_figures_of_the_agent_s_code(
+def test_a_message_of_the_card_keeps_the_figures_of_the_agents_code(
     started: Kernel, subshell: str, tmp_path: Path
 ) -> None:
     call: dict[str, Any] = {"name": "run_python", "arguments": {"code": DRAW}}

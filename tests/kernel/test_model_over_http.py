@@ -29,7 +29,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Kernel, M
 PNG = "import matplotlib.pyplot as plt\n_ = plt.plot([1, 2])"
 
 
-def test_it_thinks_calls_and_answers_over_one_connection(
+def test_thinking_calls_and_the_answer_use_one_connection(
     served: tuple[Kernel, ModelServer],
 ) -> None:
     kernel, server = served
@@ -72,7 +72,7 @@ def test_the_next_cell_continues_the_conversation(served: tuple[Kernel, ModelSer
         ([stream("not json", delta(content="x"))] * 3, "error"),
     ],
 )
-def test_faults_of_the_service_end_in_an_answer_or_one_clear_card(
+def test_failures_of_the_service_end_in_an_answer_or_one_clear_card(
     served: tuple[Kernel, ModelServer], faults: list[object], outcome: str
 ) -> None:
     kernel, server = served
@@ -80,14 +80,16 @@ def test_faults_of_the_service_end_in_an_answer_or_one_clear_card(
     reply = kernel.run("%%agent\nBegin.")
     assert reply.status == "ok"
     assert reply.run["status"] == outcome
-    shown = str(reply.of("display_data"))
-    assert "Traceback" not in shown + reply.stdout + reply.stderr
+    text = str(reply.of("display_data"))
+    assert "Traceback" not in text + reply.stdout + reply.stderr
     assert "sk-test-0123456789abcdef" not in str(reply.messages)
     server.replies = [answer("Again.")]
     assert kernel.run("%%agent\nAnd now?").run["status"] == "done"
 
 
-def test_malformed_arguments_are_not_run_and_go_back(served: tuple[Kernel, ModelServer]) -> None:
+def test_a_call_with_malformed_arguments_is_not_run_and_is_returned_to_the_model(
+    served: tuple[Kernel, ModelServer],
+) -> None:
     kernel, server = served
     server.replies = [answer(calls=[("run_python", '{"code": "broken = 1"')]), answer("Oh.")]
     run = kernel.run("%%agent --confirm yolo\nBegin.").run
@@ -95,7 +97,7 @@ def test_malformed_arguments_are_not_run_and_go_back(served: tuple[Kernel, Model
     assert kernel.value("'broken' in globals()") == "False"
 
 
-def test_a_figure_reaches_a_model_that_sees_as_an_image_and_others_as_a_note(
+def test_a_model_with_vision_gets_a_figure_as_an_image_and_others_get_a_note(
     served: tuple[Kernel, ModelServer],
 ) -> None:
     kernel, server = served
@@ -117,12 +119,12 @@ def test_an_interrupt_while_the_model_streams_closes_the_connection(
     server.replies = [answer("A long answer that never ends.").pause(never, after=4)]
     page, stopped = Page(kernel), []
 
-    def stop(_page: Page, event: dict[str, object]) -> None:
-        if event["type"] == "message_delta" and not stopped:
-            stopped.append(event)
+    def stop(_page: Page, moment: dict[str, object]) -> None:
+        if moment["type"] == "streamed" and not stopped:
+            stopped.append(moment)
             kernel.interrupt()
 
-    page.on_event = stop
+    page.on_moment = stop
     reply = kernel.run("%%agent\nBegin.", page=page, timeout=20)
     assert reply.content["ename"] == "AgentInterrupted"
     assert server.requests[-1].closed.wait(10)

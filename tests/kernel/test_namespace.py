@@ -18,7 +18,7 @@ import pytest
 from pandas.api.extensions import ExtensionArray, ExtensionDtype
 
 from ipyagent.kernel.namespace import PlainNamespace, describe, digest
-from ipyagent.redaction import HIDDEN, secret_name, secret_value
+from ipyagent.redaction import HIDDEN, is_secret_name, is_secret_value
 
 PENGUINS = pd.DataFrame(
     {"species": ["Adelie", "Gentoo", None], "mass": [3750.0, None, 5000.0], "year": [2007] * 3}
@@ -40,7 +40,7 @@ def test_a_table_in_a_line():
     assert text == f"- penguins: DataFrame, 3 rows × 3 columns ({columns})"
 
 
-def test_a_polars_table_in_a_line_says_so():
+def test_a_polars_table_is_marked_in_its_line():
     frame = pl.DataFrame({"a": [1, None], "b": ["x", "y"]})
     assert line(frame) == "DataFrame, 2 rows × 2 columns (a: Int64, b: String) [polars]"
 
@@ -192,7 +192,7 @@ def test_an_array_in_detail():
     assert text == "a: ndarray, shape (1, 2), float64\nmin 1.0, max 5.0\nfirst values: 1.0, 5.0"
 
 
-def test_escapes_in_values_are_taken_out():
+def test_escapes_in_values_are_removed():
     assert describe("x", "\x1b]0;evil\x07" + "y" * 100, detail=True).endswith("\n" + "y" * 100)
 
 
@@ -267,7 +267,7 @@ class TrappedMeta(type):
     __subclasscheck__ = trap("metaclass __subclasscheck__")
 
 
-def trapped(*bases: type, more: dict[str, Any] | None = None, meta: type = type) -> type:
+def trapped_class(*bases: type, more: dict[str, Any] | None = None, meta: type = type) -> type:
     body: dict[str, Any] = {name: trap(name) for name in DUNDERS}
     body |= {name: property(trap(name)) for name in ("__class__", "shape", "dtype", "columns")}
     body |= {name: property(trap(name)) for name in ("index", "name", "values", "size", "empty")}
@@ -281,7 +281,7 @@ def nothing_touched() -> Iterator[None]:
     assert TOUCHED == []
 
 
-def described(value: object) -> str:
+def describe_x(value: object) -> str:
     every = [
         describe("x", value, detail=False),
         describe("x", value, detail=True),
@@ -291,8 +291,8 @@ def described(value: object) -> str:
     return every[0]
 
 
-def test_the_traps_are_real():
-    value = trapped()()
+def test_the_traps_catch_ordinary_inspection():
+    value = trapped_class()()
     for use in (
         repr,
         str,
@@ -311,26 +311,26 @@ def test_the_traps_are_real():
 
 
 @pytest.mark.spec("A54")
-def test_an_object_of_the_persons_class_is_described_without_its_code():
-    value = object.__new__(trapped())
+def test_an_object_of_a_users_class_is_described_without_running_its_code():
+    value = object.__new__(trapped_class())
     object.__setattr__(value, "weight", trap("value"))
-    assert described(value) == "x: Trapped (test_namespace), attributes: weight"
+    assert describe_x(value) == "x: Trapped (test_namespace), attributes: weight"
 
 
-def test_slots_are_named_and_not_read():
-    value = object.__new__(trapped(more={"__slots__": ("left", "right")}))
-    assert described(value) == "x: Trapped (test_namespace), attributes: left, right"
+def test_slots_are_listed_but_not_read():
+    value = object.__new__(trapped_class(more={"__slots__": ("left", "right")}))
+    assert describe_x(value) == "x: Trapped (test_namespace), attributes: left, right"
 
 
-def test_a_class_with_a_trapped_metaclass_is_described_without_its_code():
-    cls = trapped(meta=TrappedMeta)
-    assert described(object.__new__(cls)).startswith("x: Trapped")
-    assert described(cls).startswith("x: class Trapped")
+def test_a_class_with_a_trapped_metaclass_is_described_without_running_its_code():
+    cls = trapped_class(meta=TrappedMeta)
+    assert describe_x(object.__new__(cls)).startswith("x: Trapped")
+    assert describe_x(cls).startswith("x: class Trapped")
 
 
 def test_a_hidden_instance_dictionary_is_left_alone():
-    value = object.__new__(trapped(more={"__dict__": property(trap("__dict__"))}))
-    assert described(value) == "x: Trapped (test_namespace)"
+    value = object.__new__(trapped_class(more={"__dict__": property(trap("__dict__"))}))
+    assert describe_x(value) == "x: Trapped (test_namespace)"
 
 
 @pytest.mark.parametrize(
@@ -356,33 +356,33 @@ def test_a_hidden_instance_dictionary_is_left_alone():
 def test_subclasses_of_built_in_types_are_read_with_the_types_own_methods(
     base: type, make: Any, text: str
 ):
-    assert described(make(trapped(base))).startswith(f"x: {text}".replace("set()", "{}"))
+    assert describe_x(make(trapped_class(base))).startswith(f"x: {text}".replace("set()", "{}"))
 
 
-def test_a_frame_of_the_persons_class_is_read_with_pandas_own_methods():
+def test_a_frame_of_a_users_class_is_read_with_pandas_own_methods():
     names = "shape dtypes columns index head isna iloc memory_usage __len__ __repr__ _constructor"
     body = {name: property(trap(name)) for name in [*names.split(), "_constructor_sliced", "T"]}
     body |= {"__len__": trap("__len__"), "__repr__": trap("__repr__"), "__iter__": trap("__iter__")}
     cls = type("Mine", (pd.DataFrame,), body | {"__array__": trap("__array__")})
     plain = pd.DataFrame({"a": [1, 2]})
     value = object.__new__(cls)
-    for name, held in vars(plain).items():
-        object.__setattr__(value, name, held)
-    assert described(value) == "x: DataFrame, 2 rows × 1 columns (a: int64)"
+    for name, attribute in vars(plain).items():
+        object.__setattr__(value, name, attribute)
+    assert describe_x(value) == "x: DataFrame, 2 rows × 1 columns (a: int64)"
 
 
-def test_a_frame_that_guards_its_data_is_only_named():
+def test_a_frame_that_guards_its_data_is_described_by_its_type_only():
     cls = type("Guarded", (pd.DataFrame,), {"__getattribute__": trap("__getattribute__")})
-    assert described(object.__new__(cls)).startswith("x: Guarded")
+    assert describe_x(object.__new__(cls)).startswith("x: Guarded")
 
 
-def test_foreign_cells_labels_and_dtypes_are_not_asked():
+def test_no_code_of_foreign_cells_labels_and_dtypes_is_run():
     cells = np.empty(1, dtype=object)
-    cells[0] = object.__new__(trapped())
+    cells[0] = object.__new__(trapped_class())
     frame = pd.DataFrame({"o": pd.Series(cells, dtype=object, copy=False)})
-    assert described(frame) == "x: DataFrame, 1 rows × 1 columns (o: object)"
+    assert describe_x(frame) == "x: DataFrame, 1 rows × 1 columns (o: object)"
     assert "<Trapped>" in describe("x", frame, detail=True)
-    assert described(cells) == "x: ndarray, shape (1,), object"
+    assert describe_x(cells) == "x: ndarray, shape (1,), object"
 
 
 class Remote(ExtensionArray):
@@ -421,7 +421,7 @@ class Remote(ExtensionArray):
 @pytest.mark.spec("A54")
 def test_no_cell_is_read_for_a_line_and_none_of_foreign_storage_for_detail():
     frame = pd.DataFrame({"far": pd.Series(Remote(), copy=False)}, copy=False)
-    assert described(frame) == "x: DataFrame, 10,000,000 rows × 1 columns (far: RemoteDtype)"
+    assert describe_x(frame) == "x: DataFrame, 10,000,000 rows × 1 columns (far: RemoteDtype)"
 
 
 # Size ---------------------------------------------------------------------------------------------
@@ -528,7 +528,7 @@ def test_the_value_of_a_variable_named_like_a_secret_is_hidden(name: str):
 
 @pytest.mark.spec("A54")
 @pytest.mark.parametrize("name", ["token", "key", "keys", "tokens", "license_key", "secret_santa"])
-def test_what_may_be_a_key_is_hidden_where_it_is_no_word(name: str):
+def test_values_of_ambiguous_names_are_hidden_unless_they_are_words(name: str):
     key = "hunter2-Xy9q"
     for value in (key, key.encode(), [key], {"a": key}, pd.Series([key]), {"password": key}):
         for detail in (False, True):
@@ -571,10 +571,10 @@ def test_ordinary_columns_are_shown(library: Any):
     ["monkey", "keyboard", "keystone", "passenger"],
 )
 def test_names_that_only_resemble_a_secret_are_shown(name: str):
-    assert not secret_name(name)
+    assert not is_secret_name(name)
 
 
-def test_a_number_is_no_secret():
+def test_a_number_is_not_a_secret():
     assert describe("max_tokens", 512, detail=False) == "max_tokens: int = 512"
 
 
@@ -612,6 +612,6 @@ def test_a_column_named_like_a_secret_is_hidden():
         assert "password" in describe("x", frame, detail=True)
 
 
-def test_ordinary_text_is_not_taken_for_a_key():
+def test_ordinary_text_is_not_mistaken_for_a_key():
     for text in ("risk-adjusted returns", "https://example.org/a:b@c", "a task-list", "sk-"):
-        assert not secret_value(text)
+        assert not is_secret_value(text)

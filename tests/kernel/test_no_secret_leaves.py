@@ -1,4 +1,4 @@
-"""What a kernel knows as secret is in no sink: page, notebook, journal, log, files, wire."""
+"""Known secrets of a kernel reach no sink: page, notebook, journal, log, files, wire."""
 
 import base64
 import json
@@ -45,12 +45,12 @@ FORMS = [
 ]
 
 
-def found(*places: bytes) -> list[bytes]:
+def secrets_in(*places: bytes) -> list[bytes]:
     return [form for form in FORMS for place in places if form in place]
 
 
 @pytest.mark.spec("A06", "H15")
-def test_secrets_reach_no_sink_however_they_come(tmp_path: Path) -> None:
+def test_secrets_from_any_source_reach_no_sink(tmp_path: Path) -> None:
     replies = [
         answer(calls=[("run_python", {"code": CODE})]),
         answer(f"The token is {CANARY}, or {LOOKS}.", thinking=f"It begins {CANARY}"),
@@ -69,14 +69,14 @@ def test_secrets_reach_no_sink_however_they_come(tmp_path: Path) -> None:
                 page(message)
 
             asked = started.run("%%agent\nWhat is the token?", page=listen)
-            told = started.run(f"%%agent\nUse {LOOKS} for it.", page=listen)
-            assert asked.run["status"] == told.run["status"] == "done"
-            assert "looks like a secret" in json.dumps(told.run["notes"])
-            shown = json.dumps(heard, default=str).encode()
+            reply = started.run(f"%%agent\nUse {LOOKS} for it.", page=listen)
+            assert asked.run["status"] == reply.run["status"] == "done"
+            assert "looks like a secret" in json.dumps(reply.run["notes"])
+            text = json.dumps(heard, default=str).encode()
         wire = json.dumps([request.body for request in server.requests]).encode()
-    # The cells' own text is the person's: front ends get it as execute_input.
+    # The cells' own text is the user's: front ends get it as execute_input.
     files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
     assert any(b"hidden" in data for data in files)
-    assert found(wire, *files) == []
-    assert set(found(shown)) == {LOOKS.encode()}
-    assert shown.count(LOOKS.encode()) == 1
+    assert secrets_in(wire, *files) == []
+    assert set(secrets_in(text)) == {LOOKS.encode()}
+    assert text.count(LOOKS.encode()) == 1

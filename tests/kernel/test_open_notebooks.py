@@ -42,8 +42,9 @@ class Lab(Page):
                 self.out = content["comm_id"]
         elif message["msg_type"] == "comm_msg" and content["comm_id"] == self.out:
             match content["data"]:
-                case {"op": "request", "number": number, "what": what, **details}:
-                    self._answer(number, what, details)
+                case {"type": "request", "id": number, "what": what, "details": details} as asked:
+                    about = {"path": asked["path"], "client": asked["client"]}
+                    self._answer(number, what, {**about, **details})
 
     def connect(self) -> None:
         client = self.kernel.client.session.session
@@ -59,10 +60,10 @@ class Lab(Page):
 
     def _answer(self, number: int, what: str, details: Message) -> None:
         try:
-            said: Message = {"value": self.books.request(what, **details)}
+            reply: Message = {"value": self.books.request(what, **details)}
         except PageError as error:
-            said = {"error": str(error)}
-        data = {"kind": "reply", "id": number, **said}
+            reply = {"error": str(error)}
+        data = {"type": "reply", "id": number, **reply}
         self.kernel.send("comm_msg", {"comm_id": self.link, "data": data})
 
 
@@ -101,7 +102,7 @@ def page(shared: Kernel, book: MemoryPage) -> Iterator[Lab]:
 def ask(shared: Kernel, folder: Path) -> Callable[..., Reply]:
     def run(*calls: tuple[str, Message], page: Page | None = None, options: str = "") -> Reply:
         """A run in the cell "agent" whose model makes these calls, one a step."""
-        steps = [{"calls": [{"name": name, "arguments": given}]} for name, given in calls]
+        steps = [{"calls": [{"name": name, "arguments": arguments}]} for name, arguments in calls]
         (folder / "script.yaml").write_text(yaml.safe_dump([*steps, "Done."]))
         code = f"%%agent -m scripted/script.yaml {options}\nBegin."
         content = {"code": code, "allow_stdin": page is not None, "silent": False}
@@ -160,7 +161,7 @@ def test_a_cell_is_run_and_gets_outputs_that_nbformat_knows(
     assert shared.value("len(made)") == "2"
 
 
-def test_a_figure_is_in_the_cell_and_not_in_the_agents(
+def test_a_figure_is_in_the_notebooks_cell_and_not_in_the_agents_cell(
     ask: Any, page: Lab, book: MemoryPage
 ) -> None:
     plot = "%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.plot()"
@@ -169,8 +170,8 @@ def test_a_figure_is_in_the_cell_and_not_in_the_agents(
     assert len(results(reply)[0]["images"]) == 1
     data = [output.get("data", {}) for output in book.books[None][2]["outputs"]]
     assert any("image/png" in each for each in data)
-    shown = reply.of("display_data")
-    assert not any("image/png" in each["data"] for each in shown)
+    displays = reply.of("display_data")
+    assert not any("image/png" in each["data"] for each in displays)
 
 
 def test_an_error_stays_in_the_cell_that_made_it(ask: Any, page: Lab, book: MemoryPage) -> None:
@@ -203,7 +204,7 @@ def test_another_notebook_is_a_file_unless_the_page_has_it_open(
     assert (folder / "nb.ipynb").read_text() == "as it was saved"
 
 
-def test_without_a_page_cells_are_proposed_as_one_that_comes_next(ask: Any, shared: Kernel) -> None:
+def test_without_a_page_cells_are_proposed_as_one_next_cell(ask: Any, shared: Kernel) -> None:
     reply = ask(
         ("insert_cell", {"source": "a = 1\n"}),
         ("insert_cell", {"source": "b = 2"}),
@@ -214,14 +215,14 @@ def test_without_a_page_cells_are_proposed_as_one_that_comes_next(ask: Any, shar
     assert reply.content["payload"] == [
         {"source": "set_next_input", "text": "a = 1\n\nb = 2", "replace": False}
     ]
-    said = [result["error"] or result["output"] for result in results(reply)]
+    texts = [result["error"] or result["output"] for result in results(reply)]
     assert all(
-        "it appears in a new cell below this one when this run is over" in s for s in said[:2]
+        "it appears in a new cell below this one when this run is over" in s for s in texts[:2]
     )
-    assert all("needs JupyterLab 4 or Notebook 7 with ipyagent's extension" in s for s in said[2:])
+    assert all("needs JupyterLab 4 or Notebook 7 with ipyagent's extension" in s for s in texts[2:])
 
 
-def test_without_a_page_the_own_notebook_is_read_as_it_was_saved_and_never_written(
+def test_without_a_page_the_kernels_notebook_is_read_from_its_file_and_never_written(
     ask: Any, shared: Kernel, folder: Path
 ) -> None:
     content = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("saved = 1")])
@@ -242,7 +243,7 @@ def test_without_a_page_the_own_notebook_is_read_as_it_was_saved_and_never_writt
     assert (folder / "nb.ipynb").read_bytes() == before
 
 
-def test_an_agent_of_plain_code_does_not_write_the_open_notebook_either(
+def test_an_agent_used_from_python_does_not_write_the_open_notebook_either(
     shared: Kernel, folder: Path
 ) -> None:
     content = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("saved = 1")])

@@ -44,8 +44,8 @@ class Tab:
             self.closes.append(content["comm_id"])
         elif kind == "comm_msg" and content["comm_id"] == self.out:
             self.heard.append(content["data"])
-            if content["data"]["op"] == "ping" and self.answers:
-                self.say({"kind": "here"})
+            if content["data"]["type"] == "ping" and self.answers:
+                self.say({"type": "here"})
 
     def say(self, data: Message) -> None:
         self.kernel.send("comm_msg", {"comm_id": self.comm, "data": data}, self.subshell)
@@ -54,11 +54,11 @@ class Tab:
         self.kernel.send("comm_close", {"comm_id": self.comm, "data": {}})
 
     def value(self, number: int) -> Any:
-        """The answer to the question with that number."""
-        return next(m["value"] for m in self.heard if m["op"] == "reply" and m["id"] == number)
+        """Return the answer to the request with that number."""
+        return next(m["value"] for m in self.heard if m["type"] == "reply" and m["id"] == number)
 
-    def ops(self) -> list[str]:
-        return [message["op"] for message in self.heard]
+    def types(self) -> list[str]:
+        return [message["type"] for message in self.heard]
 
 
 def run(kernel: Kernel, code: str, *tabs: Tab) -> str:
@@ -86,7 +86,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
 
 @pytest.fixture
 def loaded(shared: Kernel) -> Kernel:
-    """The kernel, with ipyagent loaded anew: nobody is connected."""
+    """Return the kernel with ipyagent loaded again: no page is connected."""
     shared.run("%unload_ext ipyagent")
     shared.run("%load_ext ipyagent")
     return shared
@@ -102,41 +102,41 @@ def test_a_page_that_says_goodbye_leaves_nothing_behind(loaded: Kernel) -> None:
     assert tab.closes == []  # an error in the pages that never saw that comm
     after = Tab(loaded, "two")
     run(loaded, "1", after)
-    assert after.heard[0] == {"op": "left", "subshells": ["of one"]}
+    assert after.heard[0] == {"type": "left", "subshells": ["of one"]}
 
 
 @pytest.mark.spec("P42")
-def test_fifty_loads_without_goodbye_do_not_add_up(loaded: Kernel) -> None:
+def test_fifty_page_loads_without_goodbye_leave_no_leftovers(loaded: Kernel) -> None:
     before = int(run(loaded, COMMS))
     for number in range(50):
         tab = Tab(loaded, f"load-{number}")
     assert int(run(loaded, COMMS, tab)) <= before + 2 * 2
-    assert tab.ops() == ["left", "overview"]
+    assert tab.types() == ["left", "overview"]
     assert tab.heard[0]["subshells"] == ["of load-47"]
 
 
 @pytest.mark.spec("P42")
-def test_pages_that_answer_are_kept_whoever_else_comes(loaded: Kernel) -> None:
+def test_pages_that_answer_are_kept_when_others_connect(loaded: Kernel) -> None:
     stays = Tab(loaded, "stays")
     run(loaded, "1", stays)
     for number in range(5):
         run(loaded, "1", stays, Tab(loaded, f"load-{number}"))
-    assert "ping" in stays.ops()
-    assert "again" not in stays.ops()
-    stays.say({"kind": "ask", "id": 1, "what": "bundle", "run_id": "none"})
+    assert "ping" in stays.types()
+    assert "again" not in stays.types()
+    stays.say({"type": "ask", "id": 1, "what": "bundle", "run_id": "none"})
     run(loaded, "1", stays)
     assert stays.value(1) is None
 
 
-def test_a_page_that_was_taken_for_gone_is_told_to_come_again(loaded: Kernel) -> None:
+def test_a_page_that_was_dropped_is_asked_to_connect_again(loaded: Kernel) -> None:
     sleeps = Tab(loaded, "sleeps")
     sleeps.answers = False
     for number in range(3):
         run(loaded, "1", sleeps, Tab(loaded, f"load-{number}"))
-    assert sleeps.ops() == ["overview", "ping", "again"]
+    assert sleeps.types() == ["overview", "ping", "again"]
 
 
-def test_a_page_that_connects_anew_takes_its_own_place(loaded: Kernel) -> None:
+def test_a_page_that_reconnects_replaces_itself(loaded: Kernel) -> None:
     tabs = [Tab(loaded, "same"), Tab(loaded, "same")]
     pages = "from ipyagent.magic import pages_of\nprint(len(pages_of(get_ipython()).all()))"
     assert run(loaded, pages, *tabs) == "1"
@@ -146,7 +146,7 @@ def test_unloading_says_goodbye_to_all_pages(loaded: Kernel) -> None:
     before, tab = int(run(loaded, COMMS)), Tab(loaded, "one")
     run(loaded, "1", tab)
     run(loaded, "%unload_ext ipyagent", tab)
-    assert tab.ops()[-1] == "bye"
+    assert tab.types()[-1] == "bye"
     assert int(run(loaded, COMMS)) == before - 1
 
 
@@ -164,27 +164,27 @@ with concurrent.futures.ThreadPoolExecutor(1) as pool:
 print(pages_of(get_ipython()).answering())"""
 
 
-def test_a_page_that_does_not_answer_is_waited_for_once_until_it_speaks(loaded: Kernel) -> None:
+def test_a_page_that_does_not_answer_is_waited_for_only_once(loaded: Kernel) -> None:
     tab = Tab(loaded, "silent")
     run(loaded, "1", tab)
     no_answer = "the page with the notebook does not answer; is it open?"
     assert run(loaded, SILENCE, tab) == f"{no_answer} True\n{no_answer} False\n[]"
-    tab.say({"kind": "here"})
+    tab.say({"type": "here"})
     assert "Page(id='silent'" in run(loaded, "print(pages_of(get_ipython()).answering())", tab)
 
 
-def test_a_page_tells_which_notebooks_it_shows_and_by_which_connections(loaded: Kernel) -> None:
+def test_a_page_reports_its_notebooks_and_their_connections(loaded: Kernel) -> None:
     tab = Tab(loaded, "first", "me")
-    shown = {"notebooks": ["a.ipynb", "b.ipynb"], "clients": ["me", "mine"]}
-    tab.say({"kind": "shows", **shown})
-    told = """\
+    notebooks = {"notebooks": ["a.ipynb", "b.ipynb"], "clients": ["me", "mine"]}
+    tab.say({"type": "shows", **notebooks})
+    code = """\
 from ipyagent.magic import pages_of
 [page] = pages_of(get_ipython()).all()
 print(*page.notebooks, *page.clients)"""
-    assert run(loaded, told, tab) == "a.ipynb b.ipynb me mine"
+    assert run(loaded, code, tab) == "a.ipynb b.ipynb me mine"
 
 
-def killed(folder: Path) -> None:
+def leave_run_unfinished(folder: Path) -> None:
     """Leave a run of the cell `cell-1` behind that its kernel did not end."""
     kill = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
     call = {"name": "run_python", "arguments": {"code": kill}}
@@ -198,40 +198,40 @@ def killed(folder: Path) -> None:
 
 
 @pytest.mark.spec("P42", "P06")
-def test_the_next_kernel_shows_the_run_that_this_one_did_not_end(tmp_path: Path) -> None:
-    killed(tmp_path)
+def test_the_next_kernel_shows_a_run_that_was_left_unfinished(tmp_path: Path) -> None:
+    leave_run_unfinished(tmp_path)
     with kernel(tmp_path) as second:
         tab = Tab(second, "page")
-        tab.say({"kind": "ask", "id": 1, "what": "bundle", "cell_id": "cell-1"})
-        tab.say({"kind": "ask", "id": 2, "what": "bundle", "cell_id": "cell-2"})
+        tab.say({"type": "ask", "id": 1, "what": "bundle", "cell_id": "cell-1"})
+        tab.say({"type": "ask", "id": 2, "what": "bundle", "cell_id": "cell-2"})
         run(second, "1", tab)
         saved = tab.value(1)[RUN_JSON]
         assert saved["status"] == "error"
-        assert saved["error"].startswith("kernel restarted")
+        assert saved["error"].startswith("the kernel ended during the run")
         assert tab.value(2) is None
-        told = [message["overview"] for message in tab.heard if message["op"] == "overview"]
-        assert [each["status"] for each in told[-1]["runs"]] == ["error"]
+        overviews = [message["overview"] for message in tab.heard if message["type"] == "overview"]
+        assert [each["state"] for each in overviews[-1]["runs"]] == ["failed"]
 
 
 @pytest.mark.spec("P42", "P06")
-def test_a_page_may_ask_while_the_first_cell_begins(tmp_path: Path) -> None:
-    killed(tmp_path)
+def test_a_page_may_send_requests_while_the_first_cell_starts(tmp_path: Path) -> None:
+    leave_run_unfinished(tmp_path)
     option = script(tmp_path, "again", "Fine.")
     with kernel(tmp_path) as second:
         second.client.control_channel.send(second.client.session.msg("create_subshell_request"))
         subshell = second.client.get_control_msg(timeout=20)["content"]["subshell_id"]
         tab = Tab(second, "page", subshell=subshell)
-        tab.say({"kind": "ask", "id": 1, "what": "bundle", "cell_id": "cell-1"})
+        tab.say({"type": "ask", "id": 1, "what": "bundle", "cell_id": "cell-1"})
         run(second, f"%%agent {option}\nBegin.\n", tab)
         assert "2 runs" in run(second, "%agent status", tab)
         assert tab.value(1)[RUN_JSON]["status"] == "error"
 
 
 @pytest.mark.spec("P42")
-def test_a_page_that_asks_makes_no_journal_where_there_is_none(tmp_path: Path) -> None:
+def test_a_request_of_a_page_does_not_create_a_journal(tmp_path: Path) -> None:
     with kernel(tmp_path) as started:
         tab = Tab(started, "page")
-        tab.say({"kind": "ask", "id": 1, "what": "bundle", "cell_id": "cell-1"})
+        tab.say({"type": "ask", "id": 1, "what": "bundle", "cell_id": "cell-1"})
         run(started, "1", tab)
         assert tab.value(1) is None
     assert not (tmp_path / ".ipyagent").exists()

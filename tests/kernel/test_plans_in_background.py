@@ -1,4 +1,4 @@
-"""`%%agent --plan --background` in kernels: the cell ends, the plan runs on."""
+"""`%%agent --plan --background` in kernels: the cell ends, the plan continues."""
 
 import contextlib
 import time
@@ -34,7 +34,7 @@ CELL = "%%agent -m scripted/plan.yaml --plan --background --confirm yolo\nMake a
 
 
 class Watching(Page):
-    """A page that approves plans, and goes on listening when their cells have ended."""
+    """A page that approves plans, and keeps listening when their cells have ended."""
 
     plan: str = ""
     asked: str = ""
@@ -46,22 +46,21 @@ class Watching(Page):
             run = message["content"]["data"].get(RUN_JSON)
             self.mirror = run if run and run["plan"] else self.mirror
 
-    def _hear(self, said: Message) -> None:
-        super()._hear(said)
-        for event in said.get("events", ()):
-            if event["type"] == "approval_requested":
-                self.asked = event["approval_id"]
-            if event["type"] == "plan_proposed" and event["approval_id"]:
-                self.plan = event["run"]["plan_id"]
-                self.say(
-                    {"kind": "decide", "approval_id": event["approval_id"], "decision": "approve"}
-                )
+    def _hear(self, message: Message) -> None:
+        known = len(self.moments)
+        super()._hear(message)
+        for moment in self.moments[known:]:
+            if moment["type"] == "asked":
+                self.asked = moment["approval_id"]
+            if moment["type"] == "plan asked":
+                self.plan = moment["plan"]["hash"]
+                self.decide(moment["approval_id"], "approve")
 
     def until(self, holds: Callable[[], Any], seconds: float = 60) -> None:
-        """Listen until it does."""
+        """Listen until the condition is true."""
         deadline = time.monotonic() + seconds
         while not holds():
-            assert time.monotonic() < deadline, [event["type"] for event in self.events]
+            assert time.monotonic() < deadline, [each["type"] for each in self.moments]
             for message in self.kernel._iopub():
                 self(message)
 
@@ -82,7 +81,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def behind(folder: Path) -> Iterator[tuple[Kernel, Watching, Reply]]:
+def background_plan(folder: Path) -> Iterator[tuple[Kernel, Watching, Reply]]:
     """A kernel in which a plan is at its first step, its cell over."""
     with kernel(folder, **SHELL) as started:
         page = Watching(started)
@@ -91,8 +90,8 @@ def behind(folder: Path) -> Iterator[tuple[Kernel, Watching, Reply]]:
         yield started, page, reply
 
 
-def test_the_cell_ends_and_other_cells_run_while_the_plan_does(folder: Path) -> None:
-    with behind(folder) as (started, page, reply):
+def test_the_cell_ends_and_other_cells_run_during_the_plan(folder: Path) -> None:
+    with background_plan(folder) as (started, page, reply):
         assert reply.status == "ok", reply.content
         assert not (folder / "made.txt").exists()
         assert started.run("x = 41").status == "ok"
@@ -112,10 +111,10 @@ def test_the_cell_ends_and_other_cells_run_while_the_plan_does(folder: Path) -> 
         assert "2 of 2" not in started.run("x").stdout
 
 
-def test_an_interrupt_of_another_cell_leaves_it_alone_and_a_captured_cell_its_card(
+def test_an_interrupt_or_captured_output_of_another_cell_does_not_affect_the_plan(
     folder: Path,
 ) -> None:
-    with behind(folder) as (started, page, _reply):
+    with background_plan(folder) as (started, page, _reply):
         request = started.client.execute("import time; print('in'); time.sleep(60)")
         reply = started.finish(
             request,
@@ -133,7 +132,7 @@ def test_an_interrupt_of_another_cell_leaves_it_alone_and_a_captured_cell_its_ca
 
 
 @pytest.mark.spec("P25", "P35", "A12")
-def test_what_the_plan_does_not_cover_is_asked_about_behind_the_cell(folder: Path) -> None:
+def test_calls_that_the_plan_does_not_cover_are_asked_about_after_the_cell(folder: Path) -> None:
     (folder / "plan.yaml").write_text(yaml.safe_dump([FAILS, INSTEAD, INSTEAD]))
     with kernel(folder, **SHELL) as started:
         page = Watching(started, decision="")
@@ -148,10 +147,10 @@ def test_what_the_plan_does_not_cover_is_asked_about_behind_the_cell(folder: Pat
 
 
 @pytest.mark.parametrize("how", ["card", "command"])
-def test_it_is_stopped(folder: Path, how: str) -> None:
-    with behind(folder) as (started, page, _reply):
+def test_a_plan_in_the_background_can_be_stopped(folder: Path, how: str) -> None:
+    with background_plan(folder) as (started, page, _reply):
         if how == "card":
-            page.say({"kind": "stop"})
+            page.say({"type": "stop"})
         else:
             assert page.plan in started.run("%agent stop", page=page).stdout
         run = page.ended
@@ -165,8 +164,8 @@ def test_it_is_stopped(folder: Path, how: str) -> None:
         assert after["status"] == "done"
 
 
-def test_what_the_kernel_ended_in_the_middle_of_is_known_afterwards(folder: Path) -> None:
-    with behind(folder) as (started, _page, _reply):
+def test_a_plan_that_the_kernels_end_cut_off_is_recorded(folder: Path) -> None:
+    with background_plan(folder) as (started, _page, _reply):
         started.manager.shutdown_wait_time = 60  # then it is killed
         begun = time.monotonic()
         started.manager.shutdown_kernel(now=False)
@@ -175,21 +174,21 @@ def test_what_the_kernel_ended_in_the_middle_of_is_known_afterwards(folder: Path
         assert "no plan runs" in again.run("%agent stop").stdout
         run = again.run("%agent show").run
         assert (run["status"], len(run["plan"])) == ("error", 2)
-        assert "kernel restarted" in run["error"]
+        assert "the kernel ended during the run" in run["error"]
 
 
 def test_a_plan_that_needs_the_notebook_runs_in_its_cell_and_says_so_before(folder: Path) -> None:
     with kernel(folder, **SHELL) as started:
         page = Watching(started)
         reply = started.run(CELL.replace("plan.yaml", "tied.yaml"), page=page)
-        (proposed,) = [event for event in page.events if event["type"] == "plan_proposed"]
-        assert "because step 1 (run_python) works" in proposed["run"]["notes"][0]
+        (proposed,) = [each for each in page.moments if each["type"] == "planned"]
+        assert "because step 1 (run_python) works" in proposed["notes"][0]
         assert reply.of("update_display_data")[-1]["data"][RUN_JSON]["status"] == "done"
         assert (folder / "made.txt").exists()
         assert started.value("x") == "1"
 
 
-def test_a_plan_that_waited_is_approved_to_run_in_the_background(folder: Path) -> None:
+def test_a_waiting_plan_is_approved_to_run_in_the_background(folder: Path) -> None:
     with kernel(folder, **SHELL) as started:
         page = Watching(started)
         started.run("%%agent -m scripted/tied.yaml --plan\nSet x.")
@@ -204,7 +203,7 @@ def test_a_plan_that_waited_is_approved_to_run_in_the_background(folder: Path) -
         assert page.ended["status"] == "done"
 
 
-def test_nobody_is_left_with_a_plan_that_cannot_be_seen(folder: Path) -> None:
+def test_a_plan_in_the_background_is_refused_if_nobody_could_see_it(folder: Path) -> None:
     with kernel(folder, **SHELL) as started:
         for cell, says in (
             (CELL, "needs somebody at the notebook"),

@@ -1,4 +1,4 @@
-"""`%%agent --plan` in kernels: asked in the cell, decided in another, or after a restart."""
+"""`%%agent --plan` in kernels: decided on in the cell, in another, or after a restart."""
 
 import json
 from pathlib import Path
@@ -28,14 +28,13 @@ class Deciding(Page):
         super().__init__(kernel)
         self.answer = decision
 
-    def _hear(self, said: Message) -> None:
-        for event in said.get("events", ()):
-            self.events.append(event)
-            if event["type"] == "plan_proposed" and event["approval_id"]:
-                decision, self.answer = self.answer, {"decision": "approve"}
-                self.say(
-                    {"kind": "decide", "approval_id": event["approval_id"], "reason": ""} | decision
-                )
+    def _hear(self, message: Message) -> None:
+        known = len(self.moments)
+        super()._hear(message)
+        for moment in self.moments[known:]:
+            if moment["type"] == "plan asked":
+                answer, self.answer = self.answer, {"decision": "approve"}
+                self.decide(moment["approval_id"], **answer)
 
 
 @pytest.fixture
@@ -45,9 +44,16 @@ def folder(tmp_path: Path) -> Path:
 
 
 def runs(reply: Reply) -> list[Message]:
-    """The runs in the mirrors of a cell, in order."""
-    shown = reply.of("update_display_data") + reply.of("display_data")
-    return [each["data"][RUN_JSON] for each in shown if RUN_JSON in each["data"]]
+    """Return the runs in a cell's saved outputs, in order."""
+    displays = reply.of("update_display_data") + reply.of("display_data")
+    return [each["data"][RUN_JSON] for each in displays if RUN_JSON in each["data"]]
+
+
+def same_plan(card: Message, run: Message) -> bool:
+    """Return whether a run has the steps that were shown."""
+    steps = [(step["id"], step["name"], step["request"]["arguments"]) for step in card["steps"]]
+    calls = [step["call"] for step in run["plan"]]
+    return steps == [(call["id"], call["name"], call["arguments"]) for call in calls]
 
 
 @pytest.mark.spec("P01", "P28", "P30", "P31")
@@ -59,8 +65,8 @@ def test_a_plan_is_shown_approved_by_a_click_and_run_as_it_was_shown(folder: Pat
         planning, plan = runs(reply)
         assert (planning["stop_reason"], plan["stop_reason"]) == ("planned", "finished")
         assert plan["parent_id"] == planning["id"]
-        (proposed,) = [event for event in page.events if event["type"] == "plan_proposed"]
-        assert proposed["run"]["plan"] == plan["plan"]
+        (proposed,) = [each["plan"] for each in page.moments if each["type"] == "plan asked"]
+        assert same_plan(proposed, plan)
         assert started.value("__import__('ipyagent').last.output") == "'2 of 2 steps done.'"
     assert (folder / "made.txt").read_text() == "made\n"
 
@@ -72,16 +78,16 @@ def test_an_edited_plan_is_shown_again_and_only_that_one_runs(folder: Path) -> N
     with kernel(folder) as started:
         page = Deciding(started, decision="edit", plan=[step])
         reply = started.run(CELL, page=page)
-        proposed = [event["run"] for event in page.events if event["type"] == "plan_proposed"]
-        assert [len(run["plan"]) for run in proposed] == [2, 1]
-        assert proposed[0]["plan_id"] != proposed[1]["plan_id"]
-        assert runs(reply)[-1]["plan"] == proposed[1]["plan"]
+        proposed = [each["plan"] for each in page.moments if each["type"] == "plan asked"]
+        assert [len(plan["steps"]) for plan in proposed] == [2, 1]
+        assert proposed[0]["hash"] != proposed[1]["hash"]
+        assert same_plan(proposed[1], runs(reply)[-1])
     assert not (folder / "made.txt").exists()
     assert (folder / "mine.txt").read_text() == "mine\n"
 
 
 @pytest.mark.spec("P03", "P06", "P20", "P44")
-def test_without_a_person_a_plan_waits_also_over_a_restart(folder: Path) -> None:
+def test_without_a_user_a_plan_waits_even_across_a_restart(folder: Path) -> None:
     with kernel(folder) as started:
         reply = started.run(CELL)
         _, waiting = runs(reply)
@@ -102,7 +108,7 @@ def test_without_a_person_a_plan_waits_also_over_a_restart(folder: Path) -> None
 
 @pytest.mark.spec("P20")
 @pytest.mark.parametrize(("word", "status"), [("Yes", "done"), ("no", "cancelled")])
-def test_a_cell_that_is_only_a_word_decides(folder: Path, word: str, status: str) -> None:
+def test_a_cell_of_one_word_decides_on_the_plan(folder: Path, word: str, status: str) -> None:
     with kernel(folder) as started:
         started.run(CELL)
         reply = started.run(f"%%agent -m scripted/plan.yaml\n{word}")
@@ -116,9 +122,9 @@ def test_a_cell_that_is_only_a_word_decides(folder: Path, word: str, status: str
 def test_scripts_learn_that_a_plan_waits(folder: Path) -> None:
     cell = CELL.replace("--plan", "--plan --json")
     with kernel(folder) as started:
-        told = json.loads(started.run(cell).stdout)
-        assert told["plan_id"]
-        assert f"%agent approve {told['plan_id']}" in told["notes"][0]
+        summary = json.loads(started.run(cell).stdout)
+        assert summary["plan_id"]
+        assert f"%agent approve {summary['plan_id']}" in summary["notes"][0]
         started.run("%agent deny")
         raised = started.run(CELL.replace("--plan", "--plan --raise"))
         assert raised.status == "error"
@@ -126,15 +132,15 @@ def test_scripts_learn_that_a_plan_waits(folder: Path) -> None:
 
 
 @pytest.mark.spec("P24", "M14")
-def test_a_notebook_tells_what_became_of_its_plans(folder: Path) -> None:
+def test_a_notebook_shows_the_outcome_of_its_plans(folder: Path) -> None:
     """The same plan is in two cells: waiting in one, and run or denied in the other."""
     cells = [CELL, "%agent approve", CELL, "%agent deny"]
     with kernel(folder) as started:
         outputs = [runs(started.run(cell)) for cell in cells]
         cards = [
             {"output_type": "display_data", "metadata": {}, "data": {RUN_JSON: each}}
-            for shown in outputs
-            for each in shown
+            for output in outputs
+            for each in output
         ]
         book = {
             "nbformat": 4,
@@ -148,11 +154,11 @@ def test_a_notebook_tells_what_became_of_its_plans(folder: Path) -> None:
         assert "The plan waits" not in json.dumps(outputs[3])
         loaded = started.run("%agent session load told.ipynb")
         assert "messages" in loaded.stdout, loaded
-        said = started.value("[m.text for m in __import__('ipyagent').Session.current().messages]")
+        texts = started.value("[m.text for m in __import__('ipyagent').Session.current().messages]")
         results = started.value(
             "[b.text for m in __import__('ipyagent').Session.current().messages"
             " for r in m.tool_results for b in r.content]"
         )
-    assert said.count("The person approved the plan") == 1
-    assert said.count("I do not want this plan") == 1
+    assert texts.count("The user approved the plan") == 1
+    assert texts.count("I do not want this plan") == 1
     assert "wrote made.txt" in results

@@ -41,11 +41,11 @@ NAMED: dict[str, Any] = {
 
 @pytest.mark.spec("H15")
 @pytest.mark.parametrize("kind", NAMED)
-def test_a_string_is_known_by_the_name_it_goes_by(kind: str) -> None:
+def test_a_string_is_secret_by_its_name(kind: str) -> None:
     assert secret_strings(NAMED[kind]) == {SECRET}
 
 
-def test_names_that_could_mean_something_else_need_a_value_that_looks_it() -> None:
+def test_ambiguous_names_need_a_value_that_looks_secret() -> None:
     frame = pd.DataFrame(
         {"token": [RANDOM, "the"], "salt": ["NaCl2H2O", "KBr"], "key": ["a1", "b"]}
     )
@@ -65,12 +65,12 @@ ORDINARY: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("kind", ORDINARY)
-def test_ordinary_data_is_not_taken_for_secrets(kind: str) -> None:
+def test_ordinary_data_is_not_mistaken_for_secrets(kind: str) -> None:
     assert secret_strings({"data": ORDINARY[kind]}) == frozenset()
 
 
 class Hostile:
-    """Its author's code must not run."""
+    """An object whose own code must not run."""
 
     def __getattr__(self, name: str) -> Any:
         raise AssertionError(name)
@@ -91,7 +91,7 @@ class Settings(dict):  # type: ignore[type-arg]
         raise AssertionError
 
 
-def test_looking_runs_no_code_of_the_user_and_ends() -> None:
+def test_the_search_runs_no_code_of_the_user_and_ends() -> None:
     loop: list[Any] = []
     loop.append(loop)
     deep: dict[str, Any] = {}
@@ -109,14 +109,14 @@ def test_looking_runs_no_code_of_the_user_and_ends() -> None:
     assert 0 < len(secret_strings(values)) <= MOST
 
 
-def test_a_large_table_is_looked_at_at_its_ends_only() -> None:
+def test_a_large_table_is_searched_only_at_its_ends() -> None:
     frame = pd.DataFrame({f"password_{i}": range(400_000) for i in range(10)})
     assert secret_strings({"df": frame}) == frozenset()
     assert growth(lambda size: secret_strings({"df": frame[:size]}), 100_000) < CONSTANT
 
 
 @pytest.mark.spec("H15")
-def test_what_code_brings_is_known_before_its_result_is_read() -> None:
+def test_secrets_in_a_result_are_learned_before_it_is_read() -> None:
     redactor = Redactor()
     namespace = WatchedNamespace(PlainNamespace({}), redactor.learn)
     result = namespace.run(f"conf = {{'password': {SECRET[::-1]!r}[::-1]}}; print(conf)")
@@ -124,7 +124,7 @@ def test_what_code_brings_is_known_before_its_result_is_read() -> None:
     assert redactor.text(f"It is {SECRET}.") == f"It is {HIDDEN}."
 
 
-def test_a_redactor_keeps_what_it_learnt() -> None:
+def test_a_redactor_keeps_the_secrets_that_it_learned() -> None:
     redactor = Redactor(["first-secret"])
     redactor.learn(["second-secret", "short"])
     redactor.learn([])

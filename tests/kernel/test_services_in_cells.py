@@ -51,9 +51,7 @@ def script(folder: Path, *calls: tuple[str, dict[str, Any]]) -> str:
 
 
 @pytest.mark.spec("A19", "A23", "P11")
-def test_a_server_that_was_added_is_asked_about_called_and_shown(
-    shared: Kernel, folder: Path
-) -> None:
+def test_a_server_that_was_added_is_approved_called_and_shown(shared: Kernel, folder: Path) -> None:
     added = shared.run(f"%agent mcp add demo {sys.executable} {SDK}").stdout
     assert str(SDK) in added
     assert "mcp_demo_add" in shared.run("%agent tools").stdout
@@ -66,7 +64,7 @@ def test_a_server_that_was_added_is_asked_about_called_and_shown(
 
 
 @pytest.mark.spec("A23", "M28")
-def test_a_folder_s_server_is_told_about_and_starts_after_trust(
+def test_a_server_of_the_folder_is_mentioned_and_starts_after_trust(
     shared: Kernel, folder: Path
 ) -> None:
     server = {"command": sys.executable, "args": [str(SDK)]}
@@ -89,8 +87,8 @@ def test_a_service_is_registered_and_its_operation_called(shared: Kernel, folder
             "GET /items/7": json_answer({"name": "seven"}),
         }
     ) as server:
-        said = shared.run(f"%agent api register shop {server.url} --auth-env SHOP_TOKEN").stdout
-        assert "api_shop_item" in said + shared.run("%agent tools").stdout
+        text = shared.run(f"%agent api register shop {server.url} --auth-env SHOP_TOKEN").stdout
+        assert "api_shop_item" in text + shared.run("%agent tools").stdout
         page = Page(shared)
         done = shared.run(script(folder, ("api_shop_item", {"id": 7})), page=page).run
         (execution,) = done["steps"][0]["executions"]

@@ -1,4 +1,4 @@
-"""Where a cell's settings come from, in a real kernel."""
+"""The sources of a cell's settings, in a real kernel."""
 
 import json
 import re
@@ -41,7 +41,7 @@ def origin(shared: Kernel, key: str) -> str:
 
 
 @pytest.mark.spec("A57")
-def test_each_source_wins_over_those_below_it(
+def test_each_source_of_settings_overrides_lower_ones(
     folder: Path, tmp_path: Path, workspace_file: Path
 ) -> None:
     user = tmp_path / "config" / "ipyagent"
@@ -96,7 +96,7 @@ workspace: {root: not/there}
 
 @pytest.mark.spec("A01", "A41")
 @pytest.mark.parametrize("text", [HOSTILE, "agent: {max_steps"])
-def test_what_is_wrong_in_an_untrusted_folder_stops_nothing_and_is_named(
+def test_an_error_in_an_untrusted_folders_settings_is_reported_and_stops_nothing(
     shared: Kernel, workspace_file: Path, text: str
 ) -> None:
     workspace_file.write_text(text)
@@ -104,15 +104,15 @@ def test_what_is_wrong_in_an_untrusted_folder_stops_nothing_and_is_named(
     assert run["status"] == "done"
     assert len([note for note in run["notes"] if note.startswith("ipyagent.yaml")]) in {1, 2}
     for command in ("status", "config", "mcp list", "tools", "policy", "skills", "help"):
-        said = shared.run(f"%agent {command}")
-        assert (said.status, said.stderr) == ("ok", "")
-        assert not said.stdout.startswith("ipyagent:"), said.stdout
+        reply = shared.run(f"%agent {command}")
+        assert (reply.status, reply.stderr) == ("ok", "")
+        assert not reply.stdout.startswith("ipyagent:"), reply.stdout
     assert "ipyagent.yaml" in shared.run("%agent config").stdout
     assert "ipyagent.yaml" in shared.run("%agent trust").stdout
 
 
 @pytest.mark.spec("A01")
-def test_what_is_wrong_in_the_user_s_own_file_is_an_error_and_the_status_is_told(
+def test_an_error_in_the_users_settings_file_is_raised_and_shown_in_the_status(
     folder: Path, tmp_path: Path
 ) -> None:
     user = tmp_path / "config" / "ipyagent"
@@ -123,8 +123,8 @@ def test_what_is_wrong_in_the_user_s_own_file_is_an_error_and_the_status_is_told
         run = started.run("%%agent -m scripted/hello.json\nBegin.").run
         assert "did you mean agent" in run["error"]
         for command, line in [("status", "sandbox"), ("trust", "nothing to trust")]:
-            said = started.run(f"%agent {command}").stdout
-            assert line in said
+            text = started.run(f"%agent {command}").stdout
+            assert line in text
         status = started.run("%agent status").stdout
         assert status.count("config.yaml, line 1: agnet") == 1
         assert "config.yaml, line 1: agnet" in started.run("%agent config").stdout
@@ -170,7 +170,7 @@ def test_a_profile_is_chosen_by_name(folder: Path, workspace_file: Path) -> None
 
 
 @pytest.mark.spec("A10", "M07")
-def test_instructions_can_come_from_a_file_and_a_missing_one_is_said(
+def test_instructions_can_come_from_a_file_and_a_missing_file_is_reported(
     folder: Path, workspace_file: Path
 ) -> None:
     workspace_file.write_text("agent: {system_prompt_path: house.md}")
@@ -189,7 +189,7 @@ def test_instructions_can_come_from_a_file_and_a_missing_one_is_said(
 
 
 @pytest.mark.spec("A16")
-def test_v_draws_more_of_it_open(shared: Kernel) -> None:
+def test_v_expands_more_of_the_card(shared: Kernel) -> None:
     runs = {
         v: shared.run(
             f"%%agent {v} -m scripted/acts.json --confirm yolo\nBegin.", page=Page(shared)
@@ -213,21 +213,23 @@ def test_a_trace_id_is_accepted_and_reaches_the_service_and_the_card(folder: Pat
             IPYAGENT_LOGGING__FILE="runs.jsonl",
         ) as started,
     ):
-        given = "0af7651916cd43dd8448eb211c80319c"
-        reply = started.run(f"%%agent --trace-id {given}\nBegin.", page=Page(started))
-        assert reply.run["trace_id"] == given
-        assert given in reply.of("update_display_data")[0]["data"]["text/html"]
+        trace_id = "0af7651916cd43dd8448eb211c80319c"
+        reply = started.run(f"%%agent --trace-id {trace_id}\nBegin.", page=Page(started))
+        assert reply.run["trace_id"] == trace_id
+        assert trace_id in reply.of("update_display_data")[0]["data"]["text/html"]
         made = started.run("%%agent\nBegin.").run["trace_id"]
         bad = started.run("%%agent --trace-id 'no good\x1b'\nBegin.").run["error"]
         assert "trace-id" in bad or "trace id" in bad
     headers = [{k.lower(): v for k, v in r.headers.items()} for r in server.requests]
-    assert [h["x-trace-id"] for h in headers] == [given, made]
+    assert [h["x-trace-id"] for h in headers] == [trace_id, made]
     lines = [json.loads(line) for line in (folder / "runs.jsonl").read_text().splitlines()]
-    assert {line["trace_id"] for line in lines} == {given, made}
+    assert {line["trace_id"] for line in lines} == {trace_id, made}
 
 
 @pytest.mark.spec("H20")
-def test_a_config_that_is_missing_or_a_folder_is_said(shared: Kernel, folder: Path) -> None:
+def test_a_config_file_that_is_missing_or_a_folder_is_reported(
+    shared: Kernel, folder: Path
+) -> None:
     (folder / "a_folder").mkdir(exist_ok=True)
 
     def error(path: str) -> str:
@@ -243,16 +245,16 @@ def test_a_config_that_is_missing_or_a_folder_is_said(shared: Kernel, folder: Pa
     assert "not a file" in error("a_folder")
 
 
-def test_a_refused_cell_shows_one_card_and_nothing_that_waits(shared: Kernel) -> None:
+def test_a_refused_cell_shows_one_card_and_opens_no_comm(shared: Kernel) -> None:
     reply = shared.run("%%agent --tools nonsense -m scripted/hello.json\nBegin.", page=Page(shared))
     assert "available" in reply.run["error"]
-    shown: list[Message] = reply.of("display_data")
-    assert len(shown) == 1
+    displays: list[Message] = reply.of("display_data")
+    assert len(displays) == 1
     assert not reply.of("comm_open")
 
 
 @pytest.mark.spec("H08", "D6")
-def test_a_prompt_that_is_too_long_says_the_limit_and_its_length(shared: Kernel) -> None:
+def test_the_error_for_a_long_prompt_names_the_limit_and_its_length(shared: Kernel) -> None:
     error = shared.run(f"%%agent -m scripted/hello.json\n{'x' * 10_001}").run["error"]
     assert "10,000" in error
     assert "10,001" in error
@@ -270,20 +272,22 @@ def test_secrets_are_in_no_output_of_the_notebook(folder: Path) -> None:
             LITELLM_API_KEY=secret,
         ) as started,
     ):
-        said = [started.run(cell) for cell in ("%%agent\nBegin.", "%agent config", "%agent status")]
-        said.append(started.run(f"%agent config llm.api_key={secret}"))
-        said.append(started.run("%agent config llm.api_key"))
-        said.append(started.run(f"%agent config llm.timeout={secret}"))
+        replies = [
+            started.run(cell) for cell in ("%%agent\nBegin.", "%agent config", "%agent status")
+        ]
+        replies.append(started.run(f"%agent config llm.api_key={secret}"))
+        replies.append(started.run("%agent config llm.api_key"))
+        replies.append(started.run(f"%agent config llm.timeout={secret}"))
         headers = {name.lower(): value for name, value in server.requests[0].headers.items()}
         assert headers["authorization"] == f"Bearer {secret}"
-    assert secret not in json.dumps([reply.messages for reply in said], default=str).replace(
+    assert secret not in json.dumps([reply.messages for reply in replies], default=str).replace(
         f"%agent config llm.api_key={secret}", ""
     ).replace(f"%agent config llm.timeout={secret}", "")
     assert secret.encode() not in (folder / ".ipyagent/state.db").read_bytes()
 
 
 @pytest.mark.spec("P10")
-def test_where_nothing_can_be_recorded_nothing_runs_until_the_person_goes_without(
+def test_without_a_writable_journal_nothing_runs_until_the_user_turns_it_off(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "acts.json").write_text(
@@ -329,7 +333,7 @@ def test_the_prompts_of_cells_pass_validators(folder: Path) -> None:
         assert answered["status"] == "done"
 
 
-def test_a_damaged_file_of_the_user_is_told_with_what_can_be_shown(
+def test_a_damaged_settings_file_is_reported_beside_the_rest_of_the_status(
     folder: Path, tmp_path: Path
 ) -> None:
     user = tmp_path / "config" / "ipyagent"
@@ -348,6 +352,6 @@ def test_a_damaged_file_of_the_user_is_told_with_what_can_be_shown(
         assert "No agent runs" not in started.run("%agent status").stdout
 
 
-def origin_of(told: str, key: str) -> str:
-    (line,) = (line for line in told.splitlines() if line.split()[:1] == [key])
+def origin_of(text: str, key: str) -> str:
+    (line,) = (line for line in text.splitlines() if line.split()[:1] == [key])
     return line

@@ -1,4 +1,4 @@
-"""Kernels whose surroundings are broken: one line or card, no traceback, and a next cell."""
+"""Kernels in a broken environment: one line or card, no traceback, and the next cell works."""
 
 from __future__ import annotations
 
@@ -21,40 +21,40 @@ def fresh(tmp_path: Path) -> Iterator[Kernel]:
         yield started
 
 
-def said(reply: Reply) -> str:
-    """What a reply shows, without a traceback of more than a line."""
+def reply_text(reply: Reply) -> str:
+    """Return the text of a reply; fail if it has a traceback of more than a line."""
     for error in reply.of("error"):
         assert len(error["traceback"]) == 1, error
-    shown = str([reply.of("display_data"), reply.of("error"), reply.stdout, reply.stderr])
-    assert "Traceback" not in shown
-    return shown
+    text = str([reply.of("display_data"), reply.of("error"), reply.stdout, reply.stderr])
+    assert "Traceback" not in text
+    return text
 
 
-def test_a_folder_that_was_deleted_before_the_extension_is_loaded(fresh: Kernel) -> None:
+def test_the_extension_loads_in_a_folder_that_was_deleted(fresh: Kernel) -> None:
     fresh.run(
         "%unload_ext ipyagent\nimport os\nhome = os.getcwd()\nos.mkdir('gone')\n"
         "os.chdir('gone')\nos.rmdir('../gone')"
     )
     assert fresh.run("%load_ext ipyagent").status == "ok"
-    assert "is not there any more" in said(fresh.run(CELL))
-    assert "is not there any more" in said(fresh.run("%agent status"))
+    assert "is not there any more" in reply_text(fresh.run(CELL))
+    assert "is not there any more" in reply_text(fresh.run("%agent status"))
     fresh.run("os.chdir(home)")
     assert fresh.run(CELL).run["status"] == "done"
 
 
-def test_modules_that_were_taken_away_are_loaded_again(fresh: Kernel) -> None:
+def test_modules_that_were_removed_are_loaded_again(fresh: Kernel) -> None:
     assert fresh.run(CELL).run["status"] == "done"
     fresh.run(
         "import sys\nfor name in [n for n in sys.modules if n.startswith('ipyagent')]:\n"
         "    del sys.modules[name]"
     )
     for cell in (CELL, f"%%time\n{CELL}", "%agent status"):
-        assert "%reload_ext ipyagent" in said(fresh.run(cell))
+        assert "%reload_ext ipyagent" in reply_text(fresh.run(cell))
     assert fresh.run("%reload_ext ipyagent").status == "ok"
     assert fresh.run(CELL).run["status"] == "done"
 
 
-def test_an_import_that_fails_names_the_package_and_what_is_wanted(tmp_path: Path) -> None:
+def test_a_failed_import_names_the_package_and_the_required_version(tmp_path: Path) -> None:
     (tmp_path / "hello.yaml").write_text("- Hello.\n")
     old = tmp_path / "old"
     (old / "nh3").mkdir(parents=True)
@@ -65,10 +65,10 @@ def test_an_import_that_fails_names_the_package_and_what_is_wanted(tmp_path: Pat
     )
     with kernel(tmp_path, PYTHONPATH=str(old)) as started:
         for cell in (CELL, CELL, f"%%time\n{CELL}"):
-            told = said(started.run(cell))
-            assert "nh3 0.2.20 is installed, needed is nh3>=" in told
-            assert "%pip install --upgrade" in told
-            assert "has no attribute 'run'" not in told
+            text = reply_text(started.run(cell))
+            assert "nh3 0.2.20 is installed, needed is nh3>=" in text
+            assert "%pip install --upgrade" in text
+            assert "has no attribute 'run'" not in text
 
 
 TAKE_ALL = """
@@ -88,7 +88,7 @@ for fd in held: os.close(fd)
 
 
 @pytest.mark.parametrize("is_warm", [True, False])
-def test_a_kernel_without_descriptors_says_so_and_goes_on_with_more(
+def test_a_kernel_without_descriptors_reports_it_and_recovers(
     tmp_path: Path, is_warm: bool
 ) -> None:
     (tmp_path / "hello.yaml").write_text("- Hello.\n")
@@ -103,10 +103,10 @@ def test_a_kernel_without_descriptors_says_so_and_goes_on_with_more(
         cells = (CELL, "%%agent -m scripted/hello.yaml -s other\nAsk.", CELL, "%agent status")
         replies = [started.run(cell) for cell in cells]
         for reply in replies[:3]:
-            told = said(reply)
-            assert "oo many open files" in told
-            assert "raise the limit" in told
-        assert [said(reply) and reply.stderr for reply in replies] == [""] * 4
+            text = reply_text(reply)
+            assert "oo many open files" in text
+            assert "raise the limit" in text
+        assert [reply_text(reply) and reply.stderr for reply in replies] == [""] * 4
         started.run(GIVE_BACK)
         if is_warm:
             assert started.run(CELL).run["status"] == "done"

@@ -146,7 +146,7 @@ print(run.outcome, run.output, run.results[0].output, run.results[0].value)
     assert done.stdout.strip() == "success It is 42. 42 42"
 
 
-def test_a_cell_that_is_inserted_is_what_the_next_prompt_begins_with(
+def test_an_inserted_cell_is_the_beginning_of_the_next_prompt(
     terminal: Any, tmp_path: Path
 ) -> None:
     insert = {"name": "insert_cell", "arguments": {"source": "proposed = 6 * 7"}}
@@ -167,9 +167,9 @@ def test_thinking_and_answer_are_whole_and_in_order(terminal: Any, tmp_path: Pat
     terminal.sendline("\n")
     terminal.expect(r"ipyagent · offline.*?\n")
     terminal.expect(r"\ndone · [^\n]*\n")
-    said = terminal.before.replace("\r\n", "\n")
-    assert said.count("Thinking…\n") == 2
-    _, _, last = said.rpartition("Thinking…\n")
+    text = terminal.before.replace("\r\n", "\n")
+    assert text.count("Thinking…\n") == 2
+    _, _, last = text.rpartition("Thinking…\n")
     assert last.startswith(
         "Put what the tool returned into words.\n**The variables in this kernel**\n\n```text\n"
     )

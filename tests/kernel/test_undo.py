@@ -1,4 +1,4 @@
-"""`%agent undo`: what a run changed in files is taken back, also by a later kernel."""
+"""`%agent undo`: file changes of a run are undone, even by a later kernel."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ REPLIES = [
 CELL = "%%agent -m scripted/edits.yaml --confirm yolo\nChange some files."
 
 
-def test_a_run_s_changes_of_files_are_taken_back_also_after_a_restart(tmp_path: Path) -> None:
+def test_a_runs_file_changes_can_be_undone_even_after_a_restart(tmp_path: Path) -> None:
     (tmp_path / "edits.yaml").write_text(yaml.safe_dump(REPLIES))
     (tmp_path / "a.txt").write_text("one\n")
     with kernel(tmp_path) as started:
@@ -32,9 +32,9 @@ def test_a_run_s_changes_of_files_are_taken_back_also_after_a_restart(tmp_path: 
         started.run(CELL)
         assert (tmp_path / "a.txt").read_text() == "two\n"
     with kernel(tmp_path) as later:
-        said = later.run("%agent undo").stdout
-        assert "a.txt is as it was before run" in said
-        assert "new.txt is as it was before run" in said
+        text = later.run("%agent undo").stdout
+        assert "a.txt is as it was before run" in text
+        assert "new.txt is as it was before run" in text
         assert (tmp_path / "a.txt").read_text() == "one\n"
         assert not (tmp_path / "new.txt").exists()
         (tmp_path / "a.txt").write_text("three")

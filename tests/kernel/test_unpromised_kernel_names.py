@@ -16,7 +16,7 @@ inspect.signature(IPythonKernel._publish_status).bind(None, "busy", "shell", {})
 """
 
 
-def test_ipykernel_publishes_the_status_for_a_message_that_is_given() -> None:
+def test_ipykernel_publishes_the_status_for_a_given_message() -> None:
     done = subprocess.run([sys.executable, "-c", PUBLISH_STATUS], capture_output=True, text=True)
     assert done.returncode == 0, (
         "Kernel._publish_status is gone or takes other arguments: during an agent cell the user's "

@@ -1,11 +1,11 @@
 """Stories in which everything happens once; `python rich_run.py` writes them for the front end.
 
-`labextension/src/__tests__/fixtures` holds the events of a run and of a plan, and what they fold
-into.
+`labextension/src/__tests__/fixtures` holds what a page is told of a run and of a plan.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import functools
 import io
@@ -13,10 +13,19 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from PIL import Image, ImageDraw
 
 from ipyagent import schema as s
+from ipyagent.agent.approvals import Approvals
+from ipyagent.json_types import JsonDict
+from ipyagent.ui import static_html
+from ipyagent.ui.feed import Feed
+from ipyagent.ui.messages import Snapshot
+from ipyagent.ui.saved import TRANSCRIPT_MIME
+from ipyagent.ui.transcribe.cut_off import CUT_OFF
+from ipyagent.ui.transcribe.run import Live, transcribe
 
 FIXTURES = Path(__file__).parents[2] / "labextension/src/__tests__/fixtures"
 WHEN = datetime(2025, 3, 1, 9, 30, tzinfo=UTC)
@@ -355,6 +364,8 @@ def plan_events() -> Iterator[s.Event]:
         run=draft.model_copy(update={"id": "plan-0", "plan": PLAN[:2]}), approval_id="a1"
     )
     yield s.PlanProposed(run=draft, approval_id="a2")
+    yield s.PlanWaiting()
+    yield s.PlanProposed(run=draft, approval_id="a3")
     yield s.RunStarted(run=draft.model_copy(update={"status": s.RunStatus.RUNNING}))
     first, second, third = (step.call for step in PLAN)
     again = second.model_copy(update={"id": "p2.2"})
@@ -386,12 +397,51 @@ def carried_out(step: int, of: s.ToolCall, result: s.ToolResult) -> Iterator[s.E
 STORIES = {"run.json": events, "plan.json": plan_events}
 
 
-def fixture(name: str) -> dict[str, object]:
-    """The events and the run, as the front end gets them."""
-    story = list(STORIES[name]())
-    run = functools.reduce(s.fold, story, None)
+def fixture(name: str) -> JsonDict:
+    """A story as a page is told of it.
+
+    Each moment has the event that led to it, and the `changes` to the transcript; `transcript` is
+    the last one, `run`, `saved` and `html` are what a notebook keeps.
+    """
+    return asyncio.run(_tell(name))
+
+
+async def _tell(name: str) -> JsonDict:
+    sent: list[JsonDict] = []
+    moments: list[JsonDict] = []
+    feed, state = Feed(Approvals(), lambda: None), None
+    feed.followers.append(sent.append)
+    for event in STORIES[name]():
+        state = s.advance(state, event)
+        feed(event, state)
+        feed.flush()
+        about = {key: getattr(event, key, None) for key in ("type", "call_id", "approval_id")}
+        changes = [change for message in sent for change in message["changes"]]
+        moments.append({**about, "changes": changes})
+        sent.clear()
+    bundle = static_html.saved_bundle(feed.run)
+    return {
+        "moments": moments,
+        "transcript": feed.transcript.to_dict(),
+        "run": bundle[static_html.RUN_MIME],
+        "saved": bundle[TRANSCRIPT_MIME],
+        "html": bundle["text/html"],
+        "cut_off": CUT_OFF.to_dict(),
+    }
+
+
+def saved_run(name: str = "run.json") -> JsonDict:
+    """The finished run of a story as JSON, to be changed and drawn."""
+    run = functools.reduce(s.fold, STORIES[name](), None)
     assert run is not None
-    return {"events": [event.to_dict() for event in story], "run": run.to_dict()}
+    return run.to_dict()
+
+
+def snapshot(run: JsonDict, **live: Any) -> JsonDict:
+    """What a page is told of a run that goes on; `live` as `Live` has it."""
+    drawn = transcribe(s.Run.from_dict(run), Live(**live))
+    told = Snapshot(seq=0, transcript=drawn, cut_off=CUT_OFF)
+    return told.to_dict()
 
 
 if __name__ == "__main__":

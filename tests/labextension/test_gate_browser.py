@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
-from rich_run import fixture
+from rich_run import saved_run, snapshot
 from test_hostile_browser import Site, page, site
 
 __all__ = ["page", "site"]
 
 pytestmark = pytest.mark.browser
 
-DECIDED = "() => window.sent.filter(({kind}) => kind === 'decide').length"
+DECIDED = "() => window.sent.filter(({type}) => type === 'decide').length"
 SHOWN = """code => {
     const range = new Range();
     const text = document.createTreeWalker(code, NodeFilter.SHOW_TEXT);
@@ -29,16 +28,15 @@ SHOWN = """code => {
 
 def ask(page: Page, code: str, name: str = "a") -> Locator:
     """Draw a call that waits; return its card."""
-    run: dict[str, Any] = copy.deepcopy(fixture("run.json")["run"])  # type: ignore[assignment]
+    run: dict[str, Any] = saved_run()
     step = run["steps"][1]
     execution = step["executions"][0]
     execution |= {"status": "awaiting_approval", "result": None, "decision": None}
     execution["call"]["arguments"] = {"code": code}
     execution["preview"] = {"kind": "code", "language": "python", "text": code}
     run |= {"id": name, "status": "running", "stop_reason": None, "plan": [], "steps": [step]}
-    snapshot = {"op": "snapshot", "seq": 0, "open": None, "plan_approval": None, "retry": None}
     approvals = {execution["call"]["id"]: name}
-    page.evaluate("m => receive(m)", {**snapshot, "approvals": approvals, "run": run})
+    page.evaluate("m => receive(m)", snapshot(run, approvals=approvals))
     return page.locator("[data-ipyagent=tool]")
 
 

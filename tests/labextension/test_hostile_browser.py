@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page
-from rich_run import fixture
+from rich_run import saved_run, snapshot
 
 STATIC = Path(__file__).parents[2] / "src/ipyagent/ui/static"
 
@@ -101,9 +100,9 @@ def page(site: Site, chromium: Browser) -> Iterator[Page]:
 def hostile_run() -> dict[str, Any]:
     """The story with hostile text in its answer, output, tables, drawings, notes and errors."""
     text = "\n\n".join(VECTORS)
-    run = json.loads(json.dumps(fixture("run.json")["run"]))
+    run = saved_run()
     run |= {"context": text, "notes": [text], "error": text, "model": text, "prompt": text}
-    run |= {"plan": json.loads(json.dumps(fixture("plan.json")["run"]))["plan"], "plan_id": text}
+    run |= {"plan": saved_run("plan.json")["plan"], "plan_id": text}
     for planned in run["plan"]:
         planned["note"] = text
         planned["call"] |= {"name": text, "arguments": {text: text}}
@@ -136,9 +135,7 @@ def test_hostile_text_set_as_markup_runs_and_leaks(site: Site, page: Any):
 
 @pytest.mark.spec("H17")
 def test_hostile_text_in_a_run_is_only_text(site: Site, page: Any):
-    snapshot = {"op": "snapshot", "seq": 0, "open": None, "approvals": {}, "retry": None}
-    snapshot |= {"plan_approval": None, "run": hostile_run()}
-    page.evaluate("m => receive(m)", snapshot)
+    page.evaluate("m => receive(m)", snapshot(hostile_run()))
     page.evaluate("document.querySelectorAll('details').forEach(d => (d.open = true))")
     page.locator("[data-ipyagent=answer]").click()
     settle(page)

@@ -24,7 +24,7 @@ def request_() -> ModelRequest:
 @pytest.fixture(scope="session", autouse=True)
 def warm() -> None:
     warmup.warm_up()
-    assert warmup.loaded(None)
+    assert warmup.wait_until_loaded(None)
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ from ipyagent.config import LLMConfig
 from ipyagent.llm import warmup
 from ipyagent.llm.gateway import LiteLLMClient
 from ipyagent.llm.modelmap import sees, window
-from ipyagent.llm.resolve import KEYS
+from ipyagent.providers import default_models
 from servers.model_server import ModelServer
 
 MAP = {
@@ -49,7 +49,7 @@ def test_sight_is_what_the_map_says() -> None:
 
 def test_the_models_chosen_by_key_have_a_window() -> None:
     routers = {"openrouter"}  # chooses a model for each request
-    for model in KEYS.values():
+    for model in default_models().values():
         if model.partition("/")[0] not in routers:
             assert LiteLLMClient(model).context_window > 50_000, model
 

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
-from ipyagent.config import LLMConfig, combine, from_environment
+from ipyagent.config import LLMConfig, from_environment, resolve_config
 from ipyagent.errors import ConfigError
 from ipyagent.llm import warmup
-from ipyagent.llm.resolve import KEYS, OFFLINE, Probe, fetch, offers, resolve
+from ipyagent.llm.resolve import OFFLINE, Probe, fetch, offers, resolve
+from ipyagent.providers import default_models
 from servers.model_server import ModelServer
 
+KEYS = default_models()
 OLLAMA = {"http://127.0.0.1:11434/api/tags": {"models": [{"name": "qwen3:8b"}]}}
 
 
@@ -70,8 +72,8 @@ def test_a_model_that_is_named_comes_before_a_key_of_another_provider() -> None:
 @pytest.mark.spec("A04")
 def test_the_environment_overrides_the_default_model() -> None:
     layer = from_environment({"IPYAGENT_MODEL": "gpt-4o"})
-    assert resolve(combine(layer).llm, {"ANTHROPIC_API_KEY": "k"}).model == "gpt-4o"
-    assert resolve(combine().llm, {"OPENAI_API_KEY": "k"}).model == KEYS["OPENAI_API_KEY"]
+    assert resolve(resolve_config(layer).llm, {"ANTHROPIC_API_KEY": "k"}).model == "gpt-4o"
+    assert resolve(resolve_config().llm, {"OPENAI_API_KEY": "k"}).model == KEYS["OPENAI_API_KEY"]
 
 
 @pytest.mark.spec("A04")

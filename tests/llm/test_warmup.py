@@ -31,8 +31,8 @@ from ipyagent.llm import environment, warmup
 started = time.perf_counter()
 warmup.warm_up()
 assert time.perf_counter() - started < 0.5
-assert "litellm" not in sys.modules or not warmup.loaded()
-assert warmup.loaded(None)
+assert "litellm" not in sys.modules or not warmup.wait_until_loaded()
+assert warmup.wait_until_loaded(None)
 assert not reached, reached
 assert "OPENAI_BASE_URL" not in os.environ
 assert warmup.dotenv_warning() is None
@@ -117,7 +117,7 @@ def test_the_start_environment_is_not_what_was_set_since(monkeypatch: pytest.Mon
 def test_only_what_this_thread_logs_is_hushed(caplog: pytest.LogCaptureFixture) -> None:
     logger = logging.getLogger("LiteLLM")
     logger.warning("before")
-    with warmup._hushed():
+    with warmup._suppress_logs():
         logger.warning("during the import")
         other = threading.Thread(target=logger.warning, args=("the person's own",))
         other.start()
@@ -130,4 +130,4 @@ def test_warming_up_again_does_nothing() -> None:
     threads = threading.active_count()
     warmup.warm_up()
     assert threading.active_count() <= threads
-    assert warmup.loaded()
+    assert warmup.wait_until_loaded()

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ipyagent.json_arguments import parse_arguments
 from ipyagent.llm.wire import CUT, ReplyBuilder, to_openai, tools_to_openai
 from ipyagent.schema import (
     ImageContent,
@@ -22,7 +23,6 @@ from ipyagent.schema import (
     ToolDefinition,
     ToolResultContent,
 )
-from ipyagent.schema.arguments import parse_arguments
 
 PICTURE = ImageContent(data="QUJD", width=640, height=480)
 

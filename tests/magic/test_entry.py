@@ -9,7 +9,8 @@ import pytest
 from IPython.core.getipython import get_ipython
 from IPython.core.interactiveshell import InteractiveShell
 
-from ipyagent import magic
+from ipyagent import Session, ToolResult, magic
+from ipyagent.magic.notebook_settings import NotebookSettings
 
 
 def finish_import() -> None:
@@ -39,10 +40,24 @@ def test_what_fails_in_the_background_is_left_to_the_cell_that_needs_it(
 ) -> None:
     asked: list[object] = []
 
-    def fail(home: object) -> None:
-        asked.append(home)
+    def fail(settings: NotebookSettings) -> None:
+        asked.append(settings.home)
         raise OSError("no such device")
 
-    monkeypatch.setattr("ipyagent.magic.notebook.prepare_model", fail)
+    monkeypatch.setattr("ipyagent.magic.notebook_settings.NotebookSettings.prepare_model", fail)
     load_and_unload()
     assert asked == [Path.cwd()]
+
+
+def test_results_and_sessions_are_shown_properly_from_loading_on() -> None:
+    shell = InteractiveShell()
+    try:
+        magic.load(shell)
+        formats, _ = shell.display_formatter.format(ToolResult(output="<b>"))
+        assert {"text/plain", "text/html"} <= formats.keys()
+        formats, _ = shell.display_formatter.format(Session())
+        assert formats["text/plain"] == "Session · 0 nodes"
+        magic.unload(shell)
+        finish_import()
+    finally:
+        shell.history_manager.end_session()

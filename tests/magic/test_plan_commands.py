@@ -10,9 +10,9 @@ import pytest
 
 from harness import NO, call
 from ipyagent.agent.approvals import Answer, Approval
+from ipyagent.agent.plan_approval import resolve_plan
 from ipyagent.agent.plan_runner import PlanRunner
-from ipyagent.agent.planning import settle
-from ipyagent.agent.words import decision
+from ipyagent.agent.yes_no import parse_yes_no
 from ipyagent.config import Config
 from ipyagent.errors import AgentError, BusyError, ConfigError, SessionError
 from ipyagent.kernel.drivers import Cell, drive_sync
@@ -20,7 +20,7 @@ from ipyagent.kernel.frontend import Frontend, Surface
 from ipyagent.llm.scripted import Scripted
 from ipyagent.magic.plan_commands import check_background, in_its_cell, in_words, run
 from ipyagent.schema import DecidedBy, Decision, Run, RunStatus
-from ipyagent.wiring import Engine, only_run
+from ipyagent.wiring import RunFunction, runtime
 from planning import PlanLab
 
 APPROVE = Answer(Decision.APPROVED, DecidedBy.MAGIC)
@@ -32,18 +32,18 @@ def lab(tmp_path: Path) -> PlanLab:
     return PlanLab(tmp_path)
 
 
-def engine(lab: PlanLab, answer: Answer, cell: Cell, reference: str = "") -> Engine:
+def engine(lab: PlanLab, answer: Answer, cell: Cell, reference: str = "") -> RunFunction:
     lab.cell, lab.client = cell, Scripted([])
 
     async def runner() -> PlanRunner:
         return lab._runner(Config(), None)
 
-    return partial(settle, lab.session, answer, reference, runner)
+    return partial(resolve_plan, lab.session, answer, reference, runner)
 
 
 def command(lab: PlanLab, reference: str, answer: Answer) -> str:
     prepare = partial(engine, lab, answer, reference=reference)
-    return run(lab.place.approvals, reference, answer, prepare)
+    return run(lab.environment.approvals, reference, answer, prepare)
 
 
 @pytest.mark.spec("P20", "P05")
@@ -73,7 +73,7 @@ def test_a_plan_has_one_name_wherever_it_is_spoken_of(lab: PlanLab) -> None:
     with pytest.raises(SessionError) as second:
         lab.session.journal.draft(plan.model_copy(update={"id": "another"}), lab.session.id)
     spoken.append(str(second.value))
-    assert lab.session.waiting_plan == name
+    assert lab.session.waiting_plan_name == name
     assert command(lab, name, APPROVE) == ""
     with pytest.raises(SessionError) as late:
         command(lab, name, APPROVE)
@@ -106,9 +106,9 @@ def test_with_no_plan_it_says_so(lab: PlanLab, answer: Answer, reference: str) -
 @pytest.mark.spec("P22", "P26")
 def test_while_an_agent_runs_nothing_is_approved(lab: PlanLab) -> None:
     lab.plan([PLAN])
-    with only_run(), pytest.raises(BusyError, match="already running"):
+    with runtime().run_lock.hold(), pytest.raises(BusyError, match="already running"):
         command(lab, "", APPROVE)
-    assert lab.session.waiting
+    assert lab.session.waiting_plan_id
 
 
 @pytest.mark.spec("P25")
@@ -131,11 +131,11 @@ def test_where_a_cell_asks_the_command_answers_there(lab: PlanLab, answer: Answe
     said: list[str] = []
 
     def elsewhere(approval: Approval) -> None:
-        assert isinstance(approval.shown, Run)
-        assert in_its_cell(lab.place.approvals, "") is approval
-        assert in_its_cell(lab.place.approvals, approval.shown.id) is approval
-        assert in_its_cell(lab.place.approvals, "nobody") is None
-        job = lambda: said.append(command(lab, str(approval.shown.plan_id), answer))  # type: ignore[union-attr] # noqa: E731
+        assert isinstance(approval.subject, Run)
+        assert in_its_cell(lab.environment.approvals, "") is approval
+        assert in_its_cell(lab.environment.approvals, approval.subject.id) is approval
+        assert in_its_cell(lab.environment.approvals, "nobody") is None
+        job = lambda: said.append(command(lab, str(approval.subject.plan_id), answer))  # type: ignore[union-attr] # noqa: E731
         thread = threading.Thread(target=job)
         thread.start()
         thread.join()
@@ -152,7 +152,7 @@ def test_what_cannot_be_shown_is_not_left_queued(lab: PlanLab) -> None:
         raise ConfigError("no view")
 
     with pytest.raises(ConfigError):
-        drive_sync(Cell(), partial(settle, lab.session, APPROVE, "", broken))
+        drive_sync(Cell(), partial(resolve_plan, lab.session, APPROVE, "", broken))
     assert lab.run(["Fine."]).output == "Fine."
 
 
@@ -191,8 +191,8 @@ def among(table: dict[str, str]) -> list[tuple[str, Decision]]:
 @pytest.mark.spec("P20")
 @pytest.mark.parametrize(("text", "decided"), [*among(FORMAL), *among(PLAIN), *among(GO)])
 def test_a_word_decides_on_the_plan_that_waits(text: str, decided: Decision) -> None:
-    assert decision(text) is decided
-    assert decision(f" {text.upper()} ! ") is decided
+    assert parse_yes_no(text) is decided
+    assert parse_yes_no(f" {text.upper()} ! ") is decided
 
 
 @pytest.mark.spec("P20")

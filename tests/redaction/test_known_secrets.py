@@ -9,10 +9,10 @@ from ipyagent.redaction import (
     MASK,
     Redactor,
     Secrecy,
+    is_secret_name,
     known_secrets,
-    masked,
+    mask_arguments,
     secrecy,
-    secret_name,
 )
 
 
@@ -84,11 +84,11 @@ def test_arguments_are_masked_by_their_names() -> None:
         "url": "x", "api_key": "k", "more": [{"accessToken": "t"}], "tokens": ["l0velace-1815"],
         "key": 1, "x-api-key": "k",
     }  # fmt: skip
-    assert masked(given) == {
+    assert mask_arguments(given) == {
         "url": "x", "api_key": MASK, "more": [{"accessToken": MASK}], "tokens": [MASK],
         "key": 1, "x-api-key": MASK,
     }  # fmt: skip
-    assert not secret_name("keyword")
+    assert not is_secret_name("keyword")
 
 
 def test_arguments_stay_that_only_sound_like_secrets() -> None:
@@ -96,7 +96,7 @@ def test_arguments_stay_that_only_sound_like_secrets() -> None:
         "sort_key": "date", "token_count": "3", "tokens": ["the", "cat"], "pad_token": "<pad>",
         "merge_keys": ["customer_id_2"], "primary_key": "0a1b2c3d4e", "password_length": 12,
     }  # fmt: skip
-    assert masked(given) == given
+    assert mask_arguments(given) == given
 
 
 @pytest.mark.parametrize(

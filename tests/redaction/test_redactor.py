@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from growth import LINEAR, growth
-from ipyagent.redaction import HIDDEN, Redactor, secret_value
+from ipyagent.redaction import HIDDEN, Redactor, is_secret_value
 from ipyagent.schema import (
     ImageContent,
     Message,
@@ -42,7 +42,7 @@ KNOWN = [
 @pytest.mark.parametrize("kind", TOKENS)
 def test_a_token_is_hidden_wherever_it_stands(kind: str) -> None:
     token = TOKENS[kind]
-    assert secret_value(token)
+    assert is_secret_value(token)
     for text in (
         "{}",
         "a {} b",
@@ -61,7 +61,7 @@ def test_a_token_is_hidden_wherever_it_stands(kind: str) -> None:
 @pytest.mark.parametrize("kind", PLACED)
 def test_of_what_its_place_gives_away_only_the_secret_is_hidden(kind: str) -> None:
     text, secret = PLACED[kind]
-    assert secret_value(text)
+    assert is_secret_value(text)
     hidden = BY_LOOKS.text(text)
     before, after = text.split(secret, 1)
     assert hidden.startswith(before + HIDDEN)
@@ -193,7 +193,7 @@ def test_a_record_is_clean_however_deep() -> None:
         displays=(Display(data={"text/html": f"<b>{token}</b>", "image/png": token}),),
     )
     execution = ToolExecution(call=call, status=ToolStatus.SUCCESS, result=result)
-    clean = BY_LOOKS.of(ToolFinished(step=1, execution=execution))
+    clean = BY_LOOKS.record(ToolFinished(step=1, execution=execution))
     assert type(clean) is ToolFinished
     assert clean.execution.call.arguments == {"code": [f"k = '{HIDDEN}'"]}
     kept = clean.execution.result
@@ -203,7 +203,7 @@ def test_a_record_is_clean_however_deep() -> None:
     assert kept.value is result.value
     assert kept.displays[0].data == {"text/html": f"<b>{HIDDEN}</b>", "image/png": token}
     assert token in execution.model_dump_json()
-    assert BY_LOOKS.of(clean) is clean
+    assert BY_LOOKS.record(clean) is clean
 
 
 def test_what_a_provider_or_a_picture_needs_verbatim_is_not_touched() -> None:
@@ -216,16 +216,16 @@ def test_what_a_provider_or_a_picture_needs_verbatim_is_not_touched() -> None:
             ToolCall(id=token, name="f", thought_signature=token, item_id=token),
         ),
     )
-    assert BY_LOOKS.of(message) is message
+    assert BY_LOOKS.record(message) is message
     said = message.model_copy(update={"content": (*message.content, TextContent(text=token))})
-    clean = BY_LOOKS.of(said)
+    clean = BY_LOOKS.record(said)
     assert clean.content[:3] == message.content
     assert clean.content[3] == TextContent(text=HIDDEN)
 
 
 def test_a_block_of_an_unknown_kind_is_clean_too() -> None:
     block = OpaqueContent.model_validate({"type": "new", "said": {"x": TOKENS["GitHub"]}})
-    assert BY_LOOKS.of(block).to_dict() == {"type": "new", "said": {"x": HIDDEN}}
+    assert BY_LOOKS.record(block).to_dict() == {"type": "new", "said": {"x": HIDDEN}}
 
 
 # Time ---------------------------------------------------------------------------------------------
@@ -258,3 +258,17 @@ def test_the_time_grows_with_the_length_whatever_the_text_is(kind: str) -> None:
     redactor = Redactor([of(40, LETTERS) for _ in range(50)])
     text = (LARGE[kind] * (400_000 // len(LARGE[kind]) + 1))[:400_000]
     assert growth(lambda size: redactor.text(text[:size]), 100_000) < LINEAR
+
+
+def test_what_is_learnt_later_is_hidden_in_texts_that_were_seen_before() -> None:
+    redactor = Redactor()
+    assert redactor.text("the word is swordfish9") == "the word is swordfish9"
+    redactor.learn(["swordfish9"])
+    assert redactor.text("the word is swordfish9") == f"the word is {HIDDEN}"
+
+
+def test_a_text_without_secrets_is_the_same_object_however_often_it_is_seen() -> None:
+    redactor = Redactor()
+    for _ in range(2):
+        text = "".join(["plain", " text"])
+        assert redactor.text(text) is text

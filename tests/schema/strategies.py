@@ -1,4 +1,4 @@
-"""What the classes of the schema can hold, for property tests."""
+"""Strategies for the classes of the schema, for property tests."""
 
 from __future__ import annotations
 
@@ -313,6 +313,7 @@ events: dict[type[s.Model], st.SearchStrategy[Any]] = {
         s.RunStarted, run=runs, system_prompt=maybe(texts), tools=maybe(some(definitions))
     ),
     s.PlanProposed: st.builds(s.PlanProposed, run=runs, approval_id=maybe(names)),
+    s.PlanWaiting: st.just(s.PlanWaiting()),
     s.StepStarted: st.builds(s.StepStarted, step=counts, closing=flags, nudge=maybe(texts)),
     s.Compacted: st.builds(
         s.Compacted, step=counts, summary=messages, before=some(names), after=some(names)

@@ -1,4 +1,4 @@
-"""Fields by the names that other formats give them."""
+"""Fields under the names of other formats."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ def other_names() -> Iterator[tuple[type[Model], str, str]]:
 
 @pytest.mark.spec("H29")
 @pytest.mark.parametrize(("model", "alias", "name"), list(other_names()))
-def test_a_field_is_read_by_each_name_that_it_is_given_by(
+def test_a_field_can_be_read_by_each_of_its_names(
     model: type[Model], alias: str, name: str
 ) -> None:
     value = object()
@@ -33,7 +33,7 @@ def test_a_field_is_read_by_each_name_that_it_is_given_by(
 
 
 @pytest.mark.spec("H16", "H29")
-def test_an_execution_is_read_under_other_formats_names() -> None:
+def test_an_execution_has_the_names_of_other_formats() -> None:
     execution = ToolExecution(
         call=ToolCall(id="c1", name="read_file", arguments={"path": "a.txt"}),
         status=ToolStatus.FAILED,

@@ -53,15 +53,15 @@ def after(events: list[Event]) -> Run:
 
 @st.composite
 def tool_events(draw: st.DrawFn, step: int, call_id: str) -> list[Event]:
-    """What one call goes through."""
+    """Return the events of one call."""
     call = ToolCall(id=call_id, name=draw(names))
     begun = ToolExecution(call=call, sensitive=draw(st.booleans()))
-    said: list[Event] = [ToolStarted(step=step, execution=begun)]
+    events: list[Event] = [ToolStarted(step=step, execution=begun)]
     denied = False
     if draw(st.booleans()):
         decision = draw(st.sampled_from(Decision))
         denied = decision in (Decision.DENIED, Decision.EXPIRED)
-        said += [
+        events += [
             ApprovalRequested(step=step, call_id=call_id, approval_id="a"),
             ApprovalDecided(step=step, call_id=call_id, decision=decision, by=DecidedBy.BUTTON),
         ]
@@ -70,24 +70,26 @@ def tool_events(draw: st.DrawFn, step: int, call_id: str) -> list[Event]:
     if denied:
         status = ToolStatus.DENIED
     else:
-        said.append(ToolRunning(step=step, call_id=call_id))
+        events.append(ToolRunning(step=step, call_id=call_id))
     done = begun.model_copy(update={"status": status, "result": result})
-    return [*said, ToolFinished(step=step, execution=ToolExecution.from_dict(dict(done)))]
+    return [*events, ToolFinished(step=step, execution=ToolExecution.from_dict(dict(done)))]
 
 
 @st.composite
 def step_events(draw: st.DrawFn, number: int) -> list[Event]:
-    """What one step goes through."""
-    said: list[Event] = [StepStarted(step=number, closing=draw(st.booleans()))]
+    """Return the events of one step."""
+    events: list[Event] = [StepStarted(step=number, closing=draw(st.booleans()))]
     if draw(st.booleans()):
-        said.append(Compacted(step=number, summary=Message.of(Role.USER, "so far", synthetic=True)))
+        events.append(
+            Compacted(step=number, summary=Message.of(Role.USER, "so far", synthetic=True))
+        )
     for attempt in range(draw(st.integers(0, 2))):
-        said += [
+        events += [
             RetryScheduled(step=number, attempt=attempt + 1, of=2, delay=0.5, reason="busy."),
             MessageStarted(step=number),
             MessageDelta(step=number, kind="text", text=draw(names)),
         ]
-    said.append(
+    events.append(
         MessageFinished(
             step=number,
             message=draw(st.none() | replies),
@@ -96,27 +98,27 @@ def step_events(draw: st.DrawFn, number: int) -> list[Event]:
         )
     )
     for call in range(draw(st.integers(0, 2))):
-        said += draw(tool_events(number, f"call_{number}_{call}"))
-    return [*said, StepFinished(step=number)]
+        events += draw(tool_events(number, f"call_{number}_{call}"))
+    return [*events, StepFinished(step=number)]
 
 
 @st.composite
 def run_events(draw: st.DrawFn) -> list[Event]:
-    """A whole run."""
-    said: list[Event] = [RunStarted(run=Run(id="r", max_steps=draw(counts)))]
+    """Return the events of a whole run."""
+    events: list[Event] = [RunStarted(run=Run(id="r", max_steps=draw(counts)))]
     for number in range(1, draw(st.integers(1, 3)) + 1):
-        said += draw(step_events(number))
+        events += draw(step_events(number))
         if draw(st.booleans()):
-            said.append(Notice(text=draw(names)))
+            events.append(Notice(text=draw(names)))
     status = draw(st.sampled_from([RunStatus.DONE, RunStatus.ERROR, RunStatus.CANCELLED]))
     reason = draw(st.sampled_from(StopReason))
-    return [*said, RunFinished(status=status, stop_reason=reason, duration=draw(amounts))]
+    return [*events, RunFinished(status=status, stop_reason=reason, duration=draw(amounts))]
 
 
 @pytest.mark.spec("A33", "A34", "N18")
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(run_events(), st.data())
-def test_a_story_folds_into_a_run_at_every_moment(events: list[Event], data: st.DataObject) -> None:
+def test_events_fold_into_a_run_at_every_moment(events: list[Event], data: st.DataObject) -> None:
     so_far = after(events[: data.draw(st.integers(1, len(events)))])
     assert Run.from_dict(json.loads(json.dumps(so_far.to_dict()))) == so_far
     run = after(events)
@@ -150,7 +152,7 @@ def test_nothing_comes_before_a_run_has_started() -> None:
         fold(None, Notice(text="x"))
 
 
-def test_a_call_is_seen_through_its_states() -> None:
+def test_a_call_passes_through_its_statuses() -> None:
     call = ToolCall(id="c", name="f")
     begun = ToolExecution(call=call)
     result = ToolResult(output="ok")
@@ -172,7 +174,7 @@ def test_a_call_is_seen_through_its_states() -> None:
 
 
 @pytest.mark.spec("P28", "P31")
-def test_a_plan_is_seen_before_it_runs_and_takes_the_place_of_the_one_before_it() -> None:
+def test_a_proposed_plan_replaces_the_one_before_it() -> None:
     def draft(run_id: str) -> Run:
         plan = (PlanStep(call=ToolCall(id=f"{run_id}_1", name="f")),)
         return Run(id=run_id, status=RunStatus.DRAFT, plan=plan)

@@ -33,7 +33,7 @@ def node(each: str, *parents: str, **data: Any) -> Node:
     )
 
 
-def said(each: str, *parents: str, role: str = "user") -> Node:
+def message_node(each: str, *parents: str, role: str = "user") -> Node:
     return node(each, *parents, role=role, content=f"<{each}>")
 
 
@@ -45,8 +45,8 @@ def texts(messages: tuple[Message, ...]) -> list[str]:
 
 
 @pytest.mark.spec("N09", "N17", "N10", "N11", "N12", "N13")
-def test_what_a_node_holds_is_known_by_its_shape() -> None:
-    def told(data: NodeData) -> str:
+def test_the_type_of_a_nodes_data_is_found_by_its_shape() -> None:
+    def data_type(data: NodeData) -> str:
         match data:
             case Message(role=role):
                 return f"message of {role}"
@@ -85,17 +85,17 @@ def test_what_a_node_holds_is_known_by_its_shape() -> None:
         ({"anything": None}, "?"),
     ]
     for shape, wanted in shapes:
-        found = node("a", **shape)
-        assert told(found.data) == wanted
-        assert isinstance(found.data, NodeData)
-        assert Node.from_dict(json.loads(json.dumps(found.to_dict()))) == found
+        parsed = node("a", **shape)
+        assert data_type(parsed.data) == wanted
+        assert isinstance(parsed.data, NodeData)
+        assert Node.from_dict(json.loads(json.dumps(parsed.to_dict()))) == parsed
         # The object itself is a node's data as well.
-        assert Node(id="a", data=found.data).data == found.data
+        assert Node(id="a", data=parsed.data).data == parsed.data
     assert node("a", role="user", content="x").timestamp == datetime.fromtimestamp(1.5, UTC)
 
 
 @pytest.mark.spec("N09", "D24")
-def test_data_of_a_newer_version_is_kept_as_it_came() -> None:
+def test_data_of_a_newer_version_is_kept_unchanged() -> None:
     new = {"type": "sub_graph", "nodes": {"x": {"data": [1.5, None]}}, "depth": 1, "call": "y"}
     assert node("a", **new).to_dict()["data"] == new
     with pytest.raises(ValidationError):
@@ -117,7 +117,7 @@ def test_data_of_a_newer_version_is_kept_as_it_came() -> None:
         ("", None, ""),
     ],
 )
-def test_a_providers_word_for_the_end_is_understood_or_kept(
+def test_a_providers_stop_reason_is_understood_or_kept(
     word: str, reason: StopReason | None, finish_reason: str | None
 ) -> None:
     stop = Stop.from_dict({"type": "stop_reason", "reason": word, "usage": {"input_tokens": 2}})
@@ -126,7 +126,7 @@ def test_a_providers_word_for_the_end_is_understood_or_kept(
     assert Stop.from_dict(stop.to_dict()) == stop
 
 
-def test_a_stop_is_made_of_its_parts() -> None:
+def test_a_stop_has_one_reason_or_a_providers_word() -> None:
     for reason in StopReason:
         assert Stop(reason=reason).finish_reason is None
     assert Stop(finish_reason="pause_turn").reason is None
@@ -146,7 +146,7 @@ def test_prompts_are_joined_and_the_newest_tools_count() -> None:
         [
             node("p", type="system_prompt", content="Be brief."),
             node("t", "p", type="tool_definitions", **tools[0]),
-            said("u", "t"),
+            message_node("u", "t"),
             node("q", "u", type="system_prompt", content="Be kind."),
             node("v", "q", type="tool_definitions", **tools[1]),
         ]
@@ -155,16 +155,16 @@ def test_prompts_are_joined_and_the_newest_tools_count() -> None:
     assert graph.system_prompt("u") == "Be brief."
     assert [tool.name for tool in graph.tools("v")] == ["g"]
     assert [tool.name for tool in graph.tools("u")] == ["f"]
-    assert Graph([said("x")]).tools("x") == ()
+    assert Graph([message_node("x")]).tools("x") == ()
 
 
 @pytest.mark.spec("N12", "H22")
-def test_what_was_carried_out_is_never_sent() -> None:
+def test_executions_are_never_sent() -> None:
     ran = {"type": "tool_execution", "tool_name": "f", "result": "secret"}
     graph = Graph(
         [
-            said("u"),
-            said("a", "u", role="assistant"),
+            message_node("u"),
+            message_node("a", "u", role="assistant"),
             node("x", "a", **ran, tool_use_id="1"),
             node("y", "a", **ran, tool_use_id="2"),
             node("r", "x", "y", role="tool", tool_call_id="1", content="ok"),
@@ -178,27 +178,48 @@ def test_what_was_carried_out_is_never_sent() -> None:
     assert graph.heads == ("n",)
 
 
-def test_a_branch_knows_only_what_it_follows() -> None:
-    graph = Graph([said("a"), said("b", "a"), said("c", "a"), said("d", "b", "c"), said("e", "c")])
+def test_a_branch_has_only_its_ancestors() -> None:
+    graph = Graph(
+        [
+            message_node("a"),
+            message_node("b", "a"),
+            message_node("c", "a"),
+            message_node("d", "b", "c"),
+            message_node("e", "c"),
+        ]
+    )
     assert texts(graph.to_messages("e")) == ["a", "c", "e"]
     assert [each.id for each in graph.ancestors("d")] == ["a", "b", "c", "d"]
     assert graph.heads == ("d", "e")
     assert len(graph) == 5
 
 
-def test_a_summary_stands_for_what_it_summarises() -> None:
-    kept = {"compacted": {"before": ["a"], "after": ["d"]}}
-    summary = Node(id="s", parent_ids=("d",), data=Message.of(Role.USER, "<s>"), metadata=kept)
-    graph = Graph([said("a"), said("b", "a"), said("c", "b"), said("d", "c"), summary])
-    graph.add(said("e", "s"))
+def test_a_summary_replaces_the_messages_that_it_summarizes() -> None:
+    metadata = {"compacted": {"before": ["a"], "after": ["d"]}}
+    summary = Node(id="s", parent_ids=("d",), data=Message.of(Role.USER, "<s>"), metadata=metadata)
+    graph = Graph(
+        [
+            message_node("a"),
+            message_node("b", "a"),
+            message_node("c", "b"),
+            message_node("d", "c"),
+            summary,
+        ]
+    )
+    graph.add(message_node("e", "s"))
     assert texts(graph.to_messages("e")) == ["a", "s", "d", "e"]
     assert texts(graph.to_messages("d")) == ["a", "b", "c", "d"]
 
 
-def test_a_graph_has_no_loose_ends() -> None:
-    graph = Graph([said("a")])
-    for wrong in (said("a"), said("b", "x"), said("b", "a", "x"), said("b", "b")):
-        with pytest.raises(ValueError, match=r"two nodes|not there"):
+def test_a_graph_refuses_duplicate_ids_and_missing_parents() -> None:
+    graph = Graph([message_node("a")])
+    for wrong in (
+        message_node("a"),
+        message_node("b", "x"),
+        message_node("b", "a", "x"),
+        message_node("b", "b"),
+    ):
+        with pytest.raises(ValueError, match=r"two nodes|does not exist"):
             graph.add(wrong)
     assert len(graph) == 1
     with pytest.raises(ValueError, match="no node 'x'"):

@@ -1,4 +1,4 @@
-"""Messages and their blocks, in the shapes of others and in ours."""
+"""Messages and their blocks, in other formats and in ours."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def message(**data: Any) -> Message:
         {"type": "tool_call", "id": "c", "name": "f", "arguments": {"a": 1}},
     ],
 )
-def test_a_call_is_taken_in_every_shape(shape: dict[str, Any]) -> None:
+def test_a_call_is_accepted_in_every_format(shape: dict[str, Any]) -> None:
     assert ToolCall.from_dict(shape) == ToolCall(id="c", name="f", arguments={"a": 1})
     assert ToolCall.from_dict(shape).to_dict()["type"] == "tool_call"
 
 
 @pytest.mark.spec("A25", "M11", "N05")
-def test_a_call_is_given_out_in_every_shape() -> None:
+def test_a_call_is_emitted_in_every_format() -> None:
     call = ToolCall(id="c", name="f", arguments={"ä": [1]})
     function = {"name": "f", "arguments": '{"ä": [1]}'}
     assert call.to_openai() == {"id": "c", "type": "function", "function": function}
@@ -69,7 +69,7 @@ def test_a_call_is_given_out_in_every_shape() -> None:
 
 @pytest.mark.spec("A25")
 @given(calls)
-def test_a_call_comes_back_from_every_shape(call: ToolCall) -> None:
+def test_a_call_survives_every_format(call: ToolCall) -> None:
     bare = ToolCall(id=call.id, name=call.name, arguments=call.arguments)
     for shape in (call.to_openai(), call.to_anthropic()):
         assert ToolCall.from_dict(json.loads(json.dumps(shape))) == bare
@@ -79,7 +79,7 @@ def test_a_call_comes_back_from_every_shape(call: ToolCall) -> None:
 @pytest.mark.parametrize(
     "text", ["{bad", "[1,2]", "null", '"x"', '{"a": NaN}', '{"a": 1e999}', '{"a": 1} extra', " "]
 )
-def test_arguments_that_are_no_object_are_a_parse_error_and_never_guessed(text: str) -> None:
+def test_arguments_that_are_not_an_object_are_a_parse_error(text: str) -> None:
     for shape in ({"name": "f", "arguments": text}, {"function": {"name": "f", "arguments": text}}):
         call = ToolCall.from_dict({"id": "c", **shape})
         assert call.arguments == {}
@@ -87,7 +87,7 @@ def test_arguments_that_are_no_object_are_a_parse_error_and_never_guessed(text: 
 
 
 @pytest.mark.spec("N05")
-def test_no_arguments_are_none_and_id_and_name_are_required() -> None:
+def test_arguments_are_optional_but_id_and_name_are_required() -> None:
     for nothing in (None, "", {}):
         call = ToolCall.from_dict({"type": "tool_use", "id": "c", "name": "f", "input": nothing})
         assert (call.arguments, call.parse_error) == ({}, None)
@@ -108,7 +108,7 @@ def test_no_arguments_are_none_and_id_and_name_are_required() -> None:
 
 
 @pytest.mark.spec("N03", "N04")
-def test_the_type_of_a_block_comes_by_itself() -> None:
+def test_the_type_of_a_block_is_set_automatically() -> None:
     assert TextContent(text="x").to_dict() == {"type": "text", "text": "x"}
     thought = ThinkingContent(thinking="hm")
     assert thought.type == "thinking"
@@ -120,7 +120,7 @@ def test_the_type_of_a_block_comes_by_itself() -> None:
 
 
 @pytest.mark.spec("N04", "M13")
-def test_reasoning_of_every_provider_is_thinking() -> None:
+def test_reasoning_of_every_provider_becomes_thinking() -> None:
     openai = {
         "type": "reasoning",
         "id": "rs",
@@ -137,7 +137,7 @@ def test_reasoning_of_every_provider_is_thinking() -> None:
 
 
 @pytest.mark.spec("N04")
-def test_what_is_only_for_the_provider_is_not_in_a_repr() -> None:
+def test_fields_for_the_provider_only_are_not_in_a_repr() -> None:
     thought = ThinkingContent(thinking="hm", signature="SIGNED", encrypted_content="HIDDEN")
     assert "SIGNED" not in repr(thought)
     assert "HIDDEN" not in repr(thought)
@@ -155,7 +155,7 @@ def test_what_is_only_for_the_provider_is_not_in_a_repr() -> None:
         {"type": "image_url", "image_url": f"data:image/jpeg;base64,{PIXEL}"},
     ],
 )
-def test_an_image_is_taken_in_every_shape(shape: dict[str, Any]) -> None:
+def test_an_image_is_accepted_in_every_format(shape: dict[str, Any]) -> None:
     image = ImageContent(media_type="image/jpeg", data=PIXEL)
     assert message(role="user", content=[shape]).content == (image,)
     assert ImageContent.from_dict(shape) == image
@@ -170,11 +170,11 @@ def test_an_image_is_taken_in_every_shape(shape: dict[str, Any]) -> None:
         {"type": "image", "source": {"type": "url", "url": "https://example.org/x.png"}},
     ],
 )
-def test_an_image_elsewhere_is_kept_and_not_fetched(shape: dict[str, Any]) -> None:
-    said = message(role="user", content=["look", shape])
-    assert isinstance(said.content[1], OpaqueContent)
-    assert said.to_dict()["content"][1] == shape
-    assert said.to_openai() == [{"role": "user", "content": "look"}]
+def test_an_image_at_a_url_is_kept_and_not_fetched(shape: dict[str, Any]) -> None:
+    parsed = message(role="user", content=["look", shape])
+    assert isinstance(parsed.content[1], OpaqueContent)
+    assert parsed.to_dict()["content"][1] == shape
+    assert parsed.to_openai() == [{"role": "user", "content": "look"}]
 
 
 @pytest.mark.spec("N06", "A37")
@@ -192,20 +192,20 @@ def test_a_tool_result_is_text_or_blocks() -> None:
 
 
 @pytest.mark.spec("D24")
-def test_blocks_of_a_newer_version_are_kept_as_they_came() -> None:
+def test_blocks_of_a_newer_version_are_kept_unchanged() -> None:
     new = {"type": "hologram", "layers": [{"z": 1.5}], "text": None}
-    found = {"type": "tool_result", "tool_use_id": "c", "content": [new], "is_error": False}
-    said = message(role="user", content=[new, found, "x"])
-    assert said.to_dict()["content"][0] == new
-    assert said.to_dict()["content"][1] == found
-    assert Message.from_dict(said.to_dict()) == said
-    assert said.text == "x"
-    assert "hologram" not in json.dumps(said.to_openai())
+    block = {"type": "tool_result", "tool_use_id": "c", "content": [new], "is_error": False}
+    parsed = message(role="user", content=[new, block, "x"])
+    assert parsed.to_dict()["content"][0] == new
+    assert parsed.to_dict()["content"][1] == block
+    assert Message.from_dict(parsed.to_dict()) == parsed
+    assert parsed.text == "x"
+    assert "hologram" not in json.dumps(parsed.to_openai())
 
 
 @pytest.mark.spec("N02", "N17")
 def test_blocks_can_be_matched() -> None:
-    def told(block: Block) -> str:
+    def block_type(block: Block) -> str:
         match block:
             case TextContent(text=text):
                 return text
@@ -229,7 +229,7 @@ def test_blocks_can_be_matched() -> None:
         {"type": "hologram"},
     ]
     asked = message(role="assistant", content=blocks)
-    assert [told(block) for block in asked.content] == [
+    assert [block_type(block) for block in asked.content] == [
         "hi",
         "hm/s",
         "f(1)",
@@ -237,7 +237,7 @@ def test_blocks_can_be_matched() -> None:
         "hologram?",
     ]
     (result,) = message(role="tool", tool_call_id="c", content="42").content
-    assert told(result) == "-> 42"
+    assert block_type(result) == "-> 42"
     assert isinstance(result, ContentBlock)
     assert not isinstance(asked, ContentBlock)
 
@@ -246,18 +246,18 @@ def test_blocks_can_be_matched() -> None:
 
 
 @pytest.mark.spec("N07", "M12")
-def test_a_text_is_one_block() -> None:
+def test_a_text_becomes_one_block() -> None:
     for content in ("Hello", ["Hello"], [{"type": "text", "text": "Hello"}]):
-        said = message(role="user", content=content)
-        assert said.content == (TextContent(text="Hello"),)
-        assert said.to_dict()["content"] == [{"type": "text", "text": "Hello"}]
+        parsed = message(role="user", content=content)
+        assert parsed.content == (TextContent(text="Hello"),)
+        assert parsed.to_dict()["content"] == [{"type": "text", "text": "Hello"}]
 
 
 @pytest.mark.spec("M12")
-def test_a_message_of_role_tool_is_a_tool_result() -> None:
-    said = message(role="tool", content="42", tool_call_id="c", name="f")
+def test_a_message_of_role_tool_becomes_a_tool_result() -> None:
+    parsed = message(role="tool", content="42", tool_call_id="c", name="f")
     result = ToolResultContent(tool_use_id="c", content=(TextContent(text="42"),))
-    assert (said.role, said.content) == (Role.USER, (result,))
+    assert (parsed.role, parsed.content) == (Role.USER, (result,))
     for wrong in ({}, {"tool_call_id": None}, {"tool_call_id": ""}):
         with pytest.raises(ValidationError, match="tool_use_id"):
             message(role="tool", content="42", **wrong)
@@ -266,7 +266,7 @@ def test_a_message_of_role_tool_is_a_tool_result() -> None:
 @pytest.mark.spec("M12", "M11", "M13")
 def test_thinking_and_calls_beside_the_content_become_blocks() -> None:
     function = {"name": "f", "arguments": '{"a": 1}'}
-    said = message(
+    parsed = message(
         role="assistant",
         content="Let me look.",
         thinking="hm",
@@ -274,17 +274,17 @@ def test_thinking_and_calls_beside_the_content_become_blocks() -> None:
         tool_call_id=None,
         name=None,
     )
-    assert said.content == (
+    assert parsed.content == (
         ThinkingContent(thinking="hm"),
         TextContent(text="Let me look."),
         ToolCall(id="c", name="f", arguments={"a": 1}),
     )
-    assert (said.text, said.thinking) == ("Let me look.", "hm")
+    assert (parsed.text, parsed.thinking) == ("Let me look.", "hm")
     bare = message(role="assistant", content="x", thinking=None, tool_calls=None)
     assert bare.content == (TextContent(text="x"),)
 
 
-def test_what_stands_beside_the_content_is_checked() -> None:
+def test_fields_beside_the_content_are_validated() -> None:
     for wrong in (
         {"tool_calls": 5},
         {"tool_calls": ["f"]},
@@ -302,16 +302,16 @@ def test_what_stands_beside_the_content_is_checked() -> None:
 
 
 @pytest.mark.spec("D3", "M12")
-def test_a_turn_of_calls_alone_says_something() -> None:
+def test_a_message_of_calls_alone_is_valid() -> None:
     for content in ({}, {"content": None}, {"content": ""}, {"content": []}):
-        said = message(role="assistant", tool_calls=[{"id": "c", "name": "f"}], **content)
-        assert [call.id for call in said.tool_calls] == ["c"]
-        assert said.text == ""
+        parsed = message(role="assistant", tool_calls=[{"id": "c", "name": "f"}], **content)
+        assert [call.id for call in parsed.tool_calls] == ["c"]
+        assert parsed.text == ""
 
 
 @pytest.mark.spec("H10")
 @pytest.mark.parametrize("role", ["user", "system", "tool"])
-def test_only_the_assistant_calls_tools(role: str) -> None:
+def test_only_the_assistant_makes_tool_calls(role: str) -> None:
     called = {"tool_calls": [{"tool_name": "f", "parameters": {}}]}
     assert message(role="assistant", content="x", **called).tool_calls
     extra = {"tool_call_id": "c"} if role == "tool" else {}
@@ -321,11 +321,11 @@ def test_only_the_assistant_calls_tools(role: str) -> None:
 
 
 @pytest.mark.spec("H10", "H13", "H22")
-def test_calls_that_were_carried_out_are_calls() -> None:
+def test_executed_calls_are_accepted_as_calls() -> None:
     carried = {"tool_name": "f", "parameters": {"a": 1}, "result": "x", "status": "success"}
     execution = ToolExecution(call=ToolCall(id="c9", name="g"))
-    said = message(role="assistant", content="x", tool_calls=[carried, carried, execution])
-    assert [(c.id, c.name, c.arguments) for c in said.tool_calls] == [
+    parsed = message(role="assistant", content="x", tool_calls=[carried, carried, execution])
+    assert [(c.id, c.name, c.arguments) for c in parsed.tool_calls] == [
         ("call_1", "f", {"a": 1}),
         ("call_2", "f", {"a": 1}),
         ("c9", "g", {}),
@@ -335,7 +335,7 @@ def test_calls_that_were_carried_out_are_calls() -> None:
 
 
 @pytest.mark.spec("M14")
-def test_results_are_told_to_the_model() -> None:
+def test_results_belong_in_user_messages() -> None:
     result = {"type": "tool_result", "tool_use_id": "c", "content": "x"}
     assert message(role="user", content=[result]).tool_results
     for role in ("assistant", "system"):
@@ -346,13 +346,13 @@ def test_results_are_told_to_the_model() -> None:
 @pytest.mark.spec("H07")
 @pytest.mark.parametrize("role", ["user", "assistant", "system"])
 @pytest.mark.parametrize("content", ["", "   ", " \n\t ", None, [], [" "], ["", "\n"]])
-def test_a_message_says_something(role: str, content: Any) -> None:
-    with pytest.raises(ValidationError, match=r"says something|at least one block"):
+def test_an_empty_message_is_refused(role: str, content: Any) -> None:
+    with pytest.raises(ValidationError, match=r"must not be empty|at least one block"):
         message(role=role, content=content)
 
 
 @pytest.mark.spec("H08", "D6")
-def test_a_person_types_at_most_10_000_characters() -> None:
+def test_a_user_can_type_at_most_10_000_characters() -> None:
     assert MAX_TYPED == 10_000
     assert len(message(role="user", content="x" * 10_000).text) == 10_000
     padded = message(role="user", content=" " + "x" * 10_000 + "\n")
@@ -363,20 +363,20 @@ def test_a_person_types_at_most_10_000_characters() -> None:
 
 
 @pytest.mark.spec("H08")
-def test_what_nobody_typed_may_be_longer() -> None:
+def test_messages_that_were_not_typed_may_be_longer() -> None:
     long = "x" * 10_001
-    for said in (
+    for content in (
         {"role": "assistant", "content": long},
         {"role": "system", "content": long},
         {"role": "user", "content": long, "synthetic": True},
         {"role": "tool", "tool_call_id": "c", "content": long},
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": long}]},
     ):
-        assert message(**said)
+        assert message(**content)
 
 
 @pytest.mark.spec("H08")
-def test_only_what_a_person_typed_is_stripped() -> None:
+def test_only_typed_text_is_stripped() -> None:
     assert message(role="user", content=" a \n").text == "a"
     assert message(role="user", content=" a \n", synthetic=True).text == " a \n"
     assert message(role="user", content=[" a \n"]).text == " a \n"
@@ -384,7 +384,7 @@ def test_only_what_a_person_typed_is_stripped() -> None:
 
 
 @pytest.mark.spec("H09", "M12", "N08")
-def test_a_role_is_one_of_three_and_tool() -> None:
+def test_a_role_is_one_of_three_or_tool() -> None:
     assert [str(role) for role in Role] == ["system", "user", "assistant"]
     for role in Role:
         assert message(role=str(role), content="x").role is role
@@ -408,8 +408,8 @@ def test_a_moment_is_a_number_or_an_aware_time() -> None:
 def test_a_message_has_one_count_of_tokens_or_none() -> None:
     counted = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
     for key in ("usage", "tokens_used"):
-        said = message(role="assistant", content="x", **{key: counted})
-        assert said.usage == TokenUsage(prompt_tokens=1, completion_tokens=2)
+        parsed = message(role="assistant", content="x", **{key: counted})
+        assert parsed.usage == TokenUsage(prompt_tokens=1, completion_tokens=2)
     assert message(role="assistant", content="x", tokens_used=None).usage is None
 
 
@@ -564,20 +564,20 @@ def test_a_total_is_the_sum_of_its_parts() -> None:
         ),
     ],
 )
-def test_every_provider_counts_in_its_own_way(
+def test_the_token_counts_of_every_provider_are_accepted(
     shape: dict[str, Any], counts: tuple[int, ...]
 ) -> None:
     usage = TokenUsage.from_dict(shape)
     assert tuple(usage.to_dict().values()) == (*counts, counts[0] + counts[1])
 
 
-def test_one_way_of_counting_at_a_time() -> None:
+def test_token_counts_of_two_formats_cannot_be_mixed() -> None:
     with pytest.raises(ValidationError):
         TokenUsage.from_dict({"prompt_tokens": 1, "input_tokens": 1})
 
 
 @pytest.mark.spec("N15")
-def test_a_count_comes_back_from_every_format() -> None:
+def test_a_token_count_survives_every_format() -> None:
     usage = TokenUsage(
         prompt_tokens=110, completion_tokens=5, cache_read_tokens=90, cache_creation_tokens=10
     )
@@ -628,7 +628,7 @@ CALL = {"id": "c", "name": "f", "arguments": {"a": 1}}
         },
     ],
 )
-def test_a_reply_of_calls_is_taken_in_every_shape(shape: dict[str, Any]) -> None:
+def test_a_reply_of_calls_is_accepted_in_every_format(shape: dict[str, Any]) -> None:
     reply = LLMResponse.from_dict(shape)
     assert reply.tool_calls == (ToolCall.from_dict(CALL),)  # whatever the finish reason says
     assert (reply.content, reply.text, reply.finish_reason) == (None, "", "stop")
@@ -675,12 +675,12 @@ def test_the_text_of_a_reply_is_all_its_text() -> None:
     assert reply.text == "one two"
     assert (reply.id, reply.model, reply.finish_reason) == ("msg", "m", "end_turn")
     assert reply.usage.prompt_tokens == 12
-    with pytest.raises(ValidationError, match="assistant's"):
+    with pytest.raises(ValidationError, match="must have the role assistant, not user"):
         LLMResponse.from_dict({"role": "user", "content": "x"})
 
 
 @pytest.mark.spec("A30")
-def test_a_chunk_is_a_piece_of_text_unless_it_says_otherwise() -> None:
+def test_a_chunk_is_text_by_default() -> None:
     assert StreamChunk(data="x") == StreamChunk.from_dict({"type": "content", "data": "x"})
     for kind in ("content", "thinking", "signature", "tool_call", "usage", "finish"):
         assert StreamChunk(type=kind).type == kind

@@ -1,4 +1,4 @@
-"""Tools, what they returned and what happened around a call."""
+"""Tool definitions, results, and executions of calls."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def execution(**data: Any) -> ToolExecution:
 
 
 @pytest.mark.spec("M20", "N11")
-def test_a_tool_is_described_to_every_provider() -> None:
+def test_a_tool_definition_is_emitted_for_every_provider() -> None:
     schema = {"type": "object", "properties": {"x": {"type": "string"}}, "required": ["x"]}
     tool = ToolDefinition(name="f", description="Does f.", input_schema=schema)
     anthropic = {"name": "f", "description": "Does f.", "input_schema": schema}
@@ -55,7 +55,7 @@ def test_a_tool_is_described_to_every_provider() -> None:
 
 
 @pytest.mark.spec("M18", "A37", "A38")
-def test_a_result_is_taken_in_every_shape() -> None:
+def test_a_result_is_accepted_in_every_format() -> None:
     wanted = ToolResult(output="ok")
     for shape in (
         {"success": True, "output": "ok", "error": None},
@@ -66,10 +66,10 @@ def test_a_result_is_taken_in_every_shape() -> None:
     ):
         assert ToolResult.from_dict(shape) == wanted
     assert ToolResult().output == ""
-    drawn = ToolResult.from_dict({"content": ["a", IMAGE, "b"]})
-    assert drawn.output == "a\nb"
-    assert drawn.images == (ImageContent(data="QUJD"),)
-    assert drawn.content == (TextContent(text="a\nb"), *drawn.images)
+    result = ToolResult.from_dict({"content": ["a", IMAGE, "b"]})
+    assert result.output == "a\nb"
+    assert result.images == (ImageContent(data="QUJD"),)
+    assert result.content == (TextContent(text="a\nb"), *result.images)
     for wrong in ({"content": 5}, {"content": None}, {"content": [{"type": "hologram"}]}):
         with pytest.raises(ValidationError):
             ToolResult.from_dict(wrong)
@@ -124,7 +124,7 @@ def test_a_result_holds_no_terminal_escapes() -> None:
 @pytest.mark.spec("H17")
 @settings(max_examples=100, deadline=None)
 @given(texts)
-def test_no_escape_comes_through(text: str) -> None:
+def test_every_terminal_escape_is_removed(text: str) -> None:
     output = ToolResult(output=text).output
     assert output == strip_escapes(text)
     assert not {"\x1b", "\x9b", "\x07"} & set(output)
@@ -132,7 +132,7 @@ def test_no_escape_comes_through(text: str) -> None:
 
 
 @given(results)
-def test_live_objects_and_whole_texts_are_not_written(result: ToolResult) -> None:
+def test_live_objects_and_uncut_texts_are_not_serialized(result: ToolResult) -> None:
     assert not {"value", "full_output"} & result.to_dict().keys()
     assert result.full_output == result.output
 
@@ -172,8 +172,8 @@ def test_a_node_of_a_graph_with_its_result_as_blocks(result: Any) -> None:
 
 @pytest.mark.spec("N12")
 def test_a_node_of_a_graph_may_hold_images_or_nothing() -> None:
-    drawn = execution(tool_name="f", tool_use_id="c", result=["a", IMAGE])
-    assert drawn.result.images == (ImageContent(data="QUJD"),)
+    result = execution(tool_name="f", tool_use_id="c", result=["a", IMAGE])
+    assert result.result.images == (ImageContent(data="QUJD"),)
     assert execution(tool_name="f", tool_use_id="c", result=[]).status is ToolStatus.SUCCESS
     silent = execution(tool_name="f", tool_use_id="c", result=[], is_error=True)
     assert (silent.status, bool(silent.result.error)) == (ToolStatus.FAILED, True)
@@ -205,7 +205,7 @@ def test_a_record_with_its_status() -> None:
 
 
 @pytest.mark.spec("H16", "D1")
-def test_a_failed_execution_says_why() -> None:
+def test_a_failed_execution_needs_an_error() -> None:
     call = ToolCall(id="c", name="f")
     for wrong in (
         {"tool_name": "f", "status": "failed"},
@@ -224,7 +224,7 @@ def test_a_failed_execution_says_why() -> None:
     assert execution(tool_name="f", error_message="boom").status is ToolStatus.FAILED
 
 
-def test_an_execution_of_ours_comes_back_whatever_its_type_is_called() -> None:
+def test_our_executions_are_read_with_their_type_beside_them() -> None:
     done = execution(tool_name="f", result="ok")
     assert execution(type="tool_execution", **done.to_dict()) == done
     with pytest.raises(ValidationError):
@@ -245,7 +245,7 @@ def test_a_model_reads_30_000_characters_or_1_000_lines_at_once() -> None:
 
 
 @pytest.mark.spec("N22")
-def test_what_was_cut_says_where_the_rest_is() -> None:
+def test_a_truncated_output_names_the_file_with_the_rest() -> None:
     shape = {"tool_name": "f", "original_chars": 0, "original_lines": 0, "created_at": 1.5}
     cut = TruncatedOutput.from_dict({**shape, "temp_file_path": "outputs/1.txt"})
     assert cut.path == "outputs/1.txt"
@@ -256,7 +256,7 @@ def test_what_was_cut_says_where_the_rest_is() -> None:
 
 
 @pytest.mark.spec("H13")
-def test_the_words_for_a_call_cover_approval_and_loss() -> None:
+def test_the_statuses_of_a_call_include_approval_and_unknown() -> None:
     assert {"pending", "running", "success", "failed"} < set(ToolStatus)
     assert {"awaiting_approval", "denied", "cancelled", "unknown"} < set(ToolStatus)
     assert len(ToolStatus) == 8

@@ -1,4 +1,4 @@
-"""Every record survives JSON, whatever it holds."""
+"""Every record survives JSON, with any content."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def test_a_record_survives_json(cls: type[s.Model]) -> None:
 @pytest.mark.spec("N18")
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.one_of(*events.values()))
-def test_an_event_is_known_again_by_its_type(event: s.Event) -> None:
+def test_an_event_is_recognized_by_its_type(event: s.Event) -> None:
     adapter: TypeAdapter[s.Event] = TypeAdapter(s.Event)
     assert adapter.validate_python(json.loads(json.dumps(event.to_dict()))) == event
 
 
 @pytest.mark.spec("N18", "D24")
 @given(json_objects)
-def test_arguments_survive_json_whatever_their_text(arguments: dict[str, Any]) -> None:
+def test_arguments_with_any_text_survive_json(arguments: dict[str, Any]) -> None:
     call = s.ToolCall(id="c", name="f", arguments=arguments)
     assert through_json(call) == call
 
@@ -69,7 +69,7 @@ def test_a_lone_surrogate_would_not_survive_in_a_key() -> None:
 @pytest.mark.parametrize(
     "value", [math.nan, math.inf, -math.inf, (1,), {1: 2}, {1}, b"x", object()]
 )
-def test_what_json_cannot_say_is_refused(value: Any) -> None:
+def test_values_that_json_cannot_express_are_refused(value: Any) -> None:
     for nested in ({"x": value}, {"x": [{"y": value}]}):
         with pytest.raises(ValidationError):
             s.ToolCall(id="c", name="f", arguments=nested)
@@ -83,7 +83,7 @@ def test_what_json_cannot_say_is_refused(value: Any) -> None:
             s.ToolDefinition(name="f", input_schema=nested)
 
 
-def test_endless_nesting_is_refused_before_it_cannot_be_written() -> None:
+def test_nesting_too_deep_to_be_written_is_refused() -> None:
     deep: Any = 1
     for _ in range(300):
         deep = [deep]
@@ -145,7 +145,7 @@ def test_nothing_can_be_set_and_unknown_keys_are_refused() -> None:
 
 
 @pytest.mark.spec("P16")
-def test_none_can_be_left_out() -> None:
+def test_fields_that_are_none_can_be_omitted() -> None:
     session = s.Session(pending_run_id="r1")
     assert session.to_dict()["active_run_id"] is None
     state = session.to_dict(exclude_none=True)
@@ -162,7 +162,7 @@ def test_a_node_can_be_a_key() -> None:
 
 
 @pytest.mark.spec("D24")
-def test_what_belongs_to_a_provider_is_kept() -> None:
+def test_fields_of_a_provider_are_kept() -> None:
     call = s.ToolCall(id="c", name="f", item_id="fc_1", thought_signature="sig")
     thought = s.ThinkingContent(
         thinking="hm", signature="s", id="rs_1", encrypted_content="e", summary=({"text": "t"},)

@@ -1,4 +1,4 @@
-"""Runs, plans and sessions: their states, and what others call them."""
+"""Runs, plans and sessions: their statuses, and other formats of them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_run_moves_only_forward(here: RunStatus, there: RunStatus) -> None:
 
 @pytest.mark.spec("P18")
 @given(st.lists(st.sampled_from(S), max_size=8))
-def test_no_way_leads_out_of_an_end(wished: list[RunStatus]) -> None:
+def test_a_final_status_cannot_change(wished: list[RunStatus]) -> None:
     here = run(status=S.DRAFT)
     path = [here.status]
     for there in wished:
@@ -95,7 +95,7 @@ def test_a_status_is_one_of_six_words() -> None:
 
 @pytest.mark.spec("A33")
 @pytest.mark.parametrize("word", ["running", "success", "partial", "failed"])
-def test_the_words_for_an_outcome_are_understood(word: str) -> None:
+def test_outcomes_are_accepted_as_statuses(word: str) -> None:
     assert run(status=word).outcome == word
     assert Run.from_dict(run(status=word).to_dict()).outcome == word
 
@@ -198,7 +198,7 @@ def test_the_state_of_an_agent_is_a_run() -> None:
 
 
 @pytest.mark.spec("A33")
-def test_an_answer_that_no_step_gave_is_kept() -> None:
+def test_an_answer_that_is_in_no_step_is_kept() -> None:
     state = Run.from_dict(agent_state(steps=[], final_output="I gave up.", status="failed"))
     assert (state.output, state.outcome) == ("I gave up.", "failed")
     assert state.steps[0].closing
@@ -243,20 +243,20 @@ def test_a_row_of_plan_runs_is_a_run(written: bool, bare: bool) -> None:
         "last_event": "step_ok",
         "error": None,
     }
-    found = Run.from_dict(row)
-    assert (found.id, found.session_id, found.plan_id, found.prompt) == ("r", "c", "p", "Buy")
-    assert (found.status, found.current_step_path, found.last_event) == (
+    parsed = Run.from_dict(row)
+    assert (parsed.id, parsed.session_id, parsed.plan_id, parsed.prompt) == ("r", "c", "p", "Buy")
+    assert (parsed.status, parsed.current_step_path, parsed.last_event) == (
         "draft",
         "steps/0",
         "step_ok",
     )
     asked = {"method": "GET", "path": "/items", "query": {"n": 1}}
-    told = {"method": "POST", "path": "/items", "body": {"name": "x"}}
-    assert [step.call for step in found.plan] == [
+    arguments = {"method": "POST", "path": "/items", "body": {"name": "x"}}
+    assert [step.call for step in parsed.plan] == [
         ToolCall(id="step_1", name="api_shop", arguments=asked),
-        ToolCall(id="step_2", name="api_shop", arguments=told),
+        ToolCall(id="step_2", name="api_shop", arguments=arguments),
     ]
-    assert Run.from_dict(json.loads(json.dumps(found.to_dict()))) == found
+    assert Run.from_dict(json.loads(json.dumps(parsed.to_dict()))) == parsed
 
 
 @pytest.mark.spec("P17")
@@ -290,7 +290,7 @@ def test_the_summary_for_scripts() -> None:
 
 
 @pytest.mark.spec("A35")
-def test_the_summary_holds_arguments_in_part_and_says_what_failed() -> None:
+def test_the_summary_has_shortened_arguments_and_errors() -> None:
     long, short = "x" * (MAX_ARGUMENT + 1), "x" * MAX_ARGUMENT
     call = ToolCall(id="c", name="f", arguments={"a": long, "b": short, "c": [long], "d": 1})
     failed = ToolExecution(call=call, status=ToolStatus.FAILED, result=ToolResult.failure("boom"))
@@ -362,22 +362,22 @@ def test_the_id_of_a_session_is_a_uuid() -> None:
 
 
 @pytest.mark.spec("H04")
-def test_the_count_of_messages_is_theirs() -> None:
-    said = [Message.of(Role.USER, "a"), Message.of(Role.USER, "context", synthetic=True)]
-    assert Session(messages=said).message_count == 1
-    assert Session.from_dict({"messages": said, "message_count": 1}).message_count == 1
+def test_the_message_count_must_match_the_messages() -> None:
+    messages = [Message.of(Role.USER, "a"), Message.of(Role.USER, "context", synthetic=True)]
+    assert Session(messages=messages).message_count == 1
+    assert Session.from_dict({"messages": messages, "message_count": 1}).message_count == 1
     assert Session.from_dict({"message_count": 0}).message_count == 0
     assert Session.from_dict({"message_count": 7}).messages == ()  # the messages are elsewhere
     for wrong in (0, 2, -1, "1", True):
         with pytest.raises(ValidationError):
-            Session.from_dict({"messages": said, "message_count": wrong})
+            Session.from_dict({"messages": messages, "message_count": wrong})
     for wrong in (-1, "1", True, 1.5):
         with pytest.raises(ValidationError):
             Session.from_dict({"message_count": wrong})
 
 
 @pytest.mark.spec("H05", "D2")
-def test_a_session_did_not_start_in_the_future(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_cannot_start_in_the_future(monkeypatch: pytest.MonkeyPatch) -> None:
     moment = datetime(2024, 1, 1, tzinfo=UTC)
     monkeypatch.setattr(sessions, "now", lambda: moment)
     for late in (0, 5):
@@ -390,7 +390,7 @@ def test_a_session_did_not_start_in_the_future(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.spec("H06")
-def test_a_session_keeps_what_others_note_about_it() -> None:
+def test_a_session_keeps_its_metadata() -> None:
     assert Session().metadata == {}
     noted = {"a": [1, {"b": None}]}
     assert Session.from_dict(Session(metadata=noted).to_dict()).metadata == noted
@@ -408,7 +408,7 @@ def test_the_state_of_a_chat_is_part_of_its_session() -> None:
     assert "pending_run_id" not in session.to_dict(exclude_none=True)
 
 
-def test_a_run_has_its_figures_frames_and_cost_at_hand() -> None:
+def test_a_run_has_figures_frames_and_cost() -> None:
     image = ImageContent(data="iVBORw0KGgo=")
     drawing = ImageContent(data="PHN2Zz4=", media_type="image/svg+xml")
     table, column = pd.DataFrame({"a": [1]}), pl.Series([1])

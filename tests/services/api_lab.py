@@ -1,4 +1,4 @@
-"""A person with services: what they would type, and what their model would call."""
+"""A user with services, for tests of their commands and of their model's calls."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ipyagent.services.openapi import OpenAPIServices
 from ipyagent.tools.base import Tool
 
 
-class Person:
-    """Services for one folder; `names` are hosts that only this person's resolver knows."""
+class User:
+    """Services for one folder; `names` are hosts that only this user's resolver knows."""
 
     def __init__(self, folder: Path, *configured: MCPServerConfig, **environ: str) -> None:
         folder.mkdir(exist_ok=True)
         self.folder, self.environ = folder, environ
         self.names: dict[str, list[str]] = {}
         self.configured: list[MCPServerConfig] = list(configured)
-        self.services = self.restarted()
+        self.services = self.restart()
 
-    def restarted(self) -> OpenAPIServices:
-        """The same at the next kernel."""
+    def restart(self) -> OpenAPIServices:
+        """Return the services as the next kernel has them."""
         return OpenAPIServices(
             self.folder, self.folder, self.environ, lambda: self.configured, resolve=self._resolve
         )
@@ -34,12 +34,12 @@ class Person:
         return {each.name: each for each in self.services.tools()}
 
     def call(self, name: str, /, **arguments: Any) -> ToolResult:
-        """What happens to an approved call: checked, shown, run."""
+        """Check, show and run a call, as after its approval."""
         tool = self.tools[name]
         return run(tool, arguments)
 
     def request(self, method: str, path: str, **more: Any) -> ToolResult:
-        """The same with the general tool, for the service `s`."""
+        """Call the general tool, for the service `s`."""
         return self.call("api_request", service="s", method=method, path=path, **more)
 
     async def _resolve(self, host: str, port: int) -> list[str]:
@@ -49,9 +49,9 @@ class Person:
 
 
 def run(tool: Tool, arguments: dict[str, Any]) -> ToolResult:
-    """Check, show and run a call; raises what it raises."""
-    checked = tool.check(arguments)
+    """Check, show and run a call; raises whatever it raises."""
+    checked = tool.check_arguments(arguments)
     assert tool.preview is not None
     tool.preview(**checked)
-    result: ToolResult = asyncio.run(tool(**tool.check(arguments)))
+    result: ToolResult = asyncio.run(tool(**tool.check_arguments(arguments)))
     return result

@@ -5,8 +5,8 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The person's directories, away from those of whoever runs the tests."""
-    own = tmp_path / "person"
+    """Set the user's directories to temporary ones."""
+    own = tmp_path / "user"
     monkeypatch.setenv("XDG_CONFIG_HOME", str(own / "config"))
     monkeypatch.setenv("XDG_DATA_HOME", str(own / "data"))
     return own

@@ -1,11 +1,11 @@
-"""`%agent api …`, as it is typed."""
+"""The command `%agent api`."""
 
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from api_lab import Person
+from api_lab import User
 
 from ipyagent.agent.session import Session
 from ipyagent.errors import ConfigError
@@ -14,42 +14,42 @@ from servers.openapi_server import SHOP, APIServer, json_answer
 
 
 @pytest.fixture
-def person(tmp_path: Path) -> Person:
-    return Person(tmp_path / "folder")
+def user(tmp_path: Path) -> User:
+    return User(tmp_path / "folder")
 
 
-def typed(person: Person, rest: str) -> str:
-    """What the command says in a notebook whose place has these services."""
-    services = SimpleNamespace(openapi=person.services)
-    book: Any = SimpleNamespace(services=services, session=Session)
+def type_command(user: User, rest: str) -> str:
+    """Return the output of the command in a notebook with these services."""
+    services = SimpleNamespace(openapi=user.services)
+    book: Any = SimpleNamespace(services=services, sessions=SimpleNamespace(get=Session))
     return api_commands.run(book, rest)
 
 
 @pytest.mark.spec("P11")
-def test_a_service_is_registered_listed_refreshed_switched_and_removed(person: Person) -> None:
+def test_a_service_is_registered_listed_refreshed_switched_and_removed(user: User) -> None:
     with APIServer({"GET /openapi.json": json_answer(SHOP)}) as server:
-        said = typed(
-            person,
+        said = type_command(
+            user,
             f"register shop {server.url}/docs --auth-env TOKEN --header-env api_key=KEY "
             "--header-env X-More=MORE --get-unasked",
         )
         assert "shop (A test): 4 operations" in said
-        listed = typed(person, "list")
-        assert listed == typed(person, "")
+        listed = type_command(user, "list")
+        assert listed == type_command(user, "")
         for fact in ("shop", "active", server.url, "GET unasked", "TOKEN (not set)", "X-More from"):
             assert fact in listed
-        assert "4 operations" in typed(person, "refresh")
-        assert "4 operations" in typed(person, "refresh shop")
-    assert "not active" in typed(person, "deactivate shop")
-    assert "inactive" in typed(person, "list")
-    assert "active" in typed(person, "activate shop")
-    assert "removed" in typed(person, "remove shop")
-    assert "no services" in typed(person, "list")
+        assert "4 operations" in type_command(user, "refresh")
+        assert "4 operations" in type_command(user, "refresh shop")
+    assert "not active" in type_command(user, "deactivate shop")
+    assert "inactive" in type_command(user, "list")
+    assert "active" in type_command(user, "activate shop")
+    assert "removed" in type_command(user, "remove shop")
+    assert "no services" in type_command(user, "list")
 
 
-def test_a_file_is_found_from_the_notebooks_folder(person: Person) -> None:
-    (person.folder / "my shop.json").write_text(__import__("json").dumps(SHOP))
-    said = typed(person, "register shop 'my shop.json' --base http://127.0.0.1:1/v1")
+def test_a_file_is_relative_to_the_notebooks_folder(user: User) -> None:
+    (user.folder / "my shop.json").write_text(__import__("json").dumps(SHOP))
+    said = type_command(user, "register shop 'my shop.json' --base http://127.0.0.1:1/v1")
     assert "4 operations at http://127.0.0.1:1/v1" in said
 
 
@@ -72,6 +72,6 @@ def test_a_file_is_found_from_the_notebooks_folder(person: Person) -> None:
         ("remove nobody", "there are: none"),
     ],
 )
-def test_what_is_typed_wrong_says_how_it_is_right(rest: str, why: str, person: Person) -> None:
+def test_a_wrong_command_line_gets_its_usage(rest: str, why: str, user: User) -> None:
     with pytest.raises(ConfigError, match=why):
-        typed(person, rest)
+        type_command(user, rest)

@@ -1,4 +1,4 @@
-"""`%agent mcp …`."""
+"""The command `%agent mcp`."""
 
 import shlex
 from collections.abc import Iterator
@@ -23,9 +23,10 @@ def place(tmp_path: Path) -> Iterator[MCPLab]:
 
 
 def book(servers: MCPServers) -> Notebook:
-    """As far as the commands look at one."""
+    """Return the parts of a notebook that the commands use."""
     services = SimpleNamespace(mcp=servers)
-    return cast("Notebook", SimpleNamespace(services=services, session=Session))
+    sessions = SimpleNamespace(get=Session)
+    return cast("Notebook", SimpleNamespace(services=services, sessions=sessions))
 
 
 @pytest.mark.spec("A23", "P11")
@@ -63,11 +64,11 @@ async def test_a_server_is_added_used_switched_off_and_on_and_removed(
 
 
 async def tools_of(place: MCPLab) -> list[Any]:
-    """Those of another kernel in the same folder."""
+    """Return the tools of another kernel in the same folder."""
     return (await place.servers().tools())[0]
 
 
-def test_options_stand_anywhere_before_two_dashes(place: MCPLab) -> None:
+def test_options_may_be_anywhere_before_two_dashes(place: MCPLab) -> None:
     place.environ |= {"A": "1", "B": "2"}
     servers = place.servers()
     said = run(book(servers), "add x npx -y pkg --env A --env B")
@@ -75,7 +76,7 @@ def test_options_stand_anywhere_before_two_dashes(place: MCPLab) -> None:
     assert run(book(servers), "add y -- npx --env C --sse").endswith("npx --env C --sse")
     said = run(book(servers), "add z https://h/mcp --sse --token-env A --header-env X-Key=B")
     assert said.splitlines() == ["z is added. The next cell connects to:", "  https://h/mcp"]
-    config = servers.sources.named()[0]["z"].config()
+    config = servers.sources.collect()[0]["z"].config()
     assert (config.transport, config.token_env, config.header_env) == ("sse", "A", {"X-Key": "B"})
 
 
@@ -88,7 +89,7 @@ def test_options_stand_anywhere_before_two_dashes(place: MCPLab) -> None:
         ("add x npx --env", "--env needs a value"),
         ("add x npx --env NOT_SET", "NOT_SET is not set"),
         ("add x ftp://h", "not an address"),
-        ("add x https://h more", "nothing follows but options"),
+        ("add x https://h more", "only options may follow"),
         ("add x https://u:p@h", "must not hold a name or password"),
         ("add x npx --sse", "stdio"),
         ("add mine npx", r"there is an MCP server mine already, in mcp\.servers"),
@@ -98,12 +99,12 @@ def test_options_stand_anywhere_before_two_dashes(place: MCPLab) -> None:
         ("add 'x", "No closing quotation"),
     ],
 )
-def test_a_wrong_line_is_told(place: MCPLab, line: str, said: str) -> None:
+def test_a_wrong_command_line_is_an_error(place: MCPLab, line: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         run(book(place.servers(place.raw("good", "mine"))), line)
 
 
-async def test_refresh_tries_again_what_failed(place: MCPLab) -> None:
+async def test_refresh_tries_failed_servers_again(place: MCPLab) -> None:
     servers = place.servers(place.raw("dies"))
     await servers.tools()
     assert "no licence found" in run(book(servers), "list")

@@ -1,4 +1,4 @@
-"""Servers that die, hang, flood or talk nonsense: a limit on each, and no harm to others."""
+"""Servers that die, hang, flood or send nonsense are limited and do not harm others."""
 
 import asyncio
 import tracemalloc
@@ -10,7 +10,7 @@ import pytest
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from ipyagent.errors import MCPConnectionError, MCPToolCallError
-from ipyagent.services.mcp.stdio import Lines
+from ipyagent.services.mcp.stdio import LineSplitter
 from servers.mcp_lab import MCPLab, gone, named, until
 
 
@@ -21,7 +21,7 @@ def place(tmp_path: Path) -> Iterator[MCPLab]:
 
 
 @pytest.mark.spec("M28")
-async def test_dead_servers_cost_one_limit_together_and_only_once(place: MCPLab) -> None:
+async def test_dead_servers_together_take_one_time_limit_and_only_once(place: MCPLab) -> None:
     silent = [place.raw("silent", f"s{n}", connect_timeout=0.7) for n in range(3)]
     mute = place.raw("mute", "m", connect_timeout=0.7)
     servers = place.servers(*silent, place.raw("good"), mute)
@@ -41,7 +41,7 @@ async def test_dead_servers_cost_one_limit_together_and_only_once(place: MCPLab)
 
 
 def running(place: MCPLab, how: str) -> int:
-    """How many servers of that kind run now."""
+    """Return the number of running servers of that kind."""
     commands = (each.info["cmdline"] for each in psutil.process_iter(["cmdline"]))
     return sum(command == place.words(how) for command in commands)
 
@@ -51,21 +51,19 @@ async def test_a_program_that_fails_says_why_and_is_not_started_again(place: MCP
     for _ in range(3):
         tools, notices = await servers.tools()
         assert tools == []
-        assert (
-            "it ended before it answered; the last that it wrote: no licence found." in notices[0]
-        )
+        assert "it ended before it answered; its last output: no licence found." in notices[0]
     assert len(place.heard("dies")) == 1
 
 
 @pytest.mark.parametrize("command", ["no-such-program", "./nothing", "/"])
-async def test_a_program_that_is_not_there_is_named(place: MCPLab, command: str) -> None:
+async def test_a_missing_program_is_named(place: MCPLab, command: str) -> None:
     config = place.raw("good").model_copy(update={"command": command})
     _, (notice,) = await place.servers(config).tools()
     assert f"there is no program '{command}' to start; is it installed?" in notice
 
 
 @pytest.mark.spec("M28")
-async def test_a_call_that_hangs_ends_in_time_and_the_server_goes_on(place: MCPLab) -> None:
+async def test_a_hanging_call_ends_in_time_and_the_server_stays_usable(place: MCPLab) -> None:
     tools = await place.tools(place.raw("hangs-on-call", execute_timeout=0.3))
     for _ in range(2):
         with pytest.raises(MCPToolCallError, match=r"no answer within 0\.3 s"):
@@ -74,14 +72,14 @@ async def test_a_call_that_hangs_ends_in_time_and_the_server_goes_on(place: MCPL
 
 
 @pytest.mark.spec("M28")
-async def test_silence_is_borne_for_its_own_time(place: MCPLab) -> None:
+async def test_silence_has_a_time_limit_of_its_own(place: MCPLab) -> None:
     quiet = place.raw("hangs-on-call", read_timeout=0.5, execute_timeout=20)
     tools = await place.tools(quiet)
     with pytest.raises(MCPToolCallError, match=r"no sign of life for 0\.5 s"):
         await tools["mcp_raw_echo"].function(text="hi")
 
 
-async def test_a_server_that_dies_is_started_twice_again_and_then_the_person_is_asked(
+async def test_a_server_that_dies_is_restarted_twice_and_then_the_user_is_asked(
     place: MCPLab,
 ) -> None:
     servers = place.servers(place.raw("dies-on-call"))
@@ -100,14 +98,14 @@ async def test_a_server_that_dies_is_started_twice_again_and_then_the_person_is_
     assert len((await servers.tools())[0]) == 1
 
 
-async def test_one_that_floods_and_others_beside_it_are_heard(place: MCPLab) -> None:
+async def test_a_flooding_server_does_not_block_others(place: MCPLab) -> None:
     floods = [place.raw(f"flood-{what}", what) for what in ("notes", "stderr")]
     tools = await place.tools(*floods, place.raw("good"), place.raw("garbage", "g"))
     for each in tools.values():
         assert (await each.function(text="hi")).output == "hi"
 
 
-async def test_a_message_that_does_not_end_costs_a_bounded_amount_of_memory(
+async def test_an_endless_message_takes_a_bounded_amount_of_memory(
     place: MCPLab,
 ) -> None:
     naive = StdioServerParameters(command="head", args=["-c", "20000000", "/dev/zero"])
@@ -131,7 +129,7 @@ async def _fails(tool) -> MCPConnectionError:
 
 
 async def peak(work, most: int | None = None):
-    """The most memory that it took; or, below a limit, its result."""
+    """Return the peak of memory; with a limit, the result instead."""
     tracemalloc.start()
     try:
         result = await work
@@ -144,15 +142,15 @@ async def peak(work, most: int | None = None):
     return result
 
 
-def test_lines_are_put_together_from_pieces() -> None:
-    lines = Lines()
+def test_lines_are_joined_from_chunks() -> None:
+    lines = LineSplitter()
     found = [line for piece in (b"a", b"b\nc", b"\n\n", b"d") for line in lines.feed(piece)]
     assert found == [b"ab", b"c", b""]
     assert not lines.too_long
 
 
 @pytest.mark.parametrize(("how", "count"), [("many", 200), ("pages", 50), ("empty-pages", 0)])
-async def test_endless_lists_are_cut_and_that_is_said(place: MCPLab, how: str, count: int) -> None:
+async def test_endless_lists_are_cut_with_a_notice(place: MCPLab, how: str, count: int) -> None:
     tools, (notice,) = await place.servers(place.raw(how)).tools()
     assert len(tools) == count
     assert "more than 200 tools or 50 pages of them; the first are used" in notice
@@ -161,20 +159,20 @@ async def test_endless_lists_are_cut_and_that_is_said(place: MCPLab, how: str, c
 
 
 @pytest.mark.parametrize(("how", "pages"), [("last-page", 1), ("stuck", 2)])
-async def test_a_list_ends_where_the_next_page_is_none_or_the_same(
+async def test_a_list_ends_when_the_next_page_is_missing_or_the_same(
     place: MCPLab, how: str, pages: int
 ) -> None:
     assert list(await place.tools(place.raw(how))) == ["mcp_raw_echo"]
     assert len(place.heard(how, "tools/list")) == pages
 
 
-async def test_a_server_that_refuses_at_once_is_told_in_its_own_words(place: MCPLab) -> None:
+async def test_a_refusal_at_the_start_is_reported_in_the_servers_words(place: MCPLab) -> None:
     _, (notice,) = await place.servers(place.raw("refuses-hello")).tools()
     assert "missing API key" in notice
     assert "ended" not in notice
 
 
-async def test_what_was_given_up_leaves_no_process_behind(place: MCPLab) -> None:
+async def test_a_closed_server_leaves_no_process_behind(place: MCPLab) -> None:
     servers = place.servers(place.raw("stubborn"))
     await servers.tools()
     (pids,) = [each["pids"] for each in place.heard("stubborn") if "pids" in each]

@@ -59,7 +59,7 @@ class Plain:
         return Response(status_code=202)
 
     def headers(self, name: str) -> list[str | None]:
-        """What each message came with."""
+        """Return the headers of each message."""
         return [request.headers.get(name) for request, body in self.requests if body]
 
 
@@ -76,7 +76,7 @@ def hello(body: Any) -> Response:
 
 @pytest.mark.spec("A20")
 @pytest.mark.parametrize("transport", [None, "http"])
-async def test_streamable_http_is_spoken(place: MCPLab, transport: str | None) -> None:
+async def test_streamable_http_works(place: MCPLab, transport: str | None) -> None:
     with serving("http") as address:
         tools = await place.tools(at(address, transport=transport))
         assert (await tools["mcp_web_add"].function(a=2, b=3)).output == "5"
@@ -85,7 +85,7 @@ async def test_streamable_http_is_spoken(place: MCPLab, transport: str | None) -
 
 @pytest.mark.spec("A20")
 @pytest.mark.parametrize("transport", [None, "sse"])
-async def test_sse_is_spoken_where_it_is_named_or_nothing_else_is_understood(
+async def test_sse_is_used_if_it_is_configured_or_the_server_knows_nothing_else(
     place: MCPLab, transport: str | None
 ) -> None:
     with serving("sse") as address:
@@ -94,7 +94,7 @@ async def test_sse_is_spoken_where_it_is_named_or_nothing_else_is_understood(
 
 
 @pytest.mark.spec("A21")
-async def test_a_token_is_read_when_it_is_sent(place: MCPLab) -> None:
+async def test_a_token_is_read_when_a_request_is_sent(place: MCPLab) -> None:
     plain = Plain()
     with served(plain.app) as address:
         config = at(address, token_env="WEB_TOKEN", header_env={"X-Team": "TEAM"})
@@ -113,28 +113,26 @@ async def test_a_token_is_read_when_it_is_sent(place: MCPLab) -> None:
 
 
 @pytest.mark.spec("A22")
-async def test_a_token_and_headers_that_are_written_out_are_sent(place: MCPLab) -> None:
+async def test_a_token_and_headers_given_in_full_are_sent(place: MCPLab) -> None:
     plain = Plain()
     with served(plain.app) as address:
         config = at(address, token="sk-canary-8", headers={"X-Key": "abc"})
         await place.tools(config)
     assert set(plain.headers("authorization")) == {"Bearer sk-canary-8"}
     assert set(plain.headers("x-key")) == {"abc"}
-    assert "sk-canary" not in f"{config} {place.servers(config).listed()}"
+    assert "sk-canary" not in f"{config} {place.servers(config).describe_servers()}"
 
 
 @pytest.mark.parametrize("value", ["a\nX-Evil: 1", "sk-canary-9\r\n", "sk-ä"])
-async def test_what_cannot_be_in_a_header_is_not_sent_and_not_told(
-    place: MCPLab, value: str
-) -> None:
+async def test_an_invalid_header_value_is_neither_sent_nor_shown(place: MCPLab, value: str) -> None:
     place.environ["WEB_TOKEN"] = value
     with served(Plain().app) as address:
         _, (notice,) = await place.servers(at(address, token_env="WEB_TOKEN")).tools()
-    assert "what is given for the header Authorization cannot be in a header" in notice
+    assert "the value for the header Authorization is not valid in a header" in notice
     assert "sk-" not in notice
 
 
-async def test_credentials_are_not_carried_to_another_origin(place: MCPLab) -> None:
+async def test_credentials_are_not_sent_to_another_origin(place: MCPLab) -> None:
     other = Plain()
     with served(other.app) as elsewhere:
 
@@ -170,7 +168,7 @@ async def test_proxies_of_the_environment_are_not_used(
         assert list(await place.tools(at(address, token="sk-1"))) == ["mcp_web_ping"]
 
 
-async def test_a_refusal_is_told_with_its_status(place: MCPLab) -> None:
+async def test_a_refused_connection_is_reported_with_its_status(place: MCPLab) -> None:
     def forbidden(request: Request, body: Any) -> Response:
         return Response("no", status_code=401)
 
@@ -180,7 +178,7 @@ async def test_a_refusal_is_told_with_its_status(place: MCPLab) -> None:
 
 
 @pytest.mark.parametrize("status", [401, 429, 500])
-async def test_a_call_that_is_refused_is_told_with_its_status(place: MCPLab, status: int) -> None:
+async def test_a_refused_call_is_reported_with_its_status(place: MCPLab, status: int) -> None:
     def refused(request: Request, body: Any) -> Response:
         return Response("no", status_code=status)
 
@@ -190,7 +188,9 @@ async def test_a_call_that_is_refused_is_told_with_its_status(place: MCPLab, sta
             await tools["mcp_web_ping"].function()
 
 
-async def test_of_two_transports_that_fail_the_usual_one_is_told(place: MCPLab) -> None:
+async def test_if_both_transports_fail_the_error_of_the_usual_one_is_reported(
+    place: MCPLab,
+) -> None:
     def refused(request: Request, body: Any) -> Response:
         error = {"code": -32000, "message": "missing API key"}
         answer = {"jsonrpc": "2.0", "id": body["id"], "error": error}
@@ -201,7 +201,7 @@ async def test_of_two_transports_that_fail_the_usual_one_is_told(place: MCPLab) 
     assert "missing API key (HTTP 400)" in notice
 
 
-async def test_nobody_there_is_told_at_once(place: MCPLab) -> None:
+async def test_an_unreachable_server_is_reported_at_once(place: MCPLab) -> None:
     with served(Plain().app) as address:
         pass
     _, (notice,) = await place.servers(at(address)).tools()
@@ -233,7 +233,7 @@ FLOODS = {
 
 @pytest.mark.spec("M28")
 @pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS)
-async def test_an_answer_without_end_or_sense_fails_in_time(
+async def test_an_endless_or_senseless_answer_fails_in_time(
     place: MCPLab, flood: Callable[[Request, Any], Response]
 ) -> None:
     with served(Plain(tools_call=flood).app) as address:
@@ -243,7 +243,7 @@ async def test_an_answer_without_end_or_sense_fails_in_time(
         assert (await tools["mcp_raw_echo"].function(text="hi")).output == "hi"
 
 
-async def test_a_server_that_was_away_is_connected_again(place: MCPLab) -> None:
+async def test_a_server_that_was_away_is_reconnected(place: MCPLab) -> None:
     with served(Plain().app) as address:
         servers = place.servers(at(address))
         (ping,), _ = await servers.tools()
@@ -254,7 +254,7 @@ async def test_a_server_that_was_away_is_connected_again(place: MCPLab) -> None:
         assert (await ping.function()).output == "pong"
 
 
-async def test_a_session_that_the_server_forgot_is_begun_anew(place: MCPLab) -> None:
+async def test_a_session_that_the_server_forgot_is_started_again(place: MCPLab) -> None:
     sessions: list[str] = []
 
     def begin(request: Request, body: Any) -> Response:

@@ -1,4 +1,4 @@
-"""What is started ends with the kernel, and what is not installed is not needed."""
+"""Server processes end with the kernel, and the SDK is optional."""
 
 import json
 import os
@@ -25,7 +25,7 @@ print(len(tools), *notices, flush=True)
 
 
 def kernel(tmp_path: Path, *hows: str, code: str = "", before: str = "") -> subprocess.Popen[str]:
-    """A process that used such servers, and then does this."""
+    """Start a process that uses such servers and then runs `code`."""
     words = [str(RAW), str(tmp_path / "log"), str(tmp_path), *hows]
     environ = {**os.environ, "XDG_DATA_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
     return subprocess.Popen(
@@ -40,7 +40,7 @@ def pids(tmp_path: Path) -> list[int]:
     return next(each["pids"] for each in said if "pids" in each)
 
 
-async def test_when_the_kernel_ends_its_servers_end_and_nothing_of_them_is_printed(
+async def test_servers_end_with_the_kernel_and_print_nothing(
     tmp_path: Path,
 ) -> None:
     with kernel(tmp_path, "stubborn", "garbage", "dies", "flood-stderr") as process:
@@ -51,7 +51,7 @@ async def test_when_the_kernel_ends_its_servers_end_and_nothing_of_them_is_print
     await until(lambda: all(map(gone, pids(tmp_path))))
 
 
-async def test_when_the_kernel_is_killed_its_servers_do_not_go_on(tmp_path: Path) -> None:
+async def test_servers_end_when_the_kernel_is_killed(tmp_path: Path) -> None:
     with kernel(tmp_path, "stubborn", code="sys.stdin.read()") as process:
         assert process.stdout
         assert process.stdout.readline() == "1\n"

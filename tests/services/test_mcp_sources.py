@@ -1,4 +1,4 @@
-"""Which servers there are, who names them, and whom that needs."""
+"""The sources that name servers, their precedence and their trust."""
 
 import json
 import os
@@ -30,14 +30,14 @@ def program(place: MCPLab, how: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.spec("M28", "A23")
-async def test_a_server_that_only_the_folder_names_starts_after_trust(place: MCPLab) -> None:
+async def test_a_server_named_by_the_folder_starts_only_after_trust(place: MCPLab) -> None:
     write(place.home / "mcp.json", mine=program(place, "good"))
     servers = place.servers()
     tools, (notice,) = await servers.tools()
     assert tools == []
     assert "`%agent trust`" in notice
     assert " ".join(place.words("good")) in notice
-    assert "not trusted" in servers.listed()
+    assert "not trusted" in servers.describe_servers()
     assert place.heard("good") == []
     trust(place.home)
     tools, notices = await servers.tools()
@@ -48,7 +48,7 @@ async def test_a_server_that_only_the_folder_names_starts_after_trust(place: MCP
     assert place.heard("garbage") == []
 
 
-async def test_the_first_that_names_a_server_counts(place: MCPLab, own_folders: Path) -> None:
+async def test_the_first_source_that_names_a_server_wins(place: MCPLab, own_folders: Path) -> None:
     own = own_folders / "config" / "ipyagent" / "mcp.json"
     place.servers().add("d", place.words("good"), {})
     write(own, a=program(place, "good"), b=program(place, "garbage"), d=program(place, "odd"))
@@ -77,13 +77,11 @@ async def test_services_of_another_kind_are_not_connected_to(place: MCPLab) -> N
 async def test_a_disabled_server_is_not_started(place: MCPLab) -> None:
     servers = place.servers(place.raw("good", disabled=True))
     assert await servers.tools() == ([], [])
-    assert " off " in servers.listed()
+    assert " off " in servers.describe_servers()
     assert place.heard("good") == []
 
 
-async def test_a_variable_that_is_not_set_costs_its_server_only(
-    place: MCPLab, own_folders: Path
-) -> None:
+async def test_an_unset_variable_affects_only_its_server(place: MCPLab, own_folders: Path) -> None:
     needs = program(place, "odd", env={"TOKEN": "${NOT_SET}"})
     write(own_folders / "config/ipyagent/mcp.json", needs=needs, good=program(place, "good"))
     servers = place.servers()
@@ -96,7 +94,9 @@ async def test_a_variable_that_is_not_set_costs_its_server_only(
 
 
 @pytest.mark.parametrize("name", ["mcp.json", ".mcp.json"])
-async def test_a_folder_s_nonsense_is_told_and_harms_nobody(place: MCPLab, name: str) -> None:
+async def test_an_invalid_file_of_the_folder_is_reported_and_does_no_harm(
+    place: MCPLab, name: str
+) -> None:
     (place.home / name).write_text('{"mcpServers": {,}}')
     tools, (notice,) = await place.servers(place.raw("good")).tools()
     assert len(tools) == 1
@@ -117,7 +117,7 @@ async def test_programs_get_a_small_environment_without_keys(place: MCPLab) -> N
     assert environ.keys() <= known | {"MINE", "LC_CTYPE", "PWD"}
 
 
-async def test_programs_are_started_in_the_notebook_s_folder_or_where_they_want(
+async def test_programs_start_in_the_notebooks_folder_or_in_their_own(
     place: MCPLab,
 ) -> None:
     (place.home / "inner").mkdir()
@@ -127,23 +127,23 @@ async def test_programs_are_started_in_the_notebook_s_folder_or_where_they_want(
     for cwd, command in ((None, "./inner/here.sh"), ("inner", "./here.sh")):
         config = MCPServerConfig(name="s", command=command, cwd=cwd)
         _, (notice,) = await place.servers(config).tools()
-        assert f"the last that it wrote: {place.home / (cwd or '')}" in notice
+        assert f"its last output: {place.home / (cwd or '')}" in notice
 
 
-async def test_choices_are_of_one_folder_and_with_the_person(
+async def test_choices_belong_to_one_folder_and_are_stored_with_the_user(
     place: MCPLab, own_folders: Path
 ) -> None:
     place.servers().add("s", ["npx", "x"], {})
     assert sorted(place.home.iterdir()) == []
-    assert "npx x" in place.servers().listed()
+    assert "npx x" in place.servers().describe_servers()
     other = place.root / "other"
     other.mkdir()
-    assert "npx" not in MCPServers(other, other, os.environ).listed()
+    assert "npx" not in MCPServers(other, other, os.environ).describe_servers()
     file = own_folders / "data" / "ipyagent" / "mcp-servers.json"
     file.write_text("{")
     servers = place.servers(place.raw("good"))  # it may have been switched off
     tools, (notice,) = await servers.tools()
     assert tools == []
     assert "is not the JSON that ipyagent wrote" in notice
-    assert notice in servers.listed()
+    assert notice in servers.describe_servers()
     assert place.heard("good") == []

@@ -1,4 +1,4 @@
-"""What MCP servers offer, as tools of the agent."""
+"""Tools, resources and prompts of MCP servers, as tools of the agent."""
 
 import asyncio
 import re
@@ -13,7 +13,7 @@ from ipyagent.errors import InvalidArgumentsError, MCPError, MCPToolCallError
 from ipyagent.schema import ToolStatus
 from ipyagent.services.mcp.naming import tool_names
 from ipyagent.tools.base import Tool
-from ipyagent.tools.files import file_tools
+from ipyagent.tools.file_tools import file_tools
 from ipyagent.tools.toolbox import Toolbox
 from servers.mcp_lab import MCPLab, named, until
 
@@ -45,7 +45,7 @@ async def test_a_call_reaches_the_server_and_its_card_names_server_and_tool(
     assert sent["params"]["arguments"] == {"text": "hi", "times": 2}
 
 
-async def test_what_is_denied_never_reaches_the_server(place: MCPLab, lab: Lab) -> None:
+async def test_a_denied_call_never_reaches_the_server(place: MCPLab, lab: Lab) -> None:
     tools = await place.tools(place.raw("good"))
     replies = [{"calls": [call("mcp_raw_echo", text="hi")]}, "Done."]
     run = await asyncio.to_thread(lab.run, replies, tools=tools.values(), answer=NO)
@@ -55,19 +55,19 @@ async def test_what_is_denied_never_reaches_the_server(place: MCPLab, lab: Lab) 
 
 
 @pytest.mark.spec("D12")
-async def test_arguments_pass_exactly_as_they_were_given(place: MCPLab) -> None:
+async def test_arguments_are_passed_on_unchanged(place: MCPLab) -> None:
     echo = (await place.tools(place.raw("good")))["mcp_raw_echo"]
     assert echo.definition().input_schema["properties"]["schema"]["anyOf"][0] == {"type": "object"}
     for given in ({"text": "a"}, {"text": "a", "schema": {"b": None}}, {"text": "", "schema": "x"}):
-        await echo.function(**echo.check(given))
+        await echo.function(**echo.check_arguments(given))
         assert place.heard("good", "tools/call")[-1]["params"]["arguments"] == given
     for wrong in ({}, {"text": 1}, {"text": "a", "schema": 5}, {"text": "a", "more": 1}):
         with pytest.raises(InvalidArgumentsError):
-            echo.check(wrong)
+            echo.check_arguments(wrong)
 
 
 @pytest.mark.spec("D12")
-async def test_what_the_server_calls_an_error_is_a_failure(place: MCPLab) -> None:
+async def test_an_error_of_the_server_is_a_failure(place: MCPLab) -> None:
     tools = await place.tools(place.raw("fails", "a"), place.raw("refuses", "b"))
     result = await tools["mcp_a_echo"].function(text="x")
     assert (result.success, result.error) == (False, "no such city")
@@ -90,7 +90,7 @@ async def test_what_the_server_calls_an_error_is_a_failure(place: MCPLab) -> Non
         ("half", "cut ?"),
     ],
 )
-async def test_a_small_flaw_does_not_cost_the_result_of_a_call(
+async def test_a_small_flaw_does_not_lose_the_result_of_a_call(
     place: MCPLab, flaw: str, output: str
 ) -> None:
     tools = await place.tools(place.raw("flawed"))
@@ -98,21 +98,21 @@ async def test_a_small_flaw_does_not_cost_the_result_of_a_call(
     assert (result.success, result.output) == (True, output)
 
 
-async def test_a_schema_that_leaves_out_its_type_is_that_of_an_object(place: MCPLab) -> None:
+async def test_a_schema_without_a_type_describes_an_object(place: MCPLab) -> None:
     tools = await place.tools(place.raw("flawed"))
     assert list(tools) == ["mcp_raw_echo", "mcp_raw_empty", "mcp_raw_typeless"]
-    assert tools["mcp_raw_empty"].check({}) == {}
-    assert tools["mcp_raw_typeless"].check({"x": "a"}) == {"x": "a"}
+    assert tools["mcp_raw_empty"].check_arguments({}) == {}
+    assert tools["mcp_raw_typeless"].check_arguments({"x": "a"}) == {"x": "a"}
     with pytest.raises(InvalidArgumentsError):
-        tools["mcp_raw_typeless"].check({"x": 1})
+        tools["mcp_raw_typeless"].check_arguments({"x": 1})
 
 
 @pytest.mark.spec("A44")
-async def test_a_server_that_is_no_use_is_an_mcp_error_and_no_traceback(
+async def test_a_useless_server_causes_an_mcp_error_and_no_traceback(
     place: MCPLab, lab: Lab
 ) -> None:
     tools = await place.tools(place.raw("nonsense"))
-    with pytest.raises(MCPError, match="not what the protocol says"):
+    with pytest.raises(MCPError, match="does not follow the protocol"):
         await tools["mcp_raw_echo"].function(text="x")
     replies = [{"calls": [call("mcp_raw_echo", text="hi")]}, "Done."]
     run = await asyncio.to_thread(lab.run, replies, tools=tools.values(), answer=YES)
@@ -123,7 +123,7 @@ async def test_a_server_that_is_no_use_is_an_mcp_error_and_no_traceback(
 
 
 @pytest.mark.spec("A19", "D12")
-async def test_odd_tools_get_names_that_models_take_and_bad_ones_cost_only_themselves(
+async def test_odd_tools_get_valid_names_and_only_bad_ones_are_left_out(
     place: MCPLab,
 ) -> None:
     tools, notices = await place.servers(place.raw("odd", "o.d d")).tools()
@@ -137,7 +137,7 @@ async def test_odd_tools_get_names_that_models_take_and_bad_ones_cost_only_thems
     assert (await good.function()).success
 
 
-def test_names_do_not_depend_on_who_comes_first_and_never_change_hands() -> None:
+def test_names_do_not_depend_on_order_and_never_pass_to_another_tool() -> None:
     pairs = [("s", "get.it"), ("s", "get it"), ("s", "get_it"), ("a", "b_c"), ("a_b", "c")]
     names = tool_names(pairs)
     assert names == tool_names(reversed(pairs))
@@ -150,10 +150,10 @@ def test_names_do_not_depend_on_who_comes_first_and_never_change_hands() -> None
     assert tool_names([long])[long] != tool_names([("s", "x" * 101)])[("s", "x" * 101)]
 
 
-async def test_a_server_cannot_take_the_place_of_a_tool_of_ours(place: MCPLab, lab: Lab) -> None:
+async def test_a_server_cannot_replace_a_built_in_tool(place: MCPLab, lab: Lab) -> None:
     tools = await place.tools(place.raw("good", "read_file"))
-    ours = [each.name for each in file_tools(lab.place.workspace, allow_delete=True)]
-    box = Toolbox([*file_tools(lab.place.workspace, allow_delete=True), *tools.values()])
+    ours = [each.name for each in file_tools(lab.environment.workspace, allow_delete=True)]
+    box = Toolbox([*file_tools(lab.environment.workspace, allow_delete=True), *tools.values()])
     assert len(box) == len(ours) + 1
     assert box.get("read_file").function is not tools["mcp_read_file_echo"].function
 
@@ -166,7 +166,7 @@ async def test_descriptions_are_short_and_hide_nothing(place: MCPLab) -> None:
 
 
 @pytest.mark.spec("A19")
-async def test_annotations_inform_and_never_loosen(place: MCPLab) -> None:
+async def test_annotations_are_shown_and_never_loosen_the_policy(place: MCPLab) -> None:
     tools = named((await place.servers(place.raw("odd", "o")).tools())[0])
     assert all(each.sensitive and each.reaches_out for each in tools.values())
     reads, destroys = tools["mcp_o_reads"], tools["mcp_o_destroys"]
@@ -182,18 +182,18 @@ def asked_why(tool: Tool) -> str | None:
     return tool.always_asks()
 
 
-async def test_no_schema_makes_a_check_take_for_ever(place: MCPLab) -> None:
+async def test_no_schema_makes_validation_take_forever(place: MCPLab) -> None:
     tools = (await place.servers(place.raw("odd", "o")).tools())[0]
     slow = [each for each in tools if "slow" in each.name or "deep" in each.name]
     assert len(slow) == 3
     for each in slow:
-        each.check({"x": "a" * 60 + "b"} if "deep" not in each.name else {})
+        each.check_arguments({"x": "a" * 60 + "b"} if "deep" not in each.name else {})
     for each in slow[1:]:
         with pytest.raises(InvalidArgumentsError, match="y"):
-            each.check({"y": 1})
+            each.check_arguments({"y": 1})
 
 
-async def test_numbers_pictures_resources_and_prompts_of_a_server_by_the_sdk(
+async def test_numbers_images_resources_and_prompts_of_a_server_made_with_the_sdk(
     place: MCPLab,
 ) -> None:
     tools = await place.tools(place.sdk())
@@ -205,7 +205,7 @@ async def test_numbers_pictures_resources_and_prompts_of_a_server_by_the_sdk(
 
     async def said(name: str, /, **arguments: Any) -> str:
         each = tools[f"mcp_demo_{name}"]
-        return str((await each.function(**each.check(arguments))).output)
+        return str((await each.function(**each.check_arguments(arguments))).output)
 
     assert await said("add", a=1) == "2"
     assert await said("add", a=1, b=5) == "6"
@@ -218,14 +218,14 @@ async def test_numbers_pictures_resources_and_prompts_of_a_server_by_the_sdk(
     assert "Say hello to Ada." in await said("get_prompt", name="greet", arguments={"name": "Ada"})
 
 
-async def test_what_a_server_asks_of_us_is_declined(place: MCPLab) -> None:
+async def test_requests_of_a_server_are_declined(place: MCPLab) -> None:
     tools = await place.tools(place.raw("asks"))
     assert (await tools["mcp_raw_echo"].function(text="hi")).output == "hi"
     await until(lambda: sum("error" in message for message in place.heard("asks")) == 3)
     assert not any("result" in message for message in place.heard("asks"))
 
 
-async def test_a_call_that_is_given_up_is_cancelled_at_the_server(place: MCPLab) -> None:
+async def test_a_cancelled_call_is_cancelled_at_the_server(place: MCPLab) -> None:
     tools = await place.tools(place.raw("hangs-on-call"))
     calling = asyncio.create_task(tools["mcp_raw_echo"].function(text="hi"))
     await until(lambda: place.heard("hangs-on-call", "tools/call"))

@@ -1,4 +1,4 @@
-"""Where a service may be: no spelling of a private address passes for a public one."""
+"""Addresses of services: no spelling of a private address passes for a public one."""
 
 import asyncio
 import ipaddress
@@ -9,11 +9,11 @@ import pytest
 
 from ipyagent.errors import MCPConnectionError
 from ipyagent.services.addresses import (
-    Guard,
+    AddressGuard,
     RefusedAddressError,
     is_metadata,
     is_public,
-    normal,
+    parse_address,
     system_resolve,
 )
 
@@ -58,7 +58,7 @@ async def resolve(host: str, port: int) -> list[str]:
     return await system_resolve(host, port) if known is None else known
 
 
-GUARD = Guard(resolve=resolve)
+GUARD = AddressGuard(resolve=resolve)
 
 
 @pytest.mark.parametrize("host", PRIVATE)
@@ -68,8 +68,8 @@ async def test_no_spelling_of_a_private_address_is_connected_to(host: str) -> No
 
 
 @pytest.mark.parametrize("host", METADATA)
-async def test_a_clouds_metadata_is_refused_even_where_it_was_registered(host: str) -> None:
-    everything = Guard(
+async def test_a_clouds_metadata_service_is_refused_even_if_it_was_registered(host: str) -> None:
+    everything = AddressGuard(
         frozenset(map(ipaddress.ip_address, ("169.254.169.254", "fd00:ec2::254"))), resolve
     )
     for guard in (GUARD, everything):
@@ -89,12 +89,12 @@ def test_a_list_of_prefixes_misses_most_spellings() -> None:
 @pytest.mark.parametrize(
     "host", ["public.example", "translated.example", "8.8.8.8", "2606:4700::1"]
 )
-async def test_public_addresses_are_connected_to_as_they_were_judged(host: str) -> None:
+async def test_connections_go_to_the_checked_public_addresses(host: str) -> None:
     assert await GUARD.addresses(host, 443) == NAMES.get(host, [host])
 
 
-async def test_a_private_address_is_allowed_where_it_was_registered_and_no_other() -> None:
-    guard = Guard(frozenset([ipaddress.ip_address("127.0.0.1")]), resolve)
+async def test_only_the_registered_private_address_is_allowed() -> None:
+    guard = AddressGuard(frozenset([ipaddress.ip_address("127.0.0.1")]), resolve)
     assert await guard.addresses("localtest.example", 80) == ["127.0.0.1"]
     assert await guard.addresses("::ffff:127.0.0.1", 80) == ["127.0.0.1"]
     for other in ("127.0.0.2", "10-0-0-1.nip.example", "both.example"):
@@ -105,12 +105,12 @@ async def test_a_private_address_is_allowed_where_it_was_registered_and_no_other
 @pytest.mark.parametrize(
     "host", ["nowhere.example", "no such host", "\udcff", "a" * 300, "x..y", ""]
 )
-async def test_what_is_not_found_says_so(host: str) -> None:
+async def test_an_unknown_host_is_reported(host: str) -> None:
     with pytest.raises(MCPConnectionError):
         await GUARD.addresses(host, 80)
 
 
-async def test_a_resolver_that_hangs_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_hanging_resolver_blocks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     gate = threading.Event()
 
     def hang(*args: object, **more: object) -> list[object]:
@@ -124,9 +124,9 @@ async def test_a_resolver_that_hangs_holds_up_nobody(monkeypatch: pytest.MonkeyP
     gate.set()
 
 
-def test_meanings() -> None:
-    assert normal("::ffff:1.2.3.4") == ipaddress.ip_address("1.2.3.4")
-    assert normal("fe80::1%eth0") == ipaddress.ip_address("fe80::1")
+def test_embedded_addresses_are_found() -> None:
+    assert parse_address("::ffff:1.2.3.4") == ipaddress.ip_address("1.2.3.4")
+    assert parse_address("fe80::1%eth0") == ipaddress.ip_address("fe80::1")
     assert is_public(ipaddress.ip_address("64:ff9b::808:808"))
     assert not is_public(ipaddress.ip_address("::ffff:10.0.0.1"))
     assert not is_metadata(ipaddress.ip_address("8.8.8.8"))

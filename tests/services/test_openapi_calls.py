@@ -1,4 +1,4 @@
-"""Calls: only what the description has, only where it was registered, within bounds."""
+"""Calls go only to described operations, only to the registered address, within limits."""
 
 import asyncio
 import base64
@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
-from api_lab import Person, run
+from api_lab import User, run
 from PIL import Image
 
 from harness import NO, YES, Lab, call
@@ -44,40 +44,38 @@ def server() -> Iterator[APIServer]:
 
 @pytest.fixture
 def canary() -> Iterator[APIServer]:
-    """Nobody is to come here."""
+    """Fail: no request may come here."""
     with APIServer() as server:
         yield server
         assert server.seen == []
 
 
 @pytest.fixture
-def person(tmp_path: Path, server: APIServer) -> Person:
-    """A person with the shop registered as `s`."""
-    person = Person(tmp_path / "folder", TOKEN="open-sesame-12")
-    person.services.register("s", server.url)
+def user(tmp_path: Path, server: APIServer) -> User:
+    """A user with the shop registered as `s`."""
+    user = User(tmp_path / "folder", TOKEN="open-sesame-12")
+    user.services.register("s", server.url)
     server.seen.clear()
-    return person
+    return user
 
 
-def serve(person: Person, server: APIServer, paths: dict[str, Any], **more: Any) -> None:
-    """Let the server describe something else."""
+def serve(user: User, server: APIServer, paths: dict[str, Any], **more: Any) -> None:
+    """Let the server return another description."""
     server.routes["GET /openapi.json"] = json_answer(described(paths, **more))
-    person.services.refresh("s")
+    user.services.refresh("s")
     server.seen.clear()
 
 
 def wire(server: APIServer) -> dict[str, Any]:
-    """The last request, its body as JSON where it is that."""
+    """Return the last request, with its body as JSON if possible."""
     seen = server.seen[-1]
     return {"line": f"{seen.method} {seen.target}", "body": seen.body, "headers": seen.headers}
 
 
 @pytest.mark.spec("P04", "P12")
-def test_an_operation_is_a_tool_and_goes_out_as_it_was_shown(
-    person: Person, server: APIServer
-) -> None:
+def test_an_operation_is_a_tool_and_is_sent_as_it_was_shown(user: User, server: APIServer) -> None:
     server.routes |= {"POST /items": echo, "GET /items/7": json_answer({"name": "é"})}
-    tool = person.tools["api_s_addItem"]
+    tool = user.tools["api_s_addItem"]
     arguments = {"body": {"name": 'é\n"x"'}}
     assert tool.preview is not None
     shown = tool.preview(**arguments)
@@ -87,16 +85,14 @@ def test_an_operation_is_a_tool_and_goes_out_as_it_was_shown(
     assert head.split("\n")[0] == f"POST {server.url}/items"
     assert wire(server)["body"].decode() == body == '{"name": "é\\n\\"x\\""}'
     assert wire(server)["headers"]["Content-Type"] == "application/json"
-    assert person.call("api_s_getItem", id=7).output == '{\n "name": "é"\n}'
+    assert user.call("api_s_getItem", id=7).output == '{\n "name": "é"\n}'
     for call_with in ({"id": "x"}, {}, {"id": 7, "more": 1}):
         with pytest.raises(InvalidArgumentsError):
-            person.call("api_s_getItem", **call_with)
+            user.call("api_s_getItem", **call_with)
 
 
 @pytest.mark.spec("P12", "P13")
-def test_the_general_tool_takes_five_arguments_and_no_other(
-    person: Person, server: APIServer
-) -> None:
+def test_the_general_tool_takes_five_arguments_only(user: User, server: APIServer) -> None:
     server.routes |= {f"{method} /items": echo for method in ("GET", "POST")}
     server.routes["DELETE /items/a%20b"] = echo
     good: list[dict[str, Any]] = [
@@ -108,7 +104,7 @@ def test_the_general_tool_takes_five_arguments_and_no_other(
         {"method": "DELETE", "path": "/items/a%20b"},
     ]
     for arguments in good:
-        assert person.request(**arguments).success
+        assert user.request(**arguments).success
     assert server.targets()[1] == "GET /items?limit=3&q=a&q=b%26c"
     assert [each.body for each in server.seen[2:5]] == [b'{"name": "x"}', b'{"name":  "x"}', b""]
     bad: list[dict[str, Any]] = [
@@ -126,7 +122,7 @@ def test_the_general_tool_takes_five_arguments_and_no_other(
     ]
     for arguments in bad:
         with pytest.raises(InvalidArgumentsError):
-            person.call("api_request", **{"service": "s", **arguments})
+            user.call("api_request", **{"service": "s", **arguments})
     assert len(server.seen) == len(good)
 
 
@@ -145,18 +141,18 @@ OUTSIDE = [
 
 @pytest.mark.spec("P04", "P33", "D29")
 @pytest.mark.parametrize("path", OUTSIDE)
-def test_what_the_description_does_not_have_is_never_asked_for(
-    path: str, person: Person, server: APIServer
+def test_operations_outside_the_description_are_never_called(
+    path: str, user: User, server: APIServer
 ) -> None:
     for method in ("GET", "DELETE"):
         with pytest.raises(InvalidArgumentsError):
-            person.request(method, path)
+            user.request(method, path)
     assert server.seen == []
 
 
 @pytest.mark.spec("P33", "D29")
-def test_a_template_is_matched_by_segment_the_closest_first(
-    person: Person, server: APIServer
+def test_templates_are_matched_by_segment_and_the_closest_wins(
+    user: User, server: APIServer
 ) -> None:
     paths = {
         "/a/{x}": {"get": operation("any")},
@@ -167,28 +163,28 @@ def test_a_template_is_matched_by_segment_the_closest_first(
         "/users/@me": {"get": operation("self")},
         "/": {"get": operation("root")},
     }
-    serve(person, server, paths)
+    serve(user, server, paths)
     for path in ("/a/me", "/a/7", "/a/7/b", "/f/x.json", "/f/a-b", "/users/@me", "/", "/a/a%2Fb"):
         server.routes[f"GET {path}"] = answer(b"fine")
-        assert person.request("GET", path).output == "fine", path
-    assert person.request("GET", "/%61/me").output == "fine"  # one way of writing it is sent
+        assert user.request("GET", path).output == "fine", path
+    assert user.request("GET", "/%61/me").output == "fine"  # one way of writing it is sent
     assert server.targets()[-1] == "GET /a/me"
     server.routes["GET /a/a%40b.com"] = answer(b"fine")
     for path in ("/a/a@b.com", "/a/a%40b.com"):
-        assert person.request("GET", path).output == "fine"
+        assert user.request("GET", path).output == "fine"
         assert server.targets()[-1] == "GET /a/a%40b.com"
     for path in ("/f/x.xml", "/f/.json", "/f/-", "/a", "/a/", "/users/me", "/f/a/b.json"):
         with pytest.raises(InvalidArgumentsError):
-            person.request("GET", path)
+            user.request("GET", path)
     with pytest.raises(InvalidArgumentsError, match="GET /a/me"):
-        person.request("POST", "/a/me")
+        user.request("POST", "/a/me")
 
 
 @pytest.mark.spec("P33")
 def test_a_value_in_a_path_is_encoded_once_and_stays_in_its_segment(
-    person: Person, server: APIServer
+    user: User, server: APIServer
 ) -> None:
-    serve(person, server, {"/a/{x}/end": {"get": operation("a", parameter("path", "x"))}})
+    serve(user, server, {"/a/{x}/end": {"get": operation("a", parameter("path", "x"))}})
     for value, sent in {
         "a/b": "a%2Fb",
         "a%2Fb": "a%252Fb",
@@ -198,16 +194,16 @@ def test_a_value_in_a_path_is_encoded_once_and_stays_in_its_segment(
         "...": "...",
     }.items():
         server.routes[f"GET /a/{sent}/end"] = answer(b"fine")
-        assert person.call("api_s_a", x=value).output == "fine", value
+        assert user.call("api_s_a", x=value).output == "fine", value
     seen = len(server.seen)
     for value in ("", ".", "..", "../x", "a/../b", "..\\x", "%2e%2e", "%252e%252e", "．．", "..;x",
                   " .. ", "x\r\ny", "\x00", "\ud800", "a%2f..%2fb"):  # fmt: skip
         with pytest.raises(InvalidArgumentsError):
-            person.call("api_s_a", x=value)
+            user.call("api_s_a", x=value)
     assert len(server.seen) == seen
 
 
-def test_parameters_are_written_as_the_description_says(person: Person, server: APIServer) -> None:
+def test_parameters_are_encoded_as_described(user: User, server: APIServer) -> None:
     many = {"type": "array", "items": {"type": "string"}}
     thing = {"type": "object"}
     listed = [
@@ -224,11 +220,11 @@ def test_parameters_are_written_as_the_description_says(person: Person, server: 
         parameter("cookie", "biscuit"),
     ]
     path = parameter("path", "ids", **many)
-    serve(person, server, {"/a/{ids}": {"get": operation("a", path, *listed)}})
+    serve(user, server, {"/a/{ids}": {"get": operation("a", path, *listed)}})
     server.routes["GET /a/1,2"] = echo
     server.routes["GET /a/1%2C2"] = echo
     run(
-        person.tools["api_s_a"],
+        user.tools["api_s_a"],
         {
             "ids": ["1", "2"], "plain": "a&b=c", "flag": True, "each": ["x", "y"],
             "commas": ["x", "y"], "pipes": ["x", "y"],
@@ -245,19 +241,17 @@ def test_parameters_are_written_as_the_description_says(person: Person, server: 
     ]  # fmt: skip
     assert headers["X-Tags"] == "t,u"
     assert headers["Cookie"] == "biscuit=choc%3B%20chip"
-    person.call("api_s_a", ids=["1"], **{"X-Tags": ["é"]})
+    user.call("api_s_a", ids=["1"], **{"X-Tags": ["é"]})
     assert server.seen[-1].headers["X-Tags"] == "é"
     for odd in ({"plain": "\ud800"}, {"loose": {"\ud800": 1}}, {"biscuit": "\ud800"}):
         with pytest.raises(InvalidArgumentsError, match="half of a character"):
-            person.call("api_s_a", ids=["1"], **odd)
+            user.call("api_s_a", ids=["1"], **odd)
     for value in ("a\r\nX-Evil: 1", "ü€"):
         with pytest.raises(InvalidArgumentsError):
-            person.call("api_s_a", ids=["1"], **{"X-Tags": [value]})
+            user.call("api_s_a", ids=["1"], **{"X-Tags": [value]})
 
 
-def test_bodies_are_sent_in_the_type_that_the_service_takes(
-    person: Person, server: APIServer
-) -> None:
+def test_bodies_are_sent_in_a_type_that_the_service_accepts(user: User, server: APIServer) -> None:
     def body(media: str, schema: dict[str, Any]) -> dict[str, Any]:
         return {"requestBody": {"content": {media: {"schema": schema}}}}
 
@@ -265,7 +259,7 @@ def test_bodies_are_sent_in_the_type_that_the_service_takes(
     fields = {"type": "object", "properties": {"a": {"type": "string"}, "n": {"type": "integer"}}}
     file = {"type": "object", "properties": {"doc": {"type": "string", "format": "binary"}}}
     serve(
-        person,
+        user,
         server,
         {
             "/form": {"post": operation("form", **body(form, fields))},
@@ -276,32 +270,30 @@ def test_bodies_are_sent_in_the_type_that_the_service_takes(
         },
     )
     server.routes |= {f"POST /{each}": echo for each in ("form", "parts", "text", "list", "word")}
-    person.call("api_s_form", body={"a": "x&y", "n": 2})
+    user.call("api_s_form", body={"a": "x&y", "n": 2})
     assert wire(server)["body"] == b"a=x%26y&n=2"
-    person.call("api_s_list", body=[1, {"a": None}])
+    user.call("api_s_list", body=[1, {"a": None}])
     assert wire(server)["body"] == b'[1, {"a": null}]'
-    person.call("api_s_word", body="w")
+    user.call("api_s_word", body="w")
     assert wire(server)["body"] == b'"w"'
-    person.call("api_s_text", body="as it is")
+    user.call("api_s_text", body="as it is")
     assert wire(server)["body"] == b"as it is"
-    tool = person.tools["api_s_parts"]
+    tool = user.tools["api_s_parts"]
     assert tool.preview is not None
     shown = tool.preview(body={"doc": "a\r\nb"}).text
-    person.call("api_s_parts", body={"doc": "a\r\nb"})
+    user.call("api_s_parts", body={"doc": "a\r\nb"})
     assert b'name="doc"; filename="doc"' in wire(server)["body"]
     assert shown.endswith(wire(server)["body"].decode())
 
 
-def test_fields_of_a_form_are_written_as_its_encoding_says(
-    person: Person, server: APIServer
-) -> None:
+def test_fields_of_a_form_are_encoded_as_described(user: User, server: APIServer) -> None:
     deep = {"style": "deepObject", "explode": True}
     content = {
         "schema": {"type": "object"},
         "encoding": {"metadata": deep, "items": deep, "expand": deep, "odd": 7},
     }
     body = {"requestBody": {"content": {"application/x-www-form-urlencoded": content}}}
-    serve(person, server, {"/c": {"post": operation("c", **body)}})
+    serve(user, server, {"/c": {"post": operation("c", **body)}})
     server.routes["POST /c"] = echo
     fields = {
         "metadata": {"k": "v"}, "items": [{"price": "p"}, {"price": "q", "n": 2}],
@@ -311,22 +303,22 @@ def test_fields_of_a_form_are_written_as_its_encoding_says(
         ("metadata[k]", "v"), ("items[0][price]", "p"), ("items[1][price]", "q"),
         ("items[1][n]", "2"), ("expand[0]", "a"), ("email", "a@b"), ("tags", "x"), ("tags", "y"),
     ]  # fmt: skip
-    person.call("api_s_c", body=fields)
+    user.call("api_s_c", body=fields)
     assert parse_qsl(wire(server)["body"].decode()) == wanted
-    person.services = person.restarted()
-    person.request("POST", "/c", body=fields)
+    user.services = user.restart()
+    user.request("POST", "/c", body=fields)
     assert parse_qsl(wire(server)["body"].decode()) == wanted
     with pytest.raises(InvalidArgumentsError, match="half of a character"):
-        person.call("api_s_c", body={"email": "\ud800"})
+        user.call("api_s_c", body={"email": "\ud800"})
 
 
 @pytest.mark.spec("P34")
 @pytest.mark.parametrize("status", [400, 401, 404, 409, 422, 429, 500, 503])
-def test_what_is_no_success_is_a_failure_at_once(
-    status: int, person: Person, server: APIServer
+def test_any_status_but_success_is_a_failure_at_once(
+    status: int, user: User, server: APIServer
 ) -> None:
     server.routes["GET /items"] = answer(b"because " * 1_000, status)
-    result = person.request("GET", "/items")
+    result = user.request("GET", "/items")
     assert not result.success
     assert result.error is not None
     assert result.error.startswith(f"GET /items: {status} ")
@@ -337,38 +329,38 @@ def test_what_is_no_success_is_a_failure_at_once(
 
 @pytest.mark.spec("P34")
 @pytest.mark.parametrize("trap", [silence, drop, dribble])
-def test_a_service_that_does_not_answer_costs_its_time_and_is_asked_once(
-    trap: Any, person: Person, server: APIServer
+def test_a_silent_service_is_asked_once_within_its_time_limit(
+    trap: Any, user: User, server: APIServer
 ) -> None:
-    quick(person, execute_timeout=1.0)
+    quick(user, execute_timeout=1.0)
     server.routes |= {"GET /items": trap, "POST /items": trap}
     with pytest.raises(MCPToolCallError, match=r"^s: "):
-        person.request("GET", "/items")
-    with pytest.raises(MCPToolCallError, match="Whether it was done is not known"):
-        person.request("POST", "/items")
+        user.request("GET", "/items")
+    with pytest.raises(MCPToolCallError, match="It is not known whether it was carried out"):
+        user.request("POST", "/items")
     assert server.targets() == ["GET /items", "POST /items"]
 
 
-def quick(person: Person, **times: float) -> None:
-    """Let the service have less time."""
-    registry = person.services._registry
-    registry.keep(registry.get("s").model_copy(update=times))
+def quick(user: User, **times: float) -> None:
+    """Shorten the time limits of the service."""
+    registry = user.services._registry
+    registry.save(registry.get("s").model_copy(update=times))
 
 
 @pytest.mark.parametrize("trap", [endless, bomb])
-def test_what_never_ends_is_cut(trap: Any, person: Person, server: APIServer) -> None:
+def test_an_endless_answer_is_truncated(trap: Any, user: User, server: APIServer) -> None:
     server.routes["GET /items"] = trap
-    result = person.request("GET", "/items")
+    result = user.request("GET", "/items")
     assert "cut after 5,000,000 bytes" in result.output
 
 
-def test_a_service_that_is_gone_says_so(person: Person, server: APIServer) -> None:
+def test_an_unreachable_service_is_reported(user: User, server: APIServer) -> None:
     server._server.server_close()
     with pytest.raises(MCPConnectionError, match="s: it cannot be reached"):
-        person.request("GET", "/items")
+        user.request("GET", "/items")
 
 
-def test_a_stopped_run_ends_the_request(person: Person, server: APIServer) -> None:
+def test_a_stopped_run_ends_the_request(user: User, server: APIServer) -> None:
     reached = asyncio.Event()
 
     async def stopped() -> bool:
@@ -379,7 +371,7 @@ def test_a_stopped_run_ends_the_request(person: Person, server: APIServer) -> No
             silence(exchange)
 
         server.routes["GET /items"] = hang
-        task = asyncio.ensure_future(person.tools["api_s_listItems"]())
+        task = asyncio.ensure_future(user.tools["api_s_listItems"]())
         await asyncio.wait_for(reached.wait(), 5)
         task.cancel()
         await asyncio.wait([task])
@@ -389,8 +381,8 @@ def test_a_stopped_run_ends_the_request(person: Person, server: APIServer) -> No
 
 
 @pytest.mark.spec("P33")
-def test_redirects_stay_with_the_services_own_operations(
-    person: Person, server: APIServer, canary: APIServer
+def test_redirects_are_followed_only_to_the_services_own_operations(
+    user: User, server: APIServer, canary: APIServer
 ) -> None:
     server.routes |= {
         "GET /items": redirect("/items/7"),
@@ -398,8 +390,8 @@ def test_redirects_stay_with_the_services_own_operations(
         "GET /items/8?x=1": answer(b"arrived"),
         "POST /items": redirect("/items/8?x=1", 303),
     }
-    assert person.request("GET", "/items").output == "arrived"
-    assert person.request("POST", "/items", body={"name": "x"}).output == "arrived"
+    assert user.request("GET", "/items").output == "arrived"
+    assert user.request("POST", "/items", body={"name": "x"}).output == "arrived"
     assert [each.body for each in server.seen[-2:]] == [b'{"name": "x"}', b""]
     elsewhere = [
         f"{canary.url}/items/7", f"//127.0.0.1:{canary.port}/items/7", "http://169.254.169.254/",
@@ -411,84 +403,82 @@ def test_redirects_stay_with_the_services_own_operations(
         server.routes["GET /items"] = redirect(where)
         server.seen.clear()
         with pytest.raises(MCPToolCallError, match="redirects"):
-            person.request("GET", "/items")
+            user.request("GET", "/items")
         assert server.targets() == ["GET /items"], where
     server.routes["GET /items/7"] = redirect("/items/7")
     with pytest.raises(MCPToolCallError, match="more than 3 times"):
-        person.request("GET", "/items/7")
+        user.request("GET", "/items/7")
     assert len(server.seen) == 5
     server.routes["POST /items"] = redirect("/items/7", 307)
     server.seen.clear()
-    with pytest.raises(MCPToolCallError, match="only what was shown is sent"):
-        person.request("POST", "/items", body={"name": "x"})
+    with pytest.raises(MCPToolCallError, match="only the approved request is sent"):
+        user.request("POST", "/items", body={"name": "x"})
     assert server.targets() == ["POST /items"]
 
 
 @pytest.mark.spec("P33")
-def test_a_name_that_means_something_else_later_is_not_followed(
+def test_a_name_that_resolves_differently_later_is_refused(
     tmp_path: Path, canary: APIServer
 ) -> None:
     """DNS rebinding: public when it was registered, this machine when it is called."""
     import httpx
 
-    person = Person(tmp_path / "folder")
+    user = User(tmp_path / "folder")
     host = "rebound.example"
-    person.names[host] = ["93.184.215.14"]
+    user.names[host] = ["93.184.215.14"]
     document = tmp_path / "folder" / "shop.json"
     document.write_text(json.dumps(SHOP))
-    person.services.register("s", "shop.json", base=f"http://{host}:{canary.port}")
+    user.services.register("s", "shop.json", base=f"http://{host}:{canary.port}")
     for later in ("127.0.0.1", "::ffff:127.0.0.1", "64:ff9b::7f00:1", "169.254.169.254"):
-        person.names[host] = [later]
+        user.names[host] = [later]
         with pytest.raises(MCPConnectionError, match="nothing was sent"):
-            person.request("GET", "/items")
-    person.names[host] = ["93.184.215.14", "127.0.0.1"]
+            user.request("GET", "/items")
+    user.names[host] = ["93.184.215.14", "127.0.0.1"]
     with pytest.raises(MCPConnectionError, match="nothing was sent"):
-        person.request("GET", "/items")
+        user.request("GET", "/items")
     with APIServer({"GET /items": answer(b"reached")}) as naive:  # by its name, one gets there
         reply = httpx.get(f"{naive.url}/items", headers={"Host": host}, trust_env=False)
         assert reply.text == "reached"
 
 
-def test_the_connection_goes_to_the_address_that_was_judged(
-    tmp_path: Path, server: APIServer
-) -> None:
-    person = Person(tmp_path / "folder")
-    person.names["shop.example"] = ["127.0.0.1"]
-    person.services.register("s", f"http://shop.example:{server.port}")
+def test_the_connection_goes_to_the_checked_address(tmp_path: Path, server: APIServer) -> None:
+    user = User(tmp_path / "folder")
+    user.names["shop.example"] = ["127.0.0.1"]
+    user.services.register("s", f"http://shop.example:{server.port}")
     answers = iter([["127.0.0.1"]])  # a second question would have no answer
 
     async def once(host: str, port: int) -> list[str]:
         return next(answers)
 
-    person.services._resolve = once
+    user.services._resolve = once
     server.routes["GET /items"] = echo
-    result = person.request("GET", "/items")
+    result = user.request("GET", "/items")
     assert json.loads(result.output)["headers"]["Host"] == f"shop.example:{server.port}"
 
 
 def test_the_environments_proxies_are_not_used(
-    person: Person, server: APIServer, canary: APIServer, monkeypatch: pytest.MonkeyPatch
+    user: User, server: APIServer, canary: APIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, canary.url)
     server.routes["GET /items"] = answer(b"direct")
-    assert person.request("GET", "/items").output == "direct"
+    assert user.request("GET", "/items").output == "direct"
 
 
 @pytest.mark.spec("A21", "P04")
-def test_secrets_come_from_the_environment_at_the_call_and_show_nowhere(
+def test_secrets_are_read_from_the_environment_at_the_call_and_never_shown(
     tmp_path: Path, server: APIServer
 ) -> None:
-    person = Person(tmp_path / "folder")
-    person.services.register(
+    user = User(tmp_path / "folder")
+    user.services.register(
         "s", server.url, auth_env="TOKEN", header_env={"X-Key": "KEY"}, get_unasked=True
     )
     server.routes["GET /items"] = echo
     with pytest.raises(MCPToolCallError, match="TOKEN, which is not set"):
-        person.request("GET", "/items")
+        user.request("GET", "/items")
     assert server.seen[1:] == []
-    person.environ |= {"TOKEN": "open-sesame-12", "KEY": "key-of-keys-34"}
-    tool = person.tools["api_s_listItems"]
+    user.environ |= {"TOKEN": "open-sesame-12", "KEY": "key-of-keys-34"}
+    tool = user.tools["api_s_listItems"]
     assert tool.preview is not None
     shown = tool.preview().text
     assert "Authorization: Bearer (the value of TOKEN)" in shown
@@ -496,23 +486,23 @@ def test_secrets_come_from_the_environment_at_the_call_and_show_nowhere(
     result = run(tool, {})
     assert server.seen[-1].headers["Authorization"] == "Bearer open-sesame-12"
     assert server.seen[-1].headers["X-Key"] == "key-of-keys-34"
-    for secret in person.environ.values():
-        assert secret not in shown + result.output + repr(tool) + person.services.listed()
-    person.environ["TOKEN"] = "clé-12345678"
+    for secret in user.environ.values():
+        assert secret not in shown + result.output + repr(tool) + user.services.describe_services()
+    user.environ["TOKEN"] = "clé-12345678"
     assert "clé" not in run(tool, {}).output
     assert server.seen[-1].headers["Authorization"] == "Bearer clé-12345678"
-    person.environ["TOKEN"] = "two\nlines-secret"
+    user.environ["TOKEN"] = "two\nlines-secret"
     with pytest.raises(MCPToolCallError, match="TOKEN") as caught:
-        person.request("GET", "/items")
+        user.request("GET", "/items")
     assert "lines-secret" not in str(caught.value)
 
 
 @pytest.mark.spec("P32")
-def test_what_was_changed_since_the_tools_were_made_is_not_called(
-    person: Person, server: APIServer
+def test_a_service_that_changed_after_its_tools_were_made_is_not_called(
+    user: User, server: APIServer
 ) -> None:
     server.routes |= {"GET /items": answer(b"fine")}
-    tools = person.tools
+    tools = user.tools
 
     def refused(why: str) -> None:
         for name, arguments in {
@@ -528,7 +518,7 @@ def test_what_was_changed_since_the_tools_were_made_is_not_called(
                 show(**arguments)
             assert server.seen == []
 
-    other = person.restarted()  # another kernel, or a cell meanwhile
+    other = user.restart()  # another kernel, or a cell meanwhile
     other.deactivate("s")
     refused("not active")
     other.activate("s")
@@ -541,7 +531,7 @@ def test_what_was_changed_since_the_tools_were_made_is_not_called(
     refused("no service is named 's'")
 
 
-def test_answers_of_all_kinds_become_text_or_images(person: Person, server: APIServer) -> None:
+def test_answers_become_text_or_images(user: User, server: APIServer) -> None:
     buffer = io.BytesIO()
     Image.new("RGB", (3, 2), "red").save(buffer, "PNG")
     told = {
@@ -560,24 +550,24 @@ def test_answers_of_all_kinds_become_text_or_images(person: Person, server: APIS
     }
     for name, (give, text) in told.items():
         server.routes["GET /items"] = give
-        output = person.request("GET", "/items").output
+        output = user.request("GET", "/items").output
         assert output == text or text is None, name
         assert len(output) < 1_200_000
     server.routes["GET /items"] = told["binary"][0]
-    assert "12,345 bytes of application/zip" in person.request("GET", "/items").output
+    assert "12,345 bytes of application/zip" in user.request("GET", "/items").output
     server.routes["GET /items"] = answer(buffer.getvalue(), kind="image/png")
-    image = person.request("GET", "/items").images[0]
+    image = user.request("GET", "/items").images[0]
     assert base64.b64decode(image.data) == buffer.getvalue()
     server.routes["GET /items"] = answer(b"not one", kind="image/png")
-    assert "7 bytes of image/png" in person.request("GET", "/items").output
+    assert "7 bytes of image/png" in user.request("GET", "/items").output
     server.routes["GET /items"] = answer(b"x", Content_Encoding="br")
-    with pytest.raises(AgentError, match="not asked for"):
-        person.request("GET", "/items")
+    with pytest.raises(AgentError, match="not requested"):
+        user.request("GET", "/items")
 
 
 @pytest.mark.spec("P14", "P13", "P32")
-def test_a_models_calls_are_checked_shown_asked_about_and_sent(
-    person: Person, server: APIServer, tmp_path: Path
+def test_a_models_calls_are_checked_shown_approved_and_sent(
+    user: User, server: APIServer, tmp_path: Path
 ) -> None:
     server.routes |= {"POST /items": echo, "GET /items": echo, "DELETE /items/7": echo}
     lab = Lab(tmp_path / "folder")
@@ -590,13 +580,13 @@ def test_a_models_calls_are_checked_shown_asked_about_and_sent(
         call("api_s_addItem", body={"name": "y"}),
     ]
     replies = [*({"calls": [each]} for each in calls), "Done."]
-    run_of = lab.run(replies, tools=person.services.tools(), answer=YES)
+    run_of = lab.run(replies, tools=user.services.tools(), answer=YES)
     statuses = [each.status for each in run_of.executions]
     failed, success = ToolStatus.FAILED, ToolStatus.SUCCESS
     assert statuses == [success, failed, failed, failed, success]
     assert len(lab.watcher.asked) == 2
     assert [each.body for each in server.seen] == [b'{"name": "x"}', b'{"name": "y"}']
     deletion = [{"calls": [call("api_s_deleteItem", id=7)]}, "Done."]
-    denied = lab.run(deletion, tools=person.services.tools(), answer=NO)
+    denied = lab.run(deletion, tools=user.services.tools(), answer=NO)
     assert denied.executions[0].status is ToolStatus.DENIED
     assert len(server.seen) == 2

@@ -1,4 +1,4 @@
-"""Descriptions as they come: three versions, slightly wrong ones, hostile ones."""
+"""Descriptions: three versions, slightly invalid ones, hostile ones."""
 
 import hashlib
 import json
@@ -10,8 +10,8 @@ from jsonschema import Draft202012Validator
 from ipyagent.errors import ConfigError
 from ipyagent.services.openapi import documents, operations
 from ipyagent.services.openapi.documents import parse, problems
+from ipyagent.services.openapi.operation_codec import MAX_UNPACKED, pack, unpack
 from ipyagent.services.openapi.operations import Operation, read
-from ipyagent.services.openapi.packed import MAX_UNPACKED, pack, unpack
 from servers.openapi_server import SHOP, APIServer, described, json_answer, operation, parameter
 
 
@@ -20,7 +20,7 @@ def found(document: dict[str, Any]) -> dict[str, Operation]:
 
 
 def of_schema(schema: dict[str, Any], **components: Any) -> dict[str, Any]:
-    """The schema of a body, as the model is told."""
+    """Return the schema of a body as the model gets it."""
     media = {"application/json": {"schema": schema}}
     paths = {"/x": {"post": operation("x", requestBody={"content": media})}}
     document = described(paths, components={"schemas": components})
@@ -30,7 +30,7 @@ def of_schema(schema: dict[str, Any], **components: Any) -> dict[str, Any]:
     return result
 
 
-def test_json_and_yaml_say_the_same() -> None:
+def test_json_and_yaml_give_the_same_result() -> None:
     import yaml
 
     text = yaml.safe_dump(SHOP)
@@ -40,7 +40,7 @@ def test_json_and_yaml_say_the_same() -> None:
     assert parse(dated.encode())["info"]["version"] == "2020-01-01"
 
 
-def test_keys_that_yaml_takes_for_numbers_are_text() -> None:
+def test_keys_that_yaml_reads_as_numbers_become_text() -> None:
     text = """
 openapi: 3.1.0
 info: {title: x, version: 1}
@@ -58,14 +58,14 @@ y: [*x, *x]
     assert set(found(document)) == {"a"}
 
 
-def test_half_characters_and_endless_numbers_do_no_harm() -> None:
+def test_lone_surrogates_and_infinite_numbers_do_no_harm() -> None:
     schema = {"type": "integer", "maximum": 10**400, "default": -(10**400), "minimum": 1}
     schema |= {"maxLength": 10**400, "enum": [10**400]}
     one = operation("\ud800a", parameter("query", "q\ud800", **schema), summary="\ud83d")
     result = read(parse(json.dumps(described({"/a": {"get": one}})).encode()))
     assert result.operations[0].name == "\ufffda"
     assert result.operations[0].arguments["properties"] == {"q_": {"type": "integer", "minimum": 1}}
-    assert Operation.model_validate_json(result.operations[0].kept()) == result.operations[0]
+    assert Operation.model_validate_json(result.operations[0].dump_line()) == result.operations[0]
 
 
 @pytest.mark.spec("P39")
@@ -96,7 +96,7 @@ def test_half_characters_and_endless_numbers_do_no_harm() -> None:
         (b"x: " + b"y" * documents.MAX_YAML_BYTES, "use JSON"),
     ],
 )
-def test_what_is_no_description_is_refused_and_says_why(data: bytes, why: str) -> None:
+def test_an_invalid_description_is_refused_with_the_reason(data: bytes, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         parse(data)
 
@@ -137,7 +137,7 @@ def test_parameters_and_body_become_one_schema() -> None:
     assert one.body == "request_body"
 
 
-def test_swagger_2_is_understood() -> None:
+def test_swagger_2_is_supported() -> None:
     document = {
         "swagger": "2.0",
         "info": {"title": "Old", "version": "1"},
@@ -220,11 +220,11 @@ def test_swagger_2_is_understood() -> None:
         (True, {}),
     ],
 )  # fmt: skip
-def test_schemas_are_told_in_todays_json_schema(given: Any, told: dict[str, Any]) -> None:
+def test_schemas_are_converted_to_current_json_schema(given: Any, told: dict[str, Any]) -> None:
     assert of_schema(given) == told
 
 
-def test_a_schema_that_comes_back_to_itself_is_cut() -> None:
+def test_a_recursive_schema_is_cut() -> None:
     node = {
         "type": "object",
         "properties": {"next": {"$ref": "#/components/schemas/Node"}, "v": {"type": "integer"}},
@@ -248,7 +248,7 @@ def test_schemas_that_grow_exponentially_stay_small() -> None:
 
 
 def test_nothing_is_ever_fetched_from_elsewhere() -> None:
-    """The validator as it comes would fetch what a document refers to."""
+    """The validator would by default fetch the references of a document."""
     import openapi_spec_validator
 
     with APIServer({"GET /other.json": json_answer({"type": "string"})}) as server:
@@ -265,7 +265,7 @@ def test_nothing_is_ever_fetched_from_elsewhere() -> None:
 
 
 @pytest.mark.spec("P39")
-def test_a_slightly_wrong_description_still_gives_its_operations() -> None:
+def test_a_slightly_invalid_description_still_gives_its_operations() -> None:
     document = described({"/x": {"get": {"operationId": "x"}}, "/y": {"get": operation("y")}})
     assert set(found(document)) == {"x", "y"}
     assert problems(document) == ["paths /x get: 'responses' is a required property"]
@@ -285,7 +285,7 @@ def test_paths_that_could_lead_elsewhere_are_left_out(path: str) -> None:
     assert "left out" in result.notices[0]
 
 
-def test_a_way_of_writing_a_parameter_that_is_not_known_leaves_its_operation_out() -> None:
+def test_an_operation_with_an_unknown_parameter_style_is_left_out() -> None:
     result = read(
         described(
             {
@@ -299,7 +299,7 @@ def test_a_way_of_writing_a_parameter_that_is_not_known_leaves_its_operation_out
 
 
 @pytest.mark.spec("P39")
-def test_a_huge_description_is_cut_to_what_can_be_kept() -> None:
+def test_a_huge_description_is_cut_to_what_can_be_stored() -> None:
     fat = {f"p{i}": {"type": "string", "description": "x" * 250} for i in range(30)}
     media = {"application/json": {"schema": {"type": "object", "properties": fat}}}
     body = {"requestBody": {"content": media}}
@@ -308,14 +308,14 @@ def test_a_huge_description_is_cut_to_what_can_be_kept() -> None:
     paths = {f"/{each}/{{id}}": {"post": operation(each[::-1], **body)} for each in names}
     document = described(paths)
     result = read(document)
-    assert len(pack([each.kept() for each in result.operations])) <= operations.MAX_KEPT
+    assert len(pack([each.dump_line() for each in result.operations])) <= operations.MAX_PACKED
     assert 500 <= len(result.operations) < operations.MAX_OPERATIONS
     assert any("only the first" in each for each in result.notices)
     assert problems(document) == []
 
 
 @pytest.mark.spec("P39")
-def test_a_thousand_operations_are_kept_and_what_is_packed_is_unpacked_within_bounds() -> None:
+def test_a_thousand_operations_are_stored_and_unpacked_within_bounds() -> None:
     path = [parameter("path", each) for each in ("owner", "repo", "id")]
     query = parameter("query", "per_page", type="integer", description="how many " * 10)
     paths = {
@@ -328,7 +328,7 @@ def test_a_thousand_operations_are_kept_and_what_is_packed_is_unpacked_within_bo
     }
     result = read(described(paths))
     assert (len(result.operations), result.notices) == (1_050, ())
-    lines = [each.kept() for each in result.operations]
+    lines = [each.dump_line() for each in result.operations]
     assert unpack(pack(lines)) == lines
     for wrong in ("", "é", "nonsense", pack(["x" * MAX_UNPACKED]), pack(lines)[:-50]):
         with pytest.raises(ValueError, match=r"."):

@@ -1,4 +1,4 @@
-"""The tools of services: their names, what is asked about, and how many there are."""
+"""The tools of services: their names, their approval, and their number."""
 
 import re
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from api_lab import Person
+from api_lab import User
 
 from harness import YES, Lab, call
 from ipyagent.errors import MCPToolCallError
@@ -25,45 +25,45 @@ from servers.openapi_server import (
 )
 
 
-def registered(folder: Path, paths: dict[str, Any], **options: Any) -> Person:
-    person = Person(folder)
+def registered(folder: Path, paths: dict[str, Any], **options: Any) -> User:
+    user = User(folder)
     with APIServer({"GET /openapi.json": json_answer(described(paths))}) as server:
-        person.services.register("s", server.url, **options)
-    return person
+        user.services.register("s", server.url, **options)
+    return user
 
 
 @pytest.mark.spec("P12")
-def test_names_are_such_as_models_take_and_each_is_of_one_operation(tmp_path: Path) -> None:
+def test_names_are_valid_for_models_and_unique(tmp_path: Path) -> None:
     names = ["list items", "list.items", "list/items", "LIST_items", "x" * 200, "x" * 201, "ümläut",
              "日本語", "-", "__proto__", "a\x1b[31mred", "request", "same", "same"]  # fmt: skip
     paths = {f"/p{i}": {"get": operation(name)} for i, name in enumerate(names)}
     paths["/without/{id}"] = {"delete": operation()}
-    person = registered(tmp_path / "one", paths)
-    tools = list(person.tools)
+    user = registered(tmp_path / "one", paths)
+    tools = list(user.tools)
     assert len(tools) == len(names) + 2
     assert len({each.lower() for each in tools}) == len(tools)
     assert all(re.fullmatch(r"api_[a-zA-Z0-9_-]{1,60}", each) for each in tools)
     assert "api_s_delete_without_id" in tools
-    assert len(Toolbox(person.services.tools())) == len(tools)
+    assert len(Toolbox(user.services.tools())) == len(tools)
 
     backwards = registered(tmp_path / "two", dict(reversed(paths.items())))
-    assert {n: t.description for n, t in person.tools.items() if n != "api_request"} == {
+    assert {n: t.description for n, t in user.tools.items() if n != "api_request"} == {
         n: t.description for n, t in backwards.tools.items() if n != "api_request"
     }
 
 
-def test_names_of_two_services_never_meet(tmp_path: Path) -> None:
-    person = Person(tmp_path / "folder")
+def test_names_of_two_services_never_collide(tmp_path: Path) -> None:
+    user = User(tmp_path / "folder")
     for name, id_ in (("a", "b_c"), ("a_b", "c")):
         document = described({"/x": {"get": operation(id_)}})
         with APIServer({"GET /openapi.json": json_answer(document)}) as server:
-            person.services.register(name, server.url)
-    named = [each.name for each in person.services.tools()]
+            user.services.register(name, server.url)
+    named = [each.name for each in user.services.tools()]
     assert len(set(named)) == 3
     assert all(each == "api_request" or each.startswith("api_a_b_c_") for each in named)
 
 
-def test_all_is_asked_about_but_what_the_person_let_go_unasked(tmp_path: Path) -> None:
+def test_all_calls_need_approval_unless_the_user_waived_it(tmp_path: Path) -> None:
     asked = registered(tmp_path / "one", SHOP["paths"])
     assert all(each.sensitive for each in asked.services.tools())
     unasked = registered(tmp_path / "two", SHOP["paths"], get_unasked=True)
@@ -78,15 +78,15 @@ def test_all_is_asked_about_but_what_the_person_let_go_unasked(tmp_path: Path) -
 
 
 @pytest.mark.spec("P04")
-def test_of_many_operations_only_a_list_and_the_general_tool_are_offered(tmp_path: Path) -> None:
+def test_many_operations_are_offered_as_a_list_and_the_general_tool(tmp_path: Path) -> None:
     paths = {
         f"/things{i}/{{id}}": {
             "get": operation(f"get{i}", parameter("query", "q"), summary=f"Gets thing {i}. " * 20)
         }
         for i in range(65)
     }
-    person = registered(tmp_path / "one", paths)
-    tools = person.tools
+    user = registered(tmp_path / "one", paths)
+    tools = user.tools
     assert set(tools) == {"api_request", "api_operations"}
     assert "65 operations" in tools["api_request"].description
     assert "GET /things7/{id}" in tools["api_request"].description
@@ -96,19 +96,19 @@ def test_of_many_operations_only_a_list_and_the_general_tool_are_offered(tmp_pat
     assert len(listing(service="s").split("\n")) == 65
     assert listing(service="s", query="GET things12/").startswith("get12: GET /things12/{id} [q")
     assert '"required": ["id"]' in listing(service="s", query="things12/")
-    assert listing(service="s", query="nothing such") == "none holds all these words"
-    with pytest.raises(MCPToolCallError, match="there are: s"):
+    assert listing(service="s", query="nothing such") == "no operation contains all these words"
+    with pytest.raises(MCPToolCallError, match="available: s"):
         listing(service="other")
     with APIServer({"GET /things7/1": answer(b"fine")}) as server:
-        person.services._registry.keep(
-            person.services._registry.get("s").model_copy(update={"base": f"{server.url}/"})
+        user.services._registry.save(
+            user.services._registry.get("s").model_copy(update={"base": f"{server.url}/"})
         )
-        assert person.request("GET", "/things7/1").output == "fine"
+        assert user.request("GET", "/things7/1").output == "fine"
     few = registered(tmp_path / "two", dict(list(paths.items())[:64]))
     assert len(few.services.tools()) == 65
 
 
-def test_what_a_service_says_of_itself_neither_acts_nor_hides_nor_goes_on_for_ever(
+def test_a_services_own_text_is_escaped_visible_and_bounded(
     tmp_path: Path,
 ) -> None:
     evil = "\x1b[2J\u202eevil\U000e0041 " + "long " * 10_000
@@ -122,11 +122,11 @@ def test_what_a_service_says_of_itself_neither_acts_nor_hides_nor_goes_on_for_ev
 
 
 def test_the_tools_stay_the_same_until_something_changes(tmp_path: Path) -> None:
-    person = registered(tmp_path / "one", SHOP["paths"])
-    before = person.services.tools()
-    assert person.services.tools() is before
-    person.services.deactivate("s")
-    assert person.services.tools() == []
+    user = registered(tmp_path / "one", SHOP["paths"])
+    before = user.services.tools()
+    assert user.services.tools() is before
+    user.services.deactivate("s")
+    assert user.services.tools() == []
 
 
 def test_without_the_packages_there_is_one_notice_and_nothing_fails(
@@ -168,7 +168,7 @@ def test_importing_the_services_loads_no_heavy_library() -> None:
 
 
 @pytest.mark.parametrize("overrides", [False, True])
-def test_a_cell_s_tool_with_a_service_s_name_does_not_stop_the_run(
+def test_a_cells_tool_with_the_name_of_a_services_tool_does_not_stop_the_run(
     tmp_path: Path, overrides: bool
 ) -> None:
     @tool(name="api_s_x", allow_override=overrides)
@@ -183,7 +183,7 @@ def test_a_cell_s_tool_with_a_service_s_name_does_not_stop_the_run(
         "GET /x": json_answer("theirs"),
     }
     with APIServer(pages) as server:
-        lab.place.services.openapi.register("s", server.url)
+        lab.environment.services.openapi.register("s", server.url)
         replies = [{"calls": [call("api_s_x")]}, "Done."]
         for _ in range(2):
             run = lab.run(replies, answer=YES)
@@ -195,17 +195,17 @@ def test_a_cell_s_tool_with_a_service_s_name_does_not_stop_the_run(
     assert sum("'api_s_x' is left out" in text for text in notices) == (0 if overrides else 1)
 
 
-def test_a_service_s_tool_with_the_name_of_a_tool_of_the_program_is_left_out(
+def test_a_services_tool_with_the_name_of_a_tool_of_the_program_is_left_out(
     tmp_path: Path,
 ) -> None:
-    person = registered(tmp_path / "one", {"/x": {"get": operation("x")}})
+    user = registered(tmp_path / "one", {"/x": {"get": operation("x")}})
 
     @tool(name="api_s_x")
     def own() -> str:
         """Return a word."""
         return "mine"
 
-    box = Toolbox([own]).with_services(person.services.tools())
+    box = Toolbox([own]).merge_services(user.services.tools())
     assert box.get("api_s_x") is own
     assert "api_request" in box
     assert box.notices == (

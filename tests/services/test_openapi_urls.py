@@ -1,4 +1,4 @@
-"""Addresses as people write them."""
+"""Addresses as users write them."""
 
 import pytest
 
@@ -32,9 +32,9 @@ from ipyagent.services.openapi import urls
         ("http://h/openapi.json?version=2", "http://h/openapi.json?version=2"),
     ],
 )
-def test_an_address_is_brought_into_one_form(written: str, meant: str) -> None:
-    assert urls.shown(urls.address(written)) == meant
-    assert urls.address(meant) == urls.address(written)
+def test_an_address_is_normalized(written: str, meant: str) -> None:
+    assert urls.format_url(urls.parse_url(written)) == meant
+    assert urls.parse_url(meant) == urls.parse_url(written)
 
 
 @pytest.mark.spec("P38")
@@ -45,7 +45,7 @@ def test_an_address_is_brought_into_one_form(written: str, meant: str) -> None:
 )  # fmt: skip
 def test_another_scheme_is_refused_and_never_becomes_http(written: str) -> None:
     with pytest.raises(ConfigError, match="reached by http or https"):
-        urls.address(written)
+        urls.parse_url(written)
 
 
 @pytest.mark.spec("P38")
@@ -55,9 +55,9 @@ def test_another_scheme_is_refused_and_never_becomes_http(written: str) -> None:
      "http://u:p@h", "http://u@h", "http://h\\@evil", "http://１２７.0.0.1", "http://a b",
      "http://xn--/", "http://h/\ud800", "\ud800"],
 )  # fmt: skip
-def test_what_is_no_address_is_refused(written: str) -> None:
+def test_an_invalid_address_is_refused(written: str) -> None:
     with pytest.raises(ConfigError):
-        urls.address(written)
+        urls.parse_url(written)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_what_is_no_address_is_refused(written: str) -> None:
         ("http://h/x/other.yaml", "http://h/x/other.yaml"),
     ],
 )
-def test_the_well_known_descriptions_belong_to_the_service_above_them(
+def test_well_known_descriptions_belong_to_the_service_at_the_parent_url(
     document: str, home: str
 ) -> None:
-    assert urls.shown(urls.home(urls.address(document))) == home
+    assert urls.format_url(urls.service_url(urls.parse_url(document))) == home

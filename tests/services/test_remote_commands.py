@@ -1,4 +1,4 @@
-"""Plans whose steps are commands elsewhere: tried again, repaired, or ended."""
+"""Plans with remote commands: steps are retried or repaired, or end the plan."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from api_lab import Person
+from api_lab import User
 
 from harness import YES, call
 from ipyagent.errors import InvalidArgumentsError
@@ -51,7 +51,7 @@ FAILED = {"exit_code": 1, "status": "error", "stderr": "no such command"}
 
 
 def run_command(exchange: Exchange) -> None:
-    """Succeed for the command `true` alone."""
+    """Succeed only for the command `true`."""
     command = json.loads(exchange.seen.body)["command"]
     json_answer({"exit_code": 0} if command == "true" else FAILED)(exchange)
 
@@ -72,10 +72,10 @@ def server() -> Iterator[APIServer]:
 
 @pytest.fixture
 def tools(tmp_path: Path, server: APIServer) -> dict[str, Tool]:
-    person = Person(tmp_path / "folder")
-    person.services.register("s", server.url)
+    user = User(tmp_path / "folder")
+    user.services.register("s", server.url)
     server.seen.clear()
-    return person.tools
+    return user.tools
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def planned(*calls: dict[str, Any]) -> dict[str, Any]:
         call("api_request", service="s", method="POST", path="/command", body={"command": "x"}),
     ],
 )
-def test_a_command_that_failed_elsewhere_is_a_step_that_failed(
+def test_a_failed_remote_command_is_a_failed_step(
     lab: PlanLab, tools: dict[str, Tool], step: dict[str, Any]
 ) -> None:
     run = lab.plan([planned(step), "I give up."], tools=tools.values(), answer=YES)
@@ -124,7 +124,7 @@ def test_another_command_is_proposed_approved_and_sent(
     asked = []
 
     def answers(approval: Any) -> Any:
-        asked.append(approval.shown)
+        asked.append(approval.subject)
         return YES
 
     replies = [planned(sent("fals", cwd="src")), planned(sent("true", cwd="/"))]
@@ -139,7 +139,7 @@ def test_another_command_is_proposed_approved_and_sent(
 
 
 @pytest.mark.spec("P35", "P47")
-def test_what_only_reads_is_tried_three_times(
+def test_a_read_only_step_is_tried_three_times(
     lab: PlanLab, tools: dict[str, Tool], server: APIServer
 ) -> None:
     run = lab.plan([planned(call("api_s_check", depth=1))], tools=tools.values(), answer=YES)
@@ -149,7 +149,7 @@ def test_what_only_reads_is_tried_three_times(
 
 @pytest.mark.spec("P34", "P47")
 @pytest.mark.parametrize("status", [400, 404, 500, 503])
-def test_a_refusal_by_status_ends_the_plan_at_once(
+def test_an_http_error_ends_the_plan_at_once(
     lab: PlanLab, tools: dict[str, Tool], server: APIServer, status: int
 ) -> None:
     server.routes |= {"GET /check": answer(b"no", status), "POST /command": answer(b"no", status)}
@@ -169,7 +169,7 @@ def test_a_list_of_failed_things_is_a_success(lab: PlanLab, tools: dict[str, Too
 
 
 @pytest.mark.spec("P35", "P37", "P47")
-async def test_the_same_holds_for_tools_of_mcp_servers(tmp_path: Path) -> None:
+async def test_failed_commands_of_mcp_tools_are_retried_or_repaired(tmp_path: Path) -> None:
     import asyncio
 
     with MCPLab(tmp_path) as place:
@@ -202,9 +202,9 @@ async def test_the_same_holds_for_tools_of_mcp_servers(tmp_path: Path) -> None:
 
 @pytest.mark.spec("P35")
 @pytest.mark.parametrize("name", ["api_s_run", "api_request"])
-def test_a_command_with_controls_is_refused(tools: dict[str, Tool], name: str) -> None:
+def test_a_command_with_control_characters_is_refused(tools: dict[str, Tool], name: str) -> None:
     given: dict[str, Any] = {"body": {"command": "ls\x1b[8m; rm x"}}
     if name == "api_request":
         given |= {"service": "s", "method": "POST", "path": "/command"}
     with pytest.raises(InvalidArgumentsError, match=name):
-        tools[name].check(given)
+        tools[name].check_arguments(given)

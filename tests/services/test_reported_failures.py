@@ -1,10 +1,10 @@
-"""What counts as a failure in an answer that arrived well, and what is only data."""
+"""Failures that are reported in successful answers, and data that only looks like them."""
 
 from typing import Any
 
 import pytest
 
-from ipyagent.services.failures import parse_object, reported_failure
+from ipyagent.services.failures import find_failure, parse_object
 
 FAILED: list[tuple[Any, str]] = [
     ({"exit_code": 1}, "exit code 1"),
@@ -67,29 +67,29 @@ RECORDS: list[Any] = [
 @pytest.mark.parametrize("reads", [False, True])
 @pytest.mark.parametrize(("answer", "says"), FAILED)
 def test_a_command_that_failed_is_a_failure(answer: Any, says: str, reads: bool) -> None:
-    assert reported_failure(answer, reads=reads) == says
+    assert find_failure(answer, reads=reads) == says
 
 
 @pytest.mark.spec("P35", "P47")
 @pytest.mark.parametrize(("answer", "says"), FAILED_ACTIONS)
 def test_an_action_whose_answer_says_error_failed(answer: Any, says: str) -> None:
-    assert reported_failure(answer, reads=False) == says
+    assert find_failure(answer, reads=False) == says
 
 
 @pytest.mark.spec("P47")
 @pytest.mark.parametrize("reads", [False, True])
 @pytest.mark.parametrize("answer", DATA)
 def test_ordinary_data_is_no_failure(answer: Any, reads: bool) -> None:
-    assert reported_failure(answer, reads=reads) is None
+    assert find_failure(answer, reads=reads) is None
 
 
 @pytest.mark.spec("P47")
 @pytest.mark.parametrize("answer", RECORDS)
-def test_what_is_read_about_a_failure_is_no_failure_to_read_it(answer: Any) -> None:
-    assert reported_failure(answer, reads=True) is None
+def test_reading_about_a_failure_is_no_failure(answer: Any) -> None:
+    assert find_failure(answer, reads=True) is None
 
 
 @pytest.mark.parametrize("text", ["", "[1]", "{", '"x"', "{} {}", '{"a":' * 100_000, "null"])
-def test_only_a_json_object_is_looked_into(text: str) -> None:
+def test_only_a_json_object_is_examined(text: str) -> None:
     assert parse_object(text) is None
     assert parse_object(' {"a": 1}\n') == {"a": 1}

@@ -1,10 +1,10 @@
-"""The trace id of a run goes to every service that the run asks."""
+"""The trace id of a run is sent to every service that the run calls."""
 
 import asyncio
 from pathlib import Path
 
 import pytest
-from api_lab import Person
+from api_lab import User
 from starlette.requests import Request
 from test_mcp_http import Plain, at
 
@@ -15,35 +15,33 @@ from servers.openapi_server import SHOP, APIServer, described, json_answer, oper
 
 
 @pytest.mark.spec("P08")
-def test_requests_to_services_carry_it(tmp_path: Path, lab: Lab) -> None:
+def test_requests_to_services_carry_the_trace_id(tmp_path: Path, lab: Lab) -> None:
     with APIServer({"GET /openapi.json": json_answer(SHOP)}) as server:
         server.routes |= {"GET /items": json_answer([]), "POST /items": json_answer({})}
-        person = Person(tmp_path / "folder")
-        person.services.register("s", server.url)
+        user = User(tmp_path / "folder")
+        user.services.register("s", server.url)
         server.seen.clear()
         calls = [call("api_s_listItems"), call("api_s_addItem", body={"name": "x"})]
-        run = lab.run([{"calls": calls}, "Done."], tools=person.tools.values(), answer=YES)
+        run = lab.run([{"calls": calls}, "Done."], tools=user.tools.values(), answer=YES)
         assert run.trace_id
         assert [each.headers["X-Trace-Id"] for each in server.seen] == [run.trace_id] * 2
 
 
 @pytest.mark.spec("P08")
-def test_a_header_of_that_name_that_a_service_asks_for_is_the_callers(
-    tmp_path: Path, lab: Lab
-) -> None:
+def test_a_described_parameter_of_the_same_name_takes_precedence(tmp_path: Path, lab: Lab) -> None:
     own = described({"/x": {"get": operation("x", parameter("header", "x-trace-id"))}})
     with APIServer({"GET /openapi.json": json_answer(own), "GET /x": json_answer({})}) as server:
-        person = Person(tmp_path / "folder")
-        person.services.register("s", server.url)
+        user = User(tmp_path / "folder")
+        user.services.register("s", server.url)
         server.seen.clear()
         step = call("api_s_x", **{"x-trace-id": "mine"})
-        lab.run([{"calls": [step]}, "Done."], tools=person.tools.values(), answer=YES)
+        lab.run([{"calls": [step]}, "Done."], tools=user.tools.values(), answer=YES)
         sent = [v for k, v in server.seen[0].headers.items() if k.lower() == "x-trace-id"]
         assert sent == ["mine"]
 
 
 @pytest.mark.spec("P08")
-async def test_calls_of_mcp_servers_carry_it(tmp_path: Path, lab: Lab) -> None:
+async def test_calls_of_mcp_servers_carry_the_trace_id(tmp_path: Path, lab: Lab) -> None:
     plain = Plain()
     with MCPLab(tmp_path) as place, served(plain.app) as address:
         tools = await place.tools(at(f"{address}/mcp"), place.raw("good"))

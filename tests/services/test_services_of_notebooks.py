@@ -17,7 +17,7 @@ from ipyagent.agent.session import Session
 from ipyagent.agent.sessions import Sessions
 from ipyagent.config import Config
 from ipyagent.errors import AgentError, ConfigError
-from ipyagent.magic import api_commands, candidates, mcp_commands, session_commands
+from ipyagent.magic import api_commands, completions, mcp_commands, session_commands
 from ipyagent.magic.notebook import Notebook
 from ipyagent.schema import ToolResult
 from ipyagent.store.journal import Journal
@@ -29,21 +29,19 @@ Kernels = Callable[[str], AbstractContextManager[Notebook]]
 
 
 class Book:
-    """A notebook of a folder, as far as services are about one."""
+    """The parts of a notebook that services use."""
 
     def __init__(self, folder: Path, session: Session) -> None:
         self._services, self._session = Services(folder, folder), session
-
-    def session(self) -> Session:
-        return self._session
+        self.sessions = SimpleNamespace(get=lambda: session)
 
     @property
     def services(self) -> Services:
-        self._services.here = self._session.services
+        self._services.switches = self._session.services
         return self._services
 
     async def tools(self) -> set[str]:
-        tools, _ = await self.services.tools(Config())
+        tools, _ = await self.services.load_tools(Config())
         return {each.name for each in tools}
 
     def api(self, line: str) -> str:
@@ -77,11 +75,11 @@ async def test_a_service_is_switched_for_one_notebook_alone(tmp_path: Path) -> N
         assert await two.tools() == set()
 
         one.api("deactivate shop --here")
-        assert one.services.here == {"api:shop": False}
+        assert one.services.switches == {"api:shop": False}
         with pytest.raises(AgentError, match="not active"):
             await tool.function()
         one.api("activate shop")  # for all of the folder, this notebook included
-        assert one.session().services == {}
+        assert one.sessions.get().services == {}
         assert "api_shop_listItems" in await one.tools() & await two.tools()
         with pytest.raises(ConfigError, match="nope"):
             one.api("activate nope --here")
@@ -92,7 +90,7 @@ async def test_a_service_is_switched_for_one_notebook_alone(tmp_path: Path) -> N
 
 
 @pytest.mark.spec("P46")
-async def test_so_is_a_server(tmp_path: Path) -> None:
+async def test_a_server_is_switched_for_one_notebook_alone(tmp_path: Path) -> None:
     with MCPLab(tmp_path) as place:
         one, two = Book(tmp_path, Session()), Book(tmp_path, Session())
         words = " ".join(place.words("good"))
@@ -118,7 +116,7 @@ async def test_so_is_a_server(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("P46")
-def test_it_is_kept_with_the_notebooks_session(tmp_path: Path) -> None:
+def test_the_switch_is_stored_with_the_notebooks_session(tmp_path: Path) -> None:
     sessions = Sessions(Journal.open(tmp_path / "state.db"))
     sessions.begin("one").switch_services({"api:shop": False})
     sessions.close()
@@ -131,12 +129,12 @@ def test_it_is_kept_with_the_notebooks_session(tmp_path: Path) -> None:
 
 @pytest.mark.spec("P46")
 @pytest.mark.parametrize("kept", ["x", "[]", '{"api:shop": "no"}', 3, None])
-def test_what_is_no_switch_in_free_metadata_switches_nothing(kept: Any) -> None:
+def test_invalid_switches_in_metadata_are_ignored(kept: Any) -> None:
     assert Session(schema.Session(metadata={"services": kept})).services == {}
 
 
 @pytest.mark.spec("P46")
-async def test_a_notebook_cannot_use_what_its_folder_may_not(
+async def test_a_notebook_cannot_use_servers_that_its_folder_may_not_use(
     tmp_path: Path, own_folders: Path
 ) -> None:
     with MCPLab(tmp_path) as place:
@@ -154,7 +152,7 @@ async def test_a_notebook_cannot_use_what_its_folder_may_not(
             with pytest.raises(ConfigError, match=r"mine is disabled in .*for the whole folder"):
                 book.mcp("activate mine --here")
             # As a record says that came with the folder.
-            book.session().switch_services({"mcp:theirs": True, "mcp:mine": True})
+            book.sessions.get().switch_services({"mcp:theirs": True, "mcp:mine": True})
             assert await book.tools() == set()
             assert "active in this notebook" not in book.mcp("list")
             assert place.heard("good") == []
@@ -167,7 +165,7 @@ async def test_a_notebook_cannot_use_what_its_folder_may_not(
 
 
 @pytest.mark.spec("P46")
-async def test_a_notebook_does_not_accept_what_a_server_changed(tmp_path: Path) -> None:
+async def test_a_notebooks_switch_does_not_approve_a_servers_changes(tmp_path: Path) -> None:
     with MCPLab(tmp_path) as place:
         book = Book(tmp_path, Session())
         try:
@@ -185,10 +183,10 @@ async def test_a_notebook_does_not_accept_what_a_server_changed(tmp_path: Path) 
 
 @pytest.fixture
 def notebooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernels:
-    """The agent's side of a kernel that a notebook of this folder has, by the notebook's name."""
+    """Return a function that opens the agent's notebook of a kernel, by the notebook's name."""
 
     # As if the kernels had been started with these directories.
-    monkeypatch.setattr("ipyagent.magic.notebook.start_environ", lambda: dict(os.environ))
+    monkeypatch.setattr("ipyagent.magic.notebook_settings.start_environ", lambda: dict(os.environ))
 
     @contextmanager
     def kernel_of(name: str) -> Iterator[Notebook]:
@@ -198,19 +196,19 @@ def notebooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernels:
         try:
             yield book
         finally:
-            for each in book._sessions.values():
+            for each in book.sessions._opened.values():
                 each.close()
 
     return kernel_of
 
 
 async def tools_in(book: Notebook) -> set[str]:
-    tools, _ = await book.services.tools(book.config())
+    tools, _ = await book.services.load_tools(book.settings.config)
     return {each.name for each in tools}
 
 
 @pytest.mark.spec("P46")
-async def test_two_notebooks_of_a_folder_differ_also_after_their_kernels_restart(
+async def test_each_notebook_of_a_folder_keeps_its_switches_after_a_restart(
     notebooks: Kernels,
 ) -> None:
     with APIServer({"GET /openapi.json": json_answer(SHOP)}) as at:
@@ -220,11 +218,11 @@ async def test_two_notebooks_of_a_folder_differ_also_after_their_kernels_restart
             assert await tools_in(one) == set()
         with notebooks("two.ipynb") as two:
             assert "api_shop_listItems" in await tools_in(two)
-            theirs = two.session().id
+            theirs = two.sessions.get().id
         with notebooks("one.ipynb") as one:
             assert await tools_in(one) == set()
-            assert one._current is None, "looking begins no session"
-            assert one.session().services == {"api:shop": False}
+            assert one.sessions.current is None, "looking begins no session"
+            assert one.sessions.get().services == {"api:shop": False}
             # Whichever session it goes on with, the notebook stays the same.
             session_commands.run(one, "new other")
             assert await tools_in(one) == set()
@@ -233,19 +231,19 @@ async def test_two_notebooks_of_a_folder_differ_also_after_their_kernels_restart
             assert await tools_in(one) == set()
             session_commands.run(one, f"resume {theirs}")
             assert await tools_in(one) == set()
-            one.made["chat"] = {"persist": False}
-            assert one.session().services == {"api:shop": False}
+            one.settings.set("chat.persist=false")
+            assert one.sessions.get().services == {"api:shop": False}
 
 
 @pytest.mark.spec("P46")
-async def test_a_session_that_another_notebook_leaves_brings_no_switches(
+async def test_a_session_of_another_notebook_brings_no_switches(
     notebooks: Kernels,
 ) -> None:
     with APIServer({"GET /openapi.json": json_answer(SHOP)}) as at:
         with notebooks("one.ipynb") as one:
             api_commands.run(one, f"register shop {at.url}")
             api_commands.run(one, "deactivate shop --here")
-            session = one.session().id
+            session = one.sessions.get().id
         with notebooks("two.ipynb") as two:
             session_commands.run(two, f"resume {session}")
             assert "api_shop_listItems" in await tools_in(two)
@@ -267,10 +265,10 @@ def test_a_branch_has_the_switches_of_its_notebook_and_a_saved_file_has_none(
 @pytest.mark.spec("P46")
 def test_the_option_is_completed(notebooks: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
     with notebooks("one.ipynb") as one:
-        monkeypatch.setattr(candidates, "notebook", lambda: one)
+        monkeypatch.setattr(completions, "notebook", lambda: one)
 
         def offered(line: str) -> list[str]:
-            return [each.text for each in candidates.found("line", line)[1]]
+            return [each.text for each in completions.complete("line", line)[1]]
 
         for kind in ("mcp", "api"):
             for command in ("activate", "deactivate"):

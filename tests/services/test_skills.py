@@ -1,4 +1,4 @@
-"""Skills: found in two places, read tolerantly, confined, and binding while they are loaded."""
+"""Skills are found in two places, read tolerantly, confined, and limit tools once loaded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness import Lab, call
 from ipyagent.errors import ConfigError, InvalidArgumentsError
 from ipyagent.magic import skill_commands
 from ipyagent.services.skills import Skills, personal_folder
-from ipyagent.tools.files import file_tools
+from ipyagent.tools.file_tools import file_tools
 from ipyagent.tools.workspace import Workspace
 
 CANARY = "canary-5d1e-outside"
@@ -23,7 +23,7 @@ PLAIN = "---\nname: pdf\ndescription: Reads PDF.\n---\n\nUse it.\n"
 
 
 class Shelf:
-    """A workspace and the person's folder, side by side, and a file that nobody may reach."""
+    """A workspace and the user's folder, side by side, and a file out of reach."""
 
     def __init__(self, root: Path) -> None:
         self.workspace, self.own = root / "ws", root / "own"
@@ -39,7 +39,7 @@ class Shelf:
         own: bool = False,
         file: str = "SKILL.md",
     ) -> Path:
-        """Write a file of a skill; returns the skill's folder."""
+        """Write a file of a skill; return the skill's folder."""
         base = self.own if own else self.workspace / ".ipyagent" / "skills"
         path = base / folder / file
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -51,7 +51,7 @@ class Shelf:
 
     def get(self, name: str = "pdf") -> str:
         tool = self.skills().tool()
-        return str(tool.function(**tool.check({"name": name})))
+        return str(tool.function(**tool.check_arguments({"name": name})))
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ BINDING = "name:\tpdf\nargument-hint: [issue] [prio]\nallowed-tools: {}\nlicense
     ["Use this when: the user asks", "`pdf` reads", "@all", "%s", "!now", '"Quoted" text', "[Reads",
      "!!python/object/apply:os.system [id]", "* all", "> Reads"],
 )  # fmt: skip
-def test_a_header_that_is_not_quite_yaml_is_read_line_by_line(
+def test_front_matter_that_is_not_quite_yaml_is_read_line_by_line(
     shelf: Shelf, description: str
 ) -> None:
     shelf.put(f"---\ndescription: {description}\n{BINDING.format('Read')}\n---\nUse it.")
@@ -154,7 +154,7 @@ def test_a_header_that_is_not_quite_yaml_is_read_line_by_line(
     "key", ["allowed-tools", "'allowed-tools'", "allowed_tools", "allowedTools"]
 )
 @pytest.mark.parametrize("indent", ["", "  "])
-def test_read_line_by_line_the_tools_stay_bound(
+def test_tools_are_still_limited_if_front_matter_is_read_line_by_line(
     shelf: Shelf, written: str, allowed: tuple[str, ...] | None, key: str, indent: str
 ) -> None:
     header = BINDING.replace("allowed-tools", key).format(written).replace("\n", f"\n{indent}")
@@ -179,7 +179,7 @@ def test_the_file_is_found_in_any_case(shelf: Shelf, file: str) -> None:
     assert [each.name for each in shelf.skills().all()] == ["pdf"]
 
 
-def test_of_two_spellings_the_usual_one_counts(shelf: Shelf) -> None:
+def test_of_two_spellings_the_usual_one_is_read(shelf: Shelf) -> None:
     shelf.put("usual")
     shelf.put("other", file="skill.md")
     assert [each.content for each in shelf.skills().all()] == ["usual"]
@@ -190,11 +190,11 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     for a, b in zip("abcdefgh", "bcdefghi", strict=True)
 )
 REFUSED: dict[str, tuple[str | bytes, str]] = {
-    "a list": ("---\n- name\n---\nx", "not made of keys and values"),
-    "a text": ("---\nname\n---\nx", "not made of keys and values"),
-    "no end": ("---\nname: pdf\nallowed-tools: Read\n\nUse it.", "has no end"),
-    "aliases": (f"---\n{BOMB}metadata: *i\n---\nx", "YAML of a kind that is not read"),
-    "a merge": ("---\nb: &b {name: x}\n<<: *b\n---\nx", "YAML of a kind that is not read"),
+    "a list": ("---\n- name\n---\nx", "not a mapping of keys to values"),
+    "a text": ("---\nname\n---\nx", "not a mapping of keys to values"),
+    "no end": ("---\nname: pdf\nallowed-tools: Read\n\nUse it.", "no closing line"),
+    "aliases": (f"---\n{BOMB}metadata: *i\n---\nx", "YAML features that are not supported"),
+    "a merge": ("---\nb: &b {name: x}\n<<: *b\n---\nx", "YAML features that are not supported"),
     "a name cut short": (
         "---\nname: [unclosed\ndescription: x\n---\nx",
         "'[unclosed' cannot be read",
@@ -202,12 +202,18 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     "a quote without end": ('---\nname: "pdf\ndescription: x\n---\nx', "cannot be read"),
     "an alias for a name": (
         "---\nname: *pdf\ndescription: x: y\n---\nx",
-        "of a kind that is not read",
+        "features that are not supported",
     ),
-    "nesting": (f"---\na: {'[' * 5_000}\n---\nx", "YAML of a kind that is not read"),
+    "nesting": (f"---\na: {'[' * 5_000}\n---\nx", "YAML features that are not supported"),
     "a long header": (f"---\n{'# x' * 10_000}\n---\nx", "longer than 20,000 characters"),
-    "tools of no kind": (PLAIN.replace("---\n\n", "allowed-tools: {a: b}\n---\n\n"), "no list"),
-    "tools of two kinds": (PLAIN.replace("---\n\n", "allowed-tools: [[a]]\n---\n\n"), "no list"),
+    "tools of no kind": (
+        PLAIN.replace("---\n\n", "allowed-tools: {a: b}\n---\n\n"),
+        "not a list of names",
+    ),
+    "tools of two kinds": (
+        PLAIN.replace("---\n\n", "allowed-tools: [[a]]\n---\n\n"),
+        "not a list of names",
+    ),
     "Latin-1": (b"---\nname: pdf\n---\nK\xf6ln", "not UTF-8 text"),
     "UTF-16": (PLAIN.encode("utf-16"), "not UTF-8 text"),
     "too large": ("x" * 250_001, "larger than"),
@@ -216,7 +222,7 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
 
 @pytest.mark.spec("M22", "D19")
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_read_is_left_out_with_a_notice(shelf: Shelf, case: str) -> None:
+def test_an_unreadable_skill_is_left_out_with_a_notice(shelf: Shelf, case: str) -> None:
     text, why = REFUSED[case]
     shelf.put(text)
     shelf.put("Another.", "other")
@@ -228,7 +234,7 @@ def test_what_cannot_be_read_is_left_out_with_a_notice(shelf: Shelf, case: str) 
     assert skills.notices() == (notice,)
 
 
-def test_special_files_and_links_are_no_skills(shelf: Shelf) -> None:
+def test_special_files_and_links_are_not_skills(shelf: Shelf) -> None:
     shelf.put("Plain.", "plain")
     base = shelf.workspace / ".ipyagent" / "skills"
     (base / "pipe").mkdir()
@@ -257,7 +263,7 @@ def test_special_files_and_links_are_no_skills(shelf: Shelf) -> None:
 
 
 @pytest.mark.spec("D19")
-def test_of_two_with_one_name_the_first_is_kept_and_the_person_s_comes_first(shelf: Shelf) -> None:
+def test_of_two_skills_with_one_name_the_first_wins_and_the_users_comes_first(shelf: Shelf) -> None:
     shelf.put("---\nname: x\n---\nours, first", "a")
     shelf.put("---\nname: X\n---\nours, second", "b")
     shelf.put("---\nname: y\n---\nours", "c")
@@ -265,12 +271,12 @@ def test_of_two_with_one_name_the_first_is_kept_and_the_person_s_comes_first(she
     skills = shelf.skills()
     assert [each.content for each in skills.all()] == ["theirs", "ours, first"]
     assert skills.notices() == (
-        "The skill .ipyagent/skills/b is left out: .ipyagent/skills/a is named 'X', too.",
-        f"The skill .ipyagent/skills/c is left out: {shelf.own}/z is named 'y', too.",
+        "The skill .ipyagent/skills/b is left out: .ipyagent/skills/a has the same name, 'X'.",
+        f"The skill .ipyagent/skills/c is left out: {shelf.own}/z has the same name, 'y'.",
     )
 
 
-def test_no_folder_no_skills_and_nothing_is_made(shelf: Shelf) -> None:
+def test_without_a_folder_there_are_no_skills_and_none_is_created(shelf: Shelf) -> None:
     skills = shelf.skills()
     assert (skills.all(), skills.notices(), skills.prompt()) == ((), (), "")
     assert list(shelf.workspace.iterdir()) == []
@@ -287,7 +293,7 @@ def test_the_number_of_skills_is_bounded(shelf: Shelf) -> None:
         shelf.put("---\ndescription: " + "d" * 400 + "\n---\nx", f"{number:03}")
     skills = shelf.skills()
     assert len(skills.all()) == 200
-    assert skills.notices() == ("Of the skills in .ipyagent/skills, 200 are read.",)
+    assert skills.notices() == ("Only the first 200 skills in .ipyagent/skills are read.",)
     prompt = skills.prompt().split("\n")
     assert len(prompt) == 62
     assert prompt[-1] == "… and 140 more"
@@ -298,7 +304,7 @@ def test_the_number_of_skills_is_bounded(shelf: Shelf) -> None:
 
 
 @pytest.mark.spec("M23")
-def test_the_prompt_holds_names_and_descriptions_only(shelf: Shelf) -> None:
+def test_the_prompt_contains_only_names_and_descriptions(shelf: Shelf) -> None:
     shelf.put("---\nname: tables\ndescription: Joins\n  tables.\n---\nSECRET STEPS", own=True)
     shelf.put('---\nname: "a\\nb\\u202e"\n---\nFirst paragraph.\n\nSECRET STEPS', "x")
     told = shelf.skills().prompt()
@@ -311,7 +317,7 @@ def test_the_prompt_holds_names_and_descriptions_only(shelf: Shelf) -> None:
 
 
 @pytest.mark.spec("M23")
-def test_the_content_comes_when_it_is_asked_for(shelf: Shelf) -> None:
+def test_the_content_is_loaded_on_request(shelf: Shelf) -> None:
     shelf.put()
     text = "# Skill: pdf\n\nReads PDF.\n\n---\n\nUse it.\n"
     assert shelf.get() == f"{text}\nThe skill's folder: .ipyagent/skills/pdf\n"
@@ -321,7 +327,7 @@ def test_the_content_comes_when_it_is_asked_for(shelf: Shelf) -> None:
 
 
 @pytest.mark.spec("M23")
-def test_an_unknown_skill_is_answered_with_those_there_are(shelf: Shelf) -> None:
+def test_an_unknown_skill_is_answered_with_the_available_ones(shelf: Shelf) -> None:
     with pytest.raises(InvalidArgumentsError) as caught:
         shelf.get("x")
     assert str(caught.value) == "Skill 'x' does not exist. Available: none"
@@ -333,7 +339,7 @@ def test_an_unknown_skill_is_answered_with_those_there_are(shelf: Shelf) -> None
         assert str(caught.value) == f"Skill {unknown!r} does not exist. Available: pdf, a"
 
 
-def test_the_words_of_a_workspace_s_skill_are_not_the_person_s(shelf: Shelf) -> None:
+def test_the_text_of_a_workspaces_skill_does_not_count_as_the_users(shelf: Shelf) -> None:
     shelf.put(own=True)
     shelf.put("Theirs.", "theirs")
     skills = shelf.skills()
@@ -377,7 +383,7 @@ def linked(shelf: Shelf, *, own: bool) -> str:
 
 
 @pytest.mark.spec("D19")
-def test_links_of_a_workspace_s_skill_become_paths_that_read_file_takes(shelf: Shelf) -> None:
+def test_links_of_a_workspaces_skill_become_paths_for_read_file(shelf: Shelf) -> None:
     hostile = linked(shelf, own=False)
     base = ".ipyagent/skills/pdf"
     text = shelf.get()
@@ -394,7 +400,7 @@ def test_links_of_a_workspace_s_skill_become_paths_that_read_file_takes(shelf: S
 
 
 @pytest.mark.spec("D19")
-def test_small_files_that_a_person_s_skill_links_to_follow_it(shelf: Shelf) -> None:
+def test_small_files_linked_by_a_users_skill_are_included(shelf: Shelf) -> None:
     hostile = linked(shelf, own=True)
     text = shelf.get()
     assert hostile in text
@@ -409,7 +415,7 @@ def test_small_files_that_a_person_s_skill_links_to_follow_it(shelf: Shelf) -> N
 
 
 @pytest.mark.spec("D19")
-def test_files_that_a_person_s_skill_only_names_follow_it_and_others_are_listed(
+def test_files_named_by_a_users_skill_are_included_and_others_listed(
     shelf: Shelf,
 ) -> None:
     text = "To fill forms read FORMS.md. Run `python scripts/fill.py`, see [r](ref.md)."
@@ -426,7 +432,7 @@ def test_files_that_a_person_s_skill_only_names_follow_it_and_others_are_listed(
     ]
 
 
-def test_a_name_is_found_however_its_letters_are_put_together(shelf: Shelf) -> None:
+def test_a_name_is_found_in_any_unicode_normalization(shelf: Shelf) -> None:
     shelf.put("Do it.", unicodedata.normalize("NFD", "résumé"))
     for form in ("NFC", "NFD"):
         assert "Do it." in shelf.get(unicodedata.normalize(form, "Résumé"))
@@ -448,9 +454,7 @@ def test_large_and_binary_files_are_named_and_not_included(shelf: Shelf) -> None
 
 @pytest.mark.parametrize("piece", ["[", "](", "](<", "[x]: <", "![a](b", "[" * 300 + "]:", "---\n"])
 @pytest.mark.parametrize("own", [True, False])
-def test_a_hostile_text_is_worked_through_in_linear_time(
-    shelf: Shelf, piece: str, own: bool
-) -> None:
+def test_a_hostile_text_is_processed_in_linear_time(shelf: Shelf, piece: str, own: bool) -> None:
     def get(size: int) -> None:
         shelf.put("x\n" + piece * (size // len(piece)), own=own)
         assert shelf.get().startswith("# Skill: pdf")
@@ -462,7 +466,7 @@ def test_a_hostile_text_is_worked_through_in_linear_time(
 
 
 def load(shelf: Shelf, *allowed: str | None) -> Skills:
-    """Skills that are loaded, one for each `allowed-tools`."""
+    """Load skills, one for each `allowed-tools`."""
     for number, each in enumerate(allowed):
         said = "" if each is None else f"allowed-tools: {each}\n"
         shelf.put(f"---\nname: s{number}\n{said}---\nx", f"s{number}")
@@ -511,7 +515,7 @@ def test_a_loaded_skill_allows_only_its_tools(
 
 
 @pytest.mark.spec("M24")
-def test_a_skill_binds_from_when_it_is_loaded(shelf: Shelf) -> None:
+def test_a_skill_limits_tools_from_its_loading_on(shelf: Shelf) -> None:
     shelf.put(PLAIN.replace("---\n\n", "allowed-tools: Read\n---\n\n"))
     skills = shelf.skills()
     assert skills.refuses("run_python") is None
@@ -535,7 +539,7 @@ def test_every_loaded_skill_has_to_allow_a_tool(shelf: Shelf) -> None:
 
 
 @pytest.mark.spec("M23", "M24")
-def test_a_run_loads_a_skill_and_is_bound_by_it(tmp_path: Path) -> None:
+def test_a_run_loads_a_skill_and_obeys_its_limits(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     folder = tmp_path / ".ipyagent" / "skills" / "pdf"
     folder.mkdir(parents=True)
@@ -557,17 +561,17 @@ def test_a_run_loads_a_skill_and_is_bound_by_it(tmp_path: Path) -> None:
     assert lab.run([{"calls": [read]}, "Read."]).executions[0].status == "success"
 
 
-# --- the person's view ---------------------------------------------------------------------------
+# --- the user's view ---------------------------------------------------------------------------
 
 
 @pytest.fixture
 def book(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(skill_commands, "personal_folder", lambda: shelf.own)
-    return SimpleNamespace(place=SimpleNamespace(workspace=Workspace(shelf.workspace)))
+    return SimpleNamespace(environment=SimpleNamespace(workspace=Workspace(shelf.workspace)))
 
 
 @pytest.mark.spec("M23")
-def test_the_person_sees_which_skills_there_are(shelf: Shelf, book: Any) -> None:
+def test_the_user_sees_the_available_skills(shelf: Shelf, book: Any) -> None:
     said = skill_commands.run(book, "")
     assert str(shelf.own) in said
     assert ".ipyagent/skills" in said
@@ -583,15 +587,15 @@ def test_the_person_sees_which_skills_there_are(shelf: Shelf, book: Any) -> None
         skill_commands.run(book, "x")
 
 
-def test_the_person_s_folder_lies_beside_their_settings(
+def test_the_users_skills_are_beside_their_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     assert personal_folder() == tmp_path / "ipyagent" / "skills"
 
 
-def test_a_swapped_folder_is_never_followed_out(shelf: Shelf) -> None:
-    """What is looked at is opened beneath the workspace, not checked first and opened then."""
+def test_a_swapped_folder_never_leads_out_of_the_workspace(shelf: Shelf) -> None:
+    """Files are opened below the workspace, not checked first and then opened."""
     shelf.put("[a](a.txt)")
     skills = shelf.skills()
     assert [each.name for each in skills.all()] == ["pdf"]

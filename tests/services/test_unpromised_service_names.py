@@ -1,4 +1,4 @@
-"""Names of others that the services room uses, though nobody promises to keep them."""
+"""Private names of libraries that the services use, though they may disappear."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""What a finished flush covers is there after `kill -9` and after a power cut."""
+"""Events of a finished flush survive `kill -9` and a power cut."""
 
 import ctypes
 import os
@@ -58,7 +58,7 @@ def go(child: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(KILLS))
-def test_nothing_acknowledged_is_lost_when_the_process_is_killed(
+def test_no_acknowledged_event_is_lost_when_the_process_is_killed(
     seed: int, journal: Journal, path: Path
 ) -> None:
     session = begun(journal)
@@ -68,9 +68,9 @@ def test_nothing_acknowledged_is_lost_when_the_process_is_killed(
     for _ in range(random.Random(seed).randint(1, 40)):
         child.stdout.readline()
     child.send_signal(signal.SIGKILL)
-    said = child.stdout.read().splitlines(keepends=True)
+    lines = child.stdout.read().splitlines(keepends=True)
     child.communicate()
-    acknowledged = [int(line) for line in said if line.endswith("\n")]
+    acknowledged = [int(line) for line in lines if line.endswith("\n")]
     (run,) = journal.recover(session.id)
     assert run.notes == tuple(map(str, range(len(run.notes))))
     assert len(run.notes) > max(acknowledged, default=0)
@@ -107,19 +107,19 @@ class Cached(ctypes.Structure):
     )
 
 
-def unsynced(path: Path) -> int:
-    """Pages of a file that are in memory alone: cachestat(2), since Linux 6.5."""
+def unsynced_pages(path: Path) -> int:
+    """Return how many pages of a file are only in memory: cachestat(2), since Linux 6.5."""
     if not sys.platform.startswith("linux"):
         pytest.skip("cachestat is Linux'")
-    libc, found = ctypes.CDLL(None, use_errno=True), Cached()
+    libc, cached = ctypes.CDLL(None, use_errno=True), Cached()
     file = os.open(path, os.O_RDONLY)
     try:
-        failed = libc.syscall(451, file, ctypes.byref(Range(0, 0)), ctypes.byref(found), 0)
+        failed = libc.syscall(451, file, ctypes.byref(Range(0, 0)), ctypes.byref(cached), 0)
     finally:
         os.close(file)
     if failed:
         pytest.skip(f"no cachestat here: {os.strerror(ctypes.get_errno())}")
-    return int(found.dirty + found.writing)
+    return int(cached.dirty + cached.writing)
 
 
 def wal(path: Path) -> Path:
@@ -137,17 +137,17 @@ def test_an_acknowledged_event_is_on_the_disk_where_a_naive_store_leaves_it_in_m
     in_memory = 0
     for number in range(10):
         naive.execute("INSERT INTO events VALUES (?)", (str(number),))
-        in_memory += unsynced(wal(tmp_path / "naive.db"))
+        in_memory += unsynced_pages(wal(tmp_path / "naive.db"))
         tell(journal, session, "r1", [s.Notice(text=str(number))])
-        assert unsynced(wal(path)) == 0
-        assert unsynced(path) == 0
+        assert unsynced_pages(wal(path)) == 0
+        assert unsynced_pages(path) == 0
     naive.close()
     if not in_memory:
         pytest.skip("this file system keeps nothing in memory, so nothing is shown")
 
 
 @pytest.mark.parametrize("seed", range(CUTS))
-def test_after_a_power_cut_all_that_was_acknowledged_is_there(
+def test_all_acknowledged_events_survive_a_power_cut(
     seed: int, journal: Journal, path: Path, tmp_path: Path
 ) -> None:
     """The files as they were at an acknowledgement, plus a torn piece of what came after."""
@@ -170,9 +170,9 @@ def test_after_a_power_cut_all_that_was_acknowledged_is_there(
     wal(after).write_bytes(torn)
 
     revived = Journal.open(after)
-    told = types(revived, session)
-    assert told == [event.type for event in story][: len(told)]
-    assert len(told) >= cut
+    kinds = types(revived, session)
+    assert kinds == [event.type for event in story][: len(kinds)]
+    assert len(kinds) >= cut
     revived.recover(session.id)
     (run,) = revived.runs(session.id)
     assert run.is_finished
@@ -180,7 +180,7 @@ def test_after_a_power_cut_all_that_was_acknowledged_is_there(
     revived.close()
 
 
-def test_without_the_sync_the_same_cut_loses_what_was_acknowledged(tmp_path: Path) -> None:
+def test_without_the_sync_the_same_power_cut_loses_acknowledged_events(tmp_path: Path) -> None:
     """The test above is able to fail: bytes that were never synced are dropped here."""
     path, after = tmp_path / "naive.db", tmp_path / "after.db"
     naive = sqlite3.connect(path, isolation_level=None)
@@ -191,7 +191,7 @@ def test_without_the_sync_the_same_cut_loses_what_was_acknowledged(tmp_path: Pat
     acknowledged = 5
     for number in range(acknowledged):
         naive.execute("INSERT INTO events VALUES (?)", (str(number),))
-    if not unsynced(wal(path)):
+    if not unsynced_pages(wal(path)):
         pytest.skip("this file system keeps nothing in memory")
     shutil.copy(path, after)
     naive.close()

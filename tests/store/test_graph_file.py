@@ -24,7 +24,7 @@ def node(name: str, *parents: str, data: Any, **metadata: Any) -> s.Node:
     return s.Node(id=name, parent_ids=parents, data=data, timestamp=WHEN, metadata=metadata)
 
 
-def said(role: s.Role, *blocks: Any, **more: Any) -> s.Message:
+def new_message(role: s.Role, *blocks: Any, **more: Any) -> s.Message:
     return s.Message(role=role, content=blocks, timestamp=WHEN, **more)
 
 
@@ -54,10 +54,14 @@ def rich() -> s.Graph:
         [
             node("sys", data=s.SystemPrompt(content="Be brief.")),
             node("tools", "sys", data=s.ToolDefinitions(tools=(tool,))),
-            node("old", "tools", data=said(s.Role.SYSTEM, text)),
-            node("ask", "old", data=said(user, text, image)),
-            node("ctx", "ask", data=said(user, text, synthetic=True)),
-            node("say", "ctx", data=said(model, thinking, text, call, bad, future, usage=usage)),
+            node("old", "tools", data=new_message(s.Role.SYSTEM, text)),
+            node("ask", "old", data=new_message(user, text, image)),
+            node("ctx", "ask", data=new_message(user, text, synthetic=True)),
+            node(
+                "say",
+                "ctx",
+                data=new_message(model, thinking, text, call, bad, future, usage=usage),
+            ),
             node("run", "say", data=execution),
             node("run2", "say", data=failed),
             node("wait", "say", data=s.ToolExecution(call=call)),
@@ -65,9 +69,14 @@ def rich() -> s.Graph:
                 "got",
                 "run",
                 "run2",
-                data=said(user, result.to_content("c1"), failed.result.to_content("c2")),  # type: ignore[union-attr]
+                data=new_message(user, result.to_content("c1"), failed.result.to_content("c2")),  # type: ignore[union-attr]
             ),
-            node("sum", "got", data=said(user, text), **{COMPACTED: {"before": [], "after": []}}),
+            node(
+                "sum",
+                "got",
+                data=new_message(user, text),
+                **{COMPACTED: {"before": [], "after": []}},
+            ),
             node("new", "sum", data=s.OpaqueData.model_validate({"type": "dream", "of": "sheep"})),
             node("stop", "new", data=s.Stop(reason=s.StopReason.FINISHED, usage=usage)),
             node("odd", "sum", data=s.Stop(finish_reason="pause_turn")),
@@ -80,7 +89,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*nodes of kinds that this versi
 
 
 @pytest.mark.spec("N24", "D24")
-def test_a_graph_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_a_graph_survives_saving_and_loading(tmp_path: Path) -> None:
     path, graph = tmp_path / "sub" / "one.json", rich()
     save(path, graph, heads=("stop",), session_id="s1", metadata={"name": "one"})
     loaded = load(path)
@@ -99,7 +108,7 @@ def test_a_graph_comes_back_as_it_was(tmp_path: Path) -> None:
 @settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-def test_any_node_comes_back_as_it_was(tmp_path: Path, one: s.Node) -> None:
+def test_any_node_survives_saving_and_loading(tmp_path: Path, one: s.Node) -> None:
     graph, path = s.Graph([one.model_copy(update={"parent_ids": ()})]), tmp_path / "one.json"
     save(path, graph)
     with warnings.catch_warnings():
@@ -115,7 +124,7 @@ def test_any_node_comes_back_as_it_was(tmp_path: Path, one: s.Node) -> None:
 
 
 def nano_reads(path: Path) -> dict[str, list[Any]]:
-    """What nano-agent's loader makes of a file, by its rules; raises where it would."""
+    """Return the result of nano-agent's loader, by its rules; raises where it would."""
     data = json.loads(path.read_text())
     assert isinstance(data["session_id"], str)
     assert isinstance(data["created_at"], float)
@@ -137,7 +146,7 @@ def nano_reads(path: Path) -> dict[str, list[Any]]:
 
 
 def nano_data(data: dict[str, Any]) -> list[Any]:
-    """The class it takes, and what it finds; an unknown type is shown as a system prompt."""
+    """Return the class and content that it loads; an unknown type is shown as a system prompt."""
     match data:
         case {"type": "system_prompt", "content": str(content)}:
             return ["SystemPrompt", content]
@@ -173,7 +182,7 @@ def nano_block(block: dict[str, Any]) -> Any:
 
 
 @pytest.mark.spec("N24")
-def test_nano_agent_reads_what_we_wrote(tmp_path: Path) -> None:
+def test_nano_agent_reads_our_files(tmp_path: Path) -> None:
     save(tmp_path / "one.json", rich(), heads=("stop",))
     seen = nano_reads(tmp_path / "one.json")
     image = ["image", "image/png", "aGk="]
@@ -222,14 +231,14 @@ def nano_file(path: Path, changes: dict[str, Any] | None = None) -> dict[str, An
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aa"}}
     result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": [text, image]}
     second = {"type": "tool_result", "tool_use_id": "toolu_2", "content": [], "is_error": True}
-    shown = {"tool_name": "Bash", "tool_use_id": "toolu_1", "result": [text], "is_error": False}
+    execution = {"tool_name": "Bash", "tool_use_id": "toolu_1", "result": [text], "is_error": False}
     usage = {"input_tokens": 150, "output_tokens": 50, "cache_read_input_tokens": 100}
-    listed = [
+    definitions = [
         entry("n9", ["n8"], {"type": "stop_reason", "reason": "end_turn", "usage": usage}),
         entry("n8", ["n7"], {"role": "assistant", "content": [{"type": "text", "text": "One."}]}),
         entry("n7", ["n5", "n6"], {"role": "user", "content": [result, second]}),
         entry("n6", ["n4"], {"type": "sub_graph", "tool_name": "Task", "nodes": {}, "depth": 1}),
-        entry("n5", ["n4"], {"type": "tool_execution", **shown}),
+        entry("n5", ["n4"], {"type": "tool_execution", **execution}),
         entry(
             "n4",
             ["n3"],
@@ -248,14 +257,14 @@ def nano_file(path: Path, changes: dict[str, Any] | None = None) -> dict[str, An
         "created_at": 1_740_821_400.5,
         "metadata": {"task": "greeting"},
         "head_ids": ["n9"],
-        "nodes": {each["id"]: each for each in listed},
+        "nodes": {each["id"]: each for each in definitions},
     } | (changes or {})
     path.write_text(json.dumps(content))
     return content
 
 
 @pytest.mark.spec("N24")
-def test_we_read_what_nano_agent_wrote(tmp_path: Path) -> None:
+def test_we_read_files_of_nano_agent(tmp_path: Path) -> None:
     nano_file(tmp_path / "nano.json")
     loaded = load(tmp_path / "nano.json")
     assert (loaded.heads, loaded.session_id) == (("n9",), "session_1a2b3c4d")
@@ -287,7 +296,7 @@ def test_we_read_what_nano_agent_wrote(tmp_path: Path) -> None:
     assert list(load(tmp_path / "ours.json").graph) == list(graph)
 
 
-def changed(path: Path, name: str, **entry: Any) -> None:
+def change_node(path: Path, name: str, **entry: Any) -> None:
     """A nano-agent file with something else in one node."""
     content = nano_file(path)
     content["nodes"][name] |= entry
@@ -295,9 +304,9 @@ def changed(path: Path, name: str, **entry: Any) -> None:
 
 
 @pytest.mark.parametrize("content", ["", [], "   ", [{"type": "text", "text": ""}]])
-def test_messages_that_say_nothing_are_kept_and_never_sent(content: Any, tmp_path: Path) -> None:
+def test_empty_messages_are_kept_and_never_sent(content: Any, tmp_path: Path) -> None:
     path = tmp_path / "nano.json"
-    changed(path, "n8", data={"role": "assistant", "content": content})
+    change_node(path, "n8", data={"role": "assistant", "content": content})
     graph = load(path).graph
     assert len(graph) == 9
     assert len(graph.to_messages("n9")) == 3
@@ -305,9 +314,9 @@ def test_messages_that_say_nothing_are_kept_and_never_sent(content: Any, tmp_pat
     assert list(load(path).graph) == list(graph)
 
 
-def test_a_message_that_is_longer_than_one_may_type_here_is_kept_whole(tmp_path: Path) -> None:
+def test_a_message_longer_than_the_limit_for_typing_is_kept_whole(tmp_path: Path) -> None:
     path, long = tmp_path / "nano.json", "x" * (s.MAX_TYPED + 1)
-    changed(path, "n3", data={"role": "user", "content": long})
+    change_node(path, "n3", data={"role": "user", "content": long})
     assert load(path).graph.to_messages("n9")[0].text == long
 
 
@@ -317,7 +326,7 @@ def test_unknown_keys_are_kept_with_a_warning(tmp_path: Path) -> None:
     cached = {"type": "text", "text": "Hi.", "cache_control": {"type": "ephemeral"}}
     result = {"type": "tool_result", "tool_use_id": "t", "content": [cached], "extra": 1}
     data = {"role": "user", "content": [cached, result], "mood": "good"}
-    changed(path, "n3", data=data, colour="red")
+    change_node(path, "n3", data=data, colour="red")
     with pytest.warns(UserWarning, match=r"nano.json .*: cache_control, colour, extra, mood"):
         loaded = load(path)
     assert loaded.graph.to_messages("n9")[0].text == "Hi."
@@ -335,15 +344,17 @@ def test_unknown_keys_are_kept_with_a_warning(tmp_path: Path) -> None:
 def test_nodes_of_unknown_kinds_are_named_in_a_warning_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "nano.json"
     strange = {"type": "checkpoint", "of": ["n2"]}
-    changed(path, "n3", data=strange)
-    with pytest.warns(UserWarning, match=r"nano.json .*n3 \(checkpoint\).* No model is sent them"):
+    change_node(path, "n3", data=strange)
+    with pytest.warns(
+        UserWarning, match=r"nano.json .*n3 \(checkpoint\).* They are not sent to models"
+    ):
         loaded = load(path)
     save(path, loaded.graph)
     assert json.loads(path.read_text())["nodes"]["n3"]["data"] == strange
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "problem"),
     [
         ("{", "is not JSON"),
         ("[1]", "holds no JSON object"),
@@ -354,19 +365,21 @@ def test_nodes_of_unknown_kinds_are_named_in_a_warning_and_kept(tmp_path: Path) 
         (b"\xff\xfe{", "is not JSON"),
     ],
 )
-def test_a_file_that_is_no_graph_is_said(text: str | bytes, said: str, tmp_path: Path) -> None:
+def test_a_file_without_a_graph_is_an_error(
+    text: str | bytes, problem: str, tmp_path: Path
+) -> None:
     path = tmp_path / "one.json"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
-    with pytest.raises(SessionError, match=f"{path} .*{said}"):
+    with pytest.raises(SessionError, match=f"{path} .*{problem}"):
         load(path)
 
 
 @pytest.mark.parametrize(
-    ("entry", "said"),
+    ("entry", "problem"),
     [
         ({"parent_ids": ["gone"]}, "it follows 'gone', not in the file"),
         ({"parent_ids": ["n3"]}, "it follows itself"),
-        ({"parent_ids": ["n9"]}, "it follows itself, directly or by others"),
+        ({"parent_ids": ["n9"]}, "it follows itself, directly or through others"),
         ({"parent_ids": "n2"}, "parent_ids must be a list"),
         ({"parent_ids": [["n2"]]}, "parent_ids must be a list"),
         ({"id": "other"}, "it calls itself 'other'"),
@@ -379,31 +392,33 @@ def test_a_file_that_is_no_graph_is_said(text: str | bytes, said: str, tmp_path:
         ({"data": {"type": "tool_execution", "ipyagent": {"call": 1}}}, "call"),
     ],
 )
-def test_a_node_that_cannot_be_is_named(entry: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_the_error_for_an_invalid_node_names_it(
+    entry: dict[str, Any], problem: str, tmp_path: Path
+) -> None:
     path = tmp_path / "nano.json"
-    changed(path, "n3", **entry)
+    change_node(path, "n3", **entry)
     name = "n3" if "n9" not in entry.get("parent_ids", ()) else r"n\d"
-    with pytest.raises(SessionError, match=rf"{path}, node '{name}': .*{said}"):
+    with pytest.raises(SessionError, match=rf"{path}, node '{name}': .*{problem}"):
         load(path)
 
 
-def test_a_number_that_is_none_is_refused(tmp_path: Path) -> None:
-    changed(tmp_path / "nano.json", "n3", metadata={"score": math.nan})
+def test_nan_in_a_node_is_an_error(tmp_path: Path) -> None:
+    change_node(tmp_path / "nano.json", "n3", metadata={"score": math.nan})
     with pytest.raises(SessionError, match="node 'n3'"):
         load(tmp_path / "nano.json")
 
 
-def test_heads_that_are_not_there_are_found_anew(tmp_path: Path) -> None:
+def test_missing_heads_are_replaced_by_the_leaves(tmp_path: Path) -> None:
     for heads in ([], ["gone"], "n9", None):
         nano_file(tmp_path / "nano.json", {"head_ids": heads})
         assert load(tmp_path / "nano.json").heads == ("n9",)
 
 
 @pytest.mark.spec("N24")
-def test_a_file_that_is_no_graph_is_not_replaced(tmp_path: Path) -> None:
+def test_a_file_without_a_graph_is_not_replaced(tmp_path: Path) -> None:
     book = tmp_path / "analysis.ipynb"
     book.write_text('{"cells": []}')
-    with pytest.raises(SessionError, match=r"is there and is no saved session"):
+    with pytest.raises(SessionError, match=r"exists and is not a saved session"):
         save(book, rich())
     assert book.read_text() == '{"cells": []}'
     with pytest.raises(SessionError, match="cannot be written"):

@@ -1,4 +1,4 @@
-"""What is told to the journal is there again, in order, once."""
+"""Events that were appended to the journal are read again, in order, once."""
 
 import gc
 import json
@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 from ipyagent import schema as s
 from ipyagent.errors import JournalError, SessionError
 from ipyagent.schema import fold
+from ipyagent.store.codec import Decoder, Encoder
 from ipyagent.store.journal import Journal
-from ipyagent.store.records import Decoder, Encoder
 from schema.strategies import executions, messages
 from stories import (
+    append,
     asked,
     begun,
     called,
@@ -40,7 +41,7 @@ from stories import (
 
 @pytest.mark.spec("P10", "H23")
 @pytest.mark.parametrize("where", ["disk", "memory"])
-def test_the_runs_of_a_session_are_those_that_were_told(where: str, path: Path) -> None:
+def test_a_sessions_runs_are_rebuilt_from_its_events(where: str, path: Path) -> None:
     journal = Journal.open(path if where == "disk" else None)
     session = begun(journal)
     tell(journal, session, "r1", whole_run("r1"))
@@ -62,16 +63,16 @@ def test_the_runs_of_a_session_are_those_that_were_told(where: str, path: Path) 
 
 
 def test_events_come_back_equal_and_numbered_in_order(journal: Journal) -> None:
-    session, told = begun(journal), whole_run()
-    tell(journal, session, "r1", told)
+    session, events = begun(journal), whole_run()
+    tell(journal, session, "r1", events)
     records = list(journal.events(session.id))
-    assert [r.event for r in records] == told
+    assert [r.event for r in records] == events
     assert [r.seq for r in records] == sorted({r.seq for r in records})
     assert {r.run_id for r in records} == {"r1"}
     assert all(r.at.tzinfo for r in records)
 
 
-def test_what_was_appended_is_seen_before_it_is_flushed(journal: Journal) -> None:
+def test_appended_events_can_be_read_before_a_flush(journal: Journal) -> None:
     session = begun(journal)
     journal.append(session.id, "r1", started())
     assert types(journal, session) == ["run_started"]
@@ -79,7 +80,9 @@ def test_what_was_appended_is_seen_before_it_is_flushed(journal: Journal) -> Non
 
 @given(st.lists(executions, max_size=3), messages)
 @settings(max_examples=60, deadline=None)
-def test_any_calls_survive_the_shorthand(said: list[s.ToolExecution], message: s.Message) -> None:
+def test_any_calls_survive_the_compact_encoding(
+    said: list[s.ToolExecution], message: s.Message
+) -> None:
     events: list[s.Event] = [s.MessageFinished(step=1, message=message)]
     for execution in said:
         events.append(s.ToolStarted(step=1, execution=execution))
@@ -91,19 +94,19 @@ def test_any_calls_survive_the_shorthand(said: list[s.ToolExecution], message: s
     assert [r and r.event.to_dict() for r in records] == [e.to_dict() for e in events]
 
 
-def test_what_was_said_is_written_once(journal: Journal, path: Path) -> None:
+def test_texts_are_written_only_once(journal: Journal, path: Path) -> None:
     content, preview = "line of text\n" * 8_000, "+line of text\n" * 8_000
     session = begun(journal)
     journal.close()
     empty = path.stat().st_size
     journal = Journal.open(path)
-    told = whole_run(content=content, preview=preview)
-    tell(journal, session, "r1", told)
+    events = whole_run(content=content, preview=preview)
+    tell(journal, session, "r1", events)
     journal.close()
-    naive = sum(len(event.model_dump_json()) for event in told)
-    said = len(json.dumps(content)) + len(json.dumps(preview))
-    assert naive > 2 * said
-    assert path.stat().st_size - empty < 1.2 * said
+    naive = sum(len(event.model_dump_json()) for event in events)
+    size = len(json.dumps(content)) + len(json.dumps(preview))
+    assert naive > 2 * size
+    assert path.stat().st_size - empty < 1.2 * size
 
 
 def test_events_are_only_ever_added(journal: Journal, path: Path) -> None:
@@ -116,7 +119,7 @@ def test_events_are_only_ever_added(journal: Journal, path: Path) -> None:
     other.close()
 
 
-def test_an_event_of_a_newer_version_is_skipped_and_stays(
+def test_an_event_of_a_newer_version_is_skipped_but_kept(
     journal: Journal, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     session = begun(journal)
@@ -142,12 +145,12 @@ def test_an_event_of_a_newer_version_is_skipped_and_stays(
     assert len(caplog.records) == len(newer)
     assert "urgency" in caplog.text
     with sqlite3.connect(path) as other:
-        kept = [row[0] for row in other.execute("SELECT data FROM events ORDER BY seq")]
+        rows = [row[0] for row in other.execute("SELECT data FROM events ORDER BY seq")]
     other.close()
-    assert set(newer) <= set(kept)
+    assert set(newer) <= set(rows)
 
 
-def test_events_that_do_not_fit_are_left_out(journal: Journal) -> None:
+def test_events_that_do_not_fit_are_skipped(journal: Journal) -> None:
     session = begun(journal)
     tell(journal, session, "r0", [s.StepStarted(step=1)])
     tell(journal, session, "r1", [started(), asked(1), s.StepStarted(step=1), ended()])
@@ -168,7 +171,7 @@ def test_a_step_costs_a_bounded_number_of_commits(journal: Journal) -> None:
     assert statements.count("COMMIT") == journal.commits == 3
 
 
-def test_a_flush_with_nothing_to_write_costs_nothing(journal: Journal) -> None:
+def test_a_flush_with_nothing_to_write_makes_no_commit(journal: Journal) -> None:
     session = begun(journal)
     tell(journal, session, "r1", [started()])
     before = journal.commits
@@ -182,14 +185,13 @@ def test_a_long_reply_costs_few_commits_and_is_kept_while_it_streams(path: Path)
     session, text = begun(journal), "word " * 20_000
     tell(journal, session, "r1", [started(), s.StepStarted(step=1), s.MessageStarted(step=1)])
     before = journal.commits
-    for delta in deltas(text, size=5):
-        journal.append(session.id, "r1", delta)
+    append(journal, session, "r1", deltas(text, size=5))
     journal.sessions()  # all that was due is written by now
     assert journal.commits - before <= 10  # log2(100,000 / 256)
     with sqlite3.connect(path) as other:
-        (kept,) = other.execute("SELECT text FROM replies").fetchone()
-    assert text.startswith(kept)
-    assert len(kept) > len(text) / 2
+        (saved,) = other.execute("SELECT text FROM replies").fetchone()
+    assert text.startswith(saved)
+    assert len(saved) > len(text) / 2
     tell(journal, session, "r1", [asked(1, text=text)])
     assert other.execute("SELECT count(*) FROM replies").fetchone() == (0,)
     other.close()
@@ -197,7 +199,7 @@ def test_a_long_reply_costs_few_commits_and_is_kept_while_it_streams(path: Path)
     journal.close()
 
 
-def test_a_reply_that_begins_again_after_a_fault_is_not_mixed_with_the_old_one(
+def test_a_reply_that_restarts_after_an_error_is_not_mixed_with_the_old_one(
     journal: Journal,
 ) -> None:
     session = begun(journal)
@@ -235,22 +237,22 @@ def test_many_threads_append_and_each_thread_s_order_is_kept(journal: Journal) -
 def test_a_session_is_found_by_id_name_or_the_beginning_of_its_id(journal: Journal) -> None:
     old, new = begun(journal, "same"), begun(journal, "same")
     other = begun(journal, "other")
-    found = journal.session("same")
-    assert found is not None
-    assert found.id == new.id
+    stored = journal.session("same")
+    assert stored is not None
+    assert stored.id == new.id
     tell(journal, old, "r1", [started()])
-    found = journal.session("same")
-    assert found is not None
-    assert found.id == old.id
+    stored = journal.session("same")
+    assert stored is not None
+    assert stored.id == old.id
     for reference in (other.id, other.id[:4], other.id[:8].upper(), "other"):
-        found = journal.session(reference)
-        assert found is not None
-        assert found.id == other.id
+        stored = journal.session(reference)
+        assert stored is not None
+        assert stored.id == other.id
     for reference in ("", other.id[:3], "nobody", "%", "____"):
         assert journal.session(reference) is None
 
 
-def test_the_beginning_of_two_ids_is_not_enough(journal: Journal) -> None:
+def test_an_ambiguous_beginning_of_an_id_is_an_error(journal: Journal) -> None:
     for end in "12":
         journal.create(s.Session(id=f"abcdef00-0000-4000-8000-00000000000{end}", name=f"n{end}"))
     with pytest.raises(SessionError, match=r"several sessions begin with 'abcdef': .*n2.*n1"):
@@ -270,10 +272,10 @@ def test_a_session_s_state_follows_its_runs(journal: Journal) -> None:
     session = begun(journal)
 
     def state() -> dict[str, object]:
-        found = journal.session(session.id)
-        assert found is not None
-        given = found.to_dict(exclude_none=True)
-        return {key: value for key, value in given.items() if "run" in key}
+        stored = journal.session(session.id)
+        assert stored is not None
+        data = stored.to_dict(exclude_none=True)
+        return {key: value for key, value in data.items() if "run" in key}
 
     assert state() == {}
     tell(journal, session, "r1", [started()])
@@ -284,7 +286,7 @@ def test_a_session_s_state_follows_its_runs(journal: Journal) -> None:
     assert last == {"last_run_id": "r1", "last_run_status": "error"}
 
 
-def test_an_update_changes_what_a_person_sets_and_not_the_state_of_the_runs(
+def test_an_update_changes_the_users_fields_and_not_the_state_of_the_runs(
     journal: Journal,
 ) -> None:
     session = begun(journal)
@@ -293,8 +295,8 @@ def test_an_update_changes_what_a_person_sets_and_not_the_state_of_the_runs(
         update={"name": "new", "metadata": {"profile": "ada"}, "active_run_id": None}
     )
     journal.update(stale)
-    found = journal.session("new")
-    assert found == stale.model_copy(update={"active_run_id": "r1"})
+    stored = journal.session("new")
+    assert stored == stale.model_copy(update={"active_run_id": "r1"})
     with pytest.raises(SessionError, match="not in the journal"):
         journal.update(s.Session())
     with pytest.raises(SessionError, match="in the journal already"):
@@ -303,31 +305,29 @@ def test_an_update_changes_what_a_person_sets_and_not_the_state_of_the_runs(
 
 def test_an_imported_history_is_kept(journal: Journal) -> None:
     nodes = [s.Node(id="a", data=s.SystemPrompt(content="Be brief."))]
-    said = s.Message.of(s.Role.USER, "Hi.")
-    nodes.append(s.Node(id="b", parent_ids=("a",), data=said, metadata={"k": [1]}))
+    greeting = s.Message.of(s.Role.USER, "Hi.")
+    nodes.append(s.Node(id="b", parent_ids=("a",), data=greeting, metadata={"k": [1]}))
     session = s.Session(name="imported", origin=("other", "n1"))
     journal.create(session, nodes)
     assert journal.nodes(session.id) == nodes
     assert journal.session("imported") == session
 
 
-def test_a_clock_that_was_set_back_makes_no_session_unreadable(
-    journal: Journal, path: Path
-) -> None:
+def test_sessions_stay_readable_after_the_clock_was_set_back(journal: Journal, path: Path) -> None:
     session = begun(journal)
     with sqlite3.connect(path) as other:
         record = json.dumps({"id": session.id, "started_at": "2199-01-01T00:00:00Z"})
         other.execute("UPDATE sessions SET record = ?", (record,))
     other.close()
-    found = journal.session(session.id)
-    assert found is not None
-    assert found.started_at <= datetime.now(UTC)
+    stored = journal.session(session.id)
+    assert stored is not None
+    assert stored.started_at <= datetime.now(UTC)
 
 
 # -- what can't be
 
 
-def test_what_cannot_be_read_is_said_and_hides_nothing_else(
+def test_an_unreadable_record_is_reported_and_hides_no_other(
     journal: Journal, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     good, bad = begun(journal, "good"), begun(journal, "bad")
@@ -352,12 +352,12 @@ def test_what_cannot_be_read_is_said_and_hides_nothing_else(
             read()
 
 
-def test_a_reply_that_had_no_room_leaves_its_calls_whole() -> None:
+def test_calls_of_a_reply_that_was_not_recorded_are_written_whole() -> None:
     journal = Journal.open(None, max_queued=1_500)
     session, call = begun(journal), called(1, content="x" * 400)
     tell(journal, session, "r1", [started(), s.StepStarted(step=1)])
     journal.append(session.id, "r1", asked(1, call, text="y" * 1_500))
-    with pytest.raises(JournalError, match="too much"):
+    with pytest.raises(JournalError, match="too many events"):
         journal.flush().result()
     tell(journal, session, "r1", doing(1, call))
     (execution,) = journal.run("r1").executions
@@ -365,7 +365,7 @@ def test_a_reply_that_had_no_room_leaves_its_calls_whole() -> None:
     journal.close()
 
 
-def test_an_event_of_an_unknown_session_is_told_and_stands_in_nobody_s_way(
+def test_an_event_of_an_unknown_session_is_reported_and_blocks_no_other(
     journal: Journal,
 ) -> None:
     session = begun(journal)
@@ -380,7 +380,7 @@ def test_an_event_of_an_unknown_session_is_told_and_stands_in_nobody_s_way(
     assert types(journal, session) == ["notice", "notice"]
 
 
-def test_an_event_that_json_cannot_say_is_told_and_stands_in_nobody_s_way(
+def test_an_event_that_json_cannot_express_is_reported_and_blocks_no_other(
     journal: Journal, caplog: pytest.LogCaptureFixture
 ) -> None:
     session = begun(journal)
@@ -394,12 +394,12 @@ def test_an_event_that_json_cannot_say_is_told_and_stands_in_nobody_s_way(
     assert "could not be recorded" in caplog.text
 
 
-def test_a_run_that_is_not_there_is_said(journal: Journal) -> None:
+def test_a_missing_run_is_an_error(journal: Journal) -> None:
     with pytest.raises(SessionError, match="no run is called 'r7'"):
         journal.run("r7")
 
 
-def test_a_closed_journal_says_so(path: Path) -> None:
+def test_using_a_closed_journal_is_an_error(path: Path) -> None:
     journal = Journal.open(path)
     session = begun(journal)
     journal.append(session.id, "r1", started())
@@ -412,7 +412,7 @@ def test_a_closed_journal_says_so(path: Path) -> None:
     again.close()
 
 
-def test_what_was_not_flushed_is_written_when_the_journal_is_forgotten(path: Path) -> None:
+def test_unflushed_events_are_written_when_the_journal_is_garbage_collected(path: Path) -> None:
     journal = Journal.open(path)
     session = begun(journal)
     journal.append(session.id, "r1", started())
@@ -424,8 +424,8 @@ def test_what_was_not_flushed_is_written_when_the_journal_is_forgotten(path: Pat
     again.close()
 
 
-def test_a_journal_may_be_forgotten_in_the_middle_of_anything() -> None:
-    """The garbage collector calls in any thread, whatever locks that holds."""
+def test_a_journal_may_be_garbage_collected_at_any_moment() -> None:
+    """The garbage collector runs in any thread, with any locks held."""
     journal = Journal.open(None)
     session = begun(journal)
     before = gc.get_threshold()
@@ -441,7 +441,7 @@ def test_a_journal_may_be_forgotten_in_the_middle_of_anything() -> None:
     journal.close()
 
 
-def test_what_was_not_flushed_is_written_when_the_process_ends(path: Path) -> None:
+def test_unflushed_events_are_written_when_the_process_ends(path: Path) -> None:
     code = """
 import sys
 from pathlib import Path

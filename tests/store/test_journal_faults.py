@@ -1,4 +1,4 @@
-"""Disks that are full, read-only or broken, and files that are not ours: said, and nothing lost."""
+"""Disks that are full, read-only or broken, and foreign files: reported, and nothing is lost."""
 
 import contextlib
 import os
@@ -16,11 +16,11 @@ from ipyagent import schema as s
 from ipyagent.errors import JournalError, SessionError
 from ipyagent.store import database
 from ipyagent.store.journal import Journal
-from ipyagent.store.tables import APPLICATION, MIGRATIONS
-from stories import begun, deltas, ended, plan, started, tell, types, whole_run
+from ipyagent.store.migrations import APPLICATION, MIGRATIONS
+from stories import append, begun, deltas, ended, plan, started, tell, types, whole_run
 
 WAYS_OUT = (
-    r"or go on without a record: `%agent config chat\.persist=false`, "
+    r"or continue without a record: `%agent config chat\.persist=false`, "
     r"or Agent\(persist=False\)\.$"
 )
 
@@ -51,16 +51,16 @@ def wal(path: Path) -> Path:
 
 
 @pytest.mark.parametrize("first", range(len(whole_run())))
-def test_what_a_disk_did_not_take_waits_for_the_next_flush(
+def test_events_that_the_disk_refused_wait_for_the_next_flush(
     first: int, journal: Journal, path: Path
 ) -> None:
     session, story = begun(journal), whole_run()
     tell(journal, session, "r1", story[:first])
-    said = r"the disk failed to read or write it\. Check the disk and its space, "
+    problem = r"the disk failed to read or write it\. Check the disk and its space, "
     with broken(path):
         for event in story[first:]:
             journal.append(session.id, "r1", event)
-            with pytest.raises(JournalError, match=f"{path}: {said}{WAYS_OUT}"):
+            with pytest.raises(JournalError, match=f"{path}: {problem}{WAYS_OUT}"):
                 journal.flush().result()
         with pytest.raises(JournalError):
             journal.create(s.Session())
@@ -79,21 +79,20 @@ def test_a_plan_that_cannot_be_recorded_is_not_confirmed(journal: Journal, path:
     assert journal.confirm(session.id).id == "r1"
 
 
-def test_a_reply_that_streams_while_nothing_can_be_written_is_kept_later(
+def test_a_reply_that_streams_during_a_disk_failure_is_saved_later(
     journal: Journal, path: Path
 ) -> None:
     session = begun(journal)
     tell(journal, session, "r1", [started(), s.StepStarted(step=1)])
     with broken(path):
-        for delta in deltas("word " * 100):
-            journal.append(session.id, "r1", delta)
+        append(journal, session, "r1", deltas("word " * 100))
         journal.sessions()
     journal.flush().result()
     (run,) = journal.recover(session.id)
     assert run.output.startswith("word word")
 
 
-def test_only_so_much_waits_for_a_broken_disk(path: Path) -> None:
+def test_the_queue_for_a_broken_disk_is_limited(path: Path) -> None:
     journal = Journal.open(path, max_queued=2_000)
     session = begun(journal)
     with broken(path):
@@ -101,12 +100,14 @@ def test_only_so_much_waits_for_a_broken_disk(path: Path) -> None:
             journal.append(session.id, "r1", s.Notice(text=f"{number:03}" + "x" * 97))
         with pytest.raises(JournalError, match="the disk failed"):
             journal.flush().result()
-    with pytest.raises(JournalError, match=r"too much waits to be written, and the rest is lost"):
+    with pytest.raises(
+        JournalError, match=r"too many events wait to be written, and further ones are lost"
+    ):
         journal.flush().result()
-    kept = [record.event for record in journal.events(session.id)]
-    assert 10 < len(kept) < 20
-    assert [event.text[:3] for event in kept if isinstance(event, s.Notice)] == [
-        f"{number:03}" for number in range(len(kept))
+    events = [record.event for record in journal.events(session.id)]
+    assert 10 < len(events) < 20
+    assert [event.text[:3] for event in events if isinstance(event, s.Notice)] == [
+        f"{number:03}" for number in range(len(events))
     ]
     tell(journal, session, "r2", [s.Notice(text="room again")])
     journal.close()
@@ -125,33 +126,33 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(place)], check=True)
 
 
-def test_a_full_disk_is_said_and_when_there_is_room_again_all_is_there(disk: Path) -> None:
+def test_a_full_disk_is_reported_and_nothing_is_lost_once_there_is_room(disk: Path) -> None:
     journal = Journal.open(disk / "state.db")
     session = begun(journal)
     ballast = disk / "ballast"
     ballast.write_bytes(bytes(200_000))
-    told = 0
+    count = 0
     with pytest.raises(JournalError, match=rf"the disk is full\. Make room, {WAYS_OUT}"):  # noqa: PT012
         while True:
-            journal.append(session.id, "r1", s.Notice(text=f"{told} {'x' * 1000}"))
-            told += 1
+            journal.append(session.id, "r1", s.Notice(text=f"{count} {'x' * 1000}"))
+            count += 1
             journal.flush().result()
     copy = disk.parent / "copy"
     shutil.copytree(disk, copy)
     survivor = Journal.open(copy / "state.db")
-    assert len(list(survivor.events(session.id))) == told - 1
+    assert len(list(survivor.events(session.id))) == count - 1
     survivor.close()
     ballast.unlink()
     journal.flush().result()
     notes = [r.event.text for r in journal.events(session.id) if isinstance(r.event, s.Notice)]
-    assert [int(text.split()[0]) for text in notes] == list(range(told))
+    assert [int(text.split()[0]) for text in notes] == list(range(count))
     journal.close()
 
 
 # -- places where nothing can be opened
 
 
-def test_a_folder_that_cannot_be_written_is_said() -> None:
+def test_a_read_only_folder_is_reported() -> None:
     """In a child, since root may write everywhere."""
     place = Path(tempfile.mkdtemp())
     code = """
@@ -169,15 +170,15 @@ for path in (Path(sys.argv[1], "state.db"), Path(sys.argv[1], "sub", "state.db")
 """
     place.chmod(0o555)
     command = [sys.executable, "-c", code, str(place)]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     place.rmdir()
-    assert len(said) == 2
-    assert f"{place}/state.db: it cannot be opened or made. Make its folder" in said[0]
-    assert "its folder cannot be made (Permission denied)" in said[1]
-    assert all("chat.persist=false" in line for line in said)
+    assert len(lines) == 2
+    assert f"{place}/state.db: it cannot be opened or created. Make its folder" in lines[0]
+    assert "its folder cannot be created (Permission denied)" in lines[1]
+    assert all("chat.persist=false" in line for line in lines)
 
 
-def test_a_file_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+def test_a_read_only_file_is_reported(tmp_path: Path) -> None:
     place = Path(tempfile.mkdtemp())
     path = place / "state.db"
     Journal.open(path).close()
@@ -196,15 +197,15 @@ except JournalError as error:
     print(error)
 """
     command = [sys.executable, "-c", code, str(path)]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     place.chmod(0o755)
     shutil.rmtree(place)
-    assert "writable" in said
-    assert "chat.persist=false" in said
+    assert "writable" in text
+    assert "chat.persist=false" in text
 
 
 @pytest.mark.parametrize("where", ["folder", "under a file", "link"])
-def test_a_place_that_is_no_file_is_said(where: str, tmp_path: Path) -> None:
+def test_an_unusable_path_is_reported(where: str, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "under a file").write_text("x")
     (tmp_path / "link").symlink_to(tmp_path / "outside.db")
@@ -249,7 +250,7 @@ def of_damage(path: Path) -> None:
         (of_damage, "it is damaged; it was left as it is. Move it away"),
     ],
 )
-def test_a_file_that_is_not_ours_is_left_as_it_is(make: object, said: str, tmp_path: Path) -> None:
+def test_an_unusable_file_is_not_changed(make: object, said: str, tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     make(path)  # type: ignore[operator]
     before = path.read_bytes()
@@ -271,7 +272,7 @@ def test_an_empty_file_becomes_a_journal(tmp_path: Path) -> None:
     other.close()
 
 
-def test_damage_that_shows_later_is_said(path: Path) -> None:
+def test_damage_that_is_found_later_is_reported(path: Path) -> None:
     journal = Journal.open(path)
     session = begun(journal)
     for number in range(200):
@@ -287,7 +288,7 @@ def test_damage_that_shows_later_is_said(path: Path) -> None:
     journal.close()
 
 
-def test_a_database_that_another_program_keeps_locked_is_said(
+def test_a_database_that_another_program_keeps_locked_is_reported(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
@@ -307,6 +308,6 @@ def test_a_database_that_another_program_keeps_locked_is_said(
     journal.close()
 
 
-def test_what_the_journal_refuses_is_no_journal_error(journal: Journal) -> None:
+def test_a_refusal_is_not_a_journal_error(journal: Journal) -> None:
     with pytest.raises(SessionError):
         journal.confirm(s.Session().id)

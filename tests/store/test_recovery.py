@@ -1,4 +1,4 @@
-"""Runs whose kernel died: brought to an end, with every call's one result, and never run again."""
+"""Runs whose kernel died: they are ended, every call has one result, and nothing runs again."""
 
 import itertools
 import sqlite3
@@ -26,8 +26,8 @@ from stories import (
 )
 
 
-def died(path: Path, events: list[s.Event]) -> tuple[Journal, s.Session, s.Run]:
-    """The journal after a kernel that came as far as these events is followed by another."""
+def journal_after_death(path: Path, events: list[s.Event]) -> tuple[Journal, s.Session, s.Run]:
+    """Return the journal of a kernel that follows one that died after these events."""
     journal = Journal.open(path)
     session = begun(journal)
     tell(journal, session, "r1", events)
@@ -44,11 +44,11 @@ def test_a_call_that_had_begun_has_an_unknown_outcome_and_one_that_had_not_is_ca
     one, two, three, four = (called(n) for n in (1, 2, 3, 4))
     events = [started(), s.StepStarted(step=1), asked(1, one, two, three, four), *doing(1, one)]
     events += [done(1, one), *doing(1, two), next(iter(doing(1, three)))]
-    journal, session, run = died(path, events)
+    journal, session, run = journal_after_death(path, events)
     assert [e.status for e in run.executions] == ["success", "unknown", "cancelled", "cancelled"]
     unknown, cancelled = run.results[1], run.results[2]
     assert str(unknown.error).startswith("unknown outcome: the kernel ended while write_file ran")
-    assert "look before you repeat it" in unknown.output
+    assert "check before you repeat it" in unknown.output
     assert "was not run" in cancelled.output
     assert (run.status, run.stop_reason, run.error) == ("error", "error", ERROR)
     assert run.duration is not None
@@ -65,40 +65,40 @@ def test_a_call_that_had_begun_has_an_unknown_outcome_and_one_that_had_not_is_ca
 
 @pytest.mark.spec("P06")
 @pytest.mark.parametrize("length", range(1, len(whole_run(steps=3))))
-def test_wherever_it_stopped_every_call_has_one_result_and_nothing_is_active(
+def test_after_any_interruption_every_call_has_one_result_and_nothing_is_active(
     length: int, path: Path
 ) -> None:
-    journal, session, run = died(path, whole_run(steps=3)[:length])
+    journal, session, run = journal_after_death(path, whole_run(steps=3)[:length])
     assert run.is_finished
     for step in run.steps:
         calls = step.message.tool_calls if step.message else ()
         assert [e.call.id for e in step.executions] == [c.id for c in calls]
         assert all(e.result for e in step.executions)
-    told = types(journal, session)
-    assert told.count("step_started") == told.count("step_finished")
-    found = journal.session(session.id)
-    assert found is not None
-    assert (found.active_run_id, found.last_run_id) == (None, "r1")
-    assert found.last_run_status is s.RunStatus.ERROR
+    kinds = types(journal, session)
+    assert kinds.count("step_started") == kinds.count("step_finished")
+    stored = journal.session(session.id)
+    assert stored is not None
+    assert (stored.active_run_id, stored.last_run_id) == (None, "r1")
+    assert stored.last_run_status is s.RunStatus.ERROR
     assert journal.recover(session.id) == []
-    assert types(journal, session) == told
+    assert types(journal, session) == kinds
     tell(journal, session, "r2", whole_run("r2"))
     assert journal.run("r2").status is s.RunStatus.DONE
     journal.close()
 
 
-def test_what_a_reply_had_said_is_kept(path: Path) -> None:
+def test_the_text_of_a_partial_reply_is_kept(path: Path) -> None:
     text = "Once upon a time. " * 100
     events = [started(), s.StepStarted(step=1), s.MessageStarted(step=1), *deltas(text)]
-    journal, _, run = died(path, events)
+    journal, _, run = journal_after_death(path, events)
     assert text.startswith(run.output)
     assert len(run.output) > len(text) / 2
     journal.close()
 
 
-def test_a_finished_reply_is_not_said_twice(path: Path) -> None:
+def test_a_finished_reply_is_not_repeated(path: Path) -> None:
     events = [started(), s.StepStarted(step=1), s.MessageStarted(step=1), *deltas("x" * 1000)]
-    journal, session, run = died(path, [*events, asked(1, text="All of it.")])
+    journal, session, run = journal_after_death(path, [*events, asked(1, text="All of it.")])
     assert run.output == "All of it."
     assert types(journal, session).count("message_finished") == 1
     journal.close()
@@ -120,7 +120,7 @@ def test_an_approved_plan_that_had_not_begun_is_ended_and_a_draft_still_waits(pa
     journal.close()
 
 
-def test_a_run_that_was_begun_but_told_nothing_is_ended(path: Path) -> None:
+def test_a_run_without_events_is_ended(path: Path) -> None:
     journal = Journal.open(path)
     session = begun(journal)
     journal.begin(started().run, session.id)
@@ -141,21 +141,21 @@ def test_a_run_whose_beginning_cannot_be_read_blocks_nothing(path: Path) -> None
     other.close()
     journal = Journal.open(path)
     assert journal.recover(session.id) == []
-    found = journal.session(session.id)
-    assert found is not None
-    assert found.active_run_id is None
+    stored = journal.session(session.id)
+    assert stored is not None
+    assert stored.active_run_id is None
     journal.close()
 
 
-def test_sessions_of_others_are_left_alone(journal: Journal) -> None:
-    mine, theirs = begun(journal, "mine"), begun(journal, "theirs")
-    for session, run_id in zip((mine, theirs), ("r1", "r2"), strict=True):
+def test_other_sessions_are_not_recovered(journal: Journal) -> None:
+    mine, other = begun(journal, "mine"), begun(journal, "theirs")
+    for session, run_id in zip((mine, other), ("r1", "r2"), strict=True):
         tell(journal, session, run_id, [started(run_id)])
     assert [run.id for run in journal.recover(mine.id)] == ["r1"]
     assert journal.run("r2").status is s.RunStatus.RUNNING
 
 
-def test_all_combinations_of_two_calls_end_well(path: Path) -> None:
+def test_all_combinations_of_two_calls_are_closed(path: Path) -> None:
     one, two = called(1), called(2)
     ways = [
         lambda call: [],

@@ -1,4 +1,4 @@
-"""draft → queued → running → done | error | cancelled: the first one makes a transition."""
+"""draft → queued → running → done | error | cancelled: only the first caller makes a transition."""
 
 import re
 import sqlite3
@@ -26,22 +26,22 @@ CLOCK = r"\d\d:\d\d"
 def row(path: Path, run_id: str) -> dict[str, object]:
     with sqlite3.connect(path) as other:
         other.row_factory = sqlite3.Row
-        found = other.execute("SELECT * FROM runs WHERE id = ?", (run_id,)).fetchone()
+        result = other.execute("SELECT * FROM runs WHERE id = ?", (run_id,)).fetchone()
     other.close()
-    return dict(found)
+    return dict(result)
 
 
 NAME = plan_name(PLAN)
 
 
 def pointers(journal: Journal, session: s.Session) -> tuple[str | None, str | None, str | None]:
-    found = journal.session(session.id)
-    assert found is not None
-    return found.pending_run_id, found.active_run_id, found.last_run_id
+    stored = journal.session(session.id)
+    assert stored is not None
+    return stored.pending_run_id, stored.active_run_id, stored.last_run_id
 
 
 @pytest.mark.spec("P17", "P18", "P25")
-def test_a_plan_goes_its_way(journal: Journal, path: Path) -> None:
+def test_a_plan_passes_through_its_statuses(journal: Journal, path: Path) -> None:
     session = begun(journal)
     digest = journal.draft(plan(), session.id)
     drafted = row(path, "r1")
@@ -56,12 +56,12 @@ def test_a_plan_goes_its_way(journal: Journal, path: Path) -> None:
 
     run = journal.begin(run, session.id)
     assert run.status is s.RunStatus.RUNNING
-    shown = s.ToolExecution(call=PLAN[0].call)
+    execution = s.ToolExecution(call=PLAN[0].call)
     tell(
         journal,
         session,
         "r1",
-        [s.RunStarted(run=run), s.StepStarted(step=1), s.ToolStarted(step=1, execution=shown)],
+        [s.RunStarted(run=run), s.StepStarted(step=1), s.ToolStarted(step=1, execution=execution)],
     )
     going = row(path, "r1")
     assert (going["status"], going["current_step_path"]) == ("running", "1/read_file")
@@ -73,9 +73,7 @@ def test_a_plan_goes_its_way(journal: Journal, path: Path) -> None:
 
 
 @pytest.mark.spec("P24")
-def test_the_plan_that_runs_is_the_one_that_was_stored_before_it_was_shown(
-    journal: Journal, path: Path
-) -> None:
+def test_the_stored_plan_is_the_one_that_runs(journal: Journal, path: Path) -> None:
     session = begun(journal)
     journal.draft(plan(), session.id)
     journal = reopened(path, journal)
@@ -110,7 +108,7 @@ def test_a_plan_is_a_draft_and_only_one_waits(journal: Journal) -> None:
 
 
 @pytest.mark.spec("P21")
-def test_nothing_to_confirm_is_said(journal: Journal) -> None:
+def test_confirming_without_a_plan_is_an_error(journal: Journal) -> None:
     session = begun(journal)
     for answer in (journal.confirm, journal.cancel):
         with pytest.raises(SessionError, match="no pending plan"):
@@ -143,7 +141,9 @@ def test_while_a_run_is_active_no_plan_is_confirmed_and_no_run_begins(journal: J
 
 
 @pytest.mark.spec("P23", "P05")
-def test_who_comes_second_is_told_when_it_was_approved(journal: Journal, path: Path) -> None:
+def test_the_second_decision_is_refused_with_the_time_of_the_first(
+    journal: Journal, path: Path
+) -> None:
     session = begun(journal)
     journal.draft(plan(), session.id)
     journal.confirm(session.id, "r1")
@@ -169,24 +169,24 @@ def test_a_cancelled_draft_is_never_run(journal: Journal, path: Path) -> None:
     assert pointers(journal, session) == (None, None, "r1")
     with pytest.raises(SessionError, match="no pending plan"):
         journal.confirm(session.id)
-    told = rf"already cancelled at {CLOCK}: {NAME}; ask for it again"
+    problem = rf"already cancelled at {CLOCK}: {NAME}; ask for it again"
     for late in (
         lambda: journal.confirm(session.id, "r1"),
         lambda: journal.cancel(session.id, "r1"),
         lambda: journal.begin(plan(), session.id),
     ):
-        with pytest.raises(SessionError, match=told):
+        with pytest.raises(SessionError, match=problem):
             late()
     for event in (started("r1"), ended()):
         journal.append(session.id, "r1", event)
-    with pytest.raises(JournalError, match=told):
+    with pytest.raises(JournalError, match=problem):
         journal.flush().result()
     assert list(journal.events(session.id)) == []
     assert row(path, "r1")["status"] == "cancelled"
     assert [run.status for run in journal.runs(session.id)] == [s.RunStatus.CANCELLED]
 
 
-def test_what_is_queued_can_still_be_cancelled_and_what_runs_cannot(journal: Journal) -> None:
+def test_a_queued_run_can_be_cancelled_and_a_running_one_cannot(journal: Journal) -> None:
     session = begun(journal)
     journal.draft(plan(), session.id)
     run = journal.confirm(session.id)
@@ -200,7 +200,7 @@ def test_what_is_queued_can_still_be_cancelled_and_what_runs_cannot(journal: Jou
 
 
 @pytest.mark.spec("P45")
-def test_who_finishes_clears_only_what_points_at_itself(journal: Journal) -> None:
+def test_a_finished_run_clears_only_pointers_to_itself(journal: Journal) -> None:
     session = begun(journal)
     tell(journal, session, "old", [started("old")])
     tell(journal, session, "new", [started("new")])
@@ -239,7 +239,7 @@ def race(journals: list[Journal], session_id: str) -> tuple[list[s.Run], list[Ag
 
 @pytest.mark.spec("P05", "P43")
 @pytest.mark.parametrize(("threads", "databases"), [(2, 1), (16, 1), (16, 4)])
-def test_of_many_threads_one_confirms(threads: int, databases: int, path: Path) -> None:
+def test_one_of_many_threads_confirms(threads: int, databases: int, path: Path) -> None:
     journals = [Journal.open(path) for _ in range(databases)]
     session = begun(journals[0])
     journals[0].draft(plan(), session.id)
@@ -267,7 +267,7 @@ except AgentError as error:
 
 
 @pytest.mark.spec("P05")
-def test_of_many_processes_one_confirms(journal: Journal, path: Path) -> None:
+def test_one_of_many_processes_confirms(journal: Journal, path: Path) -> None:
     session = begun(journal)
     journal.draft(plan(), session.id)
     command = [sys.executable, "-c", CONFIRM, str(path), session.id]
@@ -280,16 +280,16 @@ def test_of_many_processes_one_confirms(journal: Journal, path: Path) -> None:
         assert child.stdin is not None
         child.stdin.write("\n")
         child.stdin.flush()
-    said = [child.communicate()[0] for child in children]
-    assert sum(text.startswith("won r1") for text in said) == 1
-    assert sum(text.startswith("lost already approved at") for text in said) == 3
+    answers = [child.communicate()[0] for child in children]
+    assert sum(text.startswith("won r1") for text in answers) == 1
+    assert sum(text.startswith("lost already approved at") for text in answers) == 3
 
 
 # -- whatever happens
 
 
 class Plans(RuleBasedStateMachine):
-    """A session's plans and runs, beside a model of what may be."""
+    """A session's plans and runs, compared with a model of the legal transitions."""
 
     def __init__(self) -> None:
         super().__init__()

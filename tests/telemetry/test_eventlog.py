@@ -1,4 +1,4 @@
-"""One line for each thing that happens."""
+"""The event log: one line for each event."""
 
 import json
 import logging
@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from harness import YES, Lab, call
-from ipyagent.redaction import masked
+from harness import YES, Follower, Lab, call
+from ipyagent.redaction import mask_arguments
 from ipyagent.schema import (
     ImageContent,
     Outcome,
@@ -36,7 +36,7 @@ BUSY = {"kind": "unavailable", "message": "busy"}
 
 
 def lines(path: Path) -> list[Line]:
-    """The log, as the pickiest reader splits it."""
+    """Return the log's lines, split as the strictest reader would."""
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
@@ -54,13 +54,13 @@ def path(tmp_path: Path) -> Path:
 def test_every_event_is_one_line_with_the_run_it_belongs_to(lab: Lab, path: Path) -> None:
     began = datetime.now(UTC)
     script = [{"text": "Look.", "calls": [call("list_files")]}, "It is empty."]
-    run = lab.run(script, "What is here?", heard=EventLog(path, mask=masked))
-    told = lines(path)
-    names = [line["event"] for line in told if not line["event"].startswith("request.")]
+    run = lab.run(script, "What is here?", heard=Follower(EventLog(path, mask=mask_arguments)))
+    records = lines(path)
+    names = [line["event"] for line in records if not line["event"].startswith("request.")]
     assert names == [name for name in lab.watcher.types() if name != "message_delta"]
-    ids = {(line["trace_id"], line["run_id"], line["session_id"]) for line in told}
+    ids = {(line["trace_id"], line["run_id"], line["session_id"]) for line in records}
     assert ids == {(run.trace_id, run.id, run.session_id)}
-    times = [datetime.fromisoformat(line["time"]) for line in told]
+    times = [datetime.fromisoformat(line["time"]) for line in records]
     assert times == sorted(times)
     assert times[0].utcoffset() == timedelta(0)
     assert began <= times[0]
@@ -68,14 +68,14 @@ def test_every_event_is_one_line_with_the_run_it_belongs_to(lab: Lab, path: Path
 
 
 @pytest.mark.spec("A15", "M29")
-def test_the_log_tells_what_was_said_and_called(lab: Lab, path: Path) -> None:
+def test_the_log_has_texts_and_calls(lab: Lab, path: Path) -> None:
     usage = {"prompt_tokens": 7, "completion_tokens": 3}
     calls = [call("write_file", path="a.txt", content="A")]
     lab.run(
         [{"text": "I make it.", "calls": calls, "usage": usage, "cost_usd": 0.5}, "Done."],
         "Make a.txt.",
         answer=YES,
-        heard=EventLog(path, mask=masked),
+        heard=Follower(EventLog(path, mask=mask_arguments)),
     )
     start, decision, tool_end = (
         only(name, path) for name in ("run_started", "approval_decided", "tool_finished")
@@ -100,7 +100,7 @@ def test_each_request_to_the_model_has_a_start_an_end_and_a_duration(lab: Lab, p
     run = lab.run(
         [{"error": BUSY}, {"calls": [call("list_files")]}, "Done."],
         settings={"llm": {"retry": retry}},
-        heard=EventLog(path, mask=masked),
+        heard=Follower(EventLog(path, mask=mask_arguments)),
     )
     requests = [line for line in lines(path) if line["event"].startswith("request.")]
     assert [(line["event"], line["step"]) for line in requests] == [
@@ -120,9 +120,9 @@ def test_each_request_to_the_model_has_a_start_an_end_and_a_duration(lab: Lab, p
 
 
 @pytest.mark.spec("A15", "P08")
-def test_a_run_that_fails_says_so_and_ends_its_request(lab: Lab, path: Path) -> None:
+def test_a_failed_run_is_logged_and_ends_its_request(lab: Lab, path: Path) -> None:
     error = {"kind": "refused", "message": "no such model"}
-    lab.run([{"error": error}], heard=EventLog(path, mask=masked))
+    lab.run([{"error": error}], heard=Follower(EventLog(path, mask=mask_arguments)))
     end, last = lines(path)[-2:]
     assert (end["event"], last["event"]) == ("request.end", "run_finished")
     assert "no such model" in end["error"]
@@ -132,7 +132,7 @@ def test_a_run_that_fails_says_so_and_ends_its_request(lab: Lab, path: Path) -> 
 
 @pytest.mark.spec("P08")
 def test_a_request_that_is_interrupted_ends_too(path: Path) -> None:
-    log = EventLog(path, mask=masked)
+    log = Follower(EventLog(path, mask=mask_arguments))
     status, reason = RunStatus.CANCELLED, StopReason.INTERRUPTED
     log(RunStarted(run=Run(id="r", trace_id="t")))
     log(StepStarted(step=1))
@@ -144,7 +144,7 @@ def test_a_request_that_is_interrupted_ends_too(path: Path) -> None:
 
 
 @pytest.mark.spec("H15", "A15")
-def test_secrets_are_masked_wherever_their_name_tells(lab: Lab, path: Path) -> None:
+def test_secrets_are_masked_wherever_their_name_reveals_them(lab: Lab, path: Path) -> None:
     @tool
     def log_in(user: str, password: str, more: dict[str, Any]) -> str:
         """Log in."""
@@ -158,9 +158,9 @@ def test_secrets_are_masked_wherever_their_name_tells(lab: Lab, path: Path) -> N
         lab.run(script, tools=[log_in], confirm_mode="yolo", heard=log)
 
     naive = path.with_name("naive.jsonl")
-    logged(EventLog(naive, mask=dict))
+    logged(Follower(EventLog(naive, mask=dict)))
     assert canary in naive.read_text()
-    logged(EventLog(path, mask=masked))
+    logged(Follower(EventLog(path, mask=mask_arguments)))
     assert canary not in path.read_text()
     arguments = only("tool_started", path)["arguments"]
     assert (arguments["user"], arguments["more"]["page"]) == ("ada", 3)
@@ -168,10 +168,11 @@ def test_secrets_are_masked_wherever_their_name_tells(lab: Lab, path: Path) -> N
 
 @pytest.mark.spec("A15")
 @pytest.mark.parametrize("text", ["Grüße, 世界 🎉", "a\nb\r\nc", "\x85 \u2028 \u2029 \x0b \x1c"])
-def test_a_line_is_a_line_whatever_is_in_it(path: Path, text: str) -> None:
+def test_every_record_stays_on_one_line(path: Path, text: str) -> None:
     asked = ToolCall(id="1", name="read_file", arguments={"path": text})
-    log = EventLog(path, mask=masked)
+    log = Follower(EventLog(path, mask=mask_arguments))
     log(RunStarted(run=Run(id="r")))
+    log(StepStarted(step=1))
     log(ToolStarted(step=1, execution=ToolExecution(call=asked)))
     assert only("tool_started", path)["arguments"] == {"path": text}
     if text.isprintable():
@@ -185,7 +186,7 @@ def test_runs_of_several_kernels_share_a_file(tmp_path: Path, path: Path) -> Non
     events = lab.watcher.events
 
     def work() -> None:
-        log = EventLog(path, mask=masked)
+        log = Follower(EventLog(path, mask=mask_arguments))
         for event in events * 3:
             log(event)
 
@@ -194,13 +195,13 @@ def test_runs_of_several_kernels_share_a_file(tmp_path: Path, path: Path) -> Non
         thread.start()
     for thread in threads:
         thread.join()
-    told = [line["event"] for line in lines(path)]
-    assert told.count("run_finished") == 18
-    assert told.count("request.start") == told.count("request.end") == 36
+    names = [line["event"] for line in lines(path)]
+    assert names.count("run_finished") == 18
+    assert names.count("request.start") == names.count("request.end") == 36
 
 
 def unwritable(path: Path, how: str) -> Path | None:
-    """Make the log's place one that cannot or must not be written; the file it would ruin."""
+    """Make the log unwritable; return the file that a naive log would damage."""
     path.parent.mkdir()
     target = path.parent.parent / "outside.txt"
     target.write_text("mine\n")
@@ -225,7 +226,7 @@ def test_a_log_that_cannot_be_written_costs_one_warning_and_no_run(
     lab: Lab, path: Path, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     target = unwritable(path, how)
-    log = EventLog(path, mask=masked)
+    log = Follower(EventLog(path, mask=mask_arguments))
     with caplog.at_level(logging.WARNING, "ipyagent"):
         run = lab.run(["Hello."], heard=log)
         assert run.outcome is Outcome.SUCCESS
@@ -236,7 +237,7 @@ def test_a_log_that_cannot_be_written_costs_one_warning_and_no_run(
     assert target is None or target.read_text() == "mine\n"
 
 
-def test_a_link_would_have_led_a_naive_log_out_of_the_workspace(path: Path) -> None:
+def test_a_naive_log_would_follow_a_link_out_of_the_workspace(path: Path) -> None:
     target = unwritable(path, "link")
     with path.open("a") as file:
         file.write("{}\n")
@@ -245,11 +246,9 @@ def test_a_link_would_have_led_a_naive_log_out_of_the_workspace(path: Path) -> N
 
 
 @pytest.mark.spec("A15")
-def test_a_log_that_can_be_written_again_is_written_from_the_next_run_on(
-    lab: Lab, path: Path
-) -> None:
+def test_a_log_that_becomes_writable_is_written_from_the_next_run(lab: Lab, path: Path) -> None:
     path.mkdir(parents=True)
-    log = EventLog(path, mask=masked)
+    log = Follower(EventLog(path, mask=mask_arguments))
     lab.run(["Hello."], heard=log)
     path.rmdir()
     lab.run(["Hello again."], heard=log)
@@ -257,7 +256,7 @@ def test_a_log_that_can_be_written_again_is_written_from_the_next_run_on(
 
 
 def test_only_its_owner_can_read_the_log(lab: Lab, path: Path) -> None:
-    lab.run(["Hello."], heard=EventLog(path, mask=masked))
+    lab.run(["Hello."], heard=Follower(EventLog(path, mask=mask_arguments)))
     assert path.stat().st_mode & 0o077 == 0
 
 
@@ -266,21 +265,27 @@ def test_images_are_not_logged(path: Path) -> None:
     execution = ToolExecution(
         call=ToolCall(id="1", name="plot"), status=ToolStatus.SUCCESS, result=result
     )
-    log = EventLog(path, mask=masked)
+    log = Follower(EventLog(path, mask=mask_arguments))
     log(RunStarted(run=Run(id="r")))
+    log(StepStarted(step=1))
     log(ToolFinished(step=1, execution=execution))
     assert only("tool_finished", path)["output"] == "a plot"
     assert "iVBOR" not in path.read_text()
 
 
 @pytest.mark.spec("P31", "P08")
-def test_a_plan_is_logged_before_it_runs_and_no_request_is_made_up(lab: Lab, path: Path) -> None:
+def test_a_plan_is_logged_before_it_runs_without_invented_requests(lab: Lab, path: Path) -> None:
     steps = [call("list_files"), call("list_variables")]
-    run = lab.run([{"calls": steps}], answer=YES, plan=True, heard=EventLog(path, mask=masked))
+    run = lab.run(
+        [{"calls": steps}],
+        answer=YES,
+        plan=True,
+        heard=Follower(EventLog(path, mask=mask_arguments)),
+    )
     assert run.outcome is Outcome.SUCCESS
-    told = [line for line in lines(path) if line["run_id"] == run.id]
-    assert told[0]["event"] == "plan_proposed"
-    assert [each["tool"] for each in told[0]["plan"]] == ["list_files", "list_variables"]
-    assert "approval_id" not in told[0]
-    assert not [line for line in told if line["event"].startswith("request.")]
+    records = [line for line in lines(path) if line["run_id"] == run.id]
+    assert records[0]["event"] == "plan_proposed"
+    assert [each["tool"] for each in records[0]["plan"]] == ["list_files", "list_variables"]
+    assert "approval_id" not in records[0]
+    assert not [line for line in records if line["event"].startswith("request.")]
     assert [line["event"] for line in lines(path)].count("request.start") == 1

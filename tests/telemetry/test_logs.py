@@ -1,4 +1,4 @@
-"""The logger: silent by default, everybody's to listen to."""
+"""The logger: silent by default, and open to any handler."""
 
 import logging
 import subprocess
@@ -25,19 +25,19 @@ def _as_it_was() -> Iterator[None]:
     logger.handlers[:], logger.filters[:] = handlers, filters
 
 
-def printed(code: str) -> str:
-    """All that a new interpreter prints."""
+def printed_by(code: str) -> str:
+    """Return all text that a new interpreter prints."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return done.stdout + done.stderr
 
 
 @pytest.mark.spec("A14")
 @pytest.mark.parametrize("level", get_args(logs.Level))
-def test_nothing_is_printed_unless_somebody_listens(level: logs.Level) -> None:
-    assert "boo" in printed(WARN)  # which is what Python does of its own accord
+def test_nothing_is_printed_without_a_handler(level: logs.Level) -> None:
+    assert "boo" in printed_by(WARN)  # which is what Python does of its own accord
     quiet = f"from ipyagent.telemetry import logs; logs.setup({level!r});"
-    assert printed(quiet + WARN) == ""
-    assert "boo" in printed(f"{quiet} import logging; logging.basicConfig(); {WARN}")
+    assert printed_by(quiet + WARN) == ""
+    assert "boo" in printed_by(f"{quiet} import logging; logging.basicConfig(); {WARN}")
 
 
 @pytest.mark.spec("A14")
@@ -50,7 +50,7 @@ def test_nothing_is_printed_unless_somebody_listens(level: logs.Level) -> None:
         ("error", "error"),
     ],
 )
-def test_the_level_is_the_least_that_is_heard(
+def test_records_below_the_level_are_dropped(
     level: logs.Level, heard: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     logs.setup(level)
@@ -66,9 +66,9 @@ def test_the_level_is_info_and_only_our_own_logger_is_touched() -> None:
     before = (root.level, root.handlers[:], others.level, others.handlers[:])
     for _ in range(3):
         logs.setup()
-    ours = logging.getLogger("ipyagent")
-    assert ours.level == logging.INFO
-    assert len([h for h in ours.handlers if isinstance(h, logging.NullHandler)]) == 1
+    logger = logging.getLogger("ipyagent")
+    assert logger.level == logging.INFO
+    assert len([h for h in logger.handlers if isinstance(h, logging.NullHandler)]) == 1
     assert (root.level, root.handlers[:], others.level, others.handlers[:]) == before
 
 
@@ -100,7 +100,7 @@ def fail() -> None:
 
 
 def log_everything() -> None:
-    """Secrets in every place that a record has."""
+    """Log secrets in every part of a record."""
     log = logging.getLogger("ipyagent")
     log.info("key %s", KEY)
     log.info(f"key {LOOKS}, 100%")
@@ -113,7 +113,7 @@ def log_everything() -> None:
 
 
 @pytest.mark.spec("A06", "H15")
-def test_no_secret_reaches_a_log_by_any_way(
+def test_no_part_of_a_record_brings_a_secret_into_the_log(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logging.getLogger("ipyagent"), "filters", [])
@@ -124,8 +124,8 @@ def test_no_secret_reaches_a_log_by_any_way(
     caplog.clear()
     logs.setup("info", Redactor([KEY]))
     log_everything()
-    told = caplog.text + "".join(repr(vars(record)) for record in caplog.records)
-    assert [secret for secret in (KEY, LOOKS) if secret in told] == []
+    text = caplog.text + "".join(repr(vars(record)) for record in caplog.records)
+    assert [secret for secret in (KEY, LOOKS) if secret in text] == []
     assert caplog.messages[:3] == [
         f"key {HIDDEN}",
         f"key {HIDDEN}, 100%",
@@ -147,10 +147,10 @@ def test_without_a_redactor_what_looks_like_a_secret_is_hidden(
     logging.getLogger("ipyagent").info("%s another-value", KEY)
     assert caplog.messages[1:] == [f"{HIDDEN} {HIDDEN}"]
     filters = logging.getLogger("ipyagent").filters
-    assert len([each for each in filters if isinstance(each, logs.Discreet)]) == 1
+    assert len([each for each in filters if isinstance(each, logs.RedactingFilter)]) == 1
 
 
-def test_a_record_without_secrets_is_passed_on_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_record_without_secrets_is_unchanged(caplog: pytest.LogCaptureFixture) -> None:
     logs.setup()
     log = logging.getLogger("ipyagent")
     try:

@@ -1,6 +1,5 @@
 """A run as spans."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,7 +8,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode, format_span_id, format_trace_id
 
-from harness import NO, YES, Lab, call
+from harness import NO, YES, Follower, Lab, call
 from ipyagent.agent.approvals import Answer
 from ipyagent.schema import (
     Outcome,
@@ -34,11 +33,11 @@ class Collector:
         self._exporter = InMemorySpanExporter()
         self._provider = TracerProvider(shutdown_on_exit=False)
         self._provider.add_span_processor(SimpleSpanProcessor(self._exporter))
-        self.listener = Spans(self._provider)
+        self.listener = Follower(Spans(self._provider))
 
     @property
     def spans(self) -> tuple[ReadableSpan, ...]:
-        """In the order in which they ended."""
+        """The spans, in the order in which they ended."""
         return self._exporter.get_finished_spans()
 
     def only(self, start: str) -> ReadableSpan:
@@ -56,7 +55,7 @@ def attributes(span: ReadableSpan) -> dict[str, Any]:
 
 
 def short_run(**fields: Any) -> tuple[Any, ...]:
-    """The events of a run in which nothing is said."""
+    """Return the events of a run without a message."""
     end = RunFinished(status=RunStatus.DONE, stop_reason=StopReason.EMPTY, duration=0.0)
     return RunStarted(run=Run(id="r", **fields)), StepStarted(step=1), end
 
@@ -86,7 +85,7 @@ def test_a_run_is_a_tree_of_spans_in_the_trace_of_its_own_id(
 
 
 @pytest.mark.spec("H21")
-def test_spans_speak_the_conventions_language(lab: Lab, collector: Collector) -> None:
+def test_spans_follow_the_genai_conventions(lab: Lab, collector: Collector) -> None:
     usage = {"prompt_tokens": 20, "completion_tokens": 3, "cache_read_tokens": 16}
     first = {"calls": [call("list_files")], "usage": usage, "cost_usd": 0.25}
     last = {"text": "Done.", "usage": {"prompt_tokens": 30, "completion_tokens": 2}}
@@ -140,7 +139,7 @@ def test_spans_speak_the_conventions_language(lab: Lab, collector: Collector) ->
         ("", "_OTHER"),
     ],
 )
-def test_the_provider_is_read_off_the_models_id(
+def test_the_provider_is_taken_from_the_models_id(
     collector: Collector, model: str, provider: str
 ) -> None:
     for event in short_run(model=model, agent="reviewer"):
@@ -152,7 +151,7 @@ def test_the_provider_is_read_off_the_models_id(
 
 @pytest.mark.spec("H21")
 @pytest.mark.parametrize("said", ["", "I was about to"])
-def test_what_fails_is_marked_also_where_a_reply_was_cut(
+def test_failures_are_marked_even_if_a_reply_was_cut(
     lab: Lab, collector: Collector, said: str
 ) -> None:
     error = {"kind": "refused", "message": "no such model"}
@@ -164,9 +163,7 @@ def test_what_fails_is_marked_also_where_a_reply_was_cut(
 
 
 @pytest.mark.spec("H21")
-def test_a_tool_that_fails_is_an_error_of_its_own_and_not_the_runs(
-    lab: Lab, collector: Collector
-) -> None:
+def test_a_failed_tool_marks_its_own_span_and_not_the_runs(lab: Lab, collector: Collector) -> None:
     lab.run([{"calls": [call("read_file", path="none.txt")]}, "Sorry."], heard=collector.listener)
     execute = collector.only("execute_tool")
     assert execute.status.status_code is StatusCode.ERROR
@@ -174,7 +171,7 @@ def test_a_tool_that_fails_is_an_error_of_its_own_and_not_the_runs(
     assert collector.only("invoke_agent").status.status_code is StatusCode.UNSET
 
 
-def test_what_a_person_decided_is_told_and_no_error(lab: Lab, collector: Collector) -> None:
+def test_a_users_decision_is_an_event_and_not_an_error(lab: Lab, collector: Collector) -> None:
     script = [{"calls": [call("write_file", path="a.txt", content="A")]}, "As you like."]
     lab.run(script, answer=NO, heard=collector.listener)
     execute = collector.only("execute_tool")
@@ -205,7 +202,7 @@ def test_a_request_with_all_its_retries_is_one_span(lab: Lab, collector: Collect
 
 
 @pytest.mark.spec("H21")
-def test_nothing_that_was_said_is_in_a_span(lab: Lab, collector: Collector) -> None:
+def test_no_content_is_in_a_span(lab: Lab, collector: Collector) -> None:
     canary = "canary-4711"
 
     @tool
@@ -223,20 +220,22 @@ def test_nothing_that_was_said_is_in_a_span(lab: Lab, collector: Collector) -> N
 
 
 @pytest.mark.spec("P08")
-def test_a_traceparent_makes_the_run_a_part_of_somebody_elses_trace(collector: Collector) -> None:
-    given = f"00-{TRACE}-{PARENT}-01"
-    for event in short_run(trace_id=given):
+def test_a_traceparent_makes_the_run_part_of_another_trace(collector: Collector) -> None:
+    traceparent = f"00-{TRACE}-{PARENT}-01"
+    for event in short_run(trace_id=traceparent):
         collector.listener(event)
     invoke = collector.only("invoke_agent")
     assert format_trace_id(invoke.context.trace_id) == TRACE
     assert invoke.parent is not None
     assert format_span_id(invoke.parent.span_id) == PARENT
-    assert attributes(invoke)["ipyagent.trace_id"] == given
+    assert attributes(invoke)["ipyagent.trace_id"] == traceparent
 
 
 @pytest.mark.spec("P08")
 @pytest.mark.parametrize("given", ["order-4711", "0" * 32, TRACE[:-1], f"00-{TRACE}-{'0' * 16}-01"])
-def test_an_id_that_is_no_traces_is_an_attribute(collector: Collector, given: str) -> None:
+def test_an_id_that_is_not_a_trace_id_becomes_an_attribute(
+    collector: Collector, given: str
+) -> None:
     for event in short_run(trace_id=given):
         collector.listener(event)
     invoke = collector.only("invoke_agent")
@@ -251,17 +250,17 @@ def test_each_run_has_its_own_trace(lab: Lab, collector: Collector) -> None:
     assert traces == [run.trace_id for run in runs for _ in range(2)]
 
 
-def test_any_tracer_provider_will_do(lab: Lab) -> None:
+def test_any_tracer_provider_works(lab: Lab) -> None:
     """Not only the SDK's: its own tracers make their own ids."""
     from opentelemetry.trace import NoOpTracerProvider
 
-    heard: Callable[[Any], None] = Spans(NoOpTracerProvider())
-    assert lab.run([{"calls": [call("list_files")]}, "Done."], heard=heard).output == "Done."
+    follower = Follower(Spans(NoOpTracerProvider()))
+    assert lab.run([{"calls": [call("list_files")]}, "Done."], heard=follower).output == "Done."
 
 
 @pytest.mark.spec("P08", "P30")
 @pytest.mark.parametrize("answer", [YES, NO])
-def test_the_steps_of_a_plan_are_no_requests_to_a_model(
+def test_the_steps_of_a_plan_are_not_requests_to_a_model(
     lab: Lab, collector: Collector, answer: Answer
 ) -> None:
     steps = {"calls": [call("list_files"), call("list_variables")]}

@@ -1,4 +1,4 @@
-"""Spans on their way out of a process of their own."""
+"""The export of spans, each from a process of its own."""
 
 import json
 import os
@@ -23,13 +23,14 @@ EVENTS = TypeAdapter(tuple[Event, ...])
 HEAR = """
 import os, sys, time
 from pydantic import TypeAdapter
-from ipyagent.schema import Event
+from ipyagent.schema import Event, advance
 from ipyagent.telemetry.tracing import spans
-hear = spans(os.environ)
+hear, state = spans(os.environ), None
 events = TypeAdapter(tuple[Event, ...]).validate_json(sys.stdin.read())
 begun = time.monotonic()
 for event in events:
-    hear(event)
+    state = advance(state, event)
+    hear(event, state)
 print(time.monotonic() - begun, time.time())
 """
 NAIVE = """
@@ -44,7 +45,7 @@ provider.get_tracer("naive").start_span("a").end()
 
 @dataclass
 class Done:
-    """What a process printed, and how many seconds telling the events and ending took it."""
+    """The output of a process, and the seconds that its events and its end took."""
 
     out: str
     err: str
@@ -64,8 +65,8 @@ def python(code: str, endpoint: str, told: bytes = b"") -> Done:
     return Done(done.stdout.decode(), done.stderr.decode())
 
 
-def hear(events: bytes, endpoint: str) -> Done:
-    """A process that is told a run and ends."""
+def trace_run(events: bytes, endpoint: str) -> Done:
+    """Run a process that traces a run and ends."""
     done = python(HEAR, endpoint, events)
     took, at = map(float, done.out.split())
     return Done(done.out, done.err, took, time.time() - at)
@@ -77,8 +78,8 @@ def events(lab: Lab) -> bytes:
     return EVENTS.dump_json(tuple(lab.watcher.events))
 
 
-def received(server: ModelServer) -> list[ResourceSpans]:
-    """What a collector got."""
+def received_spans(server: ModelServer) -> list[ResourceSpans]:
+    """Return the spans that a collector received."""
     assert {request.path for request in server.requests} == {"/v1/traces"}
     return [
         each
@@ -91,8 +92,10 @@ def received(server: ModelServer) -> list[ResourceSpans]:
 def test_a_collector_gets_the_run_before_the_process_ends(events: bytes) -> None:
     trace = json.loads(events)[0]["run"]["trace_id"]
     with ModelServer([Reply((b"",))] * 3) as server:
-        done = hear(events, server.url.removesuffix("/v1"))
-        resources = received(server)  # one, or more where a slow machine sent some before the end
+        done = trace_run(events, server.url.removesuffix("/v1"))
+        resources = received_spans(
+            server
+        )  # one, or more where a slow machine sent some before the end
     for resource in resources:
         service = {a.key: a.value.string_value for a in resource.resource.attributes}
         assert service["service.name"] == "ipyagent"
@@ -116,14 +119,14 @@ def test_a_dead_collector_prints_nothing_and_delays_nothing(events: bytes, fault
         url = "http://127.0.0.1:9" if fault == "refused" else server.url.removesuffix("/v1")
         if fault == "refused":
             assert "export" in python(NAIVE, url).err
-        done = hear(events, url)
+        done = trace_run(events, url)
     assert done.err == ""
     assert done.telling < 9
     assert done.ending < 9  # two seconds and what a busy machine adds; left alone it is ten
 
 
 @pytest.mark.spec("H21")
-def test_a_provider_that_the_process_has_is_the_one_that_is_used(events: bytes) -> None:
+def test_the_processs_own_provider_is_used(events: bytes) -> None:
     own = """
 import atexit
 from opentelemetry import trace
@@ -144,13 +147,13 @@ trace.set_tracer_provider(provider)
 
 @pytest.mark.spec("H21")
 @pytest.mark.parametrize("environ", [{}, {"OTEL_EXPORTER_OTLP_ENDPOINT": ""}])
-def test_without_an_endpoint_it_is_said_what_to_do(environ: dict[str, str]) -> None:
+def test_without_an_endpoint_the_error_names_the_remedy(environ: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match=r"nowhere to go: set OTEL_EXPORTER_OTLP_ENDPOINT"):
         spans(environ)
 
 
 @pytest.mark.spec("H21")
-def test_without_the_packages_it_is_said_what_to_install() -> None:
+def test_without_the_packages_the_error_names_them() -> None:
     code = """
 import sys
 sys.modules["opentelemetry"] = None
@@ -165,7 +168,7 @@ except ConfigError as error:
 
 
 @pytest.mark.spec("H21")
-def test_opentelemetry_is_imported_only_where_spans_are_wanted() -> None:
+def test_opentelemetry_is_imported_only_if_spans_are_wanted() -> None:
     code = """
 import sys
 from ipyagent.telemetry import eventlog, logs, trace_ids, tracing

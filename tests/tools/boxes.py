@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from ipyagent.tools.sandbox import Ran, Sandbox, box, probe
-from ipyagent.tools.sandbox.guard import Survey
+from ipyagent.tools.sandbox import Sandbox, SandboxResult, bubblewrap, detection
+from ipyagent.tools.sandbox.protected_paths import WorkspaceScan
 from ipyagent.tools.workspace import Workspace
 
 CANARY = "canary-5e1f-outside"
 
 needs_bubblewrap = pytest.mark.skipif(
-    not probe.found().bwrap,
+    not detection.detect_sandbox().bwrap,
     reason="bubblewrap is not installed (tests/tools/install_bubblewrap.sh)",
 )
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root could do that anyway")
@@ -34,14 +34,14 @@ class Place:
     outside: Path
     sandbox: Sandbox
 
-    async def python(self, code: str, *arguments: object, limit: float = 20.0) -> Ran:
+    async def python(self, code: str, *arguments: object, limit: float = 20.0) -> SandboxResult:
         """Run code in the sandbox."""
         command = [sys.executable, "-c", code, *map(str, arguments)]
-        return await self.sandbox.run(command, limit=limit)
+        return await self.sandbox.run(command, seconds=limit)
 
-    async def shell(self, command: str, *, limit: float = 20.0) -> Ran:
+    async def shell(self, command: str, *, limit: float = 20.0) -> SandboxResult:
         """Run a shell command in the sandbox."""
-        return await self.sandbox.run(["/bin/sh", "-c", command], limit=limit)
+        return await self.sandbox.run(["/bin/sh", "-c", command], seconds=limit)
 
     def plainly(self, code: str, *arguments: object) -> str:
         """Run code as a process like any other: the naive way."""
@@ -50,9 +50,9 @@ class Place:
 
     def bubblewrap(self, without: Iterable[str] = (), extra: Iterable[str] = ()) -> list[str]:
         """The box of a command, weakened by what is left out of it and what is put in."""
-        guarded = Survey(self.root, frozenset()).look()
-        found = probe.found()
-        told = less(box.arguments(str(self.root), guarded, found.options), without)
+        guarded = WorkspaceScan(self.root, frozenset()).run()
+        found = detection.detect_sandbox()
+        told = less(bubblewrap.build_arguments(str(self.root), guarded, found.options), without)
         return [found.bwrap, *told, *extra, "--"]
 
 
@@ -108,6 +108,6 @@ def alive(mark: str) -> list[int]:
     return found
 
 
-def printed(ran: Ran) -> str:
+def printed(ran: SandboxResult) -> str:
     """What a command printed."""
-    return ran.ended.output.beginning() + ran.ended.output.end()
+    return ran.outcome.output.head() + ran.outcome.output.tail()

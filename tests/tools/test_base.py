@@ -17,8 +17,8 @@ from ipyagent.errors import (
 )
 from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.schema import TruncationConfig
-from ipyagent.tools.base import BaseTool, Tool, Where, tool, tools_among
-from ipyagent.tools.namespace import namespace_tools
+from ipyagent.tools.base import BaseTool, Tool, Where, find_tools, tool
+from ipyagent.tools.namespace_tools import namespace_tools
 from ipyagent.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
@@ -137,8 +137,8 @@ def test_methods_wrapped_functions_and_callable_objects_are_functions_too() -> N
         ["name"],
         ["asked"],
     ]
-    assert made[0](**made[0].check({"item": "tea"})) == "tea"
-    assert made[2](**made[2].check({"asked": {"city": "Rome"}})) == "Rome"
+    assert made[0](**made[0].check_arguments({"item": "tea"})) == "tea"
+    assert made[2](**made[2].check_arguments({"asked": {"city": "Rome"}})) == "Rome"
 
 
 def test_an_annotation_may_name_what_is_defined_beside_the_tool() -> None:
@@ -149,7 +149,7 @@ def test_an_annotation_may_name_what_is_defined_beside_the_tool() -> None:
     def go(to: Point, by: list[Point] | None = None) -> str:
         return str(to.x)
 
-    assert go(**go.check({"to": {"x": 3}})) == "3"
+    assert go(**go.check_arguments({"to": {"x": 3}})) == "3"
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_a_class_is_a_tool_by_signature_model_or_schema(kind: type[BaseTool]) ->
     assert kind().get_schema() == made.get_schema() == made.definition().to_openai()
     for wrong in ({}, {"city": 3}, {"city": "Rome", "days": "soon"}, {"city": "R", "colour": 1}):
         with pytest.raises(InvalidArgumentsError, match=r"weather: .*(city|days|colour)"):
-            made.check(wrong)
+            made.check_arguments(wrong)
 
 
 @pytest.mark.spec("M19")
@@ -212,7 +212,7 @@ def test_a_class_runs_where_its_execute_belongs_with_all_that_tool_can_say() -> 
     assert (tool(Weather()).where, tool(BySchema()).where) == (Where.MAIN, Where.LOOP)
     made = tool(Careful())
     assert (made.sensitive, made.where, made.truncate.max_chars) == (True, Where.THREAD, 50)
-    assert tool(ByModel())(**made.check({"city": "Rome"})) == "Rome: 1"
+    assert tool(ByModel())(**made.check_arguments({"city": "Rome"})) == "Rome: 1"
     assert [tool(each()).description for each in (Weather, ByModel, BySchema)] == [
         "Tell the weather.",
         "",
@@ -272,7 +272,7 @@ def test_tools_are_found_among_variables_without_asking_any_object() -> None:
 
     with pytest.raises(RuntimeError):
         isinstance(Liar(), Tool)
-    found = tools_among([1, Liar(), query, Weather, Weather(), len, None])
+    found = find_tools([1, Liar(), query, Weather, Weather(), len, None])
     assert [each.name for each in found] == ["query", "weather"]
 
 
@@ -322,7 +322,7 @@ def test_a_function_that_says_it_is_built_in_is_asked_about_all_the_same() -> No
 def test_a_tool_of_a_cell_whose_name_is_taken_is_left_out_with_a_notice() -> None:
     box = Toolbox([query])
     first = tool(name="extra")(lambda: "first")
-    box.add_defined([named("query"), first, named("extra"), named("query")])
+    box.add_from_cells([named("query"), first, named("extra"), named("query")])
     assert (box.get("query"), box.get("extra")) == (query, first)
     assert [each.partition(" is left out, because two tools")[0] for each in box.notices] == [
         "Your tool 'query'",
@@ -341,7 +341,7 @@ def test_running_the_cell_that_defines_a_tool_again_replaces_it() -> None:
         notebook: dict[str, Any] = {"__name__": "__main__"}
         exec(cell.format(n=n), notebook)
         runs.append(notebook)
-    box = Toolbox(tools_among([*runs[0].values(), *runs[1].values()]))
+    box = Toolbox(find_tools([*runs[0].values(), *runs[1].values()]))
     assert len(box) == 2
     assert (box.get("probe")(1), box.get("sky")()) == (2, 1), "the newer one counts"
 
@@ -369,10 +369,10 @@ def test_a_name_that_nobody_has_is_answered_with_those_there_are() -> None:
 @pytest.mark.spec("A11")
 def test_only_some_tools_all_of_them_or_an_error_that_lists_them() -> None:
     box = Toolbox([query, tool(Weather())])
-    assert [each.name for each in box.only(["weather"])] == ["weather"]
-    assert [each.name for each in box.only([])] == ["query", "weather"]
-    assert [each.name for each in box.only(["weather", "weather"])] == ["weather"]
+    assert [each.name for each in box.select(["weather"])] == ["weather"]
+    assert [each.name for each in box.select([])] == ["query", "weather"]
+    assert [each.name for each in box.select(["weather", "weather"])] == ["weather"]
     with pytest.raises(ToolNotFoundError, match="'wether'; available: query, weather"):
-        box.only(["query", "wether"])
+        box.select(["query", "wether"])
     with pytest.raises(ToolNotFoundError, match="available: weather"):
-        box.only(["weather"]).get("query")
+        box.select(["weather"]).get("query")

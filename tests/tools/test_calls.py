@@ -168,7 +168,7 @@ def test_an_allowed_tool_that_is_none_is_an_error_that_lists_them_and_none_named
 def test_deleting_needs_the_setting_and_an_approval(
     lab: Lab, allowed: bool, answer: Any, mode: str, gone: bool, says: str
 ) -> None:
-    path = lab.place.workspace.root / "a.txt"
+    path = lab.environment.workspace.root / "a.txt"
     path.write_text("x")
     run = lab.run(
         [{"calls": [call("delete_file", path="a.txt")]}, "Ok."],

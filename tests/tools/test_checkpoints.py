@@ -11,7 +11,7 @@ import pytest
 from ipyagent.errors import AgentError
 from ipyagent.schema import FileChange, ToolResult
 from ipyagent.tools.checkpoints import Checkpoints
-from ipyagent.tools.edits import Edits
+from ipyagent.tools.edits import FileEditTools
 from ipyagent.tools.workspace import Workspace
 
 Call = Callable[..., list[FileChange]]
@@ -25,7 +25,7 @@ def place(tmp_path: Path) -> Workspace:
 
 @pytest.fixture
 def call(place: Workspace) -> Call:
-    edits = Edits(place, allow_delete=True)
+    edits = FileEditTools(place, allow_delete=True)
 
     def made(name: str, **arguments: Any) -> list[FileChange]:
         result: ToolResult = getattr(edits, name)(**arguments)
@@ -38,7 +38,7 @@ def test_edits_of_one_file_are_taken_back_in_their_order(place: Workspace, call:
     changes = call("edit_file", path="report.txt", old_string="one", new_string="two")
     changes += call("write_file", path="report.txt", content="three\n", mode="append")
     undone = Checkpoints(place).undo(changes)
-    assert (undone.restored, undone.left) == (["report.txt"], {})
+    assert (undone.restored, undone.skipped) == (["report.txt"], {})
     assert place.read_bytes("report.txt") == b"one\n"
 
 
@@ -57,7 +57,7 @@ def test_a_file_that_was_changed_since_is_left_and_the_others_are_not(place: Wor
     (place.root / "report.txt").write_text("the person's")
     undone = Checkpoints(place).undo(changes)
     assert undone.restored == ["other.txt"]
-    assert undone.left == {"report.txt": "report.txt has changed since, so it is left as it is"}
+    assert undone.skipped == {"report.txt": "report.txt has changed since, so it is left as it is"}
     assert (place.root / "report.txt").read_text() == "the person's"
 
 
@@ -90,5 +90,5 @@ def test_a_content_that_is_no_longer_kept_is_not_made_up(place: Workspace, call:
     kept = place.root / ".ipyagent" / "checkpoints" / str(changes[0].before)
     kept.unlink() if damage == "gone" else kept.write_text("something else")
     undone = Checkpoints(place).undo(changes)
-    assert undone.left == {"report.txt": "what report.txt held before is no longer kept"}
+    assert undone.skipped == {"report.txt": "what report.txt held before is no longer kept"}
     assert (place.root / "report.txt").read_text() == "two"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ipyagent.errors import PathValidationError
-from ipyagent.tools import atomic
+from ipyagent.tools import atomic_replace
 from ipyagent.tools.workspace import Workspace
 
 BEFORE, AFTER, THEIRS = b"before\n", b"after\n", b"theirs\n"
@@ -27,7 +27,7 @@ def test_a_file_that_a_program_is_writing_is_left_to_it(file: Path) -> None:
     workspace = Workspace(file.parent)
     with file.open("r+b") as theirs:
         with pytest.raises(PathValidationError, match="open for writing in some program"):
-            workspace.swap("a.txt", BEFORE, AFTER)
+            workspace.compare_and_swap("a.txt", BEFORE, AFTER)
         theirs.write(THEIRS)
     assert file.read_bytes() == THEIRS
     assert list(file.parent.iterdir()) == [file]
@@ -38,7 +38,7 @@ def test_a_program_that_closes_the_file_soon_is_waited_for(file: Path) -> None:
     theirs = file.open("r+b")
     closing = threading.Timer(0.05, theirs.close)
     closing.start()
-    workspace.swap("a.txt", BEFORE, AFTER)
+    workspace.compare_and_swap("a.txt", BEFORE, AFTER)
     closing.join()
     assert file.read_bytes() == AFTER
 
@@ -54,7 +54,7 @@ def test_what_it_wrote_by_then_is_kept_and_the_change_refused(file: Path) -> Non
     writing = threading.Timer(0.05, finish)
     writing.start()
     with pytest.raises(PathValidationError, match="has changed meanwhile"):
-        workspace.swap("a.txt", BEFORE, AFTER)
+        workspace.compare_and_swap("a.txt", BEFORE, AFTER)
     writing.join()
     assert file.read_bytes() == THEIRS
 
@@ -80,7 +80,7 @@ def test_one_that_opens_it_at_the_very_moment_loses_nothing(file: Path) -> None:
         for _ in range(50):
             before = file.read_bytes()
             with contextlib.suppress(PathValidationError):
-                workspace.swap("a.txt", before, before + b"!")
+                workspace.compare_and_swap("a.txt", before, before + b"!")
     finally:
         over.set()
         writer.join()
@@ -90,18 +90,24 @@ def test_one_that_opens_it_at_the_very_moment_loses_nothing(file: Path) -> None:
 
 def test_readers_are_not_waited_for(file: Path) -> None:
     with file.open("rb"):
-        Workspace(file.parent).swap("a.txt", BEFORE, AFTER)
+        Workspace(file.parent).compare_and_swap("a.txt", BEFORE, AFTER)
     assert file.read_bytes() == AFTER
+
+
+def descriptors_within(folder: Path) -> int:
+    """Descriptors of the folder and of files in it; others may be closed at any time."""
+    links = Path("/proc/self/fd").iterdir()
+    return sum(os.path.realpath(link).startswith(str(folder.resolve())) for link in links)
 
 
 def test_looking_for_writers_leaves_no_descriptor_and_no_lease(file: Path) -> None:
     folder = os.open(file.parent, os.O_RDONLY)
     try:
-        count = len(list(Path("/proc/self/fd").iterdir()))
-        assert not atomic.has_writer(folder, "a.txt")
-        assert not atomic.has_writer(folder, "missing")
+        before = descriptors_within(file.parent)
+        assert not atomic_replace.has_writer(folder, "a.txt")
+        assert not atomic_replace.has_writer(folder, "missing")
         with file.open("ab"):
-            assert atomic.has_writer(folder, "a.txt")
-        assert len(list(Path("/proc/self/fd").iterdir())) == count
+            assert atomic_replace.has_writer(folder, "a.txt")
+        assert descriptors_within(file.parent) == before == 1
     finally:
         os.close(folder)

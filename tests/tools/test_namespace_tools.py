@@ -7,7 +7,7 @@ from ipyagent.errors import InvalidArgumentsError
 from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.schema import ToolResult
 from ipyagent.tools.base import Where
-from ipyagent.tools.namespace import namespace_tools
+from ipyagent.tools.namespace_tools import namespace_tools
 from ipyagent.tools.toolbox import Toolbox
 
 
@@ -23,7 +23,7 @@ def tools(variables: dict[str, object]) -> Toolbox:
 
 def call(tools: Toolbox, tool_name: str, /, **arguments: object) -> ToolResult:
     tool = tools.get(tool_name)
-    result = tool(**tool.check(arguments))
+    result = tool(**tool.check_arguments(arguments))
     assert isinstance(result, ToolResult)
     return result
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from nbformat.v3 import new_code_cell, new_heading_cell, new_notebook, new_worksheet
 
 from ipyagent.errors import AgentError, PageError, PathValidationError
-from ipyagent.kernel.documents import Desktop
-from ipyagent.tools.notebook.tools import Notebooks
+from ipyagent.kernel.open_notebooks import OpenNotebooks
+from ipyagent.tools.notebook.notebook_tools import NotebookTools
 from ipyagent.tools.workspace import Workspace
 
 OUTPUT = {"data": {"text/plain": "7"}, "execution_count": 3, "metadata": {}}
@@ -44,7 +44,7 @@ class Desk:
 
     def __init__(self, root: Path) -> None:
         self.path = root / "n.ipynb"
-        self.tools = Notebooks(Workspace(root), Desktop(), 300.0)
+        self.tools = NotebookTools(Workspace(root), OpenNotebooks(), 300.0)
 
     def write(self, text: str | bytes) -> None:
         self.path.write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -241,13 +241,13 @@ def test_what_is_saved_while_the_change_is_worked_out_is_not_lost(
 ):
     desk.write(dumped(notebook(*CELLS), "nbformat's"))
     saved = dumped(notebook(words("saved meanwhile")), "nbformat's")
-    swap = Workspace.swap
+    swap = Workspace.compare_and_swap
 
     def late(self: Workspace, *args: Any) -> None:
         desk.write(saved)
         swap(self, *args)
 
-    monkeypatch.setattr(Workspace, "swap", late)
+    monkeypatch.setattr(Workspace, "compare_and_swap", late)
     with pytest.raises(PathValidationError, match="has changed meanwhile"):
         desk.edit("c1", "theirs")
     assert desk.text == saved
@@ -269,7 +269,7 @@ def test_the_own_notebook_is_never_written_as_a_file(tmp_path: Path):
     desk = Desk(tmp_path)
     desk.write(dumped(notebook(*CELLS), "nbformat's"))
     before = desk.text
-    desk.tools = Notebooks(Workspace(tmp_path), Desktop(saved=desk.path), 300.0)
+    desk.tools = NotebookTools(Workspace(tmp_path), OpenNotebooks(saved=desk.path), 300.0)
     for change in (lambda: desk.edit(0, "x"), lambda: desk.insert("x", index=0)):
         with pytest.raises(PageError, match="needs JupyterLab 4 or Notebook 7 with ipyagent's ext"):
             change()
@@ -279,7 +279,7 @@ def test_the_own_notebook_is_never_written_as_a_file(tmp_path: Path):
 def test_the_own_notebook_is_read_as_it_was_saved_last(tmp_path: Path):
     desk = Desk(tmp_path)
     desk.write(dumped(notebook(*CELLS), "nbformat's"))
-    desk.tools = Notebooks(Workspace(tmp_path), Desktop(saved=desk.path), 300.0)
+    desk.tools = NotebookTools(Workspace(tmp_path), OpenNotebooks(saved=desk.path), 300.0)
     told = desk.tools.read_notebook()
     assert told.startswith("(n.ipynb, as it was saved last, 4 cells)\n\n[0] markdown id=c0\n# A\nb")
     assert "[1] code id=c1 In[3]\nx = 1\nx + 6\n-> 7" in told

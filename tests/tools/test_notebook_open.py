@@ -10,9 +10,9 @@ import pytest
 from harness import YES, Lab, call
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.errors import AgentError, InvalidArgumentsError, PageError
-from ipyagent.kernel.documents import Desktop
+from ipyagent.kernel.open_notebooks import OpenNotebooks
 from ipyagent.schema import Run, ToolStatus
-from ipyagent.tools.notebook.tools import Notebooks
+from ipyagent.tools.notebook.notebook_tools import NotebookTools
 from ipyagent.tools.workspace import Workspace
 from open_notebooks import MemoryPage, cell, desktop
 
@@ -36,19 +36,19 @@ def page() -> MemoryPage:
 
 
 @pytest.fixture
-def tools(tmp_path: Path, page: MemoryPage) -> Notebooks:
+def tools(tmp_path: Path, page: MemoryPage) -> NotebookTools:
     return around(tmp_path, desktop(page, folder=tmp_path))
 
 
-def around(root: Path, where: Desktop) -> Notebooks:
-    return Notebooks(Workspace(root), where, 300.0)
+def around(root: Path, where: OpenNotebooks) -> NotebookTools:
+    return NotebookTools(Workspace(root), where, 300.0)
 
 
 def sources(page: MemoryPage, path: str | None = None) -> list[str]:
     return [each["source"] for each in page.books[path]]
 
 
-def test_a_notebook_is_read_with_ids_kinds_numbers_and_outputs_in_words(tools: Notebooks):
+def test_a_notebook_is_read_with_ids_kinds_numbers_and_outputs_in_words(tools: NotebookTools):
     assert tools.read_notebook() == (
         "(this notebook, open, 4 cells)\n\n"
         "[0] markdown id=title\n# Sales\n\n"
@@ -59,7 +59,7 @@ def test_a_notebook_is_read_with_ids_kinds_numbers_and_outputs_in_words(tools: N
 
 
 def test_cells_go_below_the_agents_own_in_the_order_in_which_they_were_inserted(
-    tools: Notebooks, page: MemoryPage
+    tools: NotebookTools, page: MemoryPage
 ):
     first = tools.insert_cell("a = 1")
     tools.insert_cell("## b", kind="markdown")
@@ -73,7 +73,7 @@ def test_a_locked_cell_is_refused_before_anybody_is_asked(tmp_path: Path):
         {None: [cell("agent", "%%agent\nGo on."), cell("kept", "x = 1", locked=True)]}
     )
     lab = Lab(tmp_path)
-    lab.place._desktop = lambda: desktop(page, folder=tmp_path)
+    lab.environment._open_notebooks = lambda: desktop(page, folder=tmp_path)
     edit = call("edit_cell", cell="kept", source="x = 2")
     # Nobody answers: a question would wait.
     (done,) = lab.run([{"calls": [edit]}, "Done."], answer=lambda _approval: None).executions
@@ -81,20 +81,20 @@ def test_a_locked_cell_is_refused_before_anybody_is_asked(tmp_path: Path):
     assert sources(page)[1] == "x = 1"
 
 
-def test_an_index_is_a_place_in_the_notebook(tools: Notebooks, page: MemoryPage):
+def test_an_index_is_a_place_in_the_notebook(tools: NotebookTools, page: MemoryPage):
     tools.insert_cell("first", index=0)
     tools.insert_cell("last", index=5)
     assert (sources(page)[0], sources(page)[-1]) == ("first", "last")
 
 
 def test_an_index_beyond_the_end_is_refused_before_anybody_is_asked(
-    tools: Notebooks, page: MemoryPage
+    tools: NotebookTools, page: MemoryPage
 ):
     with pytest.raises(InvalidArgumentsError, match="has 4 cells, so the last place is 4"):
         tools._preview_insert("x", "code", 5)
     insert = next(tool for tool in tools.tools() if tool.name == "insert_cell")
     with pytest.raises(InvalidArgumentsError, match="greater than or equal to 0"):
-        insert.check({"source": "x", "index": -1})
+        insert.check_arguments({"source": "x", "index": -1})
     assert sources(page) == sources(MemoryPage({None: book()}))
 
 
@@ -105,13 +105,13 @@ def test_without_a_running_cell_a_new_one_goes_to_the_end(tmp_path: Path, page: 
 
 @pytest.mark.parametrize("which", ["load", 1, "1"])
 def test_a_cell_is_named_by_its_id_or_its_number(
-    tools: Notebooks, page: MemoryPage, which: int | str
+    tools: NotebookTools, page: MemoryPage, which: int | str
 ):
     assert tools.edit_cell(which, "df = None").startswith("changed cell 1 of this notebook")
     assert sources(page)[1] == "df = None"
 
 
-def test_an_id_of_digits_comes_before_a_position(tools: Notebooks, page: MemoryPage):
+def test_an_id_of_digits_comes_before_a_position(tools: NotebookTools, page: MemoryPage):
     page.books[None][3]["id"] = "0"
     tools.edit_cell("0", "mine")
     assert sources(page)[3] == "mine"
@@ -125,13 +125,13 @@ def test_an_id_of_digits_comes_before_a_position(tools: Notebooks, page: MemoryP
         ("-1", "cell -1"),
     ],
 )
-def test_a_cell_that_is_not_there_is_refused(tools: Notebooks, which: int | str, says: str):
+def test_a_cell_that_is_not_there_is_refused(tools: NotebookTools, which: int | str, says: str):
     with pytest.raises(InvalidArgumentsError, match=says):
         tools._preview_edit(which, "x")
 
 
 @pytest.mark.spec("N19")
-def test_an_edit_is_shown_as_a_diff(tools: Notebooks):
+def test_an_edit_is_shown_as_a_diff(tools: NotebookTools):
     shown = tools._preview_edit("load", "df = load()\ndf.head()")
     assert shown.kind == "diff"
     assert shown.text == (
@@ -140,7 +140,7 @@ def test_an_edit_is_shown_as_a_diff(tools: Notebooks):
     )
 
 
-def test_an_edit_that_changes_nothing_is_refused(tools: Notebooks):
+def test_an_edit_that_changes_nothing_is_refused(tools: NotebookTools):
     with pytest.raises(InvalidArgumentsError, match="holds exactly that"):
         tools._preview_edit("load", "df = load()")
 
@@ -151,7 +151,7 @@ def mine(page: MemoryPage) -> None:
 
 @pytest.mark.parametrize("which", ["load", 1])
 def test_a_cell_that_changed_since_the_preview_is_left_alone(
-    tools: Notebooks, page: MemoryPage, which: int | str
+    tools: NotebookTools, page: MemoryPage, which: int | str
 ):
     tools._preview_edit(which, "df = theirs()")
     mine(page)
@@ -160,7 +160,9 @@ def test_a_cell_that_changed_since_the_preview_is_left_alone(
     assert sources(page)[1] == "df = mine()"
 
 
-def test_a_number_that_means_another_cell_by_then_is_refused(tools: Notebooks, page: MemoryPage):
+def test_a_number_that_means_another_cell_by_then_is_refused(
+    tools: NotebookTools, page: MemoryPage
+):
     tools._preview_edit(1, "df = theirs()")
     page.books[None].insert(1, cell("twin", "df = load()"))
     with pytest.raises(AgentError, match="changed since preview"):
@@ -168,7 +170,7 @@ def test_a_number_that_means_another_cell_by_then_is_refused(tools: Notebooks, p
 
 
 def test_a_change_at_the_very_last_moment_is_the_pages_to_refuse(
-    tools: Notebooks, page: MemoryPage
+    tools: NotebookTools, page: MemoryPage
 ):
     page.before_change = lambda: mine(page)
     with pytest.raises(PageError, match="has changed since it was read"):
@@ -177,7 +179,7 @@ def test_a_change_at_the_very_last_moment_is_the_pages_to_refuse(
 
 
 def test_an_insertion_is_refused_where_something_else_stands_by_then(
-    tools: Notebooks, page: MemoryPage
+    tools: NotebookTools, page: MemoryPage
 ):
     tools._preview_insert("x", "code", 1)
     del page.books[None][0]
@@ -185,7 +187,7 @@ def test_an_insertion_is_refused_where_something_else_stands_by_then(
         tools.insert_cell("x", index=1)
 
 
-def test_text_that_is_no_unicode_is_refused(tools: Notebooks):
+def test_text_that_is_no_unicode_is_refused(tools: NotebookTools):
     for show in (
         lambda: tools._preview_insert("\ud800", "code"),
         lambda: tools._preview_edit("load", "\ud800"),
@@ -252,15 +254,15 @@ def test_nor_where_the_servers_names_cannot_be_told_from_the_workspaces(
         around(tmp_path, desktop(page, folder=tmp_path)).edit_cell(0, "x", path="other.ipynb")
 
 
-def test_no_path_leads_out_of_the_workspace(tools: Notebooks):
+def test_no_path_leads_out_of_the_workspace(tools: NotebookTools):
     with pytest.raises(AgentError, match="escapes the workspace"):
         tools.edit_cell(0, "x", path="../nb.ipynb")
 
 
-def play(root: Path, where: Desktop, *calls: Any, answer: Any = YES, **more: Any) -> Run:
+def play(root: Path, where: OpenNotebooks, *calls: Any, answer: Any = YES, **more: Any) -> Run:
     """A run whose model makes these calls."""
     lab = Lab(root)
-    lab.place._desktop = lambda: where
+    lab.environment._open_notebooks = lambda: where
     return lab.run([{"calls": list(calls)}, "Done."], answer=answer, **more)
 
 
@@ -268,7 +270,7 @@ def test_an_edit_is_asked_about_and_reading_is_not(tmp_path: Path, page: MemoryP
     asked: list[str] = []
 
     def answer(approval: Approval) -> Answer:
-        asked.append(approval.shown.call.name)
+        asked.append(approval.subject.call.name)
         return YES
 
     where = desktop(page, folder=tmp_path)

@@ -14,7 +14,7 @@ import pytest
 from harness import NO, YES, Lab, call
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.errors import AgentInterrupted
-from ipyagent.kernel.documents import Desktop
+from ipyagent.kernel.open_notebooks import OpenNotebooks
 from ipyagent.schema import Event, Run, ToolStatus, VariableChange
 from open_notebooks import MemoryPage, cell, desktop
 
@@ -35,9 +35,9 @@ def page() -> MemoryPage:
 class Book(Lab):
     """A lab in a notebook."""
 
-    def __init__(self, root: Path, where: Desktop) -> None:
+    def __init__(self, root: Path, where: OpenNotebooks) -> None:
         super().__init__(root)
-        self.place._desktop = lambda: where
+        self.environment._open_notebooks = lambda: where
 
     def play(self, *calls: Any, answer: Any = YES, **more: Any) -> Run:
         return self.run([{"calls": list(calls)}, "Done."], answer=answer, **more)
@@ -148,7 +148,7 @@ def test_outputs_of_a_cell_that_was_changed_meanwhile_stay_out_of_it(book: Book,
 
 
 def test_it_is_offered_only_where_a_page_is_and_code_may_run(tmp_path: Path, page: MemoryPage):
-    def offered(where: Desktop, **tools: bool) -> bool:
+    def offered(where: OpenNotebooks, **tools: bool) -> bool:
         book = Book(tmp_path, where)
         book.run(["Hello."], settings={"tools": tools})
         return "run_cell" in {tool.name for tool in book.client.requests[0].tools}

@@ -19,8 +19,8 @@ from ipyagent.errors import InvalidArgumentsError, PathValidationError
 from ipyagent.tools import notes
 from ipyagent.tools import workspace as workspace_module
 from ipyagent.tools.notes import note_tools
-from ipyagent.tools.results import as_result
-from ipyagent.tools.workspace import State, Workspace
+from ipyagent.tools.result_conversion import as_result
+from ipyagent.tools.workspace import StateFolder, Workspace
 
 
 class Pad:
@@ -33,11 +33,11 @@ class Pad:
 
     def record(self, content: str, **more: Any) -> str:
         tool = self.tools["record_note"]
-        return str(tool.function(**tool.check({"content": content, **more})))
+        return str(tool.function(**tool.check_arguments({"content": content, **more})))
 
     def recall(self, **arguments: Any) -> str:
         tool = self.tools["recall_notes"]
-        return as_result(tool.function(**tool.check(arguments))).output
+        return as_result(tool.function(**tool.check_arguments(arguments))).output
 
     def contents(self) -> list[Any]:
         return [each["content"] for each in json.loads(self.file.read_bytes())]
@@ -126,8 +126,8 @@ WRITER = """
 import sys
 from pathlib import Path
 from ipyagent.tools.notes import note_tools
-from ipyagent.tools.results import as_result
-from ipyagent.tools.workspace import State, Workspace
+from ipyagent.tools.result_conversion import as_result
+from ipyagent.tools.workspace import Workspace
 
 record = note_tools(Workspace(Path(sys.argv[1])))[0].function
 print("ready", flush=True)
@@ -168,9 +168,9 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path: Path, pad: Pad) -> 
 
 def test_without_the_lock_a_note_would_be_lost(pad: Pad, monkeypatch: pytest.MonkeyPatch) -> None:
     both_read = threading.Barrier(2)
-    load = notes._load
+    load = notes._load_entries
 
-    def late_load(state: State) -> Any:
+    def late_load(state: StateFolder) -> Any:
         loaded = load(state)
         both_read.wait(10)
         return loaded
@@ -180,8 +180,8 @@ def test_without_the_lock_a_note_would_be_lost(pad: Pad, monkeypatch: pytest.Mon
             pad.record(content)
 
     with monkeypatch.context() as patch:
-        patch.setattr(workspace_module, "_lock", lambda fd: True)
-        patch.setattr(notes, "_load", late_load)
+        patch.setattr(workspace_module, "try_lock", lambda fd: True)
+        patch.setattr(notes, "_load_entries", late_load)
         at_once(lambda: record("one"), lambda: record("two"))
     assert len(pad.contents()) == 1
     at_once(*[partial(pad.record, f"{number}") for number in range(8)])
@@ -203,7 +203,7 @@ def test_a_writer_that_waits_too_long_says_so(
 ) -> None:
     monkeypatch.setattr(workspace_module, "_LOCK_SECONDS", 0.05)
     with (
-        Workspace(tmp_path).state().locked("notes.json.lock"),
+        Workspace(tmp_path).state_folder().lock("notes.json.lock"),
         pytest.raises(PathValidationError, match="held by another program; try again"),
     ):
         pad.record("x")

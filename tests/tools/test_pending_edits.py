@@ -12,10 +12,10 @@ from harness import NO, YES, Lab, call
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.errors import AgentError, ApprovalExpiredError, PathValidationError
 from ipyagent.schema import ToolStatus
-from ipyagent.tools import pending
+from ipyagent.tools import previews
 from ipyagent.tools.base import Tool
-from ipyagent.tools.edits import Edits
-from ipyagent.tools.files import file_tools
+from ipyagent.tools.edits import FileEditTools
+from ipyagent.tools.file_tools import file_tools
 from ipyagent.tools.workspace import Workspace
 
 TEXT = [f"line {number}" for number in range(1, 41)]
@@ -34,7 +34,7 @@ class Desk:
     def __init__(self, root: Path, *, seconds: float = 300.0) -> None:
         self.path = root / "a.txt"
         self.path.write_text("\n".join(TEXT))
-        self.edits = Edits(Workspace(root), allow_delete=True, edit_seconds=seconds)
+        self.edits = FileEditTools(Workspace(root), allow_delete=True, edit_seconds=seconds)
         self.tools = {tool.name: tool for tool in self.edits.tools()}
 
     def show(self, name: str, **changed: Any) -> str:
@@ -62,7 +62,7 @@ def desk(tmp_path: Path) -> Desk:
 @pytest.mark.spec("N19")
 def test_an_edit_waits_with_its_place_and_what_surrounds_it(desk: Desk) -> None:
     assert "-line 20\n+line twenty\n" in desk.show("edit_file")
-    (edit,) = desk.edits.pending.edits()
+    (edit,) = desk.edits.previews.pending_edits()
     assert edit.to_dict() | {"created_at": None} == {
         "file_path": "a.txt",
         "old_string": "line 20\n",
@@ -75,7 +75,7 @@ def test_an_edit_waits_with_its_place_and_what_surrounds_it(desk: Desk) -> None:
         "match_count": 1,
     }
     desk.run("edit_file")
-    assert desk.edits.pending.edits() == ()
+    assert desk.edits.previews.pending_edits() == ()
 
 
 @pytest.mark.spec("N19")
@@ -93,7 +93,7 @@ def test_the_place_of_an_edit_at_the_edges_of_a_file(
 ) -> None:
     desk.path.write_bytes(text.encode())
     desk.show("edit_file", old_string=old, new_string="new", replace_all=count > 1)
-    (edit,) = desk.edits.pending.edits()
+    (edit,) = desk.edits.previews.pending_edits()
     assert (edit.match_line, edit.match_count, edit.replace_all) == (line, count, count > 1)
     assert (edit.context_before, edit.context_after) == (tuple(before), tuple(after))
 
@@ -133,14 +133,14 @@ def test_a_preview_is_good_for_its_time_to_live_and_no_longer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     clock = [1_000.0]
-    monkeypatch.setattr("ipyagent.tools.pending.monotonic", lambda: clock[0])
+    monkeypatch.setattr("ipyagent.tools.previews.monotonic", lambda: clock[0])
     desk = Desk(tmp_path, seconds=60)
     desk.show(name)
     clock[0] += 60.1
     with pytest.raises(ApprovalExpiredError, match=r"a\.txt: the preview is too old \(60 s\)"):
         desk.run(name)
     assert desk.path.read_text() == "\n".join(TEXT)
-    assert desk.edits.pending.edits() == ()
+    assert desk.edits.previews.pending_edits() == ()
 
     desk.show(name)
     clock[0] += 60
@@ -152,7 +152,7 @@ def test_three_hundred_seconds_unless_it_is_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [0.0]
-    monkeypatch.setattr("ipyagent.tools.pending.monotonic", lambda: clock[0])
+    monkeypatch.setattr("ipyagent.tools.previews.monotonic", lambda: clock[0])
     workspace = Workspace(tmp_path)
     for settings, seconds in (({}, 300.0), ({"edit_seconds": 5.0}, 5.0)):
         write = file_tools(workspace, allow_delete=False, **settings)[2]
@@ -185,8 +185,8 @@ def test_a_preview_is_used_up_even_where_the_run_changed_nothing(
     same = {"content": "\n".join(TEXT)}
     desk.show("write_file", **same)
     desk.run("write_file", **same)
-    later = pending.monotonic() + 301
-    monkeypatch.setattr(pending, "monotonic", lambda: later)
+    later = previews.monotonic() + 301
+    monkeypatch.setattr(previews, "monotonic", lambda: later)
     desk.run("write_file", **same)  # nothing is left of the preview that could be too old
 
 
@@ -194,9 +194,9 @@ def test_a_preview_is_used_up_even_where_the_run_changed_nothing(
 def test_an_older_preview_of_an_unchanged_file_is_good_for_one_run_of_its_own(desk: Desk) -> None:
     desk.show("edit_file")
     desk.show("edit_file")
-    assert len(desk.edits.pending.edits()) == 2
+    assert len(desk.edits.previews.pending_edits()) == 2
     desk.run("edit_file")
-    assert len(desk.edits.pending.edits()) == 1
+    assert len(desk.edits.previews.pending_edits()) == 1
 
 
 @pytest.mark.spec("N20")

@@ -12,7 +12,7 @@ import pytest
 from harness import ALWAYS, Lab, call
 from ipyagent.errors import PathValidationError
 from ipyagent.schema import ToolStatus
-from ipyagent.tools.files import file_tools
+from ipyagent.tools.file_tools import file_tools
 from ipyagent.tools.search import search_tools
 from ipyagent.tools.workspace import Workspace
 
@@ -37,7 +37,7 @@ def test_every_spelling_of_git_is_asked_about(tmp_path: Path, name: str) -> None
     for path in (f"{name}/hooks/pre-commit", f"sub/{name}/config", name, f"{tmp_path}/{name}/x"):
         (reason,) = reasons(tmp_path, path)
         assert reason is not None
-        assert reason.endswith("can run code or change rules by itself later")
+        assert reason.endswith("is executed or loaded automatically later")
         assert reason.isprintable(), "what hides in a name is spelt out"
 
 
@@ -84,7 +84,7 @@ PROTECTED += [
 def test_what_runs_or_rules_by_itself_is_asked_about(tmp_path: Path, path: str) -> None:
     (reason,) = reasons(tmp_path, path)
     assert reason is not None
-    assert reason.endswith(" can run code or change rules by itself later")
+    assert reason.endswith(" is executed or loaded automatically later")
     assert reason.isprintable()
     (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / path).touch()
@@ -134,17 +134,17 @@ def test_modules_inside_a_package_and_ones_own_names_are_not_asked_about(
         "mine/yaml.py",
         "mine/json/__init__.py",
     ):
-        assert workspace.guarded(path) is None
+        assert workspace.write_approval_reason(path) is None
         workspace.write_atomic(path, b"x = 1\n")
-    assert workspace.guarded("yaml.py") is not None
+    assert workspace.write_approval_reason("yaml.py") is not None
 
     # An environment inside the workspace is still the environment.
     site = tmp_path / "env" / "lib" / "site-packages"
     site.mkdir(parents=True)
     (site / "installed_there.py").touch()
-    assert workspace.guarded("installed_there.py") is None
+    assert workspace.write_approval_reason("installed_there.py") is None
     monkeypatch.syspath_prepend(site)
-    assert "'installed_there'" in (workspace.guarded("installed_there.py") or "")
+    assert "'installed_there'" in (workspace.write_approval_reason("installed_there.py") or "")
 
 
 def test_ordinary_names_are_not_asked_about(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_an_environment_is_known_by_what_lies_in_it(tmp_path: Path) -> None:
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools/pyvenv.cfg").touch()
     for path in ("tools/lib/x.txt", "tools/share/deep/er.txt"):
-        assert reasons(tmp_path, path) == {f"{path} can run code or change rules by itself later"}
+        assert reasons(tmp_path, path) == {f"{path} is executed or loaded automatically later"}
 
 
 @pytest.mark.parametrize("home", [".", "home", "Own"])
@@ -211,7 +211,9 @@ def test_the_person_s_own_settings_are_asked_about_where_they_lie_inside(
         assert reasons(tmp_path, path) == {None}
     own = tmp_path / home / "settings" / "ipyagent"
     own.mkdir()
-    assert Workspace(own).guarded("config.yaml") is not None, "or where the workspace lies in them"
+    assert Workspace(own).write_approval_reason("config.yaml") is not None, (
+        "or where the workspace lies in them"
+    )
 
 
 @pytest.mark.spec("A40", "A41", "A42")
@@ -275,7 +277,7 @@ def test_no_standing_permission_covers_a_protected_path(
     write = [call("write_file", path=each, content="x") for each in ("more.txt", path)]
     run = lab.run([{"calls": write}, "Done."], confirm_mode=mode)
     assert [each.status for each in run.executions] == [ToolStatus.SUCCESS, ToolStatus.DENIED]
-    assert [each.shown.call.arguments["path"] for each in lab.watcher.asked] == [path]
+    assert [each.subject.call.arguments["path"] for each in lab.watcher.asked] == [path]
     assert (tmp_path / "other").read_text() == "old"
     assert path == "linked.txt" or not (tmp_path / path).exists()
 

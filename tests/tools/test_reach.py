@@ -17,15 +17,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ipyagent.tools.reach import (
+from ipyagent.tools.static_analysis import (
     ENVIRONMENT,
     NETWORK,
     PROCESSES,
     READS,
     WRITES,
-    coverage,
-    read_code,
-    read_program,
+    analyze_code,
+    analyze_command,
+    describe_coverage,
 )
 
 
@@ -133,7 +133,7 @@ ONLY_VARIABLES = [
 
 @pytest.mark.parametrize("code", ONLY_VARIABLES)
 def test_ordinary_analysis_works_on_variables_only(code: str) -> None:
-    assert read_code(code, VARIABLES).touches == {}
+    assert analyze_code(code, VARIABLES).touches == {}
 
 
 TOUCHING = [
@@ -210,7 +210,7 @@ TOUCHING = [
 
 @pytest.mark.parametrize(("code", "kinds"), TOUCHING)
 def test_what_code_touches_is_named(code: str, kinds: set[str]) -> None:
-    assert read_code(code, VARIABLES).kinds == kinds
+    assert analyze_code(code, VARIABLES).kinds == kinds
 
 
 UNREAD = [
@@ -319,7 +319,7 @@ UNREAD = [
 
 @pytest.mark.parametrize("code", UNREAD, ids=lambda code: code[:40])
 def test_what_cannot_be_told_is_called_so(code: str) -> None:
-    assert not read_code(code, VARIABLES).readable
+    assert not analyze_code(code, VARIABLES).is_known
 
 
 def test_reading_runs_nothing_of_the_variables() -> None:
@@ -329,16 +329,16 @@ def test_reading_runs_nothing_of_the_variables() -> None:
 
         __iter__ = __len__ = __eq__ = __hash__ = __getattribute__  # type: ignore[assignment]
 
-    assert not read_code("x + 1\nx.y()", {"x": Loud()}).readable
+    assert not analyze_code("x + 1\nx.y()", {"x": Loud()}).is_known
 
 
 def test_it_names_what_is_loaded_read_and_redefined() -> None:
     code = "df = pd.read_csv('b.csv')\nnew = sales + 1\ndef helper(): ...\nimport numpy as np"
-    reach = read_code(code, VARIABLES)
-    assert (reach.names, reach.paths) == (("pd", "sales"), ("b.csv",))
+    reach = analyze_code(code, VARIABLES)
+    assert (reach.variables, reach.paths) == (("pd", "sales"), ("b.csv",))
     assert set(reach.redefines) == {"df", "helper"}
-    assert reach.line() == "touches: files (reads) (pd.read_csv('b.csv')); redefines df, helper"
-    assert read_code("1", {}).line() == ""
+    assert reach.summary() == "touches: files (reads) (pd.read_csv('b.csv')); redefines df, helper"
+    assert analyze_code("1", {}).summary() == ""
 
 
 @pytest.mark.parametrize(
@@ -346,7 +346,7 @@ def test_it_names_what_is_loaded_read_and_redefined() -> None:
     [("git status", "git"), ("ls -l 'a b'", "ls"), ("grep -n x *.py", "grep")],
 )
 def test_a_command_of_one_program_is_named(command: str, program: str) -> None:
-    assert read_program(command).kinds == {program}
+    assert analyze_command(command).kinds == {program}
 
 
 SEVERAL = [
@@ -359,11 +359,11 @@ SEVERAL = [
 
 @pytest.mark.parametrize("command", SEVERAL)
 def test_a_command_of_several_or_of_what_runs_others_is_not(command: str) -> None:
-    assert not read_program(command).readable
+    assert not analyze_command(command).is_known
 
 
 def test_what_is_covered_is_said_in_words() -> None:
-    assert coverage("code", ()) == "code that only works on variables"
-    assert coverage("code", {READS, NETWORK}) == "code that uses the network, reads files"
-    assert coverage("script code", ()) == "script code that only computes"
-    assert coverage("commands", {"git"}) == "commands that only run git"
+    assert describe_coverage("code", ()) == "code that only works on variables"
+    assert describe_coverage("code", {READS, NETWORK}) == "code that uses the network, reads files"
+    assert describe_coverage("script code", ()) == "script code that only computes"
+    assert describe_coverage("commands", {"git"}) == "commands that only run git"

@@ -28,8 +28,8 @@ from boxes import (
 )
 
 from ipyagent.errors import AgentError
-from ipyagent.tools.sandbox import Sandbox, breakout, guard, job, probe
-from ipyagent.tools.sandbox.guard import Survey
+from ipyagent.tools.sandbox import Sandbox, detection, escape_probe, process, protected_paths
+from ipyagent.tools.sandbox.protected_paths import WorkspaceScan
 from ipyagent.tools.workspace import Workspace
 
 pytestmark = [pytest.mark.spec("M27", "N23"), needs_bubblewrap]
@@ -46,7 +46,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
 
 
 def test_it_is_there_and_holds(place: Place):
-    assert (place.sandbox.why, place.sandbox.available) == (None, True)
+    assert (place.sandbox.unavailable_reason, place.sandbox.available) == (None, True)
 
 
 @pytest.mark.parametrize(
@@ -63,17 +63,17 @@ def test_it_is_there_and_holds(place: Place):
 def test_a_box_with_a_hole_is_not_relied_on(
     monkeypatch: pytest.MonkeyPatch, without: list[str], says: str
 ):
-    whole = probe.box.arguments
+    whole = detection.bubblewrap.build_arguments
 
     def weaker(*args: object) -> list[str]:
         return less(whole(*args), without)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(probe.box, "arguments", weaker)
-    probe.found.cache_clear()
+    monkeypatch.setattr(detection.bubblewrap, "build_arguments", weaker)
+    detection.detect_sandbox.cache_clear()
     try:
-        assert probe.found().why == f"bubblewrap does not hold here ({says})"
+        assert detection.detect_sandbox().problem == f"bubblewrap does not hold here ({says})"
     finally:
-        probe.found.cache_clear()
+        detection.detect_sandbox.cache_clear()
 
 
 def test_a_bubblewrap_that_does_not_work_is_not_relied_on(
@@ -82,16 +82,18 @@ def test_a_bubblewrap_that_does_not_work_is_not_relied_on(
     broken = tmp_path / "bwrap"
     broken.write_text("#!/bin/sh\necho bwrap: No permissions to create new namespace >&2\nexit 1\n")
     broken.chmod(0o755)
-    monkeypatch.setattr(probe, "_PATH", str(tmp_path))
-    probe.found.cache_clear()
+    monkeypatch.setattr(detection, "_PATH", str(tmp_path))
+    detection.detect_sandbox.cache_clear()
     try:
         said = "bubblewrap does not work here (bwrap: No permissions to create new namespace)"
-        assert probe.found().why == said
+        assert detection.detect_sandbox().problem == said
         broken.unlink()
-        probe.found.cache_clear()
-        assert probe.found().why == "bubblewrap is not installed (package bubblewrap)"
+        detection.detect_sandbox.cache_clear()
+        assert (
+            detection.detect_sandbox().problem == "bubblewrap is not installed (package bubblewrap)"
+        )
     finally:
-        probe.found.cache_clear()
+        detection.detect_sandbox.cache_clear()
 
 
 WRITE = "import sys; open(sys.argv[1], 'w').write('x')"
@@ -110,7 +112,7 @@ async def test_nothing_is_written_outside(place: Place):
 
 async def test_the_workspace_is_written_as_it_is(place: Place):
     ran = await place.python("open('made.txt', 'w').write('x'); open('data.csv', 'a').write('2')")
-    assert (ran.ended.code, ran.notes) == (0, ())
+    assert (ran.outcome.code, ran.notes) == (0, ())
     assert (place.root / "made.txt").read_text() == "x"
     assert (place.root / "data.csv").read_text() == "a\n1\n2"
 
@@ -120,7 +122,7 @@ async def test_the_workspace_is_written_as_it_is(place: Place):
 async def test_secrets_in_the_workspace_and_links_out_of_it_are_not_read(place: Place, name: str):
     assert CANARY in place.plainly(READ, name)
     ran = await place.python(READ, name)
-    assert ran.ended.code != 0
+    assert ran.outcome.code != 0
     assert CANARY not in printed(ran)
     # Nor when it tries harder.
     tricks = (
@@ -194,7 +196,7 @@ async def test_what_cannot_be_set_aside_is_told(place: Place, monkeypatch: pytes
     def refuse(*_: object) -> None:
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
 
-    monkeypatch.setattr(guard, "_move", refuse)
+    monkeypatch.setattr(protected_paths, "_force_move", refuse)
     ran = await place.shell(": > conftest.py")
     said = (
         "conftest.py, made while it ran, may do harm later and stays: it cannot be set aside "
@@ -211,7 +213,7 @@ async def test_what_is_new_is_found_in_folders_that_were_closed(place: Place, cl
     naive.mkdir()
     output_of(["/bin/sh", "-c", command], naive)
     if os.geteuid():  # root looks into everything
-        assert len(Survey(naive, frozenset()).look().kept) < 2
+        assert len(WorkspaceScan(naive, frozenset()).run().read_only) < 2
         output_of(["chmod", "-R", "700", str(naive)])
     ran = await place.shell(command)
     assert [n.split(",")[0] for n in ran.notes if "aside" in n] == ["conftest.py", "d/conftest.py"]
@@ -236,7 +238,7 @@ async def test_programs_that_would_run_as_root_are_left_without_that(place: Plac
     output_of(["/bin/sh", "-c", make.format(place.outside)])
     assert (place.outside / "id2").stat().st_mode & 0o6000 == 0o6000
     ran = await place.shell(f"{make.format('.')}; mkdir .aws d; {make.format('.aws')}; mv own d")
-    assert ran.ended.code == 0
+    assert ran.outcome.code == 0
     files = [each for each in place.root.rglob("*") if each.is_file() and not each.is_symlink()]
     assert [each.name for each in files if each.stat().st_mode & 0o6000] in ([], ["own"])
     assert (place.root / "id2").stat().st_mode & 0o7777 == 0o755
@@ -453,10 +455,10 @@ async def test_what_lies_beside_an_environment_around_the_workspace_is_not_read(
 async def test_a_workspace_that_is_too_large_to_look_through_is_refused(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(guard, "MAX_ENTRIES", 5)
+    monkeypatch.setattr(protected_paths, "MAX_ENTRIES", 5)
     with pytest.raises(AgentError, match=r"too large .*; choose a smaller workspace\.root"):
         await place.shell("true")
-    monkeypatch.setattr(guard, "MAX_ENTRIES", 100)
+    monkeypatch.setattr(protected_paths, "MAX_ENTRIES", 100)
     ran = await place.shell("for n in $(seq 200); do : > $n; done; mkdir x; : > x/conftest.py")
     assert len(ran.notes) == 1, "what a command makes is looked through whatever it costs"
 
@@ -472,7 +474,7 @@ async def test_a_workspace_that_was_replaced_is_refused(place: Place):
 
 @pytest.mark.parametrize("root", ["/", "/usr", "/etc", "/proc"])
 def test_a_folder_of_the_system_is_no_workspace_of_a_sandbox(root: str):
-    why = Sandbox(Workspace(Path(root))).why
+    why = Sandbox(Workspace(Path(root))).unavailable_reason
     assert why is not None
     assert "belongs to the system" in why
 
@@ -480,7 +482,7 @@ def test_a_folder_of_the_system_is_no_workspace_of_a_sandbox(root: str):
 @as_root
 def test_all_that_holds_for_an_ordinary_user_too(tmp_path_factory: pytest.TempPathFactory):
     """The same tests once more, as nobody and with a Python that nobody may start."""
-    source = Path(job.__file__).parents[3]
+    source = Path(process.__file__).parents[3]
     here = Path(__file__).parent
     packages = Path(pytest.__file__).parents[1]
     user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "env", "-i"]
@@ -502,5 +504,5 @@ def test_all_that_holds_for_an_ordinary_user_too(tmp_path_factory: pytest.TempPa
         shutil.rmtree(folder, ignore_errors=True)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
     assert " passed" in done.stdout
-    assert breakout.CANARY not in done.stdout
+    assert escape_probe.CANARY not in done.stdout
     assert not alive("ipyagent-nobody")

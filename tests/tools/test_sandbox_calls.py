@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from boxes import Place, needs_bubblewrap, place_in, printed
 
-from ipyagent.tools.sandbox import probe, system_calls
+from ipyagent.tools.sandbox import detection, seccomp
 
 pytestmark = pytest.mark.spec("M27")
 
@@ -91,8 +91,8 @@ def verdict(program: bytes, number: int, *arguments: int, audit: int) -> int:
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_dangerous_calls_are_denied_and_all_others_allowed(machine: str):
-    program, audit = system_calls.program(machine), MACHINES[machine]
-    known = system_calls._MACHINES[machine]
+    program, audit = seccomp.build_filter(machine), MACHINES[machine]
+    known = seccomp._ARCHITECTURES[machine]
     special = {known.clone3: ABSENT}
     for number in range(600):
         expected = DENIED if number in known.denied.values() else special.get(number, ALLOWED)
@@ -101,8 +101,8 @@ def test_dangerous_calls_are_denied_and_all_others_allowed(machine: str):
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_threads_begin_and_namespaces_do_not(machine: str):
-    program, audit = system_calls.program(machine), MACHINES[machine]
-    known = system_calls._MACHINES[machine]
+    program, audit = seccomp.build_filter(machine), MACHINES[machine]
+    known = seccomp._ARCHITECTURES[machine]
     assert verdict(program, known.clone, THREAD, audit=audit) == ALLOWED
     assert verdict(program, known.clone, 17 | NEW_USER, audit=audit) == DENIED
     assert verdict(program, known.clone, NEW_TIME, audit=audit) == ALLOWED  # part of a signal
@@ -113,29 +113,29 @@ def test_threads_begin_and_namespaces_do_not(machine: str):
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_nothing_is_typed_into_a_terminal(machine: str):
-    program, audit = system_calls.program(machine), MACHINES[machine]
-    ioctl = system_calls._MACHINES[machine].ioctl
+    program, audit = seccomp.build_filter(machine), MACHINES[machine]
+    ioctl = seccomp._ARCHITECTURES[machine].ioctl
     for request, expected in [(0x5412, DENIED), (0x541C, DENIED), (0x5401, ALLOWED)]:
         assert verdict(program, ioctl, 0, request, audit=audit) == expected
         assert verdict(program, ioctl, 0, request | 1 << 32, audit=audit) == expected
 
 
 def test_another_interface_to_the_same_calls_is_denied():
-    program = system_calls.program("x86_64")
+    program = seccomp.build_filter("x86_64")
     assert verdict(program, 20, audit=0x40000003) == DENIED  # as 32-bit programs call
     assert verdict(program, 0x40000000 + 39, audit=MACHINES["x86_64"]) == DENIED  # x32
     assert verdict(program, 39, audit=MACHINES["aarch64"]) == DENIED
 
 
 def test_a_machine_without_a_filter_has_none():
-    assert system_calls.program("riscv64") == b""
+    assert seccomp.build_filter("riscv64") == b""
 
 
 @needs_bubblewrap
 @pytest.mark.skipif(platform.machine() not in MACHINES, reason="there is no filter for it")
 async def test_the_box_denies_them(place: Place):
-    assert place.sandbox.unfiltered is None
-    known = system_calls._MACHINES[platform.machine()]
+    assert place.sandbox.unfiltered_reason is None
+    known = seccomp._ARCHITECTURES[platform.machine()]
     attempts = {name: [number] for name, number in known.denied.items()}
     attempts |= {"unshare": [known.unshare, NEW_USER], "clone": [known.clone, 17 | NEW_USER]}
     said = json.loads(printed(await place.python(ATTEMPTS, json.dumps(attempts))))
@@ -147,7 +147,7 @@ async def test_the_box_denies_them(place: Place):
 @needs_bubblewrap
 async def test_ordinary_programs_do_what_they_always_do(place: Place):
     (place.root / "made.py").write_text(ORDINARY)
-    ran = await place.sandbox.run(["python3", "made.py"], limit=90)
+    ran = await place.sandbox.run(["python3", "made.py"], seconds=90)
     assert printed(ran).strip() == "fine"
 
 
@@ -156,7 +156,7 @@ async def test_ordinary_programs_do_what_they_always_do(place: Place):
 async def test_a_box_that_cannot_filter_says_so_and_is_used(
     place: Place, monkeypatch: pytest.MonkeyPatch, program: bytes
 ):
-    monkeypatch.setattr(system_calls, "program", lambda: program)
-    found = probe.found.__wrapped__()
-    assert (found.why, found.calls) == (None, b"")
-    assert "filter" in (found.unfiltered or "")
+    monkeypatch.setattr(seccomp, "build_filter", lambda: program)
+    found = detection.detect_sandbox.__wrapped__()
+    assert (found.problem, found.seccomp_filter) == (None, b"")
+    assert "filter" in (found.unfiltered_reason or "")

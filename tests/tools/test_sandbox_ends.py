@@ -15,9 +15,9 @@ import pytest
 from boxes import Place, alive, place_in, printed, until
 
 from ipyagent.errors import AgentError
-from ipyagent.tools.sandbox import job, keeper, probe
-from ipyagent.tools.sandbox.output import KEPT, Output
-from ipyagent.tools.sandbox.told import result_of
+from ipyagent.tools.sandbox import detection, process, supervisor
+from ipyagent.tools.sandbox.bounded_output import MAX_HEAD, BoundedOutput
+from ipyagent.tools.sandbox.command_result import build_result
 
 pytestmark = [pytest.mark.spec("M27", "N23"), pytest.mark.alone]
 
@@ -26,8 +26,10 @@ pytestmark = [pytest.mark.spec("M27", "N23"), pytest.mark.alone]
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     """A workspace whose commands are boxed, and one whose commands are not."""
     if request.param == "bare":
-        monkeypatch.setattr(probe, "found", lambda: probe.Found(why="a test"))
-    elif not probe.found().bwrap:
+        monkeypatch.setattr(
+            detection, "detect_sandbox", lambda: detection.SandboxSupport(problem="a test")
+        )
+    elif not detection.detect_sandbox().bwrap:
         pytest.skip("bubblewrap is not installed")
     return place_in(tmp_path)
 
@@ -62,7 +64,7 @@ async def test_what_it_leaves_behind_ends_with_it(place: Place, number: int):
     else:
         ran = await place.python(DAEMON.format(mark=mark))
     assert "done" in printed(ran)
-    assert (ran.ended.code, ran.ended.why) == (0, "")
+    assert (ran.outcome.code, ran.outcome.stop_reason) == (0, "")
     assert not alive(mark)
 
 
@@ -80,13 +82,13 @@ def test_a_daemon_outlives_what_is_naively_killed(tmp_path: Path):
 
 async def test_its_time_is_limited_and_it_may_say_good_bye(place: Place):
     ran = await place.shell("trap 'echo bye; exit 4' TERM; sleep infinity & wait", limit=0.8)
-    assert (printed(ran), ran.ended.why) == ("bye\n", "time")
+    assert (printed(ran), ran.outcome.stop_reason) == ("bye\n", "time")
 
 
 async def test_what_ignores_the_end_of_its_time_is_killed(place: Place):
     mark = f"9{time.monotonic_ns()}"
     ran = await place.shell(f"trap '' TERM; setsid sleep {mark} & sleep {mark}; wait", limit=0.2)
-    assert ran.ended.why == "time"
+    assert ran.outcome.stop_reason == "time"
     assert not alive(mark)
 
 
@@ -108,9 +110,9 @@ async def test_all_ends_when_the_kernel_dies(place: Place):
     boxed = place.sandbox.available
     told = [*place.bubblewrap(), "/bin/sh", "-c", command] if boxed else ["sh", "-c", command]
     code = (
-        "import asyncio, sys, pathlib\nfrom ipyagent.tools.sandbox.job import run\n"
+        "import asyncio, sys, pathlib\nfrom ipyagent.tools.sandbox.process import run\n"
         "here, names = pathlib.Path(sys.argv[1]), {'PATH': '/usr/bin:/bin'}\n"
-        f"asyncio.run(run(sys.argv[2:], names, here, boxed={boxed}, limit=60))"
+        f"asyncio.run(run(sys.argv[2:], names, here, sandboxed={boxed}, seconds=60))"
     )
     kernel = subprocess.Popen([sys.executable, "-c", code, str(place.root), *told])  # noqa: ASYNC220
     await until((place.root / "begun").exists)
@@ -124,28 +126,28 @@ async def test_a_fork_bomb_is_stopped(place: Place):
     mark = f"4{time.monotonic_ns()}"
     ran = await place.shell(f"bomb() {{ bomb {mark} | bomb & }}; bomb; sleep 30", limit=6)
     # It is seen, or it dies of its own hunger before that.
-    assert ran.ended.why == "tasks" or "fork" in printed(ran)
+    assert ran.outcome.stop_reason == "tasks" or "fork" in printed(ran)
     assert not alive(mark)
 
 
 async def test_many_processes_are_no_bomb(place: Place):
     ran = await place.shell("for n in $(seq 200); do sleep 0.2 & done; wait; echo fine")
-    assert (printed(ran), ran.ended.why) == ("fine\n", "")
+    assert (printed(ran), ran.outcome.stop_reason) == ("fine\n", "")
 
 
 async def test_a_gigabyte_of_output_costs_little_memory(place: Place):
     before = _grown()
     ran = await place.shell("echo first; head -c 1000000000 /dev/zero; echo last", limit=60)
-    assert (ran.ended.code, ran.ended.output.size) == (0, 1_000_000_011)
-    assert ran.ended.output.beginning().startswith("first\n")
-    assert ran.ended.output.end().endswith("last\n")
+    assert (ran.outcome.code, ran.outcome.output.size) == (0, 1_000_000_011)
+    assert ran.outcome.output.head().startswith("first\n")
+    assert ran.outcome.output.tail().endswith("last\n")
     assert _grown() - before < 64_000_000
 
 
 async def test_output_without_end_is_ended(place: Place, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(job, "MAX_PRINTED", 50_000_000)
+    monkeypatch.setattr(process, "MAX_PRINTED", 50_000_000)
     ran = await place.shell("yes")
-    assert ran.ended.why == "printed"
+    assert ran.outcome.stop_reason == "printed"
 
 
 async def test_what_it_prints_and_what_it_reports_stay_in_order(place: Place):
@@ -174,7 +176,7 @@ async def test_its_variables_are_few(place: Place, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("code", "says"),
     [
-        (f"bytearray({keeper._limits()[resource.RLIMIT_AS]} + 1)", "MemoryError"),
+        (f"bytearray({supervisor._resource_limits()[resource.RLIMIT_AS]} + 1)", "MemoryError"),
         ("open('big', 'wb').truncate(5 * 1024**3)", "File too large"),
         ("x = [open('/dev/null') for n in range(5000)]", "Too many open files"),
         ("import resource as r; print(r.getrlimit(r.RLIMIT_CORE))", "(0, 0)"),
@@ -202,10 +204,10 @@ for _ in range(4):
 async def test_memory_is_limited_for_all_processes_together(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(job, "MAX_MEMORY", 300_000_000)
+    monkeypatch.setattr(process, "MAX_MEMORY", 300_000_000)
     ran = await place.python(FORKS, 0, 100_000_000, 60)
-    assert ran.ended.why == "memory"
-    result = result_of(ran, 20.0, lambda text: "")
+    assert ran.outcome.stop_reason == "memory"
+    result = build_result(ran, 20.0, lambda text: "")
     assert result.error is not None
     assert "more than 300.0 MB of memory, all its processes together" in result.error
 
@@ -215,36 +217,40 @@ async def test_memory_is_limited_for_all_processes_together(
 async def test_memory_within_the_limit_is_no_fault_nor_counted_for_each_fork(
     place: Place, monkeypatch: pytest.MonkeyPatch, shared: int, own: int
 ):
-    monkeypatch.setattr(job, "MAX_MEMORY", 300_000_000)
+    monkeypatch.setattr(process, "MAX_MEMORY", 300_000_000)
     ran = await place.python(FORKS, shared, own, 0.6)
-    assert (ran.ended.code, ran.ended.why) == (0, "")
+    assert (ran.outcome.code, ran.outcome.stop_reason) == (0, "")
     assert printed(ran).split() == ["filled"] * 4
 
 
 @pytest.mark.parametrize(("end", "code"), [("exit 3", 3), ("kill -9 $$", -9), ("kill -11 $$", -11)])
 async def test_how_it_ended_is_known(place: Place, end: str, code: int):
     ran = await place.shell(end)
-    assert ran.ended.code == (128 - code if ran.boxed and code < 0 else code)
+    assert ran.outcome.code == (128 - code if ran.sandboxed and code < 0 else code)
 
 
 async def test_a_keeper_that_is_killed_does_not_hold_up_the_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(probe, "found", lambda: probe.Found(why="a test"))
+    monkeypatch.setattr(
+        detection, "detect_sandbox", lambda: detection.SandboxSupport(problem="a test")
+    )
     mark = f"3{time.monotonic_ns()}"
     place = place_in(tmp_path)
     ran = await place.shell(f"sleep {mark} & kill -9 $PPID; exec sleep {mark}")
-    assert ran.ended.code is None
+    assert ran.outcome.code is None
     await until(lambda: not alive(mark))
 
 
 async def test_a_command_whose_keeper_is_killed_lives_on_if_nobody_ends_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(probe, "found", lambda: probe.Found(why="a test"))
-    naive = job._source().replace("_prctl(_PARENT_DEATH, signal.SIGKILL)", "pass")
+    monkeypatch.setattr(
+        detection, "detect_sandbox", lambda: detection.SandboxSupport(problem="a test")
+    )
+    naive = process._supervisor_source().replace("_prctl(_PARENT_DEATH, signal.SIGKILL)", "pass")
     naive = naive.replace('os.write(report, f"{keeper.child} ".encode())', "pass")
-    monkeypatch.setattr(job, "_source", lambda: naive)
+    monkeypatch.setattr(process, "_supervisor_source", lambda: naive)
     mark = f"2{time.monotonic_ns()}"
     await place_in(tmp_path).shell(f"kill -9 $PPID; exec sleep {mark}")
     left = alive(mark)
@@ -257,13 +263,15 @@ async def test_a_command_whose_keeper_is_killed_lives_on_if_nobody_ends_it(
 async def test_a_keeper_that_is_stopped_does_its_work_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, naive: bool
 ):
-    monkeypatch.setattr(probe, "found", lambda: probe.Found(why="a test"))
+    monkeypatch.setattr(
+        detection, "detect_sandbox", lambda: detection.SandboxSupport(problem="a test")
+    )
     if naive:
-        monkeypatch.setattr(job, "_PATIENCE", 0.5)
-        monkeypatch.setattr(job.signal, "SIGCONT", 0)
+        monkeypatch.setattr(process, "_STOP_SECONDS", 0.5)
+        monkeypatch.setattr(process.signal, "SIGCONT", 0)
     mark = f"1{time.monotonic_ns()}"
     ran = await place_in(tmp_path).shell(f"kill -STOP $PPID; exec sleep {mark}", limit=0.3)
-    assert ran.ended.why == ("stuck" if naive else "time")
+    assert ran.outcome.stop_reason == ("stuck" if naive else "time")
     await until(lambda: not alive(mark))
 
 
@@ -274,23 +282,23 @@ async def test_a_command_that_cannot_be_started_is_told(
         await place.shell("a\0b")
     with pytest.raises(AgentError, match="could not be started"):
         await place.shell("x" * 200_000)
-    assert (await place.sandbox.run(["no-such-program"], limit=5)).ended.code != 0
+    assert (await place.sandbox.run(["no-such-program"], seconds=5)).outcome.code != 0
     monkeypatch.delattr(os, "waitid")
     with pytest.raises(AgentError, match=r"need Python 3\.13"):
         await place.shell("true")
 
 
 def test_output_is_kept_whole_until_it_is_too_much():
-    output = Output()
+    output = BoundedOutput()
     for _ in range(3):
-        output.add(b"a" * (KEPT // 2 - 1))
+        output.add(b"a" * (MAX_HEAD // 2 - 1))
         output.add(b"\xe2\x82")
         output.add(b"\xac\n")
     output.add(b"end")
-    assert output.size == 3 * (KEPT // 2 + 3) + 3
-    assert len(output.beginning().encode()) <= KEPT + 2
-    assert output.end().endswith("a€\nend")
-    assert len(output.end()) < 200_000
+    assert output.size == 3 * (MAX_HEAD // 2 + 3) + 3
+    assert len(output.head().encode()) <= MAX_HEAD + 2
+    assert output.tail().endswith("a€\nend")
+    assert len(output.tail()) < 200_000
 
 
 def _grown() -> int:

@@ -16,8 +16,8 @@ from harness import YES, Lab, call
 from ipyagent.errors import AgentError, InvalidArgumentsError, PathValidationError
 from ipyagent.schema import PythonScript, ToolResult
 from ipyagent.tools.base import Tool
-from ipyagent.tools.sandbox import Sandbox, probe
-from ipyagent.tools.scripts import Scripts, script_tools
+from ipyagent.tools.sandbox import Sandbox, detection
+from ipyagent.tools.scripts import ScriptRunner, ScriptStore
 from ipyagent.tools.truncate import OutputStore
 from ipyagent.tools.workspace import Workspace
 
@@ -30,11 +30,11 @@ class Desk:
     def __init__(self, root: Path) -> None:
         workspace = Workspace(root)
         self.tool = tool_of(workspace)
-        self.kept = Scripts(workspace)
+        self.kept = ScriptStore(workspace)
         self.folder = root / ".ipyagent" / "scripts"
 
     async def __call__(self, action: str, **more: Any) -> ToolResult:
-        result = await self.tool(**self.tool.check({"action": action, **more}))
+        result = await self.tool(**self.tool.check_arguments({"action": action, **more}))
         assert isinstance(result, ToolResult)
         return result
 
@@ -45,15 +45,14 @@ class Desk:
 
     def preview(self, action: str, **more: Any) -> Any:
         assert self.tool.preview is not None
-        return self.tool.preview(**self.tool.check({"action": action, **more}))
+        return self.tool.preview(**self.tool.check_arguments({"action": action, **more}))
 
 
 def tool_of(workspace: Workspace) -> Tool:
     save = OutputStore(workspace).save
-    (tool,) = script_tools(
+    return ScriptRunner(
         workspace, Sandbox(workspace), save=save, timeout=120.0, max_timeout=600.0
-    )
-    return tool
+    ).as_tool()
 
 
 @pytest.fixture
@@ -128,7 +127,7 @@ async def test_arguments_that_do_not_fit_are_refused(
 @pytest.mark.parametrize("action", ["install", "", "RUN"])
 def test_other_actions_are_refused(desk: Desk, action: str):
     with pytest.raises(InvalidArgumentsError, match="action"):
-        desk.tool.check({"action": action})
+        desk.tool.check_arguments({"action": action})
 
 
 @pytest.mark.parametrize("file_id", ["py_zzzzzz", "py_000000", "../x", "py_000000/../../x", ""])
@@ -155,7 +154,7 @@ async def test_a_damaged_record_costs_no_script(desk: Desk, damage: bytes | None
     await desk("run", file_id=file_id)
     record = desk.folder / f"{file_id}.json"
     record.unlink() if damage is None else record.write_bytes(damage)
-    (script,) = desk.kept.all()
+    (script,) = desk.kept.load_all()
     assert (script.content, script.run_count) == ("print('fine')", 0)
     assert (await desk("run", file_id=file_id)).value.run_count == 1
     assert json.loads(record.read_text())["run_count"] == 1
@@ -167,7 +166,7 @@ async def test_a_record_does_not_say_where_a_script_is(desk: Desk, tmp_path: Pat
     told = json.loads(record.read_text())
     elsewhere = {**told, "file_path": "/etc/passwd", "content": "x", "file_id": "py_ffffff"}
     record.write_text(json.dumps(elsewhere))
-    (script,) = desk.kept.all()
+    (script,) = desk.kept.load_all()
     assert (script.file_path, script.content) == (
         str(desk.folder / f"{file_id}.py"),
         "print('mine')",
@@ -251,12 +250,19 @@ async def test_a_script_has_no_network_no_secrets_and_no_way_to_our_state(
 def test_sensitive_but_asked_about_each_time_only_outside_of_a_box(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(probe, "found", lambda: probe.Found(why="bubblewrap is not installed"))
-    tool = tool_of(lab.place.workspace)
+    monkeypatch.setattr(
+        detection,
+        "detect_sandbox",
+        lambda: detection.SandboxSupport(problem="bubblewrap is not installed"),
+    )
+    tool = tool_of(lab.environment.workspace)
     assert (tool.sensitive, tool.reaches_out) == (True, True)
     assert tool.always_asks is not None
     assert tool.source is not None
-    run, create = tool.check({"action": "run"}), tool.check({"action": "create"})
+    run, create = (
+        tool.check_arguments({"action": "run"}),
+        tool.check_arguments({"action": "create"}),
+    )
     assert tool.always_asks(**run) == "not sandboxed: bubblewrap is not installed"
     assert tool.always_asks(**create) is None
     assert (tool.source(**run), tool.source(**create)) == ("the output of a script", None)
@@ -293,7 +299,7 @@ async def test_an_error_is_told_with_its_traceback(desk: Desk):
 
 
 def test_long_output_is_cut(lab: Lab):
-    tool = tool_of(lab.place.workspace)
+    tool = tool_of(lab.environment.workspace)
     calls = [call("python_script", action="run", content="print('row\\n' * 5000)")]
     (result,) = lab.run([{"calls": calls}, "Ok."], tools=[tool], answer=YES).results
     assert result.truncated is not None

@@ -13,8 +13,8 @@ import pytest
 from ipyagent.errors import AgentError, InvalidArgumentsError, PathTraversalError
 from ipyagent.tools import search
 from ipyagent.tools.base import Where
-from ipyagent.tools.entries import Budget
-from ipyagent.tools.globs import Glob
+from ipyagent.tools.entries import WalkBudget
+from ipyagent.tools.file_pattern import FilePattern
 from ipyagent.tools.search import search_tools
 from ipyagent.tools.workspace import Workspace
 
@@ -112,7 +112,7 @@ def test_many_matches_are_capped_and_long_lines_shortened(
 ) -> None:
     (tmp_path / "many.txt").write_text("needle\n" * 10_000)
     lines = find("needle").splitlines()
-    assert len(lines) == search.MAX_FOUND + 1
+    assert len(lines) == search.MAX_MATCHES + 1
     assert lines[-1] == "… more than 200 matches; narrow query, path or pattern"
     (tmp_path / "long.txt").write_text("x" * 1_000_000 + "nadel" + "y" * 1_000_000)
     answer = find("nadel")
@@ -123,7 +123,7 @@ def test_many_matches_are_capped_and_long_lines_shortened(
 def test_a_search_that_takes_too_long_stops_and_says_so(
     find: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "Budget", lambda: Budget(entries=1))
+    monkeypatch.setattr(search, "WalkBudget", lambda: WalkBudget(entries=1))
     answer = find("os")
     assert answer.endswith("… stopped early, there is too much to search; narrow path or pattern")
 
@@ -141,7 +141,7 @@ def test_a_large_tree_is_searched_to_its_end(find: Callable[..., str], tmp_path:
 @pytest.mark.parametrize("pattern", ["../*", "/etc/*", "a/../../*", "..", "~/x"])
 def test_a_pattern_that_points_elsewhere_is_refused(pattern: str) -> None:
     with pytest.raises(PathTraversalError, match="escapes the workspace"):
-        Glob(pattern)
+        FilePattern(pattern)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_a_pattern_that_points_elsewhere_is_refused(pattern: str) -> None:
     ],
 )
 def test_globs_mean_what_people_expect(pattern: str, fitting: list[str], other: list[str]) -> None:
-    glob = Glob(pattern)
+    glob = FilePattern(pattern)
     assert all(glob.matches(path) for path in fitting)
     assert not any(glob.matches(path) for path in other)
 
@@ -165,4 +165,4 @@ def test_globs_mean_what_people_expect(pattern: str, fitting: list[str], other: 
 def test_a_glob_of_many_stars_takes_no_exponential_time() -> None:
     path = "/".join(["a" * 100] * 40)
     for pattern in ("**/" * 60 + "b", "a*" * 90 + "b", "**/*a*/" * 20 + "b"):
-        assert not Glob(pattern).matches(path)
+        assert not FilePattern(pattern).matches(path)

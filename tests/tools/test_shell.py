@@ -14,7 +14,7 @@ from harness import YES, Lab, call
 from ipyagent.errors import AgentError, InvalidArgumentsError
 from ipyagent.schema import ToolResult, ToolStatus
 from ipyagent.tools.base import Tool, Where
-from ipyagent.tools.sandbox import Sandbox, job, probe
+from ipyagent.tools.sandbox import Sandbox, detection, process
 from ipyagent.tools.shell import shell_tools
 from ipyagent.tools.truncate import OutputStore
 from ipyagent.tools.workspace import Workspace
@@ -30,7 +30,7 @@ def shell_of(workspace: Workspace, **limits: float) -> Tool:
 
 
 async def run(tool: Tool, command: str, **more: Any) -> ToolResult:
-    result = await tool(**tool.check({"command": command, **more}))
+    result = await tool(**tool.check_arguments({"command": command, **more}))
     assert isinstance(result, ToolResult)
     return result
 
@@ -39,7 +39,7 @@ async def run(tool: Tool, command: str, **more: Any) -> ToolResult:
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     """A system without bubblewrap."""
     why = "bubblewrap is not installed (package bubblewrap)"
-    monkeypatch.setattr(probe, "found", lambda: probe.Found(why=why))
+    monkeypatch.setattr(detection, "detect_sandbox", lambda: detection.SandboxSupport(problem=why))
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ async def test_without_a_sandbox_it_is_labelled_and_asked_about_each_time(
 
 @pytest.mark.parametrize("mode", ["yolo", "confirm-sensitive"])
 def test_unsandboxed_commands_are_asked_about_in_every_mode(bare: None, lab: Lab, mode: str):
-    tools = [shell_of(lab.place.workspace)]
+    tools = [shell_of(lab.environment.workspace)]
     calls = [call("run_shell", command="echo hi"), call("run_shell", command="echo hi")]
     ran = lab.run([{"calls": calls}, "Ok."], tools=tools, answer=YES, confirm_mode=mode)
     assert len(lab.watcher.asked) == 2
@@ -85,7 +85,7 @@ def test_unsandboxed_commands_are_asked_about_in_every_mode(bare: None, lab: Lab
 
 @needs_bubblewrap
 def test_sandboxed_commands_are_asked_about_like_other_sensitive_calls(lab: Lab):
-    tools = [shell_of(lab.place.workspace)]
+    tools = [shell_of(lab.environment.workspace)]
     replies = [{"calls": [call("run_shell", command="echo hi")]}, "Ok."]
     lab.run(replies, tools=tools, answer=YES)
     assert len(lab.watcher.asked) == 1
@@ -96,7 +96,7 @@ def test_sandboxed_commands_are_asked_about_like_other_sensitive_calls(lab: Lab)
 async def test_the_card_shows_the_command_and_the_session_knows_whose_words_follow(shell: Tool):
     command = "echo 1 &&\n  rm -rf x # all of it\n" * 50
     assert shell.preview is not None
-    shown = shell.preview(**shell.check({"command": command}))
+    shown = shell.preview(**shell.check_arguments({"command": command}))
     assert (shown.kind, shown.language, shown.text) == ("code", "bash", command)
     assert shell.source is not None
     assert shell.source(command=command, timeout=None) == "the output of a command"
@@ -112,10 +112,10 @@ async def test_time_is_what_the_call_says_within_limits(tmp_path: Path):
     assert shell.preview is not None
     for refuse in (shell.preview, shell):
         with pytest.raises(InvalidArgumentsError, match=r"timeout is 3 s; at most 2 s"):
-            await refuse(**shell.check({"command": "true", "timeout": 3}))  # type: ignore[misc]
+            await refuse(**shell.check_arguments({"command": "true", "timeout": 3}))  # type: ignore[misc]
     for wrong in (0, -1, "soon", float("nan")):
         with pytest.raises(InvalidArgumentsError):
-            shell.check({"command": "true", "timeout": wrong})
+            shell.check_arguments({"command": "true", "timeout": wrong})
     brief = shell_of(Workspace(tmp_path), timeout=120.0, max_timeout=0.2)
     assert (await run(brief, "sleep 60")).error.startswith("ended after 0.2 s")  # type: ignore[union-attr]
 
@@ -148,7 +148,7 @@ async def test_a_command_that_is_none_is_refused(shell: Tool):
 
 
 def test_long_output_is_cut_and_whole_in_a_file(lab: Lab):
-    tools = [shell_of(lab.place.workspace)]
+    tools = [shell_of(lab.environment.workspace)]
     run = lab.run(
         [{"calls": [call("run_shell", command="seq 20000")]}, "Ok."], tools=tools, answer=YES
     )
@@ -156,7 +156,7 @@ def test_long_output_is_cut_and_whole_in_a_file(lab: Lab):
     assert len(result.output) <= 30_000
     assert result.truncated is not None
     assert result.truncated.path is not None
-    saved = (lab.place.workspace.root / result.truncated.path).read_text()
+    saved = (lab.environment.workspace.root / result.truncated.path).read_text()
     assert "\n".join(map(str, range(1, 20001))) in saved
 
 
@@ -178,7 +178,7 @@ async def test_very_long_output_is_an_excerpt_of_a_file(
 
 
 async def test_endless_output_says_why_it_was_ended(shell: Tool, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(job, "MAX_PRINTED", 5_000_000)
+    monkeypatch.setattr(process, "MAX_PRINTED", 5_000_000)
     result = await run(shell, "yes")
     assert result.error is not None
     assert result.error.startswith("ended because it printed more than")

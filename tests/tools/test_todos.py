@@ -14,7 +14,7 @@ TODO = todo_tool()
 
 def write(*todos: Any) -> str:
     """What the tool says to a checklist as a model sends it."""
-    return str(TODO.function(**TODO.check({"todos": list(todos)})))
+    return str(TODO.function(**TODO.check_arguments({"todos": list(todos)})))
 
 
 @pytest.mark.spec("N16")
@@ -66,7 +66,7 @@ def test_a_hundred_tasks_are_the_most() -> None:
         write(*[{"content": "x"}] * 101)
     for wrong in ({}, {"todos": "x"}, {"todos": None}):
         with pytest.raises(InvalidArgumentsError):
-            TODO.check(wrong)
+            TODO.check_arguments(wrong)
 
 
 @pytest.mark.spec("N16")

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from ipyagent.errors import AgentError, PathTraversalError
 from ipyagent.schema import ImageContent, TextContent, ToolResult, TruncationConfig
-from ipyagent.tools.results import as_result, failed, tidied
+from ipyagent.tools.result_conversion import as_result, error_result, truncate_result
 
 PICTURE = ImageContent(data="aGk=")
 
@@ -128,7 +128,7 @@ class ShyError(Exception):
     ],
 )
 def test_whatever_is_raised_is_told_as_output_and_error(error: BaseException, text: str) -> None:
-    result = failed(error)
+    result = error_result(error)
     assert (result.success, result.output, result.error) == (False, text, text)
     assert result.to_content("1").is_error
 
@@ -164,20 +164,20 @@ def test_a_failure_always_has_output_and_error_and_a_success_none() -> None:
 def test_a_long_result_is_cut_and_keeps_the_whole(tmp_path: Path) -> None:
     text = "x" * 30_001
     raw = ToolResult(output=text, value=text)
-    result = tidied(raw, tool="long", save=lambda _: "full.txt")
+    result = truncate_result(raw, tool="long", save=lambda _: "full.txt")
     assert result.truncated is not None
     assert (result.truncated.tool_name, result.truncated.path) == ("long", "full.txt")
     assert len(result.output) <= 30_000
     assert (result.full_output, result.value) == (text, text)
     assert "full_output" not in result.to_dict()
-    assert tidied(ToolResult(output=text[:-1]), tool="t", save=None).truncated is None
+    assert truncate_result(ToolResult(output=text[:-1]), tool="t", save=None).truncated is None
     off = TruncationConfig(enabled=False)
-    assert tidied(raw, tool="t", save=None, limits=off).output == text
+    assert truncate_result(raw, tool="t", save=None, limits=off).output == text
 
 
 @pytest.mark.spec("N21", "A38")
 def test_a_long_error_is_cut_more_narrowly_than_its_output() -> None:
-    result = tidied(failed(ValueError("x" * 20_000)), tool="t", save=None)
+    result = truncate_result(error_result(ValueError("x" * 20_000)), tool="t", save=None)
     assert len(result.output) > 20_000
     assert len(result.error or "") <= 2_000
 
@@ -188,5 +188,5 @@ def test_terminal_escapes_are_only_left_in_the_value() -> None:
     result = as_result(hostile)
     assert (result.output, result.full_output) == ("red plain", "red plain")
     assert result.value == hostile
-    assert failed(ValueError(hostile)).error == "ValueError: red plain"
+    assert error_result(ValueError(hostile)).error == "ValueError: red plain"
     assert as_result({"a": hostile}).output.isprintable()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ipyagent.errors import PathValidationError
 from ipyagent.schema import TruncationConfig
-from ipyagent.tools.files import file_tools
+from ipyagent.tools.file_tools import file_tools
 from ipyagent.tools.folder import MAX_BYTES
 from ipyagent.tools.truncate import OutputStore, truncate
 from ipyagent.tools.workspace import Workspace

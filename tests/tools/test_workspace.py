@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 
 from ipyagent.errors import AgentError, ConfigError, PathTraversalError, PathValidationError
-from ipyagent.tools import atomic
-from ipyagent.tools.beneath import Opener, best_opener, by_openat2, by_walk
-from ipyagent.tools.entries import Budget
-from ipyagent.tools.files import file_tools
+from ipyagent.tools import atomic_replace
+from ipyagent.tools.entries import WalkBudget
+from ipyagent.tools.file_tools import file_tools
+from ipyagent.tools.safe_open import Opener, choose_opener, open_by_walking, open_with_openat2
 from ipyagent.tools.search import search_tools
 from ipyagent.tools.workspace import Workspace
 
@@ -32,7 +32,7 @@ CANARY = b"canary-7f3a-outside"
 def has_openat2() -> bool:
     fd = os.open("/", os.O_RDONLY)
     try:
-        return best_opener(fd) is by_openat2
+        return choose_opener(fd) is open_with_openat2
     finally:
         os.close(fd)
 
@@ -41,9 +41,10 @@ both_openers = pytest.mark.parametrize(
     "opener",
     [
         pytest.param(
-            by_openat2, marks=pytest.mark.skipif(not has_openat2(), reason="kernel has no openat2")
+            open_with_openat2,
+            marks=pytest.mark.skipif(not has_openat2(), reason="kernel has no openat2"),
         ),
-        by_walk,
+        open_by_walking,
     ],
 )
 
@@ -406,7 +407,7 @@ def test_a_reader_never_sees_half_a_file(root: Path) -> None:
     assert torn_reads(in_two_steps) > 0
     workspace = Workspace(root)
     assert torn_reads(lambda content: workspace.write_atomic("a.txt", content)) == 0
-    assert torn_reads(lambda new: workspace.swap("a.txt", path.read_bytes(), new)) == 0
+    assert torn_reads(lambda new: workspace.compare_and_swap("a.txt", path.read_bytes(), new)) == 0
     assert sorted(p.name for p in root.iterdir()) == ["a.txt", "sub"], "no temporary file stays"
 
 
@@ -439,16 +440,16 @@ def test_a_swap_happens_only_where_the_expected_content_is(
     root: Path, exchanges: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not exchanges:  # as on a system without renameat2
-        monkeypatch.setattr(atomic.beneath, "exchange", lambda *_: False)
+        monkeypatch.setattr(atomic_replace.safe_open, "exchange_files", lambda *_: False)
     workspace = Workspace(root)
     for before in (b"other", b"", b"inside\n+", None):
         with pytest.raises(PathValidationError, match="changed meanwhile"):
-            workspace.swap("a.txt", before, b"new")
+            workspace.compare_and_swap("a.txt", before, b"new")
     with pytest.raises(PathValidationError, match="changed meanwhile"):
-        workspace.swap("gone.txt", b"was", b"new")
+        workspace.compare_and_swap("gone.txt", b"was", b"new")
     assert (root / "a.txt").read_bytes() == b"inside\n"
-    workspace.swap("a.txt", b"inside\n", b"new")
-    workspace.swap("new.txt", None, b"first")
+    workspace.compare_and_swap("a.txt", b"inside\n", b"new")
+    workspace.compare_and_swap("new.txt", None, b"first")
     assert [(root / name).read_bytes() for name in ("a.txt", "new.txt")] == [b"new", b"first"]
     assert sorted(p.name for p in root.iterdir()) == ["a.txt", "new.txt", "sub"]
 
@@ -470,16 +471,16 @@ def test_what_somebody_saves_at_the_last_moment_is_put_back(
     naive_swap(b"inside\n", b"ours")
     assert path.read_bytes() == b"ours", "compare and replace overwrites what came in between"
 
-    real = atomic.beneath.exchange
+    real = atomic_replace.safe_open.exchange_files
 
     def exchange_late(*arguments: Any) -> bool:
-        monkeypatch.setattr(atomic.beneath, "exchange", real)
+        monkeypatch.setattr(atomic_replace.safe_open, "exchange_files", real)
         person_saves()
         return real(*arguments)
 
-    monkeypatch.setattr(atomic.beneath, "exchange", exchange_late)
+    monkeypatch.setattr(atomic_replace.safe_open, "exchange_files", exchange_late)
     with pytest.raises(PathValidationError, match="changed meanwhile"):
-        workspace.swap("a.txt", b"ours", b"new")
+        workspace.compare_and_swap("a.txt", b"ours", b"new")
     assert path.read_bytes() == b"the person's"
     assert sorted(p.name for p in root.iterdir()) == ["a.txt", "sub"]
 
@@ -587,12 +588,12 @@ def test_new_names_with_invisible_characters_are_refused(root: Path) -> None:
 def test_a_walk_stops_when_its_budget_is_spent(root: Path) -> None:
     for number in range(50):
         (root / "sub" / f"{number}.txt").touch()
-    budget = Budget(entries=10)
+    budget = WalkBudget(entries=10)
     assert len(list(Workspace(root).walk(".", budget))) == 10
-    assert budget.spent
-    late = Budget(seconds=-1)
+    assert budget.exhausted
+    late = WalkBudget(seconds=-1)
     assert list(Workspace(root).walk(".", late)) == []
-    assert late.spent
+    assert late.exhausted
 
 
 def test_a_walk_follows_no_link_and_skips_what_is_dull_or_private(root: Path) -> None:
@@ -600,21 +601,21 @@ def test_a_walk_follows_no_link_and_skips_what_is_dull_or_private(root: Path) ->
     for folder in (".git", "node_modules", ".ipyagent", ".ssh"):
         (root / folder).mkdir()
         (root / folder / "x").touch()
-    budget = Budget()
+    budget = WalkBudget()
     entries = {e.path: e.kind for e in Workspace(root).walk(".", budget)}
     assert entries["sub/b.txt"] == "file"
     assert entries["link-dir"] == entries["sub/link-in-sub"] == "link"
     assert entries["fifo"] == "special"
     assert not [path for path in entries if path.endswith("/x")]
     assert not [path for path in entries if path.startswith(("link-dir/", "link-self/"))]
-    assert not budget.spent
+    assert not budget.exhausted
 
 
 def test_the_overview_lists_visible_files_with_sizes(root: Path) -> None:
     (root / ".hidden").touch()
     workspace = Workspace(root)
     assert workspace.overview() == ["a.txt  7 B", "sub/b.txt  6 B"]
-    assert workspace.overview(most=1) == ["a.txt  7 B", "… and more; list_files shows them"]
+    assert workspace.overview(max_files=1) == ["a.txt  7 B", "… and more; list_files shows them"]
 
 
 def test_is_file_answers_about_readable_files_and_never_raises(root: Path) -> None:
@@ -636,7 +637,7 @@ def test_is_file_answers_about_readable_files_and_never_raises(root: Path) -> No
 
 @both_openers
 def test_the_state_folder_is_ignored_by_git_and_never_a_link(root: Path, opener: Opener) -> None:
-    Workspace(root, opener).state().write_atomic("notes.json", b"{}")
+    Workspace(root, opener).state_folder().write_atomic("notes.json", b"{}")
     assert (root / ".ipyagent" / ".gitignore").read_text() == "*\n"
     assert (root / ".ipyagent" / "notes.json").read_text() == "{}"
 
@@ -644,7 +645,7 @@ def test_the_state_folder_is_ignored_by_git_and_never_a_link(root: Path, opener:
     other.mkdir()
     (other / ".ipyagent").symlink_to(root.parent / "outside")
     with pytest.raises(PathValidationError, match="symbolic link"):
-        Workspace(other, opener).state()
+        Workspace(other, opener).state_folder()
 
 
 def test_a_workspace_gives_its_descriptors_back(root: Path) -> None:
@@ -661,9 +662,9 @@ def test_a_workspace_gives_its_descriptors_back(root: Path) -> None:
             workspace.read_bytes,
             workspace.scan,
             lambda path: workspace.write_atomic(path, b"x"),
-            lambda path: workspace.swap(path, b"y", b"x"),
+            lambda path: workspace.compare_and_swap(path, b"y", b"x"),
             workspace.delete,
-            lambda _: workspace.state(),
+            lambda _: workspace.state_folder(),
         ):
             with suppress(AgentError):
                 operation(path)

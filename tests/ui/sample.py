@@ -215,6 +215,6 @@ if __name__ == "__main__":
     import sys
     from pathlib import Path
 
-    from ipyagent.ui.mirror import bundle
+    from ipyagent.ui.static_html import saved_bundle
 
-    Path(sys.argv[1]).write_text(str(bundle(sample_run())["text/html"]))
+    Path(sys.argv[1]).write_text(str(saved_bundle(sample_run())["text/html"]))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 from deceptions import CONTROLS, EVIL, HARMLESS, deceptions
+from pictures import render, run_html, run_markdown
 from sample import call, done, run
 
 from ipyagent.plaintext import strip_escapes, visible
@@ -20,10 +21,7 @@ from ipyagent.schema import (
     ToolCall,
     ToolExecution,
 )
-from ipyagent.ui.calls import approval_text, plan_text
-from ipyagent.ui.mirror import run_html
-from ipyagent.ui.mirror_markdown import run_markdown
-from ipyagent.ui.plain import render
+from ipyagent.ui.call_text import request_text
 
 TEXTS = deceptions()
 TURNED = re.compile(r"\n *┆ ")
@@ -78,13 +76,13 @@ def planned(of: ToolCall) -> Run:
 
 
 def unpainted(execution: ToolExecution) -> str:
-    return re.sub(r"\x1b\[[0-9;]*m", "", approval_text(execution, color=True))
+    return re.sub(r"\x1b\[[0-9;]*m", "", request_text(execution, color=True))
 
 
 VIEWS: dict[str, Callable[[ToolExecution], str]] = {
-    "approval": lambda each: approval_text(each, color=False),
+    "approval": lambda each: request_text(each, color=False),
     "coloured approval": unpainted,
-    "plan": lambda each: plan_text(planned(each.call)),
+    "plan": lambda each: request_text(planned(each.call), color=False),
     "plan in HTML": lambda each: html.unescape(run_html(planned(each.call))),
     "plan in Markdown": lambda each: run_markdown(planned(each.call)),
     "text of a run": lambda each: render(recorded(each)),
@@ -136,14 +134,14 @@ def test_a_terminals_reading_would_hide_what_runs():
 def test_no_line_of_a_call_begins_where_our_own_words_do(color: bool):
     for text in TEXTS.values():
         for make in (code_call, plain_call, nested_call, diff_call):
-            _, *rows = approval_text(make(text), color=color).split("\n")
+            _, *rows = request_text(make(text), color=color).split("\n")
             assert all(row.startswith(("  │ ", "  ┆ ")) for row in rows)
             assert all(len(re.sub(r"\x1b\[[0-9;]*m", "", row)) <= 125 for row in rows)
 
 
 def test_a_value_of_several_lines_cannot_pass_for_another_argument():
     sent = ToolExecution(call=call("c1", "pay", {"note": "hi\namount: 5", "amount": 500}))
-    assert approval_text(sent, color=False).split("\n")[1:] == [
+    assert request_text(sent, color=False).split("\n")[1:] == [
         "  │ note:",
         "  │     hi",
         "  │     amount: 5",
@@ -153,14 +151,14 @@ def test_a_value_of_several_lines_cannot_pass_for_another_argument():
 
 def test_a_long_call_says_in_its_heading_how_long_it_is():
     text = "\n".join(f"x{n} = {n}" for n in range(100))
-    assert approval_text(code_call(text), color=False).startswith(
+    assert request_text(code_call(text), color=False).startswith(
         "? run_python wants to run (100 lines):\n"
     )
 
 
 @pytest.mark.parametrize("flood", ["\n" * 3_000, " " * 4_000, "\u200b" * 3_000, "\u3164" * 4_000])
 def test_a_flood_takes_one_row(flood: str):
-    shown = approval_text(code_call(f"{HARMLESS}{flood}{EVIL}"), color=False)
+    shown = request_text(code_call(f"{HARMLESS}{flood}{EVIL}"), color=False)
     assert shown.count("\n") <= 4
     assert EVIL in shown
 

@@ -13,8 +13,8 @@ from ipyagent.agent.approvals import Answer, Approval, Approvals
 from ipyagent.errors import NoFrontendError
 from ipyagent.kernel.drivers import Cell, drive_sync
 from ipyagent.schema import Decision, PlanStep, Question, Run, Scope, ToolExecution
-from ipyagent.ui.asking import Nobody, Prompt, plan_answer, reply, understand
-from ipyagent.ui.calls import asked_text
+from ipyagent.ui.call_text import request_text
+from ipyagent.ui.questions import InputAsker, NoAsker, ask_about_plan, parse_answer, parse_reply
 
 BOTH = (Scope.SESSION, Scope.FOLDER)
 READ = ToolExecution(call=call("c1", "fetch", {"url": "https://x.example"}))
@@ -48,10 +48,12 @@ def asked(
     monkeypatch.setattr("builtins.input", ask)
     cell, approvals = Cell(), Approvals()
     approval = (
-        approvals.open_plan(about, "digest") if isinstance(about, Run) else approvals.open(about)
+        approvals.open_plan(about, "digest")
+        if isinstance(about, Run)
+        else approvals.open_call(about)
     )
-    prompt = Prompt(
-        cell.main, approvals, lambda each: seen.append(asked_text(each.shown, color=False))
+    prompt = InputAsker(
+        cell.main, approvals, lambda each: seen.append(request_text(each.subject, color=False))
     )
     drive_sync(cell, lambda: prompt.ask(approval))
     return approval.answer.result(), seen
@@ -59,7 +61,7 @@ def asked(
 
 @pytest.mark.parametrize("text", ["y", "Y", " yes ", "ok", "approve", "yes."])
 def test_yes_approves_once(text: str) -> None:
-    answer = understand(text, BOTH)
+    answer = parse_answer(text, BOTH)
     assert answer is not None
     assert (answer.decision, answer.scope) == (Decision.APPROVED, Scope.ONCE)
 
@@ -69,10 +71,10 @@ def test_yes_approves_once(text: str) -> None:
     [("a", Scope.SESSION), ("always", Scope.SESSION), ("F", Scope.FOLDER)],
 )
 def test_always_approves_as_far_as_it_was_offered(text: str, scope: Scope) -> None:
-    answer = understand(text, BOTH)
+    answer = parse_answer(text, BOTH)
     assert answer is not None
     assert (answer.decision, answer.scope) == (Decision.APPROVED, scope)
-    assert understand(text, [each for each in BOTH if each is not scope]) is None
+    assert parse_answer(text, [each for each in BOTH if each is not scope]) is None
 
 
 @pytest.mark.parametrize(
@@ -80,14 +82,14 @@ def test_always_approves_as_far_as_it_was_offered(text: str, scope: Scope) -> No
     [("n", None), ("no", None), ("NO, wrong file", "wrong file"), ("n  too broad ", "too broad")],
 )
 def test_no_denies_with_or_without_a_reason(text: str, reason: str | None) -> None:
-    answer = understand(text, ())
+    answer = parse_answer(text, ())
     assert answer is not None
     assert (answer.decision, answer.reason) == (Decision.DENIED, reason)
 
 
 @pytest.mark.parametrize("text", ["", " ", "maybe", "yess", "yolo", "1", "not now", "aye"])
 def test_anything_else_is_asked_again(text: str) -> None:
-    assert understand(text, BOTH) is None
+    assert parse_answer(text, BOTH) is None
 
 
 @pytest.mark.parametrize(
@@ -113,12 +115,12 @@ def test_the_prompt_offers_what_the_call_allows(
     [("2", "South"), (" 1 ", "North"), ("3", "3"), ("0", "0"), ("both", "both"), ("²", "²")],
 )
 def test_a_question_is_answered_by_number_or_in_words(text: str, said: str) -> None:
-    answer = reply(text, REGION)
+    answer = parse_reply(text, REGION)
     assert (answer.decision, answer.text) == (Decision.APPROVED, said)
 
 
 def test_nothing_declines_a_question() -> None:
-    assert reply("  ", REGION).decision is Decision.DENIED
+    assert parse_reply("  ", REGION).decision is Decision.DENIED
 
 
 def test_a_question_is_put_with_its_choices(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +174,7 @@ def test_a_plan_is_shown_whole_and_approved_or_denied(monkeypatch: pytest.Monkey
 
 def test_a_plan_is_edited_step_by_step() -> None:
     ask, seen = typing("e", "9", "1", "{", "[1]", '{"path": "b.csv"}', "2", "remove", "")
-    answer = plan_answer(ask, PLAN)
+    answer = ask_about_plan(ask, PLAN)
     assert answer is not None
     assert answer.plan is not None
     (only,) = answer.plan
@@ -187,19 +189,19 @@ def test_a_plan_is_edited_step_by_step() -> None:
 )
 def test_a_plan_that_was_not_changed_is_asked_about_again(lines: tuple[str, ...]) -> None:
     ask, _ = typing(*lines)
-    assert plan_answer(ask, PLAN) is None
+    assert ask_about_plan(ask, PLAN) is None
 
 
 @pytest.mark.parametrize("text", ['{"n": NaN}', "[" * 100_000, '{"a": ' * 100_000])
 def test_arguments_that_are_no_json_leave_the_step_as_it_is(text: str) -> None:
     ask, seen = typing("e", "1", text, "", "")
-    assert plan_answer(ask, PLAN) is None
+    assert ask_about_plan(ask, PLAN) is None
     assert "That is not it" in seen[3]
 
 
 def test_a_plan_keeps_one_step() -> None:
     ask, seen = typing("e", "1", "remove", "1", "remove", "", "")
-    answer = plan_answer(ask, PLAN)
+    answer = ask_about_plan(ask, PLAN)
     assert answer is not None
     assert answer.plan == PLAN[1:]
     assert "at least one step" in seen[5]
@@ -207,7 +209,7 @@ def test_a_plan_keeps_one_step() -> None:
 
 async def declined(about: ToolExecution | Run) -> str:
     with pytest.raises(NoFrontendError) as raised:
-        await Nobody().ask(Approval("a1", about, "digest"))
+        await NoAsker().ask(Approval("a1", about, "digest"))
     return str(raised.value)
 
 
@@ -230,7 +232,7 @@ async def test_a_question_and_a_plan_say_that_nobody_is_there() -> None:
 
 def test_the_edited_plan_can_be_told_as_json() -> None:
     ask, _ = typing("e", "2", '{"code": "2", "n": [1, null]}', "")
-    answer = plan_answer(ask, PLAN)
+    answer = ask_about_plan(ask, PLAN)
     assert answer is not None
     assert answer.plan is not None
     assert json.loads(json.dumps([step.to_dict() for step in answer.plan]))

@@ -9,17 +9,17 @@ import pytest
 from comm import get_comm_manager
 
 from ipyagent.kernel.pages import TARGET, Pages
-from ipyagent.ui.desk import Desk
+from ipyagent.ui.page_bridge import PageBridge
 from ipyagent.ui.views import DRAWING, HANDSHAKE, patience
 
 
 @pytest.fixture
-def desk() -> Iterator[Desk]:
+def desk() -> Iterator[PageBridge]:
     """That of a kernel that nobody listens to."""
     pages = Pages(lambda _page, _message: None)
     session = SimpleNamespace(send=lambda *_args, **_details: None)
     pages.open(SimpleNamespace(session=session, iopub_socket=None, get_parent=dict))
-    yield Desk(pages, lambda _feeds: {}, lambda _run, _cell: None)
+    yield PageBridge(pages, lambda _feeds: {}, lambda _run, _cell: None)
     pages.close()
 
 
@@ -34,7 +34,7 @@ def connect(page: str) -> None:
     ("silent", "expected"), [([], HANDSHAKE), ([True], HANDSHAKE), ([True, False], DRAWING)]
 )
 def test_a_page_that_is_open_may_be_busy_drawing(
-    desk: Desk, silent: list[bool], expected: float
+    desk: PageBridge, silent: list[bool], expected: float
 ) -> None:
     for number, is_silent in enumerate(silent):
         connect(f"page-{number}")

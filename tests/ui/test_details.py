@@ -10,8 +10,10 @@ import pytest
 from bs4 import BeautifulSoup
 from inspection import controls
 from markdown_it import MarkdownIt
+from pictures import render, run_html
 from sample import NOON, call, done, run, said, sample_run, text
 
+from harness import Follower
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import (
     DecidedBy,
@@ -38,9 +40,9 @@ from ipyagent.schema import (
     ToolStatus,
 )
 from ipyagent.schema.events import Compacted
-from ipyagent.ui.facts import usage_text
-from ipyagent.ui.mirror import bundle, run_html
-from ipyagent.ui.plain import PlainView, render
+from ipyagent.ui.plain_view import PlainView
+from ipyagent.ui.static_html import saved_bundle
+from ipyagent.ui.transcribe.usage import usage_text
 
 KINDS = ["text/html", "text/markdown", "text/plain"]
 BEGUN = RunStarted(run=run(status=RunStatus.RUNNING, stop_reason=None, duration=None))
@@ -48,7 +50,7 @@ BEGUN = RunStarted(run=run(status=RunStatus.RUNNING, stop_reason=None, duration=
 
 def told(of: Run, kind: str) -> str:
     """The text of a format as a person reads it."""
-    shown = str(bundle(of)[kind])
+    shown = str(saved_bundle(of)[kind])
     if kind == "text/markdown":
         shown = MarkdownIt("commonmark").render(shown)
     return shown if kind == "text/plain" else BeautifulSoup(shown, "html.parser").get_text()
@@ -182,7 +184,7 @@ def test_a_closing_step_is_not_counted_and_says_why_it_is_there(kind: str):
 def test_a_reply_that_was_cut_and_goes_on_says_so(kind: str):
     first = Step(number=1, message=said(text("One, two,")), finish_reason="length")
     story = told(run((first, Step(number=2, message=said(text("three."))))), kind)
-    cut = story.index("The reply was cut: the model was asked to go on.")
+    cut = story.index("The reply was cut: the model was asked to continue.")
     assert story.index("One, two,") < cut < story.index("three.")
     stopped = first.model_copy(update={"finish_reason": "stop"})
     assert "The reply was cut" not in told(run((stopped, first)), kind)
@@ -220,7 +222,7 @@ def test_a_run_of_a_kernel_that_was_restarted_is_a_failure_with_its_reason(kind:
 
 def written(*events: Event, color: bool = False) -> str:
     parts: list[str] = []
-    view = PlainView(parts.append, color=color)
+    view = Follower(PlainView(parts.append, color=color))
     for event in events:
         view(event)
     return "".join(parts)
@@ -253,7 +255,7 @@ async def test_a_retry_is_counted_down_in_place_on_a_terminal_that_can(
     monkeypatch: pytest.MonkeyPatch,
 ):
     parts: list[str] = []
-    view = PlainView(parts.append, color=True)
+    view = Follower(PlainView(parts.append, color=True))
     ticked = asyncio.Event()
     later = asyncio.get_running_loop().call_later
 
@@ -291,7 +293,7 @@ def test_a_stop_ends_the_countdown():
 
     async def stopped() -> str:
         parts: list[str] = []
-        view = PlainView(parts.append, color=True)
+        view = Follower(PlainView(parts.append, color=True))
         for event in (
             BEGUN,
             StepStarted(step=1),

@@ -10,8 +10,9 @@ from IPython.core.interactiveshell import InteractiveShell
 from sample import figure, run, sample_run
 
 from ipyagent.schema import Display, Run, ToolResult, TruncatedOutput
-from ipyagent.ui.formatters import register, run_bundle, tool_result_bundle
-from ipyagent.ui.mirror import RUN_MIME
+from ipyagent.ui.formatters import run_bundle, tool_result_bundle
+from ipyagent.ui.ipython_display import register
+from ipyagent.ui.static_html import RUN_MIME
 
 OURS = {"class": {"tex2jax_ignore mathjax_ignore"}}
 TABLE = Display(data={"text/html": "<table><tr><td>1</td></tr></table>", "text/plain": "1"})

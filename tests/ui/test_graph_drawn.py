@@ -5,14 +5,11 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator
-from xml.etree import ElementTree
 
 import hostile
 import pytest
-from bs4 import BeautifulSoup
 from inspection import controls
 from IPython.core.interactiveshell import InteractiveShell
-from playwright.sync_api import Browser
 from sample import NOON, call, done, said, text
 
 from ipyagent.agent.conversation import Conversation
@@ -33,21 +30,40 @@ from ipyagent.schema import (
     ToolStatus,
 )
 from ipyagent.schema import Session as SessionRecord
-from ipyagent.ui.formatters import register
-from ipyagent.ui.graph import HEAD, graph_svg, graph_text
-from ipyagent.ui.lanes import KEPT, MANY, WIDE, laid_out
+from ipyagent.ui.formatters import session_bundle
+from ipyagent.ui.graph_lanes import FOLD_FROM, KEPT_ROWS, MAX_LANES, arrange_nodes
+from ipyagent.ui.graph_mermaid import graph_mermaid
+from ipyagent.ui.graph_nodes import HEAD
+from ipyagent.ui.graph_text import graph_text
+from ipyagent.ui.ipython_display import register
 
-SVG = "{http://www.w3.org/2000/svg}"
-OURS = {
-    "svg": {"xmlns", "width", "height", "viewbox", "role", "aria-label"},
-    "rect": {"width", "height", "rx", "fill", "style"},
-    "path": {"d", "fill", "stroke", "stroke-width", "transform"},
-    "circle": {"cx", "cy", "r", "fill", "stroke", "stroke-width"},
-    "g": {"font-family", "font-size", "fill", "style"},
-    "text": {"x", "y", "fill-opacity", "xml:space"},
-    "tspan": {"fill", "font-weight", "fill-opacity"},
-    "title": set(),
-}
+NODE = re.compile(r'(n\d+)[\[/({]+"([^"\n]*)"[\]/)}]+:::[a-z]+_')
+ARROW = re.compile(r"(n\d+) --> (n\d+)")
+STYLE = re.compile(
+    r"classDef [a-z]+_ stroke:#[0-9a-f]{6},stroke-width:2px|style n\d+ stroke-width:5px"
+)
+
+
+def mermaid(graph: Graph, head: str | None = None) -> str:
+    text = graph_mermaid(graph, head)
+    assert text
+    return text
+
+
+def labels(text: str) -> dict[str, str]:
+    """Return the labels of a flowchart by node; fail for any line that is not ours."""
+    title, name, *lines = text.split("\n")
+    assert (title, name[:10]) == ("flowchart TD", "accTitle: ")
+    nodes = {match[1]: match[2] for line in lines if (match := NODE.fullmatch(line))}
+    rest = [line for line in lines if not NODE.fullmatch(line)]
+    assert [line for line in rest if not ARROW.fullmatch(line) and not STYLE.fullmatch(line)] == []
+    return {each: unescape(label) for each, label in nodes.items()}
+
+
+def unescape(label: str) -> str:
+    plain = label.replace("<br/>", "\n")
+    assert not re.search(r"[!\"$-/:<-@\[-^`{-~]", plain), plain
+    return re.sub(r"#(\d+);", lambda match: chr(int(match[1])), plain)
 
 
 def node(id_: str, data: object, *parents: str, **metadata: object) -> Node:
@@ -122,54 +138,47 @@ def test_a_terminal_shows_a_node_a_line_with_forks_in_lanes():
 
 @pytest.mark.spec("N24")
 def test_the_drawing_has_every_node_its_text_and_the_head():
-    svg = ElementTree.fromstring(graph_svg(conversation(), "n1"))
-    drawn = ["".join(each.itertext()) for each in svg.iter(f"{SVG}text")]
+    text = mermaid(conversation(), "n1")
+    drawn = labels(text)
     assert len(drawn) == len(conversation()) == 15
-    assert drawn[2] == "user  Why did revenue drop?  u1"
-    assert [each for each in drawn if HEAD in each] == [f"note  Go on.  {HEAD}  n1"]
-    assert len(list(svg.iter(f"{SVG}circle"))) == 1
-    assert "sk-1" not in graph_svg(conversation(), "n1")
-    tips = [each.text or "" for each in svg.iter(f"{SVG}title")]
-    assert tips[2] == "2026-03-01 12:00:00 · u1\nWhy did\nrevenue drop?"
+    assert drawn["n2"] == "user · u1\nWhy did revenue drop?"
+    assert [each for each in drawn.values() if HEAD in each] == [f"note · n1 · {HEAD}\nGo on."]
+    head = next(each for each, label in drawn.items() if HEAD in label)
+    assert text.endswith(f"style {head} stroke-width:5px")
+    assert "accTitle: Conversation of 15 nodes" in text
+    assert "sk-1" not in text
 
 
-def test_every_line_leads_from_a_node_to_one_that_follows_it():
+def test_every_arrow_leads_from_a_node_to_one_that_follows_it():
     graph = conversation()
-    lines, *shapes = ElementTree.fromstring(graph_svg(graph, None)).iter(f"{SVG}path")
-    spots = [tuple(map(int, re.findall(r"\d+", each.get("transform", "")))) for each in shapes]
-    place = dict(zip(spots, graph, strict=True))
-    drawn = {tuple(place[spot].id for spot in _ends(line)) for line in _split(lines.get("d", ""))}
-    assert drawn == {(parent, each.id) for each in graph for parent in each.parent_ids}
+    text = mermaid(graph)
+    names = dict(zip(labels(text), graph.nodes, strict=True))
+    arrows = {(names[match[1]], names[match[2]]) for match in ARROW.finditer(text)}
+    assert arrows == {(parent, each.id) for each in graph for parent in each.parent_ids}
 
 
-def _split(path: str) -> list[str]:
-    return ["M" + line for line in path.split("M")[1:]]
-
-
-def _ends(line: str) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Where a line of moves, verticals and curves begins and ends."""
-    start = x, y = 0, 0
-    for command, numbers in re.findall(r"([MVC])([\d ]+)", line):
-        *_, y = said = list(map(int, numbers.split()))
-        x = x if command == "V" else said[-2]
-        start = (x, y) if command == "M" else start
-    return start, (x, y)
+def test_a_graph_that_jupyterlab_would_not_draw_is_shown_as_text_only():
+    graph = Graph([user("root", "go"), *(user(f"b{n}", "way " * 50, "root") for n in range(2_000))])
+    assert graph_mermaid(graph, None) is None
+    shown = session_bundle(Session(conversation=Conversation(graph, "root")))
+    assert shown.keys() == {"text/plain"}
+    assert len(shown["text/plain"].split("\n")) > 2_000
 
 
 def test_nothing_is_drawn_of_nothing():
     assert graph_text(Graph(), None) == ""
-    ElementTree.fromstring(graph_svg(Graph(), None))
+    assert labels(mermaid(Graph())) == {}
 
 
 def test_a_short_chain_is_drawn_whole_and_a_long_one_without_its_middle():
-    assert graph_text(chain(MANY), None).count("\n") == MANY - 1
-    lines = graph_text(chain(MANY + 1), "n400").split("\n")
-    hidden = MANY + 1 - (len(lines) - 1)
-    assert hidden > MANY - 3 * KEPT
-    assert lines[KEPT + 1] == f"⋮  … {hidden} nodes …"
+    assert graph_text(chain(FOLD_FROM), None).count("\n") == FOLD_FROM - 1
+    lines = graph_text(chain(FOLD_FROM + 1), "n400").split("\n")
+    hidden = FOLD_FROM + 1 - (len(lines) - 1)
+    assert hidden > FOLD_FROM - 3 * KEPT_ROWS
+    assert lines[KEPT_ROWS + 1] == f"⋮  … {hidden} nodes …"
     assert lines[0].endswith("message 0")
     assert lines[-1].endswith(f"message 400  {HEAD}")
-    assert f"… {hidden} nodes …" in graph_svg(chain(MANY + 1), "n400")
+    assert f"… {hidden} nodes …" in labels(mermaid(chain(FOLD_FROM + 1), "n400")).values()
 
 
 def test_the_head_is_never_folded_away():
@@ -199,16 +208,16 @@ def test_no_fork_and_no_end_is_folded_away(seed: int):
         parent = chance.choice(list(graph.nodes)) if chance.random() < 0.01 else tips[-1]
         graph.add(user(f"n{n}", "x", parent))
         tips.append(f"n{n}")
-    layout = laid_out(graph, None)
-    seen = {place.id for place in layout.places}
+    layout = arrange_nodes(graph, None)
+    seen = {row.id for row in layout.rows}
     children = [parent for each in graph for parent in each.parent_ids]
     forks = {each for each in graph.nodes if children.count(each) > 1}
     assert forks <= seen
     assert set(graph.heads) <= seen
     assert len(seen - layout.hidden.keys()) + sum(layout.hidden.values()) == len(graph)
     waiting = 0
-    for place in layout.places:
-        waiting += len(place.begins) - len(place.ends)
+    for row in layout.rows:
+        waiting += len(row.begins) - len(row.ends)
         assert waiting >= 0
     assert waiting == 0
 
@@ -216,7 +225,7 @@ def test_no_fork_and_no_end_is_folded_away(seed: int):
 @pytest.mark.spec("N24")
 def test_ten_thousand_nodes_are_drawn_without_recursion_and_folded_to_what_matters():
     graph = chain(10_000)
-    assert len(graph_svg(graph, "n5000")) < 20_000
+    assert len(mermaid(graph, "n5000")) < 20_000
     assert len(graph_text(graph, "n5000").split("\n")) < 60
 
 
@@ -224,8 +233,8 @@ def test_more_branches_than_there_is_room_for_are_drawn_all_the_same():
     graph = Graph([user("root", "go"), *(user(f"b{n}", f"way {n}", "root") for n in range(600))])
     lines = graph_text(graph, "b599").split("\n")
     assert len(lines) == 602
-    assert max(map(len, lines)) < 2 * WIDE + 60
-    ElementTree.fromstring(graph_svg(graph, None))
+    assert max(map(len, lines)) < 2 * MAX_LANES + 60
+    assert len(labels(mermaid(graph))) == 601
 
 
 # Safety
@@ -246,41 +255,30 @@ def full_of(payload: str) -> Graph:
     )
 
 
-def dangers(html: str) -> list[str]:
-    """Elements and attributes in a page that the drawing does not have by itself."""
-    found = []
-    for tag in BeautifulSoup(html, "html.parser").find_all(True):
-        found += [] if tag.name in OURS else [tag.name]
-        found += [name for name in tag.attrs if name not in OURS.get(tag.name, set())]
-        found += [value for value in tag.attrs.values() if "script" in str(value)]
-    return found
-
-
 @pytest.mark.spec("N24", "H17", "D5")
-def test_what_nodes_hold_is_only_ever_text():
-    assert len([each for each in hostile.ALL if dangers(f"<svg>{each}</svg>")]) > 80
+def test_the_content_of_nodes_is_only_ever_text():
     for payload in hostile.ALL:
         graph = full_of(payload)
-        svg = graph_svg(graph, payload)
-        ElementTree.fromstring(svg)
-        assert dangers(svg) == [], payload
-        for drawn in (svg, graph_text(graph, payload)):
+        text = mermaid(graph, payload)
+        assert len(labels(text)) == len(graph)
+        assert graph_text(graph, payload).count("\n") == len(graph) - 1
+        for drawn in (text, graph_text(graph, payload)):
             assert not controls(drawn)
 
 
-def test_what_hides_is_spelt_out():
+def test_names_of_icons_and_formulas_are_text():
+    words = "see fa:fa-car and fab:fa-x, $$x$$"
+    label = labels(mermaid(Graph([user("n0", words)])))["n0"]
+    assert not re.search(r"fa[bklrs]?:fa-|\$\$", label)
+    assert label.replace("\u2060", "") == f"user · n0\n{words}"
+
+
+def test_hidden_characters_are_spelt_out():
     for payload in hostile.HIDDEN:
         (char,) = {c for c in payload if not c.isprintable() and c not in "\u202c\u2069"}
-        for drawn in (graph_svg(full_of(payload), None), graph_text(full_of(payload), None)):
+        for drawn in (mermaid(full_of(payload)), graph_text(full_of(payload), None)):
             assert char not in drawn
-            assert f"⟨U+{ord(char):04X}⟩" in drawn
-
-
-def test_it_brings_its_colours_and_loads_nothing():
-    svg = graph_svg(conversation(), "n1")
-    assert not re.search(r"<style|<script|href|url\(|@import|onload", svg)
-    assert set(re.findall(r"https?://[^\"]+", svg)) == {"http://www.w3.org/2000/svg"}
-    assert 'fill="#ffffff" style="fill: var(--jp-layout-color1, #ffffff)"' in svg
+            assert f"⟨U+{ord(char):04X}⟩" in drawn.replace("#43;", "+")
 
 
 # In a notebook
@@ -300,34 +298,4 @@ def test_a_session_is_shown_as_its_graph(shell: InteractiveShell):
     session = Session(record, conversation=Conversation(conversation(), "n1"))
     shown, _ = shell.display_formatter.format(session)
     assert shown["text/plain"].startswith("Session sales⟨U+001B⟩[31m · 15 nodes\n▲  system ")
-    assert shown["image/svg+xml"] == graph_svg(conversation(), "n1")
-
-
-@pytest.mark.browser
-@pytest.mark.parametrize("ground", ["#ffffff", "#111111"])
-def test_it_can_be_read_on_any_ground(chromium: Browser, ground: str):
-    """Inline it takes the page's colours, as an image it has its own ground."""
-    color = "#000000" if ground == "#ffffff" else "#e0e0e0"
-    theme = f"--jp-layout-color1: {ground}; --jp-content-font-color1: {color}"
-    page = chromium.new_page()
-    page.set_content(
-        f'<body style="background: {ground}"><div style="{theme}">'
-        f"{graph_svg(conversation(), 'n1')}</div>{graph_svg(conversation(), 'n1')}"
-    )
-    fill = "element => getComputedStyle(element).fill"
-    inline, alone = page.locator("svg").all()
-    assert _hex(inline.locator("rect").evaluate(fill)) == ground
-    assert _hex(inline.locator("text").nth(2).evaluate(fill)) == color
-    assert _hex(alone.locator("rect").evaluate(fill)) == "#ffffff"
-    assert _hex(alone.locator("text").nth(2).evaluate(fill)) == "#1f2328"
-    box, texts = inline.bounding_box(), inline.locator("text")
-    assert box
-    for each in texts.all():
-        at = each.bounding_box()
-        assert at
-        assert at["x"] + at["width"] <= box["x"] + box["width"]
-    page.close()
-
-
-def _hex(color: str) -> str:
-    return "#" + "".join(f"{int(each):02x}" for each in re.findall(r"\d+", color)[:3])
+    assert shown["text/vnd.mermaid"] == graph_mermaid(conversation(), "n1")

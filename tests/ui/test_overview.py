@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,8 +14,8 @@ from test_plans_drawn import PLAN
 
 from harness import new_session
 from ipyagent.agent.approvals import Approvals
+from ipyagent.agent.event_stream import EventStream
 from ipyagent.agent.session import Session
-from ipyagent.agent.stream import EventStream
 from ipyagent.schema import (
     ApprovalRequested,
     Event,
@@ -38,7 +39,7 @@ from ipyagent.schema.base import now
 from ipyagent.store.journal import Journal
 from ipyagent.ui import overview
 from ipyagent.ui.feed import Feed
-from ipyagent.ui.overview import Around, Overview
+from ipyagent.ui.overview import OverviewBuilder, OverviewContext
 
 CALL = call("c1", "fetch", {"url": "https://x.example", "api_key": "sk-1"})
 DONE = RunFinished(status=RunStatus.DONE, stop_reason=StopReason.FINISHED, duration=1.5)
@@ -53,8 +54,8 @@ class Kernel:
         self.session: Session | None = self.new_session()
         self.feeds: list[Feed] = []
         self.drawn: list[Feed] = []
-        self.overview = Overview()
-        self.around = Around()
+        self.overview = OverviewBuilder()
+        self.around = OverviewContext()
 
     def new_session(self) -> Session:
         return new_session(self.journal)
@@ -79,9 +80,17 @@ class Kernel:
         self.feeds.clear()
 
     def told(self) -> Any:
-        return json.loads(
-            json.dumps(self.overview(self.session, self.feeds, self.drawn, self.around))
-        )
+        around = self.around
+        if self.session is not None:
+            around = replace(around, plan=self.journal.waiting_plan(self.session.id))
+        return json.loads(json.dumps(self.overview(self.session, self.feeds, self.drawn, around)))
+
+    def propose(self) -> None:
+        """A plan that goes on waiting when its cell has ended."""
+        assert self.session
+        self.journal.draft(DRAFT, self.session.id)
+        self.draw(PlanProposed(run=DRAFT))
+        self.feeds.clear()
 
 
 @pytest.fixture
@@ -111,10 +120,10 @@ def called(execution: ToolExecution, *variables: VariableChange) -> tuple[Event,
 
 
 def test_a_kernel_without_a_session_has_nothing_to_tell_but_the_model(kernel: Kernel):
-    kernel.session, kernel.around = None, Around("offline/explorer")
+    kernel.session, kernel.around = None, OverviewContext("offline/explorer")
     told = kernel.told()
     assert told.pop("model") == "offline/explorer"
-    assert told.pop("usage") == {"runs": 0, "tokens": 0, "cost_usd": None}
+    assert told.pop("status") == "ipyagent: offline/explorer · no runs yet"
     assert not any(told.values())
 
 
@@ -122,16 +131,17 @@ def test_runs_say_where_they_are_and_what_they_took(kernel: Kernel):
     kernel.run("r1", *asked(tokens=100, cost=0.25))
     kernel.draw(started("r2"), cell="below")
     first, second = kernel.told()["runs"]
-    assert (first["status"], first["live"], first["cell_id"]) == ("done", False, "cell-r1")
-    assert (first["tokens"], first["cost_usd"], first["duration"]) == (101, 0.25, 1.5)
-    assert (second["status"], second["live"], second["cell_id"]) == ("running", True, "below")
+    assert (first["state"], first["live"], first["cell_id"]) == ("done", False, "cell-r1")
+    assert first["facts"] == ["done", "m", "101 tok", "$0.250", "1.50 s"]
+    assert (second["state"], second["live"], second["cell_id"]) == ("running", True, "below")
+    assert kernel.told()["status"] == "ipyagent: m · running"
     assert second["prompt"] == "Prompt of r2"
 
 
 def test_the_session_tells_what_all_of_its_runs_took(kernel: Kernel):
     kernel.run("r1", *asked(tokens=100, cost=0.25))
     kernel.run("r2", *asked(tokens=10, cost=None))
-    assert kernel.told()["usage"] == {"runs": 2, "tokens": 112, "cost_usd": 0.25}
+    assert kernel.told()["usage"] == ["2 runs", "112 tokens", "$0.250"]
 
 
 def test_what_ran_here_stays_when_another_session_goes_on(kernel: Kernel):
@@ -141,7 +151,7 @@ def test_what_ran_here_stays_when_another_session_goes_on(kernel: Kernel):
     kernel.run("r2", *asked())
     told = kernel.told()
     assert [each["id"] for each in told["runs"]] == ["r1", "aside", "r2"]
-    assert told["usage"]["runs"] == 1
+    assert told["usage"][0] == "1 run"
 
 
 def test_a_run_of_another_session_is_told_when_it_is_over(kernel: Kernel):
@@ -150,7 +160,7 @@ def test_a_run_of_another_session_is_told_when_it_is_over(kernel: Kernel):
     kernel.tell(feed, DONE, session=other)
     kernel.feeds.clear()
     (run,) = kernel.told()["runs"]
-    assert (run["id"], run["status"], run["live"]) == ("aside", "done", False)
+    assert (run["id"], run["state"], run["live"]) == ("aside", "done", False)
 
 
 def test_only_the_newest_are_told(kernel: Kernel, monkeypatch: pytest.MonkeyPatch):
@@ -159,7 +169,7 @@ def test_only_the_newest_are_told(kernel: Kernel, monkeypatch: pytest.MonkeyPatc
         kernel.run(f"r{n}", *asked(tokens=9))
     told = kernel.told()
     assert [each["id"] for each in told["runs"]] == ["r2", "r3"]
-    assert told["usage"]["tokens"] == 40
+    assert told["usage"] == ["4 runs", "40 tokens", "$2.00"]
 
 
 def test_what_has_ended_is_worked_out_once(kernel: Kernel, monkeypatch: pytest.MonkeyPatch):
@@ -181,8 +191,12 @@ def test_a_call_that_waits_is_told_whole(kernel: Kernel):
     kernel.draw(started("r"), StepStarted(step=1), asked_about, waits)
     (approval,) = kernel.told()["approvals"]
     assert (approval["approval_id"], approval["run_id"], approval["plan"]) == ("a1", "r", None)
-    assert approval["execution"]["call"]["arguments"]["api_key"] == "sk-1"
-    assert approval["execution"]["status"] == "awaiting_approval"
+    assert approval["call"]["request"]["arguments"]["api_key"] == "sk-1"
+    assert approval["call"]["status"] == "awaiting_approval"
+    assert approval["about"] == "fetch"
+    (run,) = kernel.told()["runs"]
+    assert (run["state"], run["state_text"]) == ("waiting", "waiting for you")
+    assert kernel.told()["status"] == "ipyagent: m · waiting for you"
 
 
 def test_the_newest_run_has_its_tasks_told(kernel: Kernel):
@@ -200,28 +214,28 @@ def test_a_plan_that_a_cell_asks_about_is_an_approval(kernel: Kernel):
     told = kernel.told()
     assert told["waiting"] is None
     (approval,) = told["approvals"]
-    assert approval["plan"]["plan"][0]["call"]["arguments"]["api_key"] == "sk-1"
+    assert approval["plan"]["steps"][0]["request"]["arguments"]["api_key"] == "sk-1"
+    assert approval["about"] == "a plan"
 
 
 def test_a_plan_that_no_cell_asks_about_still_waits(kernel: Kernel):
-    kernel.draw(PlanProposed(run=DRAFT))
-    kernel.feeds.clear()
+    kernel.propose()
     told = kernel.told()
     assert told["approvals"] == []
     waiting = told["waiting"]
     assert (waiting["run_id"], waiting["cell_id"]) == ("p", "cell-p")
-    assert len(waiting["plan"]["plan"]) == len(PLAN)
+    assert len(waiting["plan"]["steps"]) == len(PLAN)
+    assert told["plan"] == []  # it is among what waits
 
 
 def test_a_plan_that_was_decided_on_waits_no_more(kernel: Kernel):
-    kernel.draw(PlanProposed(run=DRAFT))
-    kernel.feeds.clear()
+    kernel.propose()
     denied = RunFinished(status=RunStatus.CANCELLED, stop_reason=StopReason.DENIED, duration=1)
     kernel.draw(PlanProposed(run=DRAFT), denied)
     kernel.feeds.clear()
     told = kernel.told()
     assert told["waiting"] is None
-    assert told["runs"][-1]["status"] == "cancelled"
+    assert told["runs"][-1]["state"] == "cancelled"
 
 
 def test_a_plan_tells_how_far_it_is(kernel: Kernel):
@@ -229,9 +243,11 @@ def test_a_plan_tells_how_far_it_is(kernel: Kernel):
     first = ToolExecution(call=PLAN[0].call)
     kernel.draw(RunStarted(run=run), StepStarted(step=1), *called(first))
     plan = kernel.told()["plan"]
-    assert [each["status"] for each in plan["steps"]] == ["success", "pending", "pending"]
-    assert [each["tool"] for each in plan["steps"]] == ["read_file", "run_python", "write_file"]
-    assert plan["steps"][0]["note"] == "look first"
+    assert [each["status"] for each in plan] == ["success", "pending", "pending"]
+    assert [each["name"] for each in plan] == ["read_file", "run_python", "write_file"]
+    assert plan[0]["note"] == "look first"
+    assert kernel.told()["done"] == "1 of 3 done"
+    assert kernel.told()["status"] == "ipyagent: m · step 1 of 3"
 
 
 def test_variables_say_what_became_of_them_last_and_in_which_run(kernel: Kernel):
@@ -251,8 +267,8 @@ def test_sessions_say_which_is_current_and_when_they_were_used(kernel: Kernel):
     used = other.record.model_copy(
         update={"last_run_at": NOON, "started_at": NOON - timedelta(days=1), "name": "older"}
     )
-    kernel.around = Around(sessions=[kernel.session.record, used])
+    kernel.around = OverviewContext(sessions=[kernel.session.record, used])
     current, older = kernel.told()["sessions"]
     assert (current["current"], older["current"]) == (True, False)
     assert older["name"] == "older"
-    assert older["at"] == NOON.isoformat()
+    assert datetime.fromisoformat(older["at"]) == NOON

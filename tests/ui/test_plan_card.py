@@ -25,7 +25,7 @@ from ipyagent.schema import (
     StopReason,
     ToolExecution,
 )
-from ipyagent.ui.clicks import answer_of
+from ipyagent.ui.page_answers import parse_click
 
 PLAN = (
     PlanStep(call=call("p1", "send", {"to": "me", "api_key": "sk-1"}), note="first"),
@@ -48,12 +48,8 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
 def proposed(wire: Wire, draft: Run = DRAFT) -> str:
     """Bring the card to where a plan waits; returns the approval's id."""
     approval = wire.approvals.open_plan(draft, "digest")
-    wire.card(PlanProposed(run=draft, approval_id=approval.id))
+    wire.tell(PlanProposed(run=draft, approval_id=approval.id))
     return approval.id
-
-
-def decide(wire: Wire, approval: str, decision: str, **more: object) -> list[dict[str, Any]]:
-    return wire.heard(kind="decide", approval_id=approval, decision=decision, **more)
 
 
 def started() -> RunStarted:
@@ -63,11 +59,12 @@ def started() -> RunStarted:
 @pytest.mark.spec("P28", "P42")
 def test_a_page_that_was_loaded_anew_gets_the_plan_and_its_buttons_work(wire: Wire):
     approval = proposed(wire)
-    (snapshot,) = wire.heard(kind="init", id="page-1")
-    assert snapshot["plan_approval"] == approval
-    assert [step["call"]["id"] for step in snapshot["run"]["plan"]] == ["p1", "p2"]
-    assert decide(wire, approval, "approve", reason="") == []
-    assert wire.approvals.find(approval).answer.result() == Answer(  # type: ignore[union-attr]
+    (snapshot,) = wire.heard(type="init", id="page-1")
+    plan = snapshot["transcript"]["plan"]
+    assert plan["approval"]["id"] == approval
+    assert [step["id"] for step in plan["steps"]] == ["p1", "p2"]
+    assert wire.decide(approval, "approve") == []
+    assert wire.approvals.get(approval).answer.result() == Answer(  # type: ignore[union-attr]
         Decision.APPROVED, DecidedBy.BUTTON
     )
 
@@ -76,22 +73,22 @@ def test_a_page_that_was_loaded_anew_gets_the_plan_and_its_buttons_work(wire: Wi
 @pytest.mark.parametrize("event", [started(), DENIED])
 def test_a_plan_has_no_buttons_once_it_was_decided_on(wire: Wire, event: RunStarted | RunFinished):
     proposed(wire)
-    wire.card(event)
-    (snapshot,) = wire.heard(kind="resync")
-    assert snapshot["plan_approval"] is None
+    wire.tell(event)
+    (snapshot,) = wire.heard(type="resync")
+    assert snapshot["transcript"]["plan"]["approval"] is None
 
 
 def test_a_plan_that_nobody_is_asked_about_has_no_buttons(wire: Wire):
-    wire.card(PlanProposed(run=DRAFT))
-    (snapshot,) = wire.heard(kind="resync")
-    assert snapshot["plan_approval"] is None
+    wire.tell(PlanProposed(run=DRAFT))
+    (snapshot,) = wire.heard(type="resync")
+    assert snapshot["transcript"]["plan"]["approval"] is None
 
 
 @pytest.mark.spec("P28")
 def test_an_edited_plan_is_an_answer_that_holds_it(wire: Wire):
     approval = proposed(wire)
-    decide(wire, approval, "edit", plan=EDITED)
-    answer = wire.approvals.find(approval).answer.result()  # type: ignore[union-attr]
+    wire.decide(approval, "edit", plan=EDITED)
+    answer = wire.approvals.get(approval).answer.result()  # type: ignore[union-attr]
     assert (answer.decision, answer.by) == (Decision.APPROVED, DecidedBy.BUTTON)
     assert [step.call.arguments for step in answer.plan or ()] == [{"code": "2"}]
 
@@ -102,28 +99,30 @@ def test_an_edited_plan_is_an_answer_that_holds_it(wire: Wire):
 )
 def test_the_second_click_is_told_what_became_of_the_plan(wire: Wire, first: str, told: str):
     approval = proposed(wire)
-    assert decide(wire, approval, first, plan=EDITED, reason="") == []
-    (late,) = decide(wire, approval, "approve", reason="")
+    assert wire.decide(approval, first, plan=EDITED) == []
+    assert wire.page.now["plan"]["late"] is None
+    wire.decide(approval, "approve")
+    late = wire.page.now["plan"]["late"]
     assert late.pop("at").startswith("20")
-    assert late == {"op": "late", "call_id": None, "decision": told}
+    assert late == {"decision": told}
 
 
 def test_of_two_proposals_only_the_newer_one_has_buttons(wire: Wire):
     first = proposed(wire)
-    decide(wire, first, "edit", plan=EDITED)
+    wire.decide(first, "edit", plan=EDITED)
     second = proposed(wire, DRAFT.model_copy(update={"id": "plan-2", "plan": PLAN[1:]}))
-    (late,) = decide(wire, first, "approve", reason="")
-    assert late["decision"] == "edited"
-    assert not wire.approvals.find(second).answer.done()  # type: ignore[union-attr]
+    wire.decide(first, "approve")
+    assert wire.page.now["plan"]["late"]["decision"] == "edited"
+    assert not wire.approvals.get(second).answer.done()  # type: ignore[union-attr]
 
 
 @pytest.mark.spec("H15")
 def test_a_plan_is_whole_where_it_is_decided_on_and_nowhere_else(wire: Wire):
     proposed(wire)
     assert "sk-1" in json.dumps(wire.sent)
-    assert "sk-1" in json.dumps(wire.heard(kind="resync"))
-    wire.card(started())
-    assert "sk-1" not in json.dumps([wire.sent[-1], wire.heard(kind="resync")])
+    assert "sk-1" in json.dumps(wire.heard(type="resync"))
+    wire.tell(started())
+    assert "sk-1" not in json.dumps([wire.sent[-1], wire.heard(type="resync")])
 
 
 @pytest.mark.parametrize(
@@ -149,7 +148,7 @@ def test_a_plan_is_whole_where_it_is_decided_on_and_nowhere_else(wire: Wire):
 def test_the_page_is_believed_only_what_it_was_offered(
     message: dict[str, Any], about: ToolExecution | Run
 ):
-    assert answer_of(message, about) is None
+    assert parse_click(message, about) is None
 
 
 @pytest.mark.parametrize(
@@ -157,12 +156,12 @@ def test_the_page_is_believed_only_what_it_was_offered(
 )
 def test_what_it_was_offered_counts(word: str, scope: Scope):
     both = CALL.model_copy(update={"scopes": (Scope.SESSION, Scope.FOLDER)})
-    answer = answer_of({"decision": word}, both)
+    answer = parse_click({"decision": word}, both)
     assert answer == Answer(Decision.APPROVED, DecidedBy.BUTTON, scope=Scope(scope))
 
 
 def test_a_question_is_answered_in_words_or_declined():
-    answer = answer_of({"decision": "answer", "text": " North "}, ASK)
+    answer = parse_click({"decision": "answer", "text": " North "}, ASK)
     assert answer == Answer(Decision.APPROVED, DecidedBy.BUTTON, text="North")
-    declined = answer_of({"decision": "deny", "reason": ""}, ASK)
+    declined = parse_click({"decision": "deny", "reason": ""}, ASK)
     assert declined == Answer(Decision.DENIED, DecidedBy.BUTTON)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pictures import render
 from sample import call, done, run, said, text
-from test_mirror import page, public, told
+from test_static_html import page, public, told
 
+from harness import Follower
 from ipyagent.schema import (
     ApprovalDecided,
     ApprovalRequested,
@@ -16,6 +18,7 @@ from ipyagent.schema import (
     Event,
     PlanProposed,
     PlanStep,
+    PlanWaiting,
     Question,
     Run,
     RunFinished,
@@ -32,8 +35,9 @@ from ipyagent.schema import (
     ToolStarted,
     ToolStatus,
 )
-from ipyagent.schema.progress import place
-from ipyagent.ui.plain import PlainView, render
+from ipyagent.schema.progress import plan_index
+from ipyagent.schema.replay import events_from_run
+from ipyagent.ui.plain_view import PlainView
 
 LONG = "\n".join(f"line_{n}()" for n in range(200))
 PLAN = (
@@ -75,7 +79,7 @@ LAST = done(PLAN[2].call, "q3.md: 1 line", **APPROVED)
 
 def written(*events: Event) -> str:
     parts: list[str] = []
-    view = PlainView(parts.append, color=False)
+    view = Follower(PlainView(parts.append, color=False))
     for event in events:
         view(event)
     return "".join(parts)
@@ -144,7 +148,7 @@ def test_nothing_is_said_twice(kind: str):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_plan_has_told_the_model_nothing_until_it_runs(kind: str):
-    words = "The person approved the plan."
+    words = "The user approved the plan."
     waiting = DRAFT.model_copy(update={"context": words})
     denied = planned(status=RunStatus.CANCELLED, stop_reason=StopReason.DENIED, context=words)
     ran = planned(FIRST, context=words)
@@ -167,7 +171,7 @@ def test_a_call_is_of_the_step_whose_id_it_has_or_continues():
     steps = tuple(PlanStep(call=call(id_, "look", {})) for id_ in ids)
     of = planned(plan=steps)
     tries = {"a": 0, "a.2": 1, "a.3": 0, "b.x": 2, "b.x.2": 2, "b": None, "b.x.y": None, "": None}
-    assert {id_: place(of, id_) for id_ in tries} == tries
+    assert {id_: plan_index(of, id_) for id_ in tries} == tries
 
 
 @pytest.mark.spec("P31")
@@ -204,9 +208,9 @@ def test_an_edited_plan_is_told_anew_under_the_same_heading():
 
 def test_a_plan_that_is_left_waiting_says_so_in_the_terminal():
     parts: list[str] = []
-    view = PlainView(parts.append, color=False)
+    view = Follower(PlainView(parts.append, color=False))
     view(PlanProposed(run=DRAFT))
-    view.leave()
+    view(PlanWaiting())
     assert parts[-2].startswith("This plan waits for `%agent approve 0a1b2c`")
     assert render(DRAFT) + "\n" == "".join(parts)
 
@@ -320,9 +324,10 @@ def test_the_checklist_stands_above_the_answer_and_is_the_newest():
 
 def test_the_terminal_tells_the_checklist_when_it_changes():
     step = Step(number=1, executions=(listed(LOOK, TELL), listed(LOOK, TELL), listed(LOOK, LOOK)))
-    out = render(run((step,)))
+    out = written(*events_from_run(run((step,))))
     assert out.count("☐ Write it down") == 1
     assert out.count("☑ Look at it") == 3
+    assert render(run((step,))).count("☑ Look at it") == 2
 
 
 def test_a_call_whose_list_is_none_is_drawn_as_any_other():

@@ -5,14 +5,12 @@ from __future__ import annotations
 import html
 
 import pytest
+from pictures import render, run_html, run_markdown
 from sample import run, said, text
 
 from ipyagent.plaintext import reveal_prose
 from ipyagent.schema import Message, Step, ThinkingContent
 from ipyagent.ui.escapes import ProseFilter
-from ipyagent.ui.mirror import run_html
-from ipyagent.ui.mirror_markdown import run_markdown
-from ipyagent.ui.plain import render
 
 HIDING = {
     "an override": ("report\u202efdp.exe", "report⟨U+202E⟩fdp.exe"),

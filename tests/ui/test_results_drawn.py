@@ -8,8 +8,9 @@ import pytest
 from sample import call, done, figure, run
 
 from ipyagent.schema import Display, Run, Step, ToolResult
-from ipyagent.ui.mirror import bundle
-from ipyagent.ui.wording import media
+from ipyagent.ui.static_html import saved_bundle
+from ipyagent.ui.transcribe.result import transcribe_result
+from ipyagent.ui.transcript import Media
 
 TABLE = {"text/html": "<table><tr><td>1204</td></tr></table>", "text/plain": "| 1204 |"}
 ORDERS = [([0], "TF"), ([1], "FT"), ([0, 1], "TFT"), ([9], "FT"), ([], "F")]
@@ -20,15 +21,19 @@ def shown(before: list[int]) -> ToolResult:
     return ToolResult(output="x", images=(figure(),), displays=displays)
 
 
+def media(result: ToolResult) -> tuple[Media, ...]:
+    return transcribe_result(result, "run_python").media
+
+
 def drawn(**changes: Any) -> dict[str, Any]:
     execution = done(call("c1", "run_python", {"code": "total = 1204"}), "", **changes)
-    return bundle(run((Step(number=1, executions=(execution,)),)))
+    return saved_bundle(run((Step(number=1, executions=(execution,)),)))
 
 
 @pytest.mark.parametrize(("before", "order"), ORDERS)
 def test_figures_and_tables_stand_in_the_order_of_the_code(before: list[int], order: str):
     result = shown(before)
-    assert "".join("T" if isinstance(each, Display) else "F" for each in media(result)) == order
+    assert "".join("T" if each.type == "display" else "F" for each in media(result)) == order
     for kind, table in (("text/html", "<table"), ("text/markdown", "| 1204 |")):
         text = drawn(result=result)[kind]
         image = "<img" if kind == "text/html" else "![Figure"
@@ -43,7 +48,7 @@ def test_results_of_runs_that_were_saved_without_an_order_are_drawn_as_they_were
     result = saved["steps"][0]["executions"][0]["result"]
     del result["displays"][0]["images_before"], result["advice"]
     (read,) = Run.from_dict(saved).results
-    assert [type(each).__name__ for each in media(read)] == ["Display", "ImageContent"]
+    assert [each.type for each in media(read)] == ["display", "image"]
 
 
 @pytest.mark.parametrize("kind", ["text/html", "text/markdown", "text/plain"])

@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from nbconvert.filters import markdown2html
 
 from ipyagent.plaintext import visible
-from ipyagent.ui.markdown import fenced, literal, quoted
+from ipyagent.ui.markdown import block_quote, fence, literal
 from ipyagent.ui.sanitize import escape, markdown_to_html, safe_html, safe_markdown
 
 PERMISSIVE = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
@@ -71,7 +71,7 @@ def test_no_mixture_gets_through(mixture: str):
     markdown = safe_markdown(mixture)
     assert markdown_dangers(markdown) == []
     assert nbconvert_dangers(markdown) == []
-    assert markdown_dangers(quoted(mixture)) == []
+    assert markdown_dangers(block_quote(mixture)) == []
     assert dangers(markdown_to_html(mixture)) == []
     assert dangers(safe_html(mixture)) == []
 
@@ -193,14 +193,14 @@ def test_escaped_text_is_text(text: str):
 
 def test_no_fence_can_be_closed_from_inside():
     for inner in ("```", "````\n```", "~~~", "`" * 12, "", "``\x1b[m`"):
-        (token,) = PERMISSIVE.parse(fenced(f"{inner}\n<b>", "python"))
+        (token,) = PERMISSIVE.parse(fence(f"{inner}\n<b>", "python"))
         assert token.type == "fence"
         assert token.content == f"{visible(inner)}\n<b>\n"
 
 
 @pytest.mark.parametrize("language", ["{raw} html", 'x" y', "<b>", "a`b", "\n"])
 def test_a_fence_names_only_languages(language: str):
-    assert fenced("x", language) == "```\nx\n```"
+    assert fence("x", language) == "```\nx\n```"
 
 
 def test_literal_text_is_one_line_of_text():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pictures import render
+
 from ipyagent.schema import (
     Run,
     Step,
@@ -11,9 +13,8 @@ from ipyagent.schema import (
     ToolStatus,
     VariableChange,
 )
-from ipyagent.ui.mirror import bundle
-from ipyagent.ui.plain import render
-from ipyagent.ui.wording import TOUCHED, variables_text
+from ipyagent.ui.static_html import saved_bundle
+from ipyagent.ui.transcribe.result import TOUCHED, variables_text
 
 
 def changes(*names: str, change: str = "created", kind: str = "int") -> tuple[VariableChange, ...]:
@@ -42,7 +43,7 @@ def test_a_run_as_text_and_its_mirror_tell_them():
     result = ToolResult(output="", variables=changes("x\u202e"))
     done = ToolExecution(call=call, status=ToolStatus.SUCCESS, result=result)
     run = Run(id="r", prompt="Go.", steps=(Step(number=1, executions=(done,)),))
-    mirrored = bundle(run)
+    mirrored = saved_bundle(run)
     for text in (render(run), mirrored["text/html"], mirrored["text/markdown"]):
         assert "created: x" in text
         assert "\u202e" not in text

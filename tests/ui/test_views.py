@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 from test_plans_drawn import DRAFT
 
+from harness import Follower
 from ipyagent.agent.approvals import Approvals
 from ipyagent.errors import NoFrontendError
 from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.frontend import Frontend, Surface
-from ipyagent.schema import PlanProposed, RunFinished, RunStatus, StopReason
+from ipyagent.schema import PlanProposed, PlanWaiting, RunFinished, RunStatus, StopReason
 from ipyagent.ui import views
-from ipyagent.ui.mirror import RUN_MIME
+from ipyagent.ui.static_html import RUN_MIME
 
 DENIED = RunFinished(status=RunStatus.CANCELLED, stop_reason=StopReason.DENIED, duration=1)
 HEADLESS = Frontend(Surface.TERMINAL, can_input=False)
@@ -29,9 +30,10 @@ def published(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 def test_a_notebook_keeps_the_plan_and_how_it_is_decided_on(published: list[dict[str, Any]]):
     view = views.NotebookView(Cell(), Approvals())
-    view(PlanProposed(run=DRAFT, approval_id="a1"))
+    tell = Follower(view)
+    tell(PlanProposed(run=DRAFT, approval_id="a1"))
     assert len(published) == 1
-    view.leave()
+    tell(PlanWaiting())
     assert published[1][RUN_MIME]["status"] == "draft"
     assert "%agent approve 0a1b2c" in published[1]["text/html"]
     assert view.card.widget.comm is None
@@ -43,18 +45,17 @@ def test_a_notebook_keeps_the_plan_and_how_it_is_decided_on(published: list[dict
 def test_a_plan_that_is_denied_is_published_when_it_is_over(
     make: Any, published: list[dict[str, Any]]
 ):
-    view = make()
-    view(PlanProposed(run=DRAFT))
-    view(DENIED)
+    tell = Follower(make())
+    tell(PlanProposed(run=DRAFT))
+    tell(DENIED)
     assert published[-1][RUN_MIME]["status"] == "cancelled"
 
 
 def test_without_a_front_end_the_mirror_is_published_once(published: list[dict[str, Any]]):
-    view = views.MirrorView()
-    view.leave()
-    view(PlanProposed(run=DRAFT))
+    tell = Follower(views.MirrorView())
+    tell(PlanProposed(run=DRAFT))
     assert published == []
-    view.leave()
+    tell(PlanWaiting())
     assert [each[RUN_MIME]["status"] for each in published] == ["draft"]
 
 
@@ -63,8 +64,9 @@ async def test_without_input_the_terminal_says_how_the_plan_is_decided_on(
 ):
     approvals = Approvals()
     view = views.TerminalView(Cell(), approvals, HEADLESS)
-    view(PlanProposed(run=DRAFT, approval_id="a1"))
+    tell = Follower(view)
+    tell(PlanProposed(run=DRAFT, approval_id="a1"))
     with pytest.raises(NoFrontendError):
         await view.ask(approvals.open_plan(DRAFT, "digest"))
-    view.leave()
+    tell(PlanWaiting())
     assert "This plan waits for `%agent approve 0a1b2c`" in capsys.readouterr().out

@@ -1,9 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { LiveRun, NOTHING } from '../model';
-import type { ToolExecution } from '../protocol';
+import type { Approval, Call, Choice, Todo, Transcript } from '../protocol';
 import { RunView } from '../view/run';
-import { asking, RUN, runOf, runWith, saying } from './story';
+import { asking, inCall, PLOT, TRANSCRIPT, withCall, withStep } from './story';
 
 let decide: ReturnType<typeof vi.fn>;
 let view: RunView;
@@ -13,11 +12,8 @@ const names = () =>
   [...view.element.querySelectorAll<HTMLElement>('.ipyagent-approval [data-ipyagent]')].map(
     each => each.dataset.ipyagent
   );
-const waiting = (changes: Partial<ToolExecution>): LiveRun => {
-  const plot = RUN.steps[1].executions[0];
-  const state = runOf({ ...plot, result: null, status: 'awaiting_approval', ...changes });
-  return { ...state, approvals: { c2: 'a2' } };
-};
+const waiting = (changes: Partial<Call>): Transcript =>
+  withCall({ ...PLOT, result: null, status: 'awaiting_approval', ...changes });
 
 beforeEach(() => {
   decide = vi.fn();
@@ -27,24 +23,46 @@ beforeEach(() => {
 
 afterEach(() => view.dispose());
 
-describe('how far an approval may go', () => {
-  it.each([
-    [[], ['approve', 'deny', 'reason']],
-    [['session'], ['approve', 'always', 'deny', 'reason']],
-    [['folder'], ['approve', 'folder', 'deny', 'reason']],
-    [
-      ['session', 'folder'],
-      ['approve', 'always', 'folder', 'deny', 'reason']
-    ]
-  ])('%j offers %j', (scopes, offered) => {
-    view.update(waiting({ scopes: scopes as ToolExecution['scopes'] }));
-    expect(names()).toEqual(offered);
+describe('an approval', () => {
+  const choice = (answer: Choice['answer']): Choice => ({ answer, label: `Say ${answer}` });
+  const approval: Approval = {
+    id: 'a2',
+    question: 'May it run?',
+    choices: [choice('approve'), choice('always'), choice('deny')],
+    covers: 'Always covers it\u202e.'
+  };
+
+  it('has a button for each way to decide, a reason, and what more than once covers', () => {
+    view.update(waiting({ approval }));
+    expect(names()).toEqual(['approve', 'always', 'deny', 'reason']);
+    expect(find('always')?.textContent).toBe('Say always');
+    expect(find('always')?.getAttribute('aria-label')).toContain('Say always: run_python');
+    expect(view.element.querySelector('.ipyagent-covers')?.textContent).toBe(
+      'Always covers it⟨U+202E⟩.'
+    );
+    const group = view.element.querySelector('.ipyagent-approval');
+    expect(group?.getAttribute('aria-label')).toBe('May it run?');
+  });
+
+  it('has no line about more than once where there is nothing to say', () => {
+    view.update(waiting({ approval: { ...approval, covers: '' } }));
+    expect(view.element.querySelector('.ipyagent-covers')).toBeNull();
+  });
+
+  it('unfolds the call when it comes to a card that was drawn before, as it was saved', () => {
+    view.update(waiting({ approval: null, is_open: false }));
+    const details = view.element.querySelector<HTMLDetailsElement>('.ipyagent-tool-details');
+    expect(details?.open).toBe(false);
+    view.update(waiting({ approval, is_open: true }));
+    expect(details?.open).toBe(true);
   });
 });
 
-describe('why a person is asked', () => {
+describe('why a user is asked', () => {
+  const approval = asking('c2').steps[1].calls[0].approval;
+
   it('stands right above the buttons, also when the call is folded', () => {
-    view.update(waiting({}));
+    view.update(waiting({ approval, concern: '⚠ after reading sales.csv' }));
     const concern = view.element.querySelector('.ipyagent-concern');
     expect(concern?.textContent).toBe('⚠ after reading sales.csv');
     expect(concern?.closest('details')).toBeNull();
@@ -52,10 +70,11 @@ describe('why a person is asked', () => {
     expect(below?.querySelector('[data-ipyagent="approve"]')).not.toBeNull();
   });
 
-  it('is kept afterwards, once', () => {
-    view.update({ ...NOTHING, run: RUN });
+  it('is kept afterwards, once, behind the line', () => {
+    view.update(TRANSCRIPT);
     expect(view.element.querySelectorAll('.ipyagent-concern')).toHaveLength(1);
-    expect(view.element.querySelector('.ipyagent-body .ipyagent-concern')).not.toBeNull();
+    const kept = view.element.querySelector('.ipyagent-body .ipyagent-concern');
+    expect(kept?.textContent).toBe('⚠ after reading sales.csv');
   });
 });
 
@@ -106,7 +125,7 @@ describe('a question', () => {
 
   it('stays in the transcript with its choices and its answer', () => {
     const saved = new RunView(null);
-    saved.update({ ...NOTHING, run: RUN });
+    saved.update(TRANSCRIPT);
     const card = saved.element.querySelector('[data-tool="ask_user"]');
     expect(card?.querySelector('summary')?.textContent).toContain(
       'Which year counts as the year before?→ 2024answered by you'
@@ -117,62 +136,39 @@ describe('a question', () => {
     ]);
   });
 
-  it('that nobody answered says so', () => {
-    const declined = { decision: 'denied', decided_by: 'button', status: 'denied' } as const;
-    const question = { text: 'Well?', choices: [] };
-    view.update(runOf({ ...declined, question, result: null }));
-    expect(view.element.textContent).toContain('declined by you');
+  it('has no buttons in a saved run', () => {
     const saved = new RunView(null);
-    saved.update(waiting({ question }));
+    saved.update(inCall(asking('c8'), 'c8', { verdict: 'no answer recorded' }));
     expect(saved.element.textContent).toContain('no answer recorded');
     expect(saved.element.querySelectorAll('button, input')).toHaveLength(0);
   });
 });
 
 describe('the checklist', () => {
-  const written = (todos: unknown, changes: Partial<ToolExecution> = {}): ToolExecution => {
-    const template = RUN.steps[0].executions[0];
-    const call = { ...template.call, name: 'todo_write', arguments: { todos } };
-    return { ...template, call, ...changes };
-  };
   const items = () =>
     [...(find('todos')?.querySelectorAll('li') ?? [])].map(item => item.textContent);
-  const one = [{ content: 'Look', status: 'completed' }, { content: 'Plot' }];
+  const look: Todo = { status: 'completed', glyph: '☑', status_text: 'done', text: 'Look\u202e' };
 
-  it('has a sign for each task and says what is being done', () => {
-    view.update({ ...NOTHING, run: RUN });
+  it('has a sign and a text for each task', () => {
+    view.update(TRANSCRIPT);
     expect(items()).toEqual(['☑Look at the data', '▶Plotting it', '☐Write it down']);
     expect(find('todos')?.getAttribute('aria-label')).toBe('Tasks');
+    view.update({ ...TRANSCRIPT, todos: [look] });
+    expect(items()).toEqual(['☑Look⟨U+202E⟩']);
+    expect(find('todos')?.querySelector('[role=img]')?.getAttribute('aria-label')).toBe('done');
   });
 
-  it('stands below the steps while they go on, and above the answer in the end', () => {
-    const running = { status: 'running', stop_reason: null } as const;
-    const state = runWith({ ...saying('So it is.'), executions: [written(one)] }, running);
-    view.update(state);
+  it('stands where the transcript says: below the steps, or above the answer', () => {
+    view.update(withStep({ text: 'So it is.' }, { todos: [look], todos_at: 1 }));
     expect(find('todos')?.previousElementSibling?.className).toBe('ipyagent-step');
     expect(find('todos')?.nextElementSibling).toBeNull();
-    view.update({ ...NOTHING, run: RUN });
+    view.update(TRANSCRIPT);
     expect(find('todos')?.nextElementSibling?.querySelector('.ipyagent-answer')).not.toBeNull();
   });
 
-  it('is the newest that was written well', () => {
-    const failed = written([{ content: 'No' }], { status: 'failed' });
-    view.update(runWith({ executions: [written([{ content: 'Old' }]), written(one), failed] }));
-    expect(items()).toEqual(['☑Look', '☐Plot']);
-  });
-
-  it.each([null, 'text', [null], [{ content: '' }], [{ content: 'a', status: 'odd' }], [7], {}])(
-    'is not there for %j',
-    todos => {
-      view.update(runWith({ executions: [written(todos)] }));
-      expect(find('todos')?.hidden).toBe(true);
-      expect(items()).toEqual([]);
-    }
-  );
-
-  it('is written by a call of one short line', () => {
-    view.update({ ...NOTHING, run: RUN });
-    const line = view.element.querySelector('[data-tool="todo_write"] summary');
-    expect(line?.textContent).toBe('✓todo_write1 of 3 done');
+  it('is not seen while there is none', () => {
+    view.update({ ...TRANSCRIPT, todos: [] });
+    expect(find('todos')?.hidden).toBe(true);
+    expect(items()).toEqual([]);
   });
 });

@@ -1,11 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { PanelView } from '../lab/panel/view';
-import { NOTHING } from '../model';
-import type { Preview } from '../protocol';
+import type { Call } from '../protocol';
 import { ProposalView } from '../view/proposal';
 import { RunView } from '../view/run';
-import { PLAN_RUN, RUN, runOf } from './story';
+import { asking, plan, PLOT, request, TRANSCRIPT, withCall } from './story';
 
 const EVIL = 'evil()';
 const many = (text: string, times: number) => text.repeat(times);
@@ -117,20 +116,18 @@ afterEach(() => {
   vi.unstubAllGlobals();
 });
 
-const PLOT = RUN.steps[1].executions[0];
-const code = (text: string): Preview => ({ kind: 'code', text, language: 'python' });
-const call = (text: string) => ({ ...PLOT.call, arguments: { code: text } });
-const waiting = (text: string) => ({
-  ...runOf({ ...PLOT, call: call(text), preview: code(text), result: null, status: WAITING }),
-  approvals: { c2: 'a2' }
+const code = (text: string) => ({ kind: 'code' as const, text, language: 'python', caption: '' });
+const waiting = (text: string): Call => ({
+  ...asking('c2').steps[1].calls[0],
+  concern: '',
+  request: request({ arguments: { code: text }, preview: code(text) })
 });
-const WAITING = 'awaiting_approval' as const;
 
 function drawn(text: string) {
   const decide = vi.fn();
   const view = new RunView({ decide, stop: vi.fn() });
   document.body.replaceChildren(view.element);
-  view.update(waiting(text));
+  view.update(withCall(waiting(text)));
   view.dispose();
   return { decide, root: view.element, approve: find(view.element, 'approve') };
 }
@@ -207,7 +204,7 @@ describe('what approves', () => {
   it('has no bar and no marks any more once it was decided', () => {
     const { root } = drawn(honest);
     const view = new RunView(null);
-    view.update({ ...NOTHING, run: RUN });
+    view.update(TRANSCRIPT);
     expect(root.querySelectorAll('.ipyagent-end')).toHaveLength(1);
     expect(view.element.querySelectorAll('.ipyagent-end, .ipyagent-button-more')).toHaveLength(0);
   });
@@ -217,7 +214,7 @@ describe('the same holds', () => {
   it('for a plan: each of its steps', () => {
     const decide = vi.fn();
     const view = new RunView({ decide, stop: vi.fn() });
-    view.update({ ...NOTHING, run: { ...PLAN_RUN, status: 'draft' }, planApproval: 'p' });
+    view.update(plan(2));
     const approve = find(view.element, 'approve');
     const ends = view.element.querySelectorAll('.ipyagent-end');
     expect(ends.length).toBeGreaterThan(1);
@@ -233,9 +230,9 @@ describe('the same holds', () => {
 
   it('for a proposed cell', () => {
     const decide = vi.fn();
-    const given = { ...PLOT.call, name: 'insert_cell', arguments: { source: honest } };
-    const execution = { ...PLOT, call: given, preview: code(honest), concern: null };
-    const view = new ProposalView({ execution, before: null, asking: null }, decide);
+    const given = request({ arguments: { source: honest }, preview: code(honest) });
+    const call = { ...PLOT, name: 'insert_cell', concern: '', request: given };
+    const view = new ProposalView({ call, before: null, asking: null }, decide);
     const accept = find(view.element, 'accept');
     tell(true, isHead);
     look();
@@ -252,22 +249,25 @@ describe('the same holds', () => {
     const actions = { decide: vi.fn(), settle: vi.fn(), stop: vi.fn(), jump: vi.fn() };
     const more = { resume: vi.fn(), add: vi.fn(), notify: vi.fn() };
     const panel = new PanelView({ ...actions, ...more });
-    const execution = { ...PLOT, status: WAITING, result: null, preview: code(honest) };
-    const asked = { run_id: 'r', approval_id: 'a', cell_id: null, execution, plan: null };
-    const waitingPlan = { run_id: 'p', cell_id: null, plan: { ...PLAN_RUN, status: 'draft' } };
+    const call = waiting(honest);
+    const about = 'run_python';
+    const asked = { run_id: 'r', approval_id: 'a', cell_id: null, about, call, plan: null };
+    const waitingPlan = { run_id: 'p', cell_id: null, plan: plan(2).plan };
     panel.update({
       notebook: 'n',
       overview: {
-        model: null,
+        model: '',
         session: null,
         sessions: [],
         runs: [],
         approvals: [asked],
         waiting: waitingPlan,
-        plan: null,
+        plan: [],
         todos: [],
+        done: '',
         variables: [],
-        usage: { runs: 0, tokens: 0, cost_usd: null }
+        usage: [],
+        status: ''
       },
       isReachable: true,
       cells: new Set(),

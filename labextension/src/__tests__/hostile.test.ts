@@ -1,14 +1,13 @@
 import MarkdownIt from 'markdown-it';
 import { describe, expect, it } from 'vitest';
 
-import { LiveRun, NOTHING } from '../model';
-import { MarkdownText } from '../view/growing';
+import { MarkdownText } from '../view/streamedMarkdown';
 import { renderMarkdown } from '../view/markdown';
 import { RunView } from '../view/run';
 import { sanitize } from '../view/sanitize';
 import { harm } from './harm';
-import { hostile } from './hostile';
-import { RUN } from './story';
+import { going, hostile, planned } from './hostile';
+import { PLOT } from './story';
 import { strings } from './strings';
 import { CANARY, HTML_VECTORS, MARKDOWN_VECTORS } from './vectors';
 
@@ -32,21 +31,15 @@ const LIVE = [...OURS, 'data-approval'];
 describe.each(ALL)('with %j in every field', text => {
   it('a saved run can only be read', () => {
     const view = new RunView(null);
-    view.update({ ...NOTHING, run: hostile(text) });
+    view.update(hostile(text));
     expect(harm(view.element, OURS)).toEqual([]);
     expect(view.element.textContent).toContain(text);
   });
 
   it('a live run has the buttons of its one question and no other', () => {
     const view = new RunView({ decide: () => undefined, stop: () => undefined });
-    const open = { step: 1, text, thinking: text };
-    const state: LiveRun = {
-      ...NOTHING,
-      run: { ...hostile(text), status: 'running' },
-      open,
-      approvals: Object.fromEntries([[text, 'a']])
-    };
-    view.update(state);
+    const { steps, ...run } = going(hostile(text));
+    view.update({ ...run, steps: steps.map(step => ({ ...step, is_streaming: true })) });
     view.dispose();
     expect(harm(view.element, LIVE, CONTROLS)).toEqual([]);
     const names = decisions(view.element);
@@ -58,12 +51,11 @@ describe.each(ALL)('with %j in every field', text => {
 
   it('a question has the buttons of its choices and no other', () => {
     const view = new RunView({ decide: () => undefined, stop: () => undefined });
-    const run = hostile(text);
+    const run = going(hostile(text));
     const [step] = run.steps;
-    const question = { ...step.executions[2], status: 'awaiting_approval' as const };
-    const steps = [{ ...step, executions: [question] }];
-    const approvals = Object.fromEntries([[text, 'a']]);
-    view.update({ ...NOTHING, run: { ...run, steps, status: 'running' }, approvals });
+    const [, { approval }, answered] = step.calls;
+    const asked = { ...answered, approval, status: 'awaiting_approval' as const };
+    view.update({ ...run, steps: [{ ...step, calls: [asked] }] });
     view.dispose();
     expect(harm(view.element, LIVE, CONTROLS)).toEqual([]);
     const names = decisions(view.element);
@@ -73,8 +65,7 @@ describe.each(ALL)('with %j in every field', text => {
 
   it('a plan that waits has its own buttons and no other, also while it is edited', () => {
     const view = new RunView({ decide: () => undefined, stop: () => undefined });
-    const run = { ...hostile(text), steps: [], status: 'draft' as const };
-    view.update({ ...NOTHING, run, planApproval: 'a' });
+    view.update(planned(hostile(text)));
     const names = () => decisions(view.element).join(' ');
     expect(names()).toBe('stop approve edit deny');
     expect(harm(view.element, LIVE, CONTROLS)).toEqual([]);
@@ -116,9 +107,9 @@ describe('with strings that nobody has thought of', () => {
       expect(harm(sanitize(text)), text).toEqual([]);
     });
     let next = 0;
-    const run = hostile(() => texts[next++ % part]);
+    const transcript = hostile(() => texts[next++ % part]);
     const view = new RunView(null);
-    view.update({ ...NOTHING, run });
+    view.update(transcript);
     expect(harm(view.element, OURS)).toEqual([]);
     expect(next).toBeGreaterThan(part);
   });
@@ -166,8 +157,8 @@ describe('what is left', () => {
   });
 
   it('shows an image that brings its own pixels', () => {
-    const [image] = RUN.steps[1].executions[0].result?.images ?? [];
-    const url = `data:image/png;base64,${image.data}`;
+    const image = PLOT.result?.media.find(({ type }) => type === 'image');
+    const url = `data:image/png;base64,${image?.type === 'image' ? image.data : ''}`;
     expect(drawn(`![a](${url})`).querySelector('img')?.src).toBe(url);
   });
 
@@ -214,7 +205,7 @@ describe('hidden characters', () => {
   ])('such as %j are shown in a call', character => {
     const text = `a${character}b`;
     const view = new RunView(null);
-    view.update({ ...NOTHING, run: hostile(text) });
+    view.update(hostile(text));
     const code = (character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0');
     for (const place of [
       '.ipyagent-call',
@@ -228,8 +219,6 @@ describe('hidden characters', () => {
       '.ipyagent-plan-note',
       '.ipyagent-todo-text'
     ]) {
-      // The line of a call that writes the checklist counts tasks, in our own words.
-      view.element.querySelectorAll('[data-tool="todo_write"]').forEach(each => each.remove());
       expect(view.element.querySelector(place), place).not.toBeNull();
       view.element.querySelectorAll(place).forEach(element => {
         expect(element.textContent).toContain(`a⟨U+${code}⟩b`);
@@ -240,7 +229,7 @@ describe('hidden characters', () => {
 
   it('leave line ends and tabs as they are', () => {
     const view = new RunView(null);
-    view.update({ ...NOTHING, run: hostile('a\n\tb') });
+    view.update(hostile('a\n\tb'));
     expect(view.element.textContent).not.toContain('⟨');
   });
 });

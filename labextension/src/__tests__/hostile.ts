@@ -1,99 +1,160 @@
-/** Runs in which every text is hostile. */
-import type { Run, ToolExecution } from '../protocol';
-import { RUN } from './story';
+/** Transcripts in which every text is hostile. */
+import type { Approval, Call, CallRequest, Choice, Plan, Step, Transcript } from '../protocol';
+import { CALL, TRANSCRIPT } from './story';
 
-function call(make: () => string): ToolExecution {
-  const pictures = [
-    { type: 'image' as const, media_type: make(), data: make(), width: null, height: null },
-    { type: 'image' as const, media_type: 'image/png', data: make(), width: null, height: null }
-  ];
-  const mimes = [
-    'text/html',
-    'text/markdown',
-    'image/svg+xml',
-    'application/json',
-    'image/png',
-    make()
-  ];
+type Make = () => string;
+
+const MIMES = ['text/html', 'text/markdown', 'image/svg+xml', 'application/json', 'image/png'];
+
+function approval(make: Make): Approval {
+  const choices = (['approve', 'always', 'folder', 'deny'] as const).map((answer): Choice => ({
+    answer,
+    label: make()
+  }));
+  return { id: make(), question: make(), choices, covers: make() };
+}
+
+function request(make: Make): CallRequest {
   return {
-    ...RUN.steps[1].executions[0],
-    call: {
-      type: 'tool_call',
-      id: make(),
-      name: make(),
-      arguments: { [make()]: make(), b: [make()] },
-      parse_error: make(),
-      item_id: make(),
-      thought_signature: make()
-    },
-    preview: { kind: 'code', text: make(), language: 'python' },
-    concern: make(),
-    source: make(),
-    decision: 'denied',
-    reason: make(),
-    result: {
-      success: false,
-      output: make(),
-      error: `${make()}!`,
-      images: pictures,
-      displays: mimes.map(mime => ({ data: { [mime]: make() } })),
-      files: [{ path: make(), before: make(), after: make() }],
-      variables: [{ name: make(), change: 'created', type: make() }],
-      truncated: {
-        tool_name: make(),
-        original_chars: 1,
-        original_lines: 1,
-        path: make(),
-        created_at: make()
-      }
-    }
+    arguments: { [make()]: make(), b: [make()] },
+    preview: { kind: 'code', text: make(), language: 'python', caption: make() },
+    shown: [{ name: make(), value: make() }],
+    is_exact_folded: true,
+    parse_error: make()
   };
 }
 
-/** A run in which every text that is drawn is what `text` says, or one more of its texts. */
-export function hostile(text: string | (() => string)): Run {
-  const make = typeof text === 'string' ? () => text : text;
-  const diff = { kind: 'diff' as const, text: `-${make()}\n+${make()}`, language: make() };
-  const asked = {
+function call(make: Make): Call {
+  const image = { type: 'image' as const, label: make(), width: null, height: null };
+  const display = (mime: string) => ({
+    type: 'display' as const,
+    data: { [mime]: make() },
+    label: make()
+  });
+  const media = [
+    { ...image, media_type: make(), data: make() },
+    { ...image, media_type: 'image/png', data: make() },
+    ...[...MIMES, make()].map(display)
+  ];
+  const words = {
+    id: make(),
+    name: make(),
+    glyph: make(),
+    status_text: make(),
+    badge: make(),
+    summary: make(),
+    outcome: make(),
+    verdict: make(),
+    decision: make(),
+    duration: make(),
+    position: make(),
+    touches: make(),
+    concern: make()
+  };
+  return {
+    ...CALL,
+    ...words,
+    request: request(make),
+    remarks: [make()],
+    result: { output: make(), error: make(), tone: 'error', media },
+    facts: [make()]
+  };
+}
+
+function plan(make: Make): Plan {
+  const step = (id: string) => ({
+    id,
+    name: make(),
+    status: 'pending' as const,
+    glyph: make(),
+    status_text: make(),
+    summary: make(),
+    note: make(),
+    notes: [make()],
+    verdict: make(),
+    request: request(make),
+    is_open: true
+  });
+  return {
+    goal: make(),
+    title: make(),
+    hash: make(),
+    steps: [step(make()), step('next')],
+    hint: make(),
+    approval: null,
+    late: null
+  };
+}
+
+function step(make: Make): Step {
+  const diff = { kind: 'diff' as const, text: `-${make()}\n+${make()}`, caption: make() };
+  const preview = { ...diff, language: make() };
+  const asked: Call = {
     ...call(make),
-    status: 'awaiting_approval' as const,
-    preview: diff,
+    status: 'awaiting_approval',
+    request: { ...request(make), preview },
+    approval: approval(make),
     result: null
   };
-  const written = { todos: [{ content: make() }, { content: make(), status: 'completed' }] };
-  const listed = { ...asked.call, name: 'todo_write', arguments: written };
-  const todos = { ...asked, call: listed, status: 'success' as const, preview: null };
   const question = { text: make(), choices: [make(), make()] };
-  const answered = { ...call(make), question, decision: 'approved' as const };
-  const content = [
-    {
-      type: 'thinking' as const,
-      thinking: make(),
-      signature: make(),
-      id: make(),
-      encrypted_content: make(),
-      summary: []
-    },
-    { type: 'text' as const, text: make() },
-    { type: 'image' as const, media_type: make(), data: make(), width: null, height: null }
-  ];
-  const said = { synthetic: false, timestamp: make(), usage: null };
-  const message = { role: 'assistant' as const, content, ...said };
-  const executions = [call(make), asked, answered, todos];
-  const step = { ...RUN.steps[0], message, finish_reason: make(), notes: [make()], executions };
-  const texts = {
-    prompt: make(),
-    context: make(),
-    model: make(),
-    confirm_mode: make(),
-    error: make(),
-    trace_id: make(),
-    plan_id: make(),
-    plan: [
-      { call: call(make).call, note: make() },
-      { call: { ...call(make).call, id: 'next' }, note: make() }
-    ],
-    verbose: 3
+  const label = make();
+  return {
+    number: 1,
+    label,
+    notes: [make()],
+    waiting: { text: make(), seconds: null },
+    thinking: { title: make(), text: make(), is_open: false },
+    text: make(),
+    is_streaming: false,
+    is_answer: true,
+    images: [{ type: 'image', media_type: make(), data: make(), label, width: null, height: null }],
+    calls: [call(make), asked, { ...call(make), question }, call(make)],
+    facts: make()
   };
-  return { ...RUN, ...texts, notes: [make()], steps: [step] };
+}
+
+/** A transcript in which every text that is drawn is what `text` says, or one more of its texts. */
+export function hostile(text: string | Make): Transcript {
+  const make = typeof text === 'string' ? () => text : text;
+  const todo = { status: 'pending' as const, glyph: make(), status_text: make(), text: make() };
+  return {
+    ...TRANSCRIPT,
+    label: make(),
+    header: {
+      ...TRANSCRIPT.header,
+      model: make(),
+      badge: make(),
+      state_text: make(),
+      facts: [make()],
+      duration: make()
+    },
+    context: { title: make(), text: make(), is_open: false },
+    notes: [make()],
+    plan: plan(make),
+    steps: [step(make)],
+    todos: [todo, { ...todo, status: 'completed' }],
+    todos_at: 0,
+    ending: { title: make(), text: make(), tone: 'error' },
+    footer: { facts: [make()], trace_id: make() }
+  };
+}
+
+/** The same while it goes on. */
+export function going(transcript: Transcript): Transcript {
+  return { ...transcript, header: { ...transcript.header, state: 'running' } };
+}
+
+/** The same with an approval of its plan that waits, and no steps yet. */
+export function planned(transcript: Transcript): Transcript {
+  const approval: Approval = {
+    id: 'a',
+    question: transcript.label,
+    choices: [
+      { answer: 'approve', label: transcript.label },
+      { answer: 'deny', label: transcript.label }
+    ],
+    covers: ''
+  };
+  const plan = transcript.plan && { ...transcript.plan, approval };
+  return { ...going(transcript), plan, steps: [] };
 }

@@ -5,8 +5,10 @@ import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { Channel } from '../channel';
 import { Link } from '../lab/link';
 import { LiveRuns } from '../lab/live';
-import type { Overview, ToPage } from '../lab/messages';
-import { asking } from './story';
+import type { Overview, Protocol } from '../protocol';
+import { asking, CUT_OFF } from './story';
+
+type ToPage = Protocol['to_page'];
 
 type Content = Record<string, unknown>;
 type Target = (comm: Kernel.IComm, message: { content: { data: unknown } }) => void;
@@ -101,16 +103,25 @@ class FarKernel {
     return this.said.map(({ type }) => type);
   }
 
-  kinds(): unknown[] {
-    return this.said.map(({ content }) => (content.data as Content | undefined)?.kind ?? null);
+  told(): unknown[] {
+    return this.said.map(({ content }) => (content.data as Content | undefined)?.type ?? null);
   }
 }
 
-const RUN_ID = asking('c2').run?.id ?? '';
+const RUN_ID = asking('c2').run_id;
 const overview = (live: boolean): Overview => ({
+  model: '',
   session: null,
+  sessions: [],
   runs: [{ id: RUN_ID, live, cell_id: 'cell' } as Overview['runs'][number]],
-  approvals: []
+  approvals: [],
+  waiting: null,
+  plan: [],
+  todos: [],
+  done: '',
+  variables: [],
+  usage: [],
+  status: ''
 });
 
 describe('the link to a kernel', () => {
@@ -133,7 +144,7 @@ describe('the link to a kernel', () => {
 
   it('is not made to a kernel that never said that ipyagent is loaded', async () => {
     await connect();
-    link.say({ kind: 'here' });
+    link.say({ type: 'here' });
     expect(kernel.types()).toEqual(['comm_info_request']);
   });
 
@@ -144,7 +155,7 @@ describe('the link to a kernel', () => {
     kernel.announce();
     await settle();
     expect(kernel.types()).toEqual(types);
-    kernel.tell({ op: 'bye' });
+    kernel.tell({ type: 'bye' });
     await settle();
     kernel.said = [];
     kernel.announce();
@@ -183,7 +194,7 @@ describe('the link to a kernel', () => {
   it('goes on with another connection, and loses nothing that is said meanwhile', async () => {
     kernel.knowComm();
     await connect();
-    kernel.tell({ op: 'overview', overview: overview(true) });
+    kernel.tell({ type: 'overview', overview: overview(true) });
     const next = new FarKernel();
     next.connectionStatus = 'connecting';
     link.use(next as unknown as Kernel.IKernelConnection);
@@ -194,7 +205,7 @@ describe('the link to a kernel', () => {
     await settle();
     const types = ['kernel_info_request', 'create_subshell_request', 'comm_open'];
     expect(next.types().slice(0, 3)).toEqual(types);
-    expect(next.kinds().slice(3)).toEqual(['shows', 'ask']);
+    expect(next.told().slice(3)).toEqual(['shows', 'ask']);
   });
 
   it('says what was said too early as soon as it is there', async () => {
@@ -202,8 +213,8 @@ describe('the link to a kernel', () => {
     kernel.announce();
     const answered = link.bundle({ cell_id: 'cell' });
     await settle();
-    expect(kernel.kinds().filter(kind => kind !== null)).toEqual(['shows', 'ask']);
-    kernel.tell({ op: 'reply', id: 1, value: 'found' });
+    expect(kernel.told().filter(type => type !== null)).toEqual(['shows', 'ask']);
+    kernel.tell({ type: 'reply', id: 1, value: 'found' });
     expect(await answered).toBe('found');
   });
 
@@ -212,7 +223,7 @@ describe('the link to a kernel', () => {
     await connect();
     link.follow(RUN_ID, () => undefined);
     const lost = link.bundle({ cell_id: 'cell' });
-    kernel.tell({ op: 'overview', overview: overview(true) });
+    kernel.tell({ type: 'overview', overview: overview(true) });
     kernel.said.length = 0;
     kernel.reach('connecting');
     kernel.reach('connected');
@@ -224,22 +235,22 @@ describe('the link to a kernel', () => {
       'create_subshell_request',
       'comm_open'
     ]);
-    expect(kernel.kinds()).toContain('follow');
+    expect(kernel.told()).toContain('follow');
     expect(link.overview).not.toBeNull();
   });
 
   it('answers a ping, connects anew when told to, and ends what others left', async () => {
     kernel.knowComm();
     await connect();
-    kernel.tell({ op: 'ping' });
-    expect(kernel.kinds().at(-1)).toBe('here');
-    kernel.tell({ op: 'left', subshells: ['s0'] });
+    kernel.tell({ type: 'ping' });
+    expect(kernel.told().at(-1)).toBe('here');
+    kernel.tell({ type: 'left', subshells: ['s0'] });
     expect(kernel.said.at(-1)).toMatchObject({
       type: 'delete_subshell_request',
       content: { subshell_id: 's0' }
     });
     kernel.said.length = 0;
-    kernel.tell({ op: 'again' });
+    kernel.tell({ type: 'again' });
     await settle();
     expect(kernel.types()).toContain('comm_open');
   });
@@ -247,10 +258,10 @@ describe('the link to a kernel', () => {
   it.each(['restarting', 'autorestarting', 'dead'])('ends when the kernel is %s', async status => {
     kernel.knowComm();
     await connect();
-    kernel.tell({ op: 'overview', overview: overview(true) });
+    kernel.tell({ type: 'overview', overview: overview(true) });
     const said = kernel.said.length;
     kernel.be(status);
-    link.say({ kind: 'here' });
+    link.say({ type: 'here' });
     expect(link.overview).toBeNull();
     expect(kernel.said).toHaveLength(said);
   });
@@ -259,7 +270,7 @@ describe('the link to a kernel', () => {
     kernel.knowComm();
     await connect();
     link.close();
-    link.say({ kind: 'here' });
+    link.say({ type: 'here' });
     expect(kernel.types().at(-1)).toBe('comm_close');
   });
 
@@ -271,19 +282,20 @@ describe('the link to a kernel', () => {
     live.appeared.connect(appeared);
     live.update([link]);
     expect(live.channel(RUN_ID)).toBeNull();
-    kernel.tell({ op: 'overview', overview: overview(true) });
+    kernel.tell({ type: 'overview', overview: overview(true) });
     live.update([link]);
     expect(appeared).toHaveBeenCalledOnce();
     const channel = live.channel(RUN_ID);
     expect(channel).toBeInstanceOf(Channel);
     expect(live.channel(RUN_ID)).toBe(channel);
-    const message = { op: 'snapshot', seq: 1, plan_approval: null, ...asking('c2') } as const;
-    kernel.tell({ op: 'run', run_id: RUN_ID, message });
+    const transcript = asking('c2');
+    const message = { type: 'snapshot', seq: 1, transcript, cut_off: CUT_OFF } as const;
+    kernel.tell({ type: 'run', run_id: RUN_ID, message });
     channel?.decide('a2', { decision: 'approve', reason: '' });
-    expect(kernel.kinds().slice(-2)).toEqual(['follow', 'to_run']);
+    expect(kernel.told().slice(-2)).toEqual(['follow', 'to_run']);
     kernel.be('dead');
     live.update([link]);
-    expect(channel?.state.run?.status).toBe('error');
+    expect(channel?.transcript?.header.state).toBe('failed');
     expect(live.channel(RUN_ID)).toBeNull();
   });
 });

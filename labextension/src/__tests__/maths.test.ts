@@ -5,7 +5,7 @@ import { maths } from '../view/maths';
 import { renderMarkdown } from '../view/markdown';
 import { sanitize } from '../view/sanitize';
 import { harm } from './harm';
-import { RUN, runOf, runWith, saying } from './story';
+import { withCall, withStep } from './story';
 
 function drawn(markdown: string): HTMLElement {
   const element = document.createElement('div');
@@ -118,12 +118,11 @@ describe('a formula', () => {
 
 it('is drawn in answers and in the LaTeX that tools show', () => {
   const view = new RunView(null);
-  view.update(runWith(saying('Euler: $e^{i\\pi} = -1$')));
+  view.update(withStep({ text: 'Euler: $e^{i\\pi} = -1$' }));
   expect(formulas(view.element)).toHaveLength(1);
-  const [shown] = RUN.steps[1].executions;
-  const displays = [{ data: { 'text/latex': '$\\displaystyle x^{2}$' } }];
-  const result = { ...shown.result, success: true, output: 'x**2', error: null, images: [] };
-  view.update(runOf({ ...shown, result: { ...result, displays, truncated: null } }));
+  const shown = { type: 'display' as const, label: 'Output' };
+  const media = [{ ...shown, data: { 'text/latex': '$\\displaystyle x^{2}$' } }];
+  view.update(withCall({ result: { output: 'x**2', error: '', tone: 'plain', media } }));
   expect(display(view.element)).toHaveLength(1);
   view.dispose();
 });

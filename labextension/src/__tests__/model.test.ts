@@ -1,72 +1,121 @@
 import { describe, expect, it } from 'vitest';
 
-import { advance, answeringStep, fold, NOTHING, runState } from '../model';
-import type { Run } from '../protocol';
-import { asking, begun, EVENTS, PLAN_EVENTS, PLAN_RUN, RUN, upTo } from './story';
+import { changed, cutOff, isOver } from '../model';
+import type { Replacement } from '../protocol';
+import {
+  after,
+  asking,
+  begun,
+  CUT_OFF,
+  MOMENTS,
+  plan,
+  PLAN_MOMENTS,
+  PLAN_TRANSCRIPT,
+  tellings,
+  TRANSCRIPT,
+  upTo
+} from './story';
+
+const put = (path: (string | number)[], value: unknown): Replacement[] => [{ path, value }];
 
 describe('the model', () => {
-  it('folds the shared events into the run that Python folds them into', () => {
-    expect(EVENTS.reduce<Run | null>(fold, null)).toEqual(RUN);
-    expect(PLAN_EVENTS.reduce<Run | null>(fold, null)).toEqual(PLAN_RUN);
+  it('comes by all changes to the transcript that Python has', () => {
+    expect(after(MOMENTS)).toEqual(TRANSCRIPT);
+    expect(after(PLAN_MOMENTS)).toEqual(PLAN_TRANSCRIPT);
   });
 
-  it('refuses events before a run has started', () => {
-    expect(() => fold(null, { type: 'notice', text: '' })).toThrow('before run_started');
-  });
-
-  it('never changes the state that it was given', () => {
+  it('never changes the transcript that it was given', () => {
     const before = begun();
     const copy = structuredClone(before);
-    EVENTS.slice(1).reduce(advance, before);
+    MOMENTS.slice(3).reduce<typeof before | null>((now, { changes }) => {
+      return changed(now, changes);
+    }, before);
     expect(before).toEqual(copy);
   });
 
+  it('keeps what is not on the path of a change as the same object', () => {
+    const before = TRANSCRIPT;
+    const now = changed(before, put(['steps', 1, 'calls', 0, 'glyph'], '!'));
+    expect(now?.steps[1].calls[0].glyph).toBe('!');
+    expect(now?.steps[0]).toBe(before.steps[0]);
+    expect(now?.steps[1].calls[0].request).toBe(before.steps[1].calls[0].request);
+    expect(now?.header).toBe(before.header);
+    expect(now?.steps[1]).not.toBe(before.steps[1]);
+  });
+
+  it('lets lists grow at their end, and texts', () => {
+    const grown = changed(begun(), [
+      ...put(['notes', begun().notes.length], 'one more'),
+      { path: ['notes', begun().notes.length], append: ', and on' }
+    ]);
+    expect(grown?.notes.at(-1)).toBe('one more, and on');
+  });
+
+  it.each([
+    [['steps', 99], 'x'],
+    [['nothing'], 'x'],
+    [['header', 'model', 'x'], 'x'],
+    [['steps', 'length'], 0],
+    [['steps', -1], 'x'],
+    [['__proto__', 'polluted'], 'x'],
+    [['constructor', 'prototype', 'polluted'], 'x'],
+    [['steps', 0, '__proto__'], 'x']
+  ])('refuses a change at %j, which is no place', (path, value) => {
+    expect(() => changed(begun(), put(path, value))).toThrow('no place');
+    expect(Object.hasOwn(Object.prototype, 'polluted')).toBe(false);
+  });
+
+  it('refuses changes before there is a transcript, and text after what is none', () => {
+    expect(() => changed(null, put(['notes'], []))).toThrow('no place');
+    expect(() => changed(begun(), [{ path: ['steps'], append: 'x' }])).toThrow('only a text');
+  });
+
   it('keeps what streams until the message is finished', () => {
-    const open = upTo(
-      event => event.type === 'message_delta' && event.text === "I'll look at "
-    ).open;
-    expect(open).toEqual({ step: 1, text: "I'll look at ", thinking: 'What is in sales?' });
-    expect(upTo(event => event.type === 'message_finished').open).toBeNull();
+    const streaming = tellings(MOMENTS).find(({ steps }) => steps[0]?.text === "I'll look at ");
+    expect(streaming?.steps[0]).toMatchObject({
+      is_streaming: true,
+      thinking: { title: 'Thinking…', text: 'What is in sales?' }
+    });
+    expect(upTo(({ type }) => type === 'message_finished').steps[0].is_streaming).toBe(false);
   });
 
-  it('forgets what had streamed when the request is tried again', () => {
-    expect(upTo(event => event.type === 'retry_scheduled').open).toBeNull();
+  it('knows which runs are over', () => {
+    expect(isOver(begun())).toBe(false);
+    expect(isOver(asking('c2'))).toBe(false);
+    expect(isOver(plan(1))).toBe(false);
+    expect(isOver(TRANSCRIPT)).toBe(true);
+  });
+});
+
+describe('a run whose kernel is gone', () => {
+  it('has failed, and what it was about to do did not happen', () => {
+    const { header, ending, steps } = cutOff(asking('c2'), CUT_OFF);
+    expect(header).toMatchObject({ state: 'failed', state_text: 'failed' });
+    expect(ending?.title).toContain('The kernel was restarted or stopped');
+    const [call] = steps[1].calls;
+    expect(call).toMatchObject({ status: 'cancelled', glyph: '■', approval: null });
   });
 
-  it('knows which calls wait, until they are decided', () => {
-    expect(asking('c2').approvals).toEqual({ c2: 'a2' });
-    expect(upTo(e => e.type === 'approval_decided' && e.call_id === 'c2').approvals).toEqual({});
+  it('may have done what was running', () => {
+    const running = upTo(({ type, call_id }) => type === 'tool_running' && call_id === 'c2');
+    const [call] = cutOff(running, CUT_OFF).steps[1].calls;
+    expect(call).toMatchObject({ status: 'unknown', glyph: '!', verdict: 'unknown outcome' });
+    expect(cutOff(running, CUT_OFF).steps[0].calls[0].status).toBe('success');
   });
 
-  it('says how a run stands in the words of the public contract', () => {
-    const ended = (changes: Partial<Run>) => runState({ ...NOTHING, run: { ...RUN, ...changes } });
-    expect(runState(begun())).toBe('running');
-    expect(runState(asking('c2'))).toBe('waiting');
-    expect(ended({ status: 'done', stop_reason: 'finished' })).toBe('done');
-    expect(ended({ status: 'done', stop_reason: 'planned' })).toBe('done');
-    expect(ended({ status: 'done', stop_reason: 'max_steps' })).toBe('partial');
-    expect(ended({ status: 'draft' })).toBe('waiting');
-    expect(ended({ status: 'error', stop_reason: 'error' })).toBe('failed');
-    expect(ended({ status: 'cancelled', stop_reason: 'interrupted' })).toBe('cancelled');
+  it('keeps what had been said, and waits for nothing', () => {
+    const streaming = tellings(MOMENTS).find(({ steps }) => steps[0]?.text === "I'll look at ");
+    const [step] = cutOff(streaming ?? begun(), CUT_OFF).steps;
+    expect(step).toMatchObject({ text: "I'll look at ", is_streaming: false, waiting: null });
   });
 
-  it('takes for the answer the last text that asks for no tool', () => {
-    expect(answeringStep(RUN)).toBe(5);
-    expect(answeringStep({ ...RUN, steps: RUN.steps.slice(0, 3) })).toBeNull();
+  it('is a plan that waits for another kernel, without buttons', () => {
+    const waiting = cutOff(plan(2), CUT_OFF);
+    expect(waiting.header.state).toBe('waiting');
+    expect(waiting.plan?.approval).toBeNull();
   });
 
-  it('writes a retry with the decimals that Python writes', () => {
-    const noteFor = (delay: number) =>
-      fold(begun().run, {
-        type: 'retry_scheduled',
-        step: 1,
-        attempt: 1,
-        of: 2,
-        delay,
-        reason: 'Busy.'
-      }).steps[0].notes;
-    expect(noteFor(0.25)).toEqual(['Busy. Retry 1/2 in 0.2 s.']);
-    expect(noteFor(0.75)).toEqual(['Busy. Retry 1/2 in 0.8 s.']);
-    expect(noteFor(1)).toEqual(['Busy. Retry 1/2 in 1.0 s.']);
+  it('is as it was where it had ended', () => {
+    expect(cutOff(TRANSCRIPT, CUT_OFF)).toBe(TRANSCRIPT);
   });
 });

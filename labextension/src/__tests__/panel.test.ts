@@ -1,9 +1,9 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
-import type { Overview, PendingApproval, RunSummary } from '../lab/messages';
 import type { PanelState } from '../lab/panel/state';
 import { PanelView } from '../lab/panel/view';
-import { PLAN_RUN, RUN } from './story';
+import type { Overview, PendingApproval, RunLine } from '../protocol';
+import { asking as waiting, plan } from './story';
 
 const NONE: Overview = {
   model: 'offline/explorer',
@@ -12,32 +12,36 @@ const NONE: Overview = {
   runs: [],
   approvals: [],
   waiting: null,
-  plan: null,
+  plan: [],
   todos: [],
+  done: '',
   variables: [],
-  usage: { runs: 0, tokens: 0, cost_usd: null }
+  usage: [],
+  status: 'ipyagent: no runs yet'
 };
-const DONE: RunSummary = {
+const DONE: RunLine = {
   id: 'r1',
   cell_id: 'cell-1',
   live: false,
   prompt: '\n  Plot <b>it</b>\nby region',
-  model: 'anthropic/claude',
-  status: 'done',
-  stop_reason: 'finished',
+  title: 'Plot <b>it</b>',
+  state: 'done',
+  glyph: '✓',
+  state_text: 'done',
+  facts: ['done', 'anthropic/claude', '1,204 tok', '$0.006', '3.20 s'],
   steps: 2,
-  tokens: 1204,
-  cost_usd: 0.006,
   started_at: '2026-03-01T12:00:00+00:00',
   duration: 3.2
 };
-const LIVE: RunSummary = {
+const LIVE: RunLine = {
   ...DONE,
   id: 'r2',
   cell_id: 'cell-2',
   live: true,
-  status: 'running',
-  stop_reason: null,
+  state: 'running',
+  glyph: '▶',
+  state_text: 'running',
+  facts: ['running', 'anthropic/claude'],
   duration: null
 };
 const SESSION = { id: 's1', name: 'sales', current: false, ended: false, at: DONE.started_at };
@@ -54,12 +58,13 @@ const actions = {
 let view: PanelView;
 
 const asking = (approvalId: string, changes: Partial<PendingApproval> = {}): PendingApproval => {
-  const [execution] = RUN.steps[1].executions;
+  const [call] = waiting('c2').steps[1].calls;
   return {
     approval_id: approvalId,
     run_id: 'r2',
     cell_id: 'cell-2',
-    execution: { ...execution, status: 'awaiting_approval', decision: null, result: null },
+    about: 'run_python',
+    call: { ...call, approval: call.approval && { ...call.approval, id: approvalId } },
     plan: null,
     ...changes
   };
@@ -143,7 +148,7 @@ describe('what waits', () => {
     const field = find('reason', all('panel-approval')[1]) as HTMLInputElement;
     field.value = 'because';
     field.focus();
-    show({ runs: [{ ...LIVE, tokens: 9 }], approvals: [asking('a2'), asking('a3')] });
+    show({ runs: [{ ...LIVE, facts: ['9 tok'] }], approvals: [asking('a2'), asking('a3')] });
     expect(document.activeElement).toBe(field);
     expect(reason()).toBe(field);
     expect(field.value).toBe('because');
@@ -187,30 +192,38 @@ describe('what waits', () => {
   });
 
   it('may be a question', () => {
-    const execution = asking('a1').execution;
+    const { call } = asking('a1');
     const question = { text: 'Which year?', choices: ['2024'] };
-    show({
-      runs: [LIVE],
-      approvals: [asking('a1', { execution: execution && { ...execution, question } })]
-    });
+    const asked = call && { ...call, question };
+    show({ runs: [LIVE], approvals: [asking('a1', { about: 'a question', call: asked })] });
     expect(find('panel-approval').getAttribute('aria-label')).toBe('Waiting for you: a question');
     find('choice').click();
     expect(actions.decide).toHaveBeenCalledWith('r2', 'a1', { decision: 'answer', text: '2024' });
   });
 
   it('may be a plan that a cell asks about', () => {
-    const plan = { ...PLAN_RUN, status: 'draft', stop_reason: null, steps: [] } as typeof PLAN_RUN;
-    show({ runs: [LIVE], approvals: [asking('a1', { execution: null, plan })] });
-    expect(all('plan-step')).toHaveLength(plan.plan.length);
+    const { plan: draft } = plan(2);
+    const approval = draft?.approval ? { ...draft.approval, id: 'a1' } : null;
+    const asked = draft && { ...draft, approval };
+    show({
+      runs: [LIVE],
+      approvals: [asking('a1', { about: 'a plan', call: null, plan: asked })]
+    });
+    expect(find('panel-approval').getAttribute('aria-label')).toBe('Waiting for you: a plan');
+    expect(all('plan-step')).toHaveLength(3);
     find('deny').click();
     expect(actions.decide).toHaveBeenCalledWith('r2', 'a1', { decision: 'deny', reason: '' });
   });
 
   it('may be a plan that no cell asks about', () => {
-    const plan = { ...PLAN_RUN, status: 'draft', stop_reason: null, steps: [] } as typeof PLAN_RUN;
-    const waiting = { run_id: plan.id, cell_id: 'cell-1', plan };
+    const { plan: draft } = plan(2);
+    if (draft === null) {
+      throw new Error('there is no plan');
+    }
+    const waits = { ...draft, approval: null };
+    const waiting = { run_id: 'plan', cell_id: 'cell-1', plan: waits };
     show({ waiting });
-    expect(all('plan-step')).toHaveLength(plan.plan.length);
+    expect(all('plan-step')).toHaveLength(3);
     expect(all('edit')).toHaveLength(0);
     reason().value = 'later';
     find('deny').click();
@@ -245,8 +258,8 @@ describe('runs', () => {
     );
   });
 
-  it('wait while something of them is asked', () => {
-    show({ runs: [LIVE], approvals: [asking('a1')] });
+  it('say how they stand', () => {
+    show({ runs: [{ ...LIVE, state: 'waiting', facts: ['waiting for you'] }] });
     expect(find('panel-run').dataset.state).toBe('waiting');
     expect(find('panel-run').textContent).toContain('waiting for you');
   });
@@ -295,37 +308,39 @@ describe('sessions', () => {
 });
 
 describe('plan, tasks, variables and cost', () => {
-  const todos = [{ content: 'Look', status: 'completed' }, { content: 'Plot' }];
+  const todo = { status: 'pending' as const, glyph: '☐', status_text: 'to do', text: 'Plot' };
+  const step = { status: 'success' as const, glyph: '✓', status_text: 'succeeded' };
 
   it('say how far the newest run is', () => {
-    const steps = [
-      { tool: 'read_file', note: 'look first', status: 'success' as const },
-      { tool: 'write_file', note: '', status: 'pending' as const }
-    ];
-    show({ runs: [DONE], todos, plan: { run_id: 'r1', status: 'running', steps } });
-    expect(find('panel-plan').textContent).toContain('2 of 4 done');
-    expect(find('panel-plan').textContent).toContain('read_file look first');
+    const steps = [{ ...step, name: 'read_file', note: 'look first' }];
+    show({ runs: [DONE], todos: [todo], plan: steps, done: '1 of 2 done' });
+    expect(find('panel-plan').textContent).toContain('1 of 2 done');
+    expect(find('panel-plan').textContent).toContain('✓read_file look first');
     expect(find('todos').textContent).toContain('Plot');
   });
 
-  it('show no plan that waits: it is among the approvals', () => {
-    const steps = [{ tool: 'read_file', note: '', status: 'pending' as const }];
-    show({ runs: [DONE], plan: { run_id: 'r1', status: 'draft', steps } });
+  it('are not there where there is neither', () => {
+    show({ runs: [DONE] });
     expect(isShown('plan')).toBe(false);
   });
 
   it('name the variables that were touched', () => {
-    const change = { name: 'sales', change: 'changed', type: 'DataFrame 18 × 2', run_id: 'r1' };
+    const change = {
+      name: 'sales',
+      change: 'changed' as const,
+      type: 'DataFrame 18 × 2',
+      run_id: 'r1'
+    };
     show({ variables: [change] });
     expect(find('panel-variable').textContent).toBe('salesDataFrame 18 × 2changed');
     expect(find('panel-variable').dataset.change).toBe('changed');
   });
 
   it('add up what the session took', () => {
-    show({ runs: [DONE], usage: { runs: 3, tokens: 4321, cost_usd: 0.02 } });
+    show({ runs: [DONE], usage: ['3 runs', '4,321 tokens', '$0.020'] });
     expect(find('panel-cost').textContent).toBe('3 runs · 4,321 tokens · $0.020');
-    show({ runs: [DONE], usage: { runs: 1, tokens: 10, cost_usd: null } });
-    expect(find('panel-cost').textContent).toBe('1 run · 10 tokens · no price known');
+    show({ runs: [DONE], usage: [] });
+    expect(view.element.querySelector<HTMLElement>('footer')?.hidden).toBe(true);
   });
 });
 

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 
 import { Inserted } from '../lab/inserted';
-import type { Overview } from '../lab/messages';
 import { placeOf } from '../lab/placement';
-import { RUN } from './story';
+import type { Overview } from '../protocol';
+import { CALL, request } from './story';
 
 const CELLS = ['a', 'b', 'c', '1'];
 
@@ -13,7 +13,7 @@ const place = (
   asking: string | null = 'b',
   inserted: string[] = []
 ) => {
-  const call = { ...RUN.steps[0].executions[0].call, name, arguments: given };
+  const call = { ...CALL, name, request: request({ arguments: given }) };
   const found = placeOf(call, { cells: CELLS, asking, inserted });
   return found && `${found.side} ${found.cellId}`;
 };

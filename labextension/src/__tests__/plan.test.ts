@@ -1,10 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { advance, LiveRun, NOTHING } from '../model';
-import { planProgress, stepsBegun } from '../progress';
-import type { Run } from '../protocol';
 import { RunView } from '../view/run';
-import { plan, PLAN_EVENTS, PLAN_RUN, RUN, runWith } from './story';
+import { plan, PLAN_MOMENTS, PLAN_TRANSCRIPT, tellings, withPlan } from './story';
 
 let decide: ReturnType<typeof vi.fn>;
 let view: RunView;
@@ -17,6 +14,7 @@ const press = (name: string, index = 0) => all(name)[index].click();
 const areas = () => all('arguments') as HTMLTextAreaElement[];
 const states = () => all('plan-step').map(step => step.dataset.state);
 const draft = plan(2);
+const PLANNED = draft.plan?.steps ?? [];
 
 beforeEach(() => {
   decide = vi.fn();
@@ -38,8 +36,8 @@ describe('a plan that waits (P28)', () => {
       true,
       true
     ]);
-    for (const { call } of PLAN_RUN.plan) {
-      Object.values(call.arguments).forEach(value => expect(text).toContain(value));
+    for (const { request } of PLANNED) {
+      Object.values(request.arguments).forEach(value => expect(text).toContain(value));
     }
   });
 
@@ -75,10 +73,10 @@ describe('a plan that waits (P28)', () => {
 
   it('is told when a decision came too late, also that it had been edited (P23)', () => {
     const at = '2025-03-01T09:30:00+00:00';
-    view.update({ ...draft, planLate: { decision: 'edited', at } });
+    view.update(withPlan(draft, { late: { decision: 'edited', at } }));
     const hours = new Date(at).toTimeString().slice(0, 5);
     expect(view.element.textContent).toContain(`Too late: already edited at ${hours}.`);
-    view.update(advance({ ...draft, planLate: { decision: 'edited', at } }, PLAN_EVENTS[1]));
+    view.update(draft);
     expect(view.element.textContent).not.toContain('Too late');
   });
 
@@ -94,41 +92,34 @@ describe('a plan that waits (P28)', () => {
 
 describe('a plan that cannot be decided on here (P41)', () => {
   it('has no buttons, and says how it is decided on', () => {
-    const saved = new RunView(null);
-    saved.update({ ...NOTHING, run: draft.run });
-    expect(saved.element.querySelectorAll('button, input, textarea')).toHaveLength(0);
-    expect(saved.element.textContent).toContain('%agent approve 0a1b2c3d4e5f');
-    expect(saved.element.dataset.state).toBe('waiting');
-    view.update({ ...draft, planApproval: null });
-    expect(all('approve')).toHaveLength(0);
-    expect(view.element.textContent).toContain('%agent deny 0a1b2c3d4e5f');
-    const told = 'It waits: `%agent approve 0a1b2c3d4e5f` runs it.';
-    view.update(advance({ ...draft, planApproval: null }, { type: 'notice', text: told }));
-    expect(view.element.textContent.match(/%agent approve/g)).toHaveLength(1);
+    const hint = 'This plan waits for `%agent approve 0a1b`.';
+    const waiting = withPlan(draft, { approval: null, hint });
+    for (const each of [new RunView(null), view]) {
+      each.update(waiting);
+      expect(each.element.querySelectorAll('.ipyagent-plan :is(button, input)')).toHaveLength(0);
+      expect(each.element.querySelector('.ipyagent-plan')?.textContent).toContain(
+        'This plan waits for %agent approve 0a1b.'
+      );
+      expect(each.element.dataset.state).toBe('waiting');
+    }
   });
 
-  it('has told the model nothing until it runs', () => {
-    const context = 'The person approved the plan.';
-    const told = (run: Partial<Run>) => {
-      view.update({ ...NOTHING, run: { ...PLAN_RUN, context, ...run } });
-      return view.element.querySelector('.ipyagent-context')?.textContent;
-    };
-    expect(told({ status: 'draft' })).toBeUndefined();
-    expect(told({ status: 'cancelled', stop_reason: 'denied' })).toBeUndefined();
-    expect(told({})).toBe(`Told to the model${context}`);
+  it('has no buttons in a saved run, whatever was waiting', () => {
+    const saved = new RunView(null);
+    saved.update(draft);
+    expect(saved.element.querySelectorAll('button, input, textarea')).toHaveLength(0);
   });
 
   it('has no buttons once it is approved or denied', () => {
     view.update(plan(3));
     expect(['approve', 'edit', 'deny', 'reason'].flatMap(all)).toEqual([]);
-    const no = { status: 'cancelled', stop_reason: 'denied', error: null, duration: 1 } as const;
-    view.update(advance(draft, { type: 'run_finished', ...no }));
+    view.update(draft);
+    expect(all('approve')).toHaveLength(1);
+    const [first, ...rest] = PLANNED;
+    const steps = [{ ...first, verdict: 'not run' }, ...rest];
+    view.update(withPlan(draft, { approval: null, steps }));
     expect(['approve', 'edit', 'deny', 'reason'].flatMap(all)).toEqual([]);
-    expect(view.element.textContent).toContain('You denied this plan: nothing was run.');
-    view.update({ ...NOTHING, run: { ...PLAN_RUN, status: 'cancelled', stop_reason: 'denied' } });
-    expect(view.element.textContent).not.toContain('You denied');
-    view.update(advance(draft, { type: 'run_finished', ...no }));
-    expect(view.element.textContent).toContain('not run');
+    expect(all('plan-step')[0].textContent).toContain('not run');
   });
 });
 
@@ -140,7 +131,7 @@ describe('editing a plan', () => {
 
   it('has the arguments of each step as JSON, and the cursor in the first', () => {
     expect(areas().map(area => JSON.parse(area.value) as unknown)).toEqual(
-      PLAN_RUN.plan.map(({ call }) => call.arguments)
+      PLANNED.map(({ request }) => request.arguments)
     );
     expect(document.activeElement).toBe(areas()[0]);
     expect(areas()[0].getAttribute('aria-label')).toBe('Arguments of read_file as JSON');
@@ -152,9 +143,9 @@ describe('editing a plan', () => {
     press('down', 0);
     press('remove', 2);
     press('save');
-    const [first, second] = PLAN_RUN.plan;
-    const edited = ({ call, note }: typeof first, changed = call.arguments) => ({
-      call: { id: call.id, name: call.name, arguments: changed },
+    const [first, second] = PLANNED;
+    const edited = ({ id, name, note, request }: typeof first, changed = request.arguments) => ({
+      call: { id, name, arguments: changed },
       note
     });
     const steps = [edited(second), edited(first, { path: 'old.csv' })];
@@ -207,32 +198,33 @@ describe('editing a plan', () => {
 
   it('goes on while other things happen, and ends when the plan is another', () => {
     areas()[0].value = 'half';
-    view.update(advance(draft, { type: 'notice', text: 'meanwhile' }));
+    view.update({ ...draft, notes: ['meanwhile'] });
     expect(areas()[0].value).toBe('half');
-    view.update({ ...draft, planApproval: 'a3' });
+    const approval = draft.plan?.approval ?? null;
+    view.update(withPlan(draft, { approval: approval && { ...approval, id: 'a3' } }));
     expect(areas()).toHaveLength(0);
     expect(find('plan')?.hidden).toBe(false);
   });
 
   it('shows hidden characters as the escapes that JSON has for them', () => {
-    const call = { ...PLAN_RUN.plan[0].call, arguments: { path: 'a\u202eb\u{e0041}' } };
-    const run = { ...PLAN_RUN, status: 'draft', plan: [{ call, note: '' }] } as Run;
-    view.update({ ...NOTHING, run, planApproval: 'a9' });
+    const [first] = PLANNED;
+    const given = { path: 'a\u202eb\u{e0041}' };
+    const steps = [{ ...first, request: { ...first.request, arguments: given } }];
+    const approval = draft.plan?.approval ?? null;
+    view.update(withPlan(draft, { steps, approval: approval && { ...approval, id: 'a9' } }));
     press('edit');
     expect(areas()[0].value).toContain('a\\u202eb\\udb40\\udc41');
-    expect(JSON.parse(areas()[0].value)).toEqual(call.arguments);
+    expect(JSON.parse(areas()[0].value)).toEqual(given);
   });
 });
 
 describe('a plan that runs (P31)', () => {
   it('shows how far it is', () => {
     const seen: string[] = [];
-    PLAN_EVENTS.reduce<LiveRun>((state, event) => {
-      const next = advance(state, event);
-      view.update(next);
+    tellings(PLAN_MOMENTS).forEach(transcript => {
+      view.update(transcript);
       seen.push(states().join(' '));
-      return next;
-    }, NOTHING);
+    });
     expect(seen.filter((text, i) => text !== seen[i - 1])).toEqual([
       'pending pending',
       'pending pending pending',
@@ -251,55 +243,17 @@ describe('a plan that runs (P31)', () => {
     expect(view.element.textContent).not.toContain('budget is spent');
   });
 
-  it('counts steps of the plan, not tries', () => {
-    expect(stepsBegun(PLAN_RUN)).toBe(3);
-    view.update({ ...NOTHING, run: PLAN_RUN });
-    const header = view.element.querySelector('header')?.textContent;
-    expect(header).toContain('step 3/3');
-    expect(header).not.toContain('closing');
-  });
-
-  it('is folded, and says what was not run', () => {
-    const steps = PLAN_RUN.steps.slice(0, 2);
-    view.update({ ...NOTHING, run: { ...PLAN_RUN, steps, status: 'error', error: 'step 2' } });
-    expect(all('plan-step').map(step => step.querySelector('details')?.open)).toEqual([
-      false,
-      false,
-      false
-    ]);
-    expect(all('plan-step').map(step => step.textContent.includes('not run'))).toEqual([
-      false,
-      false,
-      true
-    ]);
-  });
-
-  it('takes a call whose id is a step of its own for that step', () => {
-    const ids = ['a', 'a.2', 'b.x'];
-    const steps = ids.map(id => ({ note: '', call: { ...PLAN_RUN.plan[0].call, id } }));
-    const ran = ['a.2', 'a.3', 'b.x.2', 'b', 'b.x.y'].map(id => ({
-      ...RUN.steps[0].executions[0],
-      call: { ...PLAN_RUN.plan[0].call, id }
-    }));
-    const run = { ...PLAN_RUN, plan: steps, steps: [{ ...RUN.steps[0], executions: ran }] };
-    expect(planProgress(run)).toEqual(['success', 'success', 'success']);
-    const one = { ...run, steps: [{ ...RUN.steps[0], executions: ran.slice(3) }] };
-    expect(planProgress(one)).toEqual(['pending', 'pending', 'pending']);
+  it('is folded', () => {
+    view.update(PLAN_TRANSCRIPT);
+    const folds = all('plan-step').map(step => step.querySelector('details')?.open);
+    expect(folds).toEqual([false, false, false]);
   });
 
   it('never says that a model is asked', () => {
-    view.update(plan(4));
-    expect(view.element.querySelector<HTMLElement>('.ipyagent-asking')?.hidden).toBe(true);
-  });
-});
-
-describe('a planning run', () => {
-  it('says of its calls that they are planned', () => {
-    const executions = [{ ...RUN.steps[0].executions[0], dry_run: true }];
-    view.update(runWith({ executions }, { status: 'running', stop_reason: null }));
-    expect(view.element.querySelector('.ipyagent-badge')?.textContent).toBe('dry run');
-    view.update(runWith({ executions }, { status: 'done', stop_reason: 'planned' }));
-    expect(view.element.querySelector('.ipyagent-badge')?.textContent).toBe('planned');
-    expect(view.element.querySelector('header')?.textContent).toContain('planned');
+    tellings(PLAN_MOMENTS).forEach(transcript => {
+      view.update(transcript);
+      const lines = [...view.element.querySelectorAll<HTMLElement>('.ipyagent-asking')];
+      expect(lines.every(({ hidden }) => hidden)).toBe(true);
+    });
   });
 });

@@ -1,15 +1,16 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
-import type { ToolExecution } from '../protocol';
+import type { Call } from '../protocol';
 import { changesOf, diffOf } from '../view/diff';
 import { ProposalView } from '../view/proposal';
-import { RUN } from './story';
+import { CALL, request } from './story';
 
-const execution = (name: string, given: object, changes: Partial<ToolExecution> = {}) => {
-  const known = RUN.steps[0].executions[0];
-  const call = { ...known.call, name, arguments: { ...given } };
-  return { ...known, call, concern: null, preview: null, ...changes };
-};
+const call = (name: string, given: object, changes: Partial<Call> = {}): Call => ({
+  ...CALL,
+  name,
+  request: request({ arguments: { ...given } }),
+  ...changes
+});
 const diff = (...lines: string[]): HTMLElement =>
   changesOf(`--- a/cell 2\n+++ b/cell 2\n@@ -1 +1 @@\n${lines.join('\n')}\n`);
 const texts = (of: HTMLElement, selector: string) =>
@@ -95,13 +96,13 @@ describe('a proposal', () => {
   let decide: ReturnType<typeof vi.fn>;
   beforeEach(() => (decide = vi.fn()));
 
-  const edit = (changes: Partial<ToolExecution> = {}, before = 'x = 1', asking?: string) => {
-    const call = execution('edit_cell', { cell: 2, source: 'x = 2' }, changes);
-    return new ProposalView({ execution: call, before, asking: asking ?? null }, decide);
+  const edit = (changes: Partial<Call> = {}, before = 'x = 1', asking?: string) => {
+    const proposed = call('edit_cell', { cell: 2, source: 'x = 2' }, changes);
+    return new ProposalView({ call: proposed, before, asking: asking ?? null }, decide);
   };
   const insert = (given: object) => {
-    const call = execution('insert_cell', given);
-    return new ProposalView({ execution: call, before: null, asking: null }, decide);
+    const proposed = call('insert_cell', given);
+    return new ProposalView({ call: proposed, before: null, asking: null }, decide);
   };
   const find = ({ element }: ProposalView, name: string): HTMLInputElement =>
     element.querySelectorAll<HTMLInputElement>(`[data-ipyagent="${name}"]`)[0];
@@ -131,7 +132,8 @@ describe('a proposal', () => {
 
   it('shows the preview of a change, or the source', () => {
     const text = '--- a\n+++ b\n@@ -1 +1 @@\n-x = 1\n+x = 2\n';
-    const changed = edit({ preview: { kind: 'diff', language: 'diff', text } });
+    const preview = { kind: 'diff' as const, language: 'diff', text, caption: 'changes' };
+    const changed = edit({ request: request({ preview }) });
     expect(texts(changed.element, 'pre')).toEqual(['-x = 1\n+x = 2\n']);
     const added = insert({ source: '# <b>Title</b>\u200b', kind: 'markdown' });
     expect(texts(added.element, 'pre')).toEqual(['# <b>Title</b>⟨U+200B⟩']);
@@ -140,7 +142,7 @@ describe('a proposal', () => {
   });
 
   it('says why one is asked, and by which notebook if it is another one', () => {
-    const view = edit({ concern: 'after reading odd.txt' }, 'x = 1', 'b/other.ipynb');
+    const view = edit({ concern: '⚠ after reading odd.txt' }, 'x = 1', 'b/other.ipynb');
     expect(texts(view.element, 'p').slice(0, 2)).toEqual([
       'The agent of b/other.ipynb proposes a change of this cell',
       '⚠ after reading odd.txt'

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { MarkdownText } from '../view/growing';
+import { MarkdownText } from '../view/streamedMarkdown';
 import { renderMarkdown } from '../view/markdown';
 import { revealProse } from '../view/prose';
 

@@ -2,9 +2,10 @@ import { Sanitizer } from '@jupyterlab/apputils/lib/sanitizer';
 import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 import { describe, expect, it, vi } from 'vitest';
 
-import { MIME_TYPE } from '../mimetype';
+import { RUN, TRANSCRIPT } from '../mimetype';
+import type { Step } from '../protocol';
 import { rendererFactory } from '../renderer';
-import { RUN, runWith, saying } from './story';
+import { CALL, HTML as SAVED_HTML, RUN as STORY, SAVED, withStep } from './story';
 
 // jsdom has no dragging, of which Lumino's widgets want to know at once.
 vi.hoisted(() => {
@@ -14,18 +15,35 @@ vi.hoisted(() => {
 const HTML =
   '<style>p{}</style><p id="kernel" class="jp-Dialog">text</p><table><tr><td>cell</td></tr></table>';
 
-/** What is drawn of a display with `HTML`, and of a Markdown table, after that sanitizer. */
-async function drawn(sanitizer: IRenderMime.ISanitizer): Promise<HTMLElement> {
-  const options = { mimeType: MIME_TYPE, sanitizer } as IRenderMime.IRendererOptions;
+/** What is drawn of such a bundle, after that sanitizer. */
+async function render(
+  data: Record<string, unknown>,
+  sanitizer: IRenderMime.ISanitizer = new Sanitizer()
+): Promise<HTMLElement> {
+  const options = { mimeType: TRANSCRIPT, sanitizer } as IRenderMime.IRendererOptions;
   const renderer = rendererFactory.createRenderer(options);
-  const [shown] = RUN.steps[1].executions;
-  const result = { ...shown.result, images: [], displays: [{ data: { 'text/html': HTML } }] };
-  const { run } = runWith({
-    ...saying('| a |\n|---|\n| cell |'),
-    executions: [{ ...shown, result: result as unknown as typeof shown.result }]
-  });
-  await renderer.renderModel({ data: { [MIME_TYPE]: run } } as unknown as IRenderMime.IMimeModel);
+  await renderer.renderModel({ data } as unknown as IRenderMime.IMimeModel);
   return renderer.node;
+}
+
+/** A transcript as a notebook keeps it, with the arguments of its only call in the run. */
+function keep(step: Partial<Step>): Record<string, unknown> {
+  const { arguments: given } = CALL.request;
+  const at = { ...CALL.request, arguments: { at: ['given'] } };
+  const transcript = withStep(step);
+  const steps = transcript.steps.map(each => ({
+    ...each,
+    calls: each.calls.map(call => ({ ...call, request: at }))
+  }));
+  return { [TRANSCRIPT]: { ...transcript, steps }, [RUN]: { given } };
+}
+
+/** What is drawn of a display with `HTML`, and of a Markdown table. */
+function drawn(sanitizer: IRenderMime.ISanitizer): Promise<HTMLElement> {
+  const media = [{ type: 'display' as const, data: { 'text/html': HTML }, label: 'Output' }];
+  const result = { output: '', error: '', tone: 'plain' as const, media };
+  const text = '| a |\n|---|\n| cell |';
+  return render(keep({ text, calls: [{ ...CALL, result }] }), sanitizer);
 }
 
 describe('the saved run in JupyterLab', () => {
@@ -48,12 +66,28 @@ describe('the saved run in JupyterLab', () => {
   });
 
   it('draws formulas and code although they pass JupyterLab’s sanitizer', async () => {
-    const options = { mimeType: MIME_TYPE, sanitizer: new Sanitizer() };
-    const renderer = rendererFactory.createRenderer(options as IRenderMime.IRendererOptions);
-    const { run } = runWith(saying('$x < y$ and\n\n```python\nx = "<b>"\n```\n'));
-    await renderer.renderModel({ data: { [MIME_TYPE]: run } } as unknown as IRenderMime.IMimeModel);
-    expect(renderer.node.querySelector('math')?.textContent).toBe('x<y');
-    expect(renderer.node.querySelector('.ipyagent-listing-language')?.textContent).toBe('python');
-    expect(renderer.node.querySelector('pre')?.textContent).toBe('x = "<b>"\n');
+    const root = await render(keep({ text: '$x < y$ and\n\n```python\nx = "<b>"\n```\n' }));
+    expect(root.querySelector('math')?.textContent).toBe('x<y');
+    expect(root.querySelector('.ipyagent-listing-language')?.textContent).toBe('python');
+    expect(root.querySelector('pre')?.textContent).toBe('x = "<b>"\n');
+  });
+
+  it('is drawn from what a notebook keeps', async () => {
+    const root = await render({ [TRANSCRIPT]: SAVED, [RUN]: STORY, 'text/html': SAVED_HTML });
+    expect(root.querySelector('[data-ipyagent=answer]')?.textContent).toContain('the North');
+    expect(root.querySelectorAll('img[src^="data:image/png"]')).toHaveLength(1);
+    expect(root.querySelectorAll('button:not([data-ipyagent=copy])')).toHaveLength(0);
+  });
+
+  it('of another version is drawn as its HTML, sanitized', async () => {
+    const html = `${SAVED_HTML}<img src=x onerror="window.pwned = 1"><script>1</script>`;
+    const root = await render({ [TRANSCRIPT]: { steps: 1 }, 'text/html': html });
+    expect(root.textContent).toContain('the North');
+    expect(root.querySelectorAll('script, [onerror]')).toHaveLength(0);
+  });
+
+  it('says that it cannot be drawn where there is no HTML either', async () => {
+    const root = await render({ [TRANSCRIPT]: { steps: 1 } });
+    expect(root.textContent).toContain('by another version of ipyagent');
   });
 });

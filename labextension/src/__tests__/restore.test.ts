@@ -1,15 +1,12 @@
 import { describe, expect, it } from 'vitest';
 
-import { Channel } from '../channel';
-import { cutOff } from '../cutoff';
-import type { RunSummary } from '../lab/messages';
-import { Known, missing } from '../lab/missing';
-import { Bundle, isUnfinished, Output, withRun } from '../lab/outputs';
-import { advance, NOTHING, runState } from '../model';
-import type { Event, FrontEndMessage, Run } from '../protocol';
+import { Channel, ToRun } from '../channel';
+import { Known, findMissingRun } from '../lab/findMissingRun';
+import { Bundle, isUnfinished, Output, SavedRun, withRun } from '../lab/outputs';
+import type { RunLine, Snapshot } from '../protocol';
 import { RunView } from '../view/run';
 import widget, { WidgetModel } from '../widget';
-import { asking, begun, plan, RUN, upTo } from './story';
+import { asking, CUT_OFF } from './story';
 
 const MIME = 'application/vnd.ipyagent.run+json';
 const CARD = {
@@ -19,57 +16,27 @@ const CARD = {
 
 const output = (data: Bundle): Output =>
   ({ output_type: 'display_data', data, metadata: {} }) as Output;
-const bundle = (run: Partial<Run> & { id: string }): Bundle => ({
-  [MIME]: { ...RUN, status: 'running', ...run }
+const bundle = (run: Partial<SavedRun> & { id: string }): Bundle => ({
+  [MIME]: { parent_id: null, cell_id: null, status: 'running', ...run }
 });
+const SNAPSHOT: Snapshot = {
+  type: 'snapshot',
+  seq: 1,
+  transcript: asking('c2'),
+  cut_off: CUT_OFF
+};
 const text = output({ 'text/plain': 'from an earlier execution' });
 
 describe('a run whose kernel is gone', () => {
-  it('has failed, asks nothing, and keeps what was said', () => {
-    const state = cutOff(asking('c2'));
-    expect(runState(state)).toBe('failed');
-    expect(state.approvals).toEqual({});
-    expect(state.run?.error).toContain('The kernel was restarted or stopped');
-    const before = asking('c2').run?.steps.length;
-    expect(state.run?.steps).toHaveLength(before ?? 0);
-    const statuses = state.run?.steps.flatMap(s => s.executions.map(e => e.status)) ?? [];
-    expect(statuses).toContain('cancelled');
-    expect(statuses).not.toContain('awaiting_approval');
-  });
-
-  it('does not know what became of a call that had begun', () => {
-    const running = upTo(event => event.type === 'tool_running');
-    const [call] = cutOff(running).run?.steps.at(-1)?.executions.slice(-1) ?? [];
-    expect(call.status).toBe('unknown');
-  });
-
-  it('shows the part of a reply that had come', () => {
-    const delta: Event = { type: 'message_delta', step: 1, kind: 'text', text: 'Half a sen' };
-    const state = cutOff(
-      [{ type: 'message_started', step: 1 } as Event, delta].reduce(advance, begun())
-    );
-    expect(state.run?.steps[0].message?.content).toEqual([{ type: 'text', text: 'Half a sen' }]);
-  });
-
-  it('is as it was where it had ended, and where only a plan waits', () => {
-    const ended = { ...NOTHING, run: RUN };
-    expect(cutOff(ended)).toBe(ended);
-    expect(cutOff(NOTHING)).toBe(NOTHING);
-    const waiting = cutOff(plan(1));
-    expect(waiting.run?.status).toBe('draft');
-    expect(waiting.planApproval).toBeNull();
-  });
-
   it('hears and draws nothing more of it', () => {
     const channel = new Channel(() => undefined);
-    const snapshot = { op: 'snapshot', seq: 1, plan_approval: null, ...asking('c2') };
-    channel.receive(snapshot);
+    channel.receive(SNAPSHOT);
     const view = new RunView(channel);
-    view.update(channel.state);
+    view.update(channel.transcript);
     expect(view.element.querySelectorAll('button').length).toBeGreaterThan(1);
     channel.cut();
-    channel.receive({ ...snapshot, seq: 2 });
-    view.update(channel.state);
+    channel.receive({ ...SNAPSHOT, seq: 2 });
+    view.update(channel.transcript);
     expect(view.element.dataset.state).toBe('failed');
     expect(view.element.querySelectorAll('button')).toHaveLength(0);
     view.dispose();
@@ -78,7 +45,7 @@ describe('a run whose kernel is gone', () => {
 
 describe('the widget', () => {
   class Model implements WidgetModel {
-    sent: FrontEndMessage[] = [];
+    sent: ToRun[] = [];
     private callbacks = new Map<string, (message: unknown) => void>();
     on(event: string, callback: (message: unknown) => void): void {
       this.callbacks.set(event, callback);
@@ -86,7 +53,7 @@ describe('the widget', () => {
     off(event: string): void {
       this.callbacks.delete(event);
     }
-    send(message: FrontEndMessage): void {
+    send(message: ToRun): void {
       this.sent.push(message);
     }
     tell(event: string, message?: unknown): void {
@@ -100,7 +67,7 @@ describe('the widget', () => {
     const el = document.createElement('div');
     made.initialize({ model });
     made.render({ model, el });
-    model.tell('msg:custom', { op: 'snapshot', seq: 1, plan_approval: null, ...asking('c2') });
+    model.tell('msg:custom', SNAPSHOT);
     return { model, card: el.querySelector<HTMLElement>('[data-ipyagent=run]') ?? el };
   };
 
@@ -149,17 +116,17 @@ describe('the outputs of a cell', () => {
 });
 
 describe('a cell lacks', () => {
-  const summary = (run: Partial<RunSummary>): RunSummary => ({
+  const line = (run: Partial<RunLine>): RunLine => ({
     id: 'r1',
     cell_id: 'cell',
     live: false,
     prompt: 'Go.',
-    model: 'm',
-    status: 'done',
-    stop_reason: null,
+    title: 'Go.',
+    state: 'done',
+    glyph: '✓',
+    state_text: 'done',
+    facts: [],
     steps: 1,
-    tokens: 0,
-    cost_usd: null,
     started_at: '2026-03-01T12:00:00Z',
     duration: 10,
     ...run
@@ -178,42 +145,45 @@ describe('a cell lacks', () => {
     opened: noon + 60_000,
     ...more
   });
-  const live = summary({ live: true, status: 'running' });
+  const live = line({ live: true, state: 'running' });
 
   it('a run that is on, unless JupyterLab draws it or it is there', () => {
     const wanted = { which: { run_id: 'r1' }, isLive: true };
-    expect(missing(known({ runs: [live] }))).toEqual(wanted);
-    expect(missing(known({ runs: [live], isDrawn: true }))).toBeNull();
-    expect(missing(known({ runs: [live], placed: 'r1' }))).toBeNull();
-    expect(missing(known({ runs: [live], placed: 'r0' }))).toEqual(wanted);
-    expect(missing(known({ runs: [{ ...live, cell_id: 'other' }] }))).toBeNull();
+    expect(findMissingRun(known({ runs: [live] }))).toEqual(wanted);
+    expect(findMissingRun(known({ runs: [live], isDrawn: true }))).toBeNull();
+    expect(findMissingRun(known({ runs: [live], placed: 'r1' }))).toBeNull();
+    expect(findMissingRun(known({ runs: [live], placed: 'r0' }))).toEqual(wanted);
+    expect(findMissingRun(known({ runs: [{ ...live, cell_id: 'other' }] }))).toBeNull();
   });
 
   it('the end of a run that was put there', () => {
     const wanted = { which: { run_id: 'r1' }, isLive: false };
-    expect(missing(known({ runs: [summary({})], placed: 'r1' }))).toEqual(wanted);
-    expect(missing(known({ placed: 'r1', isUnknown: true }))).toBeNull();
+    expect(findMissingRun(known({ runs: [line({})], placed: 'r1' }))).toEqual(wanted);
+    expect(findMissingRun(known({ placed: 'r1', isUnknown: true }))).toBeNull();
   });
 
   it('what became of a card that was saved in mid-run', () => {
     const outputs = [output(CARD)];
-    expect(missing(known({ outputs }))).toEqual({ which: { cell_id: 'cell' }, isLive: false });
-    expect(missing(known({ outputs, isRunning: true }))).toBeNull();
-    expect(missing(known({ outputs, isUnknown: true }))).toBeNull();
+    expect(findMissingRun(known({ outputs }))).toEqual({
+      which: { cell_id: 'cell' },
+      isLive: false
+    });
+    expect(findMissingRun(known({ outputs, isRunning: true }))).toBeNull();
+    expect(findMissingRun(known({ outputs, isUnknown: true }))).toBeNull();
     const drawn = [output(bundle({ id: 'r7' }))];
-    expect(missing(known({ outputs: drawn }))?.which).toEqual({ run_id: 'r7' });
+    expect(findMissingRun(known({ outputs: drawn }))?.which).toEqual({ run_id: 'r7' });
     const draft = [output(bundle({ id: 'r7', status: 'draft' }))];
-    expect(missing(known({ outputs: draft }))).toBeNull();
+    expect(findMissingRun(known({ outputs: draft }))).toBeNull();
   });
 
   it('a run that ended after the notebook was saved and before it was opened', () => {
-    const runs = [summary({})];
-    expect(missing(known({ runs }))).toEqual({ which: { run_id: 'r1' }, isLive: false });
-    expect(missing(known({ runs, saved: noon + 20_000 }))).toBeNull();
-    expect(missing(known({ runs, opened: noon + 5_000 }))).toBeNull();
-    expect(missing(known({ runs, source: 'print(1)' }))).toBeNull();
-    expect(missing(known({ runs, isDrawn: true }))).toBeNull();
+    const runs = [line({})];
+    expect(findMissingRun(known({ runs }))).toEqual({ which: { run_id: 'r1' }, isLive: false });
+    expect(findMissingRun(known({ runs, saved: noon + 20_000 }))).toBeNull();
+    expect(findMissingRun(known({ runs, opened: noon + 5_000 }))).toBeNull();
+    expect(findMissingRun(known({ runs, source: 'print(1)' }))).toBeNull();
+    expect(findMissingRun(known({ runs, isDrawn: true }))).toBeNull();
     const outputs = [output(bundle({ id: 'r1', status: 'done' }))];
-    expect(missing(known({ runs, outputs }))).toBeNull();
+    expect(findMissingRun(known({ runs, outputs }))).toBeNull();
   });
 });

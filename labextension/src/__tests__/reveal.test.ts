@@ -4,7 +4,7 @@ import table from '../../../tests/ui/reveal_cases.json';
 import { diffOf } from '../view/diff';
 import { h } from '../view/dom';
 import { highlight } from '../view/highlight';
-import { reveal, revealWithin, spelled } from '../view/reveal';
+import { reveal, revealWithin, revealText } from '../view/reveal';
 
 interface Case {
   name: string;
@@ -27,7 +27,7 @@ const elements = (text: string) => {
 
 describe('the table that the text views share', () => {
   it.each(CASES)('$name', given => {
-    const draw = given.diff === true ? (text: string) => diffOf(text).textContent : spelled;
+    const draw = given.diff === true ? (text: string) => diffOf(text).textContent : revealText;
     expect(draw(textOf(given))).toBe(given.shown);
     expect(draw(given.shown)).toBe(given.shown);
   });
@@ -54,7 +54,7 @@ describe('a mark', () => {
   it('is text where there are many, since a page holds only so many elements', () => {
     const text = 'x\u200by'.repeat(5_000);
     expect(elements(text)).toHaveLength(2_000);
-    expect(spelled(text)).toBe('x⟨U+200B⟩y'.repeat(5_000));
+    expect(revealText(text)).toBe('x⟨U+200B⟩y'.repeat(5_000));
   });
 
   it('is in a diff where changed words are marked too', () => {

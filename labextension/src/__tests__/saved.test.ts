@@ -1,12 +1,9 @@
 import { describe, expect, it, vi } from 'vitest';
 
-import { NOTHING } from '../model';
-import type { ToolExecution } from '../protocol';
-import { savedRun } from '../saved';
+import type { Transcript } from '../protocol';
+import { savedTranscript } from '../saved';
 import { RunView } from '../view/run';
-import { PLAN_RUN, RUN } from './story';
-
-const LEFT_OUT = 'Parts of this run were saved by another version of ipyagent and are not shown.';
+import { RUN, SAVED, TRANSCRIPT } from './story';
 
 /** What may stand in any field of a file that others wrote. */
 const ANYTHING: unknown[] = [
@@ -17,10 +14,12 @@ const ANYTHING: unknown[] = [
   [null],
   [[[]]],
   { toString: 1 },
+  { at: ['prompt'] },
+  { at: ['steps'] },
+  { at: ['nowhere', 1, '__proto__'] },
+  { at: [{ toString: null }] },
   nested(10_000)
 ];
-
-const QUESTION = { text: 'Which year?', choices: ['2023'] };
 
 function nested(depth: number): unknown {
   let value: unknown = 1;
@@ -30,92 +29,98 @@ function nested(depth: number): unknown {
   return value;
 }
 
-function drawn(given: unknown): string | null {
-  const run = savedRun(given);
-  if (run === null) {
-    return null;
-  }
+function draw(transcript: Transcript): string {
   const view = new RunView(null);
-  view.update({ ...NOTHING, run });
+  view.update(transcript);
   view.dispose();
   return view.element.textContent;
 }
 
 /** Copies of `value`, each with one thing in it, at any depth, replaced. */
-function* changed(value: unknown, by: unknown): Generator {
+function* replaced(value: unknown, by: unknown): Generator {
   yield by;
   if (Array.isArray(value)) {
     for (const [index, item] of value.entries()) {
-      for (const other of changed(item, by)) {
+      for (const other of replaced(item, by)) {
         yield value.with(index, other);
       }
     }
   } else if (typeof value === 'object' && value !== null) {
     for (const [name, item] of Object.entries(value)) {
-      for (const other of changed(item, by)) {
+      for (const other of replaced(item, by)) {
         yield { ...value, [name]: other };
       }
     }
   }
 }
 
-describe('a saved run', () => {
-  it('of this version is itself', () => {
-    expect(savedRun(RUN)).toMatchObject(RUN);
-    expect(savedRun(PLAN_RUN)).toMatchObject(PLAN_RUN);
+const saved = SAVED as Record<string, unknown>;
+const read = (changes: Record<string, unknown>) => savedTranscript({ ...saved, ...changes }, RUN);
+
+describe('a saved transcript', () => {
+  it('is whole again with its run', () => {
+    const whole = savedTranscript(SAVED, RUN);
+    expect(whole).toEqual(TRANSCRIPT);
+    const figure = whole?.steps[1].calls[0].result?.media.find(({ type }) => type === 'image');
+    expect(figure?.type === 'image' && figure.data.length > 200).toBe(true);
+    expect(JSON.stringify(SAVED).length).toBeLessThan(JSON.stringify(whole).length / 2);
   });
 
-  it('of an older version gets what that did not know of, and no note', () => {
-    const later = ['question', 'concern', 'scopes', 'source'];
-    const older = JSON.stringify(RUN.steps[0].executions, (key, value: unknown) =>
-      later.includes(key) ? undefined : value
-    );
-    const executions = JSON.parse(older) as ToolExecution[];
-    const run = savedRun({ ...RUN, steps: [{ ...RUN.steps[0], executions }] });
-    expect(run?.steps[0].executions[0]).toEqual({ ...RUN.steps[0].executions[0], source: null });
-    expect(run?.notes).toEqual(RUN.notes);
+  it('of a newer version may have fields that are not known', () => {
+    expect(read({ mood: 'good' })?.run_id).toBe(TRANSCRIPT.run_id);
   });
 
-  it('of a newer version is drawn as far as it is known, and says that it is', () => {
-    const newer = { ...RUN.steps[0].executions[0], status: 'dreaming', decision: { by: 'vote' } };
-    const text = drawn({ ...RUN, steps: [{ ...RUN.steps[0], executions: [newer] }], more: 1 });
-    expect(text).toContain('inspect_variable');
-    expect(text).toContain('unknown outcome');
-    expect(text).toContain(LEFT_OUT);
+  it('is none where a field is missing, or is another than it should be', () => {
+    const { header, ...rest } = saved;
+    expect(savedTranscript(rest, RUN)).toBeNull();
+    expect(read({ header: { ...(header as object), state: 'dreaming' } })).toBeNull();
+    expect(read({ notes: 'one' })).toBeNull();
   });
 
-  it('leaves out blocks that are never drawn, without a word', () => {
-    const message = {
-      role: 'assistant',
-      content: [{ type: 'cipher' }, { type: 'text', text: 'A' }]
-    };
-    const text = drawn({ ...RUN, notes: [], steps: [{ ...RUN.steps[0], message }] });
-    expect(text).toContain('A');
-    expect(text).not.toContain(LEFT_OUT);
+  it('is none without the run that it refers to', () => {
+    expect(savedTranscript(SAVED, undefined)).toBeNull();
+    expect(savedTranscript(SAVED, {})).toBeNull();
   });
 
-  it.each([undefined, null, 1, 'run', [], {}, { steps: 1 }, [RUN]])('%j is none', given => {
-    expect(savedRun(given)).toBeNull();
+  it.each([undefined, null, 1, 'run', [], {}, { steps: 1 }, [SAVED]])('%j is none', given => {
+    expect(savedTranscript(given, RUN)).toBeNull();
   });
 
-  it('is drawn with anything in any of its fields, and nothing is logged', () => {
+  it('takes arguments as they are, also where they look like a reference', () => {
+    const run = { given: { at: ['secret'] }, secret: 'x' };
+    const steps = structuredClone(TRANSCRIPT.steps) as unknown as {
+      calls: { request: { arguments: unknown } }[];
+    }[];
+    steps.forEach(step => {
+      step.calls.forEach(call => {
+        call.request.arguments = { at: ['given'] };
+      });
+    });
+    const whole = savedTranscript({ ...TRANSCRIPT, steps }, run);
+    expect(whole?.steps[0].calls[0].request.arguments).toEqual({ at: ['secret'] });
+  });
+
+  it('is drawn or none with anything in any of its fields, and nothing is logged', () => {
     const logged = (['log', 'warn', 'error', 'info', 'debug'] as const).map(name =>
       vi.spyOn(console, name)
     );
-    const [first, second] = RUN.steps;
-    const steps = [{ ...first, executions: [{ ...second.executions[0], question: QUESTION }] }];
-    const small = { ...RUN, steps, plan: PLAN_RUN.plan.slice(0, 1) };
+    const steps = (saved.steps as unknown[]).slice(1, 2);
+    const small = { ...saved, steps };
     let count = 0;
+    let drawn = 0;
     for (const anything of ANYTHING) {
-      for (const run of [...changed(small, anything)]) {
+      for (const other of replaced(small, anything)) {
         count += 1;
+        const transcript = savedTranscript(other, RUN);
         // All are read, and some are drawn: drawing is slow in jsdom.
-        if (savedRun(run) !== null && count % 7 === 0) {
-          expect(drawn(run)).not.toBe('');
+        if (transcript !== null && count % 7 === 0) {
+          drawn += 1;
+          expect(draw(transcript)).not.toBe('');
         }
       }
     }
     expect(count).toBeGreaterThan(500);
+    expect(drawn).toBeGreaterThan(10);
     logged.forEach(spy => {
       expect(spy).not.toHaveBeenCalled();
     });

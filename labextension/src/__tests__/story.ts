@@ -1,49 +1,129 @@
-/** The events of the shared fixtures, and small states for the tests of the view. */
-import { advance, LiveRun, NOTHING } from '../model';
-import type { Event, Run, Step, ToolExecution } from '../protocol';
+/** The stories of the shared fixtures, and small transcripts for the tests of the view. */
+import { changed } from '../model';
+import type {
+  Addition,
+  Call,
+  CallRequest,
+  CutOff,
+  Header,
+  Plan,
+  Replacement,
+  Step,
+  Transcript
+} from '../protocol';
 import planned from './fixtures/plan.json';
-import fixture from './fixtures/run.json';
+import told from './fixtures/run.json';
 
-export const EVENTS = fixture.events as Event[];
-export const RUN = fixture.run as unknown as Run;
-export const PLAN_EVENTS = planned.events as unknown as Event[];
-export const PLAN_RUN = planned.run as unknown as Run;
-
-/** The state after all events up to and including the first that fits. */
-export function upTo(fits: (event: Event) => boolean): LiveRun {
-  const end = EVENTS.findIndex(fits);
-  return EVENTS.slice(0, end + 1).reduce(advance, NOTHING);
+/** An event of the kernel's, and what it changed in the transcript. */
+export interface Moment {
+  type: string;
+  call_id: string | null;
+  approval_id: string | null;
+  changes: (Replacement | Addition)[];
 }
 
-/** The state in which a person is asked about the call with that id. */
-export function asking(callId: string): LiveRun {
-  return upTo(event => event.type === 'approval_requested' && event.call_id === callId);
+export const MOMENTS = told.moments as unknown as Moment[];
+export const TRANSCRIPT = told.transcript as unknown as Transcript;
+export const RUN: unknown = told.run;
+export const SAVED: unknown = told.saved;
+export const HTML = told.html;
+export const CUT_OFF = told.cut_off as unknown as CutOff;
+export const PLAN_MOMENTS = planned.moments as unknown as Moment[];
+export const PLAN_TRANSCRIPT = planned.transcript as unknown as Transcript;
+
+/** The transcript after these moments. */
+export function after(moments: readonly Moment[]): Transcript {
+  const whole = moments.reduce<Transcript | null>(
+    (now, { changes }) => changed(now, changes),
+    null
+  );
+  if (whole === null) {
+    throw new Error('nothing was told');
+  }
+  return whole;
 }
 
-/** The plan after its first `events`: 1 proposed, 2 proposed anew, 3 approved. */
-export function plan(events: number): LiveRun {
-  return PLAN_EVENTS.slice(0, events).reduce(advance, NOTHING);
+/** The transcripts after each of these moments. */
+export function tellings(moments: readonly Moment[]): Transcript[] {
+  return moments.map((_, index) => after(moments.slice(0, index + 1)));
+}
+
+/** The transcript after all moments up to and including the first that fits. */
+export function upTo(fits: (moment: Moment) => boolean): Transcript {
+  return after(MOMENTS.slice(0, MOMENTS.findIndex(fits) + 1));
+}
+
+/** The transcript in which a user is asked about the call with that id. */
+export function asking(callId: string): Transcript {
+  return upTo(({ type, call_id }) => type === 'approval_requested' && call_id === callId);
+}
+
+/** The plan after its first `moments`: 1 proposed, 2 proposed anew, 3 approved. */
+export function plan(moments: number): Transcript {
+  return after(PLAN_MOMENTS.slice(0, moments));
 }
 
 /** The start of a run with one open step. */
-export function begun(): LiveRun {
-  return upTo(event => event.type === 'step_started');
+export function begun(): Transcript {
+  return upTo(({ type }) => type === 'step_started');
 }
 
-/** A saved run of one step. */
-export function runWith(step: Partial<Step>, run: Partial<Run> = {}): LiveRun {
-  const steps = [{ ...RUN.steps[0], notes: [], message: null, executions: [], ...step }];
-  return { ...NOTHING, run: { ...RUN, notes: [], context: '', steps, ...run } };
+/** The same with some of its parts changed. */
+export function withPlan(transcript: Transcript, changes: Partial<Plan>): Transcript {
+  if (transcript.plan === null) {
+    throw new Error('there is no plan');
+  }
+  return { ...transcript, plan: { ...transcript.plan, ...changes } };
 }
 
-/** A saved run of one call. */
-export function runOf(execution: Partial<ToolExecution>): LiveRun {
-  return runWith({ executions: [{ ...RUN.steps[0].executions[0], ...execution }] });
+/** The same with its header changed. */
+export function withHeader(transcript: Transcript, changes: Partial<Header>): Transcript {
+  return { ...transcript, header: { ...transcript.header, ...changes } };
 }
 
-/** A step's message with that text. */
-export function saying(text: string): Partial<Step> {
-  const content = [{ type: 'text' as const, text }];
-  const around = { synthetic: false, timestamp: RUN.started_at, usage: null };
-  return { message: { role: 'assistant', content, ...around } };
+/** The same with its newest step changed. */
+export function inStep(transcript: Transcript, changes: Partial<Step>): Transcript {
+  const steps = [...transcript.steps];
+  steps.push({ ...(steps.pop() ?? STEP), ...changes });
+  return { ...transcript, steps };
 }
+
+/** The same with the call of that id changed. */
+export function inCall(transcript: Transcript, id: string, changes: Partial<Call>): Transcript {
+  const steps = transcript.steps.map(step => ({
+    ...step,
+    calls: step.calls.map(call => (call.id === id ? { ...call, ...changes } : call))
+  }));
+  return { ...transcript, steps };
+}
+
+/** A finished run of one step. */
+export function withStep(step: Partial<Step>, run: Partial<Transcript> = {}): Transcript {
+  const steps = [{ ...STEP, ...step }];
+  return { ...TRANSCRIPT, notes: [], context: null, todos: [], steps, todos_at: 1, ...run };
+}
+
+/** A finished run of one call. */
+export function withCall(call: Partial<Call>): Transcript {
+  return withStep({ calls: [{ ...CALL, ...call }] });
+}
+
+/** What a call asks for. */
+export function request(changes: Partial<CallRequest>): CallRequest {
+  return { ...CALL.request, preview: null, shown: [], ...changes };
+}
+
+/** The first call of the story: a quick look that went well. */
+export const CALL: Call = TRANSCRIPT.steps[0].calls[0];
+
+/** The call that is asked about as c2: code that plots. */
+export const PLOT: Call = TRANSCRIPT.steps[1].calls[0];
+
+const STEP: Step = {
+  ...TRANSCRIPT.steps[0],
+  notes: [],
+  thinking: null,
+  text: '',
+  calls: [],
+  facts: ''
+};

@@ -1,9 +1,20 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { advance, LiveRun, NOTHING } from '../model';
-import type { Event } from '../protocol';
+import type { Transcript } from '../protocol';
 import { RunView } from '../view/run';
-import { asking, begun, EVENTS, RUN, runOf, runWith, saying } from './story';
+import {
+  asking,
+  begun,
+  inStep,
+  MOMENTS,
+  PLOT,
+  tellings,
+  TRANSCRIPT,
+  upTo,
+  withCall,
+  withHeader,
+  withStep
+} from './story';
 
 const one = (root: Element, name: string) => {
   const found = root.querySelector<HTMLElement>(`[data-ipyagent="${name}"]`);
@@ -19,18 +30,6 @@ const tool = (root: Element, name: string) => {
   const found = root.querySelector<HTMLElement>(`[data-tool="${name}"]`);
   return found ?? document.createElement('div');
 };
-const delta = (text: string): Event => ({ type: 'message_delta', step: 1, kind: 'text', text });
-
-const RESULT = {
-  success: true,
-  output: '',
-  error: null,
-  images: [],
-  displays: [],
-  variables: [],
-  truncated: null
-};
-
 let actions: { decide: ReturnType<typeof vi.fn>; stop: ReturnType<typeof vi.fn> };
 let view: RunView;
 
@@ -46,18 +45,16 @@ afterEach(() => {
 
 describe('a drawn run', () => {
   it('can be drawn before anything has happened', () => {
-    view.update(NOTHING);
+    view.update(null);
     expect(view.element.dataset).toMatchObject({ ipyagent: 'run', state: 'running' });
   });
 
   it('is the same, drawn live event by event or at once from what was saved', () => {
-    EVENTS.reduce((state, event) => {
-      const next = advance(state, event);
-      view.update(next);
-      return next;
-    }, NOTHING);
+    tellings(MOMENTS).forEach(transcript => {
+      view.update(transcript);
+    });
     const saved = new RunView(null);
-    saved.update({ ...NOTHING, run: RUN });
+    saved.update(TRANSCRIPT);
     // All but the mark of a live view, and the empty places where elements had been.
     const drawn = (root: Element) => root.querySelector('.ipyagent-content')?.innerHTML;
     expect(drawn(view.element)).toBe(drawn(saved.element));
@@ -67,7 +64,7 @@ describe('a drawn run', () => {
   });
 
   it('says on top who, how far and how much', () => {
-    view.update({ ...NOTHING, run: RUN });
+    view.update(TRANSCRIPT);
     const header = view.element.querySelector('header')?.textContent;
     for (const fact of [
       'anthropic/claude-sonnet',
@@ -83,27 +80,24 @@ describe('a drawn run', () => {
     expect(header).not.toContain('yolo');
   });
 
-  it('says so where calls run unasked', () => {
-    view.update(runWith({}, { confirm_mode: 'yolo' }));
-    expect(view.element.querySelector('header')?.textContent).toContain('yolo: runs unasked');
+  it('says beside the model so where calls run unasked', () => {
+    view.update(withHeader(TRANSCRIPT, { badge: 'yolo: runs unasked' }));
+    const badge = view.element.querySelector('header .ipyagent-badge');
+    expect(badge?.textContent).toBe('yolo: runs unasked');
   });
 
-  it('says of the data explorer that it is not a language model', () => {
-    view.update(runWith({}, { model: 'offline/explorer' }));
-    expect(view.element.querySelector('header')?.textContent).toContain('not a language model');
-  });
-
-  it('tells a failure by its reason, not by how its traceback begins', () => {
-    const output = 'Traceback (most recent call last):\nZeroDivisionError: division by zero';
-    const error = 'ZeroDivisionError: division by zero';
-    const result = { ...RESULT, success: false, output, error };
-    view.update(runOf({ status: 'failed', result }));
-    const line = view.element.querySelector('.ipyagent-first-line')?.textContent;
-    expect(line).toBe(`→ ${error}`);
+  it('has the summary, the outcome and the verdict of a call in its line', () => {
+    view.update(withCall({ summary: 'in short', outcome: 'it went', verdict: 'approved by you' }));
+    const words = ['summary', 'first-line', 'decision'].map(
+      name => view.element.querySelector(`.ipyagent-line .ipyagent-${name}`)?.textContent
+    );
+    expect(words).toEqual(['in short', '→ it went', 'approved by you']);
+    view.update(withCall({ outcome: '', verdict: '' }));
+    expect(view.element.querySelector('.ipyagent-first-line, .ipyagent-decision')).toBeNull();
   });
 
   it('carries every status in its attributes', () => {
-    view.update({ ...NOTHING, run: RUN });
+    view.update(TRANSCRIPT);
     const states = all(view.element, 'tool').map(card => [
       card.getAttribute('data-tool'),
       card.getAttribute('data-state')
@@ -123,28 +117,31 @@ describe('a drawn run', () => {
     expect(all(view.element, 'answer')).toHaveLength(1);
   });
 
-  it('says how each call was decided', () => {
-    view.update({ ...NOTHING, run: RUN });
-    expect(tool(view.element, 'inspect_variable').textContent).toContain(
-      'auto (confirm-sensitive)'
+  it('has remarks, output, error and facts of a call behind its line, in that order', () => {
+    const result = { output: 'half', error: 'broke', tone: 'error', media: [] } as const;
+    view.update(
+      withCall({ remarks: ['auto (yolo)'], result: { ...result, media: [] }, facts: ['call c1'] })
     );
-    expect(tool(view.element, 'run_python').textContent).toContain('approved by you');
-    expect(tool(view.element, 'edit_file').textContent).toContain('approved for this session');
-    expect(tool(view.element, 'search_files').textContent).toContain('approved for this folder');
-    expect(tool(view.element, 'delete_file').textContent).toContain('denied by you: keep it');
-    const nobody = {
-      decision: 'denied',
-      decided_by: 'policy',
-      reason: 'nobody could be asked'
-    } as const;
-    view.update(runOf({ ...nobody, status: 'denied', result: null }));
-    expect(tool(view.element, 'inspect_variable').textContent).toContain(
-      'denied: nobody could be asked'
+    const parts = [...(view.element.querySelector('.ipyagent-result')?.children ?? [])];
+    expect(parts.map(part => [part.localName, part.textContent])).toEqual([
+      ['p', 'auto (yolo)'],
+      ['pre', 'half'],
+      ['p', 'broke'],
+      ['p', 'call c1']
+    ]);
+    expect(parts[1].classList.contains('ipyagent-error')).toBe(true);
+  });
+
+  it('has the error in the place of the output where that says no more', () => {
+    view.update(withCall({ result: { output: '', error: 'broke', tone: 'error', media: [] } }));
+    expect(view.element.querySelector('pre.ipyagent-error')?.textContent).toBe('broke');
+    expect(view.element.querySelectorAll('.ipyagent-result > *')).toHaveLength(
+      withCall({}).steps[0].calls[0].remarks.length + 1
     );
   });
 
   it('shows figures and tables outside the fold', () => {
-    view.update({ ...NOTHING, run: RUN });
+    view.update(TRANSCRIPT);
     const card = tool(view.element, 'run_python');
     for (const selector of ['img[src^="data:image/png;base64,"]', 'td']) {
       expect(card.querySelector(selector)).not.toBeNull();
@@ -153,42 +150,21 @@ describe('a drawn run', () => {
     expect(card.textContent).not.toContain('color: red');
   });
 
-  it('draws a figure once that is a display and an image', () => {
-    const [image] = RUN.steps[1].executions[0].result?.images ?? [];
-    const displays = [{ data: { 'image/png': `${image.data}\n` } }];
-    view.update(runOf({ result: { ...RESULT, images: [image], displays } }));
-    expect(view.element.querySelectorAll('img')).toHaveLength(1);
-  });
-
-  it('tells which variables code touched, a few of many', () => {
-    const variables = Array.from({ length: 12 }, (_, index) => ({
-      name: `v${index}`,
-      change: index < 2 ? ('changed' as const) : ('created' as const),
-      type: index === 0 ? 'DataFrame, 3 rows × 2 columns' : ''
-    }));
-    view.update(runOf({ result: { ...RESULT, variables } }));
-    expect(view.element.querySelector('.ipyagent-result')?.textContent).toContain(
-      'changed: v0 (DataFrame, 3 rows × 2 columns), v1; ' +
-        'created: v2, v3, v4, v5, v6, v7, v8, v9; … 2 more'
-    );
-  });
-
   it('shows an error as one card, and a limit as one line', () => {
-    view.update(
-      runWith({}, { status: 'error', stop_reason: 'error', error: 'Bad key.\nSet another.' })
-    );
-    expect(view.element.querySelector('.ipyagent-error-card')?.textContent).toBe(
-      'Bad key.Set another.'
-    );
-    view.update(runWith({}, { stop_reason: 'max_steps' }));
-    expect(view.element.textContent).toContain('the limit of steps was reached');
+    const ending = { title: 'Bad key.', text: 'Set another.', tone: 'error' } as const;
+    view.update(withStep({}, { ending }));
+    const card = view.element.querySelector('.ipyagent-error-card');
+    expect(card?.textContent).toBe('Bad key.Set another.');
+    view.update(withStep({}, { ending: { title: 'Stopped here.', text: '', tone: 'plain' } }));
+    expect(view.element.querySelector('.ipyagent-error-card')).toBeNull();
+    expect(view.element.textContent).toContain('Stopped here.');
   });
 
   it('has no button when it is saved, whatever was waiting', () => {
     const saved = new RunView(null);
     saved.update(asking('c2'));
     expect(saved.element.querySelectorAll('button, input')).toHaveLength(0);
-    expect(tool(saved.element, 'run_python').textContent).toContain('no decision recorded');
+    expect(tool(saved.element, 'run_python').dataset.state).toBe('awaiting_approval');
   });
 });
 
@@ -198,7 +174,7 @@ describe('approval', () => {
     expect(view.element.dataset.state).toBe('waiting');
     const card = tool(view.element, 'run_python');
     expect(card.querySelector('details')?.open).toBe(true);
-    const code = RUN.steps[1].executions[0].call.arguments.code;
+    const { code } = PLOT.request.arguments;
     expect(card.querySelector('pre code')?.textContent).toBe(code);
     expect(card.querySelector('.ipyagent-code-keyword')?.textContent).toBe('import');
   });
@@ -216,13 +192,7 @@ describe('approval', () => {
 
   it('closes again when it is decided', () => {
     view.update(asking('c2'));
-    const decided = {
-      type: 'approval_decided',
-      step: 2,
-      call_id: 'c2',
-      decision: 'approved'
-    } as const;
-    view.update(advance(asking('c2'), { ...decided, by: 'button', reason: null }));
+    view.update(upTo(({ type, call_id }) => type === 'approval_decided' && call_id === 'c2'));
     expect(tool(view.element, 'run_python').querySelector('details')?.open).toBe(false);
     expect(all(view.element, 'approve')).toHaveLength(0);
   });
@@ -264,7 +234,7 @@ describe('approval', () => {
     view.update(asking('c2'));
     const input = one(view.element, 'reason') as HTMLInputElement;
     input.value = 'half a';
-    view.update(advance(asking('c2'), { type: 'notice', text: 'meanwhile' }));
+    view.update({ ...asking('c2'), notes: ['meanwhile'] });
     expect(one(view.element, 'reason')).toBe(input);
     expect(input.value).toBe('half a');
   });
@@ -280,27 +250,16 @@ describe('approval', () => {
     expect(actions.stop).toHaveBeenCalledTimes(1);
   });
 
-  it.each(['__proto__', 'constructor', 'toString'])(
-    'is not asked for by a call with the id %s',
-    id => {
-      const call = { ...RUN.steps[1].executions[0].call, id };
-      view.update({ ...runOf({ call, status: 'awaiting_approval' }), approvals: {} });
-      expect(all(view.element, 'approve')).toHaveLength(0);
-    }
-  );
+  it('is not asked for by a call that waits for no decision here', () => {
+    view.update(withCall({ status: 'awaiting_approval', approval: null }));
+    expect(all(view.element, 'approve')).toHaveLength(0);
+  });
 });
 
 describe('what a person opened', () => {
   it('stays open while the run goes on', () => {
-    const steps: LiveRun[] = [];
-    EVENTS.reduce<LiveRun>((state, event) => {
-      const next = advance(state, event);
-      steps.push(next);
-      return next;
-    }, NOTHING);
-    const at = steps.findIndex(
-      state => state.run?.steps.at(0)?.executions.at(0)?.status === 'success'
-    );
+    const steps = tellings(MOMENTS);
+    const at = steps.findIndex(each => each.steps.at(0)?.calls.at(0)?.status === 'success');
     view.update(steps[at]);
     const opened = [...view.element.querySelectorAll('details')];
     opened.forEach(details => (details.open = true));
@@ -315,7 +274,7 @@ describe('what a person opened', () => {
 describe('what ipyagent says itself', () => {
   it('has what can be typed set as code', () => {
     const notes = ['Run `%agent model x` for <b>another</b>.', 'one ` alone', '`a\u202e`'];
-    view.update({ ...NOTHING, run: { ...RUN, notes } });
+    view.update({ ...TRANSCRIPT, notes });
     const typed = [...view.element.querySelectorAll('.ipyagent-note > code')];
     expect(typed.map(code => code.textContent)).toEqual(['%agent model x', 'a⟨U+202E⟩']);
     expect(view.element.textContent).toContain('for <b>another</b>.one ` alone');
@@ -323,11 +282,15 @@ describe('what ipyagent says itself', () => {
 });
 
 describe('a run of very many steps', () => {
-  const [first] = RUN.steps;
-  const long = (count: number): LiveRun => {
-    const steps = Array.from({ length: count }, (_, index) => ({ ...first, number: index + 1 }));
-    const last = { ...RUN.steps[RUN.steps.length - 1], number: count + 1 };
-    return { ...NOTHING, run: { ...RUN, steps: [...steps, last] } };
+  const [first] = TRANSCRIPT.steps;
+  const long = (count: number): Transcript => {
+    const some = Array.from({ length: count }, (_, index) => ({
+      ...first,
+      number: index + 1,
+      label: `Step ${index + 1}`
+    }));
+    const last = TRANSCRIPT.steps[TRANSCRIPT.steps.length - 1];
+    return { ...TRANSCRIPT, steps: [...some, last], todos_at: count };
   };
   const steps = () => view.element.querySelectorAll('.ipyagent-step').length;
   const earlier = () => view.element.querySelector<HTMLDetailsElement>('.ipyagent-earlier');
@@ -364,13 +327,10 @@ describe('streaming', () => {
     size: number,
     watch: (root: HTMLElement) => void = () => undefined
   ) => {
-    let state = begun();
-    for (let start = 0; start < text.length; start += size) {
-      state = advance(state, delta(text.slice(start, start + size)));
-      view.update(state);
+    for (let end = size; end < text.length + size; end += size) {
+      view.update(inStep(begun(), { text: text.slice(0, end), is_streaming: true }));
       watch(view.element);
     }
-    return state;
   };
 
   it('seals a block when the next one has begun, and never touches it again', () => {
@@ -398,23 +358,24 @@ describe('streaming', () => {
       '# Title\r\n\r\nA [ref][1] and *em*.\n\n1. one\n\n   more\n2. two\n\n> quote\n\n| a | b |\n|--|--|\n| 1 | 2 |\n\n' +
       '```python\nx = "\n\n"\n```\n<b>no</b>\n\n[1]: https://example.org/x\n\nlast\n===\n';
     stream(text, size);
-    view.update(runWith(saying(text)));
+    view.update(withStep({ text }));
     const live = view.element.querySelector('.ipyagent-markdown')?.innerHTML;
     const saved = new RunView(null);
-    saved.update(runWith(saying(text)));
+    saved.update(withStep({ text }));
     expect(live).toBe(saved.element.querySelector('.ipyagent-markdown')?.innerHTML);
     expect(live).toContain('href="https://example.org/x"');
   });
 
   it('starts over when the request is tried again', () => {
     stream('void', 2);
-    view.update(advance(advance(begun(), delta('val')), delta('id')));
+    view.update(inStep(begun(), { text: 'val', is_streaming: true }));
+    view.update(inStep(begun(), { text: 'valid', is_streaming: true }));
     expect(view.element.querySelector('.ipyagent-markdown')?.textContent.trim()).toBe('valid');
   });
 
   it('survives text that no parser likes', () => {
     for (const text of ['>'.repeat(20_000), '[a]('.repeat(20_000), '*a '.repeat(20_000)]) {
-      view.update(runWith(saying(text)));
+      view.update(withStep({ text }));
       expect(view.element.textContent.length).toBeGreaterThan(0);
     }
   });

@@ -77,7 +77,7 @@ class Commands {
       caption: 'Decide on the call that has waited longest; shows it first, if it was not seen',
       isEnabled: () => {
         const { pending } = this.decisions;
-        return pending !== null && (word === 'deny' || !pending.execution?.question);
+        return pending !== null && (word === 'deny' || !pending.call?.question);
       },
       execute: () => this.decisions.press(word)
     };
@@ -118,7 +118,7 @@ class Commands {
   private stop(): unknown {
     const { link } = this;
     const live = link?.live ?? [];
-    live.forEach(({ id }) => link?.tell(id, { kind: 'stop' }));
+    live.forEach(({ id }) => link?.tell(id, { type: 'stop' }));
     return live.length > 0 ? null : this.panel?.sessionContext.session?.kernel?.interrupt();
   }
 }

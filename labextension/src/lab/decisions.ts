@@ -4,8 +4,8 @@ import { CodeCell } from '@jupyterlab/cells';
 import type { INotebookTracker } from '@jupyterlab/notebook';
 
 import type { ILinks } from './links';
-import type { PendingApproval } from './messages';
-import { Asked, show, Sight } from './sight';
+import type { PendingApproval } from '../protocol';
+import { Asked, show, Visibility } from './visibility';
 
 /** Milliseconds between two looks, while something waits. */
 const LOOK = 100;
@@ -15,7 +15,7 @@ const PAUSE = 400;
 
 /** The oldest question of the current notebook, and what was seen of it. */
 export class Decisions {
-  private sight = new Sight('');
+  private sight = new Visibility('');
   private timer: number | null = null;
   private pressed = -PAUSE;
 
@@ -67,7 +67,7 @@ export class Decisions {
   private look(): void {
     const { pending } = this;
     if (pending !== null && pending.approval_id !== this.sight.approvalId) {
-      this.sight = new Sight(pending.approval_id);
+      this.sight = new Visibility(pending.approval_id);
     }
     const asked = pending && askedIn(this.cell, pending);
     if (asked !== null) {

@@ -1,4 +1,4 @@
-/** What the kernel's tools ask of open notebooks: see `ipyagent/kernel/documents.py`. */
+/** What the kernel's tools ask of open notebooks: see `ipyagent/kernel/open_notebooks.py`. */
 import { CodeCellModel } from '@jupyterlab/cells';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 
@@ -6,7 +6,7 @@ import { codeCell, insertCell, Kind, Output, readCells, replaceSource, setOutput
 import type { Notebook } from './history';
 import type { Inserted } from './inserted';
 import type { ILinks } from './links';
-import { mark } from './mark';
+import { mark } from './cellMark';
 
 /** What requests say, each its part of it. */
 interface Asked {
@@ -35,7 +35,7 @@ export class Documents {
   private serve(what: string, answer: (panel: NotebookPanel, asked: Asked) => unknown): void {
     this.links.serve(what, async (panel, request) => {
       await panel.context.ready;
-      return answer(panel, request as unknown as Asked);
+      return answer(panel, request.details as unknown as Asked);
     });
   }
 

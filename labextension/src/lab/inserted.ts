@@ -1,5 +1,5 @@
 /** Which cells a run has inserted so far: the next one goes below them. */
-import type { Overview } from './messages';
+import type { Overview } from '../protocol';
 
 export class Inserted {
   private cells = new Map<string, string[]>();

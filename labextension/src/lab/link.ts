@@ -3,10 +3,10 @@ import { CommsOverSubshells, Kernel, KernelMessage as Jupyter } from '@jupyterla
 import { JSONObject, UUID } from '@lumino/coreutils';
 import { ISignal, Signal } from '@lumino/signaling';
 
-import type { FrontEndMessage, KernelMessage } from '../protocol';
+import type { FromRun, ToRun } from '../channel';
+import type { Overview, PageRequest, Protocol, RunLine } from '../protocol';
 import { endSubshell, knowsComm } from './control';
-import { Inward } from './inward';
-import type { Overview, Request, RunSummary, ToKernel, ToPage } from './messages';
+import { SubshellComm } from './subshellComm';
 
 const TARGET = 'ipyagent';
 
@@ -19,7 +19,7 @@ const PAGE = UUID.uuid4();
 type Starting = Kernel.IComm & { readonly subshellStarted?: Promise<void> };
 
 /** Answers a request of the kernel; what it throws becomes the answer. */
-export type Serve = (request: Request) => unknown;
+export type Serve = (request: PageRequest) => unknown;
 
 /** What a page shows of one kernel. */
 export interface Shown {
@@ -40,10 +40,10 @@ export class Link {
   hasWidgets = true;
 
   private changes = new Signal<this, void>(this);
-  private runs = new Map<string, (message: KernelMessage) => void>();
+  private runs = new Map<string, (message: FromRun) => void>();
   private answers = new Map<number, (value: unknown) => void>();
   private asked = 0;
-  private comm: Inward | null = null;
+  private comm: SubshellComm | null = null;
   private out: Kernel.IComm | null = null;
   private isTorn = false;
 
@@ -66,24 +66,24 @@ export class Link {
   }
 
   /** Its runs that are on. */
-  get live(): RunSummary[] {
+  get live(): RunLine[] {
     return this.overview?.runs.filter(({ live }) => live) ?? [];
   }
 
   /** Say something; without a connection nothing is said. */
-  say(message: ToKernel): void {
+  say(message: Protocol['to_kernel']): void {
     this.comm?.send(message as unknown as JSONObject);
   }
 
   /** Say something to one of its runs. */
-  tell(runId: string, message: FrontEndMessage): void {
-    this.say({ kind: 'to_run', run_id: runId, message });
+  tell(runId: string, message: ToRun): void {
+    this.say({ type: 'to_run', run_id: runId, message });
   }
 
   /** Take the messages of one run from now on, beginning with a snapshot. */
-  follow(runId: string, receive: (message: KernelMessage) => void): void {
+  follow(runId: string, receive: (message: FromRun) => void): void {
     this.runs.set(runId, receive);
-    this.say({ kind: 'follow', run_id: runId });
+    this.say({ type: 'follow', run_id: runId });
   }
 
   /** Take no more of them. */
@@ -99,13 +99,13 @@ export class Link {
     const id = ++this.asked;
     return new Promise(resolve => {
       this.answers.set(id, resolve);
-      this.say({ kind: 'ask', id, what: 'bundle', ...which });
+      this.say({ type: 'ask', id, what: 'bundle', run_id: null, cell_id: null, ...which });
     });
   }
 
   /** Tell which notebooks of this kernel the page shows now. */
   shows(): void {
-    this.say({ kind: 'shows', ...this.shown() });
+    this.say({ type: 'shows', ...this.shown() });
   }
 
   /** Go on with another connection to the same kernel. */
@@ -173,9 +173,9 @@ export class Link {
     if (this.comm !== null || !kernel.handleComms) {
       return;
     }
-    const comm = (this.comm = new Inward(kernel, TARGET));
+    const comm = (this.comm = new SubshellComm(kernel, TARGET));
     this.shows();
-    this.runs.forEach((_, runId) => this.say({ kind: 'follow', run_id: runId }));
+    this.runs.forEach((_, runId) => this.say({ type: 'follow', run_id: runId }));
     const opened = { page: PAGE, client: kernel.clientId, notebooks: this.shown().notebooks };
     void comm.open(opened);
   }
@@ -185,7 +185,7 @@ export class Link {
     const { page } = content.data as { page?: string };
     if (page === PAGE) {
       this.out = comm;
-      comm.onMsg = message => this.receive(message.content.data as unknown as ToPage);
+      comm.onMsg = message => this.receive(message.content.data as unknown as Protocol['to_page']);
     }
     void this.quieten(comm, page === PAGE);
   };
@@ -205,8 +205,8 @@ export class Link {
     }
   }
 
-  private receive(message: ToPage): void {
-    switch (message.op) {
+  private receive(message: Protocol['to_page']): void {
+    switch (message.type) {
       case 'overview':
         this.overview = message.overview;
         this.changes.emit();
@@ -222,7 +222,7 @@ export class Link {
         void this.answer(message);
         break;
       case 'ping':
-        this.say({ kind: 'here' });
+        this.say({ type: 'here' });
         break;
       case 'again':
         this.reconnect();
@@ -235,16 +235,14 @@ export class Link {
     }
   }
 
-  private async answer(request: Request): Promise<void> {
-    const { number: id } = request;
+  private async answer(request: PageRequest): Promise<void> {
+    const { id } = request;
     try {
-      this.say({ kind: 'reply', id, value: (await this.serve(request)) ?? null });
+      const value = (await this.serve(request)) ?? null;
+      this.say({ type: 'reply', id, value, error: null });
     } catch (error) {
-      this.say({
-        kind: 'reply',
-        id,
-        error: error instanceof Error ? error.message : String(error)
-      });
+      const why = error instanceof Error ? error.message : String(error);
+      this.say({ type: 'reply', id, value: null, error: why });
     }
   }
 

@@ -6,7 +6,7 @@ import { Token } from '@lumino/coreutils';
 import { ISignal, Signal } from '@lumino/signaling';
 
 import { Link, Serve, Shown } from './link';
-import type { Request } from './messages';
+import type { PageRequest } from '../protocol';
 
 /** Every open notebook's connection to its kernel. */
 export interface ILinks {
@@ -19,7 +19,7 @@ export interface ILinks {
   /** Emitted when a link was made, was lost, or has news. */
   readonly changed: ISignal<ILinks, void>;
   /** Answer the kernel's requests of this kind. */
-  serve(what: string, handler: (panel: NotebookPanel, request: Request) => unknown): void;
+  serve(what: string, handler: (panel: NotebookPanel, request: PageRequest) => unknown): void;
 }
 
 export const ILinks = new Token<ILinks>(
@@ -31,7 +31,7 @@ class Links implements ILinks {
   private links = new Map<string, Link>();
   private owned = new Map<string, Kernel.IKernelConnection>();
   private changes = new Signal<ILinks, void>(this);
-  private handlers = new Map<string, (panel: NotebookPanel, request: Request) => unknown>();
+  private handlers = new Map<string, (panel: NotebookPanel, request: PageRequest) => unknown>();
 
   constructor(private tracker: INotebookTracker) {
     tracker.forEach(panel => this.add(panel));
@@ -55,7 +55,7 @@ class Links implements ILinks {
     return this.panels(link?.kernel.id);
   }
 
-  serve(what: string, handler: (panel: NotebookPanel, request: Request) => unknown): void {
+  serve(what: string, handler: (panel: NotebookPanel, request: PageRequest) => unknown): void {
     this.handlers.set(what, handler);
   }
 
@@ -161,12 +161,12 @@ class Links implements ILinks {
   }
 
   /** A request is about the notebook at its `path`, or the kernel's own: that of its `client`. */
-  private answer(kernelId: string, request: Request): unknown {
+  private answer(kernelId: string, request: PageRequest): unknown {
     const handler = this.handlers.get(request.what);
     const { path, client } = request;
     const own = this.panels(kernelId);
     const panel =
-      path === undefined
+      path === null
         ? (own.find(each => kernelOf(each)?.clientId === client) ?? own.at(0))
         : this.notebooks().find(({ context }) => context.path === path);
     if (handler === undefined) {

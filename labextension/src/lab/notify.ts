@@ -3,14 +3,14 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { ICommandPalette } from '@jupyterlab/apputils';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 
-import { spelled } from '../view/reveal';
+import { revealText } from '../view/reveal';
 import { Badge } from './badge';
-import { goTo, placeOf } from './places';
+import { goTo, placeOf } from './cellLocations';
 import { ISettings } from './settings';
 import type { Link } from './link';
 import { ILinks } from './links';
-import type { PendingApproval } from './messages';
-import { approvalKey, askedAbout } from './summary';
+import type { PendingApproval } from '../protocol';
+import { approvalKey } from './approvals';
 
 /** Browsers ask for the permission only when a person did something. */
 export const NOTIFY = 'ipyagent:enable-notifications';
@@ -58,7 +58,7 @@ class Notifier {
 
   /** Only which tool and where: arguments may be secret, and notifications are seen by others. */
   private tell(key: string, { approval, link, panel }: Waiting): Notification {
-    const what = spelled(askedAbout(approval)).slice(0, ABOUT);
+    const what = revealText(approval.about).slice(0, ABOUT);
     const title = `ipyagent asks: ${what} in ${panel.title.label}`;
     const notification = new Notification(title, { tag: `ipyagent ${key}` });
     notification.onclick = () => {

@@ -1,9 +1,7 @@
 /** What a cell's outputs say about the runs drawn in them. No DOM. */
 import type { ICodeCellModel } from '@jupyterlab/cells';
 
-import { isOver } from '../model';
-import type { Run } from '../protocol';
-import { MIME_TYPE } from '../mimetype';
+import { RUN } from '../mimetype';
 
 export type Output = ReturnType<ICodeCellModel['outputs']['toJSON']>[number];
 
@@ -15,14 +13,24 @@ const WIDGET = 'application/vnd.jupyter.widget-view+json';
 /** The text of a card while its run is on: `ipyagent.ui.views`. */
 const RUNNING = 'ipyagent is running…';
 
+/** What is looked at of a saved run. */
+export interface SavedRun {
+  id: string;
+  parent_id: string | null;
+  cell_id: string | null;
+  status: string;
+}
+
+const ENDED = ['done', 'error', 'cancelled'];
+
 /** The run that an output has saved; null for all others. */
-export function runIn(output: Output): Run | null {
+export function runIn(output: Output): SavedRun | null {
   return runOf(bundleOf(output));
 }
 
 /** The run in one of its forms. */
-export function runOf(bundle: Bundle): Run | null {
-  return (bundle[MIME_TYPE] as Run | undefined) ?? null;
+export function runOf(bundle: Bundle): SavedRun | null {
+  return (bundle[RUN] as SavedRun | undefined) ?? null;
 }
 
 /** Whether an output is the card of a run that is on, or was when the notebook was saved. */
@@ -31,7 +39,7 @@ export function isUnfinished(output: Output): boolean {
   const run = runOf(bundle);
   return run === null
     ? bundle[WIDGET] !== undefined && bundle['text/plain'] === RUNNING
-    : !isOver(run);
+    : !ENDED.includes(run.status);
 }
 
 /**

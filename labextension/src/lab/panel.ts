@@ -5,11 +5,11 @@ import { INotebookTracker } from '@jupyterlab/notebook';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { Widget } from '@lumino/widgets';
 
-import { cellIds, goTo, Place, placeOf, runBelow } from './places';
-import { Current } from './current';
+import { cellIds, goTo, Place, placeOf, runBelow } from './cellLocations';
+import { Current } from './currentNotebook';
 import { agentIcon } from './agentIcon';
 import { ILinks } from './links';
-import type { WaitingPlan } from './messages';
+import type { WaitingPlan } from '../protocol';
 import { NOTIFY } from './notify';
 import { PanelActions, PanelState } from './panel/state';
 import { PanelView } from './panel/view';
@@ -41,7 +41,7 @@ class Controller implements PanelActions {
   }
 
   decide: PanelActions['decide'] = (runId, approvalId, answer) =>
-    this.current.link?.tell(runId, { kind: 'decide', approval_id: approvalId, ...answer });
+    this.current.link?.tell(runId, { type: 'decide', approval_id: approvalId, answer });
 
   /** In a cell of its own, where what follows is seen. */
   settle(waiting: WaitingPlan, word: 'approve' | 'deny', reason: string): void {
@@ -54,7 +54,7 @@ class Controller implements PanelActions {
   }
 
   stop(runId: string): void {
-    this.current.link?.tell(runId, { kind: 'stop' });
+    this.current.link?.tell(runId, { type: 'stop' });
   }
 
   jump(cellId: string): void {

@@ -1,5 +1,5 @@
 /** Where in a notebook a call that waits would change something. */
-import type { ToolCall } from '../protocol';
+import type { Call } from '../protocol';
 
 /** A cell, and whether it would be changed or get a new one before or after it. */
 export interface Place {
@@ -18,7 +18,8 @@ export interface Around {
 }
 
 /** The place of a call of `edit_cell` or `insert_cell`; null where there is none. */
-export function placeOf({ name, arguments: given }: ToolCall, around: Around): Place | null {
+export function placeOf({ name, request }: Call, around: Around): Place | null {
+  const given = request.arguments;
   return name === 'edit_cell'
     ? placeOfEdit(given.cell, around.cells)
     : placeAt(typeof given.index === 'number' ? given.index : next(around), around.cells);

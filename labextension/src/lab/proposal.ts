@@ -3,7 +3,7 @@ import type { Cell } from '@jupyterlab/cells';
 import { NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
 import { PanelLayout, Widget } from '@lumino/widgets';
 
-import type { ToolExecution } from '../protocol';
+import type { Call } from '../protocol';
 import type { Decide } from '../view/form';
 import { ProposalView } from '../view/proposal';
 import { Place, placeOf } from './placement';
@@ -11,7 +11,7 @@ import { Place, placeOf } from './placement';
 /** A call that waits, and what is around it. */
 export interface Waiting {
   readonly id: string;
-  readonly execution: ToolExecution;
+  readonly call: Call;
   /** The notebook that it is about. */
   readonly path: string;
   /** The notebook whose agent asks, if it is another one. */
@@ -40,11 +40,11 @@ export class Proposal {
   /** Draw it where it belongs now: cells come, move and go. */
   update(): void {
     const { widgets } = this.panel.content;
-    const { cellId: asking, execution, inserted } = this.waiting;
+    const { cellId: asking, call, inserted } = this.waiting;
     const cells = widgets.map(({ model }) => model.id);
     const place: Place | null = this.changed
       ? { cellId: this.changed.cellId, side: 'changed' }
-      : placeOf(execution.call, { cells, asking, inserted });
+      : placeOf(call, { cells, asking, inserted });
     const cell = widgets.find(({ model }) => model.id === place?.cellId);
     if (place === null || cell === undefined) {
       this.remove();
@@ -66,8 +66,8 @@ export class Proposal {
       this.changed ??= { cellId, before: source };
     }
     const before = this.changed?.before ?? null;
-    const { execution, asking, decide } = this.waiting;
-    this.view ??= new ProposalView({ execution, before, asking }, decide);
+    const { call, asking, decide } = this.waiting;
+    this.view ??= new ProposalView({ call, before, asking }, decide);
     this.view.update(before !== null && before !== source);
     if (this.widget?.parent !== cell || this.side !== side) {
       this.remove();

@@ -1,12 +1,12 @@
 /** All calls that wait with a change of cells, drawn in the notebooks that they are about. */
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 
-import type { Answer } from '../protocol';
+import type { Answer } from '../channel';
 import type { Inserted } from './inserted';
 import type { Link } from './link';
 import type { ILinks } from './links';
 import { Proposal, Waiting } from './proposal';
-import { approvalKey } from './summary';
+import { approvalKey } from './approvals';
 
 const TOOLS = ['edit_cell', 'insert_cell'];
 
@@ -47,17 +47,17 @@ export class Proposals {
   private waiting(link: Link): Waiting[] {
     const panels = this.links.notebooks(link);
     return (link.overview?.approvals ?? []).flatMap(approval => {
-      const { execution, cell_id: cellId, run_id: runId } = approval;
-      if (execution === null || !TOOLS.includes(execution.call.name)) {
+      const { call, cell_id: cellId, run_id: runId } = approval;
+      if (call === null || !TOOLS.includes(call.name)) {
         return [];
       }
       const own = (panels.find(panel => has(panel, cellId)) ?? panels[0]).context.path;
-      const path = this.target(own, execution.call.arguments.path);
+      const path = this.target(own, call.request.arguments.path);
       const asking = path === own ? null : own;
       const decide = (answer: Answer): void =>
-        link.tell(runId, { kind: 'decide', approval_id: approval.approval_id, ...answer });
+        link.tell(runId, { type: 'decide', approval_id: approval.approval_id, answer });
       const inserted = this.inserted.by(runId);
-      return [{ id: approvalKey(approval), execution, path, asking, cellId, inserted, decide }];
+      return [{ id: approvalKey(approval), call, path, asking, cellId, inserted, decide }];
     });
   }
 

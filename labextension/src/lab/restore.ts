@@ -11,9 +11,9 @@ import { CUT_OFF } from '../cutoff';
 import type { Link } from './link';
 import { ILinks } from './links';
 import { live } from './live';
-import { missing, Wanted } from './missing';
+import { findMissingRun, Wanted } from './findMissingRun';
 import { Bundle, Output, runOf, withRun } from './outputs';
-import { codeCells } from './places';
+import { codeCells } from './cellLocations';
 
 class Restorer {
   /** Cells run by this page: JupyterLab draws what comes of them. */
@@ -119,7 +119,7 @@ class Restorer {
   }
 
   private wanted(panel: NotebookPanel, link: Link, cell: ICodeCellModel): Wanted | null {
-    return missing({
+    return findMissingRun({
       cellId: cell.id,
       source: cell.sharedModel.getSource(),
       outputs: cell.outputs.toJSON(),

@@ -5,11 +5,10 @@ import { IStatusBar } from '@jupyterlab/statusbar';
 import { Widget } from '@lumino/widgets';
 
 import { h } from '../view/dom';
-import { spelled } from '../view/reveal';
-import { Current } from './current';
+import { revealText } from '../view/reveal';
+import { Current } from './currentNotebook';
 import { ILinks } from './links';
 import { PANEL } from './panel';
-import { statusText } from './summary';
 
 /** A button with one line of text. */
 class Status extends Widget {
@@ -49,7 +48,7 @@ export const status: JupyterFrontEndPlugin<void> = {
     const show = (): void => {
       const { overview } = current;
       if (overview !== null) {
-        item.say(spelled(statusText(overview)));
+        item.say(revealText(overview.status));
       }
     };
     // Before the status bar asks whether the item is active.

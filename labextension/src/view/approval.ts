@@ -1,35 +1,25 @@
 /** The question whether a call may run. */
-import type { Scope, ToolExecution } from '../protocol';
+import type { Approval } from '../protocol';
 import { h } from './dom';
 import { answerForm, button, Decide, field } from './form';
 import { reveal } from './reveal';
 
-type Word = 'approve' | 'always' | 'folder' | 'deny';
-
-/** The last is how far the answer goes; it is offered where the call says so. */
-const CHOICES: readonly (readonly [Word, string, Scope])[] = [
-  ['approve', 'Approve', 'once'],
-  ['always', 'Always for this session', 'session'],
-  ['folder', 'Always in this folder', 'folder'],
-  ['deny', 'Deny', 'once']
-];
-
-/** The buttons that this call allows, and a reason. */
-export function approvalForm(execution: ToolExecution, decide: Decide): HTMLElement {
-  const { call, scopes, covers } = execution;
-  const offered = CHOICES.filter(([, , scope]) => scope === 'once' || scopes.includes(scope));
-  return answerForm(`May ${call.name} run?`, decide, send => {
-    const reason = reasonField(call.name);
-    const press = (decision: Word) => () => send({ decision, reason: reason.value.trim() });
-    const buttons = offered.map(([word, label]) =>
-      button(word, label, `${label}: ${call.name}`, press(word))
+/** A button for each way to decide, and a reason; `name` is the tool's. */
+export function approvalForm(approval: Approval, name: string, decide: Decide): HTMLElement {
+  return answerForm(approval.question, decide, send => {
+    const reason = reasonField(name);
+    const buttons = approval.choices.map(({ answer, label }) =>
+      button(answer, label, `${label}: ${name}`, () =>
+        send({ decision: answer, reason: reason.value.trim() })
+      )
     );
-    const note = scopes.length > 0 && covers !== null ? `Always covers ${covers}.` : null;
-    return [...buttons, reason, note && h('p', { class: 'ipyagent-covers' }, reveal(note))];
+    const { covers } = approval;
+    const note = covers === '' ? null : h('p', { class: 'ipyagent-covers' }, reveal(covers));
+    return [...buttons, reason, note];
   });
 }
 
-/** Where a person may say why. */
+/** Where a user may say why. */
 export function reasonField(about: string): HTMLInputElement {
   return field('reason', 'Reason (optional)', `Reason for the decision on ${about} (optional)`);
 }

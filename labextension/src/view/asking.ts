@@ -1,5 +1,5 @@
 /** The line that tells what is waited for: the model's reply, or the next try. */
-import type { RetryScheduled } from '../protocol';
+import type { Waiting } from '../protocol';
 import { h } from './dom';
 
 /** One line that stays where it is while the seconds of a retry are counted down. */
@@ -7,7 +7,7 @@ export class AskingView {
   private what = h('span');
   /** Not read out: the words before it are, once. */
   private seconds = h('span', { class: 'ipyagent-seconds', 'aria-hidden': 'true' });
-  private retry: RetryScheduled | null = null;
+  private waiting: Waiting | null = null;
   private until = 0;
   private timer: number | null = null;
 
@@ -18,18 +18,18 @@ export class AskingView {
     this.seconds
   );
 
-  /** `isWaiting` for the model; for the next try where there is one. */
-  update(isWaiting: boolean, retry: RetryScheduled | null): void {
-    this.element.hidden = !isWaiting;
-    const text = retry === null ? 'Asking the model' : `Retry ${retry.attempt}/${retry.of}`;
+  /** Null where nothing is waited for. */
+  update(waiting: Waiting | null): void {
+    this.element.hidden = waiting === null;
+    const text = waiting?.text ?? '';
     if (this.what.textContent !== text) {
       this.what.textContent = text;
     }
-    if (retry !== this.retry) {
-      this.retry = retry;
+    if (waiting !== this.waiting) {
+      this.waiting = waiting;
       this.dispose();
-      if (retry !== null) {
-        this.until = Date.now() + 1_000 * retry.delay;
+      if (waiting !== null && waiting.seconds !== null) {
+        this.until = Date.now() + 1_000 * waiting.seconds;
         this.timer = window.setInterval(() => this.tick(), 250);
       }
       this.tick();
@@ -46,7 +46,8 @@ export class AskingView {
 
   private tick(): void {
     const left = Math.ceil((this.until - Date.now()) / 1_000);
-    const text = this.retry !== null && left > 0 ? ` in ${left} s` : '';
+    const counts = this.waiting !== null && this.waiting.seconds !== null && left > 0;
+    const text = counts ? ` in ${left} s` : '';
     if (this.seconds.textContent !== text) {
       this.seconds.textContent = text;
     }

@@ -1,51 +1,42 @@
-/** What tools show to the person: figures, tables and other rich output. */
-import type { Display, ImageContent, ToolExecution, ToolResult } from '../protocol';
-import { h, present } from './dom';
+/** What tools show to the user: figures, tables and other rich output. */
+import type { Display, Image } from '../protocol';
+import { h } from './dom';
 import { renderMarkdown } from './markdown';
 import { maths } from './maths';
+import { reveal } from './reveal';
 import { Before, isDataImage, MAX_HTML, sanitize } from './sanitize';
 
 const PIXELS = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
 
-/** All figures and rich outputs of a call, in the order in which they were made. */
-export function media({ call, result }: ToolExecution, before: Before): HTMLElement[] {
-  if (result === null) {
-    return [];
-  }
-  const name = `Figure from ${call.name}`;
-  const displays = result.displays.filter(display => !isRepeated(display, result));
-  const images = result.images.map(content => picture(content.media_type, content.data, name));
-  let drawn = 0;
-  const ordered = displays.flatMap(display => {
-    const earlier = images.slice(drawn, display.images_before);
-    drawn += earlier.length;
-    return [...earlier, richDisplay(display, name, before)];
-  });
-  return present([...ordered, ...images.slice(drawn)]) as HTMLElement[];
+/** A figure or a rich output; null where there is nothing to draw. */
+export function media(shown: Image | Display, before: Before): HTMLElement | null {
+  return shown.type === 'image' ? image(shown) : richDisplay(shown, before);
 }
 
 /** An image of a message or a result; one that is not pixels is named instead. */
-export function image({ media_type, data }: ImageContent, name: string): HTMLElement {
-  return picture(media_type, data, name);
+export function image({ media_type, data, label }: Image): HTMLElement {
+  return picture(media_type, data, label);
 }
 
-/** The richest form of a display that is safe; plain text alone is already in the output. */
-function richDisplay({ data }: Display, name: string, before: Before): HTMLElement | null {
-  const { 'image/svg+xml': svg, 'text/html': html, 'text/markdown': markdown } = data;
+/** The richest form of a display that is safe; plain text is drawn where there is no other. */
+function richDisplay({ data, label }: Display, before: Before): HTMLElement | null {
+  const all: Partial<Record<string, string>> = data;
+  const { 'image/svg+xml': svg, 'text/html': html, 'text/markdown': markdown } = all;
   for (const type of PIXELS) {
-    const base64 = data[type];
+    const base64 = all[type];
     if (base64 !== undefined) {
-      return picture(type, base64, name);
+      return picture(type, base64, label);
     }
   }
   if (svg !== undefined) {
-    return drawing(svg, name);
+    return drawing(svg, label);
   }
   return (
     table(html, before) ??
     prose(markdown, before) ??
-    formula(data['text/latex']) ??
-    json(data['application/json'])
+    formula(all['text/latex']) ??
+    text(all['application/json']) ??
+    text(all['text/plain'])
   );
 }
 
@@ -83,17 +74,14 @@ function formula(tex: string | undefined): HTMLElement | null {
     : scrollable(maths(tex, true) ?? h('pre', { class: 'ipyagent-pre' }, tex));
 }
 
-function json(text: string | undefined): HTMLElement | null {
-  return text === undefined ? null : scrollable(h('pre', { class: 'ipyagent-pre' }, text));
+function text(content: string | undefined): HTMLElement | null {
+  return content === undefined
+    ? null
+    : scrollable(h('pre', { class: 'ipyagent-pre' }, reveal(content)));
 }
 
 /** Focusable, so that the keyboard can scroll it. */
 function scrollable(content: Node): HTMLElement {
   const attributes = { class: 'ipyagent-display ipyagent-markdown', tabindex: '0', role: 'region' };
   return h('div', { ...attributes, 'aria-label': 'Output' }, content);
-}
-
-/** A figure that is among the images as well is drawn once. */
-function isRepeated({ data }: Display, { images }: ToolResult): boolean {
-  return images.some(content => data[content.media_type]?.trim() === content.data.trim());
 }

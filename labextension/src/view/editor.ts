@@ -62,7 +62,7 @@ export class PlanEditor {
   private save(done: Done): void {
     const steps = this.parts.map(part => part.read());
     if (steps.every(step => step !== null)) {
-      const before = this.plan.map(step => edited(step, step.call.arguments));
+      const before = this.plan.map(step => edited(step, step.request.arguments));
       done(JSON.stringify(steps) === JSON.stringify(before) ? null : steps);
     } else {
       this.parts[steps.indexOf(null)].field.focus();
@@ -83,10 +83,10 @@ class StepEditor {
     private step: PlanStep,
     plan: PlanEditor
   ) {
-    const { name } = step.call;
+    const { name } = step;
     this.field.setAttribute('aria-label', `Arguments of ${name} as JSON`);
     this.field.dataset.ipyagent = 'arguments';
-    this.field.value = hiddenAsEscapes(JSON.stringify(step.call.arguments, null, 2));
+    this.field.value = hiddenAsEscapes(JSON.stringify(step.request.arguments, null, 2));
     this.field.rows = Math.min(16, this.field.value.split('\n').length + 1);
     const press = (by: -1 | 1, at: number) => () => {
       plan.move(this, by);
@@ -125,8 +125,8 @@ class StepEditor {
   }
 }
 
-function edited({ call, note }: PlanStep, given: object): EditedStep {
-  return { call: { id: call.id, name: call.name, arguments: { ...given } }, note };
+function edited({ id, name, note }: PlanStep, given: object): EditedStep {
+  return { call: { id, name, arguments: { ...given } }, note };
 }
 
 /** A JSON object, or what is wrong. */

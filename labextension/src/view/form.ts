@@ -1,7 +1,7 @@
-/** What a person answers with: groups of controls that say one thing, once. */
-import type { Answer } from '../protocol';
+/** What a user answers with: groups of controls that say one thing, once. */
+import type { Answer } from '../channel';
 import { Child, h, present } from './dom';
-import { reveal, spelled } from './reveal';
+import { reveal, revealText } from './reveal';
 
 export type Decide = (answer: Answer) => void;
 
@@ -15,7 +15,7 @@ export function answerForm(
   const form = h('div', {
     class: 'ipyagent-approval',
     role: 'group',
-    'aria-label': spelled(label),
+    'aria-label': revealText(label),
     // The notebook's own shortcuts must not see what is typed here.
     'data-lm-suppress-shortcuts': 'true'
   });
@@ -64,7 +64,7 @@ export function button(
   press: () => void
 ): HTMLButtonElement {
   const attributes = { type: 'button', class: `ipyagent-button ipyagent-button-${name}` };
-  const named = { ...attributes, 'data-ipyagent': name, 'aria-label': spelled(description) };
+  const named = { ...attributes, 'data-ipyagent': name, 'aria-label': revealText(description) };
   const element = h('button', named, label);
   element.addEventListener('click', press);
   return element;

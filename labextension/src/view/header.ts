@@ -1,21 +1,18 @@
 /** The line on top of a run: who, how far, how much, and how to stop. */
-import { LiveRun, RunState, runState } from '../model';
-import { stepsBegun } from '../progress';
-import type { Run } from '../protocol';
+import type { Header } from '../protocol';
 import { Child, h, Slot } from './dom';
 import { button } from './form';
-import { count, dollars, duration } from './format';
+import { elapsed } from './format';
 import { reveal } from './reveal';
 
-/** What a person reads for a state. */
-export const STATES: Record<RunState, string> = {
-  running: 'running',
-  waiting: 'waiting for you',
-  done: 'done',
-  partial: 'partial',
-  failed: 'failed',
-  cancelled: 'cancelled'
-};
+/** A header, and whether its run has ended. */
+export interface HeaderItem {
+  readonly header: Header;
+  readonly isOver: boolean;
+}
+
+/** Before anything is known of a run that has begun. */
+const BEGINNING = 'running';
 
 export class HeaderView {
   readonly element = h('header', { class: 'ipyagent-header' });
@@ -34,20 +31,18 @@ export class HeaderView {
     this.element.append(this.title.element, this.chip, ...facts, this.controls.element);
   }
 
-  update(state: LiveRun): void {
-    const { run } = state;
-    const word = runState(state);
-    const isLive = this.stop !== null && (word === 'running' || word === 'waiting');
-    const isCutOff = this.stop === null && word === 'running';
-    const isPlan = run?.stop_reason === 'planned' && word === 'done';
-    const label = isCutOff ? 'unfinished' : isPlan ? 'planned' : STATES[word];
+  /** Null before anything is known of the run. */
+  update(item: HeaderItem | null): void {
+    const header = item?.header ?? null;
+    const isLive = this.stop !== null && item?.isOver !== true;
+    const label = header?.state_text ?? BEGINNING;
     if (this.chip.textContent !== label) {
       this.chip.textContent = label;
     }
-    this.title.show([run?.model, run?.confirm_mode], () => title(run));
-    this.facts.show(run === null ? [] : facts(run), () => (run === null ? [] : spans(facts(run))));
+    this.title.show([header?.model, header?.badge], () => title(header));
+    this.facts.show(header?.facts, () => (header?.facts ?? []).map(fact => h('span', {}, fact)));
     this.controls.show(isLive, () => (isLive ? [this.stopButton()] : []));
-    this.tick(run, isLive);
+    this.tick(header, isLive);
   }
 
   /** Let go of the clock. */
@@ -68,62 +63,33 @@ export class HeaderView {
     return element;
   }
 
-  private tick(run: Run | null, isLive: boolean): void {
-    if (run === null || !isLive) {
+  private tick(header: Header | null, isLive: boolean): void {
+    if (header === null || !isLive) {
       this.dispose();
-      this.clock.textContent = run?.duration == null ? '' : duration(run.duration);
+      this.clock.textContent = header?.duration ?? '';
       return;
     }
     // A run seen from its beginning is timed here: the kernel's clock may differ from this one's.
-    const start = run.steps.length === 0 ? Date.now() : Date.parse(run.started_at);
+    const start = header.facts.length === 0 ? Date.now() : Date.parse(header.started_at);
     this.began ??= Number.isNaN(start) ? Date.now() : start;
     this.timer ??= window.setInterval(() => this.showElapsed(), 1_000);
     this.showElapsed();
   }
 
   private showElapsed(): void {
-    const seconds = Math.max(0, Math.floor((Date.now() - (this.began ?? 0)) / 1_000));
-    const text = seconds < 60 ? `${seconds} s` : duration(seconds);
+    const text = elapsed((Date.now() - (this.began ?? 0)) / 1_000);
     if (this.clock.textContent !== text) {
       this.clock.textContent = text;
     }
   }
 }
 
-function title(run: Run | null): Child[] {
-  const asks = run?.confirm_mode !== 'yolo';
+function title(header: Header | null): Child[] {
   return [
     h('b', {}, 'ipyagent'),
-    run === null ? null : h('span', { class: 'ipyagent-model' }, reveal(modelName(run))),
-    asks ? null : h('span', { class: 'ipyagent-badge ipyagent-yolo' }, 'yolo: runs unasked')
+    header === null ? null : h('span', { class: 'ipyagent-model' }, reveal(header.model)),
+    header === null || header.badge === ''
+      ? null
+      : h('span', { class: 'ipyagent-badge ipyagent-yolo' }, header.badge)
   ];
-}
-
-/** The data explorer says on every card what it is not. */
-function modelName({ model }: Run): string {
-  return model.startsWith('offline/') ? `${model} (not a language model)` : model;
-}
-
-function facts(run: Run): string[] {
-  const asked = run.steps.filter(({ closing }) => !closing).length;
-  const tokens = run.steps.map(({ usage }) => usage.prompt_tokens + usage.completion_tokens);
-  const costs = run.steps.map(({ cost_usd }) => cost_usd).filter(cost => cost !== null);
-  const total = sum(tokens);
-  const isClosing = run.plan.length === 0 && asked < run.steps.length;
-  return [
-    run.plan.length > 0
-      ? `step ${stepsBegun(run)}/${run.plan.length}`
-      : `step ${asked}/${run.max_steps}`,
-    ...(isClosing ? ['closing'] : []),
-    ...(total > 0 ? [`${count(total)} tok`] : []),
-    ...(costs.length > 0 ? [dollars(sum(costs))] : [])
-  ];
-}
-
-function spans(texts: string[]): HTMLElement[] {
-  return texts.map(text => h('span', {}, text));
-}
-
-function sum(numbers: number[]): number {
-  return numbers.reduce((total, number) => total + number, 0);
 }

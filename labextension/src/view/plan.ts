@@ -1,28 +1,19 @@
 /** A plan: what is approved as a whole, and how far it is. */
-import { isOver, LiveRun, runState } from '../model';
-import { planProgress } from '../progress';
-import type { Answer, PlanStep, Run, ToolStatus } from '../protocol';
+import type { Answer } from '../channel';
+import type { Approval, Plan, PlanStep } from '../protocol';
 import { reasonField } from './approval';
 import { wholeCall } from './call';
 import { Child, h, Slot, Views } from './dom';
 import { PlanEditor } from './editor';
 import { answerForm, button, Decide, markAsked } from './form';
-import { argumentSummary, plural } from './format';
 import { Gate } from './gate';
 import { reveal } from './reveal';
 import { note } from './step';
 import { glyph, lateNote } from './tool';
 
-/** Characters of the goal that head a plan; all of it is in the cell. */
-const GOAL = 200;
-
 interface PlanItem {
   readonly step: PlanStep;
   readonly number: number;
-  readonly status: ToolStatus;
-  /** What is approved is seen in full. */
-  readonly isDraft: boolean;
-  readonly hasEnded: boolean;
 }
 
 /** The steps of a plan with their states, and the buttons while it waits for a decision here. */
@@ -45,24 +36,23 @@ export class PlanView {
     this.element.append(this.late.element);
   }
 
-  update(state: LiveRun): void {
-    const { run, planApproval, planLate } = state;
-    this.element.hidden = run === null || run.plan.length === 0;
-    if (run === null || this.element.hidden) {
+  /** Show a plan and the state of its run; null where there is none. */
+  update(plan: Plan | null, state: string): void {
+    this.element.hidden = plan === null;
+    if (plan === null) {
       return;
     }
-    this.list.dataset.state = runState(state);
-    this.heading.show([run.prompt, run.plan.length, run.plan_id], () => heading(run));
-    this.steps.update(items(run));
-    const isDraft = run.status === 'draft';
-    const id = this.decide === null ? null : planApproval;
-    markAsked(this.form.element, id);
-    this.form.show(id ?? [isDraft, run.notes], () => {
+    this.list.dataset.state = state;
+    this.heading.show([plan.goal, plan.title, plan.hash], () => heading(plan));
+    this.steps.update(plan.steps.map((step, index) => ({ step, number: index + 1 })));
+    const approval = this.decide === null ? null : plan.approval;
+    markAsked(this.form.element, approval?.id ?? null);
+    this.form.show([approval, plan.hint], () => {
       this.closeEditor();
-      return id === null ? waits(run) : [this.buttons(run, id)];
+      return approval === null ? hint(plan) : [this.buttons(plan, approval)];
     });
-    this.late.show(planLate, () => lateNote(planLate));
-    this.guard(id);
+    this.late.show(plan.late, () => lateNote(plan.late));
+    this.guard(approval?.id ?? null);
   }
 
   /** Let the buttons in `form` wait until all steps were seen. */
@@ -79,27 +69,25 @@ export class PlanView {
     this.gate?.update();
   }
 
-  private buttons(run: Run, approvalId: string): HTMLElement {
-    const decide: Decide = said => this.decide?.(approvalId, said);
-    return answerForm('May this plan run?', decide, send => {
+  private buttons(plan: Plan, { id, question, choices }: Approval): HTMLElement {
+    const decide: Decide = said => this.decide?.(id, said);
+    return answerForm(question, decide, send => {
       const reason = reasonField('the plan');
-      const press = (decision: 'approve' | 'deny') => () =>
-        send({ decision, reason: reason.value.trim() });
-      const edit = button('edit', 'Edit', 'Edit this plan', () => this.edit(run, send));
-      return [
-        button('approve', 'Approve', 'Approve this plan', press('approve')),
-        edit,
-        button('deny', 'Deny', 'Deny this plan', press('deny')),
-        reason
-      ];
+      const [approve, deny] = choices.map(({ answer, label }) =>
+        button(answer, label, `${label} this plan`, () =>
+          send({ decision: answer, reason: reason.value.trim() })
+        )
+      );
+      const edit = button('edit', 'Edit', 'Edit this plan', () => this.edit(plan, send));
+      return [approve, edit, deny, reason];
     });
   }
 
-  private edit(run: Run, send: Decide): void {
-    const editor = new PlanEditor(run.plan, plan => {
+  private edit(plan: Plan, send: Decide): void {
+    const editor = new PlanEditor(plan.steps, steps => {
       this.closeEditor();
-      if (plan !== null) {
-        send({ decision: 'edit', plan });
+      if (steps !== null) {
+        send({ decision: 'edit', plan: steps });
       }
       this.form.element.querySelector<HTMLElement>('[data-ipyagent="edit"]')?.focus();
     });
@@ -118,7 +106,7 @@ class PlanStepView {
   private details = h('details');
   private line = new Slot(h('summary', { class: 'ipyagent-line' }));
   private call = new Slot(h('div', { class: 'ipyagent-body ipyagent-call' }));
-  private isDraft: boolean | null = null;
+  private isOpen: boolean | null = null;
 
   readonly element = h('li', { 'data-ipyagent': 'plan-step' }, this.details);
 
@@ -127,61 +115,43 @@ class PlanStepView {
   }
 
   update(item: PlanItem): void {
-    const { step, status, isDraft } = item;
-    if (isDraft !== this.isDraft) {
-      this.isDraft = isDraft;
-      this.details.open = isDraft;
+    const { status, is_open, request } = item.step;
+    if (is_open !== this.isOpen) {
+      this.isOpen = is_open;
+      this.details.open = is_open;
     }
     this.element.dataset.state = status;
     this.line.show(item, () => line(item));
-    this.call.show(step.call, () => wholeCall({ call: step.call, preview: null }));
+    this.call.show(request, () => wholeCall(request));
   }
 }
 
-function items(run: Run): PlanItem[] {
-  const isDraft = run.status === 'draft';
-  return planProgress(run).map((status, index) => ({
-    step: run.plan[index],
-    number: index + 1,
-    status,
-    isDraft,
-    hasEnded: isOver(run)
-  }));
-}
-
-function heading({ prompt, plan, plan_id }: Run): Child[] {
-  const line = prompt.trim().replace(/[ \t\n]+/g, ' ');
-  const goal = line.length > GOAL ? `${line.slice(0, GOAL)}…` : line;
-  const size = `Plan · ${plural(plan.length, 'step')}`;
+function heading({ goal, title, hash }: Plan): Child[] {
+  const isKnown = hash !== '';
   return [
     h('p', { class: 'ipyagent-goal' }, reveal(goal)),
     h(
       'p',
       { class: 'ipyagent-note' },
-      plan_id === null ? size : `${size} · hash `,
-      plan_id === null ? null : h('code', {}, reveal(plan_id))
+      isKnown ? `${title} · hash ` : title,
+      isKnown ? h('code', {}, reveal(hash)) : null
     )
   ];
 }
 
-function line({ step, number, status, hasEnded }: PlanItem): Child[] {
-  const isLeftOut = hasEnded && status === 'pending';
+function line({ step, number }: PlanItem): Child[] {
+  const { name, summary, note: why, verdict } = step;
   return [
     h('span', { class: 'ipyagent-number' }, `${number}`),
-    glyph(status),
-    h('span', { class: 'ipyagent-tool-name' }, reveal(step.call.name)),
-    h('span', { class: 'ipyagent-summary' }, reveal(argumentSummary(step))),
-    step.note === '' ? null : h('span', { class: 'ipyagent-plan-note' }, reveal(step.note)),
-    isLeftOut ? h('span', { class: 'ipyagent-decision' }, 'not run') : null
+    glyph(step),
+    h('span', { class: 'ipyagent-tool-name' }, reveal(name)),
+    h('span', { class: 'ipyagent-summary' }, reveal(summary)),
+    why === '' ? null : h('span', { class: 'ipyagent-plan-note' }, reveal(why)),
+    verdict === '' ? null : h('span', { class: 'ipyagent-decision' }, verdict)
   ];
 }
 
-/** How it is decided on, unless a note says so already. */
-function waits({ status, plan_id, id, notes }: Run): Child[] {
-  const name = plan_id ?? id;
-  if (notes.some(each => each.includes(`\`%agent approve ${name}\``))) {
-    return [];
-  }
-  const text = `This plan waits for \`%agent approve ${name}\` or \`%agent deny ${name}\`.`;
-  return status === 'draft' ? [note(text)] : [];
+/** How it is decided on where there are no buttons. */
+function hint({ hint: text }: Plan): Child[] {
+  return text === '' ? [] : [note(text)];
 }

@@ -1,5 +1,5 @@
 /** A change of a notebook that waits for a decision, drawn where it would be made. */
-import type { ToolExecution } from '../protocol';
+import type { Call } from '../protocol';
 import { reasonField } from './approval';
 import { changesOf } from './diff';
 import { h } from './dom';
@@ -11,7 +11,7 @@ import { reveal, revealWithin } from './reveal';
 
 /** What is changed by whom. */
 export interface Proposed {
-  readonly execution: ToolExecution;
+  readonly call: Call;
   /** The source of the cell that would be changed; null for a new one. */
   readonly before: string | null;
   /** The notebook whose agent asks, if it is another one. */
@@ -30,20 +30,20 @@ export class ProposalView {
   );
 
   constructor(proposed: Proposed, decide: Decide) {
-    const { execution, before, asking } = proposed;
-    const { concern, call } = execution;
+    const { call, before, asking } = proposed;
+    const { concern } = call;
     const agent = asking === null ? 'The agent' : `The agent of ${asking}`;
-    const what = before === null ? `a new ${kindOf(execution)} cell` : 'a change of this cell';
+    const what = before === null ? `a new ${kindOf(call)} cell` : 'a change of this cell';
     const attributes = { 'data-ipyagent': 'proposal', 'data-tool': call.name, role: 'group' };
     const head = h('p', { class: 'ipyagent-proposal-title' }, reveal(`${agent} proposes ${what}`));
-    const about = h('div', { class: 'ipyagent-proposal-content' }, content(execution));
+    const about = h('div', { class: 'ipyagent-proposal-content' }, content(call));
     const form = decision(named(proposed), decide);
     this.element = h(
       'div',
       { ...attributes, class: 'ipyagent-run ipyagent-proposal', 'aria-label': named(proposed) },
       head,
       about,
-      concern === null ? null : h('p', { class: 'ipyagent-concern' }, '⚠ ', reveal(concern)),
+      concern === '' ? null : h('p', { class: 'ipyagent-concern' }, reveal(concern)),
       this.outdated,
       form
     );
@@ -75,9 +75,9 @@ function decision(what: string, decide: Decide): HTMLElement {
 }
 
 /** What would be decided on, for those who do not see where it stands. */
-function named({ execution, before }: Proposed): string {
+function named({ call, before }: Proposed): string {
   return before === null
-    ? `the new ${kindOf(execution)} cell ${quoted(sourceOf(execution))}`
+    ? `the new ${kindOf(call)} cell ${quoted(sourceOf(call))}`
     : `the change of the cell ${quoted(before)}`;
 }
 
@@ -86,12 +86,12 @@ function quoted(source: string): string {
   return line === '' ? 'without text' : `“${line}”`;
 }
 
-function content(execution: ToolExecution): HTMLElement {
-  const { preview } = execution;
+function content(call: Call): HTMLElement {
+  const { preview } = call.request;
   if (preview?.kind === 'diff') {
     return changesOf(preview.text);
   }
-  const source = sourceOf(execution);
+  const source = sourceOf(call);
   if (source === '') {
     return h('p', { class: 'ipyagent-note' }, 'It is empty.');
   }
@@ -99,10 +99,10 @@ function content(execution: ToolExecution): HTMLElement {
   return h('pre', { class: 'ipyagent-pre' }, revealWithin(h('code', {}, code)));
 }
 
-function sourceOf({ call }: ToolExecution): string {
-  return typeof call.arguments.source === 'string' ? call.arguments.source : '';
+function sourceOf({ request }: Call): string {
+  return typeof request.arguments.source === 'string' ? request.arguments.source : '';
 }
 
-function kindOf({ call }: ToolExecution): string {
-  return typeof call.arguments.kind === 'string' ? call.arguments.kind : 'code';
+function kindOf({ request }: Call): string {
+  return typeof request.arguments.kind === 'string' ? request.arguments.kind : 'code';
 }

@@ -96,12 +96,12 @@ export function revealWithin<T extends Node>(root: T): T {
 }
 
 /** `reveal` as text, for places that take no elements. */
-export function spelled(text: string): string {
+export function revealText(text: string): string {
   return reveal(text).textContent;
 }
 
 /** `reveal` of our own words, in which backticks are around what can be typed. */
-export function worded(text: string): DocumentFragment {
+export function withInlineCode(text: string): DocumentFragment {
   const fragment = document.createDocumentFragment();
   text.split(/`([^`\n]+)`/).forEach((part, at) => {
     const shown = reveal(part);

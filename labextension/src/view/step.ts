@@ -1,33 +1,18 @@
 /** One step: what the model thought and said, and the calls that it asked for. */
-import { LiveRun, textOf, thinkingOf } from '../model';
-import type { OpenMessage, RetryScheduled, Step } from '../protocol';
+import type { Fold, Step } from '../protocol';
 import { AskingView } from './asking';
 import { image } from './displays';
 import { h, Slot, Views } from './dom';
-import { OPEN, stepFacts } from './facts';
-import { MarkdownText } from './growing';
+import { MarkdownText } from './streamedMarkdown';
 import { revealProse } from './prose';
-import { worded } from './reveal';
+import { withInlineCode } from './reveal';
 import type { Before } from './sanitize';
 import { StreamedText } from './stream';
 import { ToolItem, ToolView } from './tool';
 
-/** A step and what surrounds it. */
+/** A step, and how to decide on its calls. */
 export interface StepItem {
   readonly step: Step;
-  readonly open: OpenMessage | null;
-  readonly approvals: LiveRun['approvals'];
-  readonly late: LiveRun['late'];
-  /** Why the model was asked, where nobody had said anything; else "". */
-  readonly leadIn: string;
-  /** The next try, while it is waited for. */
-  readonly retry: RetryScheduled | null;
-  readonly verbose: number;
-  readonly confirmMode: string;
-  readonly isPlanned: boolean;
-  readonly isAnswer: boolean;
-  /** The model has been asked and has not said anything yet. */
-  readonly isWaiting: boolean;
   readonly decide: ToolItem['decide'];
 }
 
@@ -41,7 +26,7 @@ export class StepView {
   private tools: Views<ToolItem, ToolView>;
   private asking = new AskingView();
   private facts = new Slot(h('div'));
-  private drawn: StepItem | null = null;
+  private drawn: Step | null = null;
 
   /** `before` is what HTML passes before it comes to this view. */
   constructor(before: Before) {
@@ -60,34 +45,25 @@ export class StepView {
   }
 
   /** Draw `item`; a step that is over stays as it is while the next ones come. */
-  update(item: StepItem): void {
-    if (this.drawn === null || !isSame(item, this.drawn)) {
-      this.drawn = item;
-      this.draw(item);
+  update({ step, decide }: StepItem): void {
+    if (this.drawn !== step) {
+      this.drawn = step;
+      this.draw(step, decide);
     }
   }
 
-  private draw({ step, open, isAnswer, isWaiting, leadIn, retry, ...around }: StepItem): void {
-    this.element.setAttribute('aria-label', isAnswer ? 'Answer' : `Step ${step.number}`);
-    const notes = [leadIn, ...step.notes].filter(text => text !== '');
+  private draw(step: Step, decide: StepItem['decide']): void {
+    const { notes, text, images, calls, facts } = step;
+    this.element.setAttribute('aria-label', step.label);
     this.notes.show(notes, () => notes.map(note));
-    this.asking.update(isWaiting, retry);
-    this.thinking.update(step, open, around.verbose >= OPEN);
-    const text = open?.text ?? textOf(step);
-    this.text.update(text, open === null);
-    this.text.element.hidden = !/\S/.test(text);
-    mark(this.text.element, isAnswer);
-    const images = (step.message?.content ?? []).filter(block => block.type === 'image');
-    this.images.show(images, () => images.map(content => image(content, 'Image from the model')));
-    this.tools.update(
-      step.executions.map(execution => ({
-        ...around,
-        execution,
-        approvalId: own(around.approvals, execution.call.id),
-        late: own(around.late, execution.call.id)
-      }))
-    );
-    const facts = stepFacts(step, around.verbose);
+    // In a saved run nothing is waited for.
+    this.asking.update(decide === null ? null : step.waiting);
+    this.thinking.update(step.thinking);
+    this.text.update(text, !step.is_streaming);
+    this.text.element.hidden = text === '';
+    mark(this.text.element, step.is_answer);
+    this.images.show(images, () => images.map(image));
+    this.tools.update(calls.map(call => ({ call, decide })));
     this.facts.show(facts, () => (facts === '' ? [] : [note(facts)]));
   }
 
@@ -96,48 +72,36 @@ export class StepView {
   }
 }
 
-function isSame(one: StepItem, other: StepItem): boolean {
-  return (Object.keys(one) as (keyof StepItem)[]).every(name => one[name] === other[name]);
-}
-
 /** A line about something that happened on the way. */
 export function note(text: string): HTMLElement {
-  return h('p', { class: 'ipyagent-note' }, worded(text));
+  return h('p', { class: 'ipyagent-note' }, withInlineCode(text));
 }
 
 class ThinkingView {
-  private title = h('summary', {});
+  private title = h('summary', {}, 'Thinking');
   private text = new StreamedText('ipyagent-thinking-text');
 
   readonly element = h(
     'details',
-    { class: 'ipyagent-thinking', 'data-ipyagent': 'thinking' },
+    { class: 'ipyagent-thinking', 'data-ipyagent': 'thinking', hidden: '' },
     this.title,
     this.text.element
   );
 
   private isNew = true;
 
-  update(step: Step, open: OpenMessage | null, isOpen: boolean): void {
-    const text = open?.thinking ?? thinkingOf(step);
-    const seconds = step.thinking_seconds;
+  update(thinking: Fold | null): void {
+    this.element.hidden = thinking === null;
+    if (thinking === null) {
+      return;
+    }
     if (this.isNew) {
       this.isNew = false;
-      this.element.open = isOpen;
+      this.element.open = thinking.is_open;
     }
-    this.element.hidden = text === '';
-    this.text.update(revealProse(text));
-    this.title.textContent =
-      open !== null
-        ? 'Thinking…'
-        : seconds === null
-          ? 'Thinking'
-          : `Thinking (${whole(seconds)} s)`;
+    this.text.update(revealProse(thinking.text));
+    this.title.textContent = thinking.title;
   }
-}
-
-function whole(seconds: number): string {
-  return seconds < 1 ? '<1' : seconds.toFixed(0);
 }
 
 function mark(element: HTMLElement, isAnswer: boolean): void {
@@ -147,9 +111,4 @@ function mark(element: HTMLElement, isAnswer: boolean): void {
     delete element.dataset.ipyagent;
   }
   element.classList.toggle('ipyagent-answer', isAnswer);
-}
-
-/** Own keys only: a call's id is whatever the model's service made up. */
-function own<T>(byCall: Readonly<Record<string, T>>, callId: string): T | null {
-  return Object.hasOwn(byCall, callId) ? byCall[callId] : null;
 }

@@ -1,1 +1,1 @@
-"""The agent proper: policy, approvals, dispatch and the loop. No Jupyter in here."""
+"""The agent itself: policy, approvals, dispatch and the loop. Nothing here knows Jupyter."""

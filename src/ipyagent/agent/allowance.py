@@ -1,4 +1,4 @@
-"""How much one reply may take: what is left of the run's budgets, and a size in any case.
+"""The size limit of one reply, from what the run's budgets have left.
 
 Only the provider counts tokens exactly, and tells its count at the end. Until then they are
 estimated, so that a model which writes for ever is ended all the same.
@@ -10,29 +10,29 @@ import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ipyagent.agent.tokens import CHARACTERS, size, size_of_tools
+from ipyagent.agent.tokens import CHARACTERS_PER_TOKEN, message_length, tools_length
 from ipyagent.config import AgentConfig
 from ipyagent.errors import AgentError
 from ipyagent.llm.client import Client, ModelRequest, Priced
 from ipyagent.schema import Run, StopReason, StreamChunk, TokenUsage
 
 MAX_BYTES = 4 * 1024 * 1024
-"""Of text, thinking and arguments that one reply may hold."""
+"""Bytes of text, thinking and arguments that one reply may hold."""
 
-SHORTEST = 256
-"""Tokens that a reply gets where the request alone takes what is left of a budget."""
+MIN_REPLY_TOKENS = 256
+"""Tokens granted to a reply when the request alone takes all that is left of a budget."""
 
-SLACK = 64
+SLACK_TOKENS = 64
 """Tokens by which an estimate may be wrong before it ends a reply."""
 
-PIECE = 16 * 1024
-"""Characters that are taken in at once."""
+PIECE_LENGTH = 16 * 1024
+"""Characters processed at once."""
 
 _THOUSAND = TokenUsage(completion_tokens=1_000)
 
 
 class LimitReachedError(AgentError):
-    """A reply was ended because it took too much; `reason` is why the run ends."""
+    """Raised when a reply takes too much; `reason` is the run's stop reason."""
 
     def __init__(self, reason: StopReason, message: str = "") -> None:
         super().__init__(message)
@@ -41,90 +41,94 @@ class LimitReachedError(AgentError):
 
 @dataclass(frozen=True)
 class Allowance:
-    """Tokens that a reply may have (None: any number), and the budget that they are left of."""
+    """Tokens that a reply may take (None: unlimited), and the budget that sets the limit."""
 
     tokens: int | None = None
     reason: StopReason = StopReason.MAX_TOKENS
 
 
 @dataclass(frozen=True)
-class Budget:
-    """The hard budgets of a run; `beside` is what was used and is not in `run` yet."""
+class RunBudget:
+    """The hard budgets of a run; `beside` is usage that `run` does not include yet."""
 
     run: Callable[[], Run]
     config: AgentConfig
-    beside: Callable[[], tuple[TokenUsage, float | None]] = lambda: (TokenUsage(), None)
+    pending_usage: Callable[[], tuple[TokenUsage, float | None]] = lambda: (TokenUsage(), None)
 
     async def allowance(self, client: Client, prompt: int) -> Allowance:
-        """What the next reply may take; `prompt` is how many tokens are sent, about."""
-        usage, cost = self.beside()
+        """Return the next reply's allowance; `prompt` is the estimated number of tokens sent."""
+        usage, cost = self.pending_usage()
         left: list[Allowance] = []
         if (tokens := self.config.max_tokens) is not None:
             spent = self.run().usage.total_tokens + usage.total_tokens
-            left.append(Allowance(_room(tokens - spent, prompt), StopReason.MAX_TOKENS))
+            left.append(Allowance(_tokens_for_reply(tokens - spent, prompt), StopReason.MAX_TOKENS))
         if (usd := self.config.max_usd) is not None and isinstance(client, Priced):
             # In a thread: a client that is still being imported would hold up everything else.
             price = await asyncio.to_thread(client.cost, _THOUSAND)
-            asked = await asyncio.to_thread(client.cost, TokenUsage(prompt_tokens=prompt))
+            prompt_cost = await asyncio.to_thread(client.cost, TokenUsage(prompt_tokens=prompt))
             if price:
                 each = price / _THOUSAND.completion_tokens
                 rest = usd - (self.run().cost_usd or 0.0) - (cost or 0.0)
-                room = _room(int(rest / each), int((asked or 0.0) / each))
+                room = _tokens_for_reply(int(rest / each), int((prompt_cost or 0.0) / each))
                 left.append(Allowance(room, StopReason.MAX_USD))
         return min(left, key=lambda allowance: allowance.tokens or 0, default=Allowance())
 
 
-class Meter:
-    """Takes in one reply, as far as its allowance reaches."""
+class ReplyMeter:
+    """Counts one reply against its allowance."""
 
     def __init__(self, allowance: Allowance) -> None:
         self.allowance = allowance
         tokens = allowance.tokens
-        self._limit = None if tokens is None else (tokens + SLACK) * CHARACTERS
+        self._limit = None if tokens is None else (tokens + SLACK_TOKENS) * CHARACTERS_PER_TOKEN
         self._characters = self._bytes = 0
         self._counted = 0  # by the provider
-        self._cut: StreamChunk | None = None
+        self._held_finish: StreamChunk | None = None
 
-    def pieces(self, chunk: StreamChunk) -> Iterator[StreamChunk]:
-        """Yield the chunk in pieces that hold nobody up; raise LimitReachedError at the limit."""
+    def split(self, chunk: StreamChunk) -> Iterator[StreamChunk]:
+        """Yield the chunk in small pieces; raise LimitReachedError at the limit."""
         if chunk.type == "usage" and chunk.usage is not None:
             self._counted = chunk.usage.completion_tokens
         if chunk.type == "finish" and chunk.data == "length" and self.allowance.tokens is not None:
-            self._cut = chunk  # by the limit that it was told, or by the model's own
+            self._held_finish = chunk  # by our limit or by the model's own
             return
-        if len(chunk.data) <= PIECE:
-            yield self._piece(chunk)
-            self._check()
+        if len(chunk.data) <= PIECE_LENGTH:
+            yield self._truncate(chunk)
+            self._check_limits()
             return
-        for start in range(0, len(chunk.data), PIECE):
-            yield self._piece(chunk.model_copy(update={"data": chunk.data[start : start + PIECE]}))
-            self._check()
+        for start in range(0, len(chunk.data), PIECE_LENGTH):
+            yield self._truncate(
+                chunk.model_copy(update={"data": chunk.data[start : start + PIECE_LENGTH]})
+            )
+            self._check_limits()
 
-    def end(self) -> Iterator[StreamChunk]:
-        """Yield what was held back; raise LimitReachedError where the allowance ended the reply."""
-        if self._cut is None:
+    def finish(self) -> Iterator[StreamChunk]:
+        """Yield what was held back; raise LimitReachedError if the allowance ended the reply."""
+        if self._held_finish is None:
             return
-        if max(self._counted, self.tokens) >= (self.allowance.tokens or 0):
+        if max(self._counted, self.token_estimate) >= (self.allowance.tokens or 0):
             raise LimitReachedError(self.allowance.reason)
-        yield self._cut
+        yield self._held_finish
 
     @property
-    def tokens(self) -> int:
-        """How many tokens were said, about."""
-        return self._characters // CHARACTERS
+    def token_estimate(self) -> int:
+        """The estimated number of tokens of the reply so far."""
+        return self._characters // CHARACTERS_PER_TOKEN
 
-    def estimate(self, client: Client, request: ModelRequest) -> Iterator[StreamChunk]:
-        """Yield what a reply that was ended took, where the provider has not said it."""
+    def estimate_usage(self, client: Client, request: ModelRequest) -> Iterator[StreamChunk]:
+        """Yield the estimated usage of a reply that was ended before the provider reported it."""
         if self._counted:
             return
-        sent = sum(map(size, request.messages)) + size_of_tools(request.tools)
-        usage = TokenUsage(prompt_tokens=sent // CHARACTERS, completion_tokens=self.tokens)
+        sent = sum(map(message_length, request.messages)) + tools_length(request.tools)
+        usage = TokenUsage(
+            prompt_tokens=sent // CHARACTERS_PER_TOKEN, completion_tokens=self.token_estimate
+        )
         cost = client.cost(usage) if isinstance(client, Priced) else None
         yield StreamChunk(type="usage", usage=usage, cost_usd=cost)
 
-    def _piece(self, chunk: StreamChunk) -> StreamChunk:
-        """The part of a chunk that the allowance still covers."""
-        self._bytes += 1 + len(chunk.name) + len(chunk.id)  # nothing, for ever, is much as well
+    def _truncate(self, chunk: StreamChunk) -> StreamChunk:
+        """Return the part of a chunk that the allowance still covers."""
+        self._bytes += 1 + len(chunk.name) + len(chunk.id)  # endless empty chunks add up as well
         self._bytes += len(chunk.data.encode(errors="surrogatepass"))
         if chunk.type not in ("content", "thinking", "tool_call"):
             return chunk
@@ -134,7 +138,7 @@ class Meter:
             return chunk
         return chunk.model_copy(update={"data": chunk.data[: limit - before]})
 
-    def _check(self) -> None:
+    def _check_limits(self) -> None:
         if self._limit is not None and self._characters > self._limit:
             raise LimitReachedError(self.allowance.reason)
         if self._bytes > MAX_BYTES:
@@ -145,6 +149,6 @@ class Meter:
             )
 
 
-def _room(left: int, prompt: int) -> int:
-    """Tokens for a reply, of those that are left for request and reply together."""
-    return max(left - prompt, min(left, SHORTEST))
+def _tokens_for_reply(left: int, prompt: int) -> int:
+    """Return the tokens for a reply, of those left for request and reply together."""
+    return max(left - prompt, min(left, MIN_REPLY_TOKENS))

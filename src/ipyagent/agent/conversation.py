@@ -1,11 +1,11 @@
-"""A conversation: what was said, as a graph and as the messages that a model is sent.
+"""A conversation, as a graph and as the messages sent to a model.
 
     system prompt ─ tools ─ prompt ─ context ─ reply ─┬─ call ─┬─ results ─ reply ─ stop ─ prompt …
                                                       └─ call ─┘
 
-It is the fold of its runs' events, so one that is read back from the record equals the live one,
-ids and times included. Everything is appended: each request begins with the one before, byte for
-byte, and the provider's cache hits; only a summary begins anew.
+It is the fold of its runs' events, so a conversation read back from the journal equals the live
+one, including ids and times. Everything is appended: each request extends the one before byte for
+byte, so the provider's cache hits. Only a summary starts a new prefix.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from datetime import timedelta
 from pydantic import JsonValue
 
 from ipyagent.agent.read_sources import CONTEXT, ReadSources
-from ipyagent.agent.tokens import CHARACTERS, size, size_of_tools
+from ipyagent.agent.tokens import CHARACTERS_PER_TOKEN, message_length, tools_length
 from ipyagent.errors import SessionError
 from ipyagent.schema import (
     Compacted,
@@ -53,243 +53,248 @@ from ipyagent.schema.messages import add_to_exchange
 
 
 class Conversation:
-    """Starts with `nodes`, goes on from `heads` (none: the newest end), and grows by events.
+    """A conversation that starts with `nodes`, continues from `heads`, and grows by events.
 
-    `messages` is what a model is sent, and `ids` are those of their nodes; `history` has all
-    prompts and answers, also those that a summary stands for. Read them; only `add` changes them.
+    Without `heads` it continues from the newest end. `messages` is what a model is sent, `ids` are
+    the ids of their nodes. `history` has all prompts and answers, including those replaced by a
+    summary. Only `add` changes them.
     """
 
     def __init__(self, nodes: Iterable[Node] = (), *heads: str | None) -> None:
         self.graph = Graph(nodes)
         self.heads = tuple(filter(None, heads)) or self.graph.heads[-1:]
-        """What the next node follows: the newest one, or the ends of branches that it merges."""
+        """The parents of the next node: the newest node, or the ends of branches that it merges."""
         self.messages: list[Message] = []
-        self.ids: list[str] = []
+        self.node_ids: list[str] = []
         self.history: list[Message] = []
         self.tools: tuple[ToolDefinition, ...] = ()
         self._sources = ReadSources()
         self.since_summary: int | None = None
-        """Replies since the newest summary; None where there is none."""
+        """Replies since the newest summary; None if there is none."""
         self._prompts: tuple[Node, ...] = ()
-        self._measured = self._unmeasured = 0  # tokens of a provider's count; characters since
-        self._run, self._numbers = "", 0
-        self._began = self._moment = now()
+        self._counted_tokens = self._uncounted_characters = (
+            0  # tokens of a provider's count; characters since
+        )
+        self._run, self._node_number = "", 0
+        self._run_start = self._timestamp = now()
         self._usage = TokenUsage()
-        self._asked = 0  # how many messages the newest request had
+        self._request_length = 0  # how many messages the newest request had
         self._executions: dict[str, tuple[str, ToolExecution]] = {}
         for node in self.graph.ancestors(*self.heads):
-            self._take(node)
+            self._apply_node(node)
 
     @property
     def head(self) -> str | None:
-        """The id of the newest node; None where there is none."""
+        """The id of the newest node; None if there is none."""
         return self.heads[-1] if self.heads else None
 
     @property
     def system_prompt(self) -> str:
-        """The instructions in force."""
+        """The system prompt in force."""
         return text_of_prompts(self._prompts)
 
     @property
     def newest_prompt(self) -> str | None:
-        """The instructions that were given last."""
+        """The newest system prompt, in force or not."""
         return text_of_prompts(self._prompts[-1:]) if self._prompts else None
 
     @property
     def sources(self) -> AbstractSet[str]:
-        """Whose words have been read, beside the person's; the newest last."""
+        """The sources read so far, other than the user; the newest last."""
         return self._sources.names
 
     @property
-    def tokens(self) -> int:
-        """How long it is: as the provider counted it last, and an estimate of what came since."""
-        return self._measured + self._unmeasured // CHARACTERS
+    def token_count(self) -> int:
+        """The length in tokens: the provider's last count plus an estimate of the rest."""
+        return self._counted_tokens + self._uncounted_characters // CHARACTERS_PER_TOKEN
 
-    def at(self, node_id: str) -> Conversation:
-        """The conversation up to that node, to go on from there; raises SessionError."""
+    def up_to(self, node_id: str) -> Conversation:
+        """Return the conversation up to that node, to continue from there; raises SessionError."""
         if node_id not in self.graph.nodes:
             raise SessionError(f"no step of this session has the id {node_id!r}")
         return Conversation(self.graph.ancestors(node_id), node_id)
 
     def add(self, event: Event) -> None:
-        """Take in what happened."""
+        """Apply an event."""
         match event:
             case MessageDelta():  # first, because there are so many
                 return
             case PlanProposed(run=run):
-                self._turn_to(run)
+                self._switch_to_run(run)
             case RunStarted():
-                self._begin(event)
+                self._start_run(event)
             case StepStarted(nudge=nudge):
-                self._ask(nudge)
+                self._start_step(nudge)
             case Compacted(summary=summary, before=before, after=after):
-                self._add(summary, metadata={COMPACTED: {"before": [*before], "after": [*after]}})
-                self._asked = len(self.messages)
+                self._add_node(
+                    summary, metadata={COMPACTED: {"before": [*before], "after": [*after]}}
+                )
+                self._request_length = len(self.messages)
             case MessageFinished(message=message, usage=usage):
                 self._usage += usage
                 if message is not None:
-                    self._moment = message.timestamp
-                    self._add(message.model_copy(update={"usage": message.usage or usage}))
+                    self._timestamp = message.timestamp
+                    self._add_node(message.model_copy(update={"usage": message.usage or usage}))
             case ToolFinished(execution=execution):
-                self._keep(execution)
+                self._add_execution(execution)
             case StepFinished():
                 self._answer_calls()
             case RunFinished():
-                self._end(event)
+                self._end_run(event)
 
-    def _begin(self, event: RunStarted) -> None:
+    def _start_run(self, event: RunStarted) -> None:
         self._answer_calls()  # of a step that this one was branched from
         run = event.run
-        self._turn_to(run)
+        self._switch_to_run(run)
         if event.system_prompt is not None:
-            self._add(SystemPrompt(content=event.system_prompt), metadata={OF_RUN: True})
+            self._add_node(SystemPrompt(content=event.system_prompt), metadata={OF_RUN: True})
         if event.tools is not None:
-            self._add(ToolDefinitions(tools=event.tools))
+            self._add_node(ToolDefinitions(tools=event.tools))
         if not run.plan:  # else the prompt was that of the run that planned it
-            self._say(Role.USER, run.prompt, synthetic=False)
-        self._say(Role.USER, run.context)
+            self._add_text(Role.USER, run.prompt, synthetic=False)
+        self._add_text(Role.USER, run.context)
 
-    def _turn_to(self, run: Run) -> None:
-        self._run, self._numbers, self._usage = run.id, 0, TokenUsage()
-        self._began = self._moment = run.started_at
+    def _switch_to_run(self, run: Run) -> None:
+        self._run, self._node_number, self._usage = run.id, 0, TokenUsage()
+        self._run_start = self._timestamp = run.started_at
 
-    def _ask(self, nudge: str | None) -> None:
+    def _start_step(self, nudge: str | None) -> None:
         if nudge is not None:
-            # What was sent as the end of a request stays its own message.
-            if not any(map(_is_sent, self.messages[self._asked :])):
-                self._say(Role.ASSISTANT, "[no answer]")
-            self._say(Role.USER, nudge)
-        self._asked = len(self.messages)
+            # The message that ended a request stays separate.
+            if not any(map(_has_content, self.messages[self._request_length :])):
+                self._add_text(Role.ASSISTANT, "[no answer]")
+            self._add_text(Role.USER, nudge)
+        self._request_length = len(self.messages)
 
-    def _keep(self, execution: ToolExecution) -> None:
-        """A call and its result hang below the reply that made the call."""
-        self._moment = execution.started_at or self._moment
+    def _add_execution(self, execution: ToolExecution) -> None:
+        """Hang a call and its result below the reply that made the call."""
+        self._timestamp = execution.started_at or self._timestamp
         if execution.duration is not None:
-            self._moment += timedelta(seconds=execution.duration)
-        kept = execution.model_copy(update={"result": _without_objects(execution.result)})
-        node = self._node(kept, self.heads)
-        self._executions[execution.call.id] = (node.id, kept)
-        self._read(kept)
+            self._timestamp += timedelta(seconds=execution.duration)
+        stored = execution.model_copy(update={"result": _without_objects(execution.result)})
+        node = self._create_node(stored, self.heads)
+        self._executions[execution.call.id] = (node.id, stored)
+        self._add_source(stored)
 
-    def _read(self, execution: ToolExecution) -> None:
+    def _add_source(self, execution: ToolExecution) -> None:
         if execution.source and execution.started_at is not None:
             self._sources.add(execution.source)
 
     def _answer_calls(self) -> None:
-        """Each call of the newest reply gets its one result, in the order of the calls."""
+        """Give each call of the newest reply its one result, in the order of the calls."""
         calls = self.messages[-1].tool_calls if self.messages else ()
         if calls:
             known = [self._executions[call.id] for call in calls if call.id in self._executions]
-            results = tuple(self._result(call) for call in calls)
-            self._add(
-                Message(role=Role.USER, content=results, timestamp=self._moment),
+            results = tuple(self._result_of(call) for call in calls)
+            self._add_node(
+                Message(role=Role.USER, content=results, timestamp=self._timestamp),
                 tuple(node_id for node_id, _ in known) or self.heads,
             )
         self._executions.clear()
 
-    def _result(self, call: ToolCall) -> ToolResultContent:
+    def _result_of(self, call: ToolCall) -> ToolResultContent:
         _, execution = self._executions.get(call.id, (None, None))
         if execution is None or execution.result is None:
             return ToolResult.failure("no result of this call is known").to_content(call.id)
         return execution.result.to_content(call.id)
 
-    def _end(self, event: RunFinished) -> None:
+    def _end_run(self, event: RunFinished) -> None:
         self._answer_calls()
-        self._moment = self._began + timedelta(seconds=event.duration)
+        self._timestamp = self._run_start + timedelta(seconds=event.duration)
         # Providers want turns to alternate, so a turn without an answer is closed by a note.
-        if self.messages and not _speaks(self.messages[-1]):
-            self._say(Role.ASSISTANT, f"[{event.error or f'ended: {event.stop_reason}'}]")
-        self._add(Stop(reason=event.stop_reason, usage=self._usage))
+        if self.messages and not _is_answer(self.messages[-1]):
+            self._add_text(Role.ASSISTANT, f"[{event.error or f'ended: {event.stop_reason}'}]")
+        self._add_node(Stop(reason=event.stop_reason, usage=self._usage))
 
-    def _say(self, role: Role, text: str, *, synthetic: bool = True) -> None:
+    def _add_text(self, role: Role, text: str, *, synthetic: bool = True) -> None:
         if text.strip():
             content = (TextContent(text=text),)
-            self._add(
-                Message(role=role, content=content, synthetic=synthetic, timestamp=self._moment)
+            self._add_node(
+                Message(role=role, content=content, synthetic=synthetic, timestamp=self._timestamp)
             )
 
-    def _add(
+    def _add_node(
         self,
         data: NodeData,
         parents: tuple[str, ...] = (),
         metadata: dict[str, JsonValue] | None = None,
     ) -> None:
-        node = self._node(data, parents or self.heads, metadata)
+        node = self._create_node(data, parents or self.heads, metadata)
         self.heads = (node.id,)
-        self._take(node)
+        self._apply_node(node)
 
-    def _node(
+    def _create_node(
         self,
         data: NodeData,
         parents: tuple[str, ...],
         metadata: dict[str, JsonValue] | None = None,
     ) -> Node:
-        self._numbers += 1
+        self._node_number += 1
         node = Node(
-            id=f"{self._run}-{self._numbers}",
+            id=f"{self._run}-{self._node_number}",
             parent_ids=parents,
             data=data,
-            timestamp=self._moment,
+            timestamp=self._timestamp,
             metadata=metadata or {},
         )
         self.graph.add(node)
         return node
 
-    def _take(self, node: Node) -> None:
-        """What a node on the way to the head means for the next request."""
+    def _apply_node(self, node: Node) -> None:
+        """Apply a node on the way to the head to what the next request holds."""
         match node.data:
             case SystemPrompt(content=text):
                 self._prompts = with_prompt(self._prompts, node)
-                self._unmeasured += len(text)
+                self._uncounted_characters += len(text)
             case ToolDefinitions(tools=tools):
                 self.tools = tools
-                self._unmeasured += size_of_tools(tools)
+                self._uncounted_characters += tools_length(tools)
             case ToolExecution() as execution:
-                self._read(execution)
+                self._add_source(execution)
             case Message() as message:
                 add_to_exchange(self.history, message)
                 match node.metadata.get(COMPACTED):
                     case {"before": list(before), "after": list(after)}:
-                        self._put(node.id, [*map(str, before), node.id, *map(str, after)])
+                        self._apply_summary(node.id, [*map(str, before), node.id, *map(str, after)])
                     case _:
-                        self._append(node.id, message)
+                        self._append_message(node.id, message)
 
-    def _append(self, node_id: str, message: Message) -> None:
-        self.ids.append(node_id)
+    def _append_message(self, node_id: str, message: Message) -> None:
+        self.node_ids.append(node_id)
         self.messages.append(message)
         if message.synthetic and message.role is Role.USER and message.text.startswith(CONTEXT):
             self._sources.add_context(message.text)
         if message.role is not Role.ASSISTANT or message.synthetic:
-            self._unmeasured += size(message)
+            self._uncounted_characters += message_length(message)
             return
         if self.since_summary is not None:
             self.since_summary += 1
         if message.usage is not None and message.usage.total_tokens:
-            self._measured, self._unmeasured = message.usage.total_tokens, 0
+            self._counted_tokens, self._uncounted_characters = message.usage.total_tokens, 0
         else:
-            self._unmeasured += size(message)
+            self._uncounted_characters += message_length(message)
 
-    def _put(self, summary: str, ids: list[str]) -> None:
-        """Put a summary and what stays verbatim in the place of all that it follows."""
+    def _apply_summary(self, summary: str, ids: list[str]) -> None:
+        """Put a summary and the verbatim rest in the place of all messages before them."""
         covered = {node.id for node in self.graph.ancestors(summary)}
-        self.ids = [*(each for each in self.ids if each not in covered), *ids]
-        said = (self.graph.nodes[each].data for each in self.ids)
-        self.messages = [data for data in said if isinstance(data, Message)]
+        self.node_ids = [*(each for each in self.node_ids if each not in covered), *ids]
+        node_data = (self.graph.nodes[each].data for each in self.node_ids)
+        self.messages = [data for data in node_data if isinstance(data, Message)]
         self.since_summary = 0
-        self._measured = 0
-        self._unmeasured = len(self.system_prompt) + size_of_tools(self.tools)
-        self._unmeasured += sum(map(size, self.messages))
+        self._counted_tokens = 0
+        self._uncounted_characters = len(self.system_prompt) + tools_length(self.tools)
+        self._uncounted_characters += sum(map(message_length, self.messages))
 
 
-def _is_sent(message: Message) -> bool:
-    """Whether anything of it goes to a model: thinking alone does not."""
+def _has_content(message: Message) -> bool:
+    """Return whether any of it is sent to a model: thinking alone is not."""
     return bool(message.text or message.tool_calls or message.tool_results)
 
 
-def _speaks(message: Message) -> bool:
-    return message.role is Role.ASSISTANT and _is_sent(message)
+def _is_answer(message: Message) -> bool:
+    return message.role is Role.ASSISTANT and _has_content(message)
 
 
 def _without_objects(result: ToolResult | None) -> ToolResult | None:
-    """A result as the record has it: what it holds beside is the run's, and may be large."""
+    """Return the result as it is recorded: without live objects, which may be large."""
     return result and result.model_copy(update={"value": None, "full_output": result.output})

@@ -1,4 +1,4 @@
-"""Whose words a model has read beside the user's, in the order in which they came."""
+"""The sources other than the user that a model has read, in the order of reading."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ReadSources:
 
     @property
     def names(self) -> AbstractSet[str]:
-        """All of them, the newest last; a view that follows what is read later."""
+        """All sources, the newest last; a live view."""
         return self._names.keys()
 
     def add(self, sources: str) -> None:
@@ -28,8 +28,8 @@ class ReadSources:
         self._names |= dict.fromkeys(line for line in sources.split("\n") if line)
 
     def add_context(self, text: str) -> None:
-        """Add what accompanies a prompt: names and values that hold prose, once for each value."""
-        for name, prose in _prose_of_context(text):
+        """Add the context of a prompt: names and values that contain prose, each value once."""
+        for name, prose in _prose_in_context(text):
             if not prose <= self._prose.get(name, frozenset()):
                 count = self._replaced[name] = self._replaced.get(name, -1) + 1
                 times = "" if count < 2 else f" {count} times"
@@ -37,8 +37,8 @@ class ReadSources:
                 self._prose[name] = prose
 
 
-def _prose_of_context(text: str) -> Iterator[tuple[str, frozenset[str]]]:
-    """The sources in a context, each with its prose."""
+def _prose_in_context(text: str) -> Iterator[tuple[str, frozenset[str]]]:
+    """Yield the sources in a context, each with its prose."""
     part, files, mentions = "", [], []
     for line in text.splitlines():
         if line in {"Variables:", "Files:", "Mentioned with @:"}:

@@ -1,4 +1,4 @@
-"""Services that are switched on and off for one notebook alone, in its session's metadata."""
+"""Services that are switched on or off for one notebook, in its session's metadata."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SERVICES = "services"
 
 
 def read_switches(metadata: Mapping[str, Any]) -> dict[str, bool]:
-    """Return what is switched; metadata is free, so anything else counts as nothing."""
+    """Return the switches; metadata is free-form, so anything else counts as none."""
     try:
         switches = json.loads(metadata.get(SERVICES, "{}"))
     except (TypeError, ValueError):
@@ -20,6 +20,6 @@ def read_switches(metadata: Mapping[str, Any]) -> dict[str, bool]:
     return {name: on for name, on in named if isinstance(on, bool)}
 
 
-def to_metadata(switches: Mapping[str, bool]) -> dict[str, str]:
-    """Return what `read_switches` reads."""
+def switches_to_metadata(switches: Mapping[str, bool]) -> dict[str, str]:
+    """Return the metadata that `read_switches` reads."""
     return {SERVICES: json.dumps(dict(switches))}

@@ -1,35 +1,35 @@
-"""A session as it is lived: the conversation, its runs, and the record that all of it goes to."""
+"""A live session: the conversation, its runs, and their record in the journal."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import ValidationError
 
 from ipyagent import schema
-from ipyagent.agent import current, registry
-from ipyagent.agent.archive import Archive
-from ipyagent.agent.beginnings import (
-    GRAPH,
-    Beginning,
-    beginning_of,
-    begun_with,
-    heads_of,
-    read_beginning,
-    save_graph,
-)
+from ipyagent.agent import current_session
 from ipyagent.agent.conversation import Conversation
 from ipyagent.agent.grants import Grants
-from ipyagent.agent.service_switches import read_switches, to_metadata
+from ipyagent.agent.initial_graph import (
+    GRAPH,
+    InitialGraph,
+    branch_heads,
+    initial_conversation,
+    initial_graph_of,
+    load_initial_graph,
+    save_graph,
+)
+from ipyagent.agent.run_list import RunList
+from ipyagent.agent.service_switches import read_switches, switches_to_metadata
 from ipyagent.agent.validation import Validator
-from ipyagent.errors import SessionError
+from ipyagent.errors import JournalError, SessionError
 from ipyagent.schema import (
     ApprovalRequested,
     Event,
@@ -40,17 +40,20 @@ from ipyagent.schema import (
     Run,
     RunFinished,
     RunStarted,
+    RunState,
     RunStatus,
     SessionState,
-    fold,
+    StopReason,
+    advance,
 )
 from ipyagent.schema.graph import handle
+from ipyagent.schema.replay import AS_DRAFT
 from ipyagent.store.journal import Journal
 from ipyagent.store.plans import plan_name
 
 
 class Session:
-    """Continued by every prompt. `record` is in the journal; without one it gets its own."""
+    """A session that every prompt continues. Without `record` it gets a new one in the journal."""
 
     def __init__(
         self,
@@ -60,51 +63,56 @@ class Session:
         runs: Iterable[Run] = (),
     ) -> None:
         self._record = record or schema.Session()
-        self.journal = journal or _in_memory(self._record)
+        self.journal = journal or _memory_journal(self._record)
         self.conversation = conversation or Conversation()
-        self.runs = Archive(runs)
+        self.runs = RunList(runs)
         self.validators: list[Validator] = []
-        """Functions that look at each prompt first; one that raises ValueError refuses it."""
-        self.granted = Grants()
+        """Functions that check each prompt first; one that raises ValueError refuses it."""
+        self.grants = Grants()
         """What is allowed for this session."""
         self.compact_next = False
-        """Whether the older part becomes a summary before the next request."""
+        """Whether to compact before the next request."""
         self.notices: tuple[str, ...] = ()
-        """What users should know beside the runs, as it was when the newest run began."""
-        self._run: Run | None = None
+        """What users should know beside the runs, as of the beginning of the newest run."""
+        self._state: RunState | None = None
         self._changing = threading.Lock()
         if self.runs:
             self._activate()
 
     @classmethod
     def current(cls) -> Session | None:
-        """The notebook's own, begun if need be; None where the extension is not loaded."""
-        return current.find()
+        """Return the notebook's session, started if necessary; None without the extension."""
+        provider = current_session.provider
+        return None if provider is None else cast(Session, provider.get_session())
 
     @classmethod
     def load(cls, path: str | Path) -> Session:
-        """What a saved graph or a notebook's runs hold, kept in memory; raises SessionError."""
-        nodes, beginning = read_beginning(Path(path))
+        """Load a saved graph, or a notebook's runs, into memory; raises SessionError."""
+        nodes, beginning = load_initial_graph(Path(path))
         given: dict[str, Any] = {"name": Path(path).stem, "metadata": beginning.to_metadata()}
         record = schema.Session.from_dict(given)
-        for said in ({"id": beginning.session_id}, {"started_at": beginning.created_at}):
+        for changes in ({"id": beginning.session_id}, {"started_at": beginning.created_at}):
             with contextlib.suppress(ValidationError):  # no UUID, or no time that can be
-                record = schema.Session.from_dict({**given, **said})
-                given |= said
+                record = schema.Session.from_dict({**given, **changes})
+                given |= changes
         return cls.begin(Journal.open(None), record, nodes)
 
     @classmethod
     def begin(cls, journal: Journal, record: schema.Session, nodes: Iterable[Node] = ()) -> Session:
-        """Return a new session of the journal with `nodes`; a taken name gets a number."""
-        conversation = begun_with(record, nodes)
+        """Start a session with `nodes`; a number is appended if the name is taken."""
+        conversation = initial_conversation(record, nodes)
         journal.claim(record.id)
         record = journal.find_or_create(record, conversation.graph)
-        return registry.register(cls(record, journal, conversation))
+        return cls(record, journal, conversation).register()
 
     @property
     def record(self) -> schema.Session:
         """The session as data, with its prompts and answers."""
-        return self._record.model_copy(update={"messages": self.history})
+        waiting = None
+        with contextlib.suppress(JournalError):  # then nobody can decide on a plan either
+            waiting = self.waiting_plan_id
+        changes = {"messages": self.history, "pending_run_id": waiting}
+        return self._record.model_copy(update=changes)
 
     @property
     def id(self) -> str:
@@ -118,44 +126,44 @@ class Session:
 
     @property
     def name(self) -> str:
-        """What the user calls it."""
+        """The name that the user gave."""
         return self._record.name
 
     @property
     def state(self) -> SessionState:
-        """Where it is in its life; it becomes active with its first run."""
+        """Its state; it becomes active with its first run."""
         return self._record.state
 
     @property
     def started_at(self) -> datetime:
-        """When it was begun."""
+        """The time at which it began."""
         return self._record.started_at
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What was noted about it, in its file too; `annotate` adds to it."""
-        beginning = beginning_of(self._record.metadata) or Beginning()
+        """Its metadata, saved with it; `annotate` adds to it."""
+        beginning = initial_graph_of(self._record.metadata) or InitialGraph()
         noted = {key: value for key, value in self._record.metadata.items() if key != GRAPH}
         return {**beginning.metadata, **noted}
 
     @property
     def history(self) -> tuple[Message, ...]:
-        """All prompts and answers, also those that a summary stands for when a model is asked."""
+        """All prompts and answers, including those that a summary replaces for the model."""
         return tuple(self.conversation.history)
 
     @property
     def message_count(self) -> int:
-        """How many prompts and answers there are."""
+        """The number of prompts and answers."""
         return len(self.conversation.history)
 
     @property
     def messages(self) -> list[Message]:
-        """What a model is sent."""
+        """The messages sent to a model."""
         return self.conversation.messages
 
     @property
     def graph(self) -> Graph:
-        """All that was said and done."""
+        """Everything said and done, as a graph."""
         return self.conversation.graph
 
     @property
@@ -165,45 +173,66 @@ class Session:
 
     @property
     def heads(self) -> tuple[str, ...]:
-        """The ids of the ends of all branches in its graph; the next prompt goes on from `head`."""
-        return heads_of(self.conversation, beginning_of(self._record.metadata))
+        """The ids of the ends of all branches; the next prompt continues from `head`."""
+        return branch_heads(self.conversation, initial_graph_of(self._record.metadata))
 
     @property
-    def beginning(self) -> Beginning:
-        """What a session would begin with that goes on as this one does."""
-        before = beginning_of(self._record.metadata) or Beginning()
+    def continuation(self) -> InitialGraph:
+        """The initial graph of a session that continues this one."""
+        before = initial_graph_of(self._record.metadata) or InitialGraph()
         return replace(before, follows=self.conversation.heads, heads=self.heads)
 
     @property
-    def waiting(self) -> str | None:
-        """The id of the plan that waits for a person; raises JournalError."""
+    def waiting_plan_id(self) -> str | None:
+        """The id of the plan that waits for the user; raises JournalError."""
         stored = self.journal.session(self.id)
         return stored.pending_run_id if stored else None
 
     @property
-    def waiting_plan(self) -> str | None:
+    def waiting_plan_name(self) -> str | None:
         """The name of the plan that waits for the user; raises JournalError."""
-        waiting = self.waiting
+        waiting = self.waiting_plan_id
         return plan_name(self.journal.run(waiting).plan) if waiting else None
 
+    def cancel_plan(
+        self,
+        plan: Run,
+        reason: StopReason,
+        error: str | None = None,
+        emit: Callable[[Event], object] | None = None,
+    ) -> None:
+        """Cancel a plan that never ran, and record the events.
+
+        `emit` passes them to the view that shows the plan, if any. The plan may have been cancelled
+        before. Raises JournalError.
+        """
+        emit = emit or self.apply_event
+        with contextlib.suppress(SessionError):  # cancelled already
+            self.journal.cancel(self.id, plan.id)
+        other = self._state if self._state and self._state.run.id != plan.id else None
+        self._state = None
+        emit(PlanProposed(run=plan.model_copy(update=AS_DRAFT)))
+        emit(RunFinished(status=RunStatus.CANCELLED, stop_reason=reason, error=error, duration=0.0))
+        self._state = other
+
     def check_ready(self) -> None:
-        """Raise SessionError where no more prompts are taken now."""
+        """Raise SessionError if it takes no prompts now."""
         self.check_open()
-        if plan := self.waiting_plan:
+        if plan := self.waiting_plan_name:
             raise SessionError(
                 f"a plan waits for you ({plan}): `%agent approve` or `%agent deny` it first"
             )
 
     def take_notices(self, texts: Iterable[str]) -> tuple[str, ...]:
-        """Return those of the notices in force that were not told in this session before.
+        """Return the notices that were not given in this session before.
 
-        One that was gone meanwhile is told again.
+        A notice that was withdrawn meanwhile is given again.
         """
         before, self.notices = self.notices, tuple(dict.fromkeys(texts))
         return tuple(text for text in self.notices if text not in before)
 
     def check_open(self) -> None:
-        """Raise SessionError where nothing is taken any more."""
+        """Raise SessionError if it was ended."""
         if self._record.state is SessionState.TERMINATED:
             raise SessionError(
                 f"the session {self.name or self.id!r} has ended; begin another with "
@@ -211,17 +240,22 @@ class Session:
             )
 
     def end(self) -> None:
-        """No more prompts from here on; ending twice does nothing. Raises JournalError."""
+        """Take no more prompts and cancel a waiting plan. Raises JournalError.
+
+        Ending twice does nothing.
+        """
         if self._record.state is not SessionState.TERMINATED:
-            self._change(state=self._record.move(SessionState.TERMINATED).state)
+            if plan := self.journal.waiting_plan(self.id):
+                self.cancel_plan(plan, StopReason.DENIED)
+            self._save_record(state=self._record.move(SessionState.TERMINATED).state)
 
     def annotate(self, **metadata: str) -> None:
         """Add to the record's metadata; raises JournalError."""
-        self._change(metadata={**self._record.metadata, **metadata})
+        self._save_record(metadata={**self._record.metadata, **metadata})
 
     @property
     def services(self) -> dict[str, bool]:
-        """What is switched on and off for its notebook alone, by names such as `api:shop`."""
+        """The switches of its notebook, by names such as `api:shop`."""
         return read_switches(self._record.metadata)
 
     def switch_services(self, switches: Mapping[str, bool | None]) -> None:
@@ -229,23 +263,23 @@ class Session:
         wanted = {**self.services, **switches}
         new = {name: on for name, on in wanted.items() if on is not None}
         if new != self.services:
-            self.annotate(**to_metadata(new))
+            self.annotate(**switches_to_metadata(new))
 
     def save(self, path: str | Path) -> None:
         """Write the conversation to a JSON file, as a graph; raises SessionError."""
         save_graph(Path(path), self._record, self.conversation)
 
     def branch(self, node: str | None = None, name: str | None = None) -> Session:
-        """Return a new session that shares what was said up to `node` (None: all of it).
+        """Return a new session that shares everything up to `node` (None: all of it).
 
-        `node` is an id of the graph, or its beginning. What either of them says from here on the
-        other does not know. Raises SessionError.
+        `node` is an id of the graph, or its beginning. From there on the two sessions are
+        independent. Raises SessionError.
         """
         if node is None and len(self.conversation.heads) > 1:
             return self.merge(self.conversation.heads, name)
         head = self.conversation.head if node is None else find_node(self.graph, node)
         if head is None:
-            raise SessionError("nothing was said yet, so there is nothing to branch from")
+            raise SessionError("the conversation is empty, so there is nothing to branch from")
         record = schema.Session(
             name=name or self.name,
             origin=(self.id, head),
@@ -253,16 +287,16 @@ class Session:
         )
         self.journal.claim(record.id)
         record = self.journal.find_or_create(record)
-        return registry.register(Session(record, self.journal, self.conversation.at(head)))
+        return Session(record, self.journal, self.conversation.up_to(head)).register()
 
     def merge(
         self, heads: Iterable[str | Session] | None = None, name: str | None = None
     ) -> Session:
-        """Return a new session that goes on from several heads at once.
+        """Return a new session that continues from several heads at once.
 
         `heads` are ids in this session's graph, or other sessions, such as branches of this one;
-        None: all heads of this one. A model is then sent what was said on the way to each of them,
-        one branch after the other. Raises SessionError.
+        None: all heads of this one. A model is sent what leads to each of them, one branch after
+        the other. Raises SessionError.
         """
         nodes = dict(self.graph.nodes)
         follows: list[str] = []
@@ -273,11 +307,11 @@ class Session:
             else:
                 follows.append(find_node(self.graph, each))
         if not follows:
-            raise SessionError("nothing was said yet, so there is nothing to merge")
+            raise SessionError("the conversation is empty, so there is nothing to merge")
         covered = {node.id for node in Graph(nodes.values()).ancestors(*follows)}
         others = [each for each in self.heads if each not in covered]
         follows = list(dict.fromkeys(follows))
-        beginning = replace(self.beginning, follows=tuple(follows), heads=(*follows, *others))
+        beginning = replace(self.continuation, follows=tuple(follows), heads=(*follows, *others))
         record = schema.Session(
             name=name or self.name,
             metadata={**self._record.metadata, **beginning.to_metadata()},
@@ -285,63 +319,68 @@ class Session:
         return self.begin(self.journal, record, nodes.values())
 
     def make_current(self) -> None:
-        """Let the notebook's next cells go on with this session; raises SessionError elsewhere."""
-        if not current.choose(self):
+        """Continue the notebook's next cells with this session; raises SessionError elsewhere."""
+        if current_session.provider is None:
             raise SessionError("there is no notebook here; give the session to Agent(session=…)")
+        current_session.provider.use_session(self)
 
-    def listen(self, event: Event) -> Run:
-        """Take in what happened, and hand it to the journal; the run as it is now."""
-        before, run = self._run, fold(self._run, event)
+    def register(self) -> Session:
+        """Make this the object that is returned when this session is opened in this process."""
+        self.journal.open_sessions[self.id] = self
+        return self
+
+    def apply_event(self, event: Event) -> RunState:
+        """Apply an event and pass it to the journal; return the run's new state."""
+        before, state = self._state, advance(self._state, event)
+        run = state.run
         self.conversation.add(event)
-        self.journal.append(self.id, run.id, event)
-        self._run = run
+        self.journal.append(self.id, run.id, event, state.open_message)
+        self._state = state
         match event:
             case ApprovalRequested():
-                self.journal.save()  # the person may take hours
+                self.journal.save()  # the user may take hours
             case PlanProposed():
-                if before is not None and before.id != run.id:  # the person changed it
-                    self._keep(before.move(RunStatus.CANCELLED))
-                self._keep(run)
-                self._set(pending_run_id=run.id)
+                if before is not None and before.run.id != run.id:  # the user changed it
+                    self._add_run(before.run.move(RunStatus.CANCELLED))
+                self._add_run(run)
             case RunStarted():
                 self._activate()
-                self._set(active_run_id=run.id, pending_run_id=None)
+                self._update_record(active_run_id=run.id)
             case RunFinished():
-                self._keep(run)
-                self._set(
-                    pending_run_id=None,
+                self._add_run(run)
+                self._update_record(
                     active_run_id=None,
                     last_run_id=run.id,
                     last_run_status=run.status,
                     last_run_at=run.started_at,
                 )
-                self._run = None  # the next one begins by itself
-        return run
+                self._state = None  # the next run is the first of a new session
+        return state
 
-    async def recorded(self) -> None:
-        """Return when everything so far is on the disk; raises JournalError."""
+    async def wait_until_recorded(self) -> None:
+        """Wait until everything so far is on the disk; raises JournalError."""
         # Shielded: a run that is stopped must not take back what others wait for as well.
         await asyncio.shield(asyncio.wrap_future(self.journal.flush()))
 
-    def _keep(self, run: Run) -> None:
-        """Add the run; a plan was there already while it waited."""
-        self.runs.put(run)
+    def _add_run(self, run: Run) -> None:
+        """Add the run; a plan was in the list already while it waited."""
+        self.runs.add(run)
 
     def _activate(self) -> None:
         if self._record.state is SessionState.INITIALIZING:
             self._record = self._record.move(SessionState.ACTIVE)
 
-    def _set(self, **changes: Any) -> None:
+    def _update_record(self, **changes: Any) -> None:
         with self._changing:  # a run in the background and a cell may both do so
             self._record = self._record.model_copy(update=changes)
 
-    def _change(self, **changes: Any) -> None:
-        self._set(**changes)
+    def _save_record(self, **changes: Any) -> None:
+        self._update_record(**changes)
         self.journal.update(self._record)
 
 
 def find_node(graph: Graph, reference: str) -> str:
-    """Return the id that is meant by an id, its short form, or its beginning; SessionError."""
+    """Return the full id for an id, its short form, or its beginning; raises SessionError."""
     matching = [each for each in graph.nodes if reference in (each, handle(each))]
     matching = matching or [each for each in graph.nodes if each.startswith(reference)]
     if len(matching) == 1:
@@ -350,20 +389,7 @@ def find_node(graph: Graph, reference: str) -> str:
     raise SessionError(f"{what} called {reference!r}; `%agent session graph` shows their ids")
 
 
-def _in_memory(record: schema.Session) -> Journal:
+def _memory_journal(record: schema.Session) -> Journal:
     journal = Journal.open(None)
     journal.create(record)
     return journal
-
-
-_newest: list[Run] = []
-
-
-def remember(run: Run) -> None:
-    """Make `run` the newest one, `ipyagent.last`."""
-    _newest[:] = [run]
-
-
-def newest_run() -> Run | None:
-    """The newest run of this process; None before the first."""
-    return _newest[0] if _newest else None

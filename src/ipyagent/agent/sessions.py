@@ -1,12 +1,12 @@
-"""The sessions of a workspace: which one goes on, and how others come to be.
+"""The sessions of a workspace: which one continues, and how new ones begin.
 
     begin ─▶ prompts … ─▶ end
       ▲          │
-      │          ├─ branch: a new session that shares what was said up to a step
+      │          ├─ branch: a new session that shares everything up to a step
       └── resume ┘  load: a new session from a file or a notebook's saved runs
 
-A session belongs to one kernel at a time. A second kernel that wants to go on with it gets a branch
-from where it stands, so that neither loses anything.
+A session belongs to one kernel at a time. A second kernel that continues it gets a branch, so that
+neither loses anything.
 """
 
 from __future__ import annotations
@@ -20,135 +20,142 @@ from types import MappingProxyType
 from pydantic import JsonValue
 
 from ipyagent import schema
-from ipyagent.agent import registry
-from ipyagent.agent.beginnings import NOTEBOOK, begun_with, read_beginning
 from ipyagent.agent.conversation import Conversation
+from ipyagent.agent.initial_graph import NOTEBOOK, initial_conversation, load_initial_graph
 from ipyagent.agent.session import Session
 from ipyagent.errors import SessionError
 from ipyagent.schema import Node, Run, SessionState
 from ipyagent.store.journal import Journal
 from ipyagent.store.plans import plan_name
 
-_MOST_NAMESAKES = 5
+_MAX_NAMESAKES = 5
 
-NOTHING: Mapping[str, JsonValue] = MappingProxyType({})
+NO_METADATA: Mapping[str, JsonValue] = MappingProxyType({})
 
 
 @dataclass
-class Opened:
-    """A session, ready for prompts, and what the person should know about how it came to be so."""
+class OpenedSession:
+    """A session, ready for prompts, and notices about how it was opened."""
 
     session: Session
     notices: tuple[str, ...] = ()
 
 
 class Sessions:
-    """Those of one journal, as one kernel uses them.
+    """The sessions of one journal, as one kernel uses them.
 
-    Whoever opens a session that is open in this process already gets the same one.
+    A session that is open in this process is opened once; everyone gets the same object.
     """
 
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
-        self._mine: list[Session] = []  # kept, with what the person allowed in them
-        self._open = registry.open_sessions(journal)
+        self._own_sessions: list[Session] = []  # kept, with what the user allowed in them
+        self._open_sessions = journal.open_sessions
 
-    def list(self) -> list[schema.Session]:
-        """All records, the newest activity first."""
+    def records(self) -> list[schema.Session]:
+        """Return all records, the newest activity first."""
         return self.journal.sessions()
 
     def begin(
-        self, name: str, nodes: Iterable[Node] = (), metadata: Mapping[str, JsonValue] = NOTHING
+        self, name: str, nodes: Iterable[Node] = (), metadata: Mapping[str, JsonValue] = NO_METADATA
     ) -> Session:
-        """A new session; a taken name gets a number."""
+        """Start a session; a number is appended if the name is taken."""
         record = schema.Session(name=name, metadata=dict(metadata))
-        return self._keep(Session.begin(self.journal, record, nodes))
+        return self._add_own(Session.begin(self.journal, record, nodes))
 
-    def go_on(self, name: str) -> Opened:
-        """The session of that name, begun if there is none."""
-        return self._found_or_begun(
+    def get_or_begin(self, name: str) -> OpenedSession:
+        """Return the session with that name, started if there is none."""
+        return self._find_or_begin(
             schema.Session(name=name), lambda each: name in (each.name, each.id)
         )
 
-    def of_notebook(self, notebook: str) -> Opened:
-        """The session that this notebook used last, begun if there is none that goes on."""
+    def get_for_notebook(self, notebook: str) -> OpenedSession:
+        """Return the session that this notebook used last, started if none continues."""
         record = schema.Session(name=notebook, metadata={NOTEBOOK: notebook})
-        return self._found_or_begun(record, partial(_goes_on, notebook=notebook))
+        return self._find_or_begin(record, partial(_is_ongoing, notebook=notebook))
 
-    def has_notebook(self, notebook: str) -> bool:
-        """Whether this notebook has a session that goes on."""
-        return going_on(self.list(), notebook) is not None
+    def has_session_for(self, notebook: str) -> bool:
+        """Return whether this notebook has a session that continues."""
+        return find_ongoing(self.records(), notebook) is not None
 
-    def resume(self, reference: str) -> Opened:
-        """The session with that id, beginning of an id, or name; raises SessionError."""
+    def resume(self, reference: str) -> OpenedSession:
+        """Open the session with that id, beginning of an id, or name; raises SessionError."""
         record = self.journal.session(reference)
         if record is None:
-            known = ", ".join(sorted({each.name for each in self.list()})) or "none yet"
+            known = ", ".join(sorted({each.name for each in self.records()})) or "none yet"
             raise SessionError(f"no session is called {reference!r}; there are: {known}")
-        opened = self._opened(record, record.name)
+        opened = self._open_record(record, record.name)
         if reference == record.id or reference != record.name:
             return opened
-        return replace(opened, notices=(*opened.notices, *self._namesakes(record)))
+        return replace(opened, notices=(*opened.notices, *self._namesake_notices(record)))
 
-    def _namesakes(self, record: schema.Session) -> Iterator[str]:
-        """Yield what there is to say of sessions with the same name, as older versions made."""
-        others = [each for each in self.list() if each.name == record.name and each.id != record.id]
+    def _namesake_notices(self, record: schema.Session) -> Iterator[str]:
+        """Yield notices about several sessions with the same name, as older versions made."""
+        others = [
+            each for each in self.records() if each.name == record.name and each.id != record.id
+        ]
         if others:
-            ids = ", ".join(f"`{each.id[:8]}`" for each in others[:_MOST_NAMESAKES])
+            ids = ", ".join(f"`{each.id[:8]}`" for each in others[:_MAX_NAMESAKES])
             yield (
                 f"This is the newest of {len(others) + 1} sessions that are called "
-                f"{record.name!r}; `%agent session resume ID` goes on with another one: {ids}."
+                f"{record.name!r}; `%agent session resume ID` continues another one: {ids}."
             )
 
-    def _opened(self, record: schema.Session, name: str) -> Opened:
-        """The session, or one that begins where it stands: `name`, and a number."""
-        if session := self._open.get(record.id):
-            return Opened(self._keep(session))
+    def _open_record(self, record: schema.Session, name: str) -> OpenedSession:
+        """Open the session, or a branch called `name` plus a number if another kernel has it."""
+        if session := self._open_sessions.get(record.id):
+            return OpenedSession(self._add_own(session))
         if not self.journal.claim(record.id):
-            return self._branch_of_foreign(record, name)
+            return self._branch_from_other_kernel(record, name)
         stale = self.journal.recover(record.id)
         record = self.journal.session(record.id) or record
-        waiting = [_waits(self.journal.run(record.pending_run_id))] if record.pending_run_id else []
-        return Opened(self._keep(self._revive(record)), (*map(_told, stale), *waiting))
+        waiting = (
+            [_waiting_plan_notice(self.journal.run(record.pending_run_id))]
+            if record.pending_run_id
+            else []
+        )
+        return OpenedSession(
+            self._add_own(self._restore(record)), (*map(_interruption_notice, stale), *waiting)
+        )
 
     def branch(self, session: Session, node: str | None = None, name: str | None = None) -> Session:
-        """A new session that shares what `session` said up to `node` (None: all of it)."""
-        return self._keep(session.branch(node, name))
+        """Return a new session that shares everything up to `node` (None: all of it)."""
+        return self._add_own(session.branch(node, name))
 
     def load(self, path: Path, name: str | None = None) -> Session:
-        """A new session from a saved graph, or from the runs that a notebook carries."""
-        nodes, beginning = read_beginning(path)
+        """Start a session from a saved graph, or from the runs saved in a notebook."""
+        nodes, beginning = load_initial_graph(path)
         return self.begin(name or path.stem, nodes, beginning.to_metadata())
 
     def close(self) -> None:
-        """Let other kernels go on with these sessions."""
-        for each in self._mine:
+        """Release the sessions for other kernels."""
+        for each in self._own_sessions:
             self.journal.release(each.id)
-            self._open.pop(each.id, None)
-        self._mine.clear()
+            self._open_sessions.pop(each.id, None)
+        self._own_sessions.clear()
 
-    def _found_or_begun(
+    def _find_or_begin(
         self, fresh: schema.Session, matches: Callable[[schema.Session], bool]
-    ) -> Opened:
-        # Claimed before others can find it, so that whoever begins it goes on with it.
+    ) -> OpenedSession:
+        # Claimed before others can find it, so that its creator continues it.
         self.journal.claim(fresh.id)
         record = self.journal.find_or_create(fresh, matches=matches)
         if record.id == fresh.id:
-            return Opened(self._keep(Session(record, self.journal)))
+            return OpenedSession(self._add_own(Session(record, self.journal)))
         self.journal.forget(fresh.id)
         # An id is nothing to call a branch by.
-        return self._opened(record, record.name if fresh.name == record.id else fresh.name)
+        return self._open_record(record, record.name if fresh.name == record.id else fresh.name)
 
-    def _keep(self, session: Session) -> Session:
-        self._open[session.id] = session
-        self._mine.append(session)
+    def _add_own(self, session: Session) -> Session:
+        self._open_sessions[session.id] = session
+        self._own_sessions.append(session)
         return session
 
-    def _branch_of_foreign(self, record: schema.Session, name: str) -> Opened:
-        foreign = self._revive(record)
+    def _branch_from_other_kernel(self, record: schema.Session, name: str) -> OpenedSession:
+        foreign = self._restore(record)
         if foreign.head is None:
             fresh = self.begin(name, metadata=record.metadata)
-            return Opened(
+            return OpenedSession(
                 fresh,
                 (
                     f"Another kernel has just begun the session {record.name!r}, so this one is "
@@ -156,7 +163,7 @@ class Sessions:
                 ),
             )
         branch = self.branch(foreign, name=name)
-        return Opened(
+        return OpenedSession(
             branch,
             (
                 f"Another kernel works in the session {record.name!r}, so this goes on as a branch "
@@ -164,8 +171,8 @@ class Sessions:
             ),
         )
 
-    def _revive(self, record: schema.Session) -> Session:
-        """The session as the journal has it."""
+    def _restore(self, record: schema.Session) -> Session:
+        """Restore the session from the journal."""
         line = [record]
         while origin := line[-1].origin:
             parent = self.journal.session(origin[0])
@@ -175,38 +182,38 @@ class Sessions:
         conversation = Conversation()
         for each in reversed(line):
             if each.origin:
-                conversation = conversation.at(each.origin[1])
+                conversation = conversation.up_to(each.origin[1])
             else:
-                conversation = begun_with(each, self.journal.nodes(each.id))
+                conversation = initial_conversation(each, self.journal.nodes(each.id))
             for entry in self.journal.events(each.id):
                 conversation.add(entry.event)
         return Session(record, self.journal, conversation, self.journal.runs(record.id))
 
 
-def going_on(records: Iterable[schema.Session], notebook: str) -> schema.Session | None:
-    """The first of a notebook's sessions that was not ended."""
-    return next((each for each in records if _goes_on(each, notebook)), None)
+def find_ongoing(records: Iterable[schema.Session], notebook: str) -> schema.Session | None:
+    """Return the first of a notebook's sessions that was not ended."""
+    return next((each for each in records if _is_ongoing(each, notebook)), None)
 
 
-def _goes_on(record: schema.Session, notebook: str) -> bool:
+def _is_ongoing(record: schema.Session, notebook: str) -> bool:
     is_mine = record.metadata.get(NOTEBOOK) == notebook
     return is_mine and record.state is not SessionState.TERMINATED
 
 
-def _told(run: Run) -> str:
+def _interruption_notice(run: Run) -> str:
     return (
-        f"The kernel ended while run {run.id} ({_goal(run)}) was going on; it is marked as failed. "
-        f"`%agent show {run.id}` shows how far it came."
+        f"The kernel ended while run {run.id} ({_prompt_excerpt(run)}) was going on; "
+        f"it is marked as failed. `%agent show {run.id}` shows how far it came."
     )
 
 
-def _waits(run: Run) -> str:
+def _waiting_plan_notice(run: Run) -> str:
     plan = plan_name(run.plan)
     return (
-        f"A plan waits for you ({_goal(run)}): `%agent show {plan}` shows it, "
+        f"A plan waits for you ({_prompt_excerpt(run)}): `%agent show {plan}` shows it, "
         f"`%agent approve {plan}` runs it, `%agent deny {plan}` cancels it."
     )
 
 
-def _goal(run: Run) -> str:
+def _prompt_excerpt(run: Run) -> str:
     return " ".join(run.prompt.split())[:60]

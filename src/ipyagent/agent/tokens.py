@@ -1,4 +1,4 @@
-"""How long something is to a model, estimated: only the provider can count tokens exactly."""
+"""Estimated lengths in tokens: only the provider can count them exactly."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from ipyagent.schema import (
     ToolResultContent,
 )
 
-CHARACTERS = 4
-"""In a token, about."""
+CHARACTERS_PER_TOKEN = 4
+"""Approximate characters of a token."""
 
-IMAGE = 4_000
-"""Characters that cost as much as an image, about."""
-
-
-def size(message: Message) -> int:
-    """Characters of a message, images as their equivalent."""
-    return sum(map(_size, message.content))
+IMAGE_CHARACTERS = 4_000
+"""Approximate number of characters that cost as much as an image."""
 
 
-def size_of_tools(tools: tuple[ToolDefinition, ...]) -> int:
-    """Characters of the tools' definitions."""
+def message_length(message: Message) -> int:
+    """Return the characters of a message, images as their equivalent."""
+    return sum(map(_block_length, message.content))
+
+
+def tools_length(tools: tuple[ToolDefinition, ...]) -> int:
+    """Return the characters of the tools' definitions."""
     return sum(len(json.dumps(tool.to_openai())) for tool in tools)
 
 
-def _size(block: Block) -> int:
+def _block_length(block: Block) -> int:
     match block:
         case TextContent(text=text):
             return len(text)
@@ -41,7 +41,7 @@ def _size(block: Block) -> int:
         case ToolCall(name=name, arguments=arguments):
             return len(name) + len(json.dumps(arguments))
         case ToolResultContent(content=content):
-            return sum(map(_size, content))
+            return sum(map(_block_length, content))
         case ImageContent():
-            return IMAGE
+            return IMAGE_CHARACTERS
     return 0

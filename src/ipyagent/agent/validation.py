@@ -1,4 +1,4 @@
-"""What a prompt must be like, checked before anything is done with it.
+"""Checks of a prompt before anything is done with it.
 
 Every prompt passes the validators that come with the package, those of installed packages (entry
 points of GROUP), those of the setting `chat.validators`, and those of its session, in this order.
@@ -21,22 +21,22 @@ from ipyagent.errors import AgentError, ConfigError
 from ipyagent.schema import MAX_TYPED
 
 Validator = Callable[[str], object]
-"""Raises ValueError, saying why, for a prompt that it refuses; what it returns is ignored."""
+"""Raises ValueError with the reason for a prompt that it refuses; its result is ignored."""
 
 GROUP = "ipyagent.validators"
-"""The entry points by which an installed package adds validators."""
+"""The entry point group by which an installed package adds validators."""
 
-_WAY_OUT = "Mend it or take it away."
+_ADVICE = "Mend it or take it away."
 
 
-def not_empty(prompt: str) -> None:
-    """There is something to answer."""
+def check_not_empty(prompt: str) -> None:
+    """Refuse an empty prompt."""
     if not prompt.strip():
         raise ValueError("The prompt is empty: write what the agent should do.")
 
 
-def not_too_long(prompt: str) -> None:
-    """It was typed, not pasted: what is longer belongs where it can be read in parts."""
+def check_length(prompt: str) -> None:
+    """Refuse a prompt too long to be typed: a long text belongs in a file or variable."""
     typed = len(prompt.strip())
     if typed > MAX_TYPED:
         raise ValueError(
@@ -45,14 +45,14 @@ def not_too_long(prompt: str) -> None:
         )
 
 
-VALIDATORS: tuple[Validator, ...] = (not_empty, not_too_long)
-"""What every prompt has to pass."""
+VALIDATORS: tuple[Validator, ...] = (check_not_empty, check_length)
+"""The validators that every prompt passes."""
 
 
 def validate(prompt: str, validators: Iterable[Validator] = VALIDATORS) -> None:
-    """Ask all validators; raise AgentError with the first objection.
+    """Call all validators; raise AgentError with the first objection.
 
-    A validator that fails refuses the prompt too: what it was to keep back is not let through.
+    A validator that fails refuses the prompt too: what it should have stopped must not pass.
     """
     for check in validators:
         try:
@@ -60,21 +60,29 @@ def validate(prompt: str, validators: Iterable[Validator] = VALIDATORS) -> None:
         except AgentError:
             raise
         except ValueError as error:
-            refusal = str(error) or f"{_name_of(check)} refused the prompt, and does not say why."
+            refusal = (
+                str(error) or f"{_validator_name(check)} refused the prompt, and does not say why."
+            )
             raise AgentError(refusal) from None
         except Exception as error:
-            raise AgentError(_not_sent(_name_of(check), f"failed ({_line(error)})")) from None
+            raise AgentError(
+                _rejection(_validator_name(check), f"failed ({_error_text(error)})")
+            ) from None
         if inspect.isawaitable(answer):
             if inspect.iscoroutine(answer):
                 answer.close()
-            raise AgentError(_not_sent(_name_of(check), "is async; make it an ordinary function"))
+            raise AgentError(
+                _rejection(_validator_name(check), "is async; make it an ordinary function")
+            )
 
 
 @cache
 def installed_validators() -> tuple[Validator, ...]:
     """Return the validators of installed packages; raise ConfigError for one that is broken."""
     return tuple(
-        _load(each.load, f"{each.value} of the package {each.dist.name if each.dist else '?'}")
+        _load_validator(
+            each.load, f"{each.value} of the package {each.dist.name if each.dist else '?'}"
+        )
         for each in entry_points(group=GROUP)
     )
 
@@ -82,29 +90,30 @@ def installed_validators() -> tuple[Validator, ...]:
 def configured_validators(paths: Iterable[str], folder: Path) -> tuple[Validator, ...]:
     """Return the validators at import paths such as `package.module:function`.
 
-    Raises ConfigError for one that cannot be imported, or that `folder` would bring along although
-    the user does not trust its settings.
+    Raises ConfigError for one that cannot be imported, or that would be imported from `folder`
+    although the user does not trust its settings.
     """
     return tuple(
-        _load(partial(_import, path, folder), f"{path} of chat.validators") for path in paths
+        _load_validator(partial(_import_validator, path, folder), f"{path} of chat.validators")
+        for path in paths
     )
 
 
-def _import(path: str, folder: Path) -> Any:
+def _import_validator(path: str, folder: Path) -> Any:
     module, _, name = path.partition(":")
     package = module.partition(".")[0]
-    if package not in sys.modules and _lies_in(package, folder) and not is_trusted(folder):
+    if package not in sys.modules and _is_in_folder(package, folder) and not is_trusted(folder):
         raise ConfigError(
             f"it is in {folder}, which you do not trust; `import {package}` yourself first, or "
             "`%agent trust` the folder"
         )
-    found: Any = importlib.import_module(module)
+    target: Any = importlib.import_module(module)
     for attribute in name.split("."):
-        found = getattr(found, attribute)
-    return found
+        target = getattr(target, attribute)
+    return target
 
 
-def _lies_in(package: str, folder: Path) -> bool:
+def _is_in_folder(package: str, folder: Path) -> bool:
     spec = find_spec(package)
     if spec is None:
         return False
@@ -112,28 +121,28 @@ def _lies_in(package: str, folder: Path) -> bool:
     return any(Path(each).resolve().is_relative_to(folder.resolve()) for each in places)
 
 
-def _load(load: Callable[[], Any], name: str) -> Validator:
+def _load_validator(load: Callable[[], Any], name: str) -> Validator:
     try:
         found = load()
     except Exception as error:
-        raise ConfigError(_not_sent(name, f"cannot be loaded: {_line(error)}")) from None
+        raise ConfigError(_rejection(name, f"cannot be loaded: {_error_text(error)}")) from None
     if not callable(found):
         kind = type(found).__name__
-        raise ConfigError(_not_sent(name, f"is no function but an object of type {kind}"))
+        raise ConfigError(_rejection(name, f"is no function but an object of type {kind}"))
     loaded: Validator = found
     return loaded
 
 
-def _not_sent(name: str, problem: str) -> str:
-    return f"The prompt was not sent, because the validator {name} {problem}. {_WAY_OUT}"
+def _rejection(name: str, problem: str) -> str:
+    return f"The prompt was not sent, because the validator {name} {problem}. {_ADVICE}"
 
 
-def _name_of(check: object) -> str:
+def _validator_name(check: object) -> str:
     name = getattr(check, "__qualname__", type(check).__qualname__)
     return f"{getattr(check, '__module__', None) or '?'}:{name}"
 
 
-def _line(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     text = " ".join(str(error).split()).rstrip(".")
     if isinstance(error, AgentError):
         return text

@@ -1,1 +1,1 @@
-"""The vocabularies of other agent libraries, for code that was written in them."""
+"""The vocabularies of other agent libraries, for code that was written for them."""

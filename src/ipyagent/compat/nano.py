@@ -5,7 +5,7 @@
     Message(Role.USER, "Hello").to_ipyagent()   # ipyagent.schema.Message
     from_ipyagent(run.steps[0].message)         # nano.Message, with blocks of this module
 
-They are plain frozen dataclasses; what is checked is checked when they are converted. `Role`,
+They are plain frozen dataclasses; values are checked on conversion. `Role`,
 `TaskStatus`, `PendingEdit`, `TruncationConfig`, `TruncatedOutput` and `PythonScript` are
 ipyagent's own. A block that nano-agent has no class for, such as an image, stays ipyagent's.
 """
@@ -67,7 +67,7 @@ class _Record:
         """Return the record as JSON types; optional fields that are None are left out."""
         values = {each.name: (each, getattr(self, each.name)) for each in fields(self)}  # type: ignore[arg-type]
         return {
-            name: _plain(value)
+            name: _to_json(value)
             for name, (each, value) in values.items()
             if value is not None or each.default is MISSING
         }
@@ -76,7 +76,7 @@ class _Record:
     def from_dict(cls, data: Mapping[str, object]) -> Self:
         """Return the record that `to_dict` described; unknown keys are left out."""
         known = {each.name for each in fields(cls) if each.init}  # type: ignore[arg-type]
-        return cls(**{key: _read(key, value) for key, value in data.items() if key in known})
+        return cls(**{key: _from_json(key, value) for key, value in data.items() if key in known})
 
     def to_ipyagent(self) -> Any:
         """Return the counterpart in ipyagent's schema; raise pydantic.ValidationError if none."""
@@ -119,7 +119,7 @@ class ToolUseContent(_Record):
 
 @dataclass(frozen=True)
 class ToolResultContent(_Record):
-    """What a model is told of a call."""
+    """A call's result as the model gets it."""
 
     counterpart = schema.ToolResultContent
     tool_use_id: str
@@ -131,8 +131,8 @@ class ToolResultContent(_Record):
 ContentBlock = TextContent | ThinkingContent | ToolUseContent | ToolResultContent
 
 
-class _Said:
-    """What messages and responses have in common: text and calls among their blocks."""
+class _HasContent:
+    """The common part of messages and responses: texts and calls among their blocks."""
 
     content: Any
 
@@ -153,7 +153,7 @@ class _Said:
 
 
 @dataclass(frozen=True)
-class Message(_Said, _Record):
+class Message(_HasContent, _Record):
     """One turn of a conversation."""
 
     counterpart = schema.Message
@@ -172,7 +172,7 @@ class SystemPrompt(_Record):
 
 @dataclass(frozen=True)
 class ToolDefinition(_Record):
-    """A tool as the model is told of it."""
+    """The definition of a tool for the model."""
 
     counterpart = schema.ToolDefinition
     name: str
@@ -182,7 +182,7 @@ class ToolDefinition(_Record):
 
 @dataclass(frozen=True)
 class ToolDefinitions(_Record):
-    """The tools on offer."""
+    """The available tools."""
 
     counterpart = schema.ToolDefinitions
     tools: list[ToolDefinition]
@@ -191,7 +191,7 @@ class ToolDefinitions(_Record):
 
 @dataclass(frozen=True)
 class ToolExecution(_Record):
-    """A call that was carried out."""
+    """An executed call."""
 
     counterpart = schema.ToolExecution
     tool_name: str
@@ -216,7 +216,7 @@ NodeData = Message | SystemPrompt | ToolDefinitions | ToolExecution | StopReason
 
 @dataclass
 class Usage(_Record):
-    """Tokens; `input_tokens` leave out what was cached."""
+    """Token counts; `input_tokens` exclude cached tokens."""
 
     counterpart = schema.TokenUsage
     input_tokens: int = 0
@@ -226,7 +226,7 @@ class Usage(_Record):
 
 
 @dataclass
-class Response(_Said, _Record):
+class Response(_HasContent, _Record):
     """A model's whole reply."""
 
     counterpart = schema.LLMResponse
@@ -244,7 +244,7 @@ class Response(_Said, _Record):
 
 @dataclass(frozen=True)
 class TodoItem(_Record):
-    """One task of a checklist; `active_form` says it as being done: "Running tests"."""
+    """One task of a checklist; `active_form` describes it in progress: "Running tests"."""
 
     counterpart = schema.Todo
     content: str
@@ -272,7 +272,7 @@ def from_ipyagent(model: Model) -> Any:
         case schema.ToolResultContent(tool_use_id=call_id, content=blocks, is_error=is_error):
             return ToolResultContent(call_id, _blocks(blocks), is_error)
         case schema.TextContent() | schema.SystemPrompt() | schema.ToolDefinition():
-            return _NAMED[type(model)].from_dict(model.to_dict())
+            return _SAME_FIELDS[type(model)].from_dict(model.to_dict())
         case schema.Todo(content=content, status=status, active_form=active_form):
             return TodoItem(content, status, active_form)
         case schema.ToolDefinitions(tools=tools):
@@ -284,41 +284,43 @@ def from_ipyagent(model: Model) -> Any:
         case schema.Stop(reason=reason, finish_reason=word, usage=usage):
             return StopReason(word or str(reason or "unknown"), usage.to_anthropic())
         case schema.ToolExecution(result=result, is_error=is_error):
-            shown = _blocks(result.content) if result else []
-            return ToolExecution(model.tool_name, model.tool_use_id, shown, is_error)
+            result_blocks = _blocks(result.content) if result else []
+            return ToolExecution(model.tool_name, model.tool_use_id, result_blocks, is_error)
         case schema.LLMResponse(message=message, finish_reason=word, usage=usage):
-            said = _blocks(message.content) if message else []
+            message_blocks = _blocks(message.content) if message else []
             counts = Usage.from_dict(usage.to_anthropic())
-            return Response(model.id, model.model or "", Role.ASSISTANT, said, word, counts)
+            return Response(
+                model.id, model.model or "", Role.ASSISTANT, message_blocks, word, counts
+            )
     raise TypeError(f"nano-agent has no counterpart of {type(model).__name__}")
 
 
-_NAMED: dict[type[Model], type[_Record]] = {
+_SAME_FIELDS: dict[type[Model], type[_Record]] = {
     each.counterpart: each for each in (TextContent, SystemPrompt, ToolDefinition)
 }
 
 
 def _blocks(blocks: Sequence[Model]) -> list[Any]:
-    """Return the blocks, those without a counterpart as they are."""
+    """Convert the blocks; those without a counterpart stay as they are."""
     own = (schema.ImageContent, schema.OpaqueContent)
     return [each if isinstance(each, own) else from_ipyagent(each) for each in blocks]
 
 
-def _plain(value: object) -> Any:
+def _to_json(value: object) -> Any:
     match value:
         case _Record():
             return value.to_dict()
         case schema.ImageContent() | schema.OpaqueContent():
             return value.to_anthropic()
         case list() | tuple():
-            return [_plain(each) for each in value]
+            return [_to_json(each) for each in value]
         case Role() | TodoStatus():
             return str(value)
     return value
 
 
-def _read(key: str, value: object) -> Any:
-    """Return a field's value, from JSON types or as it should be."""
+def _from_json(key: str, value: object) -> Any:
+    """Return a field's value, converted from JSON types if necessary."""
     match key, value:
         case "role", str():
             return Role(value)

@@ -1,8 +1,8 @@
-"""Settings: what can be set, where a value may come from, which source wins, and who is trusted."""
+"""Settings: their keys, sources, precedence and trust."""
 
-from ipyagent.config.keys import values_of
-from ipyagent.config.profiles import is_lenient
-from ipyagent.config.readable import readable
+from ipyagent.config.keys import values_by_name
+from ipyagent.config.partial_settings import resolve_readable
+from ipyagent.config.profiles import has_profile_tools
 from ipyagent.config.rules import Example, Examples, PolicyConfig, Rule, Subject
 from ipyagent.config.sections import (
     AgentConfig,
@@ -21,17 +21,17 @@ from ipyagent.config.sections import (
 )
 from ipyagent.config.settings import (
     Settings,
-    combine,
+    base_layers,
     from_assignment,
-    settle,
-    shown,
-    standing,
+    resolve_config,
+    resolve_layers,
+    setting_rows,
 )
 from ipyagent.config.sources import (
     Layer,
     from_environment,
     from_file,
-    late,
+    late_variables,
     merge,
     user_file,
     user_layer,
@@ -59,22 +59,22 @@ __all__ = [
     "Subject",
     "ToolsConfig",
     "WorkspaceConfig",
-    "combine",
+    "base_layers",
     "distrust",
     "from_assignment",
     "from_environment",
     "from_file",
-    "is_lenient",
+    "has_profile_tools",
     "is_trusted",
-    "late",
+    "late_variables",
     "merge",
-    "readable",
-    "settle",
-    "shown",
-    "standing",
+    "resolve_config",
+    "resolve_layers",
+    "resolve_readable",
+    "setting_rows",
     "trust",
     "user_file",
     "user_layer",
-    "values_of",
+    "values_by_name",
     "workspace_layers",
 ]

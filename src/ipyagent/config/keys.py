@@ -1,4 +1,4 @@
-"""Settings by key, such as `llm.retry.max_retries`, and what to say about a key that is wrong."""
+"""Settings by dotted key, such as `llm.retry.max_retries`, and messages about wrong keys."""
 
 from __future__ import annotations
 
@@ -8,145 +8,142 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ipyagent.config.kinds import Section
+from ipyagent.config.field_types import Section
 from ipyagent.config.rules import Rule
 from ipyagent.config.sections import Config, MCPServerConfig
 from ipyagent.json_types import JsonDict
-from ipyagent.plaintext import visible
+from ipyagent.plaintext import cite
 
 Key = tuple[str, ...]
-"""The names on the way to a setting; a named agent's name may hold dots."""
+"""The names on the path to a setting; the name of an agent may contain dots."""
 
-ELSEWHERE: Mapping[Key, str] = {
+MISPLACED: Mapping[Key, str] = {
     ("chat", "agent_config_path"): "--config PATH",
     ("chat", "verbose"): "logging.verbose",
 }
-"""Fields that are no settings, and what is."""
+"""Names that are often taken for settings, and what to use instead."""
 
 
-def leaves(section: Section, above: Key = (), *, given: bool = False) -> Iterator[tuple[Key, Any]]:
-    """Each setting and its value; `given`: only those that were set. Of named agents only those."""
+def iter_settings(
+    section: Section, prefix: Key = (), *, only_set: bool = False
+) -> Iterator[tuple[Key, Any]]:
+    """Yield each setting and its value; `only_set`: only those that were set (agents always so)."""
     for name in type(section).model_fields:
-        if given and name not in section.model_fields_set:
+        if only_set and name not in section.model_fields_set:
             continue
-        key, value = (*above, name), getattr(section, name)
+        key, value = (*prefix, name), getattr(section, name)
         if isinstance(value, Section):
-            yield from leaves(value, key, given=given)
+            yield from iter_settings(value, key, only_set=only_set)
         elif isinstance(value, dict):
             for agent, profile in value.items():
-                yield from leaves(profile, (*key, agent), given=True)
+                yield from iter_settings(profile, (*key, agent), only_set=True)
                 if not profile.model_fields_set:
                     yield (*key, agent), {}
-        elif given or key not in ELSEWHERE:
+        elif only_set or key not in MISPLACED:
             yield key, value
 
 
-NOT_SET = "not set"
+UNSET = "not set"
 
-MOST = 5  # problems told at once
+MAX_PROBLEMS = 5  # problems in one message
 
-DEFAULTS: Mapping[Key, Any] = dict(leaves(Config()))
+DEFAULTS: Mapping[Key, Any] = dict(iter_settings(Config()))
 
-NAMES = [".".join(key) for key in DEFAULTS]
+SETTING_NAMES = [".".join(key) for key in DEFAULTS]
 
-SECTIONS = sorted({name.rpartition(".")[0] for name in NAMES} | {"agents"})
-
-
-def values_of(settings: Config) -> JsonDict:
-    """All settings by dotted key."""
-    return {".".join(key): value for key, value in leaves(settings)}
+SECTIONS = sorted({name.rpartition(".")[0] for name in SETTING_NAMES} | {"agents"})
 
 
-def nested(values: Iterable[tuple[Key, object]]) -> JsonDict:
-    """Settings by key, as sections."""
+def values_by_name(settings: Config) -> JsonDict:
+    """Return all settings by dotted key."""
+    return {".".join(key): value for key, value in iter_settings(settings)}
+
+
+def nest(values: Iterable[tuple[Key, object]]) -> JsonDict:
+    """Return the settings as nested sections."""
     sections: JsonDict = {}
     for key, value in sorted(values, key=lambda item: len(item[0])):
-        put(sections, key, dict(value) if value == {} else value)
+        put_value(sections, key, dict(value) if value == {} else value)
     return sections
 
 
-def put(sections: JsonDict, key: Key, value: object) -> None:
-    """Set one key; raises TypeError where a value stands in the place of a section."""
+def put_value(sections: JsonDict, key: Key, value: object) -> None:
+    """Set one key; raises TypeError if a section's place holds a value."""
     for name in key[:-1]:
         sections = sections.setdefault(name, {})
     sections[key[-1]] = value
 
 
-def explain(error: ValidationError) -> str:
-    """What is wrong, by key and without the values, which may be secrets."""
+def explain_error(error: ValidationError) -> str:
+    """Return the errors by key, without the values, which may be secrets."""
     problems = []
     errors = error.errors(include_input=False, include_url=False, include_context=False)
-    for each in errors[:MOST]:
+    for each in errors[:MAX_PROBLEMS]:
         key = tuple(str(part) for part in each["loc"])
-        if key in ELSEWHERE:
-            problems.append(elsewhere(key))
+        if key in MISPLACED:
+            problems.append(misplaced_message(key))
         elif each["type"] in {"extra_forbidden", "invalid_key"}:
-            problems.append(unknown(key))
+            problems.append(unknown_message(key))
         else:
-            said = each["msg"].removeprefix("Value error, ")
-            problems.append(f"{told('.'.join(key))}: {said}" if key else said)
-    if len(errors) > MOST:
-        problems.append(f"and {len(errors) - MOST} more")
+            message = each["msg"].removeprefix("Value error, ")
+            problems.append(f"{cite('.'.join(key))}: {message}" if key else message)
+    if len(errors) > MAX_PROBLEMS:
+        problems.append(f"and {len(errors) - MAX_PROBLEMS} more")
     return "; ".join(problems)
 
 
-def elsewhere(key: Key) -> str:
-    """That this is no setting, and what is."""
-    return f"{'.'.join(key)} is not a setting; use {ELSEWHERE[key]}"
+def misplaced_message(key: Key) -> str:
+    """Return the message that this is no setting, and what to use instead."""
+    return f"{'.'.join(key)} is not a setting; use {MISPLACED[key]}"
 
 
-def unknown(key: Key) -> str:
-    """That there is no such setting, and the nearest one."""
+def unknown_message(key: Key) -> str:
+    """Return the message that there is no such setting, with the most similar one."""
     dotted = ".".join(key)[:100]
-    return f"{told(dotted)} is not a setting; {_nearest(key, dotted)}"
+    return f"{cite(dotted)} is not a setting; {_suggest_names(key, dotted)}"
 
 
-def _nearest(key: Key, dotted: str) -> str:
-    known = _of_rule(key) or [*_named(key), *NAMES, *SECTIONS]
+def _suggest_names(key: Key, dotted: str) -> str:
+    known = _rule_names(key) or [*_profile_names(key), *SETTING_NAMES, *SECTIONS]
     if dotted in known:  # a name with dots in it
         *sections, name = dotted.split(".")
         return f"write {name} inside of the section {'.'.join(sections)}"
-    nearest = max(known, key=lambda name: _likeness(name, dotted.lower()))
-    if _likeness(nearest, dotted.lower())[1] >= 0.6:
+    nearest = max(known, key=lambda name: _similarity(name, dotted.lower()))
+    if _similarity(nearest, dotted.lower())[1] >= 0.6:
         return f"did you mean {nearest}?"
     section = ".".join(key[:-1])
-    below = [name for name in known if name.rpartition(".")[0] == section]
-    return f"there are: {', '.join(below or SECTIONS)}"
+    siblings = [name for name in known if name.rpartition(".")[0] == section]
+    return f"there are: {', '.join(siblings or SECTIONS)}"
 
 
-def _likeness(one: str, other: str) -> tuple[bool, float, float]:
-    """Whether the letters are the same, how like the last names are, and how like the whole."""
+def _similarity(one: str, other: str) -> tuple[bool, float, float]:
+    """Return how similar two keys are: same letters, last names, whole keys."""
     pairs = ((one.rpartition(".")[2], other.rpartition(".")[2]), (one, other))
     last, whole = (difflib.SequenceMatcher(None, *pair).ratio() for pair in pairs)
     return sorted(one) == sorted(other), last, whole
 
 
-def _named(key: Key) -> list[str]:
-    """The settings that a named agent can have, where the key is about one."""
+def _profile_names(key: Key) -> list[str]:
+    """Return the settings that a named agent can have, if the key is about one."""
     if key[0] != "agents" or len(key) < 3:
         return []
-    return [f"agents.{key[1]}.{name[6:]}" for name in NAMES if name.startswith("agent.")]
+    return [f"agents.{key[1]}.{name[6:]}" for name in SETTING_NAMES if name.startswith("agent.")]
 
 
-def _of_rule(key: Key) -> list[str]:
-    """What can be said in a rule, where the key is about one."""
+def _rule_names(key: Key) -> list[str]:
+    """Return the fields of a rule, if the key is about one."""
     if key[:2] != ("policy", "rules") or len(key) != 4:
         return []
     return [f"policy.rules.{key[2]}.{name}" for name in Rule.model_fields if name != "source"]
 
 
-def told(text: str) -> str:
-    """Somebody's text inside of ours: one line that hides nothing."""
-    return visible(text).replace("\n", "↵")
-
-
-def text_of(value: object) -> str:
-    """A value as one would write it; secrets show as stars."""
+def format_value(value: object) -> str:
+    """Format a value as the user would write it; secrets appear as stars."""
     if value is None:
-        return NOT_SET
+        return UNSET
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
         each = (v.name if isinstance(v, MCPServerConfig) else str(v) for v in value)
-        return told(", ".join(each)) or NOT_SET
-    return told(str(value))
+        return cite(", ".join(each)) or UNSET
+    return cite(str(value))

@@ -1,9 +1,9 @@
-"""`mcp.json`, the file in which many programs list the MCP servers that they use.
+"""`mcp.json`, the file in which many programs list their MCP servers.
 
     {"mcpServers": {"files": {"command": "npx", "args": ["-y", "…"], "env": {"KEY": "${KEY}"}},
                     "search": {"url": "https://example.org/mcp", "headers": {…}}}}
 
-Some call the outer key `servers`. Keys that mean nothing here are left to those whom they are for.
+Some programs call the outer key `servers`. Keys unknown here are ignored: they are for others.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ipyagent.config.keys import explain, told
+from ipyagent.config.keys import explain_error
 from ipyagent.config.sections import MCPServerConfig
 from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict, JsonMapping
+from ipyagent.plaintext import cite
 
-NAMES = ("mcp.json", ".mcp.json")
-"""What such a file is called in a folder; of two that name the same server, the first counts."""
+FILE_NAMES = ("mcp.json", ".mcp.json")
+"""Names of such files in a folder; if both name the same server, the first one counts."""
 
-MOST_SERVERS = 100
+MAX_SERVERS = 100
 
 _VARIABLE = re.compile(r"\$\{(?:env:)?([^}:]*)(?::-([^}]*))?\}")
 
@@ -44,9 +45,9 @@ _TRANSPORTS = {
 
 _OTHER_NAMES = {"serverUrl": "url", "type": "transport", "sse_read_timeout": "read_timeout"}
 
-_TAKEN = ("disabled", "connect_timeout", "execute_timeout", "read_timeout")
-_OF_COMMANDS = ("command", "args", "env", "cwd")
-_OF_ADDRESSES = ("url", "headers", "header_env", "token_env", "token")
+_COMMON_KEYS = ("disabled", "connect_timeout", "execute_timeout", "read_timeout")
+_COMMAND_KEYS = ("command", "args", "env", "cwd")
+_ADDRESS_KEYS = ("url", "headers", "header_env", "token_env", "token")
 
 
 @dataclass(frozen=True)
@@ -58,34 +59,34 @@ class ListedServer:
     values: JsonMapping = field(repr=False)
 
     def __str__(self) -> str:
-        """The exact command or address, and the names of what is sent along."""
+        """Return the exact command or address, and the names of what is sent along."""
         values = self.values
         if values.get("command") is not None:
             args = values.get("args") or ()
             words = [values["command"], *(args if isinstance(args, list | tuple) else [args])]
-            said = shlex.join(map(str, words))
+            command_line = shlex.join(map(str, words))
         else:
-            said = str(values.get("url") or "neither a command nor a url")
+            command_line = str(values.get("url") or "neither a command nor a url")
         for key, word in (("env", "with"), ("headers", "headers"), ("cwd", "in")):
             if given := values.get(key):
-                said += f"   {word} {_named(given)}"
-        return told(said)
+                command_line += f"   {word} {_mask_values(given)}"
+        return cite(command_line)
 
-    def config(self, environ: Mapping[str, str], folder: Path) -> MCPServerConfig:
-        """The server with its variables filled in; raises ConfigError, which quotes no value."""
+    def to_config(self, environ: Mapping[str, str], folder: Path) -> MCPServerConfig:
+        """Return the server with its variables filled in; raises ConfigError without any value."""
         try:
             places = {"workspaceFolder": str(folder), "userHome": str(Path.home())}
-            values = _filled(dict(self.values), {**environ, **places})
+            values = _fill_variables(dict(self.values), {**environ, **places})
             return MCPServerConfig.model_validate({"name": self.name, **values})
         except ValidationError as error:
-            said = explain(error)
+            problem = explain_error(error)
         except ConfigError as error:
-            said = str(error)
-        raise ConfigError(f"{told(self.source)}: the server {told(self.name)}: {said}")
+            problem = str(error)
+        raise ConfigError(f"{cite(self.source)}: the server {cite(self.name)}: {problem}")
 
 
-def listed_servers(data: bytes, source: str) -> tuple[ListedServer, ...]:
-    """The servers in such a file; raises ConfigError."""
+def parse_servers(data: bytes, source: str) -> tuple[ListedServer, ...]:
+    """Parse such a file; raises ConfigError."""
     if not data.strip():
         return ()
     try:
@@ -97,15 +98,17 @@ def listed_servers(data: bytes, source: str) -> tuple[ListedServer, ...]:
         ) from None
     except (ValueError, RecursionError):
         raise ConfigError(f"{source} is not JSON: a value in it cannot be read") from None
-    servers = _table(whole)
+    servers = _server_table(whole)
     if servers is None:
         raise ConfigError(f'{source}: expected {{"mcpServers": {{NAME: {{…}}}}}}')
-    if len(servers) > MOST_SERVERS:
-        raise ConfigError(f"{source} lists more than {MOST_SERVERS} servers")
-    return tuple(ListedServer(name, source, _known(each)) for name, each in servers.items())
+    if len(servers) > MAX_SERVERS:
+        raise ConfigError(f"{source} lists more than {MAX_SERVERS} servers")
+    return tuple(
+        ListedServer(name, source, _normalize_entry(each)) for name, each in servers.items()
+    )
 
 
-def _table(whole: object) -> JsonDict | None:
+def _server_table(whole: object) -> JsonDict | None:
     if not isinstance(whole, dict):
         return None
     tables = [whole[key] for key in ("mcpServers", "servers") if key in whole]
@@ -115,86 +118,90 @@ def _table(whole: object) -> JsonDict | None:
     return dict(next(filter(None, tables), {}))
 
 
-def _known(given: object) -> JsonDict:
-    """What of it means something here, by our names."""
-    if not isinstance(given, dict):
+def _normalize_entry(entry: object) -> JsonDict:
+    """Return the known keys of an entry, by our names."""
+    if not isinstance(entry, dict):
         return {}
-    named = {_OTHER_NAMES.get(key, key): value for key, value in given.items()}
-    if given.get("httpUrl"):
-        named = {"transport": "http", **named, "url": given["httpUrl"]}
-    of = _OF_COMMANDS if named.get("command") not in (None, "") else _OF_ADDRESSES
-    values = {key: _texts(key, named[key]) for key in (*of, *_TAKEN) if named.get(key) is not None}
+    named = {_OTHER_NAMES.get(key, key): value for key, value in entry.items()}
+    if entry.get("httpUrl"):
+        named = {"transport": "http", **named, "url": entry["httpUrl"]}
+    of = _COMMAND_KEYS if named.get("command") not in (None, "") else _ADDRESS_KEYS
+    values = {
+        key: _stringify_values(key, named[key])
+        for key in (*of, *_COMMON_KEYS)
+        if named.get(key) is not None
+    }
     if named.get("enabled") is False:
         values["disabled"] = True
     if isinstance(kind := named.get("transport"), str):
         values["transport"] = _TRANSPORTS.get(kind.lower(), kind)
-    if "execute_timeout" not in values and (seconds := _seconds(named.get("timeout"))):
+    if "execute_timeout" not in values and (seconds := _parse_seconds(named.get("timeout"))):
         values["execute_timeout"] = seconds
     return values
 
 
-def _texts(key: str, given: object) -> Any:
-    """Arguments, variables and headers as text; many write numbers and true there."""
+def _stringify_values(key: str, values: object) -> Any:
+    """Return arguments, variables and headers as text; many files have numbers or true there."""
     if key in ("args", "env", "headers"):
-        if isinstance(given, list):
-            return [_text(each) for each in given]
-        if isinstance(given, dict):
-            return {name: _text(each) for name, each in given.items()}
-    return given
+        if isinstance(values, list):
+            return [_stringify(each) for each in values]
+        if isinstance(values, dict):
+            return {name: _stringify(each) for name, each in values.items()}
+    return values
 
 
-def _text(given: object) -> Any:
-    if isinstance(given, bool):
-        return str(given).lower()
-    return str(given) if isinstance(given, int | float) else given
+def _stringify(value: object) -> Any:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
 
 
-def _seconds(given: object) -> float | None:
-    """Some write seconds, up to hours of them, and some milliseconds, at least ten thousand."""
-    if isinstance(given, bool) or not isinstance(given, int | float) or given <= 0:
+def _parse_seconds(value: object) -> float | None:
+    """Return seconds; numbers from ten thousand are taken for milliseconds."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
         return None
-    return given / 1000 if given >= 10_000 else float(given)
+    return value / 1000 if value >= 10_000 else float(value)
 
 
-def _filled(value: object, variables: Mapping[str, str]) -> Any:
-    """A value of a server's entry with its variables filled in, three levels deep at most."""
+def _fill_variables(value: object, variables: Mapping[str, str]) -> Any:
+    """Fill in the variables of a server's value, at most three levels deep."""
 
-    def fill(text: str) -> str:
-        return _ANY_VARIABLE.sub(lambda match: _value(match[0], variables), text)
+    def substitute(text: str) -> str:
+        return _ANY_VARIABLE.sub(lambda match: _variable_value(match[0], variables), text)
 
-    return _mapped(value, fill, 3)
+    return _map_strings(value, substitute, 3)
 
 
-def _mapped(value: object, fill: Callable[[str], str], levels: int) -> Any:
+def _map_strings(value: object, function: Callable[[str], str], levels: int) -> Any:
     if isinstance(value, str):
-        return fill(value)
+        return function(value)
     if levels and isinstance(value, list):
-        return [_mapped(each, fill, levels - 1) for each in value]
+        return [_map_strings(each, function, levels - 1) for each in value]
     if levels and isinstance(value, dict):
-        return {key: _mapped(each, fill, levels - 1) for key, each in value.items()}
+        return {key: _map_strings(each, function, levels - 1) for key, each in value.items()}
     return value
 
 
-def _value(reference: str, variables: Mapping[str, str]) -> str:
+def _variable_value(reference: str, variables: Mapping[str, str]) -> str:
     match = _VARIABLE.fullmatch(reference)
     if match is None:
-        raise ConfigError(f"{told(reference)} cannot be filled in; only ${{VARIABLE}} can")
+        raise ConfigError(f"{cite(reference)} cannot be filled in; only ${{VARIABLE}} can")
     name, otherwise = match.groups()
     found = variables.get(name)
     if otherwise is not None:  # as in a shell, also for one that is empty
         found = found or otherwise
     if found is None:
-        raise ConfigError(f"the environment variable {told(name)} is not set")
+        raise ConfigError(f"the environment variable {cite(name)} is not set")
     return found
 
 
-def _named(given: object) -> str:
-    """Names and the variables that they are taken from; values that are written out stay hidden."""
-    if not isinstance(given, dict):
-        return str(given)
-    return " ".join(_pairs(given))
+def _mask_values(values: object) -> str:
+    """Return names and variable references; literal values are hidden."""
+    if not isinstance(values, dict):
+        return str(values)
+    return " ".join(_pairs(values))
 
 
-def _pairs(given: Mapping[str, object]) -> Iterator[str]:
-    for name, value in given.items():
+def _pairs(values: Mapping[str, object]) -> Iterator[str]:
+    for name, value in values.items():
         yield f"{name}={value}" if _ANY_VARIABLE.search(str(value)) else f"{name}=…"

@@ -1,4 +1,4 @@
-"""Rules about calls: which are denied, asked about each time, or allowed unasked.
+"""Rules about calls: denied, asked about each time, or allowed without asking.
 
     policy:
       rules:
@@ -13,8 +13,12 @@
             match: [{tool: write_file, arguments: {path: reports/may.md}}]
             no_match: [{tool: write_file, arguments: {path: reports/../setup.py}}]
 
-In doubt a pattern is read as the stricter rule: what denies or asks also fits other spellings and
-all that lies in a folder; what allows fits only what it says, for every file that a call is about.
+Names of tools and paths are globs (`ipyagent.globs`). In arguments only `*` and `?` are special: a
+list is compared as JSON, where brackets are ordinary.
+
+In doubt a pattern is read as the stricter rule: a rule that denies or asks also matches other
+spellings, names with the literal brackets of the pattern, and everything in a matching folder; a
+rule that allows must match every file of the call exactly.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -38,32 +43,33 @@ from pydantic import (
 )
 from pydantic_core import to_jsonable_python
 
-from ipyagent.config.kinds import PARTIAL, Names, Section
-from ipyagent.config.patterns import (
-    MAX_PATTERN,
-    Spellings,
-    check_path_pattern,
-    folded,
-    folded_path,
-    path_pattern,
-    spellings,
-    text_pattern,
-)
+from ipyagent.config.field_types import PARTIAL, Names, Section
+from ipyagent.config.spellings import PathSpellings, fold_path, fold_text, path_spellings
+from ipyagent.globs import literal_text, path_pattern, text_pattern
 from ipyagent.json_types import JsonMapping
-from ipyagent.plaintext import visible
+from ipyagent.plaintext import flatten
 
 COMMANDS = {"run_shell": "command", "run_python": "code", "python_script": "content"}
-"""Tools that run what stands in an argument."""
+"""Tools that run the content of an argument."""
+
+MAX_PATTERN = 300
 
 # Nothing nested deeper: YAML can write a file that is small and endless.
 Scalar = bool | int | float | str | None
-Plain = Scalar | tuple[Scalar, ...] | dict[str, Scalar]
+PlainValue = Scalar | tuple[Scalar, ...] | dict[str, Scalar]
 
 Glob = Annotated[str, Field(min_length=1, max_length=MAX_PATTERN)]
 
 
-def text_of(value: object) -> str:
-    """An argument as patterns see it: text as it is, all else as JSON."""
+def _check_path_glob(glob: str) -> str:
+    """Return the pattern; raises ValueError if no path can match it."""
+    if ".." in re.split(r"[/\\]", glob) or glob.startswith("~"):
+        raise ValueError("write a path from the workspace's root, or a whole one from /")
+    return glob
+
+
+def argument_text(value: object) -> str:
+    """Return an argument as patterns see it: text as it is, everything else as JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, float) and value.is_integer():
@@ -76,45 +82,46 @@ def text_of(value: object) -> str:
 class Subject:
     """A call as rules see it.
 
-    `named` says which paths it is about, seen from `root`; `command` is the argument that is run.
+    `named` returns the paths that it concerns, relative to `root`; `command` is the argument that
+    is run.
     """
 
     tool: str
     arguments: JsonMapping
     root: Path | None
-    named: Callable[[], Iterable[str]]
+    list_paths: Callable[[], Iterable[str]]
     command: str | None = None
     _folded: dict[str, str] = field(default_factory=dict)
 
-    def folded(self, name: str) -> str:
-        """The text of an argument, folded; that of null where it is not given."""
+    def folded_argument(self, name: str) -> str:
+        """Return the text of an argument, folded; a missing argument counts as null."""
         if name not in self._folded:
-            self._folded[name] = folded(text_of(self.arguments.get(name)))
+            self._folded[name] = fold_text(argument_text(self.arguments.get(name)))
         return self._folded[name]
 
     @cached_property
-    def alike(self) -> tuple[str, ...]:
-        """The paths that the call is about, in every spelling."""
-        return tuple(spelling for path in self._paths for spelling in path.alike)
+    def folded_paths(self) -> tuple[str, ...]:
+        """Return the paths of the call, in every spelling."""
+        return tuple(spelling for path in self._paths for spelling in path.folded_forms)
 
     @cached_property
-    def ways(self) -> frozenset[tuple[str, ...]]:
-        """How each of them is written, and where each really leads."""
+    def path_forms(self) -> frozenset[tuple[str, ...]]:
+        """Return how each path is written, and where it really leads."""
         return frozenset(way for path in self._paths for way in path)
 
     @cached_property
-    def _paths(self) -> tuple[Spellings, ...]:
-        return tuple(spellings(path, self.root) for path in self.named())
+    def _paths(self) -> tuple[PathSpellings, ...]:
+        return tuple(path_spellings(path, self.root) for path in self.list_paths())
 
 
 class Example(Section):
-    """A call that a rule should be about, or should not; its path is the argument `path`."""
+    """A call that a rule should or should not match; its path is the argument `path`."""
 
     tool: str
-    arguments: dict[str, Plain] = Field(default_factory=dict)
+    arguments: dict[str, PlainValue] = Field(default_factory=dict)
 
     def subject(self) -> Subject:
-        """The example as rules see it."""
+        """Return the example as rules see it."""
         path = self.arguments.get("path")
         named = (path,) if isinstance(path, str) else ()
         command = COMMANDS.get(self.tool)
@@ -122,132 +129,160 @@ class Example(Section):
 
 
 class Examples(Section):
-    """Calls by which a rule is tried when it is loaded."""
+    """Calls against which a rule is checked when it is loaded."""
 
     match: tuple[Example, ...] = ()
     no_match: tuple[Example, ...] = ()
 
 
 class Rule(Section):
-    """What becomes of the calls that fit all of its patterns."""
+    """The effect on calls that match all of its patterns."""
 
     effect: Literal["allow", "ask", "deny"]
     tool: Names = ("*",)
-    """Names of tools, or patterns; a call has to fit one of them."""
+    """Names or patterns of tools; a call must match one of them."""
     arguments: dict[str, Scalar] = Field(default_factory=dict)
-    """What arguments have to be: text is a pattern, all else a value."""
-    path: Annotated[Glob, AfterValidator(check_path_pattern)] | None = None
+    """Required values of arguments: text is a pattern, everything else a value."""
+    path: Annotated[Glob, AfterValidator(_check_path_glob)] | None = None
     reason: str | None = Field(default=None, max_length=MAX_PATTERN)
-    """What the model and the person are told."""
+    """The reason given to the model and the user."""
     examples: Examples = Examples()
     source: str = ""
-    """Where the rule is written; filled in when it is loaded."""
+    """The place of the rule; filled in when it is loaded."""
 
     @field_validator("source")
     @classmethod
-    def _is_filled_in(cls, source: str, info: ValidationInfo) -> str:
+    def _check_source(cls, source: str, info: ValidationInfo) -> str:
         if source and info.context == PARTIAL:
             raise ValueError("this is filled in, not set")
         return source
 
     @model_validator(mode="after")
-    def _can_be_meant(self) -> Rule:
+    def _check_rule(self) -> Rule:
         if not self.tool:
             raise ValueError("tool names no tool")
         if self.effect == "allow":
-            self._allows_little()
-        for name, wanted in (("match", True), ("no_match", False)):
+            self._check_narrow()
+        for name, expected in (("match", True), ("no_match", False)):
             for n, example in enumerate(getattr(self.examples, name)):
-                fits = self.names(example.tool) and self.fits(example.subject())
-                if fits != wanted:
-                    does = "does not fit" if wanted else "fits"
+                fits = self.names_tool(example.tool) and self.matches(example.subject())
+                if fits != expected:
+                    does = "does not fit" if expected else "fits"
                     raise ValueError(f"the rule {does} the call in its examples.{name}.{n}")
         return self
 
-    def _allows_little(self) -> None:
-        if not all(name.strip("*?") for name in self.tool):
-            raise ValueError("what is allowed has to be named; agent.confirm_mode=yolo allows all")
+    def _check_narrow(self) -> None:
+        if not all(map(literal_text, self.tool)):
+            raise ValueError("an allow rule has to name a tool; agent.confirm_mode=yolo allows all")
         for tool, name in COMMANDS.items():
             pattern = self.arguments.get(name)
-            if isinstance(pattern, str) and _is_glob(pattern) and self.names(tool):
+            if isinstance(pattern, str) and _has_wildcard(pattern) and self.names_tool(tool):
                 raise ValueError(
                     f"{tool} is not allowed by a pattern, because what runs after `;` or in `$()` "
                     f"would fit it as well; write the whole {name} without * and ?"
                 )
 
     def __str__(self) -> str:
-        patterns = [f"{name}={text_of(value)}" for name, value in self.arguments.items()]
+        patterns = [f"{name}={argument_text(value)}" for name, value in self.arguments.items()]
         path = [f"path {self.path}"] if self.path else []
-        return _line(", ".join([f"{self.effect} {', '.join(self.tool)}", *path, *patterns]))
+        return flatten(", ".join([f"{self.effect} {', '.join(self.tool)}", *path, *patterns]))
 
     @property
-    def says(self) -> str:
-        """The rule as it is told to a model or a person, on one line."""
+    def explanation(self) -> str:
+        """The rule in one line, for the model or the user."""
         does = {"allow": "allows", "ask": "asks about", "deny": "denies"}[self.effect]
         where = self.source or "a rule"
-        return _line(f"{where} {does} it: {self.reason}" if self.reason else f"{where}: {self}")
+        return flatten(f"{where} {does} it: {self.reason}" if self.reason else f"{where}: {self}")
 
-    def names(self, tool: str) -> bool:
-        """Whether the rule is about calls of that tool at all."""
-        name = tool if self.effect == "allow" else folded(tool)
-        return any(pattern.match(name) for pattern in self._tools)
+    def names_tool(self, tool: str) -> bool:
+        """Return whether the rule concerns calls of that tool at all."""
+        names = (tool,) if self.effect == "allow" else (fold_text(tool), tool)
+        return any(pattern.match(name) for pattern in self._tool_patterns for name in names)
 
-    def fits(self, call: Subject) -> bool:
-        """Whether the rule is about this call of a tool that it names."""
-        if self.arguments and not all(self._takes(call, name) for name in self.arguments):
+    def matches(self, call: Subject) -> bool:
+        """Return whether the rule matches this call of a tool that it names."""
+        if self.arguments and not all(
+            self._matches_argument(call, name) for name in self.arguments
+        ):
             return False
-        return self._path is None or self._leads_to(call, self._path)
+        return self.path is None or self._matches_path(call)
 
-    def _takes(self, call: Subject, name: str) -> bool:
+    def _matches_argument(self, call: Subject, name: str) -> bool:
         if self.effect != "allow":
-            return bool(self._texts[name].match(call.folded(name)))
+            return bool(self._argument_patterns[name].match(call.folded_argument(name)))
         if name not in call.arguments:
             return False
         value = call.arguments[name]
-        if name == call.command:  # a pattern would fit whatever is run behind what it means
+        if name == call.command:  # a pattern would also match commands appended to the intended one
             return bool(self.arguments[name] == value)
-        return bool(self._texts[name].match(text_of(value)))
+        return bool(self._argument_patterns[name].match(argument_text(value)))
 
-    def _leads_to(self, call: Subject, pattern: re.Pattern[str]) -> bool:
-        if self.effect != "allow":
-            return any(map(pattern.match, call.alike))
-        return bool(call.ways) and all(any(map(pattern.match, way)) for way in call.ways)
-
-    @cached_property
-    def _tools(self) -> tuple[re.Pattern[str], ...]:
-        return tuple(text_pattern(self._read(name)) for name in self.tool)
-
-    @cached_property
-    def _texts(self) -> dict[str, re.Pattern[str]]:
-        return {name: self._text(value) for name, value in self.arguments.items()}
-
-    @cached_property
-    def _path(self) -> re.Pattern[str] | None:
-        if self.path is None:
-            return None
+    def _matches_path(self, call: Subject) -> bool:
         if self.effect == "allow":
-            return path_pattern(self.path, below=False)
-        return path_pattern(folded_path(self.path), below=True)
+            return bool(call.path_forms) and all(
+                any(map(self._matches_pattern, way)) for way in call.path_forms
+            )
+        paths = (
+            call.folded_paths
+            if self._path_is_plain
+            else (*call.folded_paths, *chain(*call.path_forms))
+        )
+        return any(map(self._matches_pattern, paths))
 
-    def _text(self, value: Scalar) -> re.Pattern[str]:
+    def _matches_pattern(self, path: str) -> bool:
+        return any(pattern.match(path) for pattern in self._path_patterns)
+
+    @cached_property
+    def _tool_patterns(self) -> tuple[re.Pattern[str], ...]:
+        names = (each for name in self.tool for each in (self._fold_unless_allowing(name), name))
+        patterns = (
+            text_pattern(name, classes=each) for name in names for each in self._bracket_readings
+        )
+        return tuple(dict.fromkeys(patterns))
+
+    @cached_property
+    def _argument_patterns(self) -> dict[str, re.Pattern[str]]:
+        return {name: self._argument_pattern(value) for name, value in self.arguments.items()}
+
+    @property
+    def _path_is_plain(self) -> bool:
+        return self.path is None or "[" not in self.path
+
+    @cached_property
+    def _path_patterns(self) -> tuple[re.Pattern[str], ...]:
+        if self.path is None:
+            return ()
+        if self.effect == "allow":
+            return (path_pattern(self.path),)
+        # Folding may break a class ("[Z-a]", "[!A]"), so it is tried as it is written, too.
+        spelled = (fold_path(self.path), self.path)[: 1 if self._path_is_plain else 2]
+        patterns = (
+            path_pattern(each, below=True, classes=classes)
+            for each in spelled
+            for classes in self._bracket_readings
+        )
+        return tuple(dict.fromkeys(patterns))
+
+    @property
+    def _bracket_readings(self) -> tuple[bool, ...]:
+        """With classes; for rules that restrict, brackets may also be literal."""
+        return (True,) if self.effect == "allow" else (True, False)
+
+    def _argument_pattern(self, value: Scalar) -> re.Pattern[str]:
         if isinstance(value, str):
-            return text_pattern(self._read(value))
-        return re.compile(re.escape(self._read(text_of(value))) + r"\Z")
+            return text_pattern(self._fold_unless_allowing(value), classes=False)
+        return re.compile(re.escape(self._fold_unless_allowing(argument_text(value))) + r"\Z")
 
-    def _read(self, text: str) -> str:
-        return text if self.effect == "allow" else folded(text)
-
-
-def _line(text: str) -> str:
-    return " ".join(visible(text).split())
+    def _fold_unless_allowing(self, text: str) -> str:
+        return text if self.effect == "allow" else fold_text(text)
 
 
-def _is_glob(pattern: str) -> bool:
+def _has_wildcard(pattern: str) -> bool:
     return not {"*", "?"}.isdisjoint(pattern)
 
 
-def _written_out(value: object) -> Any:
-    """A list as the environment and `%agent config` have it: in YAML's short form, or JSON."""
+def _parse_rules(value: object) -> Any:
+    """Parse a list given as text (environment, `%agent config`): YAML's short form, or JSON."""
     if not isinstance(value, str):
         return value
     try:
@@ -257,6 +292,7 @@ def _written_out(value: object) -> Any:
 
 
 class PolicyConfig(Section):
-    """What is decided about calls beforehand. The rules of all sources hold together."""
+    """Rules for calls. The rules of all sources apply together."""
 
-    rules: Annotated[tuple[Rule, ...], BeforeValidator(_written_out)] = ()
+    rules: Annotated[tuple[Rule, ...], BeforeValidator(_parse_rules)] = ()
+    """The rules; those of all sources apply together."""

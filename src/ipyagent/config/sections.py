@@ -1,4 +1,4 @@
-"""The settings: their sections and keys, what they mean, and what holds when nobody sets them."""
+"""The settings: sections, keys, meanings and defaults."""
 
 from __future__ import annotations
 
@@ -21,13 +21,21 @@ from pydantic import (
     model_validator,
 )
 
-from ipyagent.config.kinds import PARTIAL, Address, ImportPaths, Names, OwnPath, Section, Variable
+from ipyagent.config.field_types import (
+    PARTIAL,
+    Address,
+    ImportPaths,
+    Names,
+    Section,
+    UserPath,
+    Variable,
+)
 from ipyagent.config.rules import PolicyConfig
-from ipyagent.redaction import secret_name
+from ipyagent.redaction import is_secret_name
 
 
-def _same(one: object, other: object) -> bool:
-    # Lists that hold each other, as YAML can make them, take for ever to compare.
+def _is_same_value(one: object, other: object) -> bool:
+    # Lists that contain each other, as YAML allows, would be compared endlessly.
     return isinstance(one, str | int | Path) and bool(one == other)
 
 
@@ -35,41 +43,46 @@ ConfirmMode = Literal["confirm-sensitive", "confirm-all", "yolo"]
 
 
 class RetryConfig(Section):
-    """When a transient failure of the model is tried again: min(initial·base^n, max) seconds."""
+    """Retries of transient model failures: after min(initial·base^n, max) seconds."""
 
     enabled: bool = True
+    """Whether transient failures are retried at all."""
     max_retries: NonNegativeInt = 3
+    """Retries after the first failure."""
     initial_delay: NonNegativeFloat = 1.0
+    """Seconds before the first retry."""
     max_delay: NonNegativeFloat = 60.0
+    """The longest delay in seconds."""
     exponential_base: PositiveFloat = 2.0
+    """The factor by which the delay grows."""
 
 
-_TWICE = RetryConfig(max_retries=2)
+_MODEL_RETRY = RetryConfig(max_retries=2)
 
 
-def _retry(value: object, validate: ValidatorFunctionWrapHandler) -> RetryConfig:
-    """A model is tried again twice, also where other keys of `retry` are set."""
+def _with_model_default(value: object, validate: ValidatorFunctionWrapHandler) -> RetryConfig:
+    """Return the validated retries; by default a model is retried twice."""
     retry: RetryConfig = validate(value)
     if isinstance(value, Mapping) and "max_retries" not in retry.model_fields_set:
-        values = dict(retry) | {"max_retries": _TWICE.max_retries}
+        values = dict(retry) | {"max_retries": _MODEL_RETRY.max_retries}
         return RetryConfig.model_construct(retry.model_fields_set, **values)
     return retry
 
 
-_OURS = ("offline/", "scripted/")  # models that no provider has
+_OWN_PREFIXES = ("offline/", "scripted/")  # models that no provider has
 
 
 class LLMConfig(Section):
-    """Which model answers and how it is reached. `retries` is short for `retry.max_retries`."""
+    """The model and how it is reached. `retries` is short for `retry.max_retries`."""
 
     provider: Literal["litellm", "anthropic", "openai"] = "litellm"
-    """Whose models the ids are; `litellm`: an id names its provider itself."""
+    """The provider of the model ids; `litellm`: each id names its provider."""
     mode: Literal["direct", "proxy"] = "direct"
     """`proxy`: `api_base` is a proxy that takes any model id in OpenAI's format."""
     model: str | None = None
-    """Any LiteLLM model id, `offline/explorer` or `scripted/PATH`; None: resolved (llm/resolve)."""
+    """A LiteLLM model id, `offline/explorer` or `scripted/PATH`; None: resolved (llm/resolve)."""
     api_base: Address | None = None
-    """Base URL of the service, when it is not the provider's own."""
+    """Base URL of the service, if it is not the provider's own."""
     api_key_env: Variable = "LITELLM_API_KEY"
     """Name of the environment variable that holds the key."""
     api_key: SecretStr | None = Field(default=None, exclude=True)
@@ -77,22 +90,24 @@ class LLMConfig(Section):
     timeout: PositiveFloat = 60.0
     """Seconds to wait for the first chunk, and between chunks."""
     stream: bool = True
-    """Whether replies are shown while they are written."""
+    """Whether replies are shown while they stream in."""
     vision: bool | None = None
-    """Whether the model can see images; None: as LiteLLM's model map says."""
-    retry: Annotated[RetryConfig, WrapValidator(_retry)] = _TWICE
+    """Whether the model can see images; None: according to LiteLLM's model map."""
+    retry: Annotated[RetryConfig, WrapValidator(_with_model_default)] = _MODEL_RETRY
 
     @property
     def model_id(self) -> str | None:
-        """The model's id as LiteLLM knows it."""
+        """The model's id in LiteLLM's format."""
         prefix = f"{self.provider}/"
         if not self.model or self.provider == "litellm" or self.mode == "proxy":
             return self.model
-        return self.model if self.model.startswith((prefix, *_OURS)) else prefix + self.model
+        return (
+            self.model if self.model.startswith((prefix, *_OWN_PREFIXES)) else prefix + self.model
+        )
 
     @model_validator(mode="before")
     @classmethod
-    def _short_for_max_retries(cls, values: object) -> Any:
+    def _expand_retries(cls, values: object) -> Any:
         if not isinstance(values, Mapping) or "retries" not in values:
             return values
         values = dict(values)
@@ -100,89 +115,96 @@ class LLMConfig(Section):
         if isinstance(retry, RetryConfig):
             retry = retry.model_dump(exclude_unset=True)
         if isinstance(retry, Mapping):
-            if "max_retries" in retry and not _same(retry["max_retries"], retries):
+            if "max_retries" in retry and not _is_same_value(retry["max_retries"], retries):
                 raise ValueError("retries and retry.max_retries say different things; keep one")
             values["retry"] = {**retry, "max_retries": retries}
         return values
 
     @model_validator(mode="after")
-    def _proxy_has_an_address(self, info: ValidationInfo) -> LLMConfig:
+    def _check_proxy_address(self, info: ValidationInfo) -> LLMConfig:
         if self.mode == "proxy" and not self.api_base and info.context != PARTIAL:
             raise ValueError("llm.mode is proxy, so llm.api_base must say where the proxy is")
         return self
 
 
 class AgentConfig(Section):
-    """How the agent works. A named agent is a section like this, laid over `agent`."""
+    """The work of the agent. A named agent is such a section, applied over `agent`."""
 
     system_prompt: str | None = None
-    """The person's own instructions."""
+    """The user's own instructions."""
     system_prompt_path: str | None = None
-    """A file in the workspace that holds them."""
+    """A file in the workspace with the user's own instructions."""
     confirm_mode: ConfirmMode = "confirm-sensitive"
     """Which calls are asked about: sensitive ones, all, or none (`yolo`)."""
     max_steps: PositiveInt = 20
+    """Requests to the model in one run."""
     max_seconds: PositiveFloat | None = None
+    """Seconds of one run, without the time in which you are asked."""
     step_seconds: PositiveFloat | None = None
-    """How long one step may take, its calls included."""
+    """Time limit of one step in seconds, its calls included."""
     max_tokens: PositiveInt | None = None
+    """Tokens of one run, sent and received."""
     max_usd: PositiveFloat | None = None
+    """US dollars of one run, by the prices that LiteLLM knows."""
     allowed_tools: Names = ()
-    """Only these tools; empty: all."""
+    """The only tools that may be used; empty: all."""
     plan: bool = False
     """Whether the model proposes a plan first, as with `--plan`."""
 
     @model_validator(mode="after")
-    def _one_system_prompt(self) -> AgentConfig:
+    def _check_single_prompt(self) -> AgentConfig:
         if self.system_prompt is not None and self.system_prompt_path is not None:
             raise ValueError("system_prompt and system_prompt_path are both set; keep one")
         return self
 
 
 class ContextConfig(Section):
-    """What the model is told of a long conversation."""
+    """The length of conversations sent to the model."""
 
     token_limit: PositiveInt = 80_000
-    """Beyond this, what was said first is summarised."""
+    """Conversations longer than this are compacted: the oldest part is summarized."""
 
 
 class ToolsConfig(Section):
-    """Which groups of built-in tools there are."""
+    """Groups of built-in tools that are switched on."""
 
     files: bool = Field(default=True, validation_alias=AliasChoices("files", "enable_file_tools"))
+    """Whether files can be read and changed."""
     python: bool = True
     """Whether code can be run in the kernel."""
     namespace: bool = True
-    """Whether variables can be looked at."""
+    """Whether variables can be inspected."""
     notebook: bool = True
     """Whether notebooks can be read and changed, cell by cell."""
     scripts: bool = True
-    """Whether scripts can be kept and run, in a process of their own."""
+    """Whether scripts can be saved and run, in a process of their own."""
     shell: bool = Field(default=False, validation_alias=AliasChoices("shell", "enable_bash"))
     """Whether shell commands can be run."""
     notes: bool = Field(default=True, validation_alias=AliasChoices("notes", "enable_note"))
+    """Whether notes for later sessions can be written and read."""
     skills: bool = Field(default=True, validation_alias=AliasChoices("skills", "enable_skills"))
+    """Whether skills can be read."""
     mcp: bool = Field(default=True, validation_alias=AliasChoices("mcp", "enable_mcp"))
-    """Whether there are tools from services, MCP servers and others."""
+    """Whether services, such as MCP servers, bring tools."""
     timeout: PositiveFloat = 120.0
-    """Seconds that a script or shell command may take where the call names no other time."""
+    """Default time limit in seconds of a script or shell command."""
     max_timeout: PositiveFloat = 600.0
-    """The most seconds that a call may name."""
+    """The largest time limit in seconds that a call may set."""
 
 
 class WorkspaceConfig(Section):
-    """Which files the agent can reach."""
+    """The files that the agent can reach."""
 
-    root: OwnPath = Path()
+    root: UserPath = Path()
     """The folder that all file tools are confined to."""
     allow_delete: bool = False
-    """Whether delete_file works at all; it is asked about even then."""
+    """Whether delete_file works at all; even then it asks."""
     edit_seconds: PositiveFloat = 300.0
-    """How long the preview of a change can be approved."""
+    """Seconds for which the preview of a change can be approved."""
 
 
 class MCPServerConfig(Section):
-    """A service that brings tools: at an address, or a program that is started."""
+    """A service that brings tools: an address, or a program to start."""
 
     name: str = Field(min_length=1)
     kind: Literal["mcp", "openapi"] = "mcp"
@@ -190,17 +212,17 @@ class MCPServerConfig(Section):
     command: str | None = None
     args: tuple[str, ...] = ()
     env: dict[str, SecretStr] = Field(default_factory=dict, exclude=True)
-    """Variables for the program beside the few that every program gets."""
-    cwd: OwnPath | None = None
+    """Variables for the program beyond the few that every program gets."""
+    cwd: UserPath | None = None
     transport: Literal["stdio", "http", "sse"] | None = Field(
         default=None, validation_alias=AliasChoices("transport", "type")
     )
-    """How it is spoken to; None: stdio for a command, http for an address."""
+    """The transport; None: stdio for a command, http for an address."""
     disabled: bool = False
     connect_timeout: PositiveFloat = 10.0
     execute_timeout: PositiveFloat = 60.0
     read_timeout: PositiveFloat = 120.0
-    """Seconds without a sign of life on an open stream."""
+    """Seconds of silence allowed on an open stream."""
     get_unasked: bool = False
     """Whether GET requests to an OpenAPI service run without asking."""
     header_env: dict[str, Variable] = Field(default_factory=dict)
@@ -211,13 +233,13 @@ class MCPServerConfig(Section):
     headers: dict[str, SecretStr] = Field(default_factory=dict, exclude=True)
 
     def secrets(self) -> Iterator[str]:
-        """What must not be told of it."""
+        """Yield its secrets."""
         for name, value in {"token": self.token, **self.headers, **self.env}.items():
-            if value is not None and secret_name(name):
+            if value is not None and is_secret_name(name):
                 yield value.get_secret_value()
 
     @model_validator(mode="after")
-    def _one_way_to_it(self) -> MCPServerConfig:
+    def _check_connection(self) -> MCPServerConfig:
         if bool(self.url) == bool(self.command):
             raise ValueError("a server has either a url or a command")
         if self.url and (self.args or self.env or self.cwd):
@@ -235,33 +257,37 @@ class MCPConfig(Section):
     """Services that bring tools."""
 
     servers: tuple[MCPServerConfig, ...] = ()
+    """The servers; `%agent mcp add` and `%agent api register` add to them."""
 
     @field_validator("servers")
     @classmethod
-    def _different_names(cls, servers: tuple[MCPServerConfig, ...]) -> tuple[MCPServerConfig, ...]:
+    def _check_unique_names(
+        cls, servers: tuple[MCPServerConfig, ...]
+    ) -> tuple[MCPServerConfig, ...]:
         if len({each.name for each in servers}) < len(servers):
             raise ValueError("two servers have the same name")
         return servers
 
 
 class ChatConfig(Section):
-    """How a conversation is kept and watched."""
+    """Keeping and observing a conversation."""
 
     max_messages: PositiveInt = 50
-    """How many messages a conversation should have; there are warnings before and at that."""
+    """The length, in messages, above which a conversation gets a warning."""
     persist: bool = True
     """Whether runs are recorded on disk."""
     validators: ImportPaths = ()
-    """Functions that look at each prompt first, as `package.module:function`."""
+    """Functions that check each prompt first, as `package.module:function`."""
     enable_observability: bool = False
     """Whether runs are traced with OpenTelemetry."""
     agent_config_path: Path | None = None
-    """The file of `--config PATH`."""
+    """Refused when set, except by `--config PATH`."""
     verbose: NonNegativeInt = 0
+    """Refused when set: it is `logging.verbose`."""
 
     @field_validator("agent_config_path")
     @classmethod
-    def _is_a_file(cls, path: Path | None) -> Path | None:
+    def _check_is_file(cls, path: Path | None) -> Path | None:
         if path is not None and not path.exists():
             raise ValueError(f"the agent's configuration is not found: {path}")
         if path is not None and not path.is_file():
@@ -270,13 +296,14 @@ class ChatConfig(Section):
 
 
 class LoggingConfig(Section):
-    """What is written down about runs, and how much of a run is drawn open."""
+    """Logging of runs, and how much of a run is expanded."""
 
     level: Literal["debug", "info", "warn", "error"] = "info"
-    file: OwnPath | None = None
-    """A .jsonl file that gets one line for each event, relative to the workspace."""
+    """The least severe messages that are logged by the logger `ipyagent`."""
+    file: UserPath | None = None
+    """A .jsonl file that gets one line for each event; relative to the workspace."""
     verbose: NonNegativeInt = 0
-    """0, 1, 2, 3: how much of a run is drawn open."""
+    """How much of a run is expanded: 0, 1, 2 or 3."""
 
 
 class Config(Section):
@@ -285,7 +312,7 @@ class Config(Section):
     llm: LLMConfig = LLMConfig()
     agent: AgentConfig = AgentConfig()
     agents: dict[str, AgentConfig] = Field(default_factory=dict)
-    """Named agents: what is set there replaces what `agent` says."""
+    """Named agents: their settings replace those of `agent`."""
     context: ContextConfig = ContextConfig()
     chat: ChatConfig = ChatConfig()
     logging: LoggingConfig = LoggingConfig()
@@ -296,8 +323,8 @@ class Config(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _workspace_dir(cls, values: Any) -> Any:
-        """`agent.workspace_dir` is another name of `workspace.root`."""
+    def _move_workspace_dir(cls, values: Any) -> Any:
+        """Accept `agent.workspace_dir` as another name of `workspace.root`."""
         agent = values.get("agent") if isinstance(values, Mapping) else None
         if not isinstance(agent, Mapping) or "workspace_dir" not in agent:
             return values
@@ -307,7 +334,7 @@ class Config(Section):
             workspace = workspace.model_dump(exclude_unset=True)
         if not isinstance(workspace, Mapping):
             return values
-        if "root" in workspace and not _same(workspace["root"], root):
+        if "root" in workspace and not _is_same_value(workspace["root"], root):
             raise ValueError("agent.workspace_dir and workspace.root differ; keep workspace.root")
         return {**values, "agent": agent, "workspace": {**workspace, "root": root}}
 

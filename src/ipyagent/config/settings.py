@@ -1,4 +1,4 @@
-"""What all sources add up to, and where each value comes from."""
+"""The resolved settings of all sources, and the source of each value."""
 
 from __future__ import annotations
 
@@ -10,181 +10,184 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from ipyagent.config.keys import Key, explain, leaves, nested, put, text_of, told
-from ipyagent.config.policy import refused
-from ipyagent.config.profiles import BUILT_IN
+from ipyagent.config.invalid_settings import drop_invalid
+from ipyagent.config.keys import Key, explain_error, format_value, iter_settings, nest, put_value
+from ipyagent.config.profiles import BUILT_IN_PROFILES
 from ipyagent.config.sections import Config
-from ipyagent.config.sources import Layer, check_homes, checked, from_environment, user_layer
+from ipyagent.config.sources import Layer, check_homes, from_environment, user_layer, validate_layer
 from ipyagent.config.trust import workspace_layers
-from ipyagent.config.usable import usable
+from ipyagent.config.workspace_limits import find_violations
 from ipyagent.errors import AgentNotFoundError, ConfigError
 from ipyagent.json_types import JsonDict
+from ipyagent.plaintext import cite
 
 DEFAULT = "default"
 
-_INSTEAD = {"system_prompt": "system_prompt_path", "system_prompt_path": "system_prompt"}
+_ALTERNATIVES = {"system_prompt": "system_prompt_path", "system_prompt_path": "system_prompt"}
 """Keys of which the later one replaces the other."""
 
-RULES: Key = ("policy", "rules")
+RULES_KEY: Key = ("policy", "rules")
 """The list to which each layer adds."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings in force, the source of each by dotted key, and what the person should know."""
+    """The settings in force, the source of each by dotted key, and notices for the user."""
 
     config: Config
     origins: Mapping[str, str]
     notices: tuple[str, ...] = ()
 
 
-class Row(NamedTuple):
-    """A setting as it is shown."""
+class SettingRow(NamedTuple):
+    """A setting for display."""
 
     key: str
     value: str
     origin: str
 
 
-def standing(
+def base_layers(
     environ: Mapping[str, str], start: Mapping[str, str] | None, folder: Path | None = None
 ) -> tuple[Layer, ...]:
-    """The layers that hold for every run: the built-in profiles, the user's file, and so on."""
+    """Return the layers of every run: the built-in profiles, the user's file, and so on."""
     check_homes(environ, start)
-    brought = () if folder is None else workspace_layers(folder)
-    return BUILT_IN, user_layer(), *brought, from_environment(environ, start)
+    folder_layers = () if folder is None else workspace_layers(folder)
+    return BUILT_IN_PROFILES, user_layer(), *folder_layers, from_environment(environ, start)
 
 
-def settle(*layers: Layer, agent: str | None = None) -> Settings:
-    """What the layers add up to, later ones winning; raises ConfigError.
+def resolve_layers(*layers: Layer, agent: str | None = None) -> Settings:
+    """Merge the layers, later ones winning; raises ConfigError.
 
-    A named `agent` is laid over all but the last layer, which is what the person says right now.
+    A named `agent` is applied over all but the last layer, which is what the user sets right now.
     """
-    total = _Sum()
+    total = _Resolution()
     before = layers if agent is None else layers[:-1]
     for layer in before:
         total.add(layer)
     if agent is not None:
-        total.lay_over(agent)
+        total.apply_profile(agent)
         total.add(layers[-1])
-    return total.settings()
+    return total.to_settings()
 
 
-def combine(*layers: Layer, agent: str | None = None) -> Config:
-    """The settings that the layers add up to; raises ConfigError."""
-    return settle(*layers, agent=agent).config
+def resolve_config(*layers: Layer, agent: str | None = None) -> Config:
+    """Return the settings of the merged layers; raises ConfigError."""
+    return resolve_layers(*layers, agent=agent).config
 
 
 def from_assignment(text: str, *below: Layer) -> Layer:
-    """The value in `section.key=value`, as typed by the person, over the layers `below`."""
+    """Return the layer for `section.key=value`, as the user typed it, over the layers `below`."""
     key, equals, value = (part.strip() for part in text.partition("="))
     if not equals:
         raise ConfigError("%agent config: expected KEY=VALUE, such as agent.max_steps=30")
     values: JsonDict = {}
-    put(values, tuple(key.split(".")), value)
+    put_value(values, tuple(key.split(".")), value)
     layer = Layer("%agent", values)
-    combine(*below, layer)
+    resolve_config(*below, layer)
     return layer
 
 
-def shown(settings: Settings) -> tuple[Row, ...]:
-    """Every setting with its value, secrets masked, and where it comes from."""
+def setting_rows(settings: Settings) -> tuple[SettingRow, ...]:
+    """Return every setting with its value, secrets masked, and its source."""
     rows = []
-    for key, value in leaves(settings.config):
+    for key, value in iter_settings(settings.config):
         name = ".".join(key)
-        rows.append(Row(told(name), text_of(value), settings.origins[name]))
+        rows.append(SettingRow(cite(name), format_value(value), settings.origins[name]))
     return tuple(rows)
 
 
 @dataclass
-class _Sum:
-    """What layers add up to so far."""
+class _Resolution:
+    """The merged layers so far."""
 
     values: dict[Key, Any] = field(default_factory=dict)
     sources: dict[Key, Layer] = field(default_factory=dict)
     trusted: dict[Key, tuple[Layer, Any]] = field(default_factory=dict)
-    """What the trusted layers alone add up to."""
+    """The merged trusted layers alone."""
     notices: list[str] = field(default_factory=list)
 
     def add(self, layer: Layer) -> None:
         if not layer.trusted:
-            layer = usable(layer)
+            layer = drop_invalid(layer)
         self.notices += layer.notices
-        given = dict(leaves(checked(layer), given=True))
+        values = dict(iter_settings(validate_layer(layer), only_set=True))
         if layer.trusted:
-            self._replace_profiles({key[1] for key in given if key[0] == "agents"})
-        self._put(layer, given)
+            self._replace_profiles({key[1] for key in values if key[0] == "agents"})
+        self._apply(layer, values)
 
     def _replace_profiles(self, names: set[str]) -> None:
-        """Leave out the built-in profiles with these names: the user has profiles of their own.
+        """Drop the built-in profiles with these names: the user has profiles of the same name.
 
-        A folder that is not trusted changes them key by key, and so cannot widen what they allow.
+        An untrusted folder changes profiles key by key, and so cannot widen what they allow.
         """
         for key in [key for key in self.values if key[0] == "agents" and key[1] in names]:
-            if self.sources[key] is BUILT_IN:
+            if self.sources[key] is BUILT_IN_PROFILES:
                 del self.values[key], self.sources[key]
                 self.trusted.pop(key, None)
 
-    def lay_over(self, agent: str) -> None:
-        """The named agent's settings over the agent's, those of trusted sources first."""
+    def apply_profile(self, agent: str) -> None:
+        """Apply the named agent's settings over the agent's, those of trusted sources first."""
         names = sorted({key[1] for key in self.values if key[0] == "agents"})
         if agent not in names:
-            raise AgentNotFoundError(_no_agent(agent, names))
+            raise AgentNotFoundError(_unknown_agent_message(agent, names))
         now = {key: (self.sources[key], value) for key, value in self.values.items()}
-        # What a folder put over the person's own may be refused here: then theirs holds.
+        # A folder's value over the user's own may be refused here: then the user's applies.
         for given in (self.trusted, {k: v for k, v in now.items() if not v[0].trusted}):
             for key, (layer, value) in tuple(given.items()):
                 if key[:2] == ("agents", agent) and len(key) > 2:
-                    if layer is BUILT_IN and key[2] == "allowed_tools":
-                        value = self._narrowed(value)
-                    layer = replace(layer, source=f"{layer.source}, agents.{told(agent)}")
-                    self._put(layer, {("agent", key[2]): value})
+                    if layer is BUILT_IN_PROFILES and key[2] == "allowed_tools":
+                        value = self._narrow_tools(value)
+                    layer = replace(layer, source=f"{layer.source}, agents.{cite(agent)}")
+                    self._apply(layer, {("agent", key[2]): value})
 
-    def _narrowed(self, tools: tuple[str, ...]) -> tuple[str, ...]:
-        """Return those of a built-in profile's tools that the settings allow at all."""
+    def _narrow_tools(self, tools: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the tools of a built-in profile that the settings allow."""
         own: tuple[str, ...] = self.values.get(("agent", "allowed_tools"), ())
         return tuple(name for name in tools if name in own) or own or tools
 
-    def _put(self, layer: Layer, given: dict[Key, Any]) -> None:
+    def _apply(self, layer: Layer, values: dict[Key, Any]) -> None:
         if not layer.trusted:
-            self._tighten(layer, given)
-        if RULES in given:
-            new = (rule.model_copy(update={"source": layer.source}) for rule in given[RULES])
-            given = {**given, RULES: (*self.values.get(RULES, ()), *new)}
-        for key, value in given.items():
-            instead = (*key[:-1], _INSTEAD.get(key[-1], ""))
+            self._tighten(layer, values)
+        if RULES_KEY in values:
+            new = (rule.model_copy(update={"source": layer.source}) for rule in values[RULES_KEY])
+            values = {**values, RULES_KEY: (*self.values.get(RULES_KEY, ()), *new)}
+        for key, value in values.items():
+            alternative = (*key[:-1], _ALTERNATIVES.get(key[-1], ""))
             if value is not None:
-                self.values.pop(instead, None)
+                self.values.pop(alternative, None)
             self.values[key], self.sources[key] = value, layer
             if layer.trusted:
                 if value is not None:
-                    self.trusted.pop(instead, None)
+                    self.trusted.pop(alternative, None)
                 self.trusted[key] = layer, value
-        self.notices += _discouraged(layer, given)
+        self.notices += _token_warnings(layer, values)
 
-    def _tighten(self, layer: Layer, given: dict[Key, Any]) -> None:
-        """Leave out what an untrusted folder may not set, and say so."""
-        for key, limit in refused(given, self.values, layer.folder).items():
-            rest = limit.rest(given.pop(key))
+    def _tighten(self, layer: Layer, values: dict[Key, Any]) -> None:
+        """Drop what an untrusted folder may not set, with a notice."""
+        for key, limit in find_violations(values, self.values, layer.folder).items():
+            rest = limit.allowed_part(values.pop(key))
             if rest:
-                given[key] = rest
+                values[key] = rest
             self.notices.append(
-                f"{layer.source}: {told('.'.join(key))} is ignored, because a folder's settings "
-                f"{limit.why}. If you trust this folder as it is now: `%agent trust`."
+                f"{layer.source}: {cite('.'.join(key))} is ignored, because a folder's settings "
+                f"{limit.reason}. If you trust this folder as it is now: `%agent trust`."
             )
 
-    def settings(self) -> Settings:
+    def to_settings(self) -> Settings:
         try:
-            config = Config.model_validate(nested(self.values.items()))
+            config = Config.model_validate(nest(self.values.items()))
         except ValidationError as error:  # each layer is right, but together something is missing
             if any(not layer.trusted for layer in self.sources.values()):
-                return self._without_strangers().settings()
-            raise ConfigError(f"{self._source(('llm', 'mode'))}: {explain(error)}") from None
-        origins = {".".join(key): self._source(key) for key, _ in leaves(config)}
+                return self._trusted_only().to_settings()
+            raise ConfigError(
+                f"{self._source_of(('llm', 'mode'))}: {explain_error(error)}"
+            ) from None
+        origins = {".".join(key): self._source_of(key) for key, _ in iter_settings(config)}
         return Settings(config, origins, tuple(self.notices))
 
-    def _without_strangers(self) -> _Sum:
-        """Return what the trusted layers alone add up to, and say so."""
+    def _trusted_only(self) -> _Resolution:
+        """Return the merge of the trusted layers alone, with a notice."""
         values = {key: value for key, (_, value) in self.trusted.items()}
         sources = {key: layer for key, (layer, _) in self.trusted.items()}
         names = {layer.source for layer in self.sources.values() if not layer.trusted}
@@ -192,27 +195,27 @@ class _Sum:
             f"{', '.join(sorted(names))}: all of it is ignored, because it does not fit your own "
             "settings."
         )
-        return _Sum(values, sources, self.trusted, [*self.notices, notice])
+        return _Resolution(values, sources, self.trusted, [*self.notices, notice])
 
-    def _source(self, key: Key) -> str:
-        if key == RULES:
-            written = dict.fromkeys(rule.source for rule in self.values.get(RULES, ()))
+    def _source_of(self, key: Key) -> str:
+        if key == RULES_KEY:
+            written = dict.fromkeys(rule.source for rule in self.values.get(RULES_KEY, ()))
             return ", ".join(written) or DEFAULT
         return self.sources[key].source if key in self.sources else DEFAULT
 
 
-def _discouraged(layer: Layer, given: Mapping[Key, Any]) -> Iterator[str]:
-    for server in given.get(("mcp", "servers"), ()):
+def _token_warnings(layer: Layer, values: Mapping[Key, Any]) -> Iterator[str]:
+    for server in values.get(("mcp", "servers"), ()):
         if server.token is not None:
             yield (
-                f"{layer.source}: the token of {told(server.name)} is written out there. Put it "
+                f"{layer.source}: the token of {cite(server.name)} is written out there. Put it "
                 "into an environment variable, and the name of that into token_env."
             )
 
 
-def _no_agent(name: str, names: list[str]) -> str:
+def _unknown_agent_message(name: str, names: list[str]) -> str:
     if not names:
         return f"no agent is called {name!r}: the settings have no section agents.NAME"
     close = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean {told(close[0])}? There" if close else "there"
-    return f"no agent is called {name!r}; {hint} are: {told(', '.join(names))}"
+    hint = f"did you mean {cite(close[0])}? There" if close else "there"
+    return f"no agent is called {name!r}; {hint} are: {cite(', '.join(names))}"

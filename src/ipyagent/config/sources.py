@@ -1,4 +1,4 @@
-"""Where settings come from: the person's file, the environment, `%agent config`, other files."""
+"""The sources of settings: the user's file, the environment, `%agent config`, other files."""
 
 from __future__ import annotations
 
@@ -10,11 +10,17 @@ import platformdirs
 import yaml
 from pydantic import ValidationError
 
-from ipyagent.config.keys import ELSEWHERE, elsewhere, explain, leaves, put
-from ipyagent.config.kinds import PARTIAL
-from ipyagent.config.lines import place_of
-from ipyagent.config.policy import PINNED, rule_of
+from ipyagent.config.field_types import PARTIAL
+from ipyagent.config.keys import (
+    MISPLACED,
+    explain_error,
+    iter_settings,
+    misplaced_message,
+    put_value,
+)
 from ipyagent.config.sections import Config
+from ipyagent.config.workspace_limits import PINNED_KEYS, limit_key
+from ipyagent.config.yaml_lines import describe_lines
 from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict, JsonMapping
 from ipyagent.plaintext import visible
@@ -23,16 +29,23 @@ MAX_BYTES = 250_000  # YAML is slow to read
 
 PREFIX = "IPYAGENT_"
 
-HOMES = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA")
-"""The variables that say where a person's own files are."""
+HOME_VARIABLES = (
+    "HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "USERPROFILE",
+    "APPDATA",
+    "LOCALAPPDATA",
+)
+"""The variables that set where a user's own files are."""
 
 
 @dataclass(frozen=True)
 class Layer:
-    """Values from one source, as nested sections; `source` is how messages call it.
+    """Values from one source, as nested sections; `source` is its name in messages.
 
-    What is not `trusted` comes from `folder` and may only make things stricter. `notices` are what
-    the person should know about the source. `text` is its file's, to find a line in.
+    A layer that is not `trusted` comes from `folder` and may only make things stricter. `notices`
+    are what the user should know about the source. `text` is the file's, for line numbers.
     """
 
     source: str
@@ -44,23 +57,23 @@ class Layer:
 
 
 def user_file() -> Path:
-    """The person's own configuration file; it need not exist."""
+    """Return the path of the user's configuration file; it need not exist."""
     return platformdirs.user_config_path("ipyagent") / "config.yaml"
 
 
 def user_layer() -> Layer:
-    """The values in the person's own file."""
+    """Return the values in the user's configuration file."""
     return from_file(user_file())
 
 
 def from_file(path: Path) -> Layer:
-    """The values in a YAML file; none if there is no such file."""
-    text = content(path, str(path))
+    """Return the values in a YAML file; none if there is no such file."""
+    text = read_config_file(path, str(path))
     return Layer(str(path), parse_yaml(text, str(path)), text=text)
 
 
-def content(path: Path, source: str) -> bytes:
-    """The bytes of a configuration file; none if there is no such file."""
+def read_config_file(path: Path, source: str) -> bytes:
+    """Return the bytes of a configuration file; none if there is no such file."""
     try:
         if not path.exists():
             return b""
@@ -78,7 +91,7 @@ def content(path: Path, source: str) -> bytes:
 
 
 def parse_yaml(data: bytes, source: str) -> JsonDict:
-    """The sections in a YAML text; raises ConfigError, which quotes nothing: it may be a key."""
+    """Parse YAML sections; raises ConfigError, which quotes nothing: it may be a key."""
     try:
         values = yaml.safe_load(data.decode("utf-8"))
     except yaml.MarkedYAMLError as error:
@@ -95,16 +108,16 @@ def parse_yaml(data: bytes, source: str) -> JsonDict:
 
 
 def from_environment(environ: Mapping[str, str], start: Mapping[str, str] | None = None) -> Layer:
-    """The values of variables such as IPYAGENT_LLM__API_BASE; IPYAGENT_MODEL is llm.model.
+    """Return the values of variables such as IPYAGENT_LLM__API_BASE; IPYAGENT_MODEL is llm.model.
 
-    `start` is the environment that the process began with: pinned keys are taken from there only.
+    `start` is the environment with which the process began: pinned keys are taken only from it.
     """
     values: JsonDict = {}
-    ignored = set() if start is None else set(late(environ, start))
+    ignored = set() if start is None else set(late_variables(environ, start))
     for name in sorted(environ):
         if name.startswith(PREFIX) and name not in ignored:
             try:
-                put(values, _key(name), environ[name])
+                put_value(values, _setting_key(name), environ[name])
             except (TypeError, AttributeError):
                 raise ConfigError(
                     f"{visible(name)} and a variable for the whole section are both set; "
@@ -113,31 +126,37 @@ def from_environment(environ: Mapping[str, str], start: Mapping[str, str] | None
     return Layer(f"the environment ({PREFIX}…)", values)
 
 
-def late(environ: Mapping[str, str], start: Mapping[str, str]) -> list[str]:
-    """Variables for pinned keys that were set after the process began, perhaps by a `.env` file."""
+def late_variables(environ: Mapping[str, str], start: Mapping[str, str]) -> list[str]:
+    """Return variables for pinned keys that were set later, perhaps by a `.env` file."""
     return [
         name
         for name, value in environ.items()
-        if name.startswith(PREFIX) and rule_of(_key(name)) in PINNED and start.get(name) != value
+        if name.startswith(PREFIX)
+        and limit_key(_setting_key(name)) in PINNED_KEYS
+        and start.get(name) != value
     ]
 
 
-def _key(name: str) -> tuple[str, ...]:
-    """The setting that an IPYAGENT_ variable is for."""
+def _setting_key(name: str) -> tuple[str, ...]:
+    """Return the setting of an IPYAGENT_ variable."""
     if name == "IPYAGENT_MODEL":
         return ("llm", "model")
     return tuple(name.removeprefix(PREFIX).lower().split("__"))
 
 
 def check_homes(environ: Mapping[str, str], start: Mapping[str, str] | None) -> None:
-    """Raise ConfigError where the person's files were moved since the process began.
+    """Raise ConfigError if the user's files were moved since the process began.
 
-    A `.env` file that could do that would bring its own settings as the person's, and its own list
-    of trusted folders.
+    A `.env` file that could move them would bring settings and a list of trusted folders of its
+    own.
     """
-    moved = [name for name in HOMES if start is not None and environ.get(name) != start.get(name)]
+    moved = [
+        name
+        for name in HOME_VARIABLES
+        if start is not None and environ.get(name) != start.get(name)
+    ]
     if moved:
-        undo = "; ".join(_undoing(name, start or {}) for name in moved)
+        undo = "; ".join(_restore_statement(name, start or {}) for name in moved)
         raise ConfigError(
             f"{', '.join(moved)} changed after this kernel started, perhaps by a .env file, so it "
             "is not certain which settings are yours. To go on in this kernel, run "
@@ -145,30 +164,30 @@ def check_homes(environ: Mapping[str, str], start: Mapping[str, str] | None) -> 
         )
 
 
-def _undoing(name: str, start: Mapping[str, str]) -> str:
-    """The statement that gives a variable its first value again."""
+def _restore_statement(name: str, start: Mapping[str, str]) -> str:
+    """Return the statement that restores the first value of a variable."""
     if name in start:
         return f"os.environ[{name!r}] = {start[name]!r}"
     return f"os.environ.pop({name!r}, None)"
 
 
-def checked(layer: Layer) -> Config:
-    """A layer on its own; raises ConfigError, which names its source."""
+def validate_layer(layer: Layer) -> Config:
+    """Validate a layer on its own; raises ConfigError, which names its source."""
     try:
         config = Config.model_validate(dict(layer.values), context=PARTIAL)
     except ValidationError as error:
         keys = [each["loc"] for each in error.errors(include_context=False)]
-        where = place_of(layer.text, keys)
-        raise ConfigError(f"{layer.source}{where}: {explain(error)}") from None
-    for key, _ in leaves(config, given=True):
-        if key in ELSEWHERE:
-            where = place_of(layer.text, [key])
-            raise ConfigError(f"{layer.source}{where}: {elsewhere(key)}")
+        where = describe_lines(layer.text, keys)
+        raise ConfigError(f"{layer.source}{where}: {explain_error(error)}") from None
+    for key, _ in iter_settings(config, only_set=True):
+        if key in MISPLACED:
+            where = describe_lines(layer.text, [key])
+            raise ConfigError(f"{layer.source}{where}: {misplaced_message(key)}")
     return config
 
 
 def merge(below: Mapping[str, object], above: Mapping[str, object]) -> JsonDict:
-    """Nested sections put over others."""
+    """Merge nested sections, `above` winning."""
     merged = dict(below)
     for key, value in above.items():
         old = merged.get(key)

@@ -1,12 +1,11 @@
-"""The settings that a folder brings along, and whether the person trusts them.
+"""The settings that a folder brings along, and whether the user trusts them.
 
-Trust is of a folder and of its settings as they were: changed settings are strangers again. It is
-kept in the person's own directory, never in the folder.
+Trust covers a folder and its settings as they were: changed settings are untrusted again. It is
+stored in the user's own directory, never in the folder.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import tomllib
@@ -15,69 +14,70 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ipyagent.config import mcp_json
-from ipyagent.config.keys import leaves, text_of, told
-from ipyagent.config.mcp_json import ListedServer, listed_servers
-from ipyagent.config.personal import PersonalFile, folder_name
-from ipyagent.config.sources import Layer, checked, content, parse_yaml
+from ipyagent.config.keys import format_value, iter_settings
+from ipyagent.config.mcp_json import ListedServer, parse_servers
+from ipyagent.config.sources import Layer, parse_yaml, read_config_file, validate_layer
+from ipyagent.config.user_data import UserDataFile, folder_key
+from ipyagent.digests import digest_bytes
 from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict
+from ipyagent.plaintext import cite
 
 PYPROJECT, YAML = "pyproject.toml", "ipyagent.yaml"
 
-_TRUSTED = PersonalFile("trust.json")
+_TRUST_FILE = UserDataFile("trust.json")
 
 
 def trust_file() -> Path:
-    """Where the trusted folders are listed; it need not exist."""
-    return _TRUSTED.path
+    """Return the path of the list of trusted folders; it need not exist."""
+    return _TRUST_FILE.path
 
 
 @dataclass(frozen=True)
-class Brought:
-    """The settings in a folder, and the digest by which they are known again, if they can be."""
+class FolderSettings:
+    """The settings in a folder, with their digest if they can be read."""
 
     layers: tuple[Layer, ...]
     digest: str
     servers: tuple[ListedServer, ...] = ()
     problems: tuple[str, ...] = ()
-    """Why lists of servers cannot be read; whoever needs no servers need not know."""
+    """Why lists of servers cannot be read; this matters only if servers are used."""
     unreadable: tuple[str, ...] = ()
     """Why files with settings cannot be read; nothing of those is used."""
 
 
-def brought(folder: Path) -> Brought:
-    """What the folder's files say, read once so that what is judged is what is used."""
+def read_folder_settings(folder: Path) -> FolderSettings:
+    """Read the folder's files once, so that what is judged is what is used."""
     unreadable: list[str] = []
-    table, _ = _read(folder / PYPROJECT, _tool_table, unreadable)
-    values, data = _read(folder / YAML, lambda data: parse_yaml(data, YAML), unreadable)
+    table, _ = _read_values(folder / PYPROJECT, _tool_table, unreadable)
+    values, data = _read_values(folder / YAML, lambda data: parse_yaml(data, YAML), unreadable)
     layers = (
         Layer(f"{PYPROJECT} [tool.ipyagent]", table, trusted=False, folder=folder),
         Layer(YAML, values, trusted=False, folder=folder),
     )
     # Of pyproject.toml only our table counts: the rest of it changes all the time.
-    digest = hashlib.sha256(json.dumps(table, sort_keys=True, default=str).encode())
-    digest.update(b"\0" + data)
+    read = [json.dumps(table, sort_keys=True, default=str).encode(), data]
     servers: list[ListedServer] = []
     problems = []
-    for name in mcp_json.NAMES:
+    for name in mcp_json.FILE_NAMES:
         try:
-            listing = content(folder / name, name)
+            listing = read_config_file(folder / name, name)
             if listing:
-                digest.update(f"\0{name}\0{hashlib.sha256(listing).hexdigest()}".encode())
-            servers += listed_servers(listing, name)
+                read += [name.encode(), digest_bytes(listing).encode()]
+            servers += parse_servers(listing, name)
         except ConfigError as error:
             problems.append(str(error))
-    known_as = "" if unreadable else digest.hexdigest()
-    return Brought(layers, known_as, tuple(servers), tuple(problems), tuple(unreadable))
+    known_as = "" if unreadable else digest_bytes(b"\0".join(read))
+    return FolderSettings(layers, known_as, tuple(servers), tuple(problems), tuple(unreadable))
 
 
-def _read(
+def _read_values(
     path: Path, parse: Callable[[bytes], JsonDict], problems: list[str]
 ) -> tuple[JsonDict, bytes]:
-    """Return the values and the bytes of a file; what is wrong with it is added to the problems."""
+    """Return the values and the bytes of a file; its problems are added to `problems`."""
     data = b""
     try:
-        data = content(path, path.name)
+        data = read_config_file(path, path.name)
         return parse(data), data
     except ConfigError as error:
         problems.append(str(error))
@@ -85,59 +85,63 @@ def _read(
 
 
 def workspace_layers(folder: Path) -> tuple[Layer, ...]:
-    """The values in a folder's pyproject.toml and ipyagent.yaml, trusted or not."""
-    found = brought(folder)
-    listed, problem = _listed()
-    trusted = listed.get(folder_name(folder)) == found.digest
-    notices = [f"{each}. Nothing of it is used until then." for each in found.unreadable]
-    if problem and any(layer.values for layer in found.layers):
+    """Return the values in a folder's pyproject.toml and ipyagent.yaml, trusted or not."""
+    settings = read_folder_settings(folder)
+    listed, problem = _trusted_folders()
+    trusted = listed.get(folder_key(folder)) == settings.digest
+    notices = [f"{each}. Nothing of it is used until then." for each in settings.unreadable]
+    if problem and any(layer.values for layer in settings.layers):
         notices.append(problem)
-    first, *others = (replace(layer, trusted=trusted) for layer in found.layers)
+    first, *others = (replace(layer, trusted=trusted) for layer in settings.layers)
     return replace(first, notices=tuple(notices)), *others
 
 
 def workspace_servers(folder: Path) -> tuple[tuple[ListedServer, ...], bool, tuple[str, ...]]:
-    """The servers in a folder's mcp.json, whether they are trusted, and what cannot be read."""
-    found = brought(folder)
-    trusted = _listed()[0].get(folder_name(folder)) == found.digest
-    return found.servers, trusted, found.problems
+    """Return a folder's mcp.json servers, whether they are trusted, and what cannot be read."""
+    settings = read_folder_settings(folder)
+    trusted = _trusted_folders()[0].get(folder_key(folder)) == settings.digest
+    return settings.servers, trusted, settings.problems
 
 
 def is_trusted(folder: Path) -> bool:
-    """Whether the person trusts the folder's settings as they are now."""
-    return _listed()[0].get(folder_name(folder)) == brought(folder).digest
+    """Return whether the user trusts the folder's settings as they are now."""
+    return _trusted_folders()[0].get(folder_key(folder)) == read_folder_settings(folder).digest
 
 
 def trust(folder: Path) -> str:
-    """Trust the folder's settings as they are now; the answer says which those are."""
-    found = brought(folder)
-    if found.unreadable:
-        raise ConfigError(f"nothing is trusted: {'; '.join(found.unreadable)}")
+    """Trust the folder's settings as they are now; return a summary of them."""
+    settings = read_folder_settings(folder)
+    if settings.unreadable:
+        raise ConfigError(f"nothing is trusted: {'; '.join(settings.unreadable)}")
     rows = [
-        f"  {told('.'.join(key))} = {text_of(value)}   ({layer.source})"
-        for layer in found.layers
-        for key, value in leaves(checked(layer), given=True)
+        f"  {cite('.'.join(key))} = {format_value(value)}   ({layer.source})"
+        for layer in settings.layers
+        for key, value in iter_settings(validate_layer(layer), only_set=True)
     ]
-    rows += [f"  MCP server {told(each.name)}: {each}   ({each.source})" for each in found.servers]
+    rows += [
+        f"  MCP server {cite(each.name)}: {each}   ({each.source})" for each in settings.servers
+    ]
     if not rows:
         nothing = f"{folder} brings no settings along, so there is nothing to trust."
-        return "\n".join([nothing, *found.problems])
-    _TRUSTED.change(lambda listed: {**_digests(listed), folder_name(folder): found.digest})
+        return "\n".join([nothing, *settings.problems])
+    _TRUST_FILE.update(
+        lambda listed: {**_valid_digests(listed), folder_key(folder): settings.digest}
+    )
     return "\n".join(
         [
             f"From now on you trust these settings of {folder}:",
             *rows,
-            *found.problems,
+            *settings.problems,
             "When one of them is changed, they are ignored again until you say so once more.",
         ]
     )
 
 
 def distrust(folder: Path) -> None:
-    """Take the folder off the list."""
-    name = folder_name(folder)
-    if name in _listed()[0]:
-        _TRUSTED.change(lambda listed: {k: v for k, v in listed.items() if k != name})
+    """Remove the folder from the list."""
+    name = folder_key(folder)
+    if name in _trusted_folders()[0]:
+        _TRUST_FILE.update(lambda listed: {k: v for k, v in listed.items() if k != name})
 
 
 def _tool_table(data: bytes) -> JsonDict:
@@ -154,19 +158,19 @@ def _tool_table(data: bytes) -> JsonDict:
     return table
 
 
-def _listed() -> tuple[dict[str, str], str | None]:
-    """The trusted folders with their digests, and what is wrong with the list."""
+def _trusted_folders() -> tuple[dict[str, str], str | None]:
+    """Return the trusted folders with their digests, and the problem with the list, if any."""
     try:
-        listed = _TRUSTED.read()
-        if _digests(listed) == listed:
+        listed = _TRUST_FILE.read()
+        if _valid_digests(listed) == listed:
             return listed, None
     except ConfigError:
         pass
     return {}, (
-        f"{_TRUSTED.path}, the list of folders that you trust, cannot be read, so none is "
+        f"{_TRUST_FILE.path}, the list of folders that you trust, cannot be read, so none is "
         "trusted. `%agent trust` begins a new list."
     )
 
 
-def _digests(listed: JsonDict) -> dict[str, str]:
+def _valid_digests(listed: JsonDict) -> dict[str, str]:
     return {name: each for name, each in listed.items() if isinstance(each, str)}

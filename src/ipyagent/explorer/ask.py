@@ -1,4 +1,4 @@
-"""A sentence as its rule sees it: the table, and what is asked of it."""
+"""A sentence as its rule sees it: the table, and the question about it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ipyagent.explorer.workspace import Table, Workspace
 
 
 @dataclass(frozen=True)
-class Rule:
-    """Sentences of one form; the clauses that they may have, and those that they must have."""
+class SentenceRule:
+    """Sentences of one form, with their possible and their required clauses."""
 
     pattern: str
     build: Callable[[Ask], Step]
@@ -35,15 +35,15 @@ class Ask:
     table: Table
 
     def all(self, *tags: str) -> list[Any]:
-        """The values of the core's tokens with these tags, in order."""
+        """Return the values of the core's tokens with these tags, in order."""
         return values(self.sentence.core, *tags)
 
     def has(self, tag: str) -> bool:
-        """Whether the core has such a token."""
+        """Return whether the core has such a token."""
         return any(each.tag == tag for each in self.sentence.core)
 
     def says(self, word: str) -> bool:
-        """Whether the core has this very word."""
+        """Return whether the core has this very word."""
         return any(each.text.lower() == word for each in self.sentence.core)
 
     @property
@@ -56,8 +56,8 @@ class Ask:
         """The columns to group by."""
         return list(dict.fromkeys(values(self.sentence.clause("by"), "COL")))
 
-    def grouped(self, key: str) -> Ask:
-        """The same question, by the groups of a column."""
+    def group_by(self, key: str) -> Ask:
+        """Return the same question, grouped by a column."""
         clause = ("by", (Token("COL", key, key),))
         clauses = (*self.sentence.clauses, clause)
         return replace(self, sentence=replace(self.sentence, clauses=clauses))
@@ -69,13 +69,13 @@ class Ask:
 
     @property
     def colour(self) -> str | None:
-        """The column that colours a plot."""
+        """The column that colors a plot."""
         return next(iter(values(self.sentence.clause("colour"), "COL")), None)
 
     @property
     def digits(self) -> int | None:
         """The decimals to round to."""
-        if "digits" not in self.sentence.used:
+        if "digits" not in self.sentence.clause_names:
             return None
         numbers = values(self.sentence.clause("digits"), "NUMBER")
         if numbers and not (isinstance(numbers[0], int) and 0 <= numbers[0] <= 12):
@@ -84,7 +84,7 @@ class Ask:
 
     @cached_property
     def where(self) -> Where:
-        """The conditions that rows have to meet."""
+        """Return the conditions that rows have to meet."""
         return conditions(self.table, self.sentence.clause("where"))
 
     @property
@@ -101,11 +101,11 @@ class Ask:
         return self.numeric(*self.columns)[0]
 
     def numeric(self, *columns: str) -> list[str]:
-        """The columns, if they hold numbers."""
+        """Return the columns, if they hold numbers."""
         return self._of_kind("number", "numbers", columns)
 
     def groups(self, *columns: str) -> list[str]:
-        """The columns, if one can group by them: anything but decimal fractions."""
+        """Return the columns, if they can be grouped by: anything but decimal fractions."""
         for column in columns:
             if (self.table.columns or {}).get(column, "").lower().startswith(("float", "decimal")):
                 raise MisfitError(f"{code(column)} holds decimal numbers, which form no groups.")
@@ -119,13 +119,13 @@ class Ask:
         return list(columns)
 
     def name(self, wanted: str) -> str:
-        """A variable name like this that nobody has yet."""
+        """Return an unused variable name like this."""
         return fresh(wanted, self.workspace.variables)
 
     def python(
         self, rule: str, lines: Sequence[str], answer: Callable[[str], str], *drop: str
     ) -> Task:
-        """A task that runs these lines, and drops the names that only the code needed.
+        """Return a task that runs these lines, and deletes names that only the code needed.
 
         Otherwise each answer would leave a table behind that the next question could be about.
         """
@@ -134,7 +134,7 @@ class Ask:
         return Task(f"{rule} ({self.table.name})", "run_python", arguments, answer)
 
     def pandas_only(self, what: str) -> None:
-        """Refuse what is written for pandas alone."""
+        """Refuse what is only written for pandas."""
         if self.table.library == "polars":
             raise MisfitError(
                 f"{what} work for pandas tables only; {code(self.table.name)} is polars."
@@ -142,7 +142,7 @@ class Ask:
 
 
 def conditions(table: Table, tokens: Sequence[Token]) -> Where:
-    """The conditions in a where-clause; raises MisfitError where they make no sense."""
+    """Return the conditions of a where-clause; raises MisfitError if they make no sense."""
     found: list[Condition] = []
     column, sign, between = None, "==", False
     for token in tokens:
@@ -163,13 +163,13 @@ def conditions(table: Table, tokens: Sequence[Token]) -> Where:
 
 
 def _year_column(table: Table, number: float) -> str | None:
-    """The column that `in 2007` is about."""
+    """Return the column that `in 2007` is about."""
     years = [each for each in table.of_kind("number") if words(each) == ("year",)]
     return years[0] if len(years) == 1 and 1000 <= number < 3000 else None
 
 
 def _date_column(table: Table) -> str | None:
-    """The column that `after 2024-01-31` is about."""
+    """Return the column that `after 2024-01-31` is about."""
     dates = table.of_kind("date")
     return dates[0] if len(dates) == 1 else None
 

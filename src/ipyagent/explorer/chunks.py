@@ -1,4 +1,4 @@
-"""A prompt in chunks: words, numbers, quotations, signs and paths; and without politeness."""
+"""Split a prompt into words, numbers, quotations, signs and paths, without politeness."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _SEPARATORS = frozenset("@'\"`(){}[]")
 
 @dataclass(frozen=True)
 class Token:
-    """A piece of a prompt. `text` is how it was written; UNKNOWN is what nothing accounts for."""
+    """A piece of a prompt. `text` is the original spelling; UNKNOWN: nothing accounts for it."""
 
     tag: str
     value: Any
@@ -51,7 +51,7 @@ class Token:
 
 
 def chunks(prompt: str, paths: dict[str, str]) -> list[Token]:
-    """Words, numbers, quotations, signs and paths; nothing is looked up but paths."""
+    """Return words, numbers, quotations, signs and paths; only paths are looked up."""
     new = _NEW_TABLE.search(prompt) or _NEW_COLUMN.search(prompt)
     if new is None or not usable(new["name"]):
         return _parts(prompt, paths)
@@ -105,7 +105,7 @@ def _cut(text: str) -> list[Token]:
 
 
 def _mere_separator(match: re.Match[str], text: str) -> bool:
-    """Whether a sign only holds words together or ends the prompt."""
+    """Return whether a sign only joins words or ends the prompt."""
     hyphen = match[0] == "-" and text[match.start() - 1 : match.start()].isalnum()
     ends = match[0] in ".?!" and not text[match.end() :].strip(" \n\t.?!")
     return match[0] in _SEPARATORS or hyphen or ends
@@ -117,36 +117,38 @@ def _number(written: str) -> Token:
 
 
 def without_politeness(chunks: list[Token], in_names: frozenset[str]) -> list[Token]:
-    """The chunks without idle words, unless names hold them, and without polite phrases."""
+    """Return the chunks without idle words, unless names contain them, and polite phrases."""
     idle = STOP_LIST - in_names
     kept = [each for each in chunks if not (each.tag == "WORD" and each.value in idle)]
-    while (said := _said(kept)) not in PHRASES:
-        start, end = _politeness(said)
+    while (phrase_words := _plain_words(kept)) not in PHRASES:
+        start, end = _politeness(phrase_words)
         if start == end:
             break
         kept = kept[:start] + kept[end:]
     return kept
 
 
-def _said(chunks: list[Token]) -> Words:
+def _plain_words(chunks: list[Token]) -> Words:
     return tuple(str(each.value) if each.tag in ("WORD", "SIGN") else "" for each in chunks)
 
 
-def _politeness(said: Words) -> tuple[int, int]:
-    """Where a phrase stands that can be left out; an empty place if there is none."""
-    if said and said[0] in (",", ":"):
+def _politeness(phrase_words: Words) -> tuple[int, int]:
+    """Return the span of a phrase that can be left out; an empty span if there is none."""
+    if phrase_words and phrase_words[0] in (",", ":"):
         return 0, 1
-    if said and said[-1] in (",", ".", "?", "!"):
-        return len(said) - 1, len(said)
+    if phrase_words and phrase_words[-1] in (",", ".", "?", "!"):
+        return len(phrase_words) - 1, len(phrase_words)
     for phrase in BEFORE:
         n = len(phrase)
-        if said[:n] == phrase and not any(said[:more] in PHRASES for more in range(n + 1, 7)):
+        if phrase_words[:n] == phrase and not any(
+            phrase_words[:more] in PHRASES for more in range(n + 1, 7)
+        ):
             return 0, n
     for phrase in AFTER:
-        if len(said) > len(phrase) and said[-len(phrase) :] == phrase:
-            return len(said) - len(phrase), len(said)
+        if len(phrase_words) > len(phrase) and phrase_words[-len(phrase) :] == phrase:
+            return len(phrase_words) - len(phrase), len(phrase_words)
     for phrase in AMID:
-        for i in range(len(said)):
-            if said[i : i + len(phrase)] == phrase:
+        for i in range(len(phrase_words)):
+            if phrase_words[i : i + len(phrase)] == phrase:
                 return i, i + len(phrase)
     return 0, 0

@@ -1,4 +1,4 @@
-"""`offline/explorer` as a client: its replies, streamed in words."""
+"""`offline/explorer` as a client: its replies, streamed word by word."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ExplorerClient:
     """A client whose answers follow fixed rules, in this process: no key, no network, no cost."""
 
     gives_up = True
-    """It ends at the first call that fails, so the run has failed, too."""
+    """It ends at the first failed call, and the run counts as failed."""
 
     context_window = None
 

@@ -1,4 +1,4 @@
-"""The conversation as the explorer needs it: the newest prompt, its context, the calls since."""
+"""The parts of a conversation that the explorer needs: prompt, context, calls since."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _CONTEXT = re.compile(r"\n?<context>\n(.*)\n</context>\s*\Z", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class Done:
-    """A call that was made, and the text that came back."""
+class FinishedCall:
+    """A finished call, and its result as text."""
 
     tool: str
     arguments: dict[str, Any]
@@ -20,23 +20,23 @@ class Done:
 
 
 @dataclass(frozen=True)
-class Conversation:
-    """The newest prompt. `context` is None where none came with it."""
+class Exchange:
+    """The newest prompt. `context` is None if the prompt had none."""
 
     prompt: str
     context: str | None
-    done: tuple[Done, ...]
+    done: tuple[FinishedCall, ...]
 
 
-def read(messages: list[dict[str, Any]]) -> Conversation:
-    """The newest prompt of a conversation in OpenAI's chat format, and what happened since."""
+def read(messages: list[dict[str, Any]]) -> Exchange:
+    """Parse a conversation in OpenAI's chat format: its newest prompt, and the calls since."""
     start = max((i for i, each in enumerate(messages) if _is_prompt(each)), default=-1)
     text = _text(messages[start]) if start >= 0 else ""
     found = _CONTEXT.search(text)
-    return Conversation(
+    return Exchange(
         prompt=(text[: found.start()] if found else text).strip(),
         context=found[1] if found else None,
-        done=_done(messages[start + 1 :]),
+        done=_finished_calls(messages[start + 1 :]),
     )
 
 
@@ -52,11 +52,11 @@ def _text(message: dict[str, Any]) -> str:
     return "\n".join(part.get("text", "") for part in content if part.get("type") == "text")
 
 
-def _done(messages: list[dict[str, Any]]) -> tuple[Done, ...]:
+def _finished_calls(messages: list[dict[str, Any]]) -> tuple[FinishedCall, ...]:
     results = {m.get("tool_call_id"): _text(m) for m in messages if m.get("role") == "tool"}
     calls = (call for message in messages for call in message.get("tool_calls") or ())
     return tuple(
-        Done(call["function"]["name"], _arguments(call), results[call.get("id")])
+        FinishedCall(call["function"]["name"], _arguments(call), results[call.get("id")])
         for call in calls
         if call.get("id") in results
     )

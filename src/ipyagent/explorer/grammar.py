@@ -42,18 +42,18 @@ class Sentence:
     clauses: tuple[tuple[str, tuple[Token, ...]], ...] = ()
 
     def clause(self, name: str) -> tuple[Token, ...]:
-        """All tokens of the clauses of that name."""
+        """Return all tokens of the clauses of that name."""
         return tuple(token for kind, part in self.clauses if kind == name for token in part)
 
     @property
-    def used(self) -> frozenset[str]:
-        """The names of the clauses that there are."""
+    def clause_names(self) -> frozenset[str]:
+        """The names of the clauses present."""
         return frozenset(kind for kind, _ in self.clauses)
 
 
 def sentence(tokens: Sequence[Token]) -> Sentence:
-    """The tokens with their clauses set apart."""
-    rest, clauses = _paired(_questioned(tuple(tokens))), []
+    """Return the tokens with their clauses set apart."""
+    rest, clauses = _join_pairs(_mark_question(tuple(tokens))), []
     for name, pattern in _CLAUSES:
         while found := _search(pattern, rest):
             start, end = found
@@ -62,21 +62,21 @@ def sentence(tokens: Sequence[Token]) -> Sentence:
     return Sentence(rest, tuple(clauses))
 
 
-def _questioned(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
-    """The tokens with a leading `is` marked: it asks for yes or no and states no condition."""
+def _mark_question(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
+    """Mark a leading `is`: it asks for yes or no and states no condition."""
     if tokens and tokens[0].tag == "IS":
         return (replace(tokens[0], tag="ASK"), *tokens[1:])
     return tokens
 
 
-def _paired(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
-    """The tokens with `male and female` as one: two values of a column are a comparison."""
+def _join_pairs(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
+    """Join `male and female` into one token: two values of a column are a comparison."""
     for i in range(len(tokens) - 2):
         left, between, right = tokens[i : i + 3]
         if between.tag in ("AND", "VS", "WITH", "TO") and _alike(left, right):
             text = f"{left.text} {between.text} {right.text}"
             pair = Token("PAIR", (left.value, right.value), text)
-            return (*tokens[:i], pair, *_paired(tokens[i + 3 :]))
+            return (*tokens[:i], pair, *_join_pairs(tokens[i + 3 :]))
     return tokens
 
 
@@ -85,18 +85,18 @@ def _alike(left: Token, right: Token) -> bool:
 
 
 def matches(pattern: str, tokens: Sequence[Token]) -> bool:
-    """Whether the pattern describes all of the tokens."""
-    return bool(_compiled(pattern).fullmatch(_tags(tokens)))
+    """Return whether the pattern matches all of the tokens."""
+    return bool(_compile_pattern(pattern).fullmatch(_tags(tokens)))
 
 
 def values(tokens: Sequence[Token], *tags: str) -> list[Any]:
-    """The values of the tokens with these tags, in order."""
+    """Return the values of the tokens with these tags, in order."""
     return [each.value for each in tokens if each.tag in tags]
 
 
 def _search(pattern: str, tokens: Sequence[Token]) -> tuple[int, int] | None:
     tags = _tags(tokens)
-    for found in _compiled(pattern).finditer(tags):
+    for found in _compile_pattern(pattern).finditer(tags):
         if found[0]:
             start = tags[: found.start()].count(" ")
             return start, start + found[0].count(" ")
@@ -108,7 +108,7 @@ def _tags(tokens: Sequence[Token]) -> str:
 
 
 @cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    """The pattern with each tag spelled with the blank that ends it."""
+def _compile_pattern(pattern: str) -> re.Pattern[str]:
+    """Return the pattern with each tag spelled with the space that ends it."""
     spelled = re.sub(r"[A-Z]+", r"(?:\g<0>~)", pattern)
     return re.compile(f"(?<![A-Z])(?:{''.join(spelled.split()).replace('~', ' ')})")

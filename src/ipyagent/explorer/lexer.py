@@ -1,4 +1,4 @@
-"""A prompt, cut into tokens: names of the workspace, words of the vocabulary, and the rest."""
+"""Split a prompt into tokens: names of the workspace, words of the vocabulary, the rest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ORDERS: tuple[tuple[str, ...], ...] = (
 
 
 @dataclass
-class Names:
+class NameTable:
     """The names that a prompt may use, by their spellings."""
 
     index: dict[Words, dict[str, list[Any]]] = field(
@@ -30,14 +30,14 @@ class Names:
     paths: dict[str, str] = field(default_factory=dict)
 
     def add(self, tag: str, value: Any, ways: set[Words]) -> None:
-        """Know that `value` may be written in these ways."""
+        """Add a value with its possible spellings."""
         for way in ways:
             if value not in self.index[way][tag]:
                 self.index[way][tag].append(value)
 
     @property
     def words(self) -> frozenset[str]:
-        """All words that names hold."""
+        """All words in the names."""
         return frozenset(word for way in self.index for word in way)
 
     @property
@@ -46,9 +46,9 @@ class Names:
         return max((len(way) for way in self.index), default=0)
 
 
-def names_of(workspace: Workspace, table: Table | None) -> Names:
-    """The names of a workspace, with the columns and values of one table."""
-    names = Names()
+def names_of(workspace: Workspace, table: Table | None) -> NameTable:
+    """Return the names of a workspace, with the columns and values of one table."""
+    names = NameTable()
     for name in workspace.variables:
         tag = "TABLE" if name in workspace.tables else "VAR"
         names.add(tag, name, spellings(name) if tag == "TABLE" else {words(name)})
@@ -63,7 +63,7 @@ def names_of(workspace: Workspace, table: Table | None) -> Names:
     return names
 
 
-def _add_file(names: Names, path: str, workspace: Workspace) -> None:
+def _add_file(names: NameTable, path: str, workspace: Workspace) -> None:
     pure = PurePosixPath(path)
     for way in (path, f"./{path}", pure.name):
         names.paths.setdefault(way.casefold(), path)
@@ -76,8 +76,8 @@ def _add_file(names: Names, path: str, workspace: Workspace) -> None:
         names.add("FILE", path, spellings(pure.stem))
 
 
-def _prefer_exact(names: Names) -> None:
-    """Where one name is spelled so itself, others that merely could be are dropped."""
+def _prefer_exact(names: NameTable) -> None:
+    """Drop possible spellings of other names if one name is spelled exactly so."""
     for way, tags in names.index.items():
         for tag, values in tags.items():
             exact = [v for v in values if words(v[1] if tag == "VALUE" else str(v)) == way]
@@ -85,8 +85,8 @@ def _prefer_exact(names: Names) -> None:
                 tags[tag] = exact
 
 
-def tokens(prompt: str, names: Names, order: tuple[str, ...] = ORDERS[0]) -> list[Token]:
-    """The prompt in tokens, without politeness."""
+def tokens(prompt: str, names: NameTable, order: tuple[str, ...] = ORDERS[0]) -> list[Token]:
+    """Return the prompt in tokens, without politeness."""
     plain = prompt.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
     parts = without_politeness(chunks(plain, names.paths), names.words)
     found: list[Token] = []
@@ -95,20 +95,20 @@ def tokens(prompt: str, names: Names, order: tuple[str, ...] = ORDERS[0]) -> lis
         token, length = _next(parts, at, names, order)
         found += [token] if token is not None else []
         at += length
-    return _joined(_units_dropped(found))
+    return _join_neighbors(_units_dropped(found))
 
 
 def _next(
-    chunks: list[Token], at: int, names: Names, order: tuple[str, ...]
+    chunks: list[Token], at: int, names: NameTable, order: tuple[str, ...]
 ) -> tuple[Token | None, int]:
-    """The token that starts here, and how many chunks it takes."""
+    """Return the token that starts here, and how many chunks it takes."""
     first = chunks[at]
     if first.tag in ("FILE", "NOFILE", "FOLDER", "DATE", "NAME"):
         return first, 1
     if first.tag == "QUOTED":
         if path := names.paths.get(first.value.casefold()):
             return Token("FILE", path, first.text), 1
-        named = _named(words(first.value), first.text, names, order[:-1])
+        named = _match_name(words(first.value), first.text, names, order[:-1])
         exact = named is not None and named.tag != "UNKNOWN"
         return (named if exact else Token("QUOTED", first.value, first.text)), 1
     for length in range(min(len(chunks) - at, max(names.longest, 5)), 0, -1):
@@ -117,7 +117,7 @@ def _next(
             continue
         text = " ".join(each.text for each in run)
         spelled = tuple(str(e.value if e.tag != "NUMBER" else e.text).casefold() for e in run)
-        if token := _named(spelled, text, names, order):
+        if token := _match_name(spelled, text, names, order):
             return token, length
     if first.tag == "NUMBER":
         return first, 1
@@ -127,7 +127,7 @@ def _next(
     return Token(tag, first.text, first.text), 1
 
 
-def _named(way: Words, text: str, names: Names, order: tuple[str, ...]) -> Token | None:
+def _match_name(way: Words, text: str, names: NameTable, order: tuple[str, ...]) -> Token | None:
     tags = names.index.get(way, {})
     for tag in order:
         if tag == "WORD" and way in PHRASES:
@@ -141,7 +141,7 @@ def _named(way: Words, text: str, names: Names, order: tuple[str, ...]) -> Token
 
 
 def _units_dropped(found: list[Token]) -> list[Token]:
-    """The tokens without units of numbers that are the unit of the column before: `> 4000 g`."""
+    """Drop units of numbers that are the unit of the column before: `> 4000 g`."""
     kept: list[Token] = []
     unit: Words = ()
     for token in found:
@@ -153,8 +153,8 @@ def _units_dropped(found: list[Token]) -> list[Token]:
     return kept
 
 
-def _joined(found: list[Token]) -> list[Token]:
-    """Neighbouring unknown words as one; a value beside its own column as one."""
+def _join_neighbors(found: list[Token]) -> list[Token]:
+    """Join neighboring unknown words, and a value beside its own column."""
     joined: list[Token] = []
     for token in found:
         last = joined[-1] if joined else None

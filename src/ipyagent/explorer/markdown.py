@@ -1,4 +1,4 @@
-"""What tools printed, read back; and answers in Markdown."""
+"""Parse printed output, and format answers in Markdown."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from ipyagent.explorer.steps import UnreadableError
+from ipyagent.phrases import ellipsize, join_words
 
 Rows = list[list[str]]
 
@@ -14,7 +15,7 @@ MAX_ROWS = 60  # of a table in an answer
 
 
 def block(output: str, heading: Sequence[str]) -> Rows:
-    """The rows of the CSV block under this heading; raises UnreadableError if there is none."""
+    """Return the rows of the CSV block with this heading; raises UnreadableError if missing."""
     lines = output.splitlines(keepends=True)
     for start in range(len(lines)):
         reader = csv.reader(lines[start:])
@@ -40,14 +41,14 @@ def _rows(reader: Iterable[list[str]], width: int) -> Rows:
 
 
 def figures(output: str, pattern: str) -> tuple[str, ...]:
-    """The groups of the first line that the pattern describes; raises UnreadableError."""
+    """Return the groups of the first matching line; raises UnreadableError."""
     if found := re.search(rf"^{pattern}$", output, re.MULTILINE):
         return tuple(found.groups())
     raise UnreadableError(f"no line {pattern}")
 
 
 def number(text: str, digits: int | None = None) -> str:
-    """A printed number as people write it; other text unchanged, nothing as a dash."""
+    """Format a printed number; other text stays unchanged, nothing becomes a dash."""
     if text in ("", "nan", "NaN", "None", "null"):
         return "n/a"
     if not re.fullmatch(r"-?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", text, re.IGNORECASE):
@@ -63,7 +64,7 @@ def number(text: str, digits: int | None = None) -> str:
 
 
 def numbers(rows: Sequence[Sequence[str]], digits: int | None = None) -> Rows:
-    """Printed numbers, those of one column all with as many decimals."""
+    """Format printed numbers, those of one column with as many decimals."""
     columns = [_alike(column, digits) for column in zip(*rows, strict=True)]
     return [list(row) for row in zip(*columns, strict=True)]
 
@@ -78,12 +79,12 @@ def _alike(cells: Sequence[str], digits: int | None) -> list[str]:
 
 
 def percent(part: str | float, whole: str | float = 1) -> str:
-    """A share in percent."""
+    """Format a share in percent."""
     return f"{100 * float(part) / float(whole):.1f} %" if float(whole) else "n/a"
 
 
 def code(text: str) -> str:
-    """Text as a code span, whatever is in it."""
+    """Return text as a code span, whatever it contains."""
     flat = " ".join(text.split())
     longest = max((len(run) for run in re.findall("`+", flat)), default=0)
     fence = "`" * (longest + 1)
@@ -92,27 +93,25 @@ def code(text: str) -> str:
 
 
 def label(name: str) -> str:
-    """A column's name, for a cell of a table."""
+    """Return a column's name for a cell of a table."""
     return code(name).replace("|", "\\|")
 
 
 def codes(names: Iterable[str]) -> str:
-    """Names as code spans: `a`, `b` and `c`."""
-    *front, last = [code(name) for name in names]
-    return f"{', '.join(front)} and {last}" if front else last
+    """Return names as code spans: `a`, `b` and `c`."""
+    return join_words(map(code, names))
 
 
 def cell(text: str) -> str:
-    """A value from data as plain text that Markdown leaves alone; nothing is `(missing)`."""
+    """Return a value as plain text that Markdown leaves alone; nothing is `(missing)`."""
     if text in ("", "nan", "NaN", "null"):
         return "(missing)"
-    flat = " ".join(text.split())
-    flat = flat if len(flat) <= 80 else flat[:79] + "…"
+    flat = ellipsize(" ".join(text.split()), 80)
     return re.sub(r"([\\`*_\[\]<>|#~&!$])", r"\\\1", flat)
 
 
 def table(heading: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """A Markdown table; the first `left` columns are left-aligned, the others to the right."""
+    """Return a Markdown table; the first `left` columns are left-aligned, the others right."""
     marks = ["---" if i < left else "---:" for i in range(len(heading))]
     lines = [heading, marks, *rows[:MAX_ROWS]]
     more = f"\n\n… and {len(rows) - MAX_ROWS} more." if len(rows) > MAX_ROWS else ""
@@ -120,7 +119,7 @@ def table(heading: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) 
 
 
 def fence(text: str, language: str = "text", lines: int = 30) -> str:
-    """Text as a code block that it cannot close, cut after so many lines."""
+    """Return text as a code block that it cannot close, cut after so many lines."""
     shown = text.rstrip().splitlines()
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     ticks = "`" * max(3, longest + 1)

@@ -1,4 +1,4 @@
-"""Names as people write them, and names that are free to use."""
+"""Spellings of names, and unused names."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ _RESERVED = frozenset({"pd", "pl", "np", "plt", "stats", "In", "Out", "get_ipyth
 
 
 def words(text: str) -> Words:
-    """The words of a name, in lower case: `bill_length_mm` gives bill, length, mm."""
+    """Return a name's words in lower case: `bill_length_mm` gives bill, length, mm."""
     return tuple(_WORD.findall(text.casefold()))
 
 
 def spellings(name: str) -> set[Words]:
-    """The ways in which people write a name: in words, as one word, plural, without its unit."""
+    """Return spellings of a name: in words, as one word, plural, without its unit."""
     parted = words(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name))
     ways = {words(name), parted}
     for way in list(ways):
@@ -88,7 +88,7 @@ def spellings(name: str) -> set[Words]:
 
 
 def _numbers(name: Words) -> Iterable[Words]:
-    """The same name in the singular and in the plural."""
+    """Yield the name in the singular and in the plural."""
     *front, last = name
     if len(last) < 3:
         return
@@ -102,14 +102,14 @@ def _numbers(name: Words) -> Iterable[Words]:
 
 
 def usable(name: str) -> bool:
-    """Whether a variable may be given this name without hiding something else."""
+    """Return whether a variable may have this name without hiding something else."""
     if not (name.isascii() and name.isidentifier()) or keyword.iskeyword(name):
         return False
     return not (name.startswith("_") or name in _RESERVED or hasattr(builtins, name))
 
 
 def fresh(name: str, taken: Iterable[str]) -> str:
-    """A usable variable name like `name` that nobody has yet."""
+    """Return a valid, unused variable name like `name`."""
     base = re.sub(r"[^a-z0-9]+", "_", name.casefold()).strip("_")[:60] or "table"
     base = base if usable(base) else f"table_{base}"
     number, candidate, used = 1, base, set(taken)

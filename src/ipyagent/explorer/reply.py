@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ipyagent.explorer import looks
-from ipyagent.explorer.conversation import Conversation, Done, read
+from ipyagent.explorer import lookups
+from ipyagent.explorer.conversation import Exchange, FinishedCall, read
 from ipyagent.explorer.markdown import code, fence
 from ipyagent.explorer.steps import Look, Say, Step, Task, UnreadableError
 from ipyagent.explorer.understanding import next_step
@@ -29,7 +29,7 @@ _STRANGE = "This conversation holds a call that I did not ask for; please ask ag
 
 @dataclass(frozen=True)
 class ExplorerReply:
-    """One reply: the rule that fired as `thinking`, and either calls or an answer."""
+    """One reply: the rule as `thinking`, and either calls or an answer."""
 
     thinking: str
     text: str = ""
@@ -37,7 +37,7 @@ class ExplorerReply:
 
 
 def reply(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> ExplorerReply:
-    """The explorer's reply to a conversation in OpenAI's chat format.
+    """Return the explorer's reply to a conversation in OpenAI's chat format.
 
     Pure: the same conversation gives the same reply. The calls made since the newest prompt are
     followed from the start, so nothing has to be remembered between replies.
@@ -45,12 +45,12 @@ def reply(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> Explor
     conversation = read(messages)
     offered = {tool.get("function", {}).get("name") for tool in tools}
     workspace = of_context(conversation.context or "")
-    unseen = [] if conversation.context is not None else [looks.at_variables, looks.at_files]
+    unseen = [] if conversation.context is not None else [lookups.at_variables, lookups.at_files]
     for done in conversation.done[:MAX_CALLS]:
         step = _step(conversation, workspace, unseen)
         if not isinstance(step, Look):
             return _answer(step, done)
-        learned = _learned(step, done)
+        learned = _apply_lookup(step, done)
         if isinstance(learned, ExplorerReply):
             return learned
         workspace = learned
@@ -62,15 +62,15 @@ def reply(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> Explor
 
 
 def _step(
-    conversation: Conversation, workspace: Workspace, unseen: Sequence[Callable[[Workspace], Look]]
+    conversation: Exchange, workspace: Workspace, unseen: Sequence[Callable[[Workspace], Look]]
 ) -> Step:
-    """The next step; where it would be words and the workspace wasn't shown, a look at that."""
+    """Return the next step; a look at the workspace instead of words if it was not shown."""
     step = next_step(conversation.prompt, workspace)
     return unseen[0](workspace) if unseen and isinstance(step, Say) and step.declined else step
 
 
 def _next(step: Step, offered: set[str | None]) -> ExplorerReply:
-    """The call that a step needs, if that tool is on offer, or its words."""
+    """Return the call that a step needs, if its tool is available, or its words."""
     if isinstance(step, Say):
         return ExplorerReply(f"Rule: {step.rule}.", step.text)
     if step.tool not in offered:
@@ -83,56 +83,56 @@ def _next(step: Step, offered: set[str | None]) -> ExplorerReply:
     return ExplorerReply(f"{kind}: {step.rule}.", "", ((step.tool, step.arguments),))
 
 
-def _answer(step: Task | Say, done: Done) -> ExplorerReply:
+def _answer(step: Task | Say, done: FinishedCall) -> ExplorerReply:
     if isinstance(step, Say) or (step.tool, step.arguments) != (done.tool, done.arguments):
         return ExplorerReply("a call that I did not ask for", _STRANGE)
-    if _failed(done):
-        return _stopped(done)
+    if _has_failed(done):
+        return _explain_stop(done)
     try:
         return ExplorerReply("Put what the tool returned into words.", step.answer(done.output))
     except (UnreadableError, ValueError, KeyError):
-        return _stopped(done)
+        return _explain_stop(done)
 
 
-def _learned(step: Look, done: Done) -> Workspace | ExplorerReply:
+def _apply_lookup(step: Look, done: FinishedCall) -> Workspace | ExplorerReply:
     if (step.tool, step.arguments) != (done.tool, done.arguments):
         return ExplorerReply("a call that I did not ask for", _STRANGE)
-    if _failed(done):
-        return _stopped(done)
+    if _has_failed(done):
+        return _explain_stop(done)
     try:
         return step.learn(done.output)
     except (UnreadableError, ValueError):
-        return _stopped(done)
+        return _explain_stop(done)
 
 
-def _failed(done: Done) -> bool:
+def _has_failed(done: FinishedCall) -> bool:
     return done.output.startswith("Error")
 
 
-def _stopped(done: Done) -> ExplorerReply:
-    """An honest end: the call was denied, it failed, or what it returned can't be read."""
+def _explain_stop(done: FinishedCall) -> ExplorerReply:
+    """End honestly: the call was denied, it failed, or its result is unreadable."""
     output = done.output
     if "dry run" in output[:200].lower():
         return ExplorerReply("a dry run", "This was a dry run: the call is shown, nothing was run.")
-    said = fence(output.removeprefix("Error: "), lines=15)
-    if _failed(done) and _DENIED.search(output[:400]):
+    reason = fence(output.removeprefix("Error: "), lines=15)
+    if _has_failed(done) and _DENIED.search(output[:400]):
         why = _reason(output)
         text = (
             f"**The call of {code(done.tool)} was not approved, so I stopped;** it was not run."
             + (f"\n\n{fence(why, lines=15)}" if why else "")
         )
         return ExplorerReply("denied", text)
-    if not _failed(done):
+    if not _has_failed(done):
         text = (
             f"**{code(done.tool)} returned something that I can't read**, so I draw no conclusion:"
         )
-        return ExplorerReply("unreadable output", f"{text}\n\n{said}")
+        return ExplorerReply("unreadable output", f"{text}\n\n{reason}")
     hint = ""
     if absent := _ABSENT.search(output):
         hint = (
             f"\n\nInstall it with {code(f'%pip install {absent[1] or absent[2]}')}, then ask again."
         )
-    text = f"**{code(done.tool)} failed, so I stopped.**\n\n{said}{hint}"
+    text = f"**{code(done.tool)} failed, so I stopped.**\n\n{reason}{hint}"
     return ExplorerReply("the call failed", text)
 
 

@@ -1,4 +1,4 @@
-"""Pieces of code. Whatever comes from a prompt or from data stands in it as a literal only."""
+"""Pieces of code. Text from a prompt or from data appears in them only as a literal."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Where = tuple[Condition, ...]
 
 
 def literal(value: Any) -> str:
-    """A Python literal; plain text gets double quotes, as a formatter would write it."""
+    """Return a Python literal; plain text gets double quotes, as from a formatter."""
     if isinstance(value, str) and value.isprintable() and not set(value) & {'"', "\\"}:
         return f'"{value}"'
     if isinstance(value, list | tuple):
@@ -45,7 +45,7 @@ def literal(value: Any) -> str:
 
 
 def rows(table: Table, where: Where) -> str:
-    """The table, or those of its rows that meet all conditions."""
+    """Return the table, or its rows that meet all conditions."""
     if not where:
         return table.name
     if table.library == "polars":
@@ -54,7 +54,7 @@ def rows(table: Table, where: Where) -> str:
 
 
 def cut(table: Table, where: Where, columns: str | Sequence[str]) -> str:
-    """One column (a name) or several (a list) of the rows that meet all conditions."""
+    """Return one column (a name) or several (a list) of the rows that meet all conditions."""
     if table.library == "polars" or not where:
         return f"{rows(table, where)}[{literal(columns)}]"
     return f"{table.name}.loc[{_mask(table, where)}, {literal(columns)}]"
@@ -88,23 +88,23 @@ def _operand(table: Table, condition: Condition) -> str:
     return literal(condition.value)
 
 
-def selected(table: Table, where: Where, name: str) -> tuple[list[str], str]:
-    """Lines that pick the rows, and what to call them afterwards."""
+def select_rows(table: Table, where: Where, name: str) -> tuple[list[str], str]:
+    """Return lines that select the rows, and their name afterwards."""
     if not where:
         return [], table.name
     return [f"{name} = {rows(table, where)}"], name
 
 
-def chained(name: str, source: str, *links: str) -> list[str]:
-    """Lines that give a name to a chain of calls: one, if it fits."""
+def assign_chain(name: str, source: str, *links: str) -> list[str]:
+    """Return lines that name a chain of calls: one, if it fits."""
     line = f"{name} = {source}{''.join(links)}"
     if len(line) <= _WIDTH:
         return [line]
     return [f"{name} = (", *_hung(source, links), ")"]
 
 
-def printed(source: str, *links: str) -> list[str]:
-    """Lines that print a chain of calls: one, if it fits."""
+def print_chain(source: str, *links: str) -> list[str]:
+    """Return lines that print a chain of calls: one, if it fits."""
     line = f"print({source}{''.join(links)})"
     if len(line) <= _WIDTH:
         return [line]
@@ -112,7 +112,7 @@ def printed(source: str, *links: str) -> list[str]:
 
 
 def _hung(source: str, links: Sequence[str]) -> list[str]:
-    """A chain, one call a line; the first beside its source, if it fits."""
+    """Return a chain, one call a line; the first beside its source, if it fits."""
     start, rest = f"{source}{links[0]}", links[1:]
     if len(start) > _WIDTH:
         start, rest = source, links
@@ -120,7 +120,7 @@ def _hung(source: str, links: Sequence[str]) -> list[str]:
 
 
 def script(*lines: str) -> str:
-    """The lines as one cell, after the imports that they need."""
+    """Return the lines as one cell, after their imports."""
     body = "\n".join(lines)
     imports = [line for alias, line in _IMPORTS.items() if _uses(alias, body)]
     return "\n".join([*imports, *[""] * bool(imports), body])

@@ -1,4 +1,4 @@
-"""What a prompt can lead to next: a call, a look before it, or words."""
+"""Possible next steps after a prompt: a call, a look before it, or words."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ipyagent.explorer.workspace import Workspace
 
 @dataclass(frozen=True)
 class Task:
-    """What was understood: one call, and how to put into words what it returns.
+    """An understood prompt: one call, and how to put its result into words.
 
-    `answer` raises UnreadableError when the tool's output is not what the call should print.
+    `answer` raises UnreadableError if the tool's output is not what the call should print.
     """
 
     rule: str
@@ -24,7 +24,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Look:
-    """A call whose result is needed before the prompt can be understood."""
+    """A call whose result is needed to understand the prompt."""
 
     rule: str
     tool: str
@@ -49,4 +49,4 @@ class UnreadableError(Exception):
 
 
 class MisfitError(Exception):
-    """The words fit a rule, but not this table. The message says why."""
+    """The words match a rule, but not this table. The message says why."""

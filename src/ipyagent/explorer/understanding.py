@@ -1,7 +1,7 @@
-"""From a prompt and what is known of the workspace to the next step.
+"""From a prompt and the known workspace to the next step.
 
-A step may be a look: the columns of a table, a file that must be loaded first, the values that a
-text column has. With what it brings, the prompt is read again from the start.
+A step may be a look: the columns of a table, a file that must be loaded first, the values of a text
+column. With its result, the prompt is parsed again from the start.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from ipyagent.explorer import looks
+from ipyagent.explorer import lookups
 from ipyagent.explorer.ask import Ask
 from ipyagent.explorer.chunks import Token
 from ipyagent.explorer.families import comparisons, talk
@@ -35,15 +35,15 @@ _MAX_LENGTH = 500  # characters of a prompt: nothing longer is one request
 
 
 def next_step(prompt: str, workspace: Workspace) -> Step:
-    """What to do next for this prompt."""
+    """Return the next step for this prompt."""
     if len(prompt) > _MAX_LENGTH:
-        return talk.declined(workspace, [], [f"That is more than {_MAX_LENGTH} characters."])
-    return _Reader(prompt, workspace).step()
+        return talk.decline(workspace, [], [f"That is more than {_MAX_LENGTH} characters."])
+    return _PromptReader(prompt, workspace).step()
 
 
 @dataclass
-class _Reader:
-    """One prompt being read; `reasons` collects why rules that match don't fit."""
+class _PromptReader:
+    """One prompt in progress; `reasons` collects why matching rules do not apply."""
 
     prompt: str
     workspace: Workspace
@@ -55,14 +55,14 @@ class _Reader:
             return talk.helping(self.workspace)
         if missing := [each.value for each in found if each.tag == "NOFILE"]:
             self.reasons.append(f"I see no file {codes(missing)} in the workspace.")
-            return talk.declined(self.workspace, [], self.reasons)
+            return talk.decline(self.workspace, [], self.reasons)
         step = self.alone() or self.two_tables() or self.on_a_table()
-        return step or talk.declined(self.workspace, self.unknown(), self.reasons)
+        return step or talk.decline(self.workspace, self.unknown(), self.reasons)
 
     def tokens(
         self, table: Table | None = None, order: tuple[str, ...] = _NAMES_FIRST
     ) -> list[Token]:
-        """The prompt's tokens; a file that was loaded for it stands for its table."""
+        """Return the prompt's tokens; a file that was loaded for it stands for its table."""
         loaded = self.workspace.loaded
         return [
             Token("TABLE", loaded[each.value], each.text)
@@ -72,7 +72,7 @@ class _Reader:
         ]
 
     def alone(self) -> Step | None:
-        """A request that is not about the inside of a table."""
+        """Return the step for a request that is not about the inside of a table."""
         for order in ORDERS:
             found = Sentence(tuple(self.tokens(order=order)))
             if step := first(ALONE, found, self.workspace, _NOWHERE, self.reasons):
@@ -80,7 +80,7 @@ class _Reader:
         return None
 
     def two_tables(self) -> Step | None:
-        """A comparison of two tables; those that are files are loaded first."""
+        """Return the step for a comparison of two tables; files are loaded first."""
         found = self.tokens(order=_TABLES_FIRST)
         tags = {"FILE": "TABLE", "UNKNOWN": "COL"}
         as_tables = [replace(each, tag=tags.get(each.tag, each.tag)) for each in found]
@@ -92,11 +92,11 @@ class _Reader:
             if target.tag == "FILE":
                 return self.load(target.value)
             if self.workspace.tables[target.value].columns is None:
-                return looks.at_columns(self.workspace.tables[target.value], self.workspace)
+                return lookups.at_columns(self.workspace.tables[target.value], self.workspace)
         one, other = (self.workspace.tables[target.value] for target in targets)
-        return self.compared(one, other, keyed)
+        return self.compare(one, other, keyed)
 
-    def compared(self, one: Table, other: Table, keyed: bool) -> Step | None:
+    def compare(self, one: Table, other: Table, keyed: bool) -> Step | None:
         found = tuple(self.tokens(one, _TABLES_FIRST))
         key = next((each.value for each in found if each.tag == "COL"), None)
         if keyed and key is None:
@@ -112,7 +112,7 @@ class _Reader:
             return None
 
     def on_a_table(self) -> Step | None:
-        """A request about the table that the prompt names, or the only one that it can mean."""
+        """Return the step for a request about the named table, or the only possible one."""
         named = self.targets()
         if len(named) > 1:
             return None
@@ -129,7 +129,7 @@ class _Reader:
         return None
 
     def targets(self) -> list[Token]:
-        """The tables and files that the prompt names, each once."""
+        """Return the tables and files that the prompt names, each once."""
         found = self.tokens(order=_TABLES_FIRST)
         named = {(e.tag, e.value): e for e in found if e.tag in ("TABLE", "FILE")}
         return list(named.values())
@@ -137,7 +137,7 @@ class _Reader:
     def load(self, path: str) -> Step | None:
         """Load a file, if the prompt may be understood once its columns are known."""
         fits = is_table_file(path) and (len(self.targets()) > 1 or self.may_fit(None, ANYTHING))
-        return looks.at_file(path, self.workspace) if fits else None
+        return lookups.at_file(path, self.workspace) if fits else None
 
     def may_fit(self, table: Table | None, guesses: Guesses) -> bool:
         return any(may_fit(self.tokens(table, order), guesses) for order in ORDERS)
@@ -170,16 +170,16 @@ class _Reader:
             return steps[0]
         unseen = table.values is None and bool(table.of_kind("text"))
         fits = unseen and self.may_fit(table, A_VALUE)
-        return looks.at_values(table, self.workspace) if fits else None
+        return lookups.at_values(table, self.workspace) if fits else None
 
     def columns_of(self, table: Table) -> Step | None:
-        """A look at the columns; one that has to be asked for only if it may help."""
+        """Look at the columns, if that costs no question or may help."""
         turned = any(each.tag == "TURNING" for each in self.tokens(table))
         helps = self.may_fit(table, ANYTHING) if table.opaque else not turned
-        return looks.at_columns(table, self.workspace) if helps else None
+        return lookups.at_columns(table, self.workspace) if helps else None
 
     def readings(self, table: Table) -> Iterator[Sentence]:
-        """The sentence, as often as words can be read as names or as themselves."""
+        """Yield the sentence in every reading of words as names or as themselves."""
         seen: list[list[Token]] = []
         for order in ORDERS:
             found = self.tokens(table, order)
@@ -188,7 +188,7 @@ class _Reader:
                 yield sentence(found)
 
     def unknown(self) -> list[str]:
-        """The words that nothing accounts for, as they were written."""
+        """Return the words that nothing accounts for, in their original spelling."""
         tables = (*self.workspace.tables.values(), None)
         fewest = min((_strange(self.tokens(table)) for table in tables), key=len)
         return list(dict.fromkeys(fewest))

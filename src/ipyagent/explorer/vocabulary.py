@@ -1,12 +1,12 @@
-"""The words that the explorer knows, by what they do in a request.
+"""The words that the explorer knows, by their role in a request.
 
-Add a word only when it cannot change what a sentence means: negations, comparisons between rows,
-causes and predictions stay unknown, so that prompts which use them are declined.
+Add a word only if it cannot change the meaning of a sentence: negations, comparisons between rows,
+causes and predictions stay unknown, so that prompts with them are declined.
 """
 
 from __future__ import annotations
 
-# Said anywhere without changing what is asked for.
+# Allowed anywhere, because they do not change the request.
 STOP_LIST = frozenset({"the", "a", "an", "any", "all", "this", "our", "my", "please", "kindly"})
 
 # tag, value, the ways to write it
@@ -142,7 +142,7 @@ PHRASES: dict[tuple[str, ...], tuple[str, str]] = {
     for phrase in phrases.split("|")
 }
 
-# Said before a request, after it, and in its middle.
+# Allowed before, after and within a request.
 _BEFORE = (
     "hey|hi|hello|ok|okay|so|now|and|can you|could you|would you|will you|can i|can we|i want to|"
     "i want|i would like to|i'd like to|i would like|i'd like|i need to|i need|let's|let us|"
@@ -161,13 +161,13 @@ _AMID = "are there|is there|there are|there is|does|do"
 
 
 def _phrases(text: str) -> tuple[tuple[str, ...], ...]:
-    """Phrases as words, the longest first."""
+    """Return phrases as words, the longest first."""
     return tuple(sorted((tuple(each.split()) for each in text.split("|")), key=len, reverse=True))
 
 
 BEFORE, AFTER, AMID = map(_phrases, (_BEFORE, _AFTER, _AMID))
 
-# Words that turn a sentence around. They are no value to look for, so nothing is run for them.
+# Words that invert a sentence. They are no values, so nothing is run to look them up.
 _TURNING = """
     not without excluding except exclude excludes other neither nor or either why because than only
     unless but ignore ignoring drop remove delete predict forecast cause causes caused should could

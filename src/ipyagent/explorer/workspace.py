@@ -1,4 +1,4 @@
-"""What is known of the workspace: its tables, its other variables, its files."""
+"""The known workspace: its tables, its other variables, its files."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Table:
     opaque: bool = False  # inspecting it did not tell its columns
 
     def kind(self, column: str) -> Literal["number", "date", "text", "bool", "other"]:
-        """What a column holds, judged by its dtype."""
+        """Return the kind of a column, judged by its dtype."""
         dtype = (self.columns or {}).get(column, "")
         if dtype.lower().startswith("bool"):
             return "bool"
@@ -52,13 +52,13 @@ class Table:
         return "text" if re.match(text, dtype, re.IGNORECASE) else "other"
 
     def of_kind(self, kind: str) -> list[str]:
-        """The columns of one kind, in order."""
+        """Return the columns of one kind, in order."""
         return [column for column in self.columns or {} if self.kind(column) == kind]
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """Tables and other variables by name, files by path, as far as they are known."""
+    """Known tables and other variables by name, files by path."""
 
     tables: dict[str, Table] = field(default_factory=dict)
     variables: frozenset[str] = frozenset()
@@ -66,7 +66,7 @@ class Workspace:
     loaded: dict[str, str] = field(default_factory=dict)  # path to variable, in this very run
 
     def with_table(self, table: Table) -> Workspace:
-        """The same workspace, knowing this table."""
+        """Return the workspace with this table added."""
         tables = {**self.tables, table.name: table}
         return replace(self, tables=tables, variables=self.variables | {table.name})
 
@@ -77,12 +77,12 @@ class Workspace:
 
 
 def is_table_file(path: str) -> bool:
-    """Whether a file of this name can be loaded as a table."""
+    """Return whether a file of this name can be loaded as a table."""
     return path.lower().rsplit(".", 1)[-1] in TABLE_ENDINGS
 
 
 def of_context(context: str) -> Workspace:
-    """The workspace that a context block describes."""
+    """Return the workspace in a context block."""
     parts = re.split(r"^(Variables|Files|Mentioned with @):\n", context, flags=re.MULTILINE)
     sections = dict(zip(parts[1::2], parts[2::2], strict=True))
     workspace = with_variables(Workspace(), sections.get("Variables", ""))
@@ -90,7 +90,7 @@ def of_context(context: str) -> Workspace:
 
 
 def with_variables(workspace: Workspace, listing: str) -> Workspace:
-    """The workspace with what a listing of variables tells."""
+    """Return the workspace with the variables of a listing."""
     for line in listing.splitlines():
         found = _VARIABLE.fullmatch(line.strip())
         if not found or found["name"] == "modules":
@@ -105,14 +105,14 @@ def with_variables(workspace: Workspace, listing: str) -> Workspace:
 
 
 def with_files(workspace: Workspace, listing: str) -> Workspace:
-    """The workspace with what a listing of files tells."""
+    """Return the workspace with the files of a listing."""
     lines = (_SIZE.sub("", line.strip().removeprefix("- ")) for line in listing.splitlines())
     files = tuple(line for line in lines if line and not line.startswith(("(", "…")))
     return replace(workspace, files=tuple(each for each in files if not each.endswith("/")))
 
 
-def inspected(table: Table, output: str) -> Table | None:
-    """The table with the columns that `inspect_variable` listed; None if that is unreadable."""
+def table_from_inspection(table: Table, output: str) -> Table | None:
+    """Return the table with the columns in a listing of `inspect_variable`; None if unreadable."""
     first, *lines = output.strip().splitlines() or [""]
     found = _VARIABLE.fullmatch(first.strip())
     frame = _FRAME.match(found["rest"]) if found else None
@@ -129,7 +129,7 @@ def _integer(text: str) -> int:
 
 
 def _named_in_line(text: str, width: int) -> dict[str, str] | None:
-    """Columns of `name: dtype, name: dtype`; None unless all of them can be told apart."""
+    """Return columns of `name: dtype, name: dtype`; None if they cannot be told apart."""
     columns, at = {}, 0
     while found := _COLUMN.match(text, at):
         columns[_plain(found["name"])] = found["dtype"]
@@ -138,7 +138,7 @@ def _named_in_line(text: str, width: int) -> dict[str, str] | None:
 
 
 def _named_in_rows(lines: list[str], width: int) -> dict[str, str] | None:
-    """Columns of an aligned listing whose heading says `column` and `dtype`."""
+    """Return columns of an aligned listing with the heading `column` and `dtype`."""
     start = next((i for i, line in enumerate(lines) if re.match(r"column +dtype\b", line)), None)
     if start is None:
         return None
@@ -154,13 +154,13 @@ def _named_in_rows(lines: list[str], width: int) -> dict[str, str] | None:
 
 
 def _whole(columns: dict[str, str], width: int) -> dict[str, str] | None:
-    """The columns, if they are all there and none of their names was cut."""
+    """Return the columns, if they are complete and no name was cut."""
     cut = any(name.endswith("…") or not dtype for name, dtype in columns.items())
     return columns if len(columns) == width and not cut else None
 
 
 def _plain(name: str) -> str:
-    """A name without the quotes that it is listed with where it could be misread."""
+    """Return a name without the quotes that listings add to ambiguous names."""
     if name[:1] not in ("'", '"'):
         return name
     try:

@@ -1,4 +1,4 @@
-"""What code puts out, as the cell of a notebook holds it."""
+"""The outputs of code as a notebook's cell holds them."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from ipyagent.kernel.outputs import Channel, Outputs
 from ipyagent.plaintext import strip_escapes
 
 ROOM = 10_000_000
-"""Characters that a cell's outputs may have; what is beyond is named, not kept."""
+"""Characters that a cell's outputs may have; more is named, not kept."""
 
 Output = JsonDict
 Bundle = JsonDict
 
 
 class CellOutputs(Outputs):
-    """Collects outputs in nbformat 4 beside those for the model. `number` is the cell's."""
+    """Collects nbformat 4 outputs beside those for the model. `number` is the cell's."""
 
     def __init__(self, number: int | None) -> None:
         self._number = number
         super().__init__()
 
     def cell(self) -> list[Output]:
-        """The outputs, as nbformat has them."""
+        """Return the outputs in nbformat."""
         return [{k: v for k, v in each.items() if k != _ID} for each in self._outputs]
 
     def write(self, channel: Channel, text: str) -> None:
-        """Text that was printed."""
+        """Add printed text."""
         super().write(channel, text)
         last = self._outputs[-1] if self._outputs else {}
         if last.get("name") != channel:
@@ -40,19 +40,19 @@ class CellOutputs(Outputs):
     def show(
         self, bundle: Bundle, display_id: str | None = None, metadata: Bundle | None = None
     ) -> None:
-        """A rich output."""
+        """Add a rich output."""
         super().show(bundle, display_id, metadata)
-        shown = {"output_type": "display_data", _ID: display_id}
-        self._keep_bundle(shown, bundle, metadata)
+        output = {"output_type": "display_data", _ID: display_id}
+        self._keep_bundle(output, bundle, metadata)
 
     def value(self, bundle: Bundle, metadata: Bundle | None = None) -> None:
-        """The value of the last expression."""
+        """Add the value of the last expression."""
         super().show(bundle)
-        shown = {"output_type": "execute_result", "execution_count": self._number}
-        self._keep_bundle(shown, bundle, metadata)
+        output = {"output_type": "execute_result", "execution_count": self._number}
+        self._keep_bundle(output, bundle, metadata)
 
     def error(self, name: str, text: str, trace: str) -> None:
-        """What was raised."""
+        """Add an error."""
         super().show({"text/plain": trace})
         lines = strip_escapes(trace).split("\n")
         raised = {"output_type": "error", "ename": name, "evalue": text, "traceback": lines}
@@ -61,7 +61,7 @@ class CellOutputs(Outputs):
     def update(
         self, bundle: Bundle, display_id: str | None, metadata: Bundle | None = None
     ) -> bool:
-        """Replace the output that was shown under that id; False where there is none."""
+        """Replace the output with that display id; return False if there is none."""
         for output in self._outputs:
             if display_id is not None and output.get(_ID) == display_id:
                 output |= {"data": _as_json(bundle), "metadata": metadata or {}}
@@ -85,7 +85,7 @@ class CellOutputs(Outputs):
         return output
 
     def _fits(self, size: int) -> bool:
-        """Whether there is room; the first time that there is none, the outputs say so."""
+        """Return whether there is room; the first time there is none, add a note."""
         if self._room >= 0 > self._room - size:
             note = "[more output is not kept here: it is too large]\n"
             self._outputs.append({"output_type": "stream", "name": "stderr", "text": note})
@@ -106,5 +106,5 @@ def _value(mime: str, value: object) -> Any:
     if isinstance(value, str):
         return value
     # Kept as it is where nbformat allows that, if it is JSON at all.
-    told = json.dumps(value, default=repr)
-    return json.loads(told) if mime.endswith("json") else told
+    text = json.dumps(value, default=repr)
+    return json.loads(text) if mime.endswith("json") else text

@@ -1,4 +1,4 @@
-"""Keeps the person's own widgets alive while an agent cell awaits.
+"""Keep the user's own widgets alive while an agent cell awaits.
 
 ipykernel 7.4 handles comm messages beside an awaiting cell without publishing busy and idle for
 them. ipywidgets in the page holds back further changes of a widget until it has seen that idle, so
@@ -16,7 +16,7 @@ from ipyagent.kernel.protocols import Shell, kernel_of
 
 @contextmanager
 def comm_status(shell: Shell) -> Iterator[None]:
-    """Publish busy and idle around each comm message that comes meanwhile."""
+    """Publish busy and idle around each comm message that arrives meanwhile."""
     kernel = kernel_of(shell)
     handlers = getattr(kernel, "shell_handlers", {})
     handle = handlers.get("comm_msg")

@@ -1,7 +1,7 @@
 """Two ways for a cell to wait for a run: awaiting it, or blocking.
 
-Either way the engine thinks in its own thread and the cell's thread serves its jobs, until the run
-has ended or lets the cell go (`Cell.release`). Awaiting leaves the kernel's loop free, so that
+Either way the engine runs in its own thread and the cell's thread serves its jobs, until the run
+has ended or releases the cell (`Cell.release`). Awaiting leaves the kernel's loop free, so that
 clicks arrive while the cell is running; blocking is for places that cannot await: inside `%%time`,
 a direct `run_cell_magic`, `%autoawait off`, a script.
 """
@@ -28,49 +28,49 @@ GRACE = 3.0
 """Seconds that a stopped run gets to close its open calls, once the main thread is free."""
 
 SHORT_GRACE = 0.5
-"""The same where the user has asked twice."""
+"""The same if the user has asked twice."""
 
 DOUBLE_CLICK = 0.5
-"""Seconds within which a second request to stop says nothing new."""
+"""Seconds within which a second request to stop counts as the first."""
 
 REMINDER = 1.0
-"""Seconds after which code that goes on although it was interrupted is interrupted again."""
+"""Seconds after which interrupted code that still runs is interrupted again."""
 
-STOPPED = "stopped; the session goes on with the next prompt"
+STOPPED = "stopped; the session continues with the next prompt"
 
 
 @dataclass
 class Cell:
-    """A cell that waits for a run: what the run needs from the thread that waits."""
+    """A cell that waits for a run, with what the run needs from the waiting thread."""
 
     main: MainThread = field(default_factory=MainThread)
     interrupt: Interrupt = field(init=False)
     background: EngineTask[Any] | None = field(default=None, init=False)
-    """The run that goes on although the cell has ended."""
+    """The run that continues although the cell has ended."""
     _released: tuple[Any] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.interrupt = Interrupt(self.main)
 
     def stop(self) -> None:
-        """Ask the run to end, from any thread."""
+        """Ask the run to stop, from any thread."""
         if self.background is not None:
             self.background.end(GRACE)
         else:
             self.interrupt.stop()
 
     def release(self, value: object) -> None:
-        """Let the cell end with `value` while its run goes on; from the engine's thread.
+        """Let the cell end with `value` while its run continues; from the engine's thread.
 
-        From here on the run must need nothing of the main thread. A cell that is interrupted
-        meanwhile ends its run all the same.
+        From here on the run must need nothing of the main thread. If the cell is interrupted
+        meanwhile, its run ends nevertheless.
         """
         self._released = (value,)
         self.main.ring()
 
     @property
     def is_released(self) -> bool:
-        """Whether the run goes on, or is about to, without the cell."""
+        """True if the run continues, or will soon continue, without the cell."""
         return self._released is not None
 
 
@@ -79,24 +79,24 @@ Engine = Callable[[], Coroutine[Any, Any, T]]
 
 @contextlib.contextmanager
 def stoppable(cell: Cell) -> Iterator[None]:
-    """Have an interrupt end what is within, however far it is, by AgentInterrupted."""
+    """Let an interrupt end the body at any point, by AgentInterrupted."""
     try:
         with cell.interrupt:
             yield
     except AgentInterrupted:
         raise
     except BaseException as error:
-        if cell.interrupt.requested or isinstance(error, KeyboardInterrupt):
+        if cell.interrupt.is_requested or isinstance(error, KeyboardInterrupt):
             raise AgentInterrupted(STOPPED) from None
         raise
-    if cell.interrupt.requested:
+    if cell.interrupt.is_requested:
         raise AgentInterrupted(STOPPED)
 
 
 async def drive_async(cell: Cell, engine: Engine[T]) -> T:
     """Await the engine, serving its jobs in between; raises AgentInterrupted.
 
-    Where the caller is cancelled, the engine is stopped first, as by an interrupt.
+    If the caller is cancelled, the engine is stopped first, as by an interrupt.
     """
     loop, bell = asyncio.get_running_loop(), asyncio.Event()
     cell.main.ring = lambda: loop.call_soon_threadsafe(bell.set)
@@ -108,7 +108,7 @@ async def drive_async(cell: Cell, engine: Engine[T]) -> T:
                 await cell.main.serve_async()
 
     with _Drive(cell, engine) as drive:
-        # A task of its own, so that no job is left halfway where the caller is cancelled.
+        # A task of its own, so that no job is left halfway if the caller is cancelled.
         serving, is_cancelled = asyncio.ensure_future(serve()), False
         while not serving.done():
             try:
@@ -137,13 +137,13 @@ def drive_sync(cell: Cell, engine: Engine[T]) -> T:
 
 
 class _Drive(Generic[T]):
-    """A run and the cell's means to end it."""
+    """A run and the cell's means to stop it."""
 
     def __init__(self, cell: Cell, engine: Engine[T]) -> None:
         self.cell, self.engine = cell, engine
         self.interrupt = cell.interrupt
         self.task: EngineTask[T] = EngineTask(EngineThread.current())
-        self.asked_at: float | None = None
+        self.requested_at: float | None = None
         self.deadline: float | None = None
         self.grace = GRACE
         self.ended = False
@@ -155,7 +155,7 @@ class _Drive(Generic[T]):
         self._stack.enter_context(watch_interrupts(self.task.engine.loop, self._make_up))
         self.task.done.add_done_callback(lambda _: self.cell.main.ring())
         self.task.start(self.engine)
-        if self.interrupt.requested:  # before there was an engine to stop
+        if self.interrupt.is_requested:  # before there was an engine to stop
             self._stop()
         return self
 
@@ -163,7 +163,7 @@ class _Drive(Generic[T]):
         self.ended = True
         if self.task.done.done():
             pass
-        elif self._goes_on and error[0] is None:
+        elif self._continues and error[0] is None:
             self.cell.background = self.task
             self.cell.main.close()
         else:
@@ -174,28 +174,28 @@ class _Drive(Generic[T]):
 
     @property
     def patience(self) -> float | None:
-        """Seconds to wait for the next job: without end, or what is left of the grace."""
+        """Seconds to wait for the next job: unlimited, or the rest of the grace period."""
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
     @property
     def over(self) -> bool:
-        return self.task.done.done() or self.patience == 0.0 or self._goes_on
+        return self.task.done.done() or self.patience == 0.0 or self._continues
 
     @property
-    def _goes_on(self) -> bool:
-        return self.cell.is_released and not self.interrupt.requested
+    def _continues(self) -> bool:
+        return self.cell.is_released and not self.interrupt.is_requested
 
     @contextlib.contextmanager
     def holding(self) -> Iterator[None]:
-        """The main thread does jobs: for what takes long the run is not to blame."""
-        begun = time.monotonic()
+        """Mark that the main thread runs a job: its time does not count against the run."""
+        started = time.monotonic()
         yield
         now = time.monotonic()
-        if self.deadline is not None and now - begun > DOUBLE_CLICK / 2:
+        if self.deadline is not None and now - started > DOUBLE_CLICK / 2:
             self.deadline = max(self.deadline, now + self.grace)
 
     def result(self) -> T:
-        if self.interrupt.requested:
+        if self.interrupt.is_requested:
             raise AgentInterrupted(STOPPED)
         released = self.cell._released
         if released is not None and not self.task.done.done():
@@ -205,11 +205,11 @@ class _Drive(Generic[T]):
 
     def _stop(self) -> None:
         moment = time.monotonic()
-        if self.asked_at is None or self.deadline is None:
-            self.asked_at, self.deadline = moment, moment + GRACE
+        if self.requested_at is None or self.deadline is None:
+            self.requested_at, self.deadline = moment, moment + GRACE
             self._call_in_engine(self._remind_later)
-        elif moment > self.asked_at + DOUBLE_CLICK:
-            # Asked again, the user will not wait for the run to close its calls.
+        elif moment > self.requested_at + DOUBLE_CLICK:
+            # The user asked again, and will not wait for the run to close its calls.
             self.grace = SHORT_GRACE
             self.deadline = min(self.deadline, moment + SHORT_GRACE)
         self.task.cancel()

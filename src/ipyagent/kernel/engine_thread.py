@@ -1,7 +1,7 @@
-"""The thread in which agents think: one event loop that lives as long as the kernel.
+"""The engine's thread: one event loop that lives as long as the kernel.
 
-One loop for all runs keeps the connection to the model open between cells. Each run is a task in
-a copy of the cell's context, so that whatever it displays lands in that cell.
+One loop for all runs keeps the connection to the model open between cells. Each run is a task in a
+copy of the cell's context, so that what it displays lands in that cell.
 """
 
 from __future__ import annotations
@@ -14,45 +14,26 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, InvalidStateError
 from typing import Any, Generic, TypeVar
 
+from ipyagent.kernel.loop_thread import LoopThread
+
 T = TypeVar("T")
 
 
-class EngineThread:
-    """A daemon thread with an event loop."""
+class EngineThread(LoopThread):
+    """The thread of all runs."""
 
-    _current: EngineThread | None = None
-    _lock = threading.Lock()
-
-    def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
-        self.thread = threading.Thread(target=self._serve, name="ipyagent-engine", daemon=True)
-        self.thread.start()
-
-    @classmethod
-    def current(cls) -> EngineThread:
-        """The kernel's engine thread, started at first need."""
-        with cls._lock:
-            if cls._current is None or not cls._current.thread.is_alive():
-                cls._current = EngineThread()
-            return cls._current
+    thread_name = "ipyagent-engine"
 
     def wait_for(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a short coroutine in the loop, and block until it is done."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
+        return self.submit(coroutine).result()
 
     def retire(self) -> None:
-        """Let the next run have a new thread; this one ends as soon as what it holds has ended."""
+        """Let the next run have a new thread; this one ends when its tasks have ended."""
         with self._lock:
             if EngineThread._current is self:
                 EngineThread._current = None
-        asyncio.run_coroutine_threadsafe(self._end(), self.loop)
-
-    def _serve(self) -> None:
-        asyncio.set_event_loop(self.loop)
-        try:
-            self.loop.run_forever()
-        finally:
-            self.loop.close()
+        self.submit(self._end())
 
     async def _end(self) -> None:
         others = asyncio.all_tasks() - {asyncio.current_task()}
@@ -65,7 +46,7 @@ class EngineThread:
 
 
 class EngineTask(Generic[T]):
-    """A coroutine in the engine's loop; `done` settles when it has ended."""
+    """A coroutine in the engine's loop; `done` completes when it has ended."""
 
     def __init__(self, engine: EngineThread) -> None:
         self.engine = engine
@@ -79,12 +60,12 @@ class EngineTask(Generic[T]):
         self.engine.loop.call_soon_threadsafe(self._start, make, context)
 
     def cancel(self) -> None:
-        """Ask the coroutine to end, from any thread or a signal handler; it may clean up first."""
+        """Ask the coroutine to stop, from any thread or a signal handler; it may clean up first."""
         with contextlib.suppress(RuntimeError):  # the loop is closed: it has ended
             self.engine.loop.call_soon_threadsafe(self._cancel)
 
     def end(self, grace: float) -> None:
-        """Ask the coroutine to end; after `grace` seconds it is taken for ended, from any thread.
+        """Ask the coroutine to stop; after `grace` seconds it counts as ended, from any thread.
 
         One that does not end keeps its thread to itself from then on.
         """
@@ -102,7 +83,7 @@ class EngineTask(Generic[T]):
         self, make: Callable[[], Coroutine[Any, Any, T]], context: contextvars.Context
     ) -> None:
         self._task = self.engine.loop.create_task(make(), context=context)
-        self._task.add_done_callback(self._settle)
+        self._task.add_done_callback(self._complete)
         if self._cancelled:
             self._task.cancel()
 
@@ -111,8 +92,8 @@ class EngineTask(Generic[T]):
         if self._task is not None:
             self._task.cancel()
 
-    def _settle(self, task: asyncio.Task[T]) -> None:
-        with contextlib.suppress(InvalidStateError):  # it was given up
+    def _complete(self, task: asyncio.Task[T]) -> None:
+        with contextlib.suppress(InvalidStateError):  # its caller gave up waiting
             if task.cancelled():
                 self.done.set_exception(asyncio.CancelledError())
             elif error := task.exception():

@@ -1,4 +1,4 @@
-"""Who is there to see and to answer: a Jupyter front end, a terminal, or nobody."""
+"""The front end of the running cell: Jupyter, a terminal, or none."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ipyagent.kernel.protocols import Shell, kernel_of
 
 
 class Surface(StrEnum):
-    """What a run is drawn on."""
+    """The kind of output on which a run is drawn."""
 
     NOTEBOOK = "notebook"
     TERMINAL = "terminal"
@@ -18,11 +18,11 @@ class Surface(StrEnum):
 
 @dataclass(frozen=True)
 class Frontend:
-    """The front end of the cell that is running.
+    """The front end of the running cell.
 
-    `can_input` says whether `input()` would reach a person. In a kernel, standard input is never
-    a tty, so the request itself is asked: nbclient, papermill and nbval forbid stdin. `cell_id` and
-    `client` are the notebook's cell and the page that asked for it to run, where they are told.
+    `can_input` says whether `input()` would reach a user. In a kernel, standard input is never a
+    tty, so the request itself is asked: nbclient, papermill and nbval forbid stdin. `cell_id` and
+    `client` are the notebook's cell and the page that asked to run it, if known.
     """
 
     surface: Surface
@@ -32,7 +32,7 @@ class Frontend:
 
 
 def detect(shell: Shell | None) -> Frontend:
-    """The front end of the running cell; `shell` is IPython's, or None in a plain script."""
+    """Return the front end of the running cell; `shell` is IPython's, or None in a script."""
     if shell is not None and kernel_of(shell) is not None:
         parent = shell.get_parent()
         return Frontend(
@@ -52,6 +52,6 @@ def _is_tty() -> bool:
 
 
 def running_shell() -> Shell | None:
-    """IPython's shell if this is one, without importing IPython into plain scripts."""
+    """Return IPython's shell if there is one, without importing IPython into plain scripts."""
     module = sys.modules.get("IPython")
     return module.get_ipython() if module is not None else None

@@ -1,4 +1,4 @@
-"""Images as models take them, and figures that code left open."""
+"""Images in the form that models take, and figures that code left open."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any
 from ipyagent.schema import ImageContent
 
 LONG_SIDE = 1568
-"""Pixels; services scale larger images down themselves, after they were paid for."""
+"""Pixels; services scale larger images down themselves, but charge for the full size."""
 
 
 def as_image(media_type: str, data: bytes | str) -> ImageContent | None:
-    """A PNG or JPEG, scaled down where it is large; None where it cannot be read."""
+    """Return a PNG or JPEG, scaled down if large; None if it cannot be read."""
     from PIL import Image
 
     try:
@@ -26,7 +26,7 @@ def as_image(media_type: str, data: bytes | str) -> ImageContent | None:
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(io.BytesIO(raw)) as image:
                 if max(image.size) > LONG_SIDE:
-                    return _encoded(_scaled(image), media_type)
+                    return _encode_image(_scale_down(image), media_type)
                 return _content(raw, media_type, image.size)
     except (
         OSError, ValueError, SyntaxError, binascii.Error,
@@ -35,13 +35,13 @@ def as_image(media_type: str, data: bytes | str) -> ImageContent | None:
         return None
 
 
-def _scaled(image: Any) -> Any:
+def _scale_down(image: Any) -> Any:
     small = image.copy()
     small.thumbnail((LONG_SIDE, LONG_SIDE))
     return small
 
 
-def _encoded(image: Any, media_type: str) -> ImageContent:
+def _encode_image(image: Any, media_type: str) -> ImageContent:
     buffer = io.BytesIO()
     image.save(buffer, media_type.removeprefix("image/").upper())
     return _content(buffer.getvalue(), media_type, image.size)
@@ -53,7 +53,7 @@ def _content(raw: bytes, media_type: str, size: tuple[int, int]) -> ImageContent
 
 
 def open_figures() -> dict[int, Any]:
-    """The open matplotlib figures by number, where nobody else shows and closes them."""
+    """Return the open matplotlib figures by number, if nothing else shows and closes them."""
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is None or "inline" in str(pyplot.get_backend()):
         return {}
@@ -62,17 +62,17 @@ def open_figures() -> dict[int, Any]:
 
 
 def take_figures(before: dict[int, Any]) -> list[bytes]:
-    """The figures opened since `before`, as PNG; they are closed."""
+    """Return the figures opened since `before` as PNG, and close them."""
     taken = []
     for number, figure in open_figures().items():
         if before.get(number) is not figure:
-            with contextlib.suppress(Exception):  # what is wrong with a figure shows on drawing it
-                taken.append(_drawn(figure))
+            with contextlib.suppress(Exception):  # a broken figure fails only when it is drawn
+                taken.append(_render_figure(figure))
             sys.modules["matplotlib.pyplot"].close(figure)
     return taken
 
 
-def _drawn(figure: Any) -> bytes:
+def _render_figure(figure: Any) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", bbox_inches="tight")
     return buffer.getvalue()

@@ -2,8 +2,8 @@
 
 ipykernel's own handler does not wake an idle event loop, and blocking code inside an async cell
 ignores it (ipykernel#881), so each agent cell brings a handler of its own and restores the old one.
-Where code of a tool has set another handler meanwhile, that one is put in force when the cell ends,
-as after a cell that had set it; until then an interrupt still ends the run.
+If a tool's code has set another handler meanwhile, that one is installed when the cell ends, as
+after a cell that had set it; until then an interrupt still ends the run.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from ipyagent.kernel.main_thread import MainThread
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_WHOLE: set[CodeType] = set()
-_UNHURRIED: set[CodeType] = set()
+_UNINTERRUPTIBLE: set[CodeType] = set()
+_NOT_REMINDED: set[CodeType] = set()
 
 
-def uninterrupted(function: F) -> F:
+def without_interrupts(function: F) -> F:
     """Let no interrupt end `function` halfway: it takes effect when that is done."""
-    _WHOLE.add(function.__code__)
+    _UNINTERRUPTIBLE.add(function.__code__)
     return function
 
 
-def unhurried(function: F) -> F:
-    """Let no reminder end `function`, which keeps what code has put out; the user still can."""
-    _UNHURRIED.add(function.__code__)
+def without_reminders(function: F) -> F:
+    """Let no reminder end `function`, which saves the output of code; the user still can."""
+    _NOT_REMINDED.add(function.__code__)
     return function
 
 
 class Interrupt:
     """A context in which SIGINT, or a call of `stop`, ends what a cell does. It may be nested.
 
-    `on_stop` is called at once, from whichever thread asks; where a job occupies the main thread,
+    `on_stop` is called at once, from whichever thread asks; if a job occupies the main thread,
     KeyboardInterrupt is raised in it as well, or it is cancelled if it awaits.
     """
 
@@ -53,8 +53,8 @@ class Interrupt:
         self._installed = self._raises = self._is_reminder = False
 
     @property
-    def requested(self) -> bool:
-        """Whether the user asked to stop."""
+    def is_requested(self) -> bool:
+        """True if the user asked to stop."""
         return self.requests > 0
 
     def stop(self) -> None:
@@ -69,7 +69,7 @@ class Interrupt:
             self._request()
 
     def remind(self) -> None:
-        """Interrupt a job that goes on although it was interrupted; from any thread."""
+        """Interrupt a job again that still runs although it was interrupted; from any thread."""
         self.main.stop()
         if self.main.busy and self._is_in_force():
             self._is_reminder = True
@@ -77,27 +77,27 @@ class Interrupt:
 
     def make_up(self) -> None:
         """Ask to stop for a SIGINT that the handler has not seen yet, if there was one."""
-        if not self.requested and self._is_in_force():
+        if not self.is_requested and self._is_in_force():
             self._is_reminder = True  # when the handler sees it, it is nothing new
             self._request()
 
     @contextmanager
     def raising(self) -> Iterator[None]:
-        """Have an interrupt end what is within by KeyboardInterrupt, in the main thread."""
+        """Let an interrupt end the body by KeyboardInterrupt, in the main thread."""
         self._raises = True
         try:
-            if self.requested:
+            if self.is_requested:
                 raise KeyboardInterrupt
             yield
         finally:
             self._raises = False
 
     def reclaim(self) -> None:
-        """Put this handler in force again where code has set another, which comes after this."""
+        """Install this handler again if code has set another; that one is installed afterwards."""
         if self._installed and not self._is_in_force():
-            found = signal.getsignal(signal.SIGINT)
-            if found is not None:  # None: not set by Python, so it cannot be set again
-                self._old = found
+            current = signal.getsignal(signal.SIGINT)
+            if current is not None:  # None: not set by Python, so it cannot be set again
+                self._old = current
             signal.signal(signal.SIGINT, self._handler)
 
     def __enter__(self) -> Interrupt:
@@ -125,12 +125,12 @@ class Interrupt:
         return self._installed and signal.getsignal(signal.SIGINT) is self._handler
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if not self._installed:  # code had kept it, and has set it again after the cell
+        if not self._installed:  # code kept this handler, and set it again after the cell
             signal.default_int_handler(number, frame)
         is_reminder, self._is_reminder = self._is_reminder, False
         if not is_reminder:
             self._request()
-        if _is_whole(frame) or (is_reminder and _is_unhurried(frame)):
+        if _is_uninterruptible(frame) or (is_reminder and _is_not_reminded(frame)):
             return
         if self._raises or self.main.holds(frame):
             self._raises = False
@@ -143,18 +143,19 @@ class Interrupt:
         self.on_stop()
 
 
-def _is_whole(frame: FrameType | None) -> bool:
-    """Whether `frame` belongs to what must not end halfway; a half-made import stays broken."""
+def _is_uninterruptible(frame: FrameType | None) -> bool:
+    """Return whether `frame` must not end halfway; a half-made import stays broken."""
     while frame is not None:
-        if frame.f_code in _WHOLE or frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+        code = frame.f_code
+        if code in _UNINTERRUPTIBLE or code.co_filename == "<frozen importlib._bootstrap>":
             return True
         frame = frame.f_back
     return False
 
 
-def _is_unhurried(frame: FrameType | None) -> bool:
+def _is_not_reminded(frame: FrameType | None) -> bool:
     while frame is not None:
-        if frame.f_code in _UNHURRIED:
+        if frame.f_code in _NOT_REMINDED:
             return True
         frame = frame.f_back
     return False

@@ -1,8 +1,8 @@
-"""Interrupts that Python has not seen: the main thread went to sleep in the same moment.
+"""Interrupts that Python notices late: the main thread went to sleep at the same moment.
 
-Python's own handler of signals notes a signal, and the main thread looks for notes between two
-instructions. Where it comes after the last look and before a call such as `time.sleep` has begun,
-it is seen when that call ends. A byte tells of it at once (`signal.set_wakeup_fd`).
+Python's own handler records a signal, and the main thread checks for records between two
+instructions. If a signal arrives after the last check and before a call such as `time.sleep` has
+begun, it is noticed when that call ends. `signal.set_wakeup_fd` reports it at once.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ PATIENCE = 0.3
 def watch_interrupts(
     loop: asyncio.AbstractEventLoop, when_lost: Callable[[], object]
 ) -> Iterator[None]:
-    """Call `when_lost`, in `loop`, `PATIENCE` after each SIGINT that comes meanwhile.
+    """Call `when_lost`, in `loop`, `PATIENCE` after each SIGINT that arrives meanwhile.
 
-    It has to find out whether the handler has run. Whoever was told of signals before still is.
+    `when_lost` has to find out whether the handler has run. An earlier wakeup descriptor is still
+    written to.
     """
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or not hasattr(signal, "pthread_kill"):
@@ -36,11 +37,11 @@ def watch_interrupts(
     reads, writes = socket.socketpair()
     reads.setblocking(False)
     writes.setblocking(False)
-    ours = writes.fileno()
-    before = signal.set_wakeup_fd(ours, warn_on_full_buffer=False)
-    _watching.add(ours)
+    descriptor = writes.fileno()
+    before = signal.set_wakeup_fd(descriptor, warn_on_full_buffer=False)
+    _watching.add(descriptor)
 
-    def hear() -> None:
+    def on_wakeup() -> None:
         with contextlib.suppress(OSError):
             data = reads.recv(4096)
             if signal.SIGINT in data:
@@ -53,12 +54,12 @@ def watch_interrupts(
         reads.close()
         writes.close()
 
-    loop.call_soon_threadsafe(loop.add_reader, reads, hear)
+    loop.call_soon_threadsafe(loop.add_reader, reads, on_wakeup)
     try:
         yield
     finally:
-        _exchange(ours, before)
-        _watching.discard(ours)
+        _exchange(descriptor, before)
+        _watching.discard(descriptor)
         try:
             loop.call_soon_threadsafe(close)
         except RuntimeError:  # it is closed, and so are its selectors
@@ -66,15 +67,15 @@ def watch_interrupts(
             writes.close()
 
 
-def _exchange(ours: int, other: int) -> None:
-    """Have signals told to `other`, unless code has meanwhile set another one than `ours`."""
+def _exchange(expected: int, other: int) -> None:
+    """Set the wakeup descriptor to `other`, unless code has set another one than `ours`."""
     now = signal.set_wakeup_fd(-1)
     with contextlib.suppress(OSError, ValueError):  # closed meanwhile
-        signal.set_wakeup_fd(other if now == ours else now)
+        signal.set_wakeup_fd(other if now == expected else now)
 
 
 def _forget_in_child() -> None:
-    """A forked process would tell its parent of its own signals."""
+    """Clear the descriptor in a child: a forked process would report its signals to its parent."""
     with contextlib.suppress(ValueError):
         for each in _watching:
             _exchange(each, -1)

@@ -1,7 +1,7 @@
 """Jobs for the kernel's main thread, posted by the engine's thread.
 
-The person's variables, figures and connections belong to the main thread, and `input()` works
-only there. While a run is on, the main thread serves these jobs one at a time.
+The user's variables, figures and connections belong to the main thread, and `input()` works only
+there. During a run, the main thread serves these jobs one at a time.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ CLOSED = "the cell that served the main thread has ended"
 
 @dataclass
 class MainThread:
-    """A queue of jobs. `ring` wakes whoever serves it; `busy` tells that a job is on.
+    """A queue of jobs. `ring` wakes the thread that serves it; `busy` is set while a job runs.
 
-    Once stopped, it runs no more jobs, not even one that was queued before. `after_job` is called
-    in the main thread when one has ended.
+    Once stopped, it runs no more jobs, not even queued ones. `after_job` is called in the main
+    thread when one has ended.
     """
 
     ring: Callable[[], object] = lambda: None
@@ -39,10 +39,10 @@ class MainThread:
     _awaited: asyncio.Task[Any] | None = None
 
     def post(self, job: Job) -> Future[Any]:
-        """Queue a job; the future gets what it returns or raises."""
+        """Queue a job; the future gets its result or exception."""
         future: Future[Any] = Future()
         self._jobs.put((job, future))
-        if self.closed:  # asked when it is queued, so that none is left there
+        if self.closed:  # checked after queueing, so that no job is left there
             self._refuse()
         self.ring()
         return future
@@ -55,19 +55,19 @@ class MainThread:
             if inspect.iscoroutine(value):
                 value.close()
                 error = RuntimeError("this cell cannot await")
-            self._settle(future, value, error)
+            self._complete(future, value, error)
 
     async def serve_async(self) -> None:
-        """Run all queued jobs, awaiting what they return where it is awaitable (async driver)."""
+        """Run all queued jobs, awaiting awaitable results (async driver)."""
         while (taken := self._take()) is not None:
             job, future = taken
             value, error = self._run(job)
             if inspect.isawaitable(value):
                 value, error = await self._await(value)
-            self._settle(future, value, error)
+            self._complete(future, value, error)
 
     def holds(self, frame: FrameType | None) -> bool:
-        """Whether a job's code is what runs at `frame`, so that an exception there reaches it.
+        """Return whether a job's code runs at `frame`, so that an exception there reaches it.
 
         A job that awaits leaves the thread to the kernel's loop, which an exception would end.
         """
@@ -83,13 +83,13 @@ class MainThread:
         self._refuse()
 
     def stop(self) -> None:
-        """Run no more jobs, and end one that awaits; from any thread or a signal handler."""
+        """Run no more jobs, and cancel one that awaits; from any thread or a signal handler."""
         self.stopped = True
         if (awaited := self._awaited) is not None:
             awaited.get_loop().call_soon_threadsafe(awaited.cancel)
 
     def _refuse(self) -> None:
-        """Fail all that is queued, from any thread."""
+        """Fail all queued jobs, from any thread."""
         with contextlib.suppress(queue.Empty):
             while True:
                 _, future = self._jobs.get_nowait()
@@ -103,7 +103,7 @@ class MainThread:
             return None, error
 
     def _call(self, job: Job) -> Any:
-        # In here, so that an interrupt comes either before this question or out of the job.
+        # Checked here, so that an interrupt comes either before this check or out of the job.
         if self.stopped:
             raise KeyboardInterrupt
         return job()
@@ -125,12 +125,12 @@ class MainThread:
                 job, future = self._jobs.get_nowait()
             except queue.Empty:
                 return None
-            # A job whose asker was cancelled meanwhile must not run.
+            # A job whose caller was cancelled meanwhile must not run.
             if future.set_running_or_notify_cancel():
                 self.busy = True
                 return job, future
 
-    def _settle(self, future: Future[Any], value: object, error: BaseException | None) -> None:
+    def _complete(self, future: Future[Any], value: object, error: BaseException | None) -> None:
         self.busy = False
         self.after_job()
         if error is None:
@@ -144,7 +144,7 @@ async def _awaiting(value: Awaitable[object]) -> Any:
 
 
 def _harmless(error: BaseException) -> Exception:
-    """The error in a form that cannot end the engine's event loop, as SystemExit would."""
+    """Return the error in a form that cannot end the engine's loop, as SystemExit would."""
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
     return RuntimeError(f"{type(error).__name__} on the main thread: {error}")

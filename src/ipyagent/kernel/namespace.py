@@ -1,4 +1,4 @@
-"""The person's namespace: what is in it, in words, and running code in it."""
+"""The user's namespace: its variables in words, and running code in it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Protocol
 from ipyagent.json_types import JsonMapping
 from ipyagent.kernel.capture import loop_is_running, needs_await, run, run_async, run_plain
 from ipyagent.kernel.describe import describe
-from ipyagent.kernel.describe.inert import ancestors, one_line
 from ipyagent.kernel.describe.libraries import is_table
+from ipyagent.kernel.describe.objects import module_title
+from ipyagent.kernel.describe.safe_inspect import ancestors, one_line
 from ipyagent.kernel.describe.secrets import secret_strings
-from ipyagent.kernel.describe.things import module_title
+from ipyagent.kernel.namespace_diff import NamespaceDiff
 from ipyagent.kernel.outputs import Outputs
 from ipyagent.kernel.protocols import Shell, Variables
-from ipyagent.kernel.touched import Before
 from ipyagent.schema import ToolResult
 
 __all__ = [
@@ -25,11 +25,11 @@ __all__ = [
     "WatchedNamespace",
     "describe",
     "digest",
-    "ranked",
+    "rank_names",
 ]
 
 LINES = 100
-"""How many variables a digest describes; it names the number of the others."""
+"""Variables that a digest describes; the others are counted."""
 _MODULES = 30
 
 
@@ -37,13 +37,13 @@ class Namespace(Protocol):
     """Variables, and running code among them."""
 
     def variables(self) -> Mapping[str, object]:
-        """The person's variables by name, in the order of their definition."""
+        """Return the user's variables by name, in the order of their definition."""
         ...
 
     def run(self, code: str, outputs: Outputs | None = None) -> ToolResult | Awaitable[ToolResult]:
-        """Run `code`; awaitable where the code awaits and this thread has a running loop.
+        """Run `code`; awaitable if the code awaits and this thread has a running loop.
 
-        `outputs` collects what it puts out, for whoever wants it in another form too.
+        `outputs` collects the output in another form too.
         """
         ...
 
@@ -55,24 +55,24 @@ class ShellNamespace:
         self.shell = shell
 
     def variables(self) -> Mapping[str, object]:
-        """The person's variables; what IPython put there itself and never changed is left out."""
-        theirs = self.shell.user_ns_hidden
+        """Return the user's variables, without those of IPython that were never changed."""
+        hidden = self.shell.user_ns_hidden
         return {
             name: value
             for name, value in self.shell.user_ns.items()
-            if _public(name) and theirs.get(name, self) is not value
+            if _is_public(name) and hidden.get(name, self) is not value
         }
 
     def run(self, code: str, outputs: Outputs | None = None) -> ToolResult | Awaitable[ToolResult]:
         """Run `code` as a cell that leaves no trace in history, `_` or `Out`."""
         if loop_is_running() and needs_await(self.shell, code):
             return self._run_async(code, outputs)
-        before = Before(self.variables(), code)
-        return before.told(run(self.shell, code, outputs), self.variables())
+        before = NamespaceDiff(self.variables(), code)
+        return before.annotate(run(self.shell, code, outputs), self.variables())
 
     async def _run_async(self, code: str, outputs: Outputs | None) -> ToolResult:
-        before = Before(self.variables(), code)
-        return before.told(await run_async(self.shell, code, outputs), self.variables())
+        before = NamespaceDiff(self.variables(), code)
+        return before.annotate(await run_async(self.shell, code, outputs), self.variables())
 
 
 class PlainNamespace:
@@ -82,17 +82,17 @@ class PlainNamespace:
         self._variables = variables
 
     def variables(self) -> Mapping[str, object]:
-        """The dictionary's public names."""
-        return {name: value for name, value in self._variables.items() if _public(name)}
+        """Return the dictionary's public names."""
+        return {name: value for name, value in self._variables.items() if _is_public(name)}
 
     def run(self, code: str, outputs: Outputs | None = None) -> ToolResult:
         """Run `code` as Python."""
-        before = Before(self.variables(), code)
-        return before.told(run_plain(self._variables, code, outputs), self.variables())
+        before = NamespaceDiff(self.variables(), code)
+        return before.annotate(run_plain(self._variables, code, outputs), self.variables())
 
 
 class WatchedNamespace:
-    """A namespace that passes secret strings on to `learn`, now and each time code has run."""
+    """A namespace that passes secret strings to `learn`, now and each time code has run."""
 
     def __init__(self, namespace: Namespace, learn: Callable[[Iterable[str]], None]) -> None:
         self._namespace, self._learn = namespace, learn
@@ -117,7 +117,7 @@ class WatchedNamespace:
         return result
 
 
-def _public(name: object) -> bool:
+def _is_public(name: object) -> bool:
     return type(name) is str and not name.startswith("_")
 
 
@@ -127,7 +127,7 @@ _TABLE, _DATA, _CODE, _MODULE = range(4)
 def digest(
     namespace: Mapping[str, object], *, hidden: Collection[str] = (), limit: int = LINES
 ) -> str:
-    """The variables, one line each: tables first, then other data, code, and modules on one line.
+    """Return the variables, one line each: tables, other data, code, then modules on one line.
 
     The newest of each kind comes first; beyond `limit` lines the rest is only counted.
     """
@@ -141,8 +141,8 @@ def digest(
     return "\n".join(lines)
 
 
-def ranked(namespace: Mapping[str, object]) -> list[str]:
-    """The names in the order of a digest: tables first, the newest of each kind first."""
+def rank_names(namespace: Mapping[str, object]) -> list[str]:
+    """Return the names in the order of a digest: tables first, newest of each kind first."""
     return [name for group in _by_kind(namespace, ()) for name in group]
 
 
@@ -150,7 +150,7 @@ def _by_kind(namespace: Mapping[str, object], hidden: Collection[str]) -> list[l
     groups: list[list[str]] = [[], [], [], []]
     kinds: dict[int, int] = {}  # each type is looked at once, however many variables have it
     for name in reversed(list(namespace)):
-        if _public(name) and name not in hidden:
+        if _is_public(name) and name not in hidden:
             cls = type(namespace[name])
             if id(cls) not in kinds:
                 kinds[id(cls)] = _kind(cls)
@@ -168,8 +168,8 @@ def _kind(cls: type) -> int:
 
 
 def _modules(namespace: JsonMapping, names: list[str]) -> str:
-    shown = []
+    titles = []
     for name in names[:_MODULES]:
         title = module_title(namespace[name])
-        shown.append(one_line(name if name == title else f"{name} ({title})"))
-    return f"- modules: {', '.join(shown)}{', …' if len(names) > _MODULES else ''}"
+        titles.append(one_line(name if name == title else f"{name} ({title})"))
+    return f"- modules: {', '.join(titles)}{', …' if len(names) > _MODULES else ''}"

@@ -1,4 +1,4 @@
-"""What code printed and displayed, in order, as the parts of a `ToolResult`."""
+"""Printed and displayed output, in order, as the parts of a `ToolResult`."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from ipyagent.schema.live_tables import distinct
 Channel = Literal["stdout", "stderr", "display"]
 
 KEPT = 2_000_000
-"""Characters kept of all text, the beginning and the end: code may print gigabytes."""
+"""Characters kept of all text, beginning and end: code may print gigabytes."""
 PIECE = KEPT // 32
 HEAD = 16  # pieces
 MAX_IMAGES = 20
 MAX_DISPLAYS = 50
 MAX_TABLES = 50
 MAX_DISPLAY = 1_000_000
-"""Characters of one display; a larger one is left to its text."""
+"""Characters of one display; of a larger one only the text is kept."""
 
 _RICH = ("text/html", "text/markdown", "text/latex", "image/svg+xml", "application/json")
 _IMAGES = ("image/png", "image/jpeg")
 
 
 class TableBundle(dict[str, Any]):
-    """How a table is displayed, with the table itself."""
+    """The bundle of a displayed table, with the table itself."""
 
     def __init__(self, bundle: JsonDict, table: Any) -> None:
         super().__init__(bundle)
@@ -59,13 +59,13 @@ class _Piece:
 
 
 class Outputs:
-    """Collects outputs. The text is bounded, and so is the number of images, displays, tables."""
+    """Collects outputs, with limits on text, images, displays and tables."""
 
     def __init__(self) -> None:
         self._forget()
 
     def write(self, channel: Channel, text: str) -> None:
-        """Text that was printed."""
+        """Add printed text."""
         self._make_room()
         for start in range(0, len(text), PIECE):
             part = text[start : start + PIECE]
@@ -82,7 +82,7 @@ class Outputs:
         display_id: str | None = None,
         metadata: JsonDict | None = None,
     ) -> None:
-        """A rich output."""
+        """Add a rich output."""
         self._make_room()
         piece = self._display(bundle, display_id)
         self._pieces.append(piece)
@@ -90,11 +90,11 @@ class Outputs:
         self._drop_the_middle()
 
     def value(self, bundle: JsonDict, metadata: JsonDict | None = None) -> None:
-        """The value of the last expression."""
+        """Add the value of the last expression."""
         self.show(bundle, None, metadata)
 
     def error(self, name: str, text: str, trace: str) -> None:
-        """What was raised."""
+        """Add an error."""
         self.show({"text/plain": trace})
 
     def update(
@@ -103,7 +103,7 @@ class Outputs:
         display_id: str | None,
         metadata: JsonDict | None = None,
     ) -> bool:
-        """Replace the output that was shown under that id; False where there is none."""
+        """Replace the output with that display id; return False if there is none."""
         for i, piece in enumerate(self._pieces):
             if display_id is not None and piece.id == display_id:
                 self._pieces[i] = self._display(bundle, display_id)
@@ -112,15 +112,15 @@ class Outputs:
         return False
 
     def clear(self, wait: bool = False) -> None:
-        """Forget everything so far: at once, or when something new arrives."""
+        """Clear everything so far: at once, or when something new arrives."""
         if wait:
             self._clear_next = True
         else:
             self._forget()
 
     def text(self) -> str:
-        """All text in order, without terminal escapes; what came from stderr is marked."""
-        pieces = list(self._pieces)  # code may go on printing meanwhile, in another thread
+        """Return all text in order, without terminal escapes; text from stderr is marked."""
+        pieces = list(self._pieces)  # code may still print in another thread
         if not self._dropped:
             return _text(pieces)
         gap = f"[… {self._dropped:,} characters were not kept …]"
@@ -128,7 +128,7 @@ class Outputs:
 
     @property
     def images(self) -> tuple[ImageContent, ...]:
-        """The images in order; a picture that was shown twice comes once."""
+        """The images in order, each once."""
         return tuple({p.image.data: p.image for p in list(self._pieces) if p.image}.values())
 
     @property
@@ -175,17 +175,17 @@ class Outputs:
 
 def _text(pieces: list[_Piece]) -> str:
     blocks, before = [], "stdout"
-    for channel, text in _joined(pieces):
-        said = strip_escapes(text).rstrip("\n")
-        if not said:
+    for channel, text in _join_pieces(pieces):
+        cleaned = strip_escapes(text).rstrip("\n")
+        if not cleaned:
             continue
         if channel not in ("display", before):
-            said, before = f"[{channel}]\n{said}", channel
-        blocks.append(said)
+            cleaned, before = f"[{channel}]\n{cleaned}", channel
+        blocks.append(cleaned)
     return "\n".join(blocks)
 
 
-def _joined(pieces: list[_Piece]) -> list[tuple[Channel, str]]:
+def _join_pieces(pieces: list[_Piece]) -> list[tuple[Channel, str]]:
     joined: list[tuple[Channel, list[str]]] = []
     for piece in pieces:
         if joined and piece.channel != "display" and joined[-1][0] == piece.channel:
@@ -219,7 +219,7 @@ def _as_text(value: Any) -> str:
 
 
 class Stream(io.TextIOBase):
-    """A text stream that writes into `outputs` where `mine()` says so, and past it otherwise."""
+    """A text stream that writes into `outputs` if `mine()`, else to the original."""
 
     encoding = "utf-8"
     errors = "replace"
@@ -230,7 +230,7 @@ class Stream(io.TextIOBase):
         self.outputs, self.channel, self.past, self.mine = outputs, channel, past, mine
 
     def writable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def write(self, text: str) -> int:
@@ -244,6 +244,6 @@ class Stream(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Flush what lies past the outputs, where the text went there."""
+        """Flush the original stream, if text went there."""
         if not self.mine():
             self.past.flush()

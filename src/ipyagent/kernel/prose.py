@@ -1,8 +1,8 @@
-"""Whether text holds prose, which can tell a model what to do; numbers and labels hardly can.
+"""Detection of prose, which can give a model instructions; numbers and labels hardly can.
 
 A piece of text (a cell of a table, a name) is prose if it has five words or more, twelve characters
-of a script that writes without blanks, or a word that speaks to its reader ("ignore", "you") beside
-two others. Labels that add up to a sentence are not seen: the rule keeps questions few.
+of a script that is written without spaces, or a word that addresses its reader ("ignore", "you")
+beside two others. Labels that add up to a sentence are not detected: the rule keeps questions few.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import types
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ipyagent.kernel.describe.inert import ancestors, is_a, module_name, type_name
+from ipyagent.kernel.describe.safe_inspect import ancestors, is_a, module_name, type_name
 
 
 def _words(text: str) -> frozenset[str]:
@@ -21,7 +21,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 MOST_CELLS = 200_000
-"""How many cells are looked at; what is larger counts as prose."""
+"""Cells that are inspected; a larger value counts as prose."""
 _DEPTH = 4
 _BYTES = 8  # that are looked at as quickly as a cell
 _LONG = 40
@@ -50,7 +50,7 @@ _JOINS = _words(
 
 
 def is_prose(piece: str) -> bool:
-    """Whether one piece of text is prose."""
+    """Return whether one piece of text is prose."""
     if _UNSPACED.search(piece):
         return True
     words = _WORD.findall(piece)
@@ -63,9 +63,9 @@ def is_prose(piece: str) -> bool:
 
 
 def holds_prose(text: str, own: Iterable[str] = ()) -> bool:
-    """Whether a text that may be a drawn table holds prose beside what is in `own`."""
-    for said in sorted(own, key=len, reverse=True):
-        text = text.replace(said, "\n")
+    """Return whether a text that may be a drawn table holds prose beside what is in `own`."""
+    for own_text in sorted(own, key=len, reverse=True):
+        text = text.replace(own_text, "\n")
     return any(_reads_as_prose(piece) for line in text.splitlines() for piece in _pieces(line))
 
 
@@ -80,7 +80,7 @@ def _pieces(line: str) -> Iterator[str]:
 
 
 def _reads_as_prose(piece: str) -> bool:
-    """The stricter rule for drawn text, in which the headings of columns stand side by side."""
+    """Apply the stricter rule for drawn text, in which headings of columns stand side by side."""
     if not is_prose(piece):
         return False
     words = {word.casefold() for word in _WORD.findall(piece)}
@@ -89,9 +89,9 @@ def _reads_as_prose(piece: str) -> bool:
 
 
 def value_holds_prose(value: object) -> bool:
-    """Whether a variable's value holds prose, as far as it can be looked at without its own code.
+    """Return whether a variable's value holds prose, as far as its own code need not run.
 
-    What cannot, and what is too large, does.
+    A value that cannot be inspected, or is too large, counts as prose.
     """
     try:
         return _any_prose(value, _Budget(), _DEPTH)
@@ -101,12 +101,12 @@ def value_holds_prose(value: object) -> bool:
 
 class _Budget:
     def __init__(self) -> None:
-        self._left = MOST_CELLS
+        self._remaining = MOST_CELLS
 
     def spend(self, count: int = 1) -> bool:
-        """Whether that many more cells may be looked at."""
-        self._left -= count
-        return self._left >= 0
+        """Return whether that many more cells may be inspected."""
+        self._remaining -= count
+        return self._remaining >= 0
 
 
 _NUMBERS = (bool, int, float, complex, type(None), range)
@@ -134,7 +134,7 @@ def _any_prose(value: Any, budget: _Budget, depth: int) -> bool:
 
 
 def _bytes_prose(value: memoryview, budget: _Budget) -> bool:
-    """The same of the printable stretches of bytes."""
+    """Return whether the printable stretches of bytes hold prose."""
     if not budget.spend(len(value) // _BYTES):
         return True
     return any(is_prose(each.decode("ascii")) for each in _PRINTABLE.findall(value))
@@ -145,7 +145,7 @@ def _some(values: Iterable[object], budget: _Budget, depth: int) -> bool:
 
 
 def _library_prose(value: Any, budget: _Budget, depth: int) -> bool:
-    """The same of tables and arrays; an object of any other class may hold what it likes."""
+    """Return whether a table or array holds prose; other objects may hold anything."""
     cls = type(value)
     root, name = module_name(cls).partition(".")[0], type_name(cls)
     library = sys.modules.get(root)
@@ -189,7 +189,7 @@ def _column_prose(column: Any, budget: _Budget, depth: int) -> bool:
 
 
 def _cells_prose(cells: list[Any], budget: _Budget, depth: int) -> bool:
-    """The same of a column's cells; labels that are there often are looked at once."""
+    """Return whether a column's cells hold prose; repeated labels are inspected once."""
     texts = {cell for cell in cells if type(cell) is str}
     others = (cell for cell in cells if type(cell) not in (str, float, int, type(None)))
     return any(map(is_prose, texts)) or _some(others, budget, depth)

@@ -80,7 +80,7 @@ class MimeFormatter(Protocol):
 
 
 class DisplayFormatter(Protocol):
-    """What makes a bundle of MIME types of a value."""
+    """Makes a bundle of MIME types of a value."""
 
     formatters: dict[str, MimeFormatter]
     mimebundle_formatter: MimeFormatter
@@ -88,7 +88,7 @@ class DisplayFormatter(Protocol):
 
 
 class DisplayPublisher(Protocol):
-    """What publishes a display."""
+    """Publishes displays."""
 
     def publish(
         self, data: JsonDict, metadata: JsonDict | None = None, **details: object
@@ -100,7 +100,7 @@ class DisplayPublisher(Protocol):
 
 
 class DisplayHook(Protocol):
-    """What shows the value of a cell's last expression."""
+    """Shows the value of a cell's last expression."""
 
     prompt_count: int
 
@@ -121,7 +121,7 @@ class MagicsManager(Protocol):
 
 
 class CellResult(Protocol):
-    """How a cell ended."""
+    """The outcome of a cell."""
 
     error_before_exec: BaseException | None
     error_in_exec: BaseException | None

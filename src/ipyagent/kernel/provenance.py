@@ -1,8 +1,7 @@
-"""Where the values of variables come from, in the words in which the user is told of it.
+"""The sources of variables' values, as the user reads them.
 
-What the agent's own code makes of variables alone comes from where those came from, so that one
-decision about a table holds for all that is computed of it. A name that holds another object comes
-from somewhere else.
+A variable that the agent's code computes from others has their sources, so one decision about a
+table covers everything computed from it. A name that holds another object has another source.
 """
 
 from __future__ import annotations
@@ -10,38 +9,38 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from ipyagent.kernel.touched import Held
+from ipyagent.kernel.namespace_diff import ObjectIdentity
 
 Labels = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class _Known:
-    value: Held
+class _NamedOrigin:
+    value: ObjectIdentity
     labels: Labels
 
 
 class Provenance:
-    """The origins of the variables of one namespace."""
+    """The sources of the variables of one namespace."""
 
     def __init__(self) -> None:
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _NamedOrigin] = {}
         self._replaced: dict[str, int] = {}
 
     def labels_of(self, name: str, value: object) -> Labels:
-        """Return the origins of a variable's value, such as "values of df"."""
+        """Return the sources of a variable's value, such as "values of df"."""
         known = self._known.get(name)
-        if known is None or not known.value.is_still(value):
+        if known is None or not known.value.is_same(value):
             count = self._replaced[name] = self._replaced.get(name, -1) + 1
             times = "" if count < 2 else f" {count} times"
             label = f"values of {name}" + (f" (replaced{times})" if count else "")
-            known = self._known[name] = _Known(Held(value), (label,))
+            known = self._known[name] = _NamedOrigin(ObjectIdentity(value), (label,))
         return known.labels
 
     def derive(
         self, names: Collection[str], labels: Labels, variables: Mapping[str, object]
     ) -> None:
-        """Remember that code made these variables of what has those origins."""
+        """Remember that code computed these variables from values with those sources."""
         for name in names:
             if name in variables:
-                self._known[name] = _Known(Held(variables[name]), labels)
+                self._known[name] = _NamedOrigin(ObjectIdentity(variables[name]), labels)

@@ -10,8 +10,8 @@ def handle_quietly(comm: Comm) -> None:
     """Have messages handled without `pre_execute` and `post_execute`.
 
     The package `comm` triggers both around each message. On the second one matplotlib shows and
-    closes all figures, also those that the cell which is running has begun to draw; what it shows
-    belongs to the message and is drawn nowhere.
+    closes all figures, also those that the running cell has begun to draw; the picture belongs to
+    the message and is drawn nowhere.
     """
     if not hasattr(comm, "_msg_callback"):
         return

@@ -1,4 +1,4 @@
-"""A context in which nothing that code prints, draws or raises gets out."""
+"""Contexts that record everything that code prints, draws or raises."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any, Self
 
-from ipyagent.kernel import partial, tracebacks
+from ipyagent.kernel import partial_output, tracebacks
 from ipyagent.kernel.images import open_figures, take_figures
-from ipyagent.kernel.interrupt import unhurried
+from ipyagent.kernel.interrupt import without_reminders
 from ipyagent.kernel.outputs import Channel, Outputs, Stream
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import ToolResult
@@ -22,27 +22,27 @@ _running: ContextVar[Recording | None] = ContextVar("running", default=None)
 
 
 class Recording:
-    """A context in which what code prints, draws and raises is recorded."""
+    """A context that records everything that code prints, draws and raises."""
 
     def __init__(self, outputs: Outputs | None = None) -> None:
         self.outputs = Outputs() if outputs is None else outputs
         self.value: Any = None
         self.error: BaseException | None = None
-        self._shown: list[BaseException] = []
+        self._recorded: list[BaseException] = []
         self._cleanup = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        partial.offer(lambda: partial.so_far(self.outputs))
+        partial_output.offer(lambda: partial_output.output_so_far(self.outputs))
         self._strangers = {thread.ident for thread in threading.enumerate()}
         self._figures = open_figures()
         with contextlib.ExitStack() as stack:
             stack.callback(_running.reset, _running.set(self))
             for owner, name, value in self.patches():
-                stack.enter_context(patched(owner, name, value))
+                stack.enter_context(patch_attribute(owner, name, value))
             self._cleanup = stack.pop_all()
         return self
 
-    @unhurried
+    @without_reminders
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         with self._cleanup:
             if error is not None:
@@ -52,36 +52,36 @@ class Recording:
         return True
 
     def patches(self) -> Iterator[tuple[Any, str, Any]]:
-        """What is replaced while the code runs: owner, name, value."""
+        """Yield what is replaced while the code runs: owner, name, value."""
         channels: tuple[Channel, ...] = ("stdout", "stderr")
         for channel in channels:
             past = getattr(sys, channel)
             yield sys, channel, Stream(self.outputs, channel, past, self.mine)
 
     def mine(self) -> bool:
-        """Whether this thread works for the code: it is in its context, or was started by it.
+        """Return whether this thread works for the code: in its context, or started by it.
 
         While the code awaits, other work goes on in this process (cards are redrawn, clicks are
-        answered), and what that displays is not the code's.
+        answered), and its output is not the code's.
         """
         return _running.get() is self or threading.get_ident() not in self._strangers
 
     def title(self, filename: str) -> str:
-        """A file's name in tracebacks."""
+        """Return a file's name for tracebacks."""
         return filename
 
     def show_error(self, error: BaseException) -> None:
-        """Record a traceback, once; awaiting code that is stopped has raised nothing of its own."""
+        """Record a traceback, once; awaiting code that was stopped raised no error of its own."""
         if isinstance(error, asyncio.CancelledError) and _is_being_cancelled():
             return
-        if not any(error is shown for shown in self._shown):
-            self._shown.append(error)
-            trace = tracebacks.formatted(error, self.title)
+        if not any(error is recorded for recorded in self._recorded):
+            self._recorded.append(error)
+            trace = tracebacks.format_error(error, self.title)
             kind, _, text = strip_escapes(tracebacks.summary(error)).partition(": ")
             self.outputs.error(kind, text, trace)
 
     def result(self) -> ToolResult:
-        """What the code did."""
+        """Return what the code did."""
         why = None
         if self.error is not None:
             self.show_error(self.error)
@@ -106,8 +106,8 @@ def _is_being_cancelled() -> bool:
 
 
 @contextlib.contextmanager
-def patched(owner: object, name: str, value: object) -> Iterator[None]:
-    """Replace an attribute for a while."""
+def patch_attribute(owner: object, name: str, value: object) -> Iterator[None]:
+    """Replace an attribute within the context."""
     old = getattr(owner, name)
     from_class = name not in vars(owner) and inspect.isfunction(getattr(type(owner), name, None))
     setattr(owner, name, value)

@@ -1,1 +1,1 @@
-"""How a model is asked: protocol, wire format, gateway, and what answers without a key."""
+"""Requests to models: protocol, wire format, gateway, and models that need no key."""

@@ -1,4 +1,4 @@
-"""Where a model was asked, and what a user can do where that failed."""
+"""The address of a request, and advice after its failure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from typing import Literal
 from urllib.parse import urlsplit
 
-from ipyagent.llm.origins import Destination
+from ipyagent.llm.destinations import Destination
 
 Trouble = Literal["", "refused", "dns", "certificate", "tls", "redirects", "timeout"]
 
@@ -40,7 +40,7 @@ def trouble_of(errors: Iterable[BaseException]) -> Trouble:
 
 
 def tls_problem(errors: Iterable[BaseException]) -> str:
-    """Say why no secure connection was made, from an error and those that led to it."""
+    """Explain why no secure connection was made, from an error and those that led to it."""
     for error in errors:
         if found := _NOT_ACCEPTED.search(str(error)):
             return f"its server's certificate was not accepted ({found[1]})"
@@ -50,7 +50,7 @@ def tls_problem(errors: Iterable[BaseException]) -> str:
 
 
 def asked_at(where: Destination) -> str:
-    """Say which address was asked and where its key came from; never the key."""
+    """Return the address that was asked and where its key came from; never the key."""
     address = address_of(where) or f"the address that LiteLLM has for {where.provider}"
     key = f"with the key in {where.key_from}" if where.key_from else "without a key"
     own = where.base is None  # LiteLLM finds credentials of its own
@@ -58,14 +58,14 @@ def asked_at(where: Destination) -> str:
 
 
 def address_of(where: Destination) -> str:
-    """Return the address without what may be secret in it; empty where LiteLLM builds it."""
+    """Return the address without possible secrets; empty if LiteLLM builds it."""
     parts = urlsplit(where.base or "")
     host = parts.netloc.rpartition("@")[2]
     return f"{parts.scheme}://{host}{parts.path}" if host else ""
 
 
 def next_step(where: Destination, model: str, status: int, trouble: Trouble = "") -> str:
-    """Say what the user can do about that failure."""
+    """Return what the user can do about that failure."""
     is_ollama = where.provider == "ollama"
     match status:
         case 401 | 403:

@@ -1,35 +1,35 @@
-"""LiteLLM's replies in our chunks, whether they came in pieces or as a whole."""
+"""Convert LiteLLM's replies, streamed or whole, into our chunks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ipyagent.json_arguments import well_formed
 from ipyagent.llm.surrogates import Joiner
 from ipyagent.schema import StreamChunk, TokenUsage
-from ipyagent.schema.arguments import well_formed
 
 THOUGHT = "__thought__"  # LiteLLM puts Gemini's signature of a call behind this, into the call's id
 
 
 class ReplyReader:
-    """Reads one reply, piece by piece; `price` is asked what LiteLLM's count of tokens costs."""
+    """Reads one reply, piece by piece; `price` returns the cost of LiteLLM's token count."""
 
     def __init__(self, price: Callable[[Any], float | None]) -> None:
         self._price = price
         self._join = Joiner()
         self.has_read = False
-        """Whether anything was said yet."""
+        """Whether anything was read yet."""
 
     def read(self, piece: Any, finish: str | None) -> Iterator[StreamChunk]:
-        """One piece of a stream, or a whole reply, in chunks; `finish` is the provider's word."""
+        """Yield the chunks of a piece or a whole reply; `finish` is the provider's word."""
         for choice in piece.choices[:1]:
-            said = choice.delta if hasattr(choice, "delta") else choice.message
-            yield from self._thinking(said)
-            if text := said.content:
+            delta = choice.delta if hasattr(choice, "delta") else choice.message
+            yield from self._thinking(delta)
+            if text := delta.content:
                 self.has_read = True
                 yield StreamChunk(type="content", data=self._join("content", text))
-            for number, call in enumerate(getattr(said, "tool_calls", None) or ()):
+            for number, call in enumerate(getattr(delta, "tool_calls", None) or ()):
                 self.has_read = True
                 yield from self._call(call, number)
             if meaning := choice.finish_reason:
@@ -39,11 +39,11 @@ class ReplyReader:
         if usage := getattr(piece, "usage", None):
             yield StreamChunk(type="usage", usage=tokens(usage), cost_usd=self._price(usage))
 
-    def _thinking(self, said: Any) -> Iterator[StreamChunk]:
-        blocks = getattr(said, "thinking_blocks", None) or ()
-        # The same thought comes as a block too where the provider has such.
+    def _thinking(self, delta: Any) -> Iterator[StreamChunk]:
+        blocks = getattr(delta, "thinking_blocks", None) or ()
+        # Some providers send the same thought as a block too.
         if not any(block.get("thinking") for block in blocks):
-            yield from self._thought(getattr(said, "reasoning_content", None))
+            yield from self._thought(getattr(delta, "reasoning_content", None))
         for block in blocks:
             yield from self._thought(block.get("thinking"))
             if signature := block.get("signature"):
@@ -69,7 +69,7 @@ class ReplyReader:
 
 
 def tokens(usage: Any) -> TokenUsage:
-    """LiteLLM's count in ours: the prompt includes cached tokens, the total is never trusted."""
+    """Return LiteLLM's count in ours: prompts include cached tokens, totals are recomputed."""
     details = getattr(usage, "prompt_tokens_details", None)
     read = _count(details, "cached_tokens") or _count(usage, "cache_read_input_tokens")
     created = _count(details, "cache_creation_tokens")
@@ -83,6 +83,6 @@ def tokens(usage: Any) -> TokenUsage:
 
 
 def _count(source: Any, name: str) -> int:
-    """The number there, 0 for what is no count."""
+    """Return a number, 0 for anything that is no count."""
     value = getattr(source, name, None)
     return value if isinstance(value, int) and value > 0 else 0

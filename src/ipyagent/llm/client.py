@@ -1,4 +1,4 @@
-"""How a model is asked: one protocol, whoever answers."""
+"""The protocol of models: one for all."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ipyagent.schema import Message, StreamChunk, TokenUsage, ToolDefinition
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One question: the conversation so far, system message first, and the tools on offer.
+    """One request: the conversation so far, system message first, and the available tools.
 
     `may_call=False` keeps the tools in the request, so that providers' caches hit, and forbids
-    their use. `trace_id` goes to the model's service as the header X-Trace-Id. The service is told
-    `max_tokens`, if any; whoever asks makes sure of it.
+    their use. `trace_id` is sent to the model's service as the header X-Trace-Id. `max_tokens` is
+    sent to the service, if set; the caller enforces it.
     """
 
     messages: tuple[Message, ...]
@@ -26,25 +26,25 @@ class ModelRequest:
 
 
 class Client(Protocol):
-    """Something that answers like a model.
+    """A model's client.
 
     `stream` yields chunks as they arrive and ends when the reply is complete. It raises
     ModelUnavailableError for transient failures and ModelRefusedError for final ones, nothing else;
-    cancelling the task that reads it closes the connection. It never retries by itself.
+    cancelling the task that reads it closes the connection. It never retries.
     """
 
     @property
     def model(self) -> str:
-        """The model's id as the person wrote it, such as `ollama/qwen3`."""
+        """The model's id as the user wrote it, such as `ollama/qwen3`."""
         ...
 
     @property
     def context_window(self) -> int | None:
-        """How many tokens the model takes in; None where that is not known."""
+        """The size of the context window in tokens; None if unknown."""
         ...
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
-        """The reply to `request`, piece by piece."""
+        """Yield the reply to `request`, piece by piece."""
         ...
 
 
@@ -53,5 +53,5 @@ class Priced(Protocol):
     """A client that knows what its model's tokens cost."""
 
     def cost(self, usage: TokenUsage) -> float | None:
-        """Return US dollars for so many tokens; None where no price is known. May block."""
+        """Return the price in US dollars; None if unknown. May block."""
         ...

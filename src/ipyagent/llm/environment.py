@@ -1,9 +1,9 @@
-"""The process's environment: what litellm must find in it, and what it was at the start.
+"""The process's environment: preparation for litellm, and its state at the start.
 
 Left alone, litellm's import reads the `.env` of the working folder into the process (which may
-redirect a key to whoever wrote that file) and fetches a price list from the network. `prepare`
-switches both off; it has to come before anybody's import of litellm. This module imports nothing
-heavy, so that loading the extension can afford it.
+redirect a key to the author of that file) and fetches a price list from the network. `prepare`
+switches both off; it has to run before anybody imports litellm. This module imports nothing heavy,
+so that loading the extension can afford it.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ _snapshot = dict(os.environ)
 
 
 def prepare() -> None:
-    """Set what litellm's import reads, where the person has not set it themselves."""
+    """Set the variables that litellm's import reads, if the user has not set them."""
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
 
 
 def start_environ() -> Mapping[str, str]:
-    """The environment that this process was started with.
+    """Return the environment with which this process was started.
 
-    Where the system does not tell, the one that this module found when it was imported.
+    If the system does not tell, the one when this module was imported.
     """
     try:
         raw = Path("/proc/self/environ").read_bytes()

@@ -1,4 +1,4 @@
-"""The only door to LiteLLM: one call, what it brings in our chunks, its failures as ours."""
+"""The door to LiteLLM: one call, its reply in our chunks, its failures as ours."""
 
 from __future__ import annotations
 
@@ -13,27 +13,24 @@ from urllib.parse import quote
 
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelError, ModelRefusedError, ModelUnavailableError
-from ipyagent.llm import modelmap, nostream, sizes, warmup
+from ipyagent.llm import event_limit, modelmap, unstreamed, warmup
+from ipyagent.llm.cancellation import close_if_given_up
 from ipyagent.llm.chunks import ReplyReader
 from ipyagent.llm.client import ModelRequest
+from ipyagent.llm.destinations import Destination, destination
 from ipyagent.llm.environment import start_environ
-from ipyagent.llm.faults import CUT_OFF, advised, fault
-from ipyagent.llm.giving_up import close_if_given_up
-from ipyagent.llm.origins import PROXY, Destination, destination
-from ipyagent.llm.quiet import quiet
+from ipyagent.llm.error_mapping import CUT_OFF, add_advice, map_error
+from ipyagent.llm.litellm_silence import silence
 from ipyagent.llm.wire import to_openai, tools_to_openai
+from ipyagent.providers import PROXY, signs_calls, signs_thinking
 from ipyagent.schema import StreamChunk, TokenUsage
 
-# Only these check signatures, of thinking and of calls; others refuse keys that they do not know.
-SIGNING = {"anthropic", "azure_ai", "bedrock", "databricks", "vertex_ai"}
-SIGNING_CALLS = {"gemini", "vertex_ai"}
-
 _LIMIT = re.compile(r"(?i)max_(\w+_)?tokens|max\w*tokens|num_predict|in the completion")
-"""How services say that they do not take a limit of length."""
+"""Messages of services that refuse a length limit."""
 
 
 EVENTS = "text/event-stream"
-NOT_FOUND = 404  # what an answer that is no stream amounts to: the address is another service's
+NOT_FOUND = 404  # a whole answer instead of a stream often means another service's address
 
 
 class LiteLLMClient:
@@ -61,23 +58,23 @@ class LiteLLMClient:
 
     @property
     def model(self) -> str:
-        """The model's id as the person wrote it."""
+        """The model's id as the user wrote it."""
         return self._model
 
     @property
     def vision(self) -> bool:
-        """Whether the model can see images: as configured, else as LiteLLM's map says."""
+        """True if the model can see images: as configured, else by LiteLLM's map."""
         if self._config.vision is not None:
             return self._config.vision
         return modelmap.sees(warmup.litellm(), self._model)
 
     @property
     def context_window(self) -> int | None:
-        """How many tokens the model takes in, as LiteLLM's map says; may wait for its import."""
+        """The context window in tokens by LiteLLM's map; may wait for its import."""
         return modelmap.window(warmup.litellm(), self._model)
 
     def cost(self, usage: TokenUsage) -> float | None:
-        """US dollars for so many tokens, as LiteLLM's map says; may wait for its import."""
+        """Return the price in US dollars by LiteLLM's map; may wait for its import."""
         litellm = warmup.litellm()
         price = self._price(litellm, self._destination(litellm, self._provider(litellm)))
         counts = {
@@ -87,7 +84,7 @@ class LiteLLMClient:
         return price(litellm.Usage(**counts))
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
-        """The reply to `request`, piece by piece."""
+        """Yield the reply to `request`, piece by piece."""
         litellm = await asyncio.to_thread(warmup.litellm)
         provider = self._provider(litellm)
         where = self._destination(litellm, provider)
@@ -110,13 +107,13 @@ class LiteLLMClient:
             await stream.aclose()
 
     def _provider(self, litellm: Any) -> str:
-        """LiteLLM's name for the provider; raises ModelRefusedError for an unknown model."""
+        """Return LiteLLM's name of the provider; raises ModelRefusedError for an unknown model."""
         prefix, slash, _ = self._model.partition("/")
         if self._config.mode == "proxy":
             return PROXY
         if slash and prefix in litellm.provider_list:
             return prefix
-        with quiet(litellm):
+        with silence(litellm):
             try:
                 return str(litellm.get_llm_provider(self._model)[1])
             except Exception:
@@ -141,14 +138,16 @@ class LiteLLMClient:
         brought = await close_if_given_up(litellm.acompletion(**settings))
         if not self._config.stream:
             return _Whole(brought)
-        sizes.limit(brought)
+        event_limit.limit_events(brought)
         return await self._read_whole(litellm, brought)
 
     def _settings(self, request: ModelRequest, provider: str, where: Destination) -> dict[str, Any]:
-        """The arguments of the call: everything goes by call, nothing is set on the module."""
+        """Return the arguments of the call: nothing is ever set on the module."""
         settings: dict[str, Any] = {
             "model": self._model,
-            "messages": _accepted(to_openai(request.messages, vision=self.vision), provider),
+            "messages": _drop_foreign_signatures(
+                to_openai(request.messages, vision=self.vision), provider
+            ),
             "stream": self._config.stream,
             "num_retries": 0,
             "max_retries": 0,
@@ -173,7 +172,7 @@ class LiteLLMClient:
         return settings
 
     async def _next(self, stream: Any, reader: ReplyReader) -> list[StreamChunk] | None:
-        """The chunks of the next piece; None at the end."""
+        """Return the chunks of the next piece; None at the end."""
         piece = await anext(stream, None)
         if piece is None:
             return None
@@ -182,52 +181,52 @@ class LiteLLMClient:
         chunks = [*reader.read(piece, finish)]
         # LiteLLM invents a finish for a stream that just ended.
         if not finish and any(chunk.type == "finish" for chunk in chunks):
-            if not reader.has_read and (kind := nostream.content_type(stream)) != EVENTS:
-                raise ModelRefusedError(f"{self._model} {nostream.describe(kind, '')}.")
+            if not reader.has_read and (kind := unstreamed.content_type(stream)) != EVENTS:
+                raise ModelRefusedError(f"{self._model} {unstreamed.describe(kind, '')}.")
             raise ModelUnavailableError(f"{self._model}: {CUT_OFF}")
         return chunks
 
     async def _read_whole(self, litellm: Any, stream: Any) -> Any:
-        """The reply in `stream` where that is none: a whole completion is as good an answer."""
-        kind = nostream.content_type(stream)
-        if nostream.may_be_stream(kind):
+        """Return the reply if `stream` is none: a whole completion is as good an answer."""
+        kind = unstreamed.content_type(stream)
+        if unstreamed.may_be_stream(kind):
             return stream
-        body = await nostream.body_of(stream)
-        if nostream.is_stream(body):
+        body = await unstreamed.body_of(stream)
+        if unstreamed.is_stream(body):
             return stream
         await stream.aclose()
-        if (whole := nostream.completion_in(litellm, body)) is not None:
+        if (whole := unstreamed.completion_in(litellm, body)) is not None:
             return _Whole(whole)
-        raise ModelRefusedError(f"{self._model} {nostream.describe(kind, body)}.")
+        raise ModelRefusedError(f"{self._model} {unstreamed.describe(kind, body)}.")
 
     async def _wait(self, litellm: Any, where: Destination, pending: Awaitable[Any]) -> Any:
-        """What `pending` brings, if it comes in time; all its failures as ours."""
+        """Await `pending` within the time limit; all its failures become ours."""
         failure: ModelError
         try:
-            with quiet(litellm, where.key):
+            with silence(litellm, where.key):
                 async with asyncio.timeout(self._config.timeout):
                     return await pending
         except TimeoutError:
             seconds = f"{self._config.timeout:g} s"
             failure = ModelUnavailableError(f"{self._model}: no answer for {seconds}.")
-            failure = advised(failure, where, self._model, 0, "timeout")
+            failure = add_advice(failure, where, self._model, 0, "timeout")
         except ModelError as error:
             status = NOT_FOUND if isinstance(error, ModelRefusedError) else 0
-            failure = advised(error, where, self._model, status)
+            failure = add_advice(error, where, self._model, status)
         except Exception as error:
-            failure = fault(error, self._model, where.key, where)
+            failure = map_error(error, self._model, where.key, where)
         # Not raised above: it would hold LiteLLM's error, which holds the request and its key.
         raise failure
 
     def _price(self, litellm: Any, where: Destination) -> Callable[[Any], float | None]:
-        """What tokens cost; a server of one's own has no price that the map could know."""
+        """Return a function for the price; the map knows no price of a server of one's own."""
         return lambda usage: (
             None if where.compatible else modelmap.price(litellm, self._model, usage)
         )
 
 
 class _Whole:
-    """A reply that came in one piece, as a stream of it."""
+    """A reply in one piece, as a stream."""
 
     intermittent_finish_reason = None
 
@@ -247,7 +246,7 @@ class _Whole:
 
 
 def _is_chat(litellm: Any, settings: Mapping[str, Any]) -> bool:
-    """Whether LiteLLM will use chat completions, and not translate to the Responses API."""
+    """Return whether LiteLLM will use chat completions, not the Responses API."""
     try:
         provider, _, name = settings["model"].partition("/")
         info, _ = litellm.main.responses_api_bridge_check(
@@ -262,21 +261,21 @@ def _is_chat(litellm: Any, settings: Mapping[str, Any]) -> bool:
 
 
 def _lighten(settings: dict[str, Any]) -> None:
-    """Send messages and tools as extra body: the same bytes, past the SDK's check of every one.
+    """Send messages and tools as extra body: the same bytes, without the SDK's validation.
 
-    With that check a request takes seven times as long after 300 steps.
+    With that validation a request takes seven times as long after 300 steps.
     """
     names = [name for name in ("messages", "tools", "tool_choice") if name in settings]
     settings["extra_body"] = {name: settings.pop(name) for name in names}
     settings["messages"] = [{"role": "user", "content": ""}]
 
 
-def _accepted(messages: list[dict[str, Any]], provider: str) -> list[dict[str, Any]]:
-    """The messages without signatures, for a provider that gives none and refuses their keys."""
+def _drop_foreign_signatures(messages: list[dict[str, Any]], provider: str) -> list[dict[str, Any]]:
+    """Drop signatures that the provider does not check: it would refuse their keys."""
     for message in messages:
-        if provider not in SIGNING:
+        if not signs_thinking(provider):
             message.pop("thinking_blocks", None)
-        if provider not in SIGNING_CALLS:
+        if not signs_calls(provider):
             for call in message.get("tool_calls", ()):
                 call.pop("provider_specific_fields", None)
     return messages

@@ -1,8 +1,9 @@
-"""Which model answers, and why: decided from settings and environment, never by guessing silently.
+"""Resolve the model from settings and environment, never by silent guessing.
 
 Order: the chosen model; then OPENAI_MODEL, if its key is there; then an API key in the environment,
-in the order of KEYS; then `offline/explorer`. Model servers on this machine are offered in the
-notes, never used unasked: notebook data would go to whatever listens on that port.
+in the order of the table of providers; then `offline/explorer`. Model servers on this machine are
+offered in the notes, never used without asking: notebook data would go to whatever listens on that
+port.
 """
 
 from __future__ import annotations
@@ -16,39 +17,25 @@ from urllib.parse import urlsplit
 
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ConfigError
-from ipyagent.llm.origins import ANY_KEY
+from ipyagent.llm.destinations import ANY_KEY
+from ipyagent.providers import default_models
 
 BUILT_IN = "offline/"
 OFFLINE = f"{BUILT_IN}explorer"
 SCRIPTED = "scripted/"
 
-KEYS = {
-    "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-5-5",
-    "OPENAI_API_KEY": "openai/gpt-5.2",
-    "GEMINI_API_KEY": "gemini/gemini-3.8-flash",
-    "MISTRAL_API_KEY": "mistral/mistral-large-latest",
-    "GROQ_API_KEY": "groq/openai/gpt-oss-120b",
-    "DEEPSEEK_API_KEY": "deepseek/deepseek-chat",
-    "OPENROUTER_API_KEY": "openrouter/openrouter/auto",
-    "XAI_API_KEY": "xai/grok-4.7",
-}
-"""The variable that was found decides the provider; the first one counts.
-
-OpenAI's newer models take tools only by its Responses API, to which LiteLLM needs the package mcp.
-"""
-
 CONNECT_SECONDS = 0.2
 ANSWER_SECONDS = 0.3
 
 Probe = Callable[[str], Any]
-"""The JSON at a URL, or None if nothing useful answers there soon."""
+"""Returns the JSON at a URL, or None if there is no useful answer soon."""
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """The model that answers, why this one, and what the person should know about it.
+    """The model that answers, why this one, and notes for the user.
 
-    `others` are models that it could have been as well: a person who can be asked should choose.
+    `others` are other possible models: a user who can be asked should choose.
     """
 
     model: str
@@ -60,7 +47,7 @@ class Resolved:
 def resolve(
     config: LLMConfig, environ: Mapping[str, str], *, probe: Probe | None = None
 ) -> Resolved:
-    """The model to use. `probe` asks servers on this machine (None: not looked for)."""
+    """Return the model to use. `probe` asks servers on this machine (None: not asked)."""
     if config.model_id:
         return Resolved(config.model_id, "it was chosen explicitly")
     if setting := _of_a_service(config):
@@ -69,23 +56,23 @@ def resolve(
             "`%agent model ID`), for instance to openai/NAME for a server that speaks "
             "OpenAI's format."
         )
-    found = [name for name in KEYS if environ.get(name, "").strip()]
-    named = environ.get("OPENAI_MODEL", "").strip()
-    if named and "OPENAI_API_KEY" in found:
-        model = f"openai/{named.removeprefix('openai/')}"
+    set_keys = [name for name in default_models() if environ.get(name, "").strip()]
+    openai_model = environ.get("OPENAI_MODEL", "").strip()
+    if openai_model and "OPENAI_API_KEY" in set_keys:
+        model = f"openai/{openai_model.removeprefix('openai/')}"
         return Resolved(model, "the environment variables OPENAI_MODEL and OPENAI_API_KEY are set")
-    if found:
-        return _by_key(found)
+    if set_keys:
+        return _by_key(set_keys)
     return _offline(offers(probe) if probe else [])
 
 
 def offers(probe: Probe) -> list[str]:
-    """One line for each model server that runs on this machine: how to use it."""
+    """Return one line for each model server on this machine: how to use it."""
     return [line for ask in (_ollama, _lm_studio, _llama_cpp) if (line := ask(probe))]
 
 
 def fetch(url: str) -> Any:
-    """The JSON at an http URL on this machine, or None; takes half a second at most."""
+    """Return the JSON at an http URL on this machine, or None; takes at most half a second."""
     parts = urlsplit(url)
     connection = HTTPConnection(parts.netloc, timeout=CONNECT_SECONDS)
     try:
@@ -100,7 +87,7 @@ def fetch(url: str) -> Any:
 
 
 def _of_a_service(config: LLMConfig) -> str | None:
-    """The setting that makes sense for one service only, if there is one."""
+    """Return the setting that makes sense for one service only, if there is one."""
     given = {
         "api_base": config.api_base,
         "api_key": config.api_key,
@@ -111,16 +98,18 @@ def _of_a_service(config: LLMConfig) -> str | None:
     return next((name for name, value in given.items() if value), None)
 
 
-def _by_key(found: list[str]) -> Resolved:
-    first, *others = found
+def _by_key(set_keys: list[str]) -> Resolved:
+    first, *others = set_keys
+    models = default_models()
     notes: tuple[str, ...] = ()
     if others:
         notes = (
             f"{', '.join(others)} {'is' if len(others) == 1 else 'are'} set too; {first} comes "
-            f"first in the order {', '.join(KEYS)}. To choose: `%agent model {KEYS[others[0]]}`.",
+            f"first in the order {', '.join(models)}. "
+            f"To choose: `%agent model {models[others[0]]}`.",
         )
     why = f"the environment variable {first} is set"
-    return Resolved(KEYS[first], why, notes, tuple(KEYS[name] for name in others))
+    return Resolved(models[first], why, notes, tuple(models[name] for name in others))
 
 
 def _offline(offered: list[str]) -> Resolved:
@@ -128,7 +117,7 @@ def _offline(offered: list[str]) -> Resolved:
         f"{OFFLINE} answers: a data explorer that follows fixed rules, not a language model. "
         "It needs no key and no network."
     )
-    keys = f"an API key ({', '.join(list(KEYS)[:2])}, …)"
+    keys = f"an API key ({', '.join(list(default_models())[:2])}, …)"
     if offered:
         return Resolved(OFFLINE, f"{keys} was looked for and not found", (what, *offered))
     sought = f"{keys} and a model server here (Ollama, LM Studio, llama.cpp)"
@@ -172,7 +161,7 @@ def _offer(server: str, provider: str, names: list[str] | None) -> str | None:
 
 
 def _names(listing: Any, key: str, field: str) -> list[str] | None:
-    """The models' names in a listing; None if this is no such listing."""
+    """Return the models' names in a listing; None if it is no such listing."""
     entries = listing.get(key) if isinstance(listing, dict) else None
     if not isinstance(entries, list):
         return None

@@ -1,4 +1,4 @@
-"""Transient failures are tried again, after a while."""
+"""Retries of transient failures."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from ipyagent.errors import ModelUnavailableError, RetryExhaustedError
 JITTER = 0.1  # of the delay, so that many notebooks do not come back at the same moment
 
 Announce = Callable[[int, float, ModelUnavailableError], None]
-"""Hears of retry number n (from 1) before the wait, of the seconds, and of what went wrong."""
+"""Called before the wait with retry number n (from 1), the seconds, and the failure."""
 
 
 def retrying(config: RetryConfig, announce: Announce) -> AsyncRetrying:
-    """A caller that calls again where ModelUnavailableError is raised.
+    """Return a caller that retries after ModelUnavailableError.
 
     After the last attempt it raises RetryExhaustedError.
     """
@@ -47,7 +47,7 @@ def delay(
     retry_after: float | None = None,
     rand: Callable[[], float] = random.random,
 ) -> float:
-    """Seconds to wait before retry number `attempt` (from 0).
+    """Return the seconds to wait before retry number `attempt` (from 0).
 
     min(initial·base^attempt, max) plus a little jitter; at least what the service asked for in
     `retry_after`, but never more than max.
@@ -63,7 +63,7 @@ def delay(
 def _error(state: RetryCallState) -> ModelUnavailableError:
     error = state.outcome.exception() if state.outcome else None
     if not isinstance(error, ModelUnavailableError):
-        raise RuntimeError("only what is unavailable is tried again")
+        raise RuntimeError("only unavailable models are retried")
     return error
 
 

@@ -23,7 +23,7 @@ from ipyagent.schema import Model, StreamChunk, TokenUsage
 
 
 class ScriptedCall(Model):
-    """A tool call; a string as arguments is sent as it is, to play malformed JSON."""
+    """A tool call; arguments given as a string are sent unchanged, to play malformed JSON."""
 
     name: str
     arguments: dict[str, Any] | str = Field(default_factory=dict)
@@ -31,14 +31,14 @@ class ScriptedCall(Model):
 
 
 class ScriptedError(Model):
-    """A failure, raised after what the reply says."""
+    """A failure, raised after the reply's text."""
 
     kind: Literal["unavailable", "refused"]
     message: str = "the script says so"
     retry_after: float | None = None
 
     def exception(self) -> ModelError:
-        """The error as the client raises it."""
+        """Return the error as the client raises it."""
         if self.kind == "unavailable":
             return ModelUnavailableError(self.message, self.retry_after)
         return ModelRefusedError(self.message)
@@ -62,7 +62,7 @@ Said = str | dict[str, Any] | ScriptedReply | Play
 
 
 class Scripted:
-    """Implements Client. `requests` holds what was asked, in order."""
+    """Implements Client. `requests` holds the requests, in order."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Scripted:
 
     @classmethod
     def from_file(cls, path: str | Path, *, model: str | None = None) -> Self:
-        """The script in a YAML or JSON file; raises ConfigError saying what is wrong with it."""
+        """Load a script from a YAML or JSON file; raises ConfigError with what is wrong with it."""
         path = Path(path)
         try:
             text = path.read_text(encoding="utf-8")
@@ -110,11 +110,11 @@ class Scripted:
 
     @property
     def context_window(self) -> int | None:
-        """As given; None: as large as need be."""
+        """The given window; None: unlimited."""
         return self._context_window
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
-        """The next reply of the script, in pieces."""
+        """Yield the next reply of the script, in pieces."""
         self.requests.append(request)
         number = len(self.requests)
         reply = await self._next(request, number)
@@ -135,11 +135,11 @@ class Scripted:
             raise ModelRefusedError(
                 f"The script has no reply number {number}; it ends after {len(self._replies)}."
             )
-        said = self._replies[number - 1]
-        if isinstance(said, ScriptedReply):
-            return said
-        made = said(request)
-        return _reply(await made if inspect.isawaitable(made) else made, number)
+        reply = self._replies[number - 1]
+        if isinstance(reply, ScriptedReply):
+            return reply
+        produced = reply(request)
+        return _reply(await produced if inspect.isawaitable(produced) else produced, number)
 
     def _chunks(self, reply: ScriptedReply, number: int) -> Iterator[StreamChunk]:
         for piece in self._pieces(reply.thinking):
@@ -149,8 +149,12 @@ class Scripted:
         for index, call in enumerate(reply.calls):
             id_ = f"call_{number}_{index + 1}" if call.id is None else call.id
             yield StreamChunk(type="tool_call", index=index, id=id_, name=call.name)
-            said = call.arguments
-            text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+            arguments = call.arguments
+            text = (
+                arguments
+                if isinstance(arguments, str)
+                else json.dumps(arguments, ensure_ascii=False)
+            )
             for piece in self._pieces(text):
                 yield StreamChunk(type="tool_call", data=piece, index=index)
 
@@ -159,16 +163,16 @@ class Scripted:
         return (text[start : start + size] for start in range(0, len(text), size))
 
 
-def _reply(said: Any, number: int) -> ScriptedReply:
-    if isinstance(said, ScriptedReply):
-        return said
-    if isinstance(said, str):
-        return ScriptedReply(text=said)
-    if not isinstance(said, dict):
+def _reply(value: Any, number: int) -> ScriptedReply:
+    if isinstance(value, ScriptedReply):
+        return value
+    if isinstance(value, str):
+        return ScriptedReply(text=value)
+    if not isinstance(value, dict):
         keys = ", ".join(ScriptedReply.model_fields)
         raise ConfigError(f"reply {number} must be text, or a mapping with some of {keys}")
     try:
-        return ScriptedReply.model_validate(said)
+        return ScriptedReply.model_validate(value)
     except ValidationError as error:
         problems = "; ".join(
             f"{'.'.join(map(str, e['loc']))}: {_problem(e['type'], e['msg'])}"

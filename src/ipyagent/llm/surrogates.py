@@ -1,10 +1,10 @@
-"""Characters that JSON escapes as a pair of surrogates, and that services send in halves."""
+"""Characters that JSON escapes as surrogate pairs, and that services send in halves."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 
-from ipyagent.schema.arguments import well_formed
+from ipyagent.json_arguments import well_formed
 
 
 class Joiner:
@@ -14,7 +14,7 @@ class Joiner:
         self._halves: dict[Hashable, str] = {}
 
     def __call__(self, place: Hashable, piece: str) -> str:
-        """What can be told after `piece`: half a character waits for its other half."""
+        """Return the text that is complete after `piece`: half a character is held back."""
         if piece.isascii() and not self._halves:
             return piece
         text = self._halves.pop(place, "") + piece

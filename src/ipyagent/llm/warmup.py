@@ -1,4 +1,4 @@
-"""The one way to litellm: its environment first, then its import, in the background if possible.
+"""The only import of litellm: its environment first, then the import, in the background.
 
 Nothing else in this package may import it.
 """
@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from ipyagent.llm.destinations import late_bases
 from ipyagent.llm.environment import prepare, start_environ
-from ipyagent.llm.origins import late_bases
 
 log = logging.getLogger(__name__)
 
@@ -26,20 +26,20 @@ _imported_before_us = "litellm" in sys.modules
 
 
 def litellm() -> Any:
-    """The litellm module, with its environment and its warnings filter as it needs them."""
-    # The filter that litellm sets at its import. Set again for each call, since whoever restores
-    # filters in between (pytest does) would be told of what litellm itself has chosen to ignore.
+    """Return the litellm module, with its environment and its warnings filter set."""
+    # The filter that litellm sets at its import. Set again for each call: code that restores
+    # filters in between (as pytest does) would show warnings that litellm ignores on purpose.
     warnings.filterwarnings("ignore", "Accessing the .* on the instance", DeprecationWarning)
     prepare()
     if (module := sys.modules.get("litellm")) is not None and hasattr(module, "acompletion"):
         return module
-    with _hushed():
+    with _suppress_logs():
         import litellm
     return litellm
 
 
 def warm_up() -> None:
-    """Import litellm in a daemon thread, unless that was begun before; returns at once."""
+    """Import litellm in a daemon thread, unless that was started before; returns at once."""
     global _thread
     prepare()
     with _lock:
@@ -48,8 +48,8 @@ def warm_up() -> None:
             _thread.start()
 
 
-def loaded(timeout: float | None = 0.0) -> bool:
-    """Whether the warm-up has ended, after waiting up to `timeout` seconds (None: for ever)."""
+def wait_until_loaded(timeout: float | None = 0.0) -> bool:
+    """Return whether the warm-up has ended, after waiting up to `timeout` seconds (None: ever)."""
     if _thread is None:
         return False
     _thread.join(timeout)
@@ -59,7 +59,7 @@ def loaded(timeout: float | None = 0.0) -> bool:
 def dotenv_warning(
     environ: Mapping[str, str] | None = None, start: Mapping[str, str] | None = None
 ) -> str | None:
-    """What to tell a person whose own import of litellm has let a `.env` choose a base URL."""
+    """Return a warning if the user's own import of litellm let a `.env` choose a base URL."""
     if not _imported_before_us:
         return None
     late = late_bases(environ or os.environ, start or start_environ())
@@ -77,12 +77,12 @@ def _warm() -> None:
     try:
         asyncio.run(_mock_call(litellm()))
     except Exception:
-        # The first real call will meet the same trouble and can tell the person.
+        # The first real call will meet the same trouble and can tell the user.
         log.info("warming up litellm failed", exc_info=True)
 
 
 async def _mock_call(module: Any) -> None:
-    """One streamed call without a network, since litellm imports much of itself only then."""
+    """Make one streamed call without a network: litellm imports much of itself only then."""
     function = {"name": "f", "parameters": {"type": "object", "properties": {}}}
     stream = await module.acompletion(
         model="openai/warm-up",
@@ -98,8 +98,8 @@ async def _mock_call(module: Any) -> None:
 
 
 @contextmanager
-def _hushed() -> Iterator[None]:
-    """Keep what litellm logs in this thread out of the notebook; other threads stay audible."""
+def _suppress_logs() -> Iterator[None]:
+    """Keep litellm's logs in this thread out of the notebook; other threads stay audible."""
     here = threading.get_ident()
     logger = logging.getLogger("LiteLLM")
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from itertools import chain, groupby
 from typing import Any
 
+from ipyagent.json_arguments import parse_arguments, well_formed
+from ipyagent.phrases import ellipsize
 from ipyagent.schema import (
     Block,
     ImageContent,
@@ -26,7 +28,6 @@ from ipyagent.schema import (
     ToolDefinition,
     ToolResultContent,
 )
-from ipyagent.schema.arguments import parse_arguments, well_formed
 
 MAX_NAME = 100
 """Characters of a tool's name that are kept; providers take 64."""
@@ -35,15 +36,15 @@ CUT = "the reply was cut at the model's length limit"
 
 
 def to_openai(messages: Iterable[Message], *, vision: bool) -> list[dict[str, Any]]:
-    """The conversation in OpenAI's chat format; equal messages give equal bytes.
+    """Return the conversation in OpenAI's chat format; equal messages give equal bytes.
 
-    What the user says in a row becomes one message: many chat templates insist on taking turns.
-    Blocks of unknown kinds stay here, and so does what the format has no place for: ids and
-    summaries of thinking, `item_id` of calls.
+    Consecutive user messages become one: many chat templates insist on taking turns. Blocks of
+    unknown types are left out, and so is what the format has no place for: ids and summaries of
+    thinking, `item_id` of calls.
     """
-    said = (m for m in messages if m.role is not Role.ASSISTANT or m.text or m.tool_calls)
+    spoken = (m for m in messages if m.role is not Role.ASSISTANT or m.text or m.tool_calls)
     wired: list[dict[str, Any]] = []
-    for role, turn in groupby(said, key=lambda message: message.role):
+    for role, turn in groupby(spoken, key=lambda message: message.role):
         if role is Role.USER:
             wired += _user(chain.from_iterable(message.content for message in turn), vision)
         elif role is Role.ASSISTANT:
@@ -54,7 +55,7 @@ def to_openai(messages: Iterable[Message], *, vision: bool) -> list[dict[str, An
 
 
 def tools_to_openai(definitions: Iterable[ToolDefinition]) -> list[dict[str, Any]]:
-    """The tools in OpenAI's function format."""
+    """Return the tools in OpenAI's function format."""
     return [definition.to_openai() for definition in definitions]
 
 
@@ -68,7 +69,7 @@ def _assistant(message: Message) -> dict[str, Any]:
 
 
 def _thinking(message: Message) -> Iterator[dict[str, Any]]:
-    """What its provider can verify; unsigned thinking is refused by those that sign."""
+    """Yield thinking that its provider can verify; those that sign refuse unsigned thinking."""
     for block in message.content:
         match block:
             case ThinkingContent(encrypted_content=data) if data:
@@ -89,7 +90,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 
 def _user(blocks: Iterable[Block], vision: bool) -> Iterator[dict[str, Any]]:
-    """Tool results first, each a message; then what else there is, and the results' images."""
+    """Yield tool results first, each a message; then the rest, and the results' images."""
     parts: list[dict[str, Any]] = []
     for block in blocks:
         match block:
@@ -151,12 +152,12 @@ class _Thinking:
 
 
 class ReplyBuilder:
-    """Folds chunks; `message()` may be asked at any time, so an interrupted reply can be kept.
+    """Folds chunks; `message()` works at any time, so an interrupted reply can be kept.
 
-    A signature that is named `call` belongs to the call of its index, one that is named `encrypted`
-    is a thought that only the provider can read; any other ends the thought before it.
-    Calls keep the provider's ids where these are given and unique within the reply; other calls are
-    named `{prefix}_1`, `{prefix}_2`, ….
+    A signature named `call` belongs to the call of its index, one named `encrypted` is a thought
+    that only the provider can read; any other ends the thought before it. Calls keep the provider's
+    ids if these are given and unique within the reply; other calls are named `{prefix}_1`,
+    `{prefix}_2`, ….
     """
 
     def __init__(self, prefix: str = "call_1") -> None:
@@ -170,7 +171,7 @@ class ReplyBuilder:
         self._at: dict[int, _Call] = {}
 
     def add(self, chunk: StreamChunk) -> None:
-        """Take the next chunk."""
+        """Add the next chunk."""
         match chunk.type:
             case "content":
                 self._text.append(chunk.data)
@@ -188,7 +189,7 @@ class ReplyBuilder:
                 self.finish_reason = chunk.data
 
     def message(self) -> Message | None:
-        """The reply so far: thinking, then text, then calls; None while nothing was said."""
+        """Return the reply so far: thinking, then text, then calls; None if it is empty."""
         blocks: list[Block] = [
             ThinkingContent(
                 thinking=well_formed("".join(b.text)),
@@ -205,7 +206,7 @@ class ReplyBuilder:
         return Message(role=Role.ASSISTANT, content=content)
 
     def response(self) -> LLMResponse:
-        """The reply so far with its count of tokens and its end."""
+        """Return the reply so far with its token count and finish reason."""
         return LLMResponse(
             message=self.message(),
             finish_reason=self.finish_reason,
@@ -214,7 +215,7 @@ class ReplyBuilder:
         )
 
     def _add_thinking(self, chunk: StreamChunk) -> None:
-        """A signature ends its block; what only the provider can read is a block of its own."""
+        """Add thinking: a signature ends its block, encrypted thinking is a block of its own."""
         encrypted = chunk.name == "encrypted"
         last = self._thinking[-1] if self._thinking else None
         if (
@@ -242,22 +243,22 @@ class ReplyBuilder:
 
     def _tool_calls(self) -> list[ToolCall]:
         calls: list[ToolCall] = []
-        given = [call.id for call in self._calls]
-        taken = set(given)
+        given_ids = [call.id for call in self._calls]
+        used_ids = set(given_ids)
         for number, call in enumerate(self._calls, start=1):
-            own = call.id if given.count(call.id) == 1 else ""
+            own = call.id if given_ids.count(call.id) == 1 else ""
             arguments, problem = parse_arguments("".join(call.arguments))
             name = well_formed(call.name) or "unknown"
             if not call.name:
                 problem = "the call does not name a tool"
             if len(name) > MAX_NAME:
                 problem = f"no tool has a name of {len(name):,} characters"
-                name = name[:MAX_NAME] + "…"
+                name = ellipsize(name, MAX_NAME)
             if self.finish_reason == "length":
                 problem = CUT
             calls.append(
                 ToolCall(
-                    id=well_formed(own) or _free(f"{self._prefix}_{number}", taken),
+                    id=well_formed(own) or _free(f"{self._prefix}_{number}", used_ids),
                     name=name,
                     arguments=arguments,
                     parse_error=problem,
@@ -268,14 +269,14 @@ class ReplyBuilder:
 
 
 def _begins_another(chunk: StreamChunk, call: _Call) -> bool:
-    """Whether the chunk starts a new call, though its index is taken: some servers count badly."""
+    """Return whether the chunk starts a new call with a used index: some servers count badly."""
     if not chunk.name or not call.name:
         return False
     return chunk.id != call.id if chunk.id and call.id else any(call.arguments)
 
 
-def _free(name: str, taken: set[str]) -> str:
-    while name in taken:
+def _free(name: str, used_ids: set[str]) -> str:
+    while name in used_ids:
         name += "_"
-    taken.add(name)
+    used_ids.add(name)
     return name

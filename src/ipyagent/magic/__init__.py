@@ -1,9 +1,9 @@
-"""`%%agent` and `%agent`: registration. What they do is imported at first use.
+"""`%%agent` and `%agent`: registration. Their code is imported when first used.
 
-A cell magic cannot await, so an input transformer makes an `%%agent` cell an awaited call of
-`magic.entry.run`, before IPython makes it a call of the magic; such a cell leaves the kernel's loop
-free for clicks. Where a cell cannot await (inside `%%time`, a direct `run_cell_magic`, `%autoawait
-off`), the plain magic blocks instead.
+A cell magic cannot await, so an input transformer turns an `%%agent` cell into an awaited call of
+`magic.entry.run`, before IPython turns it into a call of the magic. Such a cell leaves the kernel's
+loop free for clicks. Where a cell cannot await (inside `%%time`, a direct `run_cell_magic`,
+`%autoawait off`), the plain magic blocks instead.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ from typing import Any
 
 from IPython.core.magic import no_var_expand
 
-from ipyagent.agent import current
+from ipyagent.agent import current_session
 from ipyagent.errors import ConfigError
 from ipyagent.kernel.protocols import Shell, kernel_of
 from ipyagent.llm import environment
-from ipyagent.magic import completion, entry
+from ipyagent.magic import entry, matcher
 from ipyagent.magic.installation import import_or_explain
 from ipyagent.telemetry import logs
+from ipyagent.ui import ipython_display
 
 _AWAITED = "await __import__('ipyagent.magic.entry', fromlist=['run']).run({!r}, {!r})\n"
 
 
 class Extension:
-    """What loading adds to a shell, and unloading takes away."""
+    """The parts that loading adds to a shell, and unloading removes."""
 
     def __init__(self, shell: Shell) -> None:
         self.shell = shell
@@ -35,17 +36,18 @@ class Extension:
         self._depth = 0
 
     def add(self) -> None:
-        """Register magics, transformer and completion, and begin to import what they will need."""
+        """Register magics, transformer and completion, and start to import what they will need."""
         environment.prepare()
         logs.setup()
-        current.found_by(_session, _choose)
+        current_session.provider = self
+        ipython_display.register(self.shell)
         self.shell.register_magic_function(_agent, "line_cell", "agent")
         self.shell.input_transformers_cleanup.append(self.make_awaitable)
-        self.shell.Completer.custom_matchers.append(completion.match)
+        self.shell.Completer.custom_matchers.append(matcher.match)
         self.shell.events.register("pre_run_cell", self._enter)
         self.shell.events.register("post_run_cell", self._leave)
         if (kernel := kernel_of(self.shell)) is not None:
-            self.pages = import_module("ipyagent.kernel.pages").Pages(_heard)
+            self.pages = import_module("ipyagent.kernel.pages").Pages(_on_page_message)
             self.pages.open(kernel)
         entry.import_in_background(self.home)
 
@@ -54,15 +56,23 @@ class Extension:
         for kind in ("line", "cell"):
             self.shell.magics_manager.magics[kind].pop("agent", None)
         self.shell.input_transformers_cleanup.remove(self.make_awaitable)
-        self.shell.Completer.custom_matchers.remove(completion.match)
+        self.shell.Completer.custom_matchers.remove(matcher.match)
         self.shell.events.unregister("pre_run_cell", self._enter)
         self.shell.events.unregister("post_run_cell", self._leave)
         if self.pages is not None:
             self.pages.close()
-        current.forget()
+        current_session.provider = None
+
+    def get_session(self) -> object:
+        """Return the notebook's session, for `Session.current()`."""
+        return import_module("ipyagent.magic.notebook").notebook().sessions.get()
+
+    def use_session(self, session: object) -> None:
+        """Continue with that session in the notebook's next cells, for `Session.make_current()`."""
+        import_module("ipyagent.magic.notebook").notebook().sessions.use(session)
 
     def make_awaitable(self, lines: list[str]) -> list[str]:
-        """Return the lines of a cell, an `%%agent` cell as one that awaits its run if it can.
+        """Return a cell's lines, with an `%%agent` cell as one that awaits its run if it can.
 
         Line and text are split as IPython splits them for every cell magic.
         """
@@ -72,7 +82,7 @@ class Extension:
             return lines
         return [_AWAITED.format(line, "".join(lines[1:]))]
 
-    # IPython then leaves it out where it asks whether a cell that is being typed is complete.
+    # IPython skips it when it checks whether a cell that is being typed is complete.
     make_awaitable.has_side_effects = True  # type: ignore[attr-defined]
 
     def _can_await(self) -> bool:
@@ -93,7 +103,7 @@ NO_FOLDER = (
 
 
 def _working_folder() -> Path | None:
-    """The folder of the process; None where it was deleted."""
+    """Return the working folder of the process; None if it was deleted."""
     try:
         return Path.cwd()
     except OSError:
@@ -111,18 +121,18 @@ def load(shell: Shell) -> None:
 
 
 def unload(shell: Shell) -> None:
-    """Take them away again."""
+    """Remove them again."""
     if extension := _extensions.pop(id(shell), None):
         extension.remove()
 
 
 def pages_of(shell: Shell) -> Any:
-    """The pages that show this kernel's notebooks; None outside of a kernel."""
+    """Return the pages that show this kernel's notebooks; None outside of a kernel."""
     return _extension(shell).pages
 
 
 def home_of(shell: Shell) -> Path:
-    """The folder that the kernel was in when the extension was loaded."""
+    """Return the folder in which the kernel was when the extension was loaded."""
     extension = _extension(shell)
     extension.home = extension.home or _working_folder()
     if extension.home is None:
@@ -147,16 +157,6 @@ def _agent(line: str, cell: str | None = None) -> None:
         entry.run_blocking(line, cell)
 
 
-def _heard(page: object, message: object) -> None:
-    """What a page says, passed to the notebook's desk."""
-    import_module("ipyagent.magic.notebook").notebook().desk.heard(page, message)
-
-
-def _session() -> Any:
-    """The notebook's, for `Session.current()`."""
-    return import_module("ipyagent.magic.notebook").notebook().session()
-
-
-def _choose(session: object) -> None:
-    """Go on with that session in the notebook's next cells, for `Session.make_current()`."""
-    import_module("ipyagent.magic.notebook").notebook().use(session)
+def _on_page_message(page: object, message: object) -> None:
+    """Pass a page's message to the notebook's desk."""
+    import_module("ipyagent.magic.notebook").notebook().desk.on_message(page, message)

@@ -47,7 +47,7 @@ def _register(book: Notebook, *arguments: str) -> str:
 
 
 def _list(book: Notebook) -> str:
-    return book.services.openapi.listed()
+    return book.services.openapi.describe_services()
 
 
 def _refresh(book: Notebook, name: str | None = None) -> str:

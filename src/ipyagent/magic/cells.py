@@ -1,4 +1,4 @@
-"""What an `%%agent` cell does."""
+"""The execution of an `%%agent` cell."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import json
 from dataclasses import dataclass
 from functools import partial
 
-from ipyagent.agent.planning import WAITS
-from ipyagent.agent.session import remember
+from ipyagent.agent.plan_approval import WAITING_NOTICE
 from ipyagent.errors import AgentError, AgentNotFoundError, ConfigError, RunFailedError
 from ipyagent.kernel.comm_status import comm_status
 from ipyagent.kernel.drivers import Cell, drive_async, drive_sync
@@ -17,28 +16,28 @@ from ipyagent.magic.options import BELOW, USAGE, Options, parse
 from ipyagent.magic.plan_commands import check_background, in_words
 from ipyagent.schema import Outcome, Run, RunStatus
 from ipyagent.ui.views import SilentView, show_run, view_for
-from ipyagent.wiring import Bench, Engine, Request, only_run, refused
+from ipyagent.wiring import RunFactory, RunFunction, RunRequest, client_for, failed_run, runtime
 
 
 async def run(cell: Cell, line: str, text: str) -> None:
     """Run the agent, awaiting it: the kernel's loop stays free for clicks."""
     try:
-        with only_run() as turn, comm_status(notebook().shell):
+        with runtime().run_lock.hold() as hold, comm_status(notebook().shell):
             job = _prepare(cell, line, text)
             run = await drive_async(cell, job.engine)
-            turn.follow(cell, run)
+            hold.keep_for_background(cell, run)
             job.finish(run)
     except AgentError as error:
         _refuse(line, text, error)
 
 
 def run_blocking(cell: Cell, line: str, text: str) -> None:
-    """Run the agent where the cell cannot await."""
+    """Run the agent in a cell that cannot await."""
     try:
-        with only_run() as turn:
+        with runtime().run_lock.hold() as hold:
             job = _prepare(cell, line, text)
             run = drive_sync(cell, job.engine)
-            turn.follow(cell, run)
+            hold.keep_for_background(cell, run)
             job.finish(run)
     except AgentError as error:
         _refuse(line, text, error)
@@ -50,17 +49,17 @@ class _Job:
 
     book: Notebook
     options: Options
-    engine: Engine
+    engine: RunFunction
 
     def finish(self, run: Run) -> None:
-        """What the options ask for when the run is over."""
-        self.book.tell()
+        """Do what the options ask for after the run."""
+        self.book.tell_pages()
         if self.options.out:
             self.book.shell.user_ns[self.options.out] = run
         if self.options.json:
             print(json.dumps(run.to_output_dict(), ensure_ascii=False, indent=2))  # noqa: T201
         if self.options.raises and run.status is RunStatus.DRAFT:
-            raise RunFailedError(WAITS.format(plan_id=run.plan_id))
+            raise RunFailedError(WAITING_NOTICE.format(plan_id=run.plan_id))
         if self.options.raises and run.outcome is not Outcome.SUCCESS:
             raise RunFailedError(run.error or f"the run ended as {run.outcome}: {run.stop_reason}")
 
@@ -68,28 +67,28 @@ class _Job:
 def _prepare(cell: Cell, line: str, text: str) -> _Job:
     """Make the run of a cell; an interrupt ends this by KeyboardInterrupt."""
     with cell.interrupt.raising():
-        return _prepared(cell, line, text)
+        return _prepare_job(cell, line, text)
 
 
-def _prepared(cell: Cell, line: str, text: str) -> _Job:
+def _prepare_job(cell: Cell, line: str, text: str) -> _Job:
     book = notebook()
     options = parse(line, book.home)
     if not text.strip():
         raise ConfigError(f"The prompt is empty.\n\n{USAGE}")
     try:
-        settings = book.settings(*options.layers, agent=options.agent)
+        settings = book.settings.resolve(*options.layers, agent=options.agent)
     except AgentNotFoundError as error:
         raise AgentNotFoundError(f"{error} {BELOW}") from None
-    session = book.session(options.session)
+    session = book.sessions.get(options.session)
     decision = in_words(session, text)
-    resolved = book.choose(settings.config)
+    resolved = book.model.choose(settings.config)
     frontend = detect(book.shell)
     plan = options.plan or settings.config.agent.plan
     if options.background:
         if decision is None and not plan:
             raise ConfigError("%%agent: --background is for plans: add --plan")
         check_background(frontend)
-    request = Request(
+    request = RunRequest(
         text.strip(),
         settings.config,
         agent=options.agent,
@@ -98,22 +97,22 @@ def _prepared(cell: Cell, line: str, text: str) -> _Job:
         dry_run=options.dry_run,
         plan=plan,
         background=options.background,
-        notices=(*settings.notices, *book.warnings()),
-        here=book.here,
-        news=(*book.news(), *book.introduce(resolved)),
+        notices=(*settings.notices, *book.settings.warnings()),
+        switches=book.sessions.switches,
+        one_time_notices=(*book.sessions.take_news(), *book.model.introduce(resolved)),
     )
     show = SilentView if options.json else partial(view_for, desk=book.desk)
-    view = partial(show, cell, book.place.approvals, frontend)
-    client = book.client(resolved, settings.config)
-    bench = Bench(book.place, session, request, client, cell, view)
-    engine = bench.engine() if decision is None else bench.plan_engine(decision)
+    view = partial(show, cell, book.environment.approvals, frontend)
+    client = client_for(resolved, settings.config.llm, book.environment.workspace.root)
+    runs = RunFactory(book.environment, session, client, cell, view)
+    engine = runs.build(request) if decision is None else runs.build_decision(request, decision)
     return _Job(book, options, engine)
 
 
 def _refuse(line: str, text: str, error: AgentError) -> None:
-    """Show why the cell did not do what it asked for; raise only where the cell asks for that."""
+    """Show why the cell failed; raise only if the cell asks for that."""
     if isinstance(error, RunFailedError) or "--raise" in line.split():
         raise error
-    run = refused(text.strip(), error)
-    remember(run)
+    run = failed_run(text.strip(), error)
+    runtime().last_run = run
     show_run(detect(running_shell()), run)

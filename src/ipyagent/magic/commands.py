@@ -24,10 +24,10 @@ from ipyagent.magic import (
 )
 from ipyagent.magic.notebook import Notebook, notebook
 from ipyagent.magic.options import USAGE, options_help
+from ipyagent.phrases import ellipsize, first_line, plural
 from ipyagent.schema import DecidedBy, Decision, Run, TokenUsage, ToolExecution
-from ipyagent.ui.format import plural
 from ipyagent.ui.views import show_run, view_for
-from ipyagent.wiring import Bench, Engine, Request
+from ipyagent.wiring import RunFactory, RunFunction, RunRequest, client_for
 
 Command = Callable[[Notebook, str], str]
 
@@ -35,16 +35,16 @@ BACKGROUND = "--background"
 
 
 def run(line: str) -> None:
-    """`%agent SUBCOMMAND …`; alone it prints help and status."""
+    """Run `%agent SUBCOMMAND …`; without one, print help and status."""
     name, _, rest = line.strip().partition(" ")
     try:
         book = notebook()
         command = _command(name)
         check_words(name, rest)
-        said = command(book, rest.strip())
-        for text in filter(None, (said, *book.news())):
+        reply = command(book, rest.strip())
+        for text in filter(None, (reply, *book.sessions.take_news())):
             print(text)  # noqa: T201
-        book.tell()
+        book.tell_pages()
     except AgentError as error:
         print(f"ipyagent: {error}")  # noqa: T201
 
@@ -60,7 +60,7 @@ def _command(name: str) -> Command:
 
 
 def check_words(name: str, rest: str) -> None:
-    """Raise ConfigError for words that a subcommand does not take."""
+    """Raise ConfigError for arguments that a subcommand does not take."""
     usage = TAKES.get(name)
     if name == "config" and "=" in rest:
         return
@@ -82,22 +82,22 @@ def _status(book: Notebook, _rest: str) -> str:
 def _model(book: Notebook, rest: str) -> str:
     """show the model, or use this one from now on"""
     if rest:
-        book.set(f"llm.model={rest}")
-    resolved = book.resolve(book.config())
+        book.settings.set(f"llm.model={rest}")
+    resolved = book.model.resolve(book.settings.config)
     return f"{resolved.model} ({resolved.why})"
 
 
 def _config(book: Notebook, rest: str) -> str:
     """show the settings and where they come from, or set KEY=VALUE for this kernel"""
     if "=" in rest:
-        book.set(rest)
+        book.settings.set(rest)
     heading: tuple[str, ...] = ()
     try:
-        settings = book.settings()
+        settings = book.settings.resolve()
     except ConfigError:
-        settings, heading = status.damaged(book)
+        settings, heading = status.read_damaged(book)
     wanted = rest.partition("=")[0].strip()
-    rows = [row for row in config.shown(settings) if row[0].startswith(wanted)]
+    rows = [row for row in config.setting_rows(settings) if row[0].startswith(wanted)]
     if not rows:
         return _no_setting(rest)
     lines = [f"{key:<27} {value:<22} {origin}" for key, value, origin in rows]
@@ -111,11 +111,11 @@ def _no_setting(key: str) -> str:
 
 def _tools(book: Notebook, _rest: str) -> str:
     """list the tools; * marks those that are asked about"""
-    settings = book.config()
-    services = book.services.tools(settings)
+    settings = book.settings.config
+    services = book.services.load_tools(settings)
     tools, notices = EngineThread.current().wait_for(services)
-    box = book.place.toolbox(settings).with_services(tools)
-    offered = box.only(settings.agent.allowed_tools)
+    box = book.environment.build_toolbox(settings).merge_services(tools)
+    offered = box.select(settings.agent.allowed_tools)
     rows = (
         f"{'*' if each.sensitive else ' '} {each.name:<20} {_first_line(each.description)}"
         for each in offered
@@ -128,21 +128,21 @@ def _runs(book: Notebook, _rest: str) -> str:
     rows = [
         f"{run.id}  {run.outcome:<8} {plural(len(run.steps), 'step'):<8} "
         f"{run.duration or 0:6.1f} s  {_first_line(run.prompt)}"
-        for run in book.session().runs
+        for run in book.sessions.get().runs
     ]
     return "\n".join(rows) or "no runs yet"
 
 
 def _show(book: Notebook, rest: str) -> str:
     """show a run again: RUN is an id of `%agent runs`, or its beginning; alone, the newest"""
-    show_run(detect(book.shell), book.runs(rest)[-1])
+    show_run(detect(book.shell), book.sessions.find_runs(rest)[-1])
     return ""
 
 
 def _cost(book: Notebook, _rest: str) -> str:
     """tokens and US dollars of this session's runs"""
-    rows = [_cost_line(_first_line(run.prompt), [run]) for run in book.session().runs]
-    return "\n".join([*rows, _cost_line("together", book.session().runs)])
+    rows = [_cost_line(_first_line(run.prompt), [run]) for run in book.sessions.get().runs]
+    return "\n".join([*rows, _cost_line("together", book.sessions.get().runs)])
 
 
 def _cost_line(title: str, runs: Sequence[Run]) -> str:
@@ -178,54 +178,56 @@ def _deny(book: Notebook, rest: str) -> str:
 
 
 def _decide(book: Notebook, reference: str, answer: Answer, *, background: bool = False) -> str:
-    approvals = book.place.approvals
+    approvals = book.environment.approvals
     pending = {approval.id: approval for approval in approvals.pending()}
     if not reference and len(pending) > 1:
         raise ConfigError(f"several calls wait: {', '.join(pending)}; name one")
     reference = reference or next(iter(pending), "")
-    asked = approvals.find(reference)
-    if asked is None:
+    named = approvals.get(reference)
+    if named is None:
         return _decide_on_plan(book, reference, answer, background=background)
-    if background and isinstance(asked.shown, ToolExecution):
+    if background and isinstance(named.subject, ToolExecution):
         raise ConfigError(f"{reference} is a call; only plans run in the background")
-    if answer.decision is Decision.APPROVED and _is_question(asked):
+    if answer.decision is Decision.APPROVED and _is_question(named):
         raise ConfigError(f"{reference} is a question: answer it in its cell, or `%agent deny` it")
     if not approvals.decide(reference, answer):
-        raise ConfigError(_decided(asked))
+        raise ConfigError(_late_decision(named))
     return f"{reference}: {answer.decision}"
 
 
 def _decide_on_plan(
     book: Notebook, reference: str, answer: Answer, *, background: bool = False
 ) -> str:
-    session, settings = book.session(), book.config()
-    if not reference and session.waiting is None:
+    session, settings = book.sessions.get(), book.settings.config
+    if not reference and session.waiting_plan_id is None:
         raise ConfigError("there is no pending plan, and no call waits for an approval")
 
-    def prepare(cell: Cell) -> Engine:
-        client = book.client(book.resolve(settings), settings)
-        view = partial(view_for, cell, book.place.approvals, detect(book.shell), book.desk)
-        request = Request("", settings, here=book.here, background=background)
-        bench = Bench(book.place, session, request, client, cell, view)
-        return bench.plan_engine(answer, reference)
+    def prepare(cell: Cell) -> RunFunction:
+        environment = book.environment
+        root = environment.workspace.root
+        client = client_for(book.model.resolve(settings), settings.llm, root)
+        view = partial(view_for, cell, environment.approvals, detect(book.shell), book.desk)
+        runs = RunFactory(environment, session, client, cell, view)
+        switches = book.sessions.switches
+        request = RunRequest("", settings, switches=switches, background=background)
+        return runs.build_decision(request, answer, reference)
 
-    return plan_commands.run(book.place.approvals, reference, answer, prepare)
+    return plan_commands.run(book.environment.approvals, reference, answer, prepare)
 
 
 def _is_question(approval: Approval) -> bool:
-    return isinstance(approval.shown, ToolExecution) and approval.shown.question is not None
+    return isinstance(approval.subject, ToolExecution) and approval.subject.question is not None
 
 
-def _decided(approval: Approval) -> str:
-    """Why a decision comes too late."""
+def _late_decision(approval: Approval) -> str:
+    """Return why a decision comes too late."""
     at = approval.decided_at
     when = f" at {at.astimezone():%H:%M}" if at else ""
     return f"{approval.id} was already {approval.decision}{when}"
 
 
 def _first_line(text: str) -> str:
-    line = text.strip().partition("\n")[0]
-    return line if len(line) <= 70 else line[:69] + "…"
+    return ellipsize(first_line(text), 70)
 
 
 COMMANDS: dict[str, Command] = {
@@ -266,4 +268,4 @@ TAKES = {
     "skills": "",
     "trust": "",
 }
-"""What follows subcommands; the others look at their words themselves."""
+"""The arguments of subcommands; the others check theirs themselves."""

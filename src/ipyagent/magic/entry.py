@@ -1,4 +1,4 @@
-"""The way into an agent cell: whatever happens before there is a run ends in one clear line."""
+"""The entry of an agent cell: failures before there is a run end in one clear line."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ NOT_LOADED = (
 )
 
 _CELLS = "ipyagent.magic.cells"
-_COMPLETION = "ipyagent.magic.candidates"
+_COMPLETION = "ipyagent.magic.completions"
 
 _imported: Future[None] | None = None
 
 
 def import_in_background(home: Path | None) -> None:
-    """Begin to import what cells need; a failure is met again, and told, by the first cell."""
+    """Start to import what cells need; the first cell meets a failure again and reports it."""
     global _imported
     _imported = Future()
     threading.Thread(
@@ -59,7 +59,7 @@ def run_blocking(line: str, text: str) -> None:
 
 @contextmanager
 def explaining() -> Iterator[None]:
-    """Turn what fails for want of descriptors into an error that is shown in one line."""
+    """Turn a failure for want of descriptors into an error that is shown in one line."""
     try:
         yield
     except AgentError:
@@ -80,7 +80,7 @@ async def _wait_for_import(cell: Cell) -> None:
 
 
 def _import() -> Future[None]:
-    """The import in the background; raises ConfigError where no extension has begun it."""
+    """Return the import in the background; raises ConfigError if no extension started it."""
     if _imported is None:
         raise ConfigError(NOT_LOADED)
     return _imported
@@ -88,11 +88,11 @@ def _import() -> Future[None]:
 
 def _import_all(imported: Future[None], home: Path | None) -> None:
     """Import in the order of need; LiteLLM, if the model needs it, takes seconds."""
-    # A traceback of this thread would appear in whatever cell happens to run.
+    # A traceback of this thread would appear in the cell that happens to run.
     with suppress(Exception):
         try:
             import_or_explain(_CELLS)
         finally:
             imported.set_result(None)
         import_or_explain(_COMPLETION)
-        import_or_explain("ipyagent.magic.notebook").prepare_model(home)
+        import_or_explain("ipyagent.magic.notebook_settings").NotebookSettings(home).prepare_model()

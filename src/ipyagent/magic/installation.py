@@ -1,4 +1,4 @@
-"""Why ipyagent's own modules cannot be imported, in a line that says what to install."""
+"""Explain why ipyagent's own modules cannot be imported, and what to install."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RESTART = "and restart the kernel"
 
 
 def import_or_explain(name: str) -> ModuleType:
-    """Import one of ipyagent's modules; raises InstallationError saying what is missing."""
+    """Import one of ipyagent's modules; raises InstallationError naming what is missing."""
     try:
         return import_module(name)
     except Exception as error:
@@ -25,50 +25,52 @@ def import_or_explain(name: str) -> ModuleType:
 
 
 def explain(error: BaseException) -> str:
-    """Say why an import failed: which packages do not fit, their versions, and what to do."""
-    said = f"ipyagent cannot be used: {type(error).__name__}: {' '.join(str(error).split())}."
+    """Explain why an import failed: unfit packages, their versions, and what to do."""
+    summary = f"ipyagent cannot be used: {type(error).__name__}: {' '.join(str(error).split())}."
     if descriptors.has_none_left(error):
-        return f"{said} {descriptors.advice()} If that does not help, restart the kernel."
+        return f"{summary} {descriptors.advice()} If that does not help, restart the kernel."
     try:
-        return _with_packages(error, said)
+        return _with_packages(error, summary)
     except OSError:  # the packages' own descriptions cannot be read
-        return f"{said} Run `%pip install --upgrade ipyagent` {_RESTART}."
+        return f"{summary} Run `%pip install --upgrade ipyagent` {_RESTART}."
 
 
-def _with_packages(error: BaseException, said: str) -> str:
-    wrong = list(_unsatisfied())
+def _with_packages(error: BaseException, summary: str) -> str:
+    wrong = list(_unmet_requirements())
     if wrong:
         facts = "; ".join(f"{_version(each.name)}, needed is {_plain(each)}" for each in wrong)
         install = " ".join(f'"{_plain(each)}"' for each in wrong)
-        return f"{said} {facts}. Run `%pip install --upgrade {install}` {_RESTART}."
+        return f"{summary} {facts}. Run `%pip install --upgrade {install}` {_RESTART}."
     if package := _at_fault(error):
         way = f"Run `%pip install --upgrade {package} ipyagent` {_RESTART}"
-        return f"{said} {_version(package)}. {way}."
-    return f"{said} Run `%pip install --upgrade ipyagent` {_RESTART}."
+        return f"{summary} {_version(package)}. {way}."
+    return f"{summary} Run `%pip install --upgrade ipyagent` {_RESTART}."
 
 
-def _unsatisfied() -> Iterator[Requirement]:
-    """The requirements of ipyagent itself, without extras, that this environment does not meet."""
+def _unmet_requirements() -> Iterator[Requirement]:
+    """Yield ipyagent's own requirements, without extras, that this environment does not meet."""
     try:
         lines = metadata.requires("ipyagent") or []
     except metadata.PackageNotFoundError:
         return
     for line in lines:
         try:
-            wanted = Requirement(line)
+            requirement = Requirement(line)
         except InvalidRequirement:
             continue
-        if wanted.marker is not None and not wanted.marker.evaluate({"extra": ""}):
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
             continue
         try:
-            if not wanted.specifier.contains(metadata.version(wanted.name), prereleases=True):
-                yield wanted
+            if not requirement.specifier.contains(
+                metadata.version(requirement.name), prereleases=True
+            ):
+                yield requirement
         except metadata.PackageNotFoundError:
-            yield wanted
+            yield requirement
 
 
 def _at_fault(error: BaseException) -> str | None:
-    """The distribution that could not be imported, or in which the import failed."""
+    """Return the distribution that could not be imported, or in which the import failed."""
     names = [name] if (name := getattr(error, "name", None)) else []
     files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
     names += [_package(file) for file in reversed(files)]
@@ -92,5 +94,5 @@ def _version(name: str) -> str:
         return f"{name} is not installed"
 
 
-def _plain(wanted: Requirement) -> str:
-    return f"{wanted.name}{wanted.specifier}"
+def _plain(requirement: Requirement) -> str:
+    return f"{requirement.name}{requirement.specifier}"

@@ -22,7 +22,7 @@ def _add(book: Notebook, name: str, *arguments: str) -> str:
 
 
 def _list(book: Notebook) -> str:
-    return book.services.mcp.listed()
+    return book.services.mcp.describe_servers()
 
 
 def _refresh(book: Notebook, *arguments: str) -> str:
@@ -45,7 +45,7 @@ def _remove(book: Notebook, name: str) -> str:
 
 
 def _split_options(arguments: tuple[str, ...]) -> tuple[list[str], JsonDict]:
-    """Separate our options from the address or command; after `--` nothing is ours."""
+    """Separate our options from the address or command; after `--` none is ours."""
     target: list[str] = []
     options: JsonDict = {}
     rest = iter(arguments)

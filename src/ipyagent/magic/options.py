@@ -26,7 +26,7 @@ BELOW = "The prompt goes below the first line."
 
 @dataclass(frozen=True)
 class Options:
-    """What the first line of a cell asks for."""
+    """The options on a cell's first line."""
 
     layers: tuple[Layer, ...]
     agent: str | None
@@ -94,26 +94,26 @@ def add_options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
 
 
 def parse(line: str, folder: Path) -> Options:
-    """The options on a cell's first line, paths from `folder`; raises ConfigError."""
+    """Parse a cell's first line, paths relative to `folder`; raises ConfigError."""
     try:
         words = shlex.split(line)
     except ValueError as error:
         raise ConfigError(f"%%agent: {error} in {line!r}") from None
     parser, _ = _make_parser()
-    given = vars(parser.parse_args(words))
-    out = given["out"]
+    values = vars(parser.parse_args(words))
+    out = values["out"]
     if out is not None and not out.isidentifier():
         raise ConfigError(f"%%agent: --out needs the name of a variable, not {out!r}")
-    if given["background"]:
-        _check_background(given)
-    given["agent"] = given["agent"] or (given["profile"] or "").removeprefix("@") or None
-    return options_from(given, folder, "%%agent")
+    if values["background"]:
+        _check_background(values)
+    values["agent"] = values["agent"] or (values["profile"] or "").removeprefix("@") or None
+    return options_from(values, folder, "%%agent")
 
 
-def _check_background(given: dict[str, Any]) -> None:
-    """Raise ConfigError for what has to wait for the end of the run, which a cell then does not."""
+def _check_background(values: dict[str, Any]) -> None:
+    """Raise ConfigError for options that need the end of the run, which such a cell lacks."""
     for key, option in WAITING.items():
-        if given[key]:
+        if values[key]:
             raise ConfigError(
                 f"%%agent: {option} is about how the run ended, and with --background the cell "
                 "does not wait for that. Leave one of them out; `ipyagent.last` is the run when it "
@@ -121,29 +121,29 @@ def _check_background(given: dict[str, Any]) -> None:
             )
 
 
-def options_from(given: JsonDict, folder: Path, command: str) -> Options:
-    """Return the options that a parser found, paths from `folder`; raise ConfigError.
+def options_from(values: JsonDict, folder: Path, command: str) -> Options:
+    """Return the parsed options, paths relative to `folder`; raise ConfigError.
 
-    `command` is how messages call what was typed.
+    `command` is the name of the command in messages.
     """
-    trace_id = given["trace_id"]
-    options = Layer(f"{command}'s options", _sections(given))
+    trace_id = values["trace_id"]
+    options = Layer(f"{command}'s options", _sections(values))
     return Options(
-        layers=(*_file(given["config"], folder, command), options),
-        agent=given["agent"],
-        session=given["session"],
-        trace_id=trace_ids.checked(trace_id) if trace_id else trace_ids.new(),
-        dry_run=given["dry_run"],
-        plan=given["plan"],
-        json=given["json"],
-        out=given.get("out"),
-        raises=given.get("raises", False),
-        background=given.get("background", False),
+        layers=(*_file(values["config"], folder, command), options),
+        agent=values["agent"],
+        session=values["session"],
+        trace_id=trace_ids.check_trace_id(trace_id) if trace_id else trace_ids.new_trace_id(),
+        dry_run=values["dry_run"],
+        plan=values["plan"],
+        json=values["json"],
+        out=values.get("out"),
+        raises=values.get("raises", False),
+        background=values.get("background", False),
     )
 
 
 def _file(path: str | None, folder: Path, command: str) -> tuple[Layer, ...]:
-    """The layer of `--config PATH`, which has to be there."""
+    """Return the layer of `--config PATH`, which must exist."""
     if path is None:
         return ()
     where = folder / Path(path).expanduser()
@@ -155,22 +155,22 @@ def _file(path: str | None, folder: Path, command: str) -> tuple[Layer, ...]:
 
 
 @dataclass(frozen=True)
-class Offered:
-    """An option as the parser knows it."""
+class OptionInfo:
+    """An option of the parser."""
 
     names: tuple[str, ...]
     key: str
-    """Where its value goes: `agent`, or a setting such as `llm.model`."""
+    """The key of its value: `agent`, or a setting such as `llm.model`."""
     takes_value: bool
     choices: tuple[str, ...]
     help: str
 
 
-def offered() -> tuple[Offered, ...]:
-    """Return the options that there are."""
+def list_options() -> tuple[OptionInfo, ...]:
+    """Return all options."""
     _, options = _make_parser()
     return tuple(
-        Offered(
+        OptionInfo(
             tuple(each.option_strings),
             each.dest,
             each.nargs != 0,
@@ -182,14 +182,14 @@ def offered() -> tuple[Offered, ...]:
 
 
 def options_help() -> str:
-    """Return the options, one a line."""
+    """Return the help of the options, one a line."""
     parser, _ = _make_parser()
     return parser.format_help().split("options:\n", 1)[1].rstrip()
 
 
-def _sections(given: JsonDict) -> dict[str, JsonDict]:
+def _sections(values: JsonDict) -> dict[str, JsonDict]:
     sections: dict[str, JsonDict] = {}
-    for dotted, value in given.items():
+    for dotted, value in values.items():
         section, dot, key = dotted.partition(".")
         if dot and value is not None:
             sections.setdefault(section, {})[key] = value

@@ -1,18 +1,18 @@
-"""Plans that wait: `%agent approve`, `%agent deny`, and a prompt that is only "yes" or "no"."""
+"""Waiting plans: `%agent approve`, `%agent deny`, and a prompt that is only "yes" or "no"."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 
-from ipyagent.agent import words
+from ipyagent.agent import yes_no
 from ipyagent.agent.approvals import Answer, Approval, Approvals
 from ipyagent.agent.session import Session
 from ipyagent.errors import ConfigError, SessionError
 from ipyagent.kernel.drivers import Cell, drive_sync, stoppable
 from ipyagent.kernel.frontend import Frontend, Surface
 from ipyagent.schema import DecidedBy, Outcome, Run
-from ipyagent.wiring import Engine, only_run, running_behind
+from ipyagent.wiring import RunFunction, runtime
 
 NOTHING_WAITS = (
     "no pending plan: nothing waits for {word!r}, so nothing was run and no model was asked. Say "
@@ -21,25 +21,25 @@ NOTHING_WAITS = (
 
 
 def in_words(session: Session, text: str) -> Answer | None:
-    """Return what a prompt decides about the plan that waits; None where it is an ordinary prompt.
+    """Return a prompt's decision about the waiting plan; None for an ordinary prompt.
 
-    Raises SessionError for a word that decides on nothing. A yes or no is a prompt where it may
+    Raises SessionError for a word without anything to decide. A yes or no is a prompt if it may
     answer the model: after an answer that ends with a question, or a run that ended early.
     """
-    decision = words.decision(text)
+    decision = yes_no.parse_yes_no(text)
     if decision is None:
         return None
-    if session.waiting is not None:
+    if session.waiting_plan_id is not None:
         return Answer(decision, DecidedBy.PROMPT)
-    if words.tells_to_go_on(text):
+    if yes_no.is_go_word(text):
         return None
-    if words.needs_plan(text) or not _expects_answer(session):
+    if yes_no.is_plan_word(text) or not _expects_answer(session):
         raise SessionError(NOTHING_WAITS.format(word=text.strip()))
     return None
 
 
 def _expects_answer(session: Session) -> bool:
-    """Whether the newest run ended with a question, or before it was done."""
+    """Return whether the newest run ended with a question, or before it was done."""
     if not session.runs:
         return False
     run = session.runs[-1]
@@ -48,9 +48,9 @@ def _expects_answer(session: Session) -> bool:
 
 
 def in_its_cell(approvals: Approvals, reference: str) -> Approval | None:
-    """The question about a plan that a cell of this kernel is asking right now, if it is named."""
+    """Return the question about a plan that a cell of this kernel is asking now, if named."""
     for approval in approvals.pending():
-        plan = approval.shown
+        plan = approval.subject
         if isinstance(plan, Run) and any(
             name.startswith(reference) for name in (approval.id, plan.id, plan.plan_id or "")
         ):
@@ -62,33 +62,33 @@ def run(
     approvals: Approvals,
     reference: str,
     answer: Answer,
-    prepare: Callable[[Cell], Engine],
+    prepare: Callable[[Cell], RunFunction],
 ) -> str:
-    """Decide on a plan: where it waits in a cell, there; else here, by what `prepare` makes."""
+    """Decide on a plan: in the cell that asks, or else here, with the run of `prepare`."""
     asked = in_its_cell(approvals, reference)
     if asked is not None and approvals.decide(asked.id, answer):
         return f"{asked.id}: {answer.decision}"
-    with only_run() as turn:
+    with runtime().run_lock.hold() as hold:
         cell = Cell()
         with stoppable(cell):
-            turn.follow(cell, drive_sync(cell, prepare(cell)))
+            hold.keep_for_background(cell, drive_sync(cell, prepare(cell)))
     return ""
 
 
 def stop(_book: object, _rest: str) -> str:
     """stop the plan that runs in the background"""
-    behind = running_behind()
+    behind = runtime().run_lock.background
     if behind is None:
         raise ConfigError(
             "no plan runs in the background; what runs in a cell is stopped there, or by "
             "interrupting the kernel"
         )
     behind.stop()
-    return f"stopping the plan {behind.name}; what it did until now is kept"
+    return f"stopping the plan {behind.name}; its work so far is kept"
 
 
 def check_background(frontend: Frontend) -> None:
-    """Raise ConfigError where nobody would see a plan that runs in the background."""
+    """Raise ConfigError if nobody would see a plan that runs in the background."""
     if frontend.surface is Surface.TERMINAL:
         raise ConfigError(
             "--background needs a notebook: in a terminal its progress would be printed between "

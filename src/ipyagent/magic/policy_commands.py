@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ipyagent.agent.permissions import Standing
+from ipyagent.agent.folder_permissions import FolderPermissions
 from ipyagent.errors import ConfigError
 from ipyagent.magic.notebook import Notebook
 from ipyagent.plaintext import visible
@@ -20,19 +20,21 @@ def run(book: Notebook, rest: str) -> str:
         case []:
             return "\n".join(_lines(book))
         case ["revoke", "all"] | ["forget"]:
-            return _revoke(book, _allowed(book), "any tool")
+            return _revoke(book, _list_permissions(book), "any tool")
         case ["revoke", number] if number.isdecimal():
-            every = _allowed(book)
+            every = _list_permissions(book)
             return _revoke(
                 book, every[int(number) - 1 : int(number)] if int(number) else [], number
             )
         case ["revoke" | "forget", tool]:
-            return _revoke(book, [each for each in _allowed(book) if each.tool == tool], tool)
+            return _revoke(
+                book, [each for each in _list_permissions(book) if each.tool == tool], tool
+            )
     raise ConfigError("usage: %agent policy, or %agent policy revoke N|TOOL|all")
 
 
-class Allowed(NamedTuple):
-    """Something that the user allowed: a tool, what of it is covered, and how long it lasts."""
+class Permission(NamedTuple):
+    """A permission of the user's: a tool, what is covered, and for how long."""
 
     tool: str
     covers: str
@@ -42,33 +44,39 @@ class Allowed(NamedTuple):
         return f"{self.tool}: {self.covers}" if self.covers else self.tool
 
 
-def _allowed(book: Notebook) -> list[Allowed]:
-    """All that was allowed, in the order in which it is numbered."""
-    granted, standing = book.session().granted, Standing(book.place.workspace.root)
-    session = [Allowed(tool, str(granted.get(tool)), in_folder=False) for tool in granted]
-    folder = [Allowed(tool, standing.covers(tool), in_folder=True) for tool in standing.tools()]
+def _list_permissions(book: Notebook) -> list[Permission]:
+    """Return all permissions, in the order of their numbers."""
+    granted, standing = (
+        book.sessions.get().grants,
+        FolderPermissions(book.environment.workspace.root),
+    )
+    session = [Permission(tool, str(granted.get(tool)), in_folder=False) for tool in granted]
+    folder = [
+        Permission(tool, standing.describe_grant(tool), in_folder=True)
+        for tool in standing.tool_names()
+    ]
     return [*session, *folder]
 
 
 def _lines(book: Notebook) -> Iterator[str]:
-    settings, session = book.settings(), book.session()
-    standing = Standing(book.place.workspace.root)
-    tools = [tool.name for tool in book.place.toolbox(settings.config)]
+    settings, session = book.settings.resolve(), book.sessions.get()
+    standing = FolderPermissions(book.environment.workspace.root)
+    tools = [tool.name for tool in book.environment.build_toolbox(settings.config)]
     origin = settings.origins["agent.confirm_mode"]
     yield _line("confirm", f"{settings.config.agent.confirm_mode} ({origin})")
     rules = settings.config.policy.rules
     for n, rule in enumerate(rules):
-        unused = "" if any(map(rule.names, tools)) else "; it names no tool that there is now"
+        unused = "" if any(map(rule.names_tool, tools)) else "; it names no tool that there is now"
         yield _line("" if n else "rules", f"{rule} ({rule.source}{unused})")
     if not rules:
         yield _line("rules", "none")
-    yield from _allowed_lines(_allowed(book))
+    yield from _allowed_lines(_list_permissions(book))
     read = ", ".join(map(visible, session.conversation.sources))
     yield _line("read so far", read or "nothing that others wrote")
     yield from (*standing.notices(), *settings.notices)
 
 
-def _allowed_lines(allowed: list[Allowed]) -> Iterator[str]:
+def _allowed_lines(allowed: list[Permission]) -> Iterator[str]:
     for in_folder, label in ((False, "this session"), (True, "this folder")):
         lines = [f"{n} {each}" for n, each in enumerate(allowed, 1) if each.in_folder == in_folder]
         for n, line in enumerate(lines or ["nothing is allowed"]):
@@ -79,15 +87,16 @@ def _line(label: str, text: str) -> str:
     return f"{label:<{LABEL}}{text}"
 
 
-def _revoke(book: Notebook, chosen: list[Allowed], asked: str) -> str:
+def _revoke(book: Notebook, chosen: list[Permission], reference: str) -> str:
     if not chosen:
         raise ConfigError(
-            f"you allowed nothing that {asked} stands for; `%agent policy` lists what you allowed"
+            f"you allowed nothing that {reference} stands for; "
+            "`%agent policy` lists what you allowed"
         )
-    standing = Standing(book.place.workspace.root)
+    standing = FolderPermissions(book.environment.workspace.root)
     for each in chosen:
         if each.in_folder:
-            standing.forget(each.tool)
+            standing.revoke(each.tool)
         else:
-            book.session().granted.revoke(each.tool)
+            book.sessions.get().grants.revoke(each.tool)
     return f"asked about again: {', '.join(sorted({each.tool for each in chosen}))}"

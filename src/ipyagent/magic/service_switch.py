@@ -22,7 +22,7 @@ def switch_service(book: Notebook, kind: str, arguments: Sequence[str], *, on: b
     services = book.services.mcp if kind == "mcp" else book.services.openapi
     if HERE in arguments:
         services.prepare_switch(name, on=on)
-        book.session().switch_services({f"{kind}:{name}": on})
+        book.sessions.get().switch_services({f"{kind}:{name}": on})
         return f"{name} is {'active' if on else 'off'} in this notebook."
     text = services.activate(name) if on else services.deactivate(name)
     return forget_switch(book, kind, name, text)
@@ -30,5 +30,5 @@ def switch_service(book: Notebook, kind: str, arguments: Sequence[str], *, on: b
 
 def forget_switch(book: Notebook, kind: str, name: str, text: str) -> str:
     """Let the folder's choice apply in this notebook too; return `text`."""
-    book.session().switch_services({f"{kind}:{name}": None})
+    book.sessions.get().switch_services({f"{kind}:{name}": None})
     return text

@@ -9,14 +9,14 @@ from ipyagent.magic.notebook import Notebook
 from ipyagent.plaintext import visible
 from ipyagent.schema import Skill
 from ipyagent.services.skills import Skills, personal_folder
-from ipyagent.tools.names import SKILLS
+from ipyagent.tools.path_rules import SKILLS
 
 
 def run(book: Notebook, rest: str) -> str:
     """the skills that the agent may read, yours and this folder's"""
     if rest:
         raise ConfigError("usage: %agent skills")
-    skills = Skills(book.place.workspace, personal_folder())
+    skills = Skills(book.environment.workspace, personal_folder())
     lines = [_line(each, own=skills.is_own(each)) for each in skills.all()]
     if not lines:
         lines = [

@@ -1,4 +1,4 @@
-"""`%agent status`: what is known of the notebook's agent, also while its settings are damaged."""
+"""`%agent status`: the state of the notebook's agent, also while its settings are invalid."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ipyagent.agent.session import Session
 from ipyagent.config import Settings
 from ipyagent.errors import AgentError, ConfigError
 from ipyagent.magic.notebook import Notebook
+from ipyagent.phrases import plural
 from ipyagent.schema import ToolExecution
-from ipyagent.ui.format import plural
-from ipyagent.wiring import running_behind
+from ipyagent.wiring import runtime
 
 _IN_MEMORY = "none: this session is kept in memory alone"
 _DAMAGED = "No agent runs until this is mended; the next cell looks again:"
@@ -20,44 +20,45 @@ _UNTIL = "not known until then"
 
 
 def describe(book: Notebook) -> str:
-    """Return a line for each thing that is known, and what is to be known of the model."""
+    """Return a line for each fact, and the description of the model."""
     try:
-        settings = book.settings()
+        settings = book.settings.resolve()
     except ConfigError:
         return _describe_damaged(book)
     notes: list[str] = []
 
     def session() -> str:
-        found = book.session()
+        found = book.sessions.get()
         notes.extend(found.notices)
         return _extent(found)
 
     lines = {
         "model": lambda: _model(book, settings, notes),
         "confirm": lambda: settings.config.agent.confirm_mode,
-        "always allowed": lambda: _allowed(book.session()),
-        "workspace": lambda: str(book.place.workspace.root),
+        "always allowed": lambda: _describe_permissions(book.sessions.get()),
+        "workspace": lambda: str(book.environment.workspace.root),
         "sandbox": lambda: _sandbox(book),
         "session": session,
-        "record": lambda: _record(book.session()),
+        "record": lambda: _record(book.sessions.get()),
         "background": _background,
-        "waiting": lambda: _waiting(book, book.session()),
+        "waiting": lambda: _waiting(book, book.sessions.get()),
     }
-    return "\n".join([*_rows(lines), *_filled(notes)])
+    return "\n".join([*_rows(lines), *_wrap_notes(notes)])
 
 
 def _describe_damaged(book: Notebook) -> str:
-    """Return the same by what can be read; no session is opened for it, nor a workspace."""
-    settings, heading = damaged(book)
+    """Return the readable part; opens no session and no workspace."""
+    settings, heading = read_damaged(book)
     notes: list[str] = []
 
     def of(describe_one: Callable[[Session], str]) -> Callable[[], str]:
-        return lambda: _UNTIL if book.begun is None else describe_one(book.begun)
+        current = book.sessions.current
+        return lambda: _UNTIL if current is None else describe_one(current)
 
     lines = {
         "model": lambda: _model(book, settings, notes),
         "confirm": lambda: settings.config.agent.confirm_mode,
-        "always allowed": of(_allowed),
+        "always allowed": of(_describe_permissions),
         "workspace": lambda: str(book.root(settings.config)),
         "sandbox": of(lambda _: _sandbox(book)),
         "session": of(_extent),
@@ -65,18 +66,18 @@ def _describe_damaged(book: Notebook) -> str:
         "background": _background,
         "waiting": of(lambda session: _waiting(book, session)),
     }
-    return "\n".join([*heading, *_rows(lines), *_filled(notes)])
+    return "\n".join([*heading, *_rows(lines), *_wrap_notes(notes)])
 
 
-def damaged(book: Notebook) -> tuple[Settings, tuple[str, ...]]:
-    """Return the settings that can be read, and a heading that says what is wrong."""
-    found, problems = book.readable_settings()
+def read_damaged(book: Notebook) -> tuple[Settings, tuple[str, ...]]:
+    """Return the readable settings, and a heading with the problem."""
+    found, problems = book.settings.read_valid()
     wrong = (textwrap.indent(problem, "  ") for problem in problems)
     return found, (_DAMAGED, *wrong, "", _THE_REST)
 
 
 def _rows(lines: Mapping[str, Callable[[], str]]) -> Iterator[str]:
-    """Yield a row for each thing; what cannot be known is told once, with the reason."""
+    """Yield a row for each fact; what cannot be known is reported once, with the reason."""
     problems: set[str] = set()
     for key, value in lines.items():
         try:
@@ -88,18 +89,18 @@ def _rows(lines: Mapping[str, Callable[[], str]]) -> Iterator[str]:
             problems.add(problem)
 
 
-def _filled(notes: Iterable[str]) -> Iterator[str]:
+def _wrap_notes(notes: Iterable[str]) -> Iterator[str]:
     return (textwrap.fill(note, 88) for note in notes)
 
 
 def _model(book: Notebook, settings: Settings, notes: list[str]) -> str:
-    resolved = book.resolve(settings.config)
+    resolved = book.model.resolve(settings.config)
     notes.extend(resolved.notes)
     return f"{resolved.model} ({resolved.why})"
 
 
-def _allowed(session: Session) -> str:
-    return ", ".join(sorted(session.granted)) or "nothing"
+def _describe_permissions(session: Session) -> str:
+    return ", ".join(sorted(session.grants)) or "nothing"
 
 
 def _record(session: Session) -> str:
@@ -107,10 +108,10 @@ def _record(session: Session) -> str:
 
 
 def _sandbox(book: Notebook) -> str:
-    sandbox = book.place.sandbox
-    if sandbox.why:
-        return f"none: {sandbox.why}"
-    return f"holds, but {sandbox.unfiltered}" if sandbox.unfiltered else "holds"
+    sandbox = book.environment.sandbox
+    if sandbox.unavailable_reason:
+        return f"none: {sandbox.unavailable_reason}"
+    return f"holds, but {sandbox.unfiltered_reason}" if sandbox.unfiltered_reason else "holds"
 
 
 def _extent(session: Session) -> str:
@@ -119,15 +120,15 @@ def _extent(session: Session) -> str:
 
 
 def _background() -> str:
-    """Return the plan that runs although its cell has ended."""
-    behind = running_behind()
+    """Return the plan that runs in the background."""
+    behind = runtime().run_lock.background
     return f"the plan {behind.name} runs; `%agent stop` stops it" if behind else "nothing runs"
 
 
 def _waiting(book: Notebook, session: Session) -> str:
-    """Return what the user is to decide on."""
-    pending = book.place.approvals.pending()
-    waiting = [each.id for each in pending if isinstance(each.shown, ToolExecution)]
-    if plan := session.waiting_plan:
+    """Return what waits for the user's decision."""
+    pending = book.environment.approvals.pending()
+    waiting = [each.id for each in pending if isinstance(each.subject, ToolExecution)]
+    if plan := session.waiting_plan_name:
         waiting.append(f"the plan {plan}: `%agent approve` or `%agent deny`")
     return ", ".join(waiting) or "nothing"

@@ -12,7 +12,7 @@ from ipyagent.magic.notebook import Notebook
 
 
 class WrongArguments(Exception):  # noqa: N818 - turned into a ConfigError with the usage
-    """Arguments that a subcommand does not take; its text, if any, says why."""
+    """Raised for arguments that a subcommand does not take; its text, if any, says why."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
-"""Secrets are hidden before anything is told, kept or logged."""
+"""Redaction of secrets, before anything is shown, stored or logged."""
 
 from ipyagent.redaction.environment import known_secrets
-from ipyagent.redaction.names import MASK, Secrecy, masked, secrecy, secret_name
-from ipyagent.redaction.redactor import Redactor, secret_value
+from ipyagent.redaction.names import MASK, Secrecy, is_secret_name, mask_arguments, secrecy
+from ipyagent.redaction.redactor import Redactor, is_secret_value
 from ipyagent.redaction.streaming import HIDDEN, StreamRedactor
 
 __all__ = [
@@ -11,9 +11,9 @@ __all__ = [
     "Redactor",
     "Secrecy",
     "StreamRedactor",
+    "is_secret_name",
+    "is_secret_value",
     "known_secrets",
-    "masked",
+    "mask_arguments",
     "secrecy",
-    "secret_name",
-    "secret_value",
 ]

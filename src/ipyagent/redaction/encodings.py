@@ -1,7 +1,7 @@
-"""A text as it reads when what is encoded in it is decoded, with the way back.
+"""A text with its encoded parts decoded, and the positions of the originals.
 
-Base64 and hexadecimal are decoded wherever they may begin, so what an encoded secret stands
-between does not matter; line ends inside of them neither.
+Base64 and hexadecimal are decoded at every possible start, so the surroundings of an encoded secret
+do not matter; nor do line breaks inside of it.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from functools import cache, partial
 
 Back = Callable[[int, int], tuple[int, int]]
-"""Where something in the decoded text stands in the text itself, in bytes."""
+"""Maps a span in the decoded text to its span in the original, in bytes."""
 
 _ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _BASE64 = bytes(c if c in _ALPHABET else {45: 43, 95: 47}.get(c, 65) for c in range(256))
-"""To the standard alphabet; what is none of it becomes A."""
+"""Maps to the standard alphabet; other characters become A."""
 _HEX = bytes(c if c in b"0123456789abcdefABCDEF" else 48 for c in range(256))
 _BREAK = re.compile(rb"[\r\n]")
 _PADDING = re.compile(rb"={1,2}")
@@ -31,23 +31,23 @@ _ESCAPE = re.compile(
 _CHARS = {b"n": b"\n", b"r": b"\r", b"t": b"\t"}
 
 
-def decoded(text: bytes) -> Iterator[tuple[bytes, Back]]:
-    """The text in UTF-8 read as base64, as hexadecimal, and with its escapes resolved."""
+def decode_all(text: bytes) -> Iterator[tuple[bytes, Back]]:
+    """Yield the UTF-8 text read as base64, as hexadecimal, and with its escapes resolved."""
     found = _ENCODED.search(text)
     if found:
         yield from _in_groups(text, _BASE64, 4, 3, binascii.a2b_base64)
     if found and _HEXADECIMAL.search(text):
         yield from _in_groups(text, _HEX, 2, 1, binascii.unhexlify)
     if _ESCAPE.search(text):
-        yield _unescaped(text)
+        yield _unescape(text)
         if b"+" in text and b"%" in text:
-            yield _unescaped(text.replace(b"+", b" "))  # as forms write blanks
+            yield _unescape(text.replace(b"+", b" "))  # as forms write blanks
 
 
 def _in_groups(
     text: bytes, table: bytes, wide: int, narrow: int, decode: Callable[[bytes], bytes]
 ) -> Iterator[tuple[bytes, Back]]:
-    """The text decoded in groups of `wide` characters to `narrow` bytes, begun at each place."""
+    """Yield the text decoded in groups of `wide` characters to `narrow` bytes, at each offset."""
     joined = text.translate(table, b"\r\n") + table[:1] * (wide - 1)
 
     @cache  # seldom needed
@@ -65,15 +65,15 @@ def _in_groups(
         yield decode(joined[start:end]), partial(back, start)
 
 
-def _unescaped(text: bytes) -> tuple[bytes, Back]:
-    """The text with %20, \\u0020, \\x20 and \\n as what they mean."""
+def _unescape(text: bytes) -> tuple[bytes, Back]:
+    r"""Return the text with %20, \u0020, \x20 and \n resolved."""
     parts: list[bytes] = []
     ours, theirs, shift, end = [0], [0], 0, 0
     for match in _ESCAPE.finditer(text):
-        meant = _meant(match)
-        parts += text[end : match.start()], meant
+        resolved = _resolve_escape(match)
+        parts += text[end : match.start()], resolved
         end = match.end()
-        shift += len(match[0]) - len(meant)
+        shift += len(match[0]) - len(resolved)
         ours.append(end)
         theirs.append(end - shift)
     parts.append(text[end:])
@@ -85,7 +85,7 @@ def _unescaped(text: bytes) -> tuple[bytes, Back]:
     return b"".join(parts), lambda left, right: (place(left), place(right))
 
 
-def _meant(escape: re.Match[bytes]) -> bytes:
+def _resolve_escape(escape: re.Match[bytes]) -> bytes:
     kind, digits = escape.lastgroup, escape[escape.lastindex or 0]
     if kind == "char":
         return _CHARS.get(digits, digits)

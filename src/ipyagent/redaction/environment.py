@@ -1,4 +1,4 @@
-"""The secrets that the process's environment holds."""
+"""Secrets in the process's environment."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import os
 import re
 from collections.abc import Mapping
 
-from ipyagent.redaction.finding import SHORTEST
-from ipyagent.redaction.names import Secrecy, identifier, secrecy
+from ipyagent.redaction.finder import SHORTEST
+from ipyagent.redaction.names import Secrecy, is_identifier, secrecy
 
 _PLAIN = re.compile(r"[+-]?[\d.,_]+(?:e[+-]?\d+)?|true|false|enabled|disabled", re.IGNORECASE)
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[^@]*", re.IGNORECASE)
 
 
 def known_secrets(environ: Mapping[str, str]) -> frozenset[str]:
-    """The values of variables that are called key, token, password and the like.
+    """Return the values of variables called key, token, password and the like.
 
-    Addresses of webhooks are known where a part looks random: whoever has one may write there.
-    Left out are those of less than 8 characters, numbers, switches, files and folders that exist,
-    addresses without credentials, what a variable says already by its name
-    (`POSTGRES_PASSWORD=postgres`), and words where the name does not say clearly that they are
-    secret (`JUPYTER_TOKEN=datascience`): they would be hidden wherever they stand.
+    Addresses of webhooks count if a part looks random: whoever has one may write there. Left out
+    are values of less than 8 characters, numbers, switches, existing files and folders, addresses
+    without credentials, values that repeat the variable's name (`POSTGRES_PASSWORD=postgres`), and
+    words if the name does not clearly say that they are secret (`JUPYTER_TOKEN=datascience`): they
+    would be hidden everywhere.
     """
     return frozenset(
         value.strip()
@@ -31,9 +31,13 @@ def known_secrets(environ: Mapping[str, str]) -> frozenset[str]:
 
 def _tells(name: str, value: str) -> bool:
     secret = secrecy(name)
-    if not secret or (secret is Secrecy.MAYBE and (identifier(value) or value[0] in "/~")):
+    if not secret or (secret is Secrecy.MAYBE and (is_identifier(value) or value[0] in "/~")):
         return False
     if "webhook" in name.lower() and _ADDRESS.fullmatch(value):
-        return any(len(part) >= 2 * SHORTEST and not identifier(part) for part in value.split("/"))
-    said = _PLAIN.fullmatch(value) or _ADDRESS.fullmatch(value) or value.lower() in name.lower()
-    return not said and not os.path.exists(value)  # noqa: PTH110 - Path.exists raises for long ones
+        return any(
+            len(part) >= 2 * SHORTEST and not is_identifier(part) for part in value.split("/")
+        )
+    is_ordinary = (
+        _PLAIN.fullmatch(value) or _ADDRESS.fullmatch(value) or value.lower() in name.lower()
+    )
+    return not is_ordinary and not os.path.exists(value)  # noqa: PTH110 - Path.exists raises for long ones

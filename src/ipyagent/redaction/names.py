@@ -1,4 +1,4 @@
-"""Secrets by the name they go by: of variables, keys, columns and arguments."""
+"""Names of secrets: of variables, keys, columns and arguments."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from ipyagent.json_types import JsonDict
 
 MASK = "••••••"
-"""What is shown instead of an argument whose name says that it is secret."""
+"""Shown instead of an argument with a secret name."""
 
 _ACCOUNTS = (
     r"(?:smtp|imap|pop3?|e?mail|db|database|(?:my|ms)?sql|pg|postgres(?:ql)?|maria(?:db)?|oracle"
@@ -17,7 +17,7 @@ _ACCOUNTS = (
     r"|admin|users?|login|account|app|api|basic|http|proxy|vpn|wifi|wpa|key(?:store)?|trust_?store"
     r"|cert|docker|registry|jenkins|artifactory|nexus|jira|git|svc|service|server|host|zip|backup)"
 )
-"""What a password is for where `pass` alone could mean a filter, a test or a ticket."""
+"""Names beside which `pass` means a password: alone it could be a filter, test or ticket."""
 
 _SURE = re.compile(
     r"passw|authori[sz]ation|credential|passphrase|(?:private|api|access|auth)_?key"
@@ -41,7 +41,7 @@ _ABOUT = re.compile(
     r"|rules?|hint|reset|changed|expir\w*|age|date|status|enabled|method|mode|level|required|class)$",
     re.IGNORECASE,
 )
-"""Ends of names of what only has to do with a secret."""
+"""Endings of names of what is only related to a secret."""
 _ORDINARY = re.compile(
     r"(?:[a-z0-9]+_)*?(?:primary|foreign|sort|partition|index|group|join|merge|cache|s3)_?keys?"
     r"(?![a-z])",
@@ -55,7 +55,7 @@ _SHORTEST = 8
 
 
 class Secrecy(IntEnum):
-    """What a name says of the strings that go by it."""
+    """The degree to which a name announces a secret."""
 
     NONE = 0
     MAYBE = 1
@@ -63,50 +63,50 @@ class Secrecy(IntEnum):
     SURE = 2
 
     def hides(self, text: str) -> bool:
-        """Whether a string that goes by such a name is a secret."""
+        """Return whether a string with such a name is a secret."""
         if self is Secrecy.MAYBE:
-            return len(text) >= _SHORTEST and mixed(text) and not identifier(text)
+            return len(text) >= _SHORTEST and has_mixed_characters(text) and not is_identifier(text)
         return self is Secrecy.SURE and bool(text)
 
 
 def secrecy(name: str) -> Secrecy:
-    """How surely a variable, key or column of that name holds a secret."""
+    """Return how surely a variable, key or column of that name holds a secret."""
     name = _CAMEL.sub("_", name).replace("-", "_")
-    if ordinary_key(name):
+    if is_ordinary_key(name):
         return Secrecy.NONE
     if _SURE.search(name):
         return Secrecy.MAYBE if _ABOUT.search(name) else Secrecy.SURE
     return Secrecy.MAYBE if _MAYBE.search(name) else Secrecy.NONE
 
 
-def secret_name(name: str) -> bool:
-    """Whether a variable, key or column of that name may hold a secret."""
+def is_secret_name(name: str) -> bool:
+    """Return whether a variable, key or column of that name may hold a secret."""
     return secrecy(name) > Secrecy.NONE
 
 
-def ordinary_key(text: str) -> bool:
-    """Whether the text begins with the name of a table's key: `PRIMARY_KEY`, `orders_sort_key`."""
+def is_ordinary_key(text: str) -> bool:
+    """Return whether the text starts with a table key's name: `PRIMARY_KEY`, `orders_sort_key`."""
     return bool(_ORDINARY.match(text))
 
 
-def identifier(text: str) -> bool:
-    """Whether the text is of words and numbers: `order_date_2024`, `us-east-1`, `year=2024/x`."""
+def is_identifier(text: str) -> bool:
+    """Return whether the text consists of words and numbers: `order_date_2024`, `us-east-1`."""
     return bool(_IDENTIFIER.fullmatch(text))
 
 
-def mixed(text: str) -> bool:
-    """Whether there is a digit and a letter in it."""
+def has_mixed_characters(text: str) -> bool:
+    """Return whether it has a digit and a letter."""
     return any(map(str.isdigit, text)) and any(map(str.isalpha, text))
 
 
-def masked(arguments: JsonDict) -> JsonDict:
-    """The arguments with `••••••` for strings that their names tell to be secret."""
-    return {name: _masked(secrecy(str(name)), value) for name, value in arguments.items()}
+def mask_arguments(arguments: JsonDict) -> JsonDict:
+    """Return the arguments with `••••••` for strings with secret names."""
+    return {name: _mask_value(secrecy(str(name)), value) for name, value in arguments.items()}
 
 
-def _masked(secret: Secrecy, value: object) -> Any:
+def _mask_value(secret: Secrecy, value: object) -> Any:
     if isinstance(value, dict):
-        return masked(value)
+        return mask_arguments(value)
     if isinstance(value, list):
-        return [_masked(secret, each) for each in value]
+        return [_mask_value(secret, each) for each in value]
     return MASK if isinstance(value, str) and secret.hides(value) else value

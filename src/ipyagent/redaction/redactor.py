@@ -1,63 +1,80 @@
-"""The redactor: what is told, kept or logged passes through it, and secrets don't come out."""
+"""The redactor: everything shown, stored or logged passes it, without secrets."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from functools import cache, partial
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from ipyagent.redaction.finding import Finder
+from ipyagent.redaction.finder import SecretFinder
 from ipyagent.redaction.streaming import HIDDEN, StreamRedactor
 
 AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 _WINDOW = 10_000
 _DEPTH = 200
+_WORDLESS = {bool, int, float, datetime, type(None)}
+_RECENT_TEXTS, _RECENT_LENGTH = 500, 2_000  # redacted texts that are remembered, and their length
 
 
 class Redactor:
-    """Hides the known `values` of at least 8 characters, and whatever looks like a secret.
+    """Hides the known `values` of at least 8 characters, and everything that looks like a secret.
 
     Plain or encoded: in URLs, in JSON, as base64 and hexadecimal. Only the secret itself becomes
     HIDDEN, and redacting twice changes nothing more.
     """
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        self._finder = Finder(values)
+        self._finder = SecretFinder(values)
+        self._recent: dict[str, str] = {}
 
     def learn(self, values: Iterable[str]) -> None:
         """Hide these values too, from now on."""
-        finder = Finder({*self._finder.values, *values})
+        finder = SecretFinder({*self._finder.values, *values})
         if finder.values != self._finder.values:
             self._finder = finder
+            self._recent = {}
 
     def text(self, text: str) -> str:
-        """The text without its secrets."""
+        """Return the text without its secrets."""
+        if len(text) > _RECENT_LENGTH:
+            return self._redact(text)
+        # Names, words and arguments come again in every event and every view of a run.
+        recent = self._recent
+        clean = recent.get(text)
+        if clean is None:
+            if len(recent) >= _RECENT_TEXTS:
+                recent.clear()
+            clean = recent[text] = self._redact(text)
+        return text if clean == text else clean
+
+    def _redact(self, text: str) -> str:
         parts: list[str] = []
-        told = 0
+        end_of_last = 0
         for start, end in self._finder.spans(text):
-            parts += text[told:start], HIDDEN
-            told = end
-        return "".join((*parts, text[told:])) if parts else text
+            parts += text[end_of_last:start], HIDDEN
+            end_of_last = end
+        return "".join((*parts, text[end_of_last:])) if parts else text
 
     def data(self, data: object) -> Any:
-        """JSON data without secrets in its text and keys; the same object if there were none.
+        """Return JSON data without secrets in texts and keys; the same object if there are none.
 
         Bitmaps in MIME bundles stay as they are; what is nested more than 200 deep is hidden.
         """
         return self._data(data, _DEPTH)
 
-    def of(self, model: AnyModel) -> AnyModel:
-        """The record without secrets in its text, however deep; itself if there were none.
+    def record(self, model: AnyModel) -> AnyModel:
+        """Return the record without secrets in its texts, however deep; itself if there are none.
 
-        Ids, and what a record does not say in its repr (images, signatures), stay as they are.
+        Ids, and fields that are not in a record's repr (images, signatures), stay as they are.
         """
         return self._record(model, _DEPTH)
 
     def stream(self) -> StreamRedactor:
-        """For text that comes in pieces: what it shows in the end is `text` of the whole."""
+        """Return a redactor for text in pieces: the end result is `text` of the whole."""
         return StreamRedactor(self._finder)
 
     def _data(self, data: object, depth: int) -> Any:
@@ -81,16 +98,19 @@ class Redactor:
         return data
 
     def _record(self, model: AnyModel, depth: int) -> AnyModel:
-        said = {name: getattr(model, name) for name in _fields(type(model))}
-        said |= model.model_extra or {}
-        clean = {name: self._data(value, depth - 1) for name, value in said.items()}
-        changed = {name: value for name, value in clean.items() if value is not said[name]}
+        values = {name: getattr(model, name) for name in _fields(type(model))}
+        values |= model.model_extra or {}
+        clean = {
+            name: value if type(value) in _WORDLESS else self._data(value, depth - 1)
+            for name, value in values.items()
+        }
+        changed = {name: value for name, value in clean.items() if value is not values[name]}
         return model.model_copy(update=changed) if changed else model
 
 
 @cache
 def _fields(model: type[BaseModel]) -> tuple[str, ...]:
-    """The fields with words in them. A field of any type that is not serialised is an object."""
+    """Return the fields with texts. A field of any type that is not serialized is an object."""
     return tuple(
         name
         for name, field in model.model_fields.items()
@@ -105,16 +125,16 @@ def _is_bitmap(mime: object) -> bool:
 
 
 def _same(new: Iterable[Iterable[object]], old: Iterable[Iterable[object]]) -> bool:
-    """Whether the rows are of the very same objects."""
+    """Return whether the rows consist of the very same objects."""
     rows = zip(new, old, strict=True)
     return all(now is then for row in rows for now, then in zip(*row, strict=True))
 
 
 @cache
-def _by_looks() -> Finder:
-    return Finder()
+def _by_looks() -> SecretFinder:
+    return SecretFinder()
 
 
-def secret_value(text: str) -> bool:
-    """Whether the text's first 10,000 characters look like they hold a key, token or password."""
+def is_secret_value(text: str) -> bool:
+    """Return whether the first 10,000 characters look like a key, token or password."""
     return bool(_by_looks().spans(text[:_WINDOW]))

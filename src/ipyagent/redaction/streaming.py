@@ -1,46 +1,46 @@
-"""Redaction of text that comes in pieces."""
+"""Redaction of streaming text."""
 
 from __future__ import annotations
 
 import re
 
-from ipyagent.redaction.finding import Finder, Span
+from ipyagent.redaction.finder import SecretFinder, Span
 
 HIDDEN = "\u2039hidden\u203a"
-"""What is shown in a secret's place."""
+"""Shown in a secret's place."""
 
 _WORD = re.compile(r"[!-~\u00a1-\u0dff]*")
-"""Scripts that put no blanks between words have none here: their text need not wait."""
+"""Scripts without spaces between words have no words here: their text need not wait."""
 _CONTEXT = 512  # characters before a secret that may give it away
 _LONG = 8_192
 _ENDLESS = 65_536
 _BEGINNING = 4
-"""So many characters of a known secret are taken for its beginning."""
+"""Characters of a known secret that count as its beginning."""
 _CONTINUATIONS = ("0a1b2c3d4e5f6789" * 5, "A1B2C3D4E5F6G7H8" * 2, "aZ0bY1cX2dW3eV4f" * 6)
-"""What tokens go on with: hexadecimal digits, capitals and digits, letters and digits."""
+"""Continuations of tokens: hexadecimal digits, capitals and digits, letters and digits."""
 _REST = re.compile(r"[\w.~+/=%-]*", re.ASCII)
-"""The rest of a secret that is longer than anyone's."""
+"""The rest of a secret that is longer than any."""
 
 
 class StreamRedactor:
-    """Shows text as it comes: a word when it is complete, a secret when it is over.
+    """Shows text as it arrives: a word when it is complete, a secret when it is over.
 
-    Words of more than 8,192 characters are shown in parts; of a secret of more than 65,536 the
-    rest is dropped as it comes.
+    Words of more than 8,192 characters are shown in parts; of a secret of more than 65,536 the rest
+    is dropped.
     """
 
-    def __init__(self, finder: Finder) -> None:
+    def __init__(self, finder: SecretFinder) -> None:
         self._finder = finder
         self._phrases = [value for value in finder.values if not _WORD.fullmatch(value)]
         self._long = max(_LONG, 4 * max(map(len, finder.values), default=0))
         self._patience = self._long
         self._told = ""  # raw, for the context that it gives
         self._held = ""
-        self._hid = False  # the last that was shown is HIDDEN
+        self._hid = False  # the last shown text is HIDDEN
         self._endless = False
 
     def add(self, text: str) -> str:
-        """What can be shown after this piece."""
+        """Return what can be shown after this piece."""
         if self._endless:
             rest = _REST.match(text)
             text = text[rest.end() :] if rest else text
@@ -53,17 +53,19 @@ class StreamRedactor:
     def pause(self) -> str:
         """Return what is held back, before text of another kind; more may follow all the same.
 
-        What could be the beginning of a secret stays back.
+        A possible beginning of a secret stays held back.
         """
         return "" if not self._held or self._may_go_on() else self._show(final=True)
 
     def end(self) -> str:
-        """What was still held back."""
+        """Return what is still held back."""
         return self._show(final=True)
 
     def _may_go_on(self) -> bool:
         text = self._told + self._held
-        begun = min((_begun(text, value) for value in self._finder.values), default=len(text))
+        begun = min(
+            (_beginning_at_end(text, value) for value in self._finder.values), default=len(text)
+        )
         if len(text) - begun >= _BEGINNING:
             return True
         so_far = self._finder.spans(text)
@@ -73,16 +75,18 @@ class StreamRedactor:
         text = self._told + self._held
         spans = self._finder.spans(text)
         safe = len(text) if final else max(len(self._told), self._safe(text, spans))
-        shown = self._redacted(text, safe, spans)
+        redacted = self._redact(text, safe, spans)
         if len(text) - safe > _ENDLESS:
-            shown, safe, self._endless, self._hid = shown + HIDDEN, len(text), True, True
+            redacted, safe, self._endless, self._hid = redacted + HIDDEN, len(text), True, True
         self._keep(text, safe)
-        return shown
+        return redacted
 
     def _safe(self, text: str, spans: list[Span]) -> int:
-        """How far the text is certain: to the last word, or to a secret that may go on."""
+        """Return how far the text is certain: to the last word, or an unfinished secret."""
         word = len(text) - _word_length(text[::-1])
-        begun = min((_begun(text, phrase) for phrase in self._phrases), default=len(text))
+        begun = min(
+            (_beginning_at_end(text, phrase) for phrase in self._phrases), default=len(text)
+        )
         is_open = spans and not text[spans[-1][1] :].strip()
         safe = min(word, begun, spans[-1][0] if is_open else len(text))
         if is_open or begun < len(text) or len(text) - safe < self._long:
@@ -90,12 +94,12 @@ class StreamRedactor:
         middle = len(text) - self._long // 2
         return next((end for start, end in spans if start < middle < end), middle)
 
-    def _redacted(self, text: str, safe: int, spans: list[Span]) -> str:
+    def _redact(self, text: str, safe: int, spans: list[Span]) -> str:
         parts, told = [], len(self._told)
         for start, end in spans:
             if told < end and start < safe:
                 parts.append(text[told:start])
-                # What goes on was hidden already.
+                # The continuation of a secret that is hidden already.
                 parts.append("" if self._hid and start <= told else HIDDEN)
                 told, self._hid = min(end, safe), True
         parts.append(text[told:safe])
@@ -117,8 +121,8 @@ def _word_length(text: str) -> int:
     return word.end() if word else 0
 
 
-def _begun(text: str, phrase: str) -> int:
-    """Where the beginning of the phrase stands at the end of the text, or the text's length."""
+def _beginning_at_end(text: str, phrase: str) -> int:
+    """Return where the phrase's beginning stands at the end of the text, or its length."""
     place = text.find(phrase[0], max(0, len(text) - len(phrase) + 1))
     while place >= 0 and not phrase.startswith(text[place:]):
         place = text.find(phrase[0], place + 1)

@@ -1,4 +1,4 @@
-"""What is said: messages, results, runs and events. Data only; no behaviour, no imports above."""
+"""The data model: messages, results, runs and events. Data only, without behavior."""
 
 from ipyagent.schema.base import Model
 from ipyagent.schema.blocks import (
@@ -21,6 +21,7 @@ from ipyagent.schema.events import (
     MessageStarted,
     Notice,
     PlanProposed,
+    PlanWaiting,
     RetryScheduled,
     RunFinished,
     RunStarted,
@@ -61,7 +62,8 @@ from ipyagent.schema.results import (
 )
 from ipyagent.schema.runs import Outcome, PlanStep, Run, RunStatus, Step, StopReason
 from ipyagent.schema.sessions import Session, SessionState
-from ipyagent.schema.small import (
+from ipyagent.schema.state import OpenMessage, RunState, advance
+from ipyagent.schema.tool_records import (
     Endpoint,
     Note,
     PendingEdit,
@@ -99,10 +101,12 @@ __all__ = [
     "Notice",
     "OpaqueContent",
     "OpaqueData",
+    "OpenMessage",
     "Outcome",
     "PendingEdit",
     "PlanProposed",
     "PlanStep",
+    "PlanWaiting",
     "Preview",
     "PythonScript",
     "Question",
@@ -111,6 +115,7 @@ __all__ = [
     "Run",
     "RunFinished",
     "RunStarted",
+    "RunState",
     "RunStatus",
     "Scope",
     "Session",
@@ -141,5 +146,6 @@ __all__ = [
     "TruncatedOutput",
     "TruncationConfig",
     "VariableChange",
+    "advance",
     "fold",
 ]

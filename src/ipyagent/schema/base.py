@@ -1,4 +1,4 @@
-"""The base of all data: frozen, strict about what comes in, lossless through JSON."""
+"""The base of all records: frozen, strict about input, lossless through JSON."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from pydantic import (
     StrictBool,
 )
 
+from ipyagent.json_arguments import as_json, well_formed
 from ipyagent.json_types import JsonDict
-from ipyagent.schema.arguments import as_json, well_formed
 
 
 def _in_utc(moment: datetime) -> datetime:
     try:
         return moment.astimezone(UTC)
     except OverflowError:
-        raise ValueError("the moment is not in the years 1 to 9999") from None
+        raise ValueError("the time must be in the years 1 to 9999") from None
 
 
 Flag = StrictBool
 
 Count = Annotated[int, Field(ge=0, strict=True)]
-"""A number of things: JSON tells whole numbers from text and from true, and so do we."""
+"""A number of things: JSON distinguishes whole numbers from text and true, and so do we."""
 
 Positive = Annotated[int, Field(ge=1, strict=True)]
 
@@ -42,23 +42,23 @@ Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 """A point in time, from a datetime with a zone, its text, or seconds since 1970."""
 
 Text = Annotated[str, AfterValidator(well_formed)]
-"""What is said. Lone surrogates are replaced: nothing could store or send them."""
+"""A text. Lone surrogates are replaced: nothing could store or send them."""
 
 OrEmpty = Annotated[str, BeforeValidator(lambda text: "" if text is None else text)]
-"""Text where others say null for none."""
+"""A text for which other formats have null if there is none."""
 
 JsonValue = Annotated[Any, AfterValidator(as_json)]
-"""Anything that JSON can say; NaN, infinity and endless nesting are refused."""
+"""Anything that JSON can express; NaN, infinity and endless nesting are refused."""
 
 JsonObject = Annotated[JsonDict, AfterValidator(as_json)]
-"""A JSON object, with the same care."""
+"""A JSON object, validated the same way."""
 
 
 class Model(BaseModel):
     """A frozen record. Sequences are tuples; a change is a new record (`model_copy`).
 
-    Fields also answer to the names that other formats give them (their `validation_alias`), when
-    they are given and when they are read.
+    Fields also have the names of other formats (their `validation_alias`), for input and for
+    reading.
     """
 
     model_config = ConfigDict(
@@ -76,12 +76,12 @@ class Model(BaseModel):
             return super().__getattr__(name) if field is None else getattr(self, field)
 
     def to_dict(self, *, exclude_none: bool = False) -> JsonDict:
-        """The record as plain JSON types."""
+        """Return the record as plain JSON types."""
         return self.model_dump(mode="json", exclude_none=exclude_none)
 
     @classmethod
     def from_dict(cls, data: JsonDict) -> Self:
-        """The record that `to_dict` described; raises pydantic.ValidationError otherwise."""
+        """Return the record that `to_dict` described; raises pydantic.ValidationError otherwise."""
         return cls.model_validate(data)
 
 
@@ -98,5 +98,5 @@ def _aliases(model: type[BaseModel]) -> dict[str, str]:
 
 
 def now() -> datetime:
-    """The present moment, aware, in UTC."""
+    """Return the current time, aware, in UTC."""
     return datetime.now(UTC)

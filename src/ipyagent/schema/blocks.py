@@ -1,4 +1,4 @@
-"""The blocks that messages are made of."""
+"""The content blocks of messages."""
 
 from __future__ import annotations
 
@@ -16,8 +16,14 @@ from pydantic import (
     model_validator,
 )
 
+from ipyagent.foreign.messages import (
+    convert_blocks,
+    convert_call,
+    convert_image,
+    convert_thinking,
+    holds_image,
+)
 from ipyagent.json_types import JsonDict
-from ipyagent.schema import accept
 from ipyagent.schema.base import Count, Flag, JsonObject, JsonValue, Model, OrEmpty, Text
 
 
@@ -40,7 +46,7 @@ _PIXELS = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
 class ImageContent(Model):
-    """An image, base64-encoded. `width` and `height` are in pixels, where known."""
+    """An image, base64-encoded. `width` and `height` are in pixels, if known."""
 
     type: Literal["image"] = "image"
     media_type: str = "image/png"
@@ -51,12 +57,12 @@ class ImageContent(Model):
     @model_validator(mode="before")
     @classmethod
     def _accept(cls, data: object) -> Any:
-        return accept.image(data)
+        return convert_image(data)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """Show the image in a notebook; only pixels, since other kinds can hold code."""
-        shown = {self.media_type: self.data} if self.media_type in _PIXELS else {}
-        return shown | {"text/plain": repr(self)}
+        """Show the image in a notebook; only bitmaps, since other types can hold code."""
+        bundle = {self.media_type: self.data} if self.media_type in _PIXELS else {}
+        return bundle | {"text/plain": repr(self)}
 
     def to_openai(self) -> JsonDict:
         """OpenAI's image part."""
@@ -72,7 +78,7 @@ class ImageContent(Model):
 class ThinkingContent(Model):
     """A model's reasoning.
 
-    `signature`, `id` and `encrypted_content` are replayed verbatim to the provider, never shown.
+    `signature`, `id` and `encrypted_content` are sent back verbatim to the provider, never shown.
     """
 
     type: Literal["thinking"] = "thinking"
@@ -85,20 +91,20 @@ class ThinkingContent(Model):
     @model_validator(mode="before")
     @classmethod
     def _accept(cls, data: object) -> Any:
-        return accept.thinking(data)
+        return convert_thinking(data)
 
     def to_anthropic(self) -> JsonDict:
-        """Anthropic's thinking block; of another provider's reasoning only what can be read."""
+        """Anthropic's thinking block; of another provider's reasoning only the readable text."""
         if self.encrypted_content and not self.id:
             return {"type": "redacted_thinking", "data": self.encrypted_content}
         return {"type": "thinking", "thinking": self.thinking, "signature": self.signature}
 
 
 class ToolCall(Model):
-    """A model's wish to run a tool.
+    """A model's call of a tool.
 
-    `parse_error` is set when the arguments were not a JSON object; such a call is never executed.
-    `item_id` and `thought_signature` belong to the provider and are replayed verbatim.
+    `parse_error` is set if the arguments were not a JSON object; such a call is never executed.
+    `item_id` and `thought_signature` belong to the provider and are sent back verbatim.
     """
 
     type: Literal["tool_call"] = "tool_call"
@@ -115,7 +121,7 @@ class ToolCall(Model):
     @model_validator(mode="before")
     @classmethod
     def _accept(cls, data: object) -> Any:
-        return accept.call(data)
+        return convert_call(data)
 
     def to_openai(self) -> JsonDict:
         """OpenAI's tool call; the arguments are JSON text."""
@@ -129,7 +135,7 @@ class ToolCall(Model):
 
 
 class OpaqueContent(Model):
-    """A block of a kind that this version doesn't know: kept as it came, never sent or shown."""
+    """A block of a type unknown to this version: kept as it came, never sent or shown."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, JsonValue] = Field(init=False)
@@ -137,7 +143,7 @@ class OpaqueContent(Model):
     type: str
 
     def to_anthropic(self) -> JsonDict:
-        """The block as it came."""
+        """Return the block as it came."""
         return self.to_dict()
 
 
@@ -160,7 +166,7 @@ def _tag(block: Any) -> str:
         return "opaque"
     raw = isinstance(block, Mapping)
     kind = block.get("type") if raw else getattr(block, "type", None)
-    if raw and kind in ("image", "image_url") and not accept.holds_image(block):
+    if raw and kind in ("image", "image_url") and not holds_image(block):
         return "opaque"  # an image elsewhere: nothing is fetched
     return _KINDS.get(kind, "opaque") if isinstance(kind, str) else "opaque"
 
@@ -174,13 +180,13 @@ ResultBlock = Annotated[
 
 
 class ToolResultContent(Model):
-    """What the model sees of a tool's result."""
+    """A tool's result as the model gets it."""
 
     type: Literal["tool_result"] = "tool_result"
     tool_use_id: str = Field(
         min_length=1, validation_alias=AliasChoices("tool_use_id", "tool_call_id")
     )
-    content: Annotated[tuple[ResultBlock, ...], BeforeValidator(accept.blocks)] = ()
+    content: Annotated[tuple[ResultBlock, ...], BeforeValidator(convert_blocks)] = ()
     is_error: Flag = False
 
     @property
@@ -211,4 +217,4 @@ BlockField = Annotated[
     | Annotated[OpaqueContent, Tag("opaque")],
     Discriminator(_tag),
 ]
-"""A block as a field: its class is found by its type, whosever word for it that is."""
+"""A block as a field: its class is found by its type, in any format's name for it."""

@@ -2,7 +2,8 @@
 
 Events nest in pairs, run ⊃ step ⊃ message / tool:
 
-    plan_proposed?                   a run that waits for a person before it starts
+    plan_proposed?                   a run that the user decides on before it starts
+    plan_waiting?                    its cell has stopped asking; nothing more comes here
     run_started
     ├─ step_started
     │  ├─ compacted?                the older part of the conversation became a summary
@@ -38,7 +39,7 @@ from ipyagent.schema.runs import Run, RunStatus, StopReason
 class RunStarted(Model):
     """A run begins; `run` has no steps yet.
 
-    `system_prompt` and `tools` are given where they differ from those of the session so far.
+    `system_prompt` and `tools` are given if they differ from those of the session so far.
     """
 
     type: Literal["run_started"] = "run_started"
@@ -48,9 +49,9 @@ class RunStarted(Model):
 
 
 class PlanProposed(Model):
-    """A person is asked about a whole plan: `run` is a draft, stored before it is shown.
+    """The user is asked about a whole plan: `run` is a draft, stored before it is shown.
 
-    `approval_id` is good for one decision; None where nobody can be asked now.
+    `approval_id` is valid for one decision; None if nobody can be asked now.
     """
 
     type: Literal["plan_proposed"] = "plan_proposed"
@@ -58,11 +59,20 @@ class PlanProposed(Model):
     approval_id: str | None = None
 
 
+class PlanWaiting(Model):
+    """The cell has stopped asking about its plan, which waits unless decided on elsewhere.
+
+    The last event of that cell.
+    """
+
+    type: Literal["plan_waiting"] = "plan_waiting"
+
+
 class StepStarted(Model):
     """The model is about to be asked for the `step`-th time (from 1).
 
-    `nudge` is what it is told before, by no person: to continue a reply that was cut, or to come to
-    an end because the budget is spent (then the step is `closing`).
+    `nudge` is a text of ours before it: to continue a reply that was cut, or to finish because the
+    budget is spent (then the step is `closing`).
     """
 
     type: Literal["step_started"] = "step_started"
@@ -85,7 +95,7 @@ class Compacted(Model):
 
 
 class RetryScheduled(Model):
-    """Asking failed in a transient way; it is tried again after `delay` seconds."""
+    """A request failed in a transient way; it is retried after `delay` seconds."""
 
     type: Literal["retry_scheduled"] = "retry_scheduled"
     step: Count
@@ -96,7 +106,7 @@ class RetryScheduled(Model):
 
 
 class MessageStarted(Model):
-    """A reply begins to stream. After a retry it begins again, and what came before is void."""
+    """A reply begins to stream. After a retry it begins again, and earlier pieces are void."""
 
     type: Literal["message_started"] = "message_started"
     step: Count
@@ -112,7 +122,7 @@ class MessageDelta(Model):
 
 
 class MessageFinished(Model):
-    """The whole reply, also when it was cut short; None where the model said nothing."""
+    """The whole reply, also if it was cut short; None if the model said nothing."""
 
     type: Literal["message_finished"] = "message_finished"
     step: Count
@@ -132,7 +142,7 @@ class ToolStarted(Model):
 
 
 class ApprovalRequested(Model):
-    """A person is asked about exactly this call; `approval_id` is good for one decision."""
+    """The user is asked about exactly this call; `approval_id` is valid for one decision."""
 
     type: Literal["approval_requested"] = "approval_requested"
     step: Count
@@ -175,7 +185,7 @@ class StepFinished(Model):
 
 
 class Notice(Model):
-    """Something the person should know."""
+    """Something the user should know."""
 
     type: Literal["notice"] = "notice"
     text: Text
@@ -193,6 +203,7 @@ class RunFinished(Model):
 
 Event = Annotated[
     PlanProposed
+    | PlanWaiting
     | RunStarted
     | StepStarted
     | Compacted

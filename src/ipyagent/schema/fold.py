@@ -1,7 +1,6 @@
-"""Events folded into a `Run`: the one way a run changes.
+"""Fold events into a `Run`: the one way a run changes.
 
-Deltas are ignored, since `message_finished` brings the whole message. The front end's
-`labextension/src/model.ts` folds the same events the same way; a shared fixture checks both.
+Deltas are ignored, since `message_finished` brings the whole message.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from ipyagent.schema.runs import Run, Step
 
 
 def fold(run: Run | None, event: Event) -> Run:
-    """The run after `event`; only `plan_proposed` and `run_started` may come first."""
+    """Return the run after `event`; only `plan_proposed` and `run_started` may come first."""
     if isinstance(event, RunStarted | PlanProposed):
         return event.run
     if run is None:
@@ -43,8 +42,8 @@ def fold(run: Run | None, event: Event) -> Run:
             note = f"{event.reason} Retry {event.attempt}/{event.of} in {event.delay:.1f} s."
             return _with_step(run, notes=(*run.steps[-1].notes, note))
         case MessageFinished():
-            said = event.model_dump(exclude={"type", "step", "message", "usage"})
-            return _with_step(run, message=event.message, usage=event.usage, **said)
+            reply = event.model_dump(exclude={"type", "step", "message", "usage"})
+            return _with_step(run, message=event.message, usage=event.usage, **reply)
         case ToolStarted(execution=execution):
             return _with_step(run, executions=(*run.steps[-1].executions, execution))
         case ApprovalRequested():
@@ -64,7 +63,7 @@ def fold(run: Run | None, event: Event) -> Run:
 
 
 def _with_step(run: Run, **changes: object) -> Run:
-    """The run with its newest step changed: older steps are history."""
+    """Return the run with its newest step changed: older steps are final."""
     *earlier, newest = run.steps
     return run.model_copy(update={"steps": (*earlier, newest.model_copy(update=changes))})
 

@@ -1,4 +1,4 @@
-"""The conversation as a graph of nodes: what was said, what was done, and where it forked.
+"""The conversation as a graph of nodes: messages, calls and branches.
 
 SystemPrompt ─ ToolDefinitions ─ user ─ assistant ─┬─ ToolExecution ─┬─ tool results ─ …
                                                    └─ ToolExecution ─┘
@@ -29,7 +29,7 @@ class SystemPrompt(Model):
 
 
 class ToolDefinitions(Model):
-    """The tools on offer from here on."""
+    """The tools available from here on."""
 
     type: Literal["tool_definitions"] = "tool_definitions"
     tools: tuple[ToolDefinition, ...] = ()
@@ -42,13 +42,13 @@ _REASONS = {
     "completed": StopReason.FINISHED,
     "length": StopReason.MAX_TOKENS,
 }
-"""What providers call an end."""
+"""Providers' names for stop reasons."""
 
 
 class Stop(Model):
     """A run ended here; `usage` is that of all its steps.
 
-    A provider's word that is no StopReason is kept in `finish_reason`.
+    A provider's reason that is no StopReason is kept in `finish_reason`.
     """
 
     type: Literal["stop_reason"] = "stop_reason"
@@ -66,7 +66,7 @@ class Stop(Model):
 
 
 class OpaqueData(Model):
-    """What a newer version put into a node: kept as it came, never sent or shown."""
+    """Data of a newer version's node: kept as it came, never sent or shown."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, JsonValue] = Field(init=False)
@@ -99,7 +99,7 @@ _DataField = Annotated[
 ]
 
 OF_RUN = "of_run"
-"""Key in the metadata of a system prompt: it holds until a run has others."""
+"""Key in the metadata of a system prompt: it applies until a run has others."""
 
 COMPACTED = "compacted"
 """Key in a summary's metadata: {"before": [ids], "after": [ids]} of what stays verbatim."""
@@ -109,14 +109,14 @@ _OF_A_RUN = re.compile(r"([0-9a-f]{4})[0-9a-f]{8}(-\d+)")
 
 
 def handle(node_id: str) -> str:
-    """A node's id as people read and type it: `3f2a-5`, the fifth node of a run."""
-    if found := _OF_A_RUN.fullmatch(node_id):
-        return found[1] + found[2]
+    """Return the short form of a node's id: `3f2a-5`, the fifth node of a run."""
+    if match := _OF_A_RUN.fullmatch(node_id):
+        return match[1] + match[2]
     return node_id[:8]
 
 
 class Node(Model):
-    """One element of a conversation. Its parents are what it follows."""
+    """One element of a conversation. Its parents come before it."""
 
     id: str = Field(default_factory=lambda: uuid.uuid4().hex[:12], min_length=1)
     parent_ids: tuple[str, ...] = ()
@@ -129,7 +129,7 @@ class Node(Model):
 
 
 def with_prompt(prompts: tuple[Node, ...], node: Node) -> tuple[Node, ...]:
-    """The instructions in force after `node`: a run's own replace those of the runs before."""
+    """Return the prompts in force after `node`: a run's own replace those of earlier runs."""
     if not isinstance(node.data, SystemPrompt):
         return prompts
     if node.metadata.get(OF_RUN):
@@ -138,7 +138,7 @@ def with_prompt(prompts: tuple[Node, ...], node: Node) -> tuple[Node, ...]:
 
 
 def text_of_prompts(prompts: Iterable[Node]) -> str:
-    """Instructions as the model reads them."""
+    """Return the prompts as the model reads them."""
     return "\n\n".join(p.data.content for p in prompts if isinstance(p.data, SystemPrompt))
 
 
@@ -164,7 +164,7 @@ class Graph:
         if node.id in self.nodes:
             raise ValueError(f"two nodes have the id {node.id!r}")
         if missing := [each for each in node.parent_ids if each not in self.nodes]:
-            raise ValueError(f"node {node.id!r} follows {missing[0]!r}, which is not there")
+            raise ValueError(f"node {node.id!r} follows {missing[0]!r}, which does not exist")
         self._nodes.put(node.id, node)
 
     @property
@@ -174,60 +174,60 @@ class Graph:
         return tuple(each for each in self.nodes if each not in parents)
 
     def ancestors(self, *heads: str) -> list[Node]:
-        """The nodes and all that they follow, parents before children.
+        """Return the nodes and all their ancestors, parents before children.
 
-        Raises ValueError where there is no such node.
+        Raises ValueError for an unknown node.
         """
         if missing := [each for each in heads if each not in self.nodes]:
             raise ValueError(f"there is no node {missing[0]!r}")
-        found: set[str] = set()
+        reached: set[str] = set()
         stack = [*heads]
         while stack:
             each = stack.pop()
-            if each not in found:
-                found.add(each)
+            if each not in reached:
+                reached.add(each)
                 stack += self.nodes[each].parent_ids
-        return [node for each, node in self.nodes.items() if each in found]
+        return [node for each, node in self.nodes.items() if each in reached]
 
     def to_messages(self, head: str) -> tuple[Message, ...]:
-        """What a model is sent at `head`: a summary stands for what it summarises."""
-        said: list[Node] = []
+        """Return the messages sent to a model at `head`: a summary replaces what it summarizes."""
+        nodes: list[Node] = []
         for node in self.ancestors(head):
             if not isinstance(node.data, Message):
                 continue
             match node.metadata.get(COMPACTED):
                 case {"before": list(before), "after": list(after)}:
-                    # Another branch that was merged is not what the summary is of.
+                    # A branch that was merged is not part of what was summarized.
                     covered = {each.id for each in self.ancestors(node.id)}
-                    said = [each for each in said if each.id not in covered]
-                    said += [*map(self._node, before), node, *map(self._node, after)]
+                    nodes = [each for each in nodes if each.id not in covered]
+                    nodes += [*map(self._node, before), node, *map(self._node, after)]
                 case _:
-                    said.append(node)
-        return tuple(node.data for node in said if isinstance(node.data, Message))
+                    nodes.append(node)
+        return tuple(node.data for node in nodes if isinstance(node.data, Message))
 
     def system_prompt(self, head: str) -> str:
-        """The instructions in force at `head`, joined by blank lines."""
+        """Return the system prompt in force at `head`, joined by blank lines."""
         prompts: tuple[Node, ...] = ()
         for node in self.ancestors(head):
             prompts = with_prompt(prompts, node)
         return text_of_prompts(prompts)
 
     def tools(self, head: str) -> tuple[ToolDefinition, ...]:
-        """The tools on offer at `head`: the newest definitions count."""
-        found: tuple[ToolDefinition, ...] = ()
+        """Return the tools available at `head`: the newest definitions count."""
+        definitions: tuple[ToolDefinition, ...] = ()
         for node in self.ancestors(head):
             if isinstance(node.data, ToolDefinitions):
-                found = node.data.tools
-        return found
+                definitions = node.data.tools
+        return definitions
 
     def to_dict(self) -> JsonDict:
-        """The nodes by id, parents first, and the heads."""
+        """Return the nodes by id, parents first, and the heads."""
         nodes = {each: node.to_dict() for each, node in self.nodes.items()}
         return {"nodes": nodes, "head_ids": list(self.heads)}
 
     @classmethod
     def from_dict(cls, data: JsonMapping) -> Graph:
-        """The graph that `to_dict` described; raises ValueError otherwise."""
+        """Return the graph that `to_dict` described; raises ValueError otherwise."""
         return cls(map(Node.from_dict, data["nodes"].values()))
 
     def _node(self, each: object) -> Node:

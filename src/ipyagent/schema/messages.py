@@ -1,8 +1,8 @@
-"""What is said between the person, the model and the tools.
+"""Messages between user, model and tools.
 
-One form for all: a message is a role and a tuple of content blocks. Other shapes (OpenAI's,
-Anthropic's, plain text as content) are accepted and normalised; `to_openai` and `to_anthropic`
-emit them.
+One form for all: a message is a role and a tuple of content blocks. Other formats (OpenAI's,
+Anthropic's, plain text as content) are accepted and normalized; `to_openai` and `to_anthropic` emit
+them.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any, Self
 
 from pydantic import AliasChoices, Field, model_validator
 
+from ipyagent.foreign.messages import convert_message
+from ipyagent.foreign.usage import convert_usage
 from ipyagent.json_types import JsonDict
-from ipyagent.schema import accept, accept_counts
 from ipyagent.schema.base import Count, Flag, Model, Moment, now
 from ipyagent.schema.blocks import (
     BlockField,
@@ -26,11 +27,11 @@ from ipyagent.schema.blocks import (
 )
 
 MAX_TYPED = 10_000
-"""Characters that a person may type as one message; what is interpolated is cut elsewhere."""
+"""Characters that a user may type as one message; interpolated text is cut elsewhere."""
 
 
 class Role(StrEnum):
-    """Who speaks. Tool results are blocks of a user message, as in Anthropic's format."""
+    """The role of a message. Tool results belong to user messages, as for Anthropic."""
 
     SYSTEM = "system"
     USER = "user"
@@ -48,7 +49,7 @@ class TokenUsage(Model):
     @model_validator(mode="before")
     @classmethod
     def _accept(cls, data: object) -> Any:
-        return accept_counts.usage(data)
+        return convert_usage(data)
 
     @property
     def total_tokens(self) -> int:
@@ -60,7 +61,7 @@ class TokenUsage(Model):
         return super().to_dict(exclude_none=exclude_none) | {"total_tokens": self.total_tokens}
 
     def to_openai(self) -> JsonDict:
-        """OpenAI's count, which has no place for tokens written to a cache."""
+        """Return OpenAI's count, which has no place for tokens written to a cache."""
         return {
             "prompt_tokens": self.prompt_tokens,
             "completion_tokens": self.completion_tokens,
@@ -69,7 +70,7 @@ class TokenUsage(Model):
         }
 
     def to_anthropic(self) -> dict[str, int]:
-        """Anthropic's count, in which `input_tokens` leaves out what was cached."""
+        """Return Anthropic's count, in which `input_tokens` leaves out what was cached."""
         cached = self.cache_read_tokens + self.cache_creation_tokens
         return {
             "input_tokens": max(0, self.prompt_tokens - cached),
@@ -79,14 +80,14 @@ class TokenUsage(Model):
         }
 
     def __add__(self, other: TokenUsage) -> TokenUsage:
-        mine, theirs = self.model_dump(), other.model_dump()
-        return TokenUsage(**{key: mine[key] + theirs[key] for key in mine})
+        counts = {name: count + getattr(other, name) for name, count in self}
+        return self.model_copy(update=counts)
 
 
 class Message(Model):
     """One turn of a conversation, as blocks.
 
-    `synthetic` marks what no person and no model said: context, summaries, reminders.
+    `synthetic` marks messages of neither user nor model: context, summaries, reminders.
     """
 
     role: Role
@@ -100,11 +101,11 @@ class Message(Model):
     @model_validator(mode="before")
     @classmethod
     def _accept(cls, data: object) -> Any:
-        return accept.message(data)
+        return convert_message(data)
 
     @classmethod
     def of(cls, role: Role, text: str, *, synthetic: bool = False) -> Message:
-        """A message of one text block."""
+        """Return a message of one text block."""
         return cls(role=role, content=(TextContent(text=text),), synthetic=synthetic)
 
     @property
@@ -128,20 +129,20 @@ class Message(Model):
         return tuple(b for b in self.content if isinstance(b, ToolResultContent))
 
     @property
-    def is_persons(self) -> bool:
-        """Whether a person wrote it."""
+    def is_from_user(self) -> bool:
+        """True if the user wrote it."""
         return self.role is Role.USER and not self.synthetic and not self.tool_results
 
     def to_anthropic(self) -> JsonDict:
-        """The message in Anthropic's format."""
+        """Return the message in Anthropic's format."""
         content = [block.to_anthropic() for block in self.content]
         return {"role": str(self.role), "content": content}
 
     def to_openai(self) -> list[JsonDict]:
-        """The message in OpenAI's chat format, where each tool result is a message of its own.
+        """Return the message in OpenAI's chat format, where each tool result is a message.
 
-        Blocks that the format has no place for are left out. What a model is really sent is up to
-        `ipyagent.llm.wire`, which knows what the model takes in.
+        Blocks that the format has no place for are left out. `ipyagent.llm.wire` decides what is
+        really sent, since it knows what the model accepts.
         """
         results = [
             {"role": "tool", "tool_call_id": each.tool_use_id, "content": each.text}
@@ -149,24 +150,24 @@ class Message(Model):
         ]
         parts = [b for b in self.content if isinstance(b, (TextContent, ImageContent))]
         parts += [b for each in self.tool_results for b in each.images]
-        said: JsonDict = {"role": str(self.role), "content": self.text or None}
+        message: JsonDict = {"role": str(self.role), "content": self.text or None}
         if any(isinstance(b, ImageContent) for b in parts):
-            said["content"] = [b.to_openai() for b in parts]
+            message["content"] = [b.to_openai() for b in parts]
         if self.tool_calls:
-            said["tool_calls"] = [call.to_openai() for call in self.tool_calls]
-        return [*results, said] if said["content"] or self.tool_calls else results
+            message["tool_calls"] = [call.to_openai() for call in self.tool_calls]
+        return [*results, message] if message["content"] or self.tool_calls else results
 
     @model_validator(mode="after")
-    def _says_something_in_its_role(self) -> Self:
+    def _check_role(self) -> Self:
         if not self.content:
-            raise ValueError("a message has at least one block")
+            raise ValueError("a message needs at least one block")
         if self.role is not Role.ASSISTANT and self.tool_calls:
             raise ValueError("only the assistant makes tool calls")
         if self.role is not Role.USER and self.tool_results:
-            raise ValueError("tool results are told to the model, in a user message")
+            raise ValueError("tool results belong in a user message")
         if all(isinstance(b, TextContent) and not b.text.strip() for b in self.content):
-            raise ValueError("a message of text says something")
-        if self.is_persons:
+            raise ValueError("a message of text must not be empty")
+        if self.is_from_user:
             typed = len(self.text.strip())
             if typed > MAX_TYPED:
                 raise ValueError(
@@ -176,20 +177,20 @@ class Message(Model):
 
 
 def exchange(messages: Iterable[Message]) -> list[Message]:
-    """Return the prompts and the answers among messages.
+    """Return the prompts and answers among messages.
 
-    Calls, results and what was said between them belong to the answer that they led to: of several
-    replies to one prompt the last is the answer.
+    Calls, results and texts between them belong to the answer that they led to: of several replies
+    to one prompt the last is the answer.
     """
-    said: list[Message] = []
+    turns: list[Message] = []
     for message in messages:
-        add_to_exchange(said, message)
-    return said
+        add_to_exchange(turns, message)
+    return turns
 
 
-def add_to_exchange(said: list[Message], message: Message) -> None:
+def add_to_exchange(turns: list[Message], message: Message) -> None:
     """Add a message to prompts and answers, if it is one."""
-    if message.is_persons:
-        said.append(message)
+    if message.is_from_user:
+        turns.append(message)
     elif message.role is Role.ASSISTANT and not message.synthetic:
-        said[-1 if said and said[-1].role is Role.ASSISTANT else len(said) :] = [message]
+        turns[-1 if turns and turns[-1].role is Role.ASSISTANT else len(turns) :] = [message]

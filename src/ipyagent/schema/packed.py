@@ -1,6 +1,6 @@
-"""Records that are held lightly: the newest as objects, older ones as text until asked for.
+"""Compact collections: the newest records as objects, older ones as text until needed.
 
-A long session has thousands of them, and looks at the last few.
+A long session has thousands of records, and uses the last few.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ M = TypeVar("M", bound=Model)
 class Packed(Mapping[str, M], Generic[M]):
     """Records of one kind by their ids, in the order in which they were put.
 
-    One that somebody else still holds is that very object, with all that was never written down.
+    A record that is still referenced elsewhere is returned as that very object, with everything
+    that is never serialized.
     """
 
     def __init__(self, kind: type[M], live: int) -> None:
         self._kind, self._most = kind, live
         self._live: dict[str, M] = {}
         self._texts: dict[str, bytes | None] = {}
-        self._held: dict[str, ReferenceType[M]] = {}
+        self._references: dict[str, ReferenceType[M]] = {}
 
     def put(self, record_id: str, record: M) -> None:
-        """Add a record; one with that id is replaced, and the new one is the newest."""
+        """Add a record as the newest; one with the same id is replaced."""
         self.drop(record_id)
         self._texts[record_id] = None
         self._live[record_id] = record
@@ -36,14 +37,14 @@ class Packed(Mapping[str, M], Generic[M]):
             self._pack(next(iter(self._live)))
 
     def drop(self, record_id: str) -> None:
-        """Forget a record, if it is there."""
-        for known in (self._texts, self._live, self._held):
+        """Remove a record, if present."""
+        for known in (self._texts, self._live, self._references):
             known.pop(record_id, None)
 
     def __getitem__(self, record_id: str) -> M:
         if record_id in self._live:
             return self._live[record_id]
-        if (held := self._held.get(record_id)) and (record := held()):
+        if (reference := self._references.get(record_id)) and (record := reference()):
             return record
         text = self._texts[record_id]
         if text is None:
@@ -71,7 +72,7 @@ class Packed(Mapping[str, M], Generic[M]):
 
     def _hold(self, record_id: str, record: M) -> None:
         def forget(_: object) -> None:
-            held.pop(record_id, None)
+            references.pop(record_id, None)
 
-        held = self._held
-        held[record_id] = ref(record, forget)
+        references = self._references
+        references[record_id] = ref(record, forget)

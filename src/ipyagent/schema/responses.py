@@ -1,4 +1,4 @@
-"""What a model answers: streamed pieces, and the whole."""
+"""A model's reply: streamed pieces, and the whole."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import AliasChoices, Field, model_validator
 
-from ipyagent.schema import accept
+from ipyagent.foreign.messages import convert_response
 from ipyagent.schema.base import Amount, Count, Model, Text
 from ipyagent.schema.blocks import ToolCall
 from ipyagent.schema.messages import Message, TokenUsage
@@ -31,9 +31,9 @@ class StreamChunk(Model):
 
 
 class LLMResponse(Model):
-    """A model's whole reply; `message` is None when it said nothing at all.
+    """A model's whole reply; `message` is None if it said nothing at all.
 
-    `finish_reason` is the provider's own word.
+    `finish_reason` is in the provider's terms.
     """
 
     message: Message | None = None
@@ -48,11 +48,11 @@ class LLMResponse(Model):
     @model_validator(mode="before")
     @classmethod
     def _accept(cls, data: object) -> Any:
-        return accept.response(data)
+        return convert_response(data)
 
     @property
     def content(self) -> str | None:
-        """The text, None if there is none."""
+        """The text, or None."""
         return self.text or None
 
     @property

@@ -1,4 +1,4 @@
-"""What tools are, what they returned, and what happened around a call."""
+"""Tools' definitions and results, and everything about one call."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
+from ipyagent.foreign.messages import convert_definition
+from ipyagent.foreign.runs import SILENT, convert_execution, convert_result
 from ipyagent.json_types import JsonDict
 from ipyagent.plaintext import strip_escapes
-from ipyagent.schema import accept, accept_runs, live_tables
+from ipyagent.schema import live_tables
 from ipyagent.schema.base import (
     Amount,
     Count,
@@ -25,19 +27,19 @@ from ipyagent.schema.base import (
 from ipyagent.schema.blocks import ImageContent, TextContent, ToolCall, ToolResultContent
 
 _CALM = re.compile(r"[^\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]*")
-"""Text that has no escapes: to see that is a hundred times quicker than to look for them."""
+"""Text without escapes: matching it is a hundred times faster than looking for escapes."""
 
 
-def _shown(text: object) -> Any:
+def _strip_output(text: object) -> Any:
     return strip_escapes(text) if isinstance(text, str) and not _CALM.fullmatch(text) else text
 
 
-Shown = Annotated[str, BeforeValidator(_shown)]
-"""What a tool put out, without terminal escapes."""
+Shown = Annotated[str, BeforeValidator(_strip_output)]
+"""The output of a tool, without terminal escapes."""
 
 
 class ToolDefinition(Model):
-    """A tool as the model is told of it. `input_schema` is a JSON Schema of type object."""
+    """The definition of a tool for the model. `input_schema` is a JSON Schema of type object."""
 
     name: str = Field(min_length=1)
     description: Text = ""
@@ -46,10 +48,10 @@ class ToolDefinition(Model):
     @model_validator(mode="before")
     @classmethod
     def _accept(cls, data: object) -> Any:
-        return accept.definition(data)
+        return convert_definition(data)
 
     def to_openai(self) -> JsonDict:
-        """OpenAI's function format."""
+        """Return OpenAI's function format."""
         function = {
             "name": self.name,
             "description": self.description,
@@ -58,18 +60,18 @@ class ToolDefinition(Model):
         return {"type": "function", "function": function}
 
     def to_anthropic(self) -> JsonDict:
-        """Anthropic's tool format."""
+        """Return Anthropic's tool format."""
         return self.to_dict()
 
     def to_schema(self) -> JsonDict:
-        """Anthropic's tool format, which is also ours."""
+        """Return Anthropic's tool format, which is also ours."""
         return self.to_anthropic()
 
 
 class Display(Model):
     """One rich output of user code: MIME type to text (never shown without sanitizing).
 
-    `images_before` counts the images of its result that the code showed earlier.
+    `images_before` counts the earlier images of its result.
     """
 
     data: dict[Text, Text]
@@ -77,7 +79,7 @@ class Display(Model):
 
 
 class VariableChange(Model):
-    """A variable that code left other than it was. `type` is what it is now, or was."""
+    """A variable that code changed. `type` is its type now, or before it was deleted."""
 
     name: Text
     change: Literal["created", "changed", "deleted"]
@@ -85,7 +87,7 @@ class VariableChange(Model):
 
 
 class TruncationConfig(Model):
-    """How much of a tool's output the model gets to read at once."""
+    """Limits for the output of a tool that the model gets at once."""
 
     max_chars: Positive = 30_000
     max_lines: Positive = 1_000
@@ -93,11 +95,11 @@ class TruncationConfig(Model):
 
 
 STANDARD = TruncationConfig()
-"""What holds for a tool that says nothing else."""
+"""The limits of a tool that sets none."""
 
 
 class TruncatedOutput(Model):
-    """What was cut from an output. `path` holds the full text, relative to the workspace."""
+    """The cut part of an output. `path` holds the full text, relative to the workspace."""
 
     tool_name: str
     path: str | None = Field(default=None, validation_alias=AliasChoices("path", "temp_file_path"))
@@ -115,16 +117,15 @@ class FileChange(Model):
 
 
 class ToolResult(Model):
-    """What a tool returned.
+    """A tool's result.
 
-    `output` is the text for the model, always present; `value` is the live object and
-    `full_output` the uncut text, both never serialised and never sent; `images` reach models that
-    can see; `displays` are for the person; `files` and `variables` are those that were changed.
-    `frames` are the live tables that it displayed or returned, never serialised; `tables` is how
-    many there were.
-    `repeatable` is False for a failure that the same call would only meet again; not serialised.
-    `source`, where the tool can tell, is whose words it holds, one on a line: "" for nobody's.
-    `advice` tells the model how to go on, and is shown to nobody.
+    `output` is the text for the model, always present. `value` is the live object and `full_output`
+    the uncut text, both never serialized and never sent. `images` reach models that can see;
+    `displays` are for the user; `files` and `variables` are those that changed. `frames` are the
+    live tables that it displayed or returned, never serialized; `tables` is their number.
+    `repeatable` is False for a failure that would only repeat; not serialized. `source`, if the
+    tool can tell, names the sources of its content, one on a line: "" for none. `advice` tells the
+    model what to do next, and is not shown.
     """
 
     success: Flag = True
@@ -146,22 +147,22 @@ class ToolResult(Model):
     @model_validator(mode="before")
     @classmethod
     def _accept(cls, data: object) -> Any:
-        return accept_runs.result(data)
+        return convert_result(data)
 
     @model_validator(mode="after")
-    def _a_failure_says_why(self) -> Self:
+    def _fill_texts(self) -> Self:
         if self.success and self.error is not None:
             raise ValueError("a successful result has no error")
         # object.__setattr__ because the record is frozen for everybody else.
         if not self.success:
-            said = self.error or self.output or accept_runs.SILENT  # it may have been escapes only
-            object.__setattr__(self, "error", said)
-            object.__setattr__(self, "output", self.output or said)
+            text = self.error or self.output or SILENT  # it may have been escapes only
+            object.__setattr__(self, "error", text)
+            object.__setattr__(self, "output", self.output or text)
         object.__setattr__(self, "full_output", self.full_output or self.output)
         return self
 
     @model_validator(mode="after")
-    def _its_tables_are_counted(self) -> Self:
+    def _count_tables(self) -> Self:
         returned = live_tables.table_in(self.value)
         frames = live_tables.distinct([*self.frames, *([] if returned is None else [returned])])
         object.__setattr__(self, "frames", frames)
@@ -170,24 +171,24 @@ class ToolResult(Model):
 
     @classmethod
     def failure(cls, error: str, advice: str = "") -> ToolResult:
-        """A failed result; `error` is what model and person read, `advice` what the model does."""
+        """Return a failed result; `error` is for model and user, `advice` for the model."""
         return cls(success=False, error=error, advice=advice)
 
     @property
     def content(self) -> tuple[TextContent | ImageContent, ...]:
-        """What the model sees, as blocks."""
+        """The blocks that the model gets."""
         text = self.output or "(no output)"
         return (TextContent(text=f"{text} {self.advice}".rstrip(" ")), *self.images)
 
     def to_content(self, call_id: str) -> ToolResultContent:
-        """The result as the model sees it, answering the call with that id."""
+        """Return the result as the model gets it, as the answer to the call with that id."""
         return ToolResultContent(
             tool_use_id=call_id, content=self.content, is_error=not self.success
         )
 
 
 class ToolStatus(StrEnum):
-    """Where a call is on its way; the last five are final."""
+    """The status of a call; the last five are final."""
 
     PENDING = "pending"
     AWAITING_APPROVAL = "awaiting_approval"
@@ -200,7 +201,7 @@ class ToolStatus(StrEnum):
 
 
 class Decision(StrEnum):
-    """How it was decided whether a call may run."""
+    """The decision on a call."""
 
     AUTO = "auto"
     APPROVED = "approved"
@@ -209,7 +210,7 @@ class Decision(StrEnum):
 
 
 class DecidedBy(StrEnum):
-    """Who decided."""
+    """The decider on a call."""
 
     POLICY = "policy"
     SESSION = "session"  # an earlier "Always for this session"
@@ -220,7 +221,7 @@ class DecidedBy(StrEnum):
 
 
 class Scope(StrEnum):
-    """How far an approval goes: this call, or all calls of the tool in the session or folder."""
+    """The reach of an approval: this call, or all calls of the tool in session or folder."""
 
     ONCE = "once"
     SESSION = "session"
@@ -228,14 +229,14 @@ class Scope(StrEnum):
 
 
 class Question(Model):
-    """What a tool asks the person; `choices` are answers to pick from."""
+    """A tool's question to the user; `choices` are answers to pick from."""
 
     text: Text = Field(min_length=1)
     choices: tuple[Text, ...] = ()
 
 
 class Preview(Model):
-    """What a call would do, as the approval card shows it."""
+    """The effect of a call, as the approval card shows it."""
 
     kind: Literal["code", "diff", "arguments"]
     text: Text
@@ -245,10 +246,10 @@ class Preview(Model):
 class ToolExecution(Model):
     """One call and all that happened to it. `duration` is in seconds.
 
-    `concern` is why a person is asked, where it is not the tool alone, and `scopes` how far their
-    approval may go beside this once, and what it then `covers`; `touches` is what code would touch
-    as far as reading it can tell; `source` is whose words the result may hold, if not theirs: one
-    on a line.
+    `concern` is why the user is asked, if it is not the tool alone; `scopes` are how far their
+    approval may reach beyond this call, and `covers` what it then covers. `touches` is what code
+    would touch as far as static analysis can tell. `source` names the sources of the result, if not
+    the user: one on a line.
     """
 
     call: ToolCall
@@ -276,7 +277,7 @@ class ToolExecution(Model):
     @model_validator(mode="before")
     @classmethod
     def _accept(cls, data: object) -> Any:
-        return accept_runs.execution(data)
+        return convert_execution(data)
 
     @property
     def tool_name(self) -> str:
@@ -300,16 +301,16 @@ class ToolExecution(Model):
 
     @property
     def error_message(self) -> str | None:
-        """Why the call failed; None where it did not."""
+        """The error of a failed call, else None."""
         return self.result.error if self.result else None
 
     @property
     def is_error(self) -> bool:
-        """Whether the call has a result that is a failure."""
+        """True if the call has a failed result."""
         return self.result is not None and not self.result.success
 
     @model_validator(mode="after")
-    def _a_failure_says_why(self) -> Self:
+    def _check_status(self) -> Self:
         succeeded = self.result is not None and self.result.success
         if self.status is ToolStatus.FAILED and (succeeded or self.result is None):
             raise ValueError("a failed execution needs a result with an error")

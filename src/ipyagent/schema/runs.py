@@ -1,4 +1,4 @@
-"""A run: what one prompt led to."""
+"""A run: everything that one prompt led to."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from typing import Any, Self
 from pydantic import AliasChoices, Field, TypeAdapter, model_validator
 
 from ipyagent.errors import RunFailedError
+from ipyagent.foreign.messages import require_list
+from ipyagent.foreign.runs import convert_plan_step, convert_run, convert_step
 from ipyagent.json_types import JsonDict
-from ipyagent.schema import accept, accept_runs, live_tables
+from ipyagent.schema import live_tables
 from ipyagent.schema.base import Amount, Count, Flag, Model, Moment, OrEmpty, Text, now
 from ipyagent.schema.blocks import ImageContent, ToolCall
 from ipyagent.schema.messages import Message, Role, TokenUsage
 from ipyagent.schema.responses import LLMResponse
 from ipyagent.schema.results import ToolExecution, ToolResult, ToolStatus
-from ipyagent.schema.small import TODOS, Todo, todos_in
+from ipyagent.schema.tool_records import TODOS, Todo, todos_in
 
 MAX_ARGUMENT = 200
 """Characters of one argument in the summary for scripts."""
@@ -45,11 +47,11 @@ MOVES: dict[RunStatus, frozenset[RunStatus]] = {
     RunStatus.ERROR: frozenset(),
     RunStatus.CANCELLED: frozenset(),
 }
-"""What may follow each status; the last three are final."""
+"""The statuses that may follow each status; the last three are final."""
 
 
 class StopReason(StrEnum):
-    """Why a run ended."""
+    """The reason why a run ended."""
 
     FINISHED = "finished"
     MAX_STEPS = "max_steps"
@@ -59,8 +61,8 @@ class StopReason(StrEnum):
     TIMEOUT = "timeout"  # one step took too long
     CONTEXT_OVERFLOW = "context_overflow"
     CONTENT_FILTER = "content_filter"
-    PLANNED = "planned"  # the plan waits for the person
-    DENIED = "denied"  # the person did not want the plan
+    PLANNED = "planned"  # the plan waits for the user
+    DENIED = "denied"  # the user did not want the plan
     UNATTENDED = "unattended"  # a call had to be approved, and nobody could be asked
     EMPTY = "empty"  # the model ended without saying or calling anything
     INTERRUPTED = "interrupted"
@@ -68,7 +70,7 @@ class StopReason(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What a run amounted to; computed from status and stop reason."""
+    """The outcome of a run, computed from status and stop reason."""
 
     RUNNING = "running"
     SUCCESS = "success"
@@ -77,7 +79,7 @@ class Outcome(StrEnum):
 
 
 class PlanStep(Model):
-    """One call of a plan that a person confirms as a whole."""
+    """One call of a plan that the user approves as a whole."""
 
     call: ToolCall
     note: Text = ""
@@ -85,13 +87,13 @@ class PlanStep(Model):
     @model_validator(mode="before")
     @classmethod
     def _accept(cls, data: object) -> Any:
-        return accept_runs.plan_step(data)
+        return convert_plan_step(data)
 
 
 class Step(Model):
-    """One request to the model and the calls that it asked for.
+    """One request to the model and the calls in its reply.
 
-    A `closing` step is the graceful end of a run whose budget is spent: no tools, just words.
+    A `closing` step is the graceful end of a run whose budget is spent: an answer without tools.
     """
 
     number: Count = Field(validation_alias=AliasChoices("number", "step_number"))
@@ -109,11 +111,11 @@ class Step(Model):
     def _accept(cls, data: object) -> Any:
         if isinstance(data, Mapping) and "llm_response" in data:
             data = _with_reply(**data)
-        return accept_runs.step(data)
+        return convert_step(data)
 
 
 def _with_reply(*, llm_response: object, timestamp: object = None, **data: object) -> JsonDict:
-    """A step with what its model's reply holds; the reply was given at `timestamp`."""
+    """Return a step with the content of its model's reply, which was given at `timestamp`."""
     reply = LLMResponse.model_validate(llm_response)
     message = reply.message
     if message and timestamp is not None:
@@ -123,10 +125,10 @@ def _with_reply(*, llm_response: object, timestamp: object = None, **data: objec
 
 
 def _with_answer(*, final_output: object, steps: object = (), **data: object) -> JsonDict:
-    """A run whose answer stands apart: where no step gave it, a closing step does."""
-    done = [Step.model_validate(each) for each in accept.listed(steps, "steps")]
-    said = [step.message.text for step in done if step.message]
-    if final_output and final_output not in said:
+    """Return a run with a separate answer: if no step gave it, a closing step does."""
+    done = [Step.model_validate(each) for each in require_list(steps, "steps")]
+    texts = [step.message.text for step in done if step.message]
+    if final_output and final_output not in texts:
         message = {"role": Role.ASSISTANT, "content": final_output}
         done.append(
             Step.model_validate({"number": len(done) + 1, "closing": True, "message": message})
@@ -151,10 +153,10 @@ def _seconds(start: object, steps: Iterable[Step]) -> float | None:
 
 
 class Run(Model):
-    """What one prompt led to: every step, every call, and how it ended.
+    """Everything that one prompt led to: every step, every call, and the outcome.
 
-    `agent` is the profile that answered, `parent_id` the run from within which this one was begun,
-    `verbose` how much of it is drawn open (0 to 3).
+    `agent` is the profile that answered, `parent_id` the run within which this one was begun,
+    `verbose` how much of it is expanded (0 to 3).
     """
 
     id: str = Field(validation_alias=AliasChoices("id", "run_id"))
@@ -162,7 +164,7 @@ class Run(Model):
     trace_id: str = ""
     parent_id: str | None = None
     cell_id: str | None = None
-    """The notebook's cell that asked, where the front end tells."""
+    """The notebook's cell that asked, if known."""
     agent: str | None = None
     prompt: Text = Field(default="", validation_alias=AliasChoices("prompt", "goal"))
     context: Text = ""
@@ -187,30 +189,30 @@ class Run(Model):
     @model_validator(mode="before")
     @classmethod
     def _accept(cls, data: object) -> Any:
-        data = accept_runs.run(data)
+        data = convert_run(data)
         if isinstance(data, Mapping) and "final_output" in data:
             return _with_answer(**data)
         return data
 
     def move(self, status: RunStatus) -> Self:
-        """The run in its next status; raises ValueError for an illegal transition."""
+        """Return the run in its next status; raises ValueError for an illegal transition."""
         if status not in MOVES[self.status]:
             raise ValueError(f"a run that is {self.status} cannot become {status}")
         return self.model_copy(update={"status": status})
 
     @property
     def is_finished(self) -> bool:
-        """Whether the status is final."""
+        """True if the status is final."""
         return not MOVES[self.status]
 
     @property
     def current_step(self) -> int:
-        """How many times the model was asked."""
+        """The number of requests to the model."""
         return len(self.steps)
 
     @property
     def total_tool_calls(self) -> int:
-        """How many calls all steps asked for."""
+        """The number of calls in all steps."""
         return len(self.executions)
 
     @property
@@ -243,7 +245,7 @@ class Run(Model):
 
     @property
     def todos(self) -> tuple[Todo, ...]:
-        """The checklist as it was written last."""
+        """The newest checklist."""
         for execution in reversed(self.executions):
             if execution.call.name == TODOS and execution.status is ToolStatus.SUCCESS:
                 return todos_in(execution.call.arguments)
@@ -256,7 +258,7 @@ class Run(Model):
 
     @property
     def images(self) -> tuple[ImageContent, ...]:
-        """All images that tools made, in order."""
+        """All images of tools, in order."""
         return tuple(image for result in self.results for image in result.images)
 
     @property
@@ -268,7 +270,7 @@ class Run(Model):
     def frames(self) -> tuple[Any, ...]:
         """The tables that results displayed or returned, as live objects, in order, each once.
 
-        Warns of those that are gone: a run that was read back has none.
+        Warns of those that are gone: a run that was loaded has none.
         """
         if gone := sum(result.tables - len(result.frames) for result in self.results):
             verb = "is" if gone == 1 else "are"
@@ -282,7 +284,7 @@ class Run(Model):
 
     @property
     def cost_usd(self) -> float | None:
-        """US dollars for all steps together; None where no price is known."""
+        """US dollars of all steps together; None if no price is known."""
         costs = [step.cost_usd for step in self.steps if step.cost_usd is not None]
         return sum(costs) if costs else None
 
@@ -299,10 +301,10 @@ class Run(Model):
         return self.cost_usd
 
     def to_output_dict(self) -> JsonDict:
-        """A JSON-ready summary for scripts: status, output, tools used, duration, model.
+        """Return a JSON-ready summary for scripts: status, output, tools used, duration, model.
 
-        Of a call that was only checked, in a dry run or for a plan, `success` is None, or False
-        where it was refused.
+        For a call that was only checked, in a dry run or for a plan, `success` is None, or False if
+        it was refused.
         """
         return {
             "status": str(self.outcome),
@@ -337,6 +339,6 @@ def _success(execution: ToolExecution) -> bool | None:
 
 
 def _in_part(value: object) -> Any:
-    """An argument, of long text or data only the beginning."""
+    """Return an argument, long text or data cut to the beginning."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return value if len(text) <= MAX_ARGUMENT else text[:MAX_ARGUMENT] + "…"

@@ -1,4 +1,4 @@
-"""A session: a conversation that goes on over cells and kernels."""
+"""A session: a conversation that continues across cells and kernels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from ipyagent.schema import accept_runs
+from ipyagent.foreign.runs import convert_session
 from ipyagent.schema.base import Count, JsonObject, Model, Moment, Text, now
 from ipyagent.schema.messages import Message
 from ipyagent.schema.runs import RunStatus
@@ -41,10 +41,10 @@ STEPS: dict[SessionState, frozenset[SessionState]] = {
 }
 
 
-def _uuid(given: object) -> str:
-    if not isinstance(given, (str, uuid.UUID)):
+def _uuid(value: object) -> str:
+    if not isinstance(value, (str, uuid.UUID)):
         raise ValueError("the id of a session is a UUID")
-    return str(uuid.UUID(str(given)))
+    return str(uuid.UUID(str(value)))
 
 
 def _past(moment: datetime) -> datetime:
@@ -54,9 +54,9 @@ def _past(moment: datetime) -> datetime:
 
 
 class Session(Model):
-    """A session's record. `messages` is filled when it is exported; the journal has the events.
+    """A session's record. `messages` is filled for export; the journal has the events.
 
-    `origin` names the session, and the node in it, that this one was branched from.
+    `origin` names the session, and its node, from which this one was branched.
     """
 
     id: Annotated[str, BeforeValidator(_uuid)] = Field(
@@ -82,24 +82,24 @@ class Session(Model):
     @model_validator(mode="wrap")
     @classmethod
     def _accept(cls, data: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        data = accept_runs.session(data)
+        data = convert_session(data)
         if not isinstance(data, Mapping) or "message_count" not in data:
             return handler(data)
-        said = TypeAdapter(Count).validate_python(data["message_count"])
+        count = TypeAdapter(Count).validate_python(data["message_count"])
         session = handler({key: data[key] for key in data if key != "message_count"})
-        if {"messages", "history"} & data.keys() and said != session.message_count:
+        if {"messages", "history"} & data.keys() and count != session.message_count:
             raise ValueError(
-                f"message_count is {said}, but there are {session.message_count} messages"
+                f"message_count is {count}, but there are {session.message_count} messages"
             )
         return session
 
     @property
     def message_count(self) -> int:
-        """Messages that were exchanged: context, summaries and reminders don't count."""
+        """The number of prompts and answers, without context, summaries and reminders."""
         return sum(not message.synthetic for message in self.messages)
 
     def move(self, state: SessionState) -> Self:
-        """The session in its next state; raises ValueError for an illegal transition."""
+        """Return the session in its next state; raises ValueError for an illegal transition."""
         if state not in STEPS[self.state]:
             raise ValueError(f"a session that is {self.state} cannot become {state}")
         return self.model_copy(update={"state": state})

@@ -1,1 +1,1 @@
-"""Tools that come from elsewhere: MCP servers, OpenAPI services, skills."""
+"""Tools from elsewhere: MCP servers, OpenAPI services, skills."""

@@ -1,8 +1,7 @@
-"""Which network addresses a service may be at: public ones, and those that the person meant.
+"""Network addresses that a service may have: public ones, and those the user registered.
 
-A name is resolved once, every address of the answer is judged by what it leads to, and the
-connection is made to that very address: a name that means something else a moment later, as in DNS
-rebinding, gains nothing.
+A name is resolved once, every resulting address is checked, and the connection is made to a checked
+address. So a name that resolves differently a moment later, as in DNS rebinding, gains nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from ipyagent.plaintext import visible
 Address = IPv4Address | IPv6Address
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
-"""The addresses of a host, as text; raises OSError."""
+"""Returns the addresses of a host, as text; raises OSError."""
 
 _METADATA = tuple(
     ipaddress.ip_network(network)
@@ -34,15 +33,15 @@ _METADATA = tuple(
         "fd20:ce::254/128",  # Google
     )
 )
-"""Where clouds hand out credentials to whoever asks from the machine."""
+"""Networks where clouds hand out credentials to any request from the machine."""
 
 _METADATA_NAMES = {"metadata.google.internal", "metadata.goog", "metadata"}
 
 _NOT_PUBLIC = tuple(ipaddress.ip_network(network) for network in ("192.0.0.0/24", "3fff::/20"))
-"""Local or reserved, which Python's `is_global` does not say everywhere."""
+"""Local or reserved networks that Python's `is_global` misses."""
 
 _UNICAST = ipaddress.ip_network("2000::/3")
-"""All that was ever given out of IPv6; what is elsewhere is local, reserved or a translation."""
+"""The assigned range of IPv6; everything else is local, reserved or a translation."""
 
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _TRANSLATED = ipaddress.ip_network("::ffff:0:0:0/96")
@@ -51,113 +50,113 @@ _ISATAP = (0x0000_5EFE, 0x0200_5EFE)
 
 
 class RefusedAddressError(MCPConnectionError):
-    """A host is where nothing is sent to."""
+    """Raised for a host to which nothing is sent."""
 
 
-def normal(text: str) -> Address:
-    """An address in its plain form: `::ffff:127.0.0.1` is 127.0.0.1; raises ValueError."""
+def parse_address(text: str) -> Address:
+    """Return an address in its plain form: `::ffff:127.0.0.1` is 127.0.0.1; raises ValueError."""
     address = ipaddress.ip_address(text.partition("%")[0])
     return getattr(address, "ipv4_mapped", None) or address
 
 
-def meanings(address: Address) -> list[Address]:
-    """The address and those of IPv4 that it carries inside, as tunnels and translators do."""
+def embedded_addresses(address: Address) -> list[Address]:
+    """Return the address and the IPv4 addresses inside it, as in tunnels and translators."""
     if isinstance(address, IPv4Address):
         return [address]
-    found: list[Address | None] = [address, address.ipv4_mapped, address.sixtofour]
-    found += address.teredo or ()
+    embedded: list[Address | None] = [address, address.ipv4_mapped, address.sixtofour]
+    embedded += address.teredo or ()
     low, middle = int(address) & 0xFFFF_FFFF, int(address) >> 32 & 0xFFFF_FFFF
-    carries = address in _NAT64 or address in _TRANSLATED or middle in _ISATAP
-    if carries or (address in _COMPATIBLE and low > 1):
-        found.append(IPv4Address(low))
-    return [each for each in found if each is not None]
+    holds_ipv4 = address in _NAT64 or address in _TRANSLATED or middle in _ISATAP
+    if holds_ipv4 or (address in _COMPATIBLE and low > 1):
+        embedded.append(IPv4Address(low))
+    return [each for each in embedded if each is not None]
 
 
 def is_public(address: Address) -> bool:
-    """Whether it is on the open Internet, and so is all that it leads to."""
+    """Return whether the address, and every address inside it, is on the public Internet."""
     return all(
         each.is_global
         and not each.is_multicast
         and (each.version == 4 or each in _UNICAST or each in _NAT64)
         and not any(each in network for network in _NOT_PUBLIC if network.version == each.version)
-        for each in meanings(address)
+        for each in embedded_addresses(address)
     )
 
 
 def is_metadata(address: Address) -> bool:
-    """Whether it leads to where a cloud hands out a machine's credentials."""
+    """Return whether the address leads to a cloud's credentials service."""
     return any(
         each in network
-        for each in meanings(address)
+        for each in embedded_addresses(address)
         for network in _METADATA
         if network.version == each.version
     )
 
 
 async def system_resolve(host: str, port: int) -> list[str]:
-    """What the system's resolver says; raises OSError.
+    """Ask the system's resolver; raises OSError.
 
-    In a thread that nobody waits for: a resolver without a network may take half a minute, and the
-    pool of an event loop would hold up the loop's end.
+    It runs in a thread of its own: without a network a resolver may take half a minute, and the
+    thread pool of an event loop would delay the end of the loop.
     """
     loop = asyncio.get_running_loop()
-    answer: asyncio.Future[list[str]] = loop.create_future()
+    outcome_future: asyncio.Future[list[str]] = loop.create_future()
 
-    def settle(found: list[str] | OSError) -> None:
-        if answer.done():
+    def set_result(outcome: list[str] | OSError) -> None:
+        if outcome_future.done():
             return
-        if isinstance(found, OSError):
-            answer.set_exception(found)
+        if isinstance(outcome, OSError):
+            outcome_future.set_exception(outcome)
         else:
-            answer.set_result(found)
+            outcome_future.set_result(outcome)
 
-    def ask() -> None:
-        found: list[str] | OSError
+    def look_up() -> None:
+        outcome: list[str] | OSError
         try:
             infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            found = list(dict.fromkeys(str(info[4][0]) for info in infos))
+            outcome = list(dict.fromkeys(str(info[4][0]) for info in infos))
         except UnicodeError:
-            found = socket.gaierror(f"{visible(host)} is not a host's name")
+            outcome = socket.gaierror(f"{visible(host)} is not a valid host name")
         except OSError as error:
-            found = error
+            outcome = error
         if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, found)
+            loop.call_soon_threadsafe(set_result, outcome)
 
-    threading.Thread(target=ask, name="ipyagent-resolver", daemon=True).start()
-    return await answer
+    threading.Thread(target=look_up, name="ipyagent-resolver", daemon=True).start()
+    return await outcome_future
 
 
 @dataclass(frozen=True)
-class Guard:
-    """Decides where a connection may go. `known` are private addresses that the person allowed."""
+class AddressGuard:
+    """Decides where a connection may go. `known` are private addresses that the user allowed."""
 
     known: frozenset[Address] = frozenset()
     resolve: Resolve = system_resolve
 
     async def addresses(self, host: str, port: int) -> list[str]:
-        """The addresses to connect to; raises RefusedAddressError where one of them is none."""
-        found = await self.resolved(host, port)
-        for address in found:
+        """Return the addresses to connect to; raises RefusedAddressError if one is not allowed."""
+        resolved = await self.resolve_host(host, port)
+        for address in resolved:
             if address not in self.known and not is_public(address):
                 raise RefusedAddressError(
                     f"{visible(host)} is at {address}, which is on this machine or in its network, "
                     "and not where you registered it; nothing was sent. If it was moved on "
                     "purpose, remove it and register it again"
                 )
-        return [str(address) for address in found]
+        return [str(address) for address in resolved]
 
-    async def resolved(self, host: str, port: int) -> list[Address]:
-        """The host's addresses, whatever they are but never those of a cloud's metadata."""
+    async def resolve_host(self, host: str, port: int) -> list[Address]:
+        """Return the host's addresses of any kind, except clouds' credentials services."""
         try:
-            found = [normal(each) for each in await self.resolve(host, port)]
+            addresses = [parse_address(each) for each in await self.resolve(host, port)]
         except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or str(error)
-            raise MCPConnectionError(f"{visible(host)} is not found: {why}") from None
-        if host.rstrip(".").lower() in _METADATA_NAMES or any(map(is_metadata, found)):
+            reason = getattr(error, "strerror", None) or str(error)
+            raise MCPConnectionError(f"{visible(host)} is not found: {reason}") from None
+        if host.rstrip(".").lower() in _METADATA_NAMES or any(map(is_metadata, addresses)):
             raise RefusedAddressError(
                 f"{visible(host)} is where a cloud hands out this machine's credentials; "
-                "nothing was sent, and nothing ever is"
+                "nothing was sent, and nothing ever will be"
             )
-        if not found:
+        if not addresses:
             raise MCPConnectionError(f"{visible(host)} has no address")
-        return found
+        return addresses

@@ -1,14 +1,14 @@
-"""Failures that a server reports in an answer that arrived well: a command that did not succeed.
+"""Failures that a server reports in a successful answer: a command that failed.
 
-An answer is a JSON object. Of what it says, these count, at its top or below `result` or `data`:
+An answer is a JSON object. These count, at its top or below `result` or `data`:
 
 - an exit code (`exit_code`, `returncode`, …) that is an integer other than 0;
 - `status` with the value error, failed or failure;
 - `ok` or `success` with the value false, beside an error or a message that gives the reason.
 
-An operation that only reads returns a description of something: its `status` is that thing's, and
-so is everything else in a record that has an id, a name or a time. Lists are data, whatever is in
-them.
+An operation that only reads returns a description of something. If that is a record with an id, a
+name or a time, its `status` and its other fields describe the record, not the operation. Lists are
+data, whatever they contain.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ _MAX_REASON = 300
 _MAX_PARSED = 1_000_000
 
 
-def reported_failure(answer: object, *, reads: bool) -> str | None:
-    """Return what an answer says went wrong, in a line; None where it reports no failure.
+def find_failure(answer: object, *, reads: bool) -> str | None:
+    """Return the failure that an answer reports, in one line; None if it reports none.
 
-    `reads`: the operation only reads, so that the answer may describe something that failed once.
+    `reads`: the operation only reads, so the answer may describe something that failed once.
     """
     for body in _bodies(answer):
         if reads and _is_record(body):
             return None
         code = next((body[key] for key in _EXIT_CODES if _is_failing(body.get(key))), None)
         if code is not None:
-            return _line(f"exit code {code}", body)
+            return _describe(f"exit code {code}", body)
         status = body.get("status")
         if not reads and isinstance(status, str) and status.strip().lower() in _FAILED:
-            return _line(f"status {status.strip()}", body)
+            return _describe(f"status {status.strip()}", body)
         flag = next((key for key in _FLAGS if body.get(key) is False), None)
         if flag is not None and _reason(body):
-            return _line(f"{flag} is false", body)
+            return _describe(f"{flag} is false", body)
     return None
 
 
 def parse_object(text: str) -> JsonDict | None:
-    """Return the JSON object that a text is; None for every other text."""
+    """Return the JSON object in a text; None for any other text."""
     if text.lstrip()[:1] != "{" or len(text) > _MAX_PARSED:
         return None
     try:
@@ -70,7 +70,7 @@ def parse_object(text: str) -> JsonDict | None:
 
 
 def _bodies(answer: object) -> Iterator[JsonDict]:
-    """The answer, and what it wraps."""
+    """Yield the answer, and the objects that it wraps."""
     if isinstance(answer, dict):
         yield answer
         yield from (body for key in _ENVELOPES if isinstance(body := answer.get(key), dict))
@@ -85,7 +85,7 @@ def _is_failing(code: object) -> bool:
 
 
 def _reason(body: JsonDict) -> str:
-    """The first reason that the answer gives, in one line."""
+    """Return the first reason that the answer gives, in one line."""
     for key in _REASONS:
         match body.get(key):
             case str(text) if text.strip():
@@ -95,6 +95,6 @@ def _reason(body: JsonDict) -> str:
     return ""
 
 
-def _line(what: str, body: JsonDict) -> str:
+def _describe(problem: str, body: JsonDict) -> str:
     reason = _reason(body)
-    return f"{what}: {reason}" if reason else what
+    return f"{problem}: {reason}" if reason else problem

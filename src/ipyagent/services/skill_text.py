@@ -1,4 +1,4 @@
-"""What a SKILL.md says: its front matter, its text, and the files that it links to."""
+"""The content of a SKILL.md: front matter, text, and links to files."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _MAX_NAME = 64
 _MAX_DESCRIPTION = 1_024
 _NULL = "tag:yaml.org,2002:null"
 _TOOL = re.compile(r"[^\s,()]+(?:\([^()]*\))?")
-_MARKS = ("[", "{", '"', "'", "&", "*", "!", "|", ">", "%", "@", "`")
-"""Begin something else than plain text in YAML; what follows one was cut short."""
+_YAML_MARKS = ("[", "{", '"', "'", "&", "*", "!", "|", ">", "%", "@", "`")
+"""Characters that cannot start plain text in YAML. A name that starts with one was cut short."""
 _KEY = re.compile(r"([\"']?)([A-Za-z][\w-]*)\1[ \t]*:[ \t]*(.*)")
 _WORD = re.compile(r"[\w./-]+")
-_BEGUN = re.compile(r"\s*[A-Za-z][\w-]*[ \t]*:(?:\s|$)")
+_KEY_LINE = re.compile(r"\s*[A-Za-z][\w-]*[ \t]*:(?:\s|$)")
 _LINK = re.compile(
     r"(\]\([ \t]*|^ {0,3}\[[^\]\n]{1,200}\]:[ \t]*)(<[^<>\n]*>|[^\s()<>]+)", re.MULTILINE
 )
 
 
-class _Plain(yaml.SafeLoader):
-    """Text, lists and mappings only: no dates, and no aliases, which grow when they are copied."""
+class _TextLoader(yaml.SafeLoader):
+    """Loads text, lists and mappings only: no dates, and no aliases, which grow when copied."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
@@ -39,97 +39,101 @@ class _Plain(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
 
-_Plain.yaml_implicit_resolvers = {
+_TextLoader.yaml_implicit_resolvers = {
     first: [each for each in resolvers if each[0] == _NULL]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 
 
 def parse(text: str, folder: str, path: str) -> Skill:
-    """The skill in a text; what its front matter leaves out comes from the folder and the text.
+    """Parse a skill; missing front matter is taken from the folder and the text.
 
-    Raises ValueError for what cannot be read.
+    Raises ValueError if it cannot be read.
     """
-    header, body = _split(strip_escapes(text.replace("\r\n", "\n").replace("\r", "\n")))
-    said = _mapping(header)
+    header, body = _split_front_matter(
+        strip_escapes(text.replace("\r\n", "\n").replace("\r", "\n"))
+    )
+    fields = _parse_front_matter(header)
     body = body.strip("\n")
-    description = _line(said.get("description")) or _line(_first_paragraph(body))
-    metadata = said.get("metadata")
+    description = _one_line(fields.get("description")) or _one_line(_first_paragraph(body))
+    metadata = fields.get("metadata")
     return Skill(
-        name=visible(_line(said.get("name")) or folder)[:_MAX_NAME],
+        name=visible(_one_line(fields.get("name")) or folder)[:_MAX_NAME],
         description=description[:_MAX_DESCRIPTION],
         content=body,
-        license=_line(said.get("license")) or None,
-        allowed_tools=_tools(_of_tools(said)),
+        license=_one_line(fields.get("license")) or None,
+        allowed_tools=_parse_tools(_find_tools(fields)),
         metadata=metadata if isinstance(metadata, dict) else {},
         skill_path=path,
     )
 
 
-def relinked(text: str, name: Callable[[str], str | None]) -> str:
-    """The text with each relative link for which `name` knows one under another name."""
+def rename_links(text: str, name: Callable[[str], str | None]) -> str:
+    """Return the text with each relative link replaced by `name(link)`, unless that is None."""
 
-    def swap(match: re.Match[str]) -> str:
+    def rename_link(match: re.Match[str]) -> str:
         target, mark, part = match[2].strip("<>").partition("#")
-        path = _inside(target)
+        path = _normalize_link(target)
         new = path and name(path)
         if not new:
             return match[0]
         new = f"{new}{mark}{part}"
         return match[1] + (f"<{new}>" if re.search(r"[\s()]", new) else new)
 
-    return _LINK.sub(swap, text)
+    return _LINK.sub(rename_link, text)
 
 
 def links(text: str) -> Iterator[str]:
-    """The relative links of a text that do not lead out of its folder, each once, normalised."""
-    found = (_inside(match[2].strip("<>").partition("#")[0]) for match in _LINK.finditer(text))
-    yield from dict.fromkeys(filter(None, found))
+    """Yield the relative links of a text that stay in its folder, each once, normalized."""
+    targets = (
+        _normalize_link(match[2].strip("<>").partition("#")[0]) for match in _LINK.finditer(text)
+    )
+    yield from dict.fromkeys(filter(None, targets))
 
 
-def words(text: str) -> set[str]:
-    """What may be names of files in a text; of a path, the last part."""
+def file_names(text: str) -> set[str]:
+    """Return possible names of files in a text; of a path, the last part."""
     return {word.rpartition("/")[2].strip(".") for word in _WORD.findall(text)}
 
 
-def _inside(target: str) -> str | None:
-    # A link is a URL, so %20 is a blank; wherever it leads, files are opened beneath the folder.
+def _normalize_link(target: str) -> str | None:
+    # A link is a URL, so %20 is a space. Files are opened safely below the folder in any case.
     path = posixpath.normpath(unquote(target))
     outside = path.startswith(("/", "../")) or path in {".", ".."}
     return None if outside or "\0" in path else path
 
 
-def _split(text: str) -> tuple[str, str]:
-    """The front matter, without its marks, and what follows."""
+def _split_front_matter(text: str) -> tuple[str, str]:
+    """Return the front matter, without its marks, and the text after it."""
     lines = text.lstrip().split("\n")
     if lines[0].rstrip() != "---":
         return "", text
     for number, line in enumerate(lines[1:], 1):
         if line.rstrip() in {"---", "..."}:
             return "\n".join(lines[1:number]), "\n".join(lines[number + 1 :])
-    if _BEGUN.match("\n".join(lines[1:])):
-        raise ValueError("its front matter has no end, a line ---")
-    return "", text  # the first line is a rule
+    if _KEY_LINE.match("\n".join(lines[1:])):
+        raise ValueError("its front matter has no closing line ---")
+    return "", text  # the first line is a horizontal rule
 
 
-def _mapping(header: str) -> JsonDict:
+def _parse_front_matter(header: str) -> JsonDict:
     if len(header) > _MAX_HEADER:
         raise ValueError(f"its front matter is longer than {_MAX_HEADER:,} characters")
     try:
-        said = yaml.load(header, _Plain)  # noqa: S506 - a SafeLoader
+        parsed = yaml.load(header, _TextLoader)  # noqa: S506 - a SafeLoader
     except yaml.MarkedYAMLError:
-        said = _line_by_line(header) or header
+        parsed = _line_by_line(header) or header
     except (yaml.YAMLError, ValueError, TypeError, RecursionError):
-        raise ValueError("its front matter is YAML of a kind that is not read") from None
-    if said is not None and not isinstance(said, dict):
-        raise ValueError("its front matter is not made of keys and values")
-    return said or {}
+        raise ValueError("its front matter uses YAML features that are not supported") from None
+    if parsed is not None and not isinstance(parsed, dict):
+        raise ValueError("its front matter is not a mapping of keys to values")
+    return parsed or {}
 
 
 def _line_by_line(header: str) -> JsonDict:
-    """What a header says that is not quite YAML: each key's lines are read for themselves.
+    """Parse a header that is not quite YAML: each key's lines separately.
 
-    People write `description: Use this when: …`, and no other key is to suffer for that.
+    Authors write `description: Use this when: …`, which should not spoil the other keys.
     """
     lines: dict[str, list[str]] = {}
     key = ""
@@ -139,26 +143,26 @@ def _line_by_line(header: str) -> JsonDict:
             lines[key] = [match[3]]
         elif key and line.startswith((" ", "\t", "- ")):
             lines[key].append(line)
-    return {key: _value(key, each) for key, each in lines.items()}
+    return {key: _parse_value(key, each) for key, each in lines.items()}
 
 
-def _value(key: str, lines: list[str]) -> Any:
-    """A key's value, as YAML if it can be, or else as the text that stands there."""
+def _parse_value(key: str, lines: list[str]) -> Any:
+    """Return a key's value, parsed as YAML if possible, or else as plain text."""
     try:
-        return yaml.load("\n".join([f"{key}: {lines[0]}", *lines[1:]]), _Plain)[key]  # noqa: S506
+        return yaml.load("\n".join([f"{key}: {lines[0]}", *lines[1:]]), _TextLoader)[key]  # noqa: S506
     except (yaml.YAMLError, ValueError, TypeError, LookupError, RecursionError):
         text = " ".join(line.strip().removeprefix("- ") for line in lines)
-        if key == "name" and text.startswith(_MARKS):
+        if key == "name" and text.startswith(_YAML_MARKS):
             raise ValueError(
-                f"its front matter is no YAML: the name {text!r} cannot be read"
+                f"its front matter is not valid YAML: the name {text!r} cannot be read"
             ) from None
         return text
 
 
-def _line(said: object) -> str:
-    """Text in one line; empty where there is none."""
-    # Once more: YAML has escapes of its own.
-    return " ".join(strip_escapes(said).split()) if isinstance(said, str) else ""
+def _one_line(value: object) -> str:
+    """Return text in one line; empty if there is none."""
+    # Stripped again, because YAML has escape sequences of its own.
+    return " ".join(strip_escapes(value).split()) if isinstance(value, str) else ""
 
 
 def _first_paragraph(text: str) -> str:
@@ -171,22 +175,22 @@ def _first_paragraph(text: str) -> str:
     return " ".join(lines)
 
 
-def _of_tools(said: JsonDict) -> Any:
-    """What is said of tools: `allowed-tools`, `allowed_tools` or `allowedTools`."""
-    for key, value in said.items():
+def _find_tools(fields: JsonDict) -> Any:
+    """Return the list of tools: `allowed-tools`, `allowed_tools` or `allowedTools`."""
+    for key, value in fields.items():
         if re.sub("[-_]", "", str(key)).casefold() == "allowedtools":
             return value
     return None
 
 
-def _tools(said: object) -> tuple[str, ...] | None:
-    """The names of tools, or None where nothing is said of them."""
-    match said:
+def _parse_tools(value: object) -> tuple[str, ...] | None:
+    """Return the names of tools, or None if no list is given."""
+    match value:
         case None:
             return None
         case str():
-            # A list that was no YAML, such as [Read, *], still has its marks.
-            return tuple(name.strip("[]\"'") for name in _TOOL.findall(said))
-        case list() if all(isinstance(each, str) for each in said):
-            return tuple(name for each in said for name in _TOOL.findall(each))
-    raise ValueError("its allowed-tools are no list of names")
+            # A list that is not valid YAML, such as [Read, *], still has its brackets.
+            return tuple(name.strip("[]\"'") for name in _TOOL.findall(value))
+        case list() if all(isinstance(each, str) for each in value):
+            return tuple(name for each in value for name in _TOOL.findall(each))
+    raise ValueError("its allowed-tools is not a list of names")

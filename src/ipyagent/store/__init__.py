@@ -1,1 +1,1 @@
-"""What lasts: the journal, graph files, what a notebook keeps."""
+"""Persistent state: the journal, graph files, runs saved in notebooks."""

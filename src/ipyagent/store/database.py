@@ -1,4 +1,4 @@
-"""Opening the journal's database, and saying what is wrong with it."""
+"""Open the journal's database, and explain its errors."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from pathlib import Path
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from ipyagent.errors import JournalError
-from ipyagent.store.tables import APPLICATION, MIGRATIONS
+from ipyagent.store.migrations import APPLICATION, MIGRATIONS
 
 BUSY_SECONDS = 10.0
-"""How long another process may keep the database to itself."""
+"""Seconds for which another process may lock the database."""
 
-WITHOUT = "go on without a record: `%agent config chat.persist=false`, or Agent(persist=False)"
+WITHOUT = "continue without a record: `%agent config chat.persist=false`, or Agent(persist=False)"
 
 _REMEDIES = {
     sqlite3.SQLITE_FULL: ("the disk is full", "Make room"),
     sqlite3.SQLITE_READONLY: ("it cannot be written", "Make the file and its folder writable"),
     sqlite3.SQLITE_PERM: ("it cannot be written", "Make the file and its folder writable"),
     sqlite3.SQLITE_CANTOPEN: (
-        "it cannot be opened or made",
+        "it cannot be opened or created",
         "Make its folder and the file writable",
     ),
     sqlite3.SQLITE_BUSY: (
@@ -42,14 +42,14 @@ _REMEDIES = {
 
 
 def connect(path: Path | None) -> sqlite3.Connection:
-    """The database at `path`, made if there is none, or one in memory; raises JournalError."""
+    """Open the database at `path`, created if missing, or one in memory; raises JournalError."""
     # A link could lead a hostile workspace's journal anywhere.
     if path is not None and path.is_symlink():
         raise failure(path, "it is a symbolic link", "Put the file itself there")
-    with explained(path):
+    with explain_errors(path):
         if path is not None:
             _make_folder(path)
-        # Closed by whichever thread comes last, hence not bound to one.
+        # Any thread may be the last one and close it, so it is not bound to one.
         connection = sqlite3.connect(
             path or ":memory:",
             timeout=BUSY_SECONDS,
@@ -66,7 +66,7 @@ def connect(path: Path | None) -> sqlite3.Connection:
 
 @contextlib.contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All or nothing, and nobody else writes meanwhile."""
+    """Commit all or nothing, while nobody else writes."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -79,31 +79,31 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def explained(path: Path | None) -> Iterator[None]:
-    """Errors of SQLite as JournalError."""
+def explain_errors(path: Path | None) -> Iterator[None]:
+    """Raise errors of SQLite as JournalError."""
     try:
         yield
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        what, remedy = _REMEDIES.get(code, (str(error), "Move it away to begin a new one"))
-        raise failure(path, what, remedy) from error
+        problem, remedy = _REMEDIES.get(code, (str(error), "Move it away to begin a new one"))
+        raise failure(path, problem, remedy) from error
 
 
-def failure(path: Path | None, what: str, remedy: str) -> JournalError:
-    """What is wrong with the journal, and the ways out."""
-    return JournalError(f"the journal {path or 'in memory'}: {what}. {remedy}, or {WITHOUT}.")
+def failure(path: Path | None, problem: str, remedy: str) -> JournalError:
+    """Return an error with the journal's problem and the ways out."""
+    return JournalError(f"the journal {path or 'in memory'}: {problem}. {remedy}, or {WITHOUT}.")
 
 
 def _make_folder(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        what = f"its folder cannot be made ({error.strerror})"
-        raise failure(path, what, "Make the place writable") from None
+        problem = f"its folder cannot be created ({error.strerror})"
+        raise failure(path, problem, "Make the place writable") from None
 
 
 def _prepare(connection: sqlite3.Connection, path: Path | None) -> None:
-    # What is in a database may come from a stranger: its views and triggers get no powers.
+    # A database may come from a stranger: its views and triggers are not trusted.
     connection.execute("PRAGMA trusted_schema=OFF")
     connection.execute("PRAGMA foreign_keys=ON")
     _refuse_foreign(connection, path)
@@ -122,26 +122,26 @@ def _refuse_foreign(connection: sqlite3.Connection, path: Path | None) -> None:
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     connection.execute("COMMIT")
     if application != APPLICATION and (tables or version):
-        what = "it is a database of another program; it was left as it is"
-        raise failure(path, what, "Move it away to begin a new one")
+        problem = "it is a database of another program; it was left as it is"
+        raise failure(path, problem, "Move it away to begin a new one")
     if version > len(MIGRATIONS):
-        what = f"a newer ipyagent wrote it (version {version}, this one knows {len(MIGRATIONS)})"
-        raise failure(path, what, "Update ipyagent, or move the file away to begin a new one")
+        problem = f"a newer ipyagent wrote it (version {version}, this one knows {len(MIGRATIONS)})"
+        raise failure(path, problem, "Update ipyagent, or move the file away to begin a new one")
 
 
 def _share(connection: sqlite3.Connection) -> None:
-    """Readers and one writer at a time, and what is committed survives a power cut."""
+    """Allow readers beside one writer, and let commits survive a power cut."""
     (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
     if mode != "wal":
-        # This needs the database alone for a moment, and doesn't wait for it by itself when several
-        # kernels come to a new one at once.
-        patiently = Retrying(
+        # This needs the database alone for a moment, and SQLite does not wait for that when several
+        # kernels open a new one at once.
+        retry = Retrying(
             retry=retry_if_exception(_is_busy),
             stop=stop_after_delay(BUSY_SECONDS),
             wait=wait_fixed(0.02),
             reraise=True,
         )
-        patiently(connection.execute, "PRAGMA journal_mode=WAL")
+        retry(connection.execute, "PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL")
 
 

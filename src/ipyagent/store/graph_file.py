@@ -1,7 +1,7 @@
-"""Conversations in files: a graph as JSON, in nano-agent's layout, and the runs in a notebook.
+"""Conversations in files: a graph as JSON in nano-agent's layout, and a notebook's runs.
 
-{"session_id", "created_at", "metadata", "head_ids": [id, …],
- "nodes": {id: {"id", "parent_ids", "data", "timestamp", "metadata"}}}
+{"session_id", "created_at", "metadata", "head_ids": [id, …], "nodes": {id: {"id", "parent_ids",
+"data", "timestamp", "metadata"}}}
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 import contextlib
 import heapq
 import json
-import os
-import tempfile
 import time
 import warnings
 from collections import defaultdict
@@ -22,16 +20,18 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from ipyagent.atomic_files import replace_file
 from ipyagent.errors import SessionError
+from ipyagent.phrases import join_some
 from ipyagent.schema import Graph, Node, OpaqueData, Run
 from ipyagent.store.graph_shapes import EMPTY, node_of, shape_of
-from ipyagent.store.lenient import fault, lenient
+from ipyagent.store.tolerant_loading import describe_error, load_tolerant
 
 RUN_MIME = "application/vnd.ipyagent.run+json"
-"""Under which a notebook's outputs keep a run."""
+"""The MIME type of a run in a notebook's outputs."""
 
 MOST = 5
-"""How many nodes a warning names."""
+"""Nodes that a warning names."""
 
 _KNOWN = {"session_id", "created_at", "metadata", "head_ids", "nodes"}
 _RUN = TypeAdapter(Run)
@@ -39,7 +39,7 @@ _RUN = TypeAdapter(Run)
 
 @dataclass(frozen=True)
 class LoadedGraph:
-    """What a file held; `heads` are the nodes that the conversation can go on from."""
+    """The content of a file; the conversation can continue from its `heads`."""
 
     graph: Graph
     heads: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class LoadedGraph:
     created_at: datetime | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)
-    """What else the file held, which this version has no use for."""
+    """Other content of the file, unknown to this version."""
 
 
 def save(
@@ -60,9 +60,9 @@ def save(
     metadata: Mapping[str, object] | None = None,
     extra: Mapping[str, object] | None = None,
 ) -> None:
-    """Write a graph; `heads` are its leaves unless given, and it is made now. Raises SessionError.
+    """Write a graph; `heads` default to its leaves, the time to now. Raises SessionError.
 
-    The file is there as a whole or not at all, and takes only the place of another saved graph.
+    The file appears as a whole or not at all, and replaces only another saved graph.
     """
     content = {
         **(extra or {}),
@@ -73,23 +73,23 @@ def save(
         "nodes": {node.id: shape_of(node) for node in graph},
     }
     if path.exists() and not _is_graph(path):
-        raise SessionError(f"{path} is there and is no saved session; choose another name")
+        raise SessionError(f"{path} exists and is not a saved session; choose another name")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _replace(path, json.dumps(content, ensure_ascii=False, indent=1))
+        replace_file(path, json.dumps(content, ensure_ascii=False, indent=1))
     except OSError as error:
         raise SessionError(f"{path} cannot be written: {error.strerror}") from None
 
 
 def load(path: Path) -> LoadedGraph:
-    """The graph in a file, written here or by nano-agent; raises SessionError.
+    """Load a graph from a file, written here or by nano-agent; raises SessionError.
 
-    What this version doesn't know is kept for the next `save`, and warned about.
+    Content unknown to this version is kept for the next `save`, with a warning.
     """
     content = _json(path)
     shapes = content.get("nodes")
     if not isinstance(shapes, dict) or not all(isinstance(s, dict) for s in shapes.values()):
-        raise SessionError(f"{path} is no saved session: it has no object `nodes` of nodes")
+        raise SessionError(f"{path} is not a saved session: it has no object `nodes`")
     graph, unknown = Graph(), {*content} - _KNOWN
     for name in _parents_first(path, {name: _parents(path, name, s) for name, s in shapes.items()}):
         node, dropped = _node(path, name, shapes[name])
@@ -98,10 +98,9 @@ def load(path: Path) -> LoadedGraph:
     if unknown:
         _warn(f"{path} has keys that this version does not know: {', '.join(sorted(unknown))}")
     if strange := [f"{node.id} ({_kind(node)})" for node in graph if _is_strange(node)]:
-        more = f" and {len(strange) - MOST} more" if len(strange) > MOST else ""
         _warn(
             f"{path} has nodes of kinds that this version does not know: "
-            f"{', '.join(strange[:MOST])}{more}. No model is sent them"
+            f"{join_some(strange, MOST)}. They are not sent to models"
         )
     heads = content.get("head_ids")
     known = tuple(head for head in heads if head in shapes) if isinstance(heads, list) else ()
@@ -117,28 +116,30 @@ def load(path: Path) -> LoadedGraph:
 
 
 def runs_in_notebook(path: Path) -> list[Run]:
-    """The runs in a notebook's outputs, in the order of its cells; raises SessionError."""
+    """Return the runs in a notebook's outputs, in the order of its cells; raises SessionError."""
     cells = _json(path).get("cells")
     if not isinstance(cells, list):
-        raise SessionError(f"{path} is no notebook: it has no list `cells`")
-    found: dict[str, Run] = {}
+        raise SessionError(f"{path} is not a notebook: it has no list `cells`")
+    runs: dict[str, Run] = {}
     unknown: set[str] = set()
     for number, cell in enumerate(cells, start=1):
         for data in _runs_in(cell):
             try:
-                run, dropped = lenient(_RUN, data)
+                run, dropped = load_tolerant(_RUN, data)
             except ValidationError as error:
-                raise SessionError(f"{path}, cell {number}: the run {fault(error)}") from None
+                raise SessionError(
+                    f"{path}, cell {number}: the run {describe_error(error)}"
+                ) from None
             unknown.update(dropped)
             # A copied cell has copied outputs; a plan that waited in one cell ran in another.
-            if run.id not in found or not found[run.id].is_finished:
-                found[run.id] = run
+            if run.id not in runs or not runs[run.id].is_finished:
+                runs[run.id] = run
     if unknown:
         names = ", ".join(sorted(unknown))
         warnings.warn(
             f"{path} was written by a newer version; this was left out: {names}", stacklevel=2
         )
-    return list(found.values())
+    return list(runs.values())
 
 
 def _runs_in(cell: object) -> list[Any]:
@@ -151,7 +152,7 @@ def _node(path: Path, name: str, shape: dict[str, Any]) -> tuple[Node, list[str]
     try:
         node, dropped = node_of({"id": name} | shape)
     except (ValueError, TypeError) as error:
-        raise SessionError(f"{path}, node {name!r}: {fault(error)}") from None
+        raise SessionError(f"{path}, node {name!r}: {describe_error(error)}") from None
     if node.id != name:
         raise SessionError(f"{path}, node {name!r}: it calls itself {node.id!r}")
     return node, dropped
@@ -165,7 +166,7 @@ def _parents(path: Path, name: str, shape: dict[str, Any]) -> set[str]:
 
 
 def _parents_first(path: Path, parents: dict[str, set[str]]) -> list[str]:
-    """The ids in the order of the file, as far as parents come before their children."""
+    """Return the ids in the order of the file, as far as parents come before their children."""
     names = list(parents)
     places = {name: place for place, name in enumerate(names)}
     children: defaultdict[str, list[str]] = defaultdict(list)
@@ -185,12 +186,12 @@ def _parents_first(path: Path, parents: dict[str, set[str]]) -> list[str]:
                 heapq.heappush(ready, places[child])
     if len(order) < len(names):
         name = _in_circle(parents, next(name for name in names if waits[name]), waits)
-        raise SessionError(f"{path}, node {name!r}: it follows itself, directly or by others")
+        raise SessionError(f"{path}, node {name!r}: it follows itself, directly or through others")
     return order
 
 
 def _in_circle(parents: dict[str, set[str]], name: str, waits: dict[str, int]) -> str:
-    """Upwards from a node that waits for ever, until one comes again."""
+    """Follow parents from a node that waits forever, until one repeats; return that one."""
     seen = set()
     while name not in seen:
         seen.add(name)
@@ -214,20 +215,6 @@ def _is_graph(path: Path) -> bool:
     with contextlib.suppress(SessionError):
         return {"nodes", "head_ids"} <= _json(path).keys()
     return False
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a new file beside it, which takes its name when it is whole."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(handle)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def _warn(problem: str) -> None:

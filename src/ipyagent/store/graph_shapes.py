@@ -1,7 +1,7 @@
 """Nodes in the layout of nano-agent's files, and back.
 
-What its loader reads is there under its names; what it has no place for stands beside it, and what
-has another shape there is added whole, under OWN. Its loader skips both.
+Everything that its loader reads has its names. Extra content stands beside it, and content of
+another shape is added whole, under OWN. Its loader skips both.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from ipyagent.foreign.messages import block_text, convert_blocks
+from ipyagent.json_arguments import as_json
 from ipyagent.schema import (
     MAX_TYPED,
     Message,
@@ -20,24 +22,22 @@ from ipyagent.schema import (
     Stop,
     ToolExecution,
 )
-from ipyagent.schema.accept import blocks, text_of
-from ipyagent.schema.arguments import as_json
-from ipyagent.store.lenient import lenient
+from ipyagent.store.tolerant_loading import load_tolerant
 
 OWN = "ipyagent"
-"""Key of our own record of a node's data."""
+"""The key of our own record of a node's data."""
 
 AS_LOADED = "ipyagent:as_loaded"
-"""Key in a node's metadata: the node as it was in the file, where not all of it is known here."""
+"""Key in a node's metadata: the original node of the file, if not all of it is known here."""
 
 EMPTY = "empty_message"
-"""The type of data in which a message that says nothing is kept."""
+"""The type of data of an empty message."""
 
 _NODE = TypeAdapter(Node)
 
 
 def shape_of(node: Node) -> dict[str, Any]:
-    """The node as JSON types."""
+    """Return the node as JSON types."""
     as_loaded = node.metadata.get(AS_LOADED)
     if isinstance(as_loaded, dict):
         return as_loaded
@@ -51,13 +51,13 @@ def shape_of(node: Node) -> dict[str, Any]:
 
 
 def node_of(shape: dict[str, Any]) -> tuple[Node, list[str]]:
-    """The node, and the keys in it that are unknown; raises ValueError.
+    """Return the node, and its unknown keys; raises ValueError.
 
-    Those are kept in its metadata, for the next time that it is saved.
+    They are kept in its metadata, for the next time that it is saved.
     """
     data = shape.get("data")
     read = {**shape, "data": _data(data, shape)} if isinstance(data, dict) else shape
-    node, unknown = lenient(_NODE, read)
+    node, unknown = load_tolerant(_NODE, read)
     if unknown:
         metadata = {**node.metadata, AS_LOADED: as_json(shape)}
         node = node.model_copy(update={"metadata": metadata})
@@ -69,12 +69,12 @@ def _shape(data: NodeData) -> dict[str, Any]:
         case Message(role=Role.SYSTEM):
             return {"type": "system_prompt", "content": data.text, OWN: data.to_dict()}
         case Message():
-            said = data.to_dict()
-            return said | {"content": [_block_shape(block) for block in said["content"]]}
+            shape = data.to_dict()
+            return shape | {"content": [_block_shape(block) for block in shape["content"]]}
         case OpaqueData():
-            kept = data.to_dict()
-            message = kept.get("message") if kept.get("type") == EMPTY else None
-            return message if isinstance(message, dict) else kept
+            content = data.to_dict()
+            message = content.get("message") if content.get("type") == EMPTY else None
+            return message if isinstance(message, dict) else content
         case ToolExecution():
             return _execution_shape(data)
         case Stop():
@@ -102,23 +102,23 @@ def _block_shape(block: dict[str, Any]) -> dict[str, Any]:
 
 
 def _execution_shape(execution: ToolExecution) -> dict[str, Any]:
-    """The execution; text and images of its result stand outside of our record, and only once."""
+    """Return the execution; text and images of its result stand outside of our record, once."""
     own = execution.to_dict()
     result = own["result"] or {}
     text, images = result.pop("output", ""), result.pop("images", [])
-    shown = [{"type": "text", "text": text}] if text else []
+    blocks = [{"type": "text", "text": text}] if text else []
     return {
         "type": "tool_execution",
         "tool_name": execution.call.name,
         "tool_use_id": execution.call.id,
-        "result": [*shown, *map(_block_shape, images)],
+        "result": [*blocks, *map(_block_shape, images)],
         "is_error": execution.result is not None and not execution.result.success,
         OWN: own,
     }
 
 
 def _data(data: dict[str, Any], shape: dict[str, Any]) -> dict[str, Any]:
-    """The data in a shape that the schema reads."""
+    """Return the data in the form that the schema reads."""
     own = data.get(OWN)
     if isinstance(own, dict):
         return _own(own, data)
@@ -131,17 +131,19 @@ def _own(own: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
     result = own.get("result")
     if not isinstance(result, dict):
         return own
-    said = data.get("result")
-    said = said if isinstance(said, list) else []
-    images = [block for block in said if text_of(block) is None]
-    output = "".join(text_of(block) or "" for block in said)
+    blocks = data.get("result")
+    blocks = blocks if isinstance(blocks, list) else []
+    images = [block for block in blocks if block_text(block) is None]
+    output = "".join(block_text(block) or "" for block in blocks)
     return own | {"result": result | {"output": output, "images": images}}
 
 
 def _message(data: dict[str, Any], shape: dict[str, Any]) -> dict[str, Any]:
-    """A message: what nobody could type or say here is kept all the same."""
-    content = blocks(data.get("content"))
-    texts = [text_of(block) for block in content] if isinstance(content, (list, tuple)) else [None]
+    """Return a message, kept even if it would not be valid as new input here."""
+    content = convert_blocks(data.get("content"))
+    texts = (
+        [block_text(block) for block in content] if isinstance(content, (list, tuple)) else [None]
+    )
     if all(text is not None and not text.strip() for text in texts):
         return {"type": EMPTY, "message": data}
     if "timestamp" in shape:

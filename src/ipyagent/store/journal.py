@@ -1,4 +1,4 @@
-"""The journal: what happened in the sessions of a workspace, so that nothing of it is lost.
+"""The journal: everything that happened in the sessions of a workspace, without loss.
 
 Events are appended at once and flushed where it matters: what a finished flush covers survives the
 death of the kernel and a power cut.
@@ -12,16 +12,17 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from ipyagent.errors import SessionError
-from ipyagent.schema import Event, Node, Run, RunStatus, Session, fold
+from ipyagent.schema import Event, Node, OpenMessage, Run, RunStatus, Session, fold
 from ipyagent.schema.base import now
 from ipyagent.store import recovery, runs, sessions
+from ipyagent.store.codec import Decoder, Encoder, Record
 from ipyagent.store.database import connect, transaction
-from ipyagent.store.leases import Leases
-from ipyagent.store.records import Decoder, Encoder, Record
-from ipyagent.store.writer import MAX_QUEUED, Row, Writer, store
+from ipyagent.store.session_locks import SessionLocks
+from ipyagent.store.writer import MAX_QUEUED, QueuedEvent, Writer, store
 
 log = logging.getLogger("ipyagent")
 
@@ -34,18 +35,20 @@ PAGE = 1_000
 class Journal:
     """One database; every method may be called from any thread, and waits for the disk."""
 
-    def __init__(self, writer: Writer, leases: Leases) -> None:
-        self._writer, self._leases = writer, leases
+    def __init__(self, writer: Writer, locks: SessionLocks) -> None:
+        self._writer, self._locks = writer, locks
+        self.open_sessions: WeakValueDictionary[str, Any] = WeakValueDictionary()
+        """The sessions open in this process, so that opening one again gives the same object."""
         weakref.finalize(self, writer.stop).atexit = False
 
     @classmethod
     def open(cls, path: Path | None, *, max_queued: int = MAX_QUEUED) -> Journal:
-        """The journal in that file, made if there is none; None: in memory alone.
+        """Open the journal in that file, created if missing; None: in memory.
 
-        Raises JournalError. `max_queued` characters wait at most for a disk that takes nothing.
+        Raises JournalError. At most `max_queued` characters wait for a disk that accepts nothing.
         """
-        leases = Leases(path.parent / "locks" if path else None)
-        return cls(Writer(connect(path), path, max_queued, leases.release_all), leases)
+        locks = SessionLocks(path.parent / "locks" if path else None)
+        return cls(Writer(connect(path), path, max_queued, locks.release_all), locks)
 
     @property
     def path(self) -> Path | None:
@@ -54,17 +57,17 @@ class Journal:
 
     @property
     def commits(self) -> int:
-        """How many transactions wrote events: what costs time on a disk."""
+        """The number of transactions that wrote events: what costs time on a disk."""
         return self._writer.commits
 
     def close(self) -> None:
-        """Write what is left, and let others go on with the sessions."""
+        """Write what is queued, and release the sessions for other kernels."""
         self._writer.close()
 
     # -- sessions
 
     def create(self, session: Session, nodes: Iterable[Node] = ()) -> None:
-        """Add a session; `nodes` is a history that it brings along, parents before children."""
+        """Add a session; `nodes` is its initial history, parents before children."""
         self._change(lambda db: sessions.create(db, session, nodes))
 
     def find_or_create(
@@ -73,108 +76,117 @@ class Journal:
         nodes: Iterable[Node] = (),
         matches: Callable[[Session], bool] = lambda session: False,
     ) -> Session:
-        """Return the newest session that matches, else add this one, under a name that is free.
+        """Return the newest session that matches, else add this one, under a free name.
 
-        In one transaction: kernels that come at the same time get the same one, or other names.
+        In one transaction: kernels that ask at the same time get the same one, or other names.
         """
         return self._change(lambda db: sessions.find_or_create(db, session, nodes, matches))
 
     def update(self, session: Session) -> None:
-        """Store name, state, origin and metadata; what depends on runs follows them by itself."""
+        """Store name, state, origin and metadata; columns about runs follow automatically."""
         self._change(lambda db: sessions.update(db, session))
 
     def session(self, reference: str) -> Session | None:
-        """By id, name (the newest), or the beginning of an id; SessionError if that fits many."""
+        """Find by id, name (the newest), or start of an id; raises SessionError if ambiguous."""
         return self._writer.perform(lambda db: sessions.find(db, reference))
 
     def sessions(self) -> list[Session]:
-        """All, the newest activity first."""
+        """Return all sessions, the newest activity first."""
         return self._writer.perform(sessions.newest_first)
 
     def nodes(self, session_id: str) -> list[Node]:
-        """The history that a session brought along."""
+        """Return the initial history of a session."""
         return self._writer.perform(lambda db: sessions.nodes(db, session_id))
 
     def claim(self, session_id: str) -> bool:
-        """Whether this kernel may go on with the session; False while another one does."""
-        return self._leases.claim(session_id)
+        """Return whether this kernel may continue the session; False while another one does."""
+        return self._locks.claim(session_id)
 
     def release(self, session_id: str) -> None:
-        """Let other kernels go on with the session."""
-        self._leases.release(session_id)
+        """Release the session for other kernels."""
+        self._locks.release(session_id)
 
     def forget(self, session_id: str) -> None:
         """Release a session that was claimed and never created."""
-        self._leases.forget(session_id)
+        self._locks.forget(session_id)
 
     # -- events
 
-    def append(self, session_id: str, run_id: str, event: Event) -> None:
-        """Remember what happened, for the next flush; never raises, never waits."""
-        self._writer.append(session_id, run_id, event)
+    def append(
+        self, session_id: str, run_id: str, event: Event, open_message: OpenMessage | None = None
+    ) -> None:
+        """Queue an event for the next flush; never raises, never waits.
+
+        `open_message` is the reply that is streaming in.
+        """
+        self._writer.append(session_id, run_id, event, open_message)
 
     def save(self) -> None:
-        """Begin to write what was appended so far; if that fails, the next flush tells."""
+        """Start to write what was appended so far; the next flush reports a failure."""
         self._writer.save()
 
     def flush(self) -> Future[None]:
-        """Done when all that was appended so far is on the disk; fails with JournalError."""
+        """Return a future, done when everything so far is on the disk; fails with JournalError."""
         return self._writer.flush()
 
     def events(self, session_id: str) -> Iterator[Record]:
-        """What happened in a session, in order."""
+        """Yield the events of a session, in order."""
         return self._records("session_id", session_id)
 
     # -- runs
 
     def runs(self, session_id: str) -> list[Run]:
-        """The runs of a session, oldest first; plans that never ran are among them."""
+        """Return the runs of a session, oldest first, including plans that never ran."""
         rows = self._rows("session_id", session_id)
-        folded = _folded(self.events(session_id))
-        found = (_as_recorded(folded.get(row["id"]), row) for row in rows)
-        return [run for run in found if run is not None]
+        folded = _fold_runs(self.events(session_id))
+        recorded = (_with_recorded_status(folded.get(row["id"]), row) for row in rows)
+        return [run for run in recorded if run is not None]
 
     def run(self, run_id: str) -> Run:
-        """One run; raises SessionError."""
+        """Return one run; raises SessionError."""
         rows = self._rows("id", run_id)
-        folded = _folded(self._records("run_id", run_id)) if rows else {}
-        run = _as_recorded(folded.get(run_id), rows[0]) if rows else None
+        folded = _fold_runs(self._records("run_id", run_id)) if rows else {}
+        run = _with_recorded_status(folded.get(run_id), rows[0]) if rows else None
         if run is None:
-            raise SessionError(f"no run is called {run_id!r}; `%agent runs` shows those there are")
+            raise SessionError(f"no run is called {run_id!r}; `%agent runs` lists all runs")
         return run
 
+    def waiting_plan(self, session_id: str) -> Run | None:
+        """Return the plan of a session that waits for the user; None where there is none."""
+        return self._writer.perform(lambda db: runs.waiting(db, session_id))
+
     def draft(self, run: Run, session_id: str) -> str:
-        """Store a plan before it is shown; its digest, to show with it. Raises SessionError."""
+        """Store a plan before it is shown; return its digest. Raises SessionError."""
         return self._change(lambda db: runs.draft(db, session_id, run))
 
     def confirm(self, session_id: str, run_id: str | None = None) -> Run:
-        """Approve a plan (None: the one that waits); the run as it was stored, queued.
+        """Approve a plan (None: the one that waits); return the run as it was stored, queued.
 
-        Raises SessionError for all but the first to confirm it.
+        Raises SessionError if it was decided on before.
         """
         return self._change(lambda db: runs.confirm(db, session_id, run_id))
 
     def cancel(self, session_id: str, run_id: str | None = None) -> None:
-        """Put a plan off for good; raises SessionError if it has begun, or there is none."""
+        """Cancel a plan for good; raises SessionError if it has begun, or there is none."""
         self._change(lambda db: runs.cancel(db, session_id, run_id))
 
     def begin(self, run: Run, session_id: str) -> Run:
-        """Start a run, once, and only while no other is active in the session; SessionError."""
+        """Start a run, once, and only if no other is active in the session; raises SessionError."""
         self._change(lambda db: runs.begin(db, session_id, run))
         return run.model_copy(update={"status": RunStatus.RUNNING})
 
     def finish(self, run_id: str, status: RunStatus, error: str | None = None) -> None:
-        """End a run that has no event to end it; raises SessionError if that can't be."""
+        """End a run that has no event to end it; raises SessionError if that is not possible."""
         if not self._change(lambda db: runs.end(db, run_id, status, error)):
             raise SessionError(f"the run {run_id} cannot become {status}")
 
     def recover(self, session_id: str) -> list[Run]:
-        """End the runs that a kernel left behind; call it with the lease held. May be repeated."""
+        """End the runs that a kernel left behind; requires the claim. May be repeated."""
         rows = self._rows("session_id", session_id)
-        left = {row["id"]: row for row in rows if row["status"] in runs.ACTIVE}
-        for row in left.values():
+        abandoned = {row["id"]: row for row in rows if row["status"] in runs.ACTIVE}
+        for row in abandoned.values():
             self._recover(row)
-        return [run for run in self.runs(session_id) if run.id in left] if left else []
+        return [run for run in self.runs(session_id) if run.id in abandoned] if abandoned else []
 
     def _recover(self, row: sqlite3.Row) -> None:
         run_id, session_id = row["id"], row["session_id"]
@@ -182,15 +194,15 @@ class Journal:
         reply = self._writer.perform(
             lambda db: db.execute("SELECT * FROM replies WHERE run_id = ?", (run_id,)).fetchone()
         )
-        planned = _as_recorded(None, row)
-        events = recovery.closing(
-            _folded(history).get(run_id), planned, history, reply["text"] if reply else ""
+        planned = _with_recorded_status(None, row)
+        events = recovery.closing_events(
+            _fold_runs(history).get(run_id), planned, history, reply["text"] if reply else ""
         )
 
         def close(db: sqlite3.Connection) -> None:
             encoder, at = Encoder(), now().isoformat()
             for event in events:
-                store(db, Row(session_id, run_id, event, at, encoder.encode(run_id, event)))
+                store(db, QueuedEvent(session_id, run_id, event, at, encoder.encode(run_id, event)))
                 encoder.note(run_id, event)
             if not events:  # its beginning is lost
                 runs.end(db, run_id, RunStatus.ERROR, recovery.ERROR)
@@ -227,23 +239,23 @@ class Journal:
         return self._writer.perform(lambda db: db.execute(query, (value, last)).fetchall())
 
 
-def _folded(records: Iterable[Record]) -> dict[str, Run]:
-    """Runs by id. An event that doesn't fit is left out: what came before it counts."""
-    found: dict[str, Run] = {}
+def _fold_runs(records: Iterable[Record]) -> dict[str, Run]:
+    """Return runs by id. An event that does not fit is skipped: those before it count."""
+    folded: dict[str, Run] = {}
     for record in records:
         try:
-            found[record.run_id] = fold(found.get(record.run_id), record.event)
+            folded[record.run_id] = fold(folded.get(record.run_id), record.event)
         except (ValueError, IndexError) as error:
             log.warning("event %s of the journal does not fit: %s", record.seq, error)
-    return found
+    return folded
 
 
-def _as_recorded(run: Run | None, row: sqlite3.Row) -> Run | None:
-    """The run with the status that it was given, if its events don't tell."""
+def _with_recorded_status(run: Run | None, row: sqlite3.Row) -> Run | None:
+    """Return the run with the recorded status, if its events do not tell."""
     status = RunStatus(row["status"])
     if run is None:
         try:
-            return runs.rebuilt(row, status) if row["record"] else None
+            return runs.run_from_row(row, status) if row["record"] else None
         except SessionError as error:
             log.warning("%s", error)
             return None

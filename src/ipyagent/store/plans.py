@@ -1,12 +1,11 @@
-"""Plans as they are kept: what was shown, letter by letter, and the digest of it."""
+"""Stored plans: exactly what was shown, and its digest."""
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import json
 from collections.abc import Iterable
 
+from ipyagent.digests import digest_json, digest_text
 from ipyagent.schema import PlanStep, Run
 
 NAMED = 12
@@ -19,22 +18,24 @@ def plan_name(plan: Iterable[PlanStep]) -> str:
 
 
 def plan_json(plan: Iterable[PlanStep]) -> str:
-    """The plan as text, its arguments in the order in which they were given."""
+    """Return the plan as text, its arguments in their original order."""
     return json.dumps([step.to_dict() for step in plan])
 
 
 def plan_digest(plan: Iterable[PlanStep]) -> str:
-    """What a card shows, so that a person can tell that this plan is run and no other."""
-    return digest_of(plan_json(plan))
+    """Return the digest by which a card names a plan: this one runs and no other."""
+    return digest_plan_text(plan_json(plan))
 
 
-def digest_of(text: str) -> str:
-    """The SHA-256 of a plan as text, in hexadecimal digits; equal plans have the same."""
-    with contextlib.suppress(ValueError):  # else it is no plan that we wrote
-        text = json.dumps(json.loads(text), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+def digest_plan_text(text: str) -> str:
+    """Return the digest of a plan as text; equal plans have the same."""
+    try:
+        plan = json.loads(text)
+    except ValueError:  # no plan that we wrote
+        return digest_text(text)
+    return digest_json(plan)
 
 
-def stripped(run: Run) -> str:
-    """The run as text, without its plan."""
+def run_without_plan(run: Run) -> str:
+    """Return the run as text, without its plan."""
     return json.dumps(run.model_dump(mode="json", exclude={"plan", "steps"}))

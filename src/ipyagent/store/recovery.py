@@ -1,7 +1,7 @@
-"""Runs whose kernel is gone: what is known of them is kept, and they are brought to an end.
+"""Recovery of runs whose kernel is gone: they are kept, and brought to an end.
 
 A call that had begun has an unknown outcome: it may be done, half done, or not done at all. It is
-never run again by itself.
+never run again automatically.
 """
 
 from __future__ import annotations
@@ -27,16 +27,18 @@ from ipyagent.schema import (
     ToolStarted,
     ToolStatus,
 )
-from ipyagent.store.records import Record
+from ipyagent.store.codec import Record
 
-ERROR = "kernel restarted while the run was going on; what it did until then is kept"
+ERROR = "the kernel ended during the run; its work until then is kept"
 
 
-def closing(run: Run | None, planned: Run | None, history: list[Record], text: str) -> list[Event]:
-    """The events that end a run.
+def closing_events(
+    run: Run | None, planned: Run | None, history: list[Record], text: str
+) -> list[Event]:
+    """Return the events that end a run.
 
-    `run` is what its `history` folds to, `planned` what was approved but had not begun, `text` what
-    a reply had said when it was cut off.
+    `run` is the fold of its `history`, `planned` what was approved but had not begun, `text` the
+    partial reply when it was cut off.
     """
     events: list[Event] = []
     if run is None:
@@ -59,7 +61,7 @@ def closing(run: Run | None, planned: Run | None, history: list[Record], text: s
 
 
 def _is_open(history: list[Record]) -> bool:
-    """Whether a step was going on."""
+    """Return whether a step was in progress."""
     last = [r.event.type for r in history if r.event.type in ("step_started", "step_finished")]
     return bool(last) and last[-1] == "step_started"
 
@@ -75,20 +77,21 @@ def _step_end(step: Step, text: str) -> Iterator[Event]:
             execution = ToolExecution(call=call)
             yield ToolStarted(step=step.number, execution=execution)
         if execution.result is None:
-            yield ToolFinished(step=step.number, execution=_closed(execution))
+            yield ToolFinished(step=step.number, execution=_close_execution(execution))
     yield StepFinished(step=step.number)
 
 
-def _closed(execution: ToolExecution) -> ToolExecution:
+def _close_execution(execution: ToolExecution) -> ToolExecution:
     call = execution.call
-    begun = execution.status is ToolStatus.RUNNING
-    status = ToolStatus.UNKNOWN if begun else ToolStatus.CANCELLED
-    why = _unknown(call) if begun else f"{call.name} was not run: the kernel ended before it began."
+    has_begun = execution.status is ToolStatus.RUNNING
+    status = ToolStatus.UNKNOWN if has_begun else ToolStatus.CANCELLED
+    not_run = f"{call.name} was not run: the kernel ended before it began."
+    why = _unknown(call) if has_begun else not_run
     return execution.model_copy(update={"status": status, "result": ToolResult.failure(why)})
 
 
 def _unknown(call: ToolCall) -> str:
     return (
         f"unknown outcome: the kernel ended while {call.name} ran; it may have been done, partly "
-        "or not at all; look before you repeat it"
+        "or not at all; check before you repeat it"
     )

@@ -1,10 +1,10 @@
-"""Where each run stands. A transition is one UPDATE that names the status it starts from.
+"""The status of each run. A transition is one UPDATE that names the status it starts from.
 
     draft ─▶ queued ─▶ running ─▶ done | error | cancelled
 
-Whoever changes the row has made the transition; whoever comes second changes nothing and is told
-what happened before. The columns of the session follow in the same transaction: `pending_run_id`
-waits for a person, `active_run_id` is on its way.
+Only one caller changes the row; a second one changes nothing and gets an error that says what
+happened before. The columns of the session follow in the same transaction: `pending_run_id` waits
+for the user, `active_run_id` is in progress.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from ipyagent.schema import (
 from ipyagent.schema.base import now
 from ipyagent.schema.runs import MOVES
 from ipyagent.store import plans
-from ipyagent.store.lenient import read
+from ipyagent.store.tolerant_loading import read
 
 SOURCES = {to: tuple(each for each in MOVES if to in MOVES[each]) for to in RunStatus}
-"""From where each status may be reached."""
+"""The statuses from which each status may be reached."""
 
 ACTIVE = (RunStatus.QUEUED, RunStatus.RUNNING)
 
@@ -42,7 +42,7 @@ _NO_PLAN = "no pending plan"
 
 
 def draft(db: sqlite3.Connection, session_id: str, run: Run) -> str:
-    """Store a plan before it is shown; its digest."""
+    """Store a plan before it is shown; return its digest."""
     if run.status is not RunStatus.DRAFT:
         raise SessionError(
             f"a plan that waits for approval is a draft, and {run.id} is {run.status}"
@@ -52,12 +52,12 @@ def draft(db: sqlite3.Connection, session_id: str, run: Run) -> str:
         raise SessionError(_describe(_row(db, session_id, pending)))
     _refuse_second(db, session_id, run.id)
     text = plans.plan_json(run.plan)
-    digest = plans.digest_of(text)
+    digest = plans.digest_plan_text(text)
     db.execute(
         "INSERT INTO runs"
         " (id, session_id, status, goal, record, plan_json, plan_digest, updated_at)"
         " VALUES (?, ?, 'draft', ?, ?, ?, ?, ?)",
-        (run.id, session_id, run.prompt, plans.stripped(run), text, digest, _moment()),
+        (run.id, session_id, run.prompt, plans.run_without_plan(run), text, digest, _moment()),
     )
     db.execute("UPDATE sessions SET pending_run_id = ? WHERE id = ?", (run.id, session_id))
     touch(db, session_id)
@@ -65,16 +65,16 @@ def draft(db: sqlite3.Connection, session_id: str, run: Run) -> str:
 
 
 def confirm(db: sqlite3.Connection, session_id: str, run_id: str | None) -> Run:
-    """draft → queued, for the one who comes first; the run with the plan as it was stored."""
-    row = _wanted(db, session_id, run_id, RunStatus.DRAFT)
+    """Move draft → queued, for the first caller; return the run with the stored plan."""
+    row = _find_row(db, session_id, run_id, RunStatus.DRAFT)
     wanted = row["id"]
     _refuse_second(db, session_id, wanted)
-    if plans.digest_of(row["plan_json"]) != row["plan_digest"]:
+    if plans.digest_plan_text(row["plan_json"]) != row["plan_digest"]:
         raise SessionError(
             f"the plan {_name(row)} is not the one that was shown; nothing was run. Ask for it "
             "again."
         )
-    # Nobody can come between: the transaction has the database to itself.
+    # Nothing can happen in between: the transaction has the database to itself.
     _move(db, wanted, RunStatus.QUEUED)
     db.execute("UPDATE runs SET confirmed_at = updated_at WHERE id = ?", (wanted,))
     db.execute(
@@ -83,11 +83,11 @@ def confirm(db: sqlite3.Connection, session_id: str, run_id: str | None) -> Run:
         {"run": wanted, "session": session_id},
     )
     touch(db, session_id)
-    return rebuilt(row, RunStatus.QUEUED)
+    return run_from_row(row, RunStatus.QUEUED)
 
 
-def rebuilt(row: sqlite3.Row, status: RunStatus) -> Run:
-    """The run from its row, with the plan that was stored; raises SessionError."""
+def run_from_row(row: sqlite3.Row, status: RunStatus) -> Run:
+    """Return the run of its row, with the stored plan; raises SessionError."""
 
     def complete(record: dict[str, Any]) -> dict[str, Any]:
         plan = json.loads(row["plan_json"])
@@ -96,28 +96,38 @@ def rebuilt(row: sqlite3.Row, status: RunStatus) -> Run:
     return read(_RUN, row["record"], f"the run {row['id']}", complete)
 
 
+def waiting(db: sqlite3.Connection, session_id: str) -> Run | None:
+    """Return the plan of a session that waits for the user, as it was stored; else None."""
+    row = db.execute(
+        "SELECT runs.* FROM runs JOIN sessions ON runs.id = sessions.pending_run_id"
+        " WHERE sessions.id = ? AND runs.status = 'draft'",
+        (session_id,),
+    ).fetchone()
+    return run_from_row(row, RunStatus.DRAFT) if row is not None else None
+
+
 def cancel(db: sqlite3.Connection, session_id: str, run_id: str | None) -> None:
-    """draft | queued → cancelled, for good."""
-    row = _wanted(db, session_id, run_id, RunStatus.DRAFT, RunStatus.QUEUED)
+    """Move draft | queued → cancelled, for good."""
+    row = _find_row(db, session_id, run_id, RunStatus.DRAFT, RunStatus.QUEUED)
     end(db, row["id"], RunStatus.CANCELLED, None)
 
 
 def begin(db: sqlite3.Connection, session_id: str, run: Run) -> None:
-    """queued → running; a run that was never a plan comes into being."""
+    """Move queued → running; a run that was never a plan is inserted."""
     _refuse_second(db, session_id, run.id)
     row = db.execute("SELECT * FROM runs WHERE id = ?", (run.id,)).fetchone()
     if row is not None and row["status"] == RunStatus.RUNNING:
         raise SessionError(_describe(row))
-    if why := _started(db, session_id, run):
+    if why := _start(db, session_id, run):
         raise SessionError(why)
     db.execute(
         "UPDATE runs SET record = ?, plan_json = ? WHERE id = ? AND record IS NULL",
-        (plans.stripped(run), plans.plan_json(run.plan), run.id),
+        (plans.run_without_plan(run), plans.plan_json(run.plan), run.id),
     )
 
 
 def end(db: sqlite3.Connection, run_id: str, status: RunStatus, error: str | None) -> bool:
-    """To a final status. Clears only what still points at this run."""
+    """Move to a final status. Clears only columns that still point at this run."""
     if not _move(db, run_id, status, error):
         return False
     db.execute(
@@ -131,10 +141,10 @@ def end(db: sqlite3.Connection, run_id: str, status: RunStatus, error: str | Non
 
 
 def follow(db: sqlite3.Connection, session_id: str, run_id: str, event: Event) -> str | None:
-    """Keep a run's row up to date with an event; why the run may not begin, if so."""
+    """Update a run's row with an event; return why the run may not begin, or None."""
     match event:
         case RunStarted(run=run):
-            if why := _started(db, session_id, run):
+            if why := _start(db, session_id, run):
                 return why
         case StepStarted(step=step):
             _at(db, run_id, str(step))
@@ -151,15 +161,15 @@ def follow(db: sqlite3.Connection, session_id: str, run_id: str, event: Event) -
 
 
 def touch(db: sqlite3.Connection, session_id: str) -> None:
-    """Make the session the newest. Counted, since clocks go backwards at times."""
+    """Make the session the newest. Counted, since clocks sometimes go backwards."""
     db.execute(
         "UPDATE sessions SET activity = (SELECT max(activity) + 1 FROM sessions) WHERE id = ?",
         (session_id,),
     )
 
 
-def _started(db: sqlite3.Connection, session_id: str, run: Run) -> str | None:
-    """Why the run may not begin."""
+def _start(db: sqlite3.Connection, session_id: str, run: Run) -> str | None:
+    """Return why the run may not begin, or None."""
     fresh = db.execute(
         "INSERT INTO runs (id, session_id, status, goal, updated_at)"
         " SELECT ?, id, 'running', ?, ? FROM sessions WHERE id = ? ON CONFLICT (id) DO NOTHING",
@@ -177,7 +187,7 @@ def _started(db: sqlite3.Connection, session_id: str, run: Run) -> str | None:
 
 
 def _move(db: sqlite3.Connection, run_id: str, status: RunStatus, error: str | None = None) -> bool:
-    """Whether the run was where it can come from, and is in `status` now."""
+    """Move to `status`; return whether the run was where that is possible."""
     changed = db.execute(
         "UPDATE runs SET status = ?, error = ?, updated_at = ? WHERE id = ?"
         " AND status IN (SELECT value FROM json_each(?))",
@@ -206,10 +216,10 @@ def _refuse_second(db: sqlite3.Connection, session_id: str, run_id: str) -> None
         raise SessionError(f"already running: {running}; wait for its end, or stop it")
 
 
-def _wanted(
+def _find_row(
     db: sqlite3.Connection, session_id: str, run_id: str | None, *statuses: RunStatus
 ) -> sqlite3.Row:
-    """The run of that id (None: the one that waits, or is active), if it is in such a status."""
+    """Return the run of that id (None: waiting or active), if it has such a status."""
     pending, active = _pointers(db, session_id)
     wanted = run_id or pending or active
     if wanted is None:
@@ -235,7 +245,7 @@ def _name(row: sqlite3.Row) -> str:
 
 
 def _describe(row: sqlite3.Row) -> str:
-    """Return what happened to a run before somebody came late."""
+    """Return what happened to a run before a late decision."""
     name, status = _name(row), row["status"]
     if status == RunStatus.DRAFT:
         return f"the plan {name} waits for you: `%agent approve {name}` or `%agent deny {name}`"

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from ipyagent.errors import SessionError
 from ipyagent.schema import Node, Session, SessionState
 from ipyagent.schema.base import now
-from ipyagent.store.lenient import read
+from ipyagent.store.tolerant_loading import read
 
 log = logging.getLogger("ipyagent")
 
@@ -21,14 +21,14 @@ SHORTEST = 4
 """Characters that the beginning of an id needs at least."""
 
 _STATE = ("pending_run_id", "active_run_id", "last_run_id", "last_run_status", "last_run_at")
-"""Columns that follow the runs: nobody sets them by hand."""
+"""Columns that follow the runs and are never set directly."""
 
 _SESSION = TypeAdapter(Session)
 _NODE = TypeAdapter(Node)
 
 
 def create(db: sqlite3.Connection, session: Session, nodes: Iterable[Node]) -> None:
-    """Add a session and the history that it begins with."""
+    """Add a session and its initial history."""
     try:
         db.execute(
             "INSERT INTO sessions (id, name, record, activity)"
@@ -47,10 +47,10 @@ def find_or_create(
     nodes: Iterable[Node],
     matches: Callable[[Session], bool],
 ) -> Session:
-    """Return the newest session that matches, else add this one, under a name that is free."""
+    """Return the newest session that matches, else add this one, under a free name."""
     known = newest_first(db)
-    if found := next(filter(matches, known), None):
-        return found
+    if existing := next(filter(matches, known), None):
+        return existing
     taken = {row["name"] for row in db.execute("SELECT name FROM sessions")}
     numbered = (f"{session.name}-{number}" for number in itertools.count(2))
     name = next(each for each in itertools.chain([session.name], numbered) if each not in taken)
@@ -70,7 +70,7 @@ def update(db: sqlite3.Connection, session: Session) -> None:
 
 
 def find(db: sqlite3.Connection, reference: str) -> Session | None:
-    """By id, by name (the newest that has it), or by the beginning of an id."""
+    """Find by id, by name (the newest), or by the beginning of an id."""
     query = "SELECT * FROM sessions WHERE {} ORDER BY activity DESC"
     for column in ("id", "name"):
         row = db.execute(query.format(f"{column} = ?"), (reference,)).fetchone()
@@ -79,26 +79,26 @@ def find(db: sqlite3.Connection, reference: str) -> Session | None:
     if len(reference) < SHORTEST:
         return None
     begins = query.format("substr(id, 1, ?) = ?")
-    found = db.execute(begins, (len(reference), reference.lower())).fetchall()
-    if len(found) > 1:
-        listed = ", ".join(f"{row['id']} ({row['name']})" for row in found[:5])
-        raise SessionError(f"several sessions begin with {reference!r}: {listed}")
-    return _session(found[0]) if found else None
+    rows = db.execute(begins, (len(reference), reference.lower())).fetchall()
+    if len(rows) > 1:
+        choices = ", ".join(f"{row['id']} ({row['name']})" for row in rows[:5])
+        raise SessionError(f"several sessions begin with {reference!r}: {choices}")
+    return _session(rows[0]) if rows else None
 
 
 def newest_first(db: sqlite3.Connection) -> list[Session]:
-    """All sessions that can be read."""
-    found = []
+    """Return all sessions that can be read."""
+    readable = []
     for row in db.execute("SELECT * FROM sessions ORDER BY activity DESC"):
         try:
-            found.append(_session(row))
+            readable.append(_session(row))
         except SessionError as error:
             log.warning("%s", error)
-    return found
+    return readable
 
 
 def nodes(db: sqlite3.Connection, session_id: str) -> list[Node]:
-    """The history that a session began with."""
+    """Return the initial history of a session."""
     rows = db.execute(
         "SELECT node FROM nodes WHERE session_id = ? ORDER BY position", (session_id,)
     )
@@ -111,12 +111,12 @@ def _text(session: Session) -> str:
 
 def _session(row: sqlite3.Row) -> Session:
     def complete(record: dict[str, Any]) -> dict[str, Any]:
-        # A clock that was set back makes no session unreadable.
+        # If the clock was set back, the session must stay readable.
         started_at = min(record["started_at"], now().isoformat())
         return record | {column: row[column] for column in _STATE} | {"started_at": started_at}
 
     session = read(_SESSION, row["record"], f"the session {row['name']!r} ({row['id']})", complete)
-    # The first run makes a session active, without a word to its record.
+    # The first run makes a session active, but does not change its record.
     has_run = session.active_run_id or session.last_run_id
     is_new = session.state is SessionState.INITIALIZING
     return session.move(SessionState.ACTIVE) if has_run and is_new else session

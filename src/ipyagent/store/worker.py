@@ -1,7 +1,6 @@
 """A thread that does one job after the other.
 
-Not a thread pool: that takes locks, and the garbage collector, which stops forgotten workers, may
-call in the middle of a pool's own work.
+Not a ThreadPoolExecutor: a finalizer may call `stop` while the same thread holds one of its locks.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ T = TypeVar("T")
 
 
 class Worker:
-    """Does jobs until it is stopped; `closed` makes the error of those that come later."""
+    """Does jobs until it is stopped; `closed` makes the error of later ones."""
 
     def __init__(self, name: str, closed: Callable[[], Exception]) -> None:
         self._closed = closed
         self._pid = os.getpid()
-        # A queue that can be put to even in the middle of a put.
+        # SimpleQueue.put is reentrant: a finalizer may call it in the middle of another put.
         self._jobs: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
         self._has_ended = False
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
@@ -31,11 +30,11 @@ class Worker:
 
     @property
     def is_copy(self) -> bool:
-        """Whether this is the copy that a fork made: it has no thread."""
+        """True in the copy that a fork made: it has no thread."""
         return os.getpid() != self._pid
 
     def submit(self, job: Callable[[], T]) -> Future[T]:
-        """What the job will return."""
+        """Return a future for the job's result."""
         future: Future[T] = Future()
         self._jobs.put((future, job))
         if self._has_ended:
@@ -43,7 +42,7 @@ class Worker:
         return future
 
     def stop(self, last: Callable[[], None]) -> None:
-        """Do what was submitted so far, and one last thing. Takes no lock."""
+        """Do the queued jobs, and one last job. Takes no lock."""
 
         def end() -> None:
             try:
@@ -67,12 +66,12 @@ class Worker:
                     future.set_result(job())
                 except BaseException as error:
                     future.set_exception(error)
-            # They would be kept until the next ones come.
+            # Otherwise they would be kept until the next job comes.
             del future, job
         self._refuse_rest()
 
     def _refuse_rest(self) -> None:
-        """Whoever comes last clears up."""
+        """Fail the jobs that came too late."""
         with contextlib.suppress(queue.Empty):
             while True:
                 future, _ = self._jobs.get_nowait()

@@ -2,8 +2,9 @@
 
     append ─▶ queue ─▶ flush ─▶ one transaction, on the disk when the flush is done
 
-What could not be written stays in the queue for the next flush. A reply that still streams in is
-kept each time its text has doubled: a long one costs few commits, and a crash less than half.
+Events that could not be written stay in the queue for the next flush. A reply that is streaming in
+is saved each time its text has doubled: a long one costs few commits, and a crash loses less than
+half of it.
 """
 
 from __future__ import annotations
@@ -20,11 +21,18 @@ from pathlib import Path
 from typing import TypeVar
 
 from ipyagent.errors import JournalError
-from ipyagent.schema import Event, MessageDelta, MessageFinished, MessageStarted, RunFinished
+from ipyagent.schema import (
+    Event,
+    MessageDelta,
+    MessageFinished,
+    MessageStarted,
+    OpenMessage,
+    RunFinished,
+)
 from ipyagent.schema.base import now
 from ipyagent.store import runs
-from ipyagent.store.database import explained, failure, transaction
-from ipyagent.store.records import Encoder
+from ipyagent.store.codec import Encoder
+from ipyagent.store.database import explain_errors, failure, transaction
 from ipyagent.store.worker import Worker
 
 log = logging.getLogger("ipyagent")
@@ -32,14 +40,14 @@ log = logging.getLogger("ipyagent")
 T = TypeVar("T")
 
 FIRST_SAVE = 256
-"""Characters of a reply that are worth a commit of their own."""
+"""Characters of a reply that justify a commit of their own."""
 
 MAX_QUEUED = 64 * 1024 * 1024
-"""Characters that wait at most for a disk that takes nothing."""
+"""Characters that may wait for a disk that accepts nothing."""
 
 
 @dataclass(frozen=True)
-class Row:
+class QueuedEvent:
     """An event that waits to be written."""
 
     session_id: str
@@ -50,32 +58,25 @@ class Row:
 
 
 @dataclass
-class Reply:
-    """A reply that streams in."""
+class SavedLength:
+    """The lengths of a streaming message's texts that are saved already."""
 
-    step: int
-    pieces: list[str] = field(default_factory=list)
-    length: int = 0
-    saved: int = 0
+    characters: int = 0
 
-    def add(self, text: str) -> bool:
-        """Whether it should be saved now."""
-        self.pieces.append(text)
-        self.length += len(text)
-        due = self.length - self.saved >= max(FIRST_SAVE, self.saved)
-        self.saved = self.length if due else self.saved
-        return due
+    def is_due(self, message: OpenMessage) -> bool:
+        """Return whether the message should be saved now."""
+        return message.text_length - self.characters >= max(FIRST_SAVE, self.characters)
 
 
 @dataclass
 class Batch:
-    """What is written together."""
+    """Rows that are written together; `messages` are streaming in, by the ids of their runs."""
 
-    rows: list[Row] = field(default_factory=list)
-    replies: dict[str, tuple[Reply, str]] = field(default_factory=dict)
+    rows: list[QueuedEvent] = field(default_factory=list)
+    messages: dict[str, tuple[SavedLength, OpenMessage]] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.rows or self.replies)
+        return bool(self.rows or self.messages)
 
 
 class Writer:
@@ -96,7 +97,7 @@ class Writer:
         self._waiting = Batch()
         self._writing = False
         self._size = 0
-        self._replies: dict[str, Reply] = {}
+        self._saved: dict[str, SavedLength] = {}
         self._encoder = Encoder()
         self._lost: JournalError | None = None
         self._refused: set[str] = set()
@@ -105,26 +106,28 @@ class Writer:
         )
         _all.add(self)
 
-    def append(self, session_id: str, run_id: str, event: Event) -> None:
-        """Remember an event for the next flush; never raises."""
+    def append(
+        self, session_id: str, run_id: str, event: Event, open_message: OpenMessage | None = None
+    ) -> None:
+        """Queue an event for the next flush; never raises."""
         if self._worker.is_copy:
             return
         with self._lock:
             if isinstance(event, MessageDelta):
-                self._stream(run_id, event)
+                self._keep_open(run_id, open_message)
                 return
             if isinstance(event, MessageStarted | MessageFinished | RunFinished):
-                self._replies.pop(run_id, None)
-                self._waiting.replies.pop(run_id, None)
+                self._saved.pop(run_id, None)
+                self._waiting.messages.pop(run_id, None)
             self._enqueue(session_id, run_id, event)
 
     def save(self) -> None:
-        """Begin to write what was appended so far; if that fails, the next flush tells."""
+        """Start to write what was appended so far; the next flush reports a failure."""
         if not self._worker.is_copy:
             self._submit(self._write)
 
     def flush(self) -> Future[None]:
-        """Done when all that was appended so far is on the disk; fails with JournalError."""
+        """Return a future, done when everything so far is on the disk; fails with JournalError."""
         if not self._worker.is_copy:
             with self._lock:
                 if not (self._waiting or self._writing or self._lost):
@@ -134,25 +137,25 @@ class Writer:
         return self._submit(self._flush)
 
     def perform(self, job: Callable[[sqlite3.Connection], T]) -> T:
-        """Do something with the database after all that was appended; raises JournalError."""
+        """Run a job with the database after all that was appended; raises JournalError."""
 
         def work() -> T:
             try:
                 self._write()
             except JournalError as error:
-                # It stays in the queue, and the next flush tells.
+                # It stays in the queue, and the next flush reports it.
                 log.warning("%s", error)
-            with explained(self.path):
+            with explain_errors(self.path):
                 return job(self.connection)
 
         return self._submit(work).result()
 
     def stop(self) -> None:
-        """Write what is left, soon. Takes no lock: the garbage collector may call at any moment."""
+        """Write what is queued, soon. Takes no lock: the garbage collector may call it."""
         self._worker.stop(self._end)
 
     def close(self) -> None:
-        """Write what is left, now."""
+        """Write what is queued, now."""
         self.stop()
         self._worker.join()
 
@@ -160,8 +163,8 @@ class Writer:
         if not self._worker.is_copy:
             return self._worker.submit(job)
         refused: Future[T] = Future()
-        what = "it belongs to the process that this one was forked from"
-        refused.set_exception(failure(self.path, what, "Run agents in the kernel itself"))
+        problem = "it belongs to the process that this one was forked from"
+        refused.set_exception(failure(self.path, problem, "Run agents in the kernel itself"))
         return refused
 
     def _end(self) -> None:
@@ -172,15 +175,11 @@ class Writer:
         self.connection.close()
         self._on_end()
 
-    def _stream(self, run_id: str, event: MessageDelta) -> None:
-        if event.kind != "text":
-            return
-        reply = self._replies.get(run_id)
-        if reply is None or reply.step != event.step:
-            reply = self._replies[run_id] = Reply(event.step)
-        if reply.add(event.text):
-            reply.pieces = ["".join(reply.pieces)]
-            self._waiting.replies[run_id] = (reply, reply.pieces[0])
+    def _keep_open(self, run_id: str, message: OpenMessage | None) -> None:
+        saved = self._saved.setdefault(run_id, SavedLength())
+        if message is not None and saved.is_due(message):
+            saved.characters = message.text_length
+            self._waiting.messages[run_id] = saved, message
             self._submit(self._write)
 
     def _enqueue(self, session_id: str, run_id: str, event: Event) -> None:
@@ -188,16 +187,16 @@ class Writer:
             text = self._encoder.encode(run_id, event)
         except Exception as error:
             log.exception("%s could not be recorded", event.type)
-            what = f"an event ({event.type}) cannot be written: {error}"
-            self._lost = failure(self.path, what, "Leave out what is not text or JSON")
+            problem = f"an event ({event.type}) cannot be written: {error}"
+            self._lost = failure(self.path, problem, "Leave out what is not text or JSON")
             return
         if self._size + len(text) > self.limit:
-            what = "too much waits to be written, and the rest is lost"
-            self._lost = failure(self.path, what, "Make room on the disk")
+            problem = "too many events wait to be written, and further ones are lost"
+            self._lost = failure(self.path, problem, "Make room on the disk")
             return
         self._encoder.note(run_id, event)
         self._size += len(text)
-        self._waiting.rows.append(Row(session_id, run_id, event, now().isoformat(), text))
+        self._waiting.rows.append(QueuedEvent(session_id, run_id, event, now().isoformat(), text))
 
     def _flush(self) -> None:
         self._write()
@@ -207,14 +206,14 @@ class Writer:
             raise lost
 
     def _write(self) -> None:
-        """Write what waits, in the thread that does nothing else."""
+        """Write what waits, in the writing thread."""
         with self._lock:
             batch, self._waiting = self._waiting, Batch()
             self._writing = bool(batch)
         if not batch:
             return
         try:
-            with explained(self.path), transaction(self.connection):
+            with explain_errors(self.path), transaction(self.connection):
                 self._store(batch)
             self.commits += 1
         except BaseException:
@@ -230,29 +229,29 @@ class Writer:
     def _put_back(self, batch: Batch) -> None:
         with self._lock:
             self._waiting.rows[:0] = batch.rows
-            for run_id, (reply, text) in batch.replies.items():
-                if self._replies.get(run_id) is reply:
-                    self._waiting.replies.setdefault(run_id, (reply, text))
+            for run_id, (saved, message) in batch.messages.items():
+                if self._saved.get(run_id) is saved:  # else its end is on its way, or a new attempt
+                    self._waiting.messages.setdefault(run_id, (saved, message))
 
     def _store(self, batch: Batch) -> None:
         for row in batch.rows:
             if row.run_id not in self._refused:
                 self._store_row(row)
-        for run_id, (reply, text) in batch.replies.items():
+        for run_id, (_, message) in batch.messages.items():
             self.connection.execute(
                 "INSERT OR REPLACE INTO replies (run_id, step, text) VALUES (?, ?, ?)",
-                (run_id, reply.step, text),
+                (run_id, message.step, message.join("text")),
             )
 
-    def _store_row(self, row: Row) -> None:
+    def _store_row(self, row: QueuedEvent) -> None:
         if why := store(self.connection, row):
-            # Tried again it would fail again, and stand in the way of the rest.
+            # A retry would fail again, and block the rest.
             self._refused.add(row.run_id)
             self._lost = failure(self.path, why, "Ask again")
 
 
-def store(db: sqlite3.Connection, row: Row) -> str | None:
-    """Add one event to those of its session, and what follows from it; why it may not be, if so."""
+def store(db: sqlite3.Connection, row: QueuedEvent) -> str | None:
+    """Add an event to its session, with its consequences; return why that is refused, or None."""
     if why := runs.follow(db, row.session_id, row.run_id, row.event):
         return why
     try:
@@ -272,6 +271,6 @@ _all: weakref.WeakSet[Writer] = weakref.WeakSet()
 
 @atexit.register
 def _close_all() -> None:
-    """Daemon threads are not waited for at the end of the process."""
+    """Close all writers: daemon threads are not waited for at the end of the process."""
     for writer in tuple(_all):
         writer.close()

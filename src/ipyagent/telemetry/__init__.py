@@ -1,1 +1,1 @@
-"""What operators see: the event log, the logger, traces."""
+"""Telemetry for operators: the event log, the logger, traces."""

@@ -1,4 +1,4 @@
-"""The event log: a JSON Lines file with one object for each thing that happens in a run."""
+"""The event log: a JSON Lines file with one object for each event of a run."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from ipyagent.schema import (
     RetryScheduled,
     RunFinished,
     RunStarted,
+    RunState,
     StepStarted,
 )
 from ipyagent.schema.base import now
@@ -34,9 +35,9 @@ _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 
 
 class EventLog:
-    """A listener that appends the events of a run, and of the next one, to the file at `path`.
+    """A listener that appends the events of runs to the file at `path`.
 
-    `mask` takes what is secret out of a record. Pieces of a reply are not written, only the whole;
+    `mask` removes secrets from a record. Pieces of a reply are not written, only the whole;
     `request.start` and `request.end` stand around each request to the model. A file that cannot be
     written costs one warning, and the rest of the run is not logged.
     """
@@ -47,10 +48,10 @@ class EventLog:
         self._header: Record = {}
         self._request: tuple[int, float] | None = None
         self._asks = True
-        """Whether steps begin with a request to the model: those of plans don't."""
+        """Whether steps begin with a request to the model: those of plans do not."""
         self._lost = False
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: Event, state: RunState) -> None:
         """Write the lines of one event."""
         match event:
             case MessageDelta():
@@ -81,16 +82,16 @@ class EventLog:
             return
         line = {"time": now().isoformat(), **self._header, "event": event, **self._mask(fields)}
         try:
-            _append(self._path, _encoded(line))
+            _append(self._path, _encode_line(line))
         except OSError as error:
             self._lost = True
             log.warning("the event log %s cannot be written: %s", self._path, error)
 
 
-def _encoded(line: Record) -> bytes:
-    """One line of JSON in UTF-8."""
-    given = {name: value for name, value in line.items() if value is not None}
-    text = json.dumps(given, ensure_ascii=False).translate(_LINE_ENDS)
+def _encode_line(line: Record) -> bytes:
+    """Return one line of JSON in UTF-8."""
+    fields = {name: value for name, value in line.items() if value is not None}
+    text = json.dumps(fields, ensure_ascii=False).translate(_LINE_ENDS)
     return text.encode() + b"\n"
 
 

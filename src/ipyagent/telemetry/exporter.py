@@ -1,4 +1,4 @@
-"""Where spans go: the tracer provider of the process, or one that sends them over OTLP/HTTP."""
+"""The destination of spans: the process's tracer provider, or one for OTLP/HTTP."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from ipyagent.errors import ConfigError
 
 _SECONDS = 2.0
-"""How long one request to a collector may take, and the end of the process be held up."""
+"""Seconds for one request to a collector, and for the last one when the process ends."""
 
 
 def tracer_provider(environ: Mapping[str, str]) -> trace.TracerProvider:
-    """The process's own provider if it has one, else ours for the endpoint in `environ`.
+    """Return the process's own provider if it has one, else ours for the endpoint in `environ`.
 
-    Raises ConfigError where there is neither.
+    Raises ConfigError if there is neither.
     """
     provider = trace.get_tracer_provider()
     if not isinstance(provider, trace.ProxyTracerProvider):
@@ -42,7 +42,7 @@ def tracer_provider(environ: Mapping[str, str]) -> trace.TracerProvider:
 
 @cache
 def _sending(endpoint: str, service: str) -> TracerProvider:
-    # What OpenTelemetry logs of a dead collector would else be printed into the person's cell.
+    # Otherwise OpenTelemetry's messages about a dead collector are printed into the user's cell.
     logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
     provider = TracerProvider(
         resource=Resource.create({SERVICE_NAME: service}), shutdown_on_exit=False
@@ -54,7 +54,7 @@ def _sending(endpoint: str, service: str) -> TracerProvider:
 
 
 def _stop_at_exit(provider: TracerProvider) -> None:
-    """Send what is left when the process ends, but do not wait long: its own limit is 30 s."""
+    """Send the rest when the process ends, but do not wait long: its own limit is 30 s."""
     ending, ended = threading.Event(), threading.Event()
 
     def stop() -> None:
@@ -66,6 +66,6 @@ def _stop_at_exit(provider: TracerProvider) -> None:
         ending.set()
         ended.wait(_SECONDS)
 
-    # Begun now, since from Python 3.12 on no thread can be begun at the end.
+    # Started now, since from Python 3.12 on no thread can be started at exit.
     threading.Thread(target=stop, name="ipyagent-traces", daemon=True).start()
     atexit.register(stop_soon)

@@ -1,4 +1,4 @@
-"""What the event log tells of each event."""
+"""The event log's records, one for each event."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ Record = JsonDict
 
 
 def header(run: s.Run) -> Record:
-    """What stands in every line of a run."""
+    """Return the fields that every line of a run has."""
     return {"trace_id": run.trace_id, "run_id": run.id, "session_id": run.session_id}
 
 
 def record(event: s.Event) -> Record:
-    """What is worth knowing of an event: what was said and called, but no images."""
+    """Return the event's fields: texts and calls, but no images."""
     match event:
         case s.RunStarted(run=run):
             names = ("prompt", "model", "agent", "parent_id", "confirm_mode", "max_steps")
@@ -41,7 +41,7 @@ def record(event: s.Event) -> Record:
         case s.ToolFinished(execution=execution):
             return _call(event.step, execution) | _outcome(execution)
         case s.ApprovalRequested():
-            # Not the id of the approval, which is good for giving it.
+            # Not the id of the approval: whoever has it can give the approval.
             return {"step": event.step, "call_id": event.call_id}
         case s.Compacted():
             return {"step": event.step, "summary": event.summary.text}
@@ -57,7 +57,7 @@ def record(event: s.Event) -> Record:
 
 
 def milliseconds(seconds: float) -> float:
-    """Seconds in milliseconds, to the microsecond."""
+    """Return seconds in milliseconds, to the microsecond."""
     return round(seconds * 1000, 3)
 
 

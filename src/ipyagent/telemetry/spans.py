@@ -1,10 +1,10 @@
-"""A run as OpenTelemetry spans, in the names of its conventions for generative AI.
+"""A run as OpenTelemetry spans, with the names of the GenAI conventions.
 
     invoke_agent ipyagent        the run
     ├─ chat MODEL                a step's request to the model, with all retries
     └─ execute_tool NAME         a call, from its check to its result
 
-Nothing that was said is in them: no prompt, no argument, no result, no text of an error.
+They contain no content: no prompt, no argument, no result, no text of an error.
 """
 
 from __future__ import annotations
@@ -21,17 +21,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from ipyagent import __version__
 from ipyagent import schema as s
-
-_PROVIDERS = {
-    "azure": "azure.ai.openai",
-    "bedrock": "aws.bedrock",
-    "gemini": "gcp.gemini",
-    "mistral": "mistral_ai",
-    "vertex_ai": "gcp.vertex_ai",
-    "watsonx": "ibm.watsonx.ai",
-    "xai": "x_ai",
-}
-"""The conventions' names of those providers that LiteLLM calls otherwise."""
+from ipyagent.providers import telemetry_name
 
 _HEX = re.compile(r"[0-9a-fA-F]{32}")
 _FAILED = frozenset({s.ToolStatus.FAILED, s.ToolStatus.UNKNOWN})
@@ -40,7 +30,7 @@ _wanted: ContextVar[int | None] = ContextVar("wanted", default=None)
 
 
 class _RunIds(RandomIdGenerator):
-    """Random ids, but a run's first span begins the trace that the run belongs to."""
+    """Random ids, except that a run's first span continues the trace of the run."""
 
     def generate_trace_id(self) -> int:
         return _wanted.get() or super().generate_trace_id()
@@ -62,13 +52,12 @@ class Spans:
         self._chat: Span | None = None
         self._replied: int | None = None
         self._asks = False
-        """Whether a step begins with a request to the model: those of plans don't."""
+        """Whether a step begins with a request to the model: those of plans do not."""
         self._tools: dict[str, Span] = {}
         self._common: dict[str, str] = {}
-        self._usage = s.TokenUsage()
 
-    def __call__(self, event: s.Event) -> None:
-        """Begin and end the spans that the event is about."""
+    def __call__(self, event: s.Event, state: s.RunState) -> None:
+        """Begin and end the spans of an event."""
         match event:
             case s.PlanProposed():
                 self._asks = False
@@ -94,19 +83,18 @@ class Spans:
             case s.ToolFinished(execution=execution):
                 self._end_tool(execution)
             case s.RunFinished():
-                self._end_run(event)
+                self._end_run(event, state.run.usage)
 
     def _start_run(self, run: s.Run) -> None:
         provider, slash, _ = run.model.partition("/")
         self._common = {
-            "gen_ai.provider.name": _PROVIDERS.get(provider, provider) if slash else "_OTHER",
+            "gen_ai.provider.name": telemetry_name(provider) if slash else "_OTHER",
             "gen_ai.request.model": run.model,
             "gen_ai.conversation.id": run.session_id,
         }
-        self._usage = s.TokenUsage()
         self._asks = not run.plan
         agent = run.agent or "ipyagent"
-        given = _wanted.set(int(run.trace_id, 16) if _HEX.fullmatch(run.trace_id) else None)
+        token = _wanted.set(int(run.trace_id, 16) if _HEX.fullmatch(run.trace_id) else None)
         parent = TraceContextTextMapPropagator().extract({"traceparent": run.trace_id}, Context())
         attributes = {
             "gen_ai.operation.name": "invoke_agent",
@@ -120,7 +108,7 @@ class Spans:
                 f"invoke_agent {agent}", parent, attributes=attributes
             )
         finally:
-            _wanted.reset(given)
+            _wanted.reset(token)
         self._inside = trace.set_span_in_context(self._run, Context())
 
     def _start_chat(self, step: int) -> None:
@@ -132,8 +120,7 @@ class Spans:
         )
 
     def _reply(self, event: s.MessageFinished) -> None:
-        """Note what came. Whether a reply that was cut has failed is known when the run ends."""
-        self._usage += event.usage
+        """Record the reply. Whether a cut-off reply has failed is known when the run ends."""
         self._replied = time.time_ns()
         if self._chat is None:
             return
@@ -167,12 +154,12 @@ class Spans:
         _fail(span, execution.status if execution.status in _FAILED else None)
         span.end()
 
-    def _end_run(self, event: s.RunFinished) -> None:
+    def _end_run(self, event: s.RunFinished, usage: s.TokenUsage) -> None:
         error = event.stop_reason if event.status is s.RunStatus.ERROR else None
         self._end_chat(error)
         self._run.set_attribute("ipyagent.status", event.status)
         self._run.set_attribute("ipyagent.stop_reason", event.stop_reason)
-        self._run.set_attributes(_usage(self._usage))
+        self._run.set_attributes(_usage(usage))
         _fail(self._run, error)
         self._run.end()
         self._run = trace.INVALID_SPAN

@@ -1,17 +1,17 @@
-"""The way to OpenTelemetry, which is imported when somebody wants traces, and not before."""
+"""Spans of runs; OpenTelemetry is imported only when traces are wanted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from ipyagent.errors import ConfigError
-from ipyagent.schema import Event
+from ipyagent.schema.state import Listener
 
 
-def spans(environ: Mapping[str, str]) -> Callable[[Event], None]:
-    """A listener that sends a run's spans to where the process, or `environ`, says.
+def spans(environ: Mapping[str, str]) -> Listener:
+    """Return a listener that sends a run's spans to the process's, or `environ`'s, destination.
 
-    Raises ConfigError where OpenTelemetry is not installed, or where neither says it.
+    Raises ConfigError if OpenTelemetry is not installed, or there is no destination.
     """
     try:
         from ipyagent.telemetry.exporter import tracer_provider

@@ -1,1 +1,1 @@
-"""What the agent can do. `base` says what a tool is; every other file holds one family of them."""
+"""The agent's tools. `base` defines a tool; every other file holds one family of them."""

@@ -1,4 +1,4 @@
-"""What a tool is: a function, the arguments that it takes, and where it may run."""
+"""The definition of a tool: a function, its arguments, and where it may run."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from types import FrameType
 from typing import Any, TypedDict, Unpack, overload
 
@@ -14,74 +15,72 @@ from pydantic import BaseModel
 
 from ipyagent.errors import ConfigError, InvalidArgumentsError
 from ipyagent.json_types import JsonDict, JsonMapping
-from ipyagent.kernel.describe.inert import is_a
+from ipyagent.kernel.describe.safe_inspect import is_a
 from ipyagent.schema import STANDARD, Preview, Question, ToolDefinition, TruncationConfig
-from ipyagent.tools.arguments import (
-    Arguments,
-    DescribedArguments,
-    TypedArguments,
-    arguments_of,
+from ipyagent.tools.argument_schema import (
+    ArgumentSchema,
+    JsonArgumentSchema,
+    TypedArgumentSchema,
+    signature_schema,
 )
-from ipyagent.tools.commands import read_command
-from ipyagent.tools.controls import check_controls
-from ipyagent.tools.reach import Reach
+from ipyagent.tools.command_arguments import get_command
+from ipyagent.tools.control_characters import check_control_characters
+from ipyagent.tools.static_analysis import Effects
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider takes
 
 
 class Where(StrEnum):
-    """Where a tool's function runs."""
+    """The place where a tool's function runs."""
 
-    MAIN = "main"  # the kernel's main thread, one at a time: the person's own objects live there
-    THREAD = "thread"  # a pool: blocking calls that touch nothing of the person's
+    MAIN = "main"  # the kernel's main thread, one at a time: the user's own objects live there
+    THREAD = "thread"  # a pool: blocking calls that touch nothing of the user's
     LOOP = "loop"  # the engine's event loop: async functions
-    RELAY = "relay"  # the same, for those that send jobs to the main thread from there
+    RELAY = "relay"  # the same, for functions that send jobs to the main thread from there
 
 
 @dataclass(frozen=True)
 class Tool:
     """A function that a model may call.
 
-    What is callable here gets the checked arguments by name. What `validate`, `requires` and
-    `preview` raise becomes the call's failed result before anybody is asked.
+    The callables here get the checked arguments by name. What `validate`, `requires` and `preview`
+    raise becomes the call's failed result before the user is asked.
     """
 
     name: str
     description: str
     function: Callable[..., Any]
-    arguments: Arguments
+    arguments: ArgumentSchema
     sensitive: bool = False
     where: Where = Where.MAIN
     preview: Callable[..., Preview] | None = None
-    """What the approval card shows."""
+    """Returns what the approval card shows."""
     validate: Callable[..., object] | None = None
-    """Raises AgentError for a call that can never run. Called from any thread, in dry runs too."""
+    """Raises AgentError for a call that can never run. Called on any thread, in dry runs too."""
     requires: Callable[..., object] | None = None
-    """The same for what is not there, but may be by then; called where the function would run."""
+    """The same for conditions that may change until then; called where the function would run."""
     truncate: TruncationConfig = STANDARD
-    """How much of the output the model gets to read at once."""
+    """How much of the output the model gets at once."""
     allow_override: bool = False
-    """Whether it takes the place of another tool of its name."""
+    """Whether it may replace another tool with its name."""
     idempotent: bool = False
-    """Whether a call that failed may be made again as it is."""
+    """Whether a failed call may be repeated as it is."""
     reaches_out: bool = False
-    """Whether it sends something away or runs code in the kernel: asked about once more after
-    what others wrote was read."""
+    """Whether it sends data away or runs code: asked about again after untrusted content."""
     paths: Callable[..., Iterable[str]] | None = None
-    """The files and folders that a call is about."""
+    """Returns the files and folders that a call concerns."""
     source: Callable[..., str | None] | None = None
-    """Whose words the output may hold, if not the person's: a file, a server."""
+    """Returns the source of untrusted content in the output: a file, a server."""
     always_asks: Callable[..., str | None] | None = None
-    """Why this very call is asked about whatever is allowed; None where it need not be."""
+    """Returns why this call always needs approval; None if it does not."""
     question: Callable[..., Question] | None = None
-    """What the person is asked; their answer is the result, and the function is not called."""
+    """Returns a question to the user; the answer is the result, and the function is not called."""
     command: str | None = None
-    """The argument that holds code or a command, where there is one; `a.b`: field `b` of `a`."""
+    """The argument with code or a command, if there is one; `a.b`: field `b` of `a`."""
     refuse_controls: bool = False
-    """Whether calls with control characters in any argument are refused before anybody is asked;
-    in `command` they always are."""
-    reach: Callable[[Preview], Reach] | None = None
-    """What the call that this preview shows would touch, as far as reading can tell."""
+    """Whether control characters are refused in all arguments; in `command` they always are."""
+    effects: Callable[[Preview], Effects] | None = None
+    """Returns the effects of the call in this preview, as far as static analysis can tell."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -91,47 +90,51 @@ class Tool:
             )
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
-        """The plain function: a tool stays callable by its author."""
+        """Call the plain function: a tool stays callable by its author."""
         return self.function(*args, **kwargs)
 
     @property
     def parallel(self) -> bool:
-        """Whether calls may run beside each other."""
+        """True if calls may run in parallel."""
         return not self.sensitive and self.where is not Where.MAIN
 
     def definition(self) -> ToolDefinition:
-        """The tool as the model is told of it."""
-        return ToolDefinition(
-            name=self.name, description=self.description, input_schema=self.arguments.schema
-        )
+        """Return the definition for the model."""
+        return _define(self.name, self.description, self.arguments)
 
     def to_schema(self) -> JsonDict:
-        """The definition in Anthropic's format."""
+        """Return the definition in Anthropic's format."""
         return self.definition().to_anthropic()
 
     def get_schema(self) -> JsonDict:
-        """The definition in OpenAI's format."""
+        """Return the definition in OpenAI's format."""
         return self.definition().to_openai()
 
-    def check(self, arguments: JsonDict) -> JsonDict:
-        """The arguments as the function takes them; raises InvalidArgumentsError."""
-        checked = arguments if self.refuse_controls else self._command_of(arguments)
+    def check_arguments(self, arguments: JsonDict) -> JsonDict:
+        """Return the arguments as the function takes them; raises InvalidArgumentsError."""
+        checked = arguments if self.refuse_controls else self._command_argument(arguments)
         try:
-            check_controls(checked)
-            return self.arguments.check(arguments)
+            check_control_characters(checked)
+            return self.arguments.validate(arguments)
         except InvalidArgumentsError as error:
             raise InvalidArgumentsError(f"{self.name}: {error}") from None
 
-    def _command_of(self, arguments: JsonDict) -> JsonDict:
-        found = read_command(arguments, self.command) if self.command else None
+    def _command_argument(self, arguments: JsonDict) -> JsonDict:
+        found = get_command(arguments, self.command) if self.command else None
         return {str(self.command): found} if found is not None else {}
+
+
+@lru_cache(maxsize=256)  # asked for with each request, and each time for all tools
+def _define(name: str, description: str, arguments: ArgumentSchema) -> ToolDefinition:
+    return ToolDefinition(name=name, description=description, input_schema=arguments.schema)
 
 
 class BaseTool:
     """A tool written as a class: it has a `name` and a method `execute`, sync or async.
 
-    What `execute` takes is said by `args_model` (a pydantic model), else by `parameters` (a JSON
-    Schema), else by its own signature; it gets them as keyword arguments. All else is as in `tool`.
+    The arguments of `execute` are described by `args_model` (a pydantic model), else by
+    `parameters` (a JSON Schema), else by its own signature; it gets them as keyword arguments.
+    Everything else is as in `tool`.
     """
 
     name: str
@@ -145,22 +148,22 @@ class BaseTool:
     allow_override: bool = False
 
     def as_tool(self) -> Tool:
-        """The same as a Tool; raises ConfigError where something is missing."""
+        """Return it as a Tool; raises ConfigError if something is missing."""
         for needed in ("name", "execute"):
             if not hasattr(self, needed):
                 raise ConfigError(f"{type(self).__name__} is no tool yet: it has no {needed!r}")
         return _from_object(self)
 
     def to_schema(self) -> JsonDict:
-        """The definition in Anthropic's format."""
+        """Return the definition in Anthropic's format."""
         return self.as_tool().to_schema()
 
     def get_schema(self) -> JsonDict:
-        """The definition in OpenAI's format."""
+        """Return the definition in OpenAI's format."""
         return self.as_tool().get_schema()
 
 
-def _is_described(thing: object) -> bool:
+def _describes_tool(thing: object) -> bool:
     """Return whether an object of any class describes a tool, as a BaseTool does."""
     if inspect.isroutine(thing) or isinstance(thing, type):
         return False
@@ -179,26 +182,26 @@ def _from_object(thing: Any) -> Tool:
         name=thing.name,
         description=trait("description") or inspect.cleandoc(type(thing).__doc__ or ""),
         function=thing.execute,
-        arguments=_arguments_of(trait("args_model"), trait("parameters"), thing.execute),
+        arguments=_choose_schema(trait("args_model"), trait("parameters"), thing.execute),
         sensitive=trait("sensitive"),
-        where=_where(trait("where"), thing.execute),
+        where=_choose_where(trait("where"), thing.execute),
         truncate=trait("truncate"),
         allow_override=trait("allow_override"),
     )
 
 
-def _arguments_of(
+def _choose_schema(
     model: type[BaseModel] | None, schema: Mapping[str, object] | None, execute: Callable[..., Any]
-) -> Arguments:
+) -> ArgumentSchema:
     if model is not None:
-        return TypedArguments(model)
+        return TypedArgumentSchema(model)
     if schema is not None:
-        return DescribedArguments(schema)
-    return arguments_of(execute)
+        return JsonArgumentSchema(schema)
+    return signature_schema(execute)
 
 
-class Traits(TypedDict, total=False):
-    """What may be said of a tool beside its function; `Tool` explains each."""
+class ToolOptions(TypedDict, total=False):
+    """The options of a tool beside its function; `Tool` explains each."""
 
     sensitive: bool
     preview: Callable[..., Preview] | None
@@ -214,14 +217,14 @@ class Traits(TypedDict, total=False):
     question: Callable[..., Question] | None
     command: str | None
     refuse_controls: bool
-    reach: Callable[[Preview], Reach] | None
+    effects: Callable[[Preview], Effects] | None
 
 
 @overload
 def tool(function: Callable[..., Any] | BaseTool, /) -> Tool: ...
 @overload
 def tool(
-    *, name: str | None = None, where: Where | str | None = None, **traits: Unpack[Traits]
+    *, name: str | None = None, where: Where | str | None = None, **traits: Unpack[ToolOptions]
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
     function: Callable[..., Any] | BaseTool | None = None,
@@ -229,16 +232,16 @@ def tool(
     *,
     name: str | None = None,
     where: Where | str | None = None,
-    **traits: Unpack[Traits],
+    **traits: Unpack[ToolOptions],
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a function a tool; its docstring is the description, its signature the schema.
 
-    Sync functions run on the kernel's main thread, where the person's connections and figures
-    live, unless `where="thread"`; async functions run in the engine's loop. `sensitive=True` means
-    that each call is asked about first. What is a tool already is returned as a Tool, and so is an
-    object of any class with `name`, `description`, `parameters` and `execute`, as in `BaseTool`.
+    Sync functions run on the kernel's main thread, where the user's connections and figures live,
+    unless `where="thread"`; async functions run in the engine's loop. With `sensitive=True` each
+    call is asked about first. A tool is returned as a Tool, and so is an object of any class with
+    `name`, `description`, `parameters` and `execute`, as in `BaseTool`.
     """
-    # Where a tool is made inside a function, its annotations may name what is defined there.
+    # A tool made inside a function may have annotations that are defined there.
     caller: FrameType | None = getattr(inspect.currentframe(), "f_back", None)
     local = caller.f_locals if caller is not None else {}
 
@@ -256,8 +259,8 @@ def tool(
             name=name or str(getattr(function, "__name__", type(function).__name__)),
             description=inspect.getdoc(function) or "",
             function=call,
-            arguments=arguments_of(call, local),
-            where=_where(where, call),
+            arguments=signature_schema(call, local),
+            where=_choose_where(where, call),
             **traits,
         )
 
@@ -268,15 +271,15 @@ def tool(
             return function
         case BaseTool():
             return function.as_tool()
-    return _from_object(function) if _is_described(function) else make(function)
+    return _from_object(function) if _describes_tool(function) else make(function)
 
 
-def tools_among(values: Iterable[Any]) -> list[Tool]:
-    """The tools among any objects, which are not asked what they are."""
+def find_tools(values: Iterable[Any]) -> list[Tool]:
+    """Return the tools among any objects, without calling code of the objects."""
     return [tool(each) for each in values if is_a(each, Tool) or is_a(each, BaseTool)]
 
 
-def _where(where: Where | str | None, function: Callable[..., Any]) -> Where:
+def _choose_where(where: Where | str | None, function: Callable[..., Any]) -> Where:
     if where:
         return Where(where)
     return Where.LOOP if inspect.iscoroutinefunction(function) else Where.MAIN

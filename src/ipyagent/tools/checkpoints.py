@@ -1,78 +1,87 @@
-"""What files held before the agent changed them, and how a run's changes are taken back."""
+"""Checkpoints: the contents of files before the agent changed them, for undo."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from ipyagent.digests import digest_content
 from ipyagent.errors import AgentError, PathValidationError
+from ipyagent.plaintext import spell
 from ipyagent.schema import FileChange
-from ipyagent.tools.changes import Change
-from ipyagent.tools.names import shown
+from ipyagent.tools.file_change import Change
 from ipyagent.tools.workspace import Workspace
 
 _FOLDER = "checkpoints"
 
 
 @dataclass
-class Undone:
-    """What became of an undo: the files that are as they were, and why others are not."""
+class UndoResult:
+    """The result of an undo: the restored files, and why others were not restored."""
 
     restored: list[str] = field(default_factory=list)
-    left: dict[str, str] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
 
 
 class Checkpoints:
-    """Contents in `.ipyagent/checkpoints/`, each under its SHA-256."""
+    """File contents in `.ipyagent/checkpoints/`, each under its SHA-256."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
 
-    def keep(self, change: Change) -> FileChange:
-        """Keep what is there, before it is changed; raises AgentError where that is impossible."""
+    def save(self, change: Change) -> FileChange:
+        """Save the content that is about to be changed; raises AgentError if that is impossible."""
         if change.before is not None:
-            state, name = self._workspace.state(), f"{_FOLDER}/{_hash(change.before)}"
+            state, name = (
+                self._workspace.state_folder(),
+                f"{_FOLDER}/{digest_content(change.before)}",
+            )
             if state.stat(name) is None:
                 state.write_atomic(name, change.before)
-        return FileChange(path=change.path, before=_hash(change.before), after=_hash(change.after))
+        return FileChange(
+            path=change.path,
+            before=digest_content(change.before),
+            after=digest_content(change.after),
+        )
 
-    def undo(self, changes: Iterable[FileChange]) -> Undone:
-        """Take changes back; a file that somebody has changed since is left as it is."""
-        done = Undone()
-        for change in _as_one(changes):
+    def undo(self, changes: Iterable[FileChange]) -> UndoResult:
+        """Undo changes; a file that was changed again since is left alone."""
+        result = UndoResult()
+        for change in _merge_changes(changes):
             try:
-                self._take_back(change)
+                self._revert(change)
             except AgentError as error:
-                done.left[change.path] = str(error)
+                result.skipped[change.path] = str(error)
             else:
-                done.restored.append(change.path)
-        return done
+                result.restored.append(change.path)
+        return result
 
-    def _take_back(self, change: FileChange) -> None:
-        now = self._workspace.content(change.path)
-        if _hash(now) == change.before:
+    def _revert(self, change: FileChange) -> None:
+        now = self._workspace.read_if_exists(change.path)
+        if digest_content(now) == change.before:
             return
-        if _hash(now) != change.after:
+        if digest_content(now) != change.after:
             raise PathValidationError(
-                f"{shown(change.path)} has changed since, so it is left as it is"
+                f"{spell(change.path)} has changed since, so it is left as it is"
             )
         if change.before is not None:
-            self._workspace.swap(change.path, now, self._kept(change.before, change.path))
+            self._workspace.compare_and_swap(
+                change.path, now, self._load_content(change.before, change.path)
+            )
         elif now is not None:
             self._workspace.delete(change.path, now)
 
-    def _kept(self, content: str, path: str) -> bytes:
-        data = self._workspace.state().content(f"{_FOLDER}/{content}")
-        if _hash(data) != content:
-            raise PathValidationError(f"what {shown(path)} held before is no longer kept")
+    def _load_content(self, content: str, path: str) -> bytes:
+        data = self._workspace.state_folder().read_if_exists(f"{_FOLDER}/{content}")
+        if digest_content(data) != content:
+            raise PathValidationError(f"what {spell(path)} held before is no longer kept")
         return data or b""
 
 
-def _as_one(changes: Iterable[FileChange]) -> list[FileChange]:
-    """One change for each file: the newest, with those that it follows directly.
+def _merge_changes(changes: Iterable[FileChange]) -> list[FileChange]:
+    """Return one change for each file: the newest, merged with those it directly follows.
 
-    What somebody else did between two changes is not ours to take back.
+    What others did between two changes is not undone.
     """
     merged: dict[str, FileChange] = {}
     for change in changes:
@@ -81,7 +90,3 @@ def _as_one(changes: Iterable[FileChange]) -> list[FileChange]:
         first = before.before if before and follows else change.before
         merged[change.path] = change.model_copy(update={"before": first})
     return list(merged.values())
-
-
-def _hash(data: bytes | None) -> str | None:
-    return None if data is None else hashlib.sha256(data).hexdigest()

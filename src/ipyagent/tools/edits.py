@@ -1,4 +1,4 @@
-"""Changing files: what a call would do is worked out first, shown as a diff, and then done."""
+"""Tools that change files: each change is computed first, shown as a diff, and then applied."""
 
 from __future__ import annotations
 
@@ -7,33 +7,39 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Literal
 
+from ipyagent.digests import digest_json
 from ipyagent.errors import InvalidArgumentsError, PathValidationError
+from ipyagent.phrases import plural
+from ipyagent.plaintext import spell
 from ipyagent.schema import PendingEdit, Preview, ToolResult
 from ipyagent.tools.base import Tool, Where, tool
-from ipyagent.tools.changes import Change, size_of
 from ipyagent.tools.checkpoints import Checkpoints
-from ipyagent.tools.encodings import decode_file
-from ipyagent.tools.line_ends import line_ends, replace_text, with_newlines
-from ipyagent.tools.names import shown
-from ipyagent.tools.pending import Pending, digest, located
+from ipyagent.tools.file_change import Change, size_of
+from ipyagent.tools.line_endings import (
+    detect_line_ending,
+    normalize_newlines,
+    replace_keeping_endings,
+)
+from ipyagent.tools.previews import Previews, with_context
+from ipyagent.tools.text_encoding import decode_file
 from ipyagent.tools.workspace import Workspace
 
 EDIT_SECONDS = 300.0
 
-Mode = Literal["overwrite", "append"]
-Make = Callable[[str, bytes | None], Change]
-"""Works out a change from the path and what is there; raises AgentError."""
+WriteMode = Literal["overwrite", "append"]
+MakeChange = Callable[[str, bytes | None], Change]
+"""Computes a change from the path and the current content; raises AgentError."""
 
-Check = Callable[[str], object]
-"""Raises AgentError for a file, named from the root, that must not be changed as one."""
+PathCheck = Callable[[str], object]
+"""Raises AgentError for a file, relative to the root, that these tools must not change."""
 
 
-class Edits:
+class FileEditTools:
     """The tools that change files.
 
-    What a preview showed is remembered until the call runs: if the file has changed in between, or
-    the preview is older than `edit_seconds`, the call fails, because nobody approved what it would
-    do now. Only an approved call runs; there is no tool by which a model could approve one.
+    A preview is remembered until its call runs. If the file has changed in between, or the preview
+    is older than `edit_seconds`, the call fails: nobody approved what it would do now. Only an
+    approved call runs; no tool lets a model approve one.
     """
 
     def __init__(
@@ -42,18 +48,18 @@ class Edits:
         *,
         allow_delete: bool,
         edit_seconds: float = EDIT_SECONDS,
-        check: Check = lambda path: None,
+        check: PathCheck = lambda path: None,
     ) -> None:
         self._workspace = workspace
         self._allow_delete = allow_delete
         self._check = check
-        self.pending = Pending(edit_seconds)
+        self.previews = Previews(edit_seconds)
         self._checkpoints = Checkpoints(workspace)
 
     def tools(self) -> Iterator[Tool]:
-        """write_file, edit_file and delete_file."""
+        """Yield write_file, edit_file and delete_file."""
         for function, preview, validate in (
-            (self.write_file, self._preview_write, self._target),
+            (self.write_file, self._preview_write, self._editable_path),
             (self.edit_file, self._preview_edit, self._validate_edit),
             (self.delete_file, self._preview_delete, self._validate_delete),
         ):
@@ -63,13 +69,15 @@ class Edits:
                 where=Where.THREAD,
                 preview=preview,
                 validate=validate,
-                paths=lambda path, **_: (self._workspace.named(path),),
-                always_asks=lambda path, **_: self._workspace.guarded(path),
+                paths=lambda path, **_: (self._workspace.normalize_path(path),),
+                always_asks=lambda path, **_: self._workspace.write_approval_reason(path),
             )(function)
 
-    def write_file(self, path: str, content: str, mode: Mode = "overwrite") -> ToolResult:
+    def write_file(self, path: str, content: str, mode: WriteMode = "overwrite") -> ToolResult:
         """Write a text file, or append to it. Parent folders are made."""
-        return self._run(digest("write", path, content, mode), path, _writing(content, mode))
+        return self._apply_change(
+            digest_json(["write", path, content, mode]), path, _plan_write(content, mode)
+        )
 
     def edit_file(
         self, path: str, old_string: str, new_string: str, replace_all: bool = False
@@ -78,26 +86,28 @@ class Edits:
 
         Copy old_string from the file without line numbers, with its indentation.
         """
-        call = digest("edit", path, old_string, new_string, replace_all)
-        return self._run(call, path, _editing(old_string, new_string, replace_all))
+        call = digest_json(["edit", path, old_string, new_string, replace_all])
+        return self._apply_change(call, path, _plan_edit(old_string, new_string, replace_all))
 
     def delete_file(self, path: str) -> ToolResult:
         """Delete a file."""
         self._check_delete()
-        return self._run(digest("delete", path), path, _deleted)
+        return self._apply_change(digest_json(["delete", path]), path, _delete_change)
 
-    def _preview_write(self, path: str, content: str, mode: Mode) -> Preview:
-        return self._show(digest("write", path, content, mode), path, _writing(content, mode))
+    def _preview_write(self, path: str, content: str, mode: WriteMode) -> Preview:
+        return self._preview_change(
+            digest_json(["write", path, content, mode]), path, _plan_write(content, mode)
+        )
 
     def _preview_edit(
         self, path: str, old_string: str, new_string: str, replace_all: bool
     ) -> Preview:
-        call = digest("edit", path, old_string, new_string, replace_all)
-        return self._show(call, path, _editing(old_string, new_string, replace_all))
+        call = digest_json(["edit", path, old_string, new_string, replace_all])
+        return self._preview_change(call, path, _plan_edit(old_string, new_string, replace_all))
 
     def _preview_delete(self, path: str) -> Preview:
         self._check_delete()
-        return self._show(digest("delete", path), path, _deleted)
+        return self._preview_change(digest_json(["delete", path]), path, _delete_change)
 
     def _check_delete(self) -> None:
         if not self._allow_delete:
@@ -105,85 +115,85 @@ class Edits:
                 "delete_file is disabled; set workspace.allow_delete=true to allow it"
             )
 
-    def _current(self, path: str) -> tuple[str, bytes | None]:
-        """The path from the root, and what is there, if it may be changed at all."""
-        path = self._target(path)
-        return path, self._workspace.content(path)
+    def _read_current(self, path: str) -> tuple[str, bytes | None]:
+        """Return the path from the root and the current content; raises if unchangeable."""
+        path = self._editable_path(path)
+        return path, self._workspace.read_if_exists(path)
 
-    def _target(self, path: str, **_: object) -> str:
-        """Return the path from the root, if it may be changed at all; raises AgentError."""
-        path = self._workspace.changeable(path)
+    def _editable_path(self, path: str, **_: object) -> str:
+        """Return the path from the root; raises AgentError if it must not be changed."""
+        path = self._workspace.writable_path(path)
         self._check(path)
         return path
 
     def _validate_edit(
         self, path: str, old_string: str, new_string: str, replace_all: bool
     ) -> None:
-        _editing(old_string, new_string, replace_all)
-        self._target(path)
+        _plan_edit(old_string, new_string, replace_all)
+        self._editable_path(path)
 
     def _validate_delete(self, path: str) -> None:
         self._check_delete()
-        self._target(path)
+        self._editable_path(path)
 
-    def _show(self, call: str, path: str, make: Make) -> Preview:
-        change = make(*self._current(path))
-        self.pending.add(call, change)
+    def _preview_change(self, call: str, path: str, make: MakeChange) -> Preview:
+        change = make(*self._read_current(path))
+        self.previews.add(call, change)
         return Preview(kind="diff", language="diff", text=change.diff())
 
-    def _run(self, call: str, path: str, make: Make) -> ToolResult:
-        path, before = self._current(path)
-        self.pending.take(call, path, before)
+    def _apply_change(self, call: str, path: str, make: MakeChange) -> ToolResult:
+        path, before = self._read_current(path)
+        self.previews.consume(call, path, before)
         change = make(path, before)
-        kept = self._checkpoints.keep(change)
+        kept = self._checkpoints.save(change)
         if change.after is None:
             self._workspace.delete(path, before)
         else:
-            self._workspace.swap(path, before, change.after)
-        return ToolResult(output=change.done, files=(kept,))
+            self._workspace.compare_and_swap(path, before, change.after)
+        return ToolResult(output=change.summary, files=(kept,))
 
 
-def _writing(content: str, mode: Mode) -> Make:
-    return partial(_written, content, mode)
+def _plan_write(content: str, mode: WriteMode) -> MakeChange:
+    return partial(_write_change, content, mode)
 
 
-def _written(content: str, mode: Mode, path: str, before: bytes | None) -> Change:
+def _write_change(content: str, mode: WriteMode, path: str, before: bytes | None) -> Change:
     if mode == "append" and before is not None:
-        return _appended(content, path, before)
-    after = _encoded(content)
-    return Change(path, before, after, f"wrote {shown(path)}, {size_of(after)}")
+        return _append_change(content, path, before)
+    after = _encode_content(content)
+    return Change(path, before, after, f"wrote {spell(path)}, {size_of(after)}")
 
 
-def _appended(content: str, path: str, before: bytes) -> Change:
-    """The file with more at its end, in its own encoding and with its own line ends."""
+def _append_change(content: str, path: str, before: bytes) -> Change:
+    """Return the change that appends to a file, in its own encoding and with its line endings."""
     file = decode_file(before, path)
-    ends = line_ends(file.text)
+    ends = detect_line_ending(file.text)
     if ends in ("\r\n", "\r"):
-        content = with_newlines(content).replace("\n", ends)
-    after = before + file.encoded(content, path)
-    done = f"appended to {shown(path)}, {size_of(after)}"
-    return Change(path, before, after, done, encoding=file.encoding)
+        content = normalize_newlines(content).replace("\n", ends)
+    after = before + file.encode(content, path)
+    message = f"appended to {spell(path)}, {size_of(after)}"
+    return Change(path, before, after, message, encoding=file.encoding)
 
 
-def _editing(old: str, new: str, replace_all: bool) -> Make:
+def _plan_edit(old: str, new: str, replace_all: bool) -> MakeChange:
     if not old:
         raise InvalidArgumentsError("old_string is empty; write_file makes new files")
-    return partial(_edited, old, new, replace_all)
+    return partial(_edit_change, old, new, replace_all)
 
 
-def _edited(old: str, new: str, replace_all: bool, path: str, before: bytes | None) -> Change:
+def _edit_change(old: str, new: str, replace_all: bool, path: str, before: bytes | None) -> Change:
     if before is None:
-        raise _missing(path)
+        raise _missing_file_error(path)
     file = decode_file(before, path)
-    text, old, new = map(with_newlines, (file.text, old, new))
+    text, old, new = map(normalize_newlines, (file.text, old, new))
     if old == new:
         raise InvalidArgumentsError("old_string and new_string are equal; nothing to do")
-    rows = _rows_of(old, text)
+    rows = _match_lines(old, text)
     if not rows:
-        raise InvalidArgumentsError(_not_found(path, old, text))
+        raise InvalidArgumentsError(_not_found_message(path, old, text))
     if len(rows) > 1 and not replace_all:
         raise InvalidArgumentsError(
-            f"old_string occurs {len(rows)} times in {shown(path)} (lines "
+            f"old_string occurs {len(rows)} times in {spell(path)} (lines "
             f"{', '.join(map(str, rows[:10]))}); include more lines around it, or replace_all"
         )
     count = text.count(old)
@@ -195,30 +205,30 @@ def _edited(old: str, new: str, replace_all: bool, path: str, before: bytes | No
         replace_all=replace_all,
         match_count=count,
     )
-    done = f"replaced {count} occurrence{'s' * (count > 1)} in {shown(path)}"
-    after = file.encoded(replace_text(file.text, old, new), path)
-    return Change(path, before, after, done, located(edit, text), file.encoding)
+    message = f"replaced {plural(count, 'occurrence')} in {spell(path)}"
+    after = file.encode(replace_keeping_endings(file.text, old, new), path)
+    return Change(path, before, after, message, with_context(edit, text), file.encoding)
 
 
-def _deleted(path: str, before: bytes | None) -> Change:
+def _delete_change(path: str, before: bytes | None) -> Change:
     if before is None:
-        raise _missing(path)
-    return Change(path, before, None, f"deleted {shown(path)}, {size_of(before)}")
+        raise _missing_file_error(path)
+    return Change(path, before, None, f"deleted {spell(path)}, {size_of(before)}")
 
 
-def _missing(path: str) -> PathValidationError:
-    return PathValidationError(f"{shown(path)}: no such file").advise("(list_files shows them.)")
+def _missing_file_error(path: str) -> PathValidationError:
+    return PathValidationError(f"{spell(path)}: no such file").advise("(list_files shows them.)")
 
 
-def _encoded(text: str) -> bytes:
+def _encode_content(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as error:
         raise InvalidArgumentsError(f"the text is not valid Unicode: {error.reason}") from None
 
 
-def _rows_of(old: str, text: str) -> list[int]:
-    """The lines where `old` begins, overlapping occurrences included: those are ambiguous, too."""
+def _match_lines(old: str, text: str) -> list[int]:
+    """Return the lines where `old` begins; overlapping matches are ambiguous too."""
     rows: list[int] = []
     row, seen, start = 1, 0, text.find(old)
     while start >= 0:
@@ -228,8 +238,8 @@ def _rows_of(old: str, text: str) -> list[int]:
     return rows
 
 
-def _not_found(path: str, old: str, text: str) -> str:
-    message = f"old_string was not found in {shown(path)}"
+def _not_found_message(path: str, old: str, text: str) -> str:
+    message = f"old_string was not found in {spell(path)}"
     first = next((line for line in old.split("\n") if line.strip()), old)
     lines = [line[:200] for line in text.split("\n")[:20_000]]
     close = difflib.get_close_matches(first[:200], lines, n=3, cutoff=0.5)

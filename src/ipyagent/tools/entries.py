@@ -1,4 +1,4 @@
-"""What a folder holds, and how much of it is looked at."""
+"""Entries of folders, and the budget of a walk."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import time
 from dataclasses import dataclass
 from typing import Literal
 
-from ipyagent.tools.names import human_size, shown
+from ipyagent.plaintext import spell
+from ipyagent.tools.path_rules import human_size
 
 Kind = Literal["file", "folder", "link", "special"]
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Something in a folder; `path` is relative to the folder that was walked."""
+    """An entry of a folder; `path` is relative to the folder that was walked."""
 
     path: str
     kind: Kind
@@ -23,19 +24,19 @@ class Entry:
 
     def __str__(self) -> str:
         note = {"file": f"  {human_size(self.size)}", "folder": "/"}
-        return shown(self.path) + note.get(self.kind, f"  ({self.kind}, not followed)")
+        return spell(self.path) + note.get(self.kind, f"  ({self.kind}, not followed)")
 
     @classmethod
-    def of(cls, entry: os.DirEntry[str], *, sized: bool = True) -> Entry:
-        """What a directory says of one of its names, links not followed.
+    def from_dir_entry(cls, entry: os.DirEntry[str], *, with_size: bool = True) -> Entry:
+        """Return the entry for a directory's entry; links are not followed.
 
-        Without the size it costs a tenth.
+        Without the size it costs a tenth of the time.
         """
         if entry.is_symlink():
             return cls(entry.name, "link", 0)
         if entry.is_dir(follow_symlinks=False):
             return cls(entry.name, "folder", 0)
-        if not sized:
+        if not with_size:
             return cls(entry.name, "file" if entry.is_file(follow_symlinks=False) else "special", 0)
         try:
             status = entry.stat(follow_symlinks=False)
@@ -46,17 +47,17 @@ class Entry:
         )
 
 
-class Budget:
-    """How much a walk may look at, so that no tree is too large to be answered about."""
+class WalkBudget:
+    """The number of entries that a walk may visit, so that any tree gets an answer."""
 
     def __init__(self, entries: int = 100_000, seconds: float = 1.5) -> None:
         self._entries = entries
         self._until = time.monotonic() + seconds
-        self.spent = False
+        self.exhausted = False
 
-    def allows(self, entries: int = 1) -> bool:
-        """Count what is about to be looked at; False, and `spent`, once it is too much."""
+    def spend(self, entries: int = 1) -> bool:
+        """Count entries before they are visited; return False, and set `spent`, above the limit."""
         self._entries -= entries
         if self._entries < 0 or time.monotonic() > self._until:
-            self.spent = True
-        return not self.spent
+            self.exhausted = True
+        return not self.exhausted

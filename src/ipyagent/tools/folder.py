@@ -13,12 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ipyagent.errors import AgentError, PathTraversalError, PathValidationError
-from ipyagent.tools import atomic, beneath
-from ipyagent.tools.entries import Budget, Entry
-from ipyagent.tools.names import human_size, is_dull, shown
+from ipyagent.plaintext import spell
+from ipyagent.tools import atomic_replace, safe_open
+from ipyagent.tools.entries import Entry, WalkBudget
+from ipyagent.tools.path_rules import human_size, is_skipped_folder
 
 MAX_BYTES = 20 * 1024 * 1024
-"""No file larger than this is read or written."""
+"""Bytes of the largest file that is read or written."""
 
 _MAX_DEPTH = 100  # of new folders: much deeper ones break the programs that walk over them
 _MAX_PATH = 4_095  # as in the kernel, which would not count when each component is opened alone
@@ -27,82 +28,82 @@ _MAX_PATH = 4_095  # as in the kernel, which would not count when each component
 class Folder:
     """A directory and what lies beneath it; links are refused, not followed.
 
-    `root` is only a name for messages and for absolute paths: what counts is the descriptor, so
-    neither `os.chdir` nor renaming the directory changes what is reached.
+    `root` is only a name for messages and absolute paths: the descriptor counts, so neither
+    `os.chdir` nor renaming the directory changes what is reached.
     """
 
-    def __init__(self, fd: int, root: Path, opener: beneath.Opener) -> None:
+    def __init__(self, fd: int, root: Path, opener: safe_open.Opener) -> None:
         self.root = root
         self._fd = fd
         self._opener = opener
         weakref.finalize(self, os.close, fd)
 
-    def relative(self, path: str) -> str:
-        """The path from the root, without `.` and `..`; nothing else in it means anything."""
+    def relative_path(self, path: str) -> str:
+        """Return the path from the root, without `.` and `..`; nothing else is interpreted."""
         try:
             size = len(path.encode())
         except UnicodeEncodeError:
-            raise PathValidationError(f"{shown(path)!r} is not valid Unicode") from None
+            raise PathValidationError(f"{spell(path)!r} is not valid Unicode") from None
         if size > _MAX_PATH:
             raise PathValidationError(f"the path is {size:,} bytes long; {_MAX_PATH:,} are allowed")
         if "\0" in path:
-            raise PathValidationError(f"{shown(path)!r} contains a NUL character")
+            raise PathValidationError(f"{spell(path)!r} contains a NUL character")
         # Lexical normalisation is exact here, because no component is ever a link.
         full = os.path.normpath(self.root / path)
         if full == str(self.root):
             return "."
         prefix = str(self.root).rstrip("/") + "/"
         if not full.startswith(prefix):
-            raise PathTraversalError(f"{shown(path)!r} escapes the workspace")
+            raise PathTraversalError(f"{spell(path)!r} escapes the workspace")
         return full.removeprefix(prefix)
 
-    def changeable(self, path: str) -> str:
-        """The path from the root, if it is one that may be changed; raises AgentError."""
-        return self._writable(self.relative(path))
+    def writable_path(self, path: str) -> str:
+        """Return the path from the root; raises AgentError if it must not be changed."""
+        return self._check_writable(self.relative_path(path))
 
     def stat(self, path: str) -> os.stat_result | None:
-        """What is at `path` (of a link: the link), or None where nothing is."""
-        path = self.relative(path)
+        """Return the status of `path` (of a link: the link), or None if nothing is there."""
+        path = self.relative_path(path)
         try:
-            with self._parent(path) as (folder, name):
+            with self._open_parent(path) as (folder, name):
                 return os.stat(name, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise self._explained(error, path) from None
+            raise self._path_error(error, path) from None
 
-    def readable(self, path: str) -> str:
-        """Return the path from the root, if it is one that may be read; raises AgentError."""
-        return self._readable(self.relative(path))
+    def readable_path(self, path: str) -> str:
+        """Return the path from the root; raises AgentError if it must not be read."""
+        return self._check_readable(self.relative_path(path))
 
     def check_file(self, path: str) -> None:
-        """Raise AgentError where no regular file is at `path`, or one that may not be read."""
-        os.close(self._open_file(self.readable(path)))
+        """Raise AgentError if `path` is no regular file, or must not be read."""
+        os.close(self._open_file(self.readable_path(path)))
 
     def check_folder(self, path: str) -> None:
-        """Raise AgentError where no folder is at `path`, or one that may not be read."""
-        path = self.readable(path)
+        """Raise AgentError if `path` is no folder, or must not be read."""
+        path = self.readable_path(path)
         try:
-            os.close(self._folder(path))
+            os.close(self._open_folder(path))
         except OSError as error:
-            raise self._explained(error, path) from None
+            raise self._path_error(error, path) from None
 
     def _open_file(self, path: str) -> int:
         """Return a descriptor of a regular file."""
         try:
             fd = self._opener(self._fd, path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY, 0)
         except OSError as error:
-            raise self._explained(error, path) from None
+            raise self._path_error(error, path) from None
         try:
-            _refuse_special(fd, path)
+            _check_regular_file(fd, path)
         except AgentError:
             os.close(fd)
             raise
         return fd
 
     def read_bytes(self, path: str, limit: int = MAX_BYTES) -> bytes:
-        """The content of a regular file of at most `limit` bytes."""
-        path = self.readable(path)
+        """Return the content of a regular file of at most `limit` bytes."""
+        path = self.readable_path(path)
         fd = self._open_file(path)
         try:
             with os.fdopen(fd, "rb", closefd=False) as file:
@@ -112,78 +113,82 @@ class Folder:
             os.close(fd)
         if len(data) > limit:
             raise PathValidationError(
-                f"{shown(path)} is larger than {human_size(limit)}; read parts of it with code"
+                f"{spell(path)} is larger than {human_size(limit)}; read parts of it with code"
             )
         return data
 
-    def content(self, path: str) -> bytes | None:
-        """What `read_bytes` gives, or None where nothing is."""
+    def read_if_exists(self, path: str) -> bytes | None:
+        """Return the content as `read_bytes` does, or None if there is no file."""
         return None if self.stat(path) is None else self.read_bytes(path)
 
     def write_atomic(self, path: str, data: bytes) -> None:
-        """Make `data` the content of `path`: readers see the old or the new file, whole."""
-        path = self.changeable(path)
-        with self._temporary(path, data) as (folder, temporary, name):
+        """Write the whole file at once: readers see the old or the new content, never a mixture."""
+        path = self.writable_path(path)
+        with self._temporary_file(path, data) as (folder, temporary, name):
             os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
 
     def append(self, path: str, data: bytes) -> None:
-        """Add `data` at the end, by the same atomic exchange."""
+        """Append `data` by the same atomic exchange."""
         before = self.read_bytes(path) if self.stat(path) else None
-        self.swap(path, before, (before or b"") + data)
+        self.compare_and_swap(path, before, (before or b"") + data)
 
-    def swap(self, path: str, before: bytes | None, after: bytes) -> None:
-        """Put `after` where `before` (None: nothing) is; raises, and changes nothing, if it isn't.
+    def compare_and_swap(self, path: str, before: bytes | None, after: bytes) -> None:
+        """Replace the file only if it still holds `before` (None: no file); otherwise raise.
 
-        The file is exchanged first and looked at then, so that what somebody saves at the very
-        same moment is put back instead of lost.
+        The file is exchanged first and compared then, so that a save at the same moment is put back
+        instead of lost.
         """
-        path = self.changeable(path)
-        with self._temporary(path, after) as (folder, temporary, name):
-            if not atomic.swap(folder, temporary, name, before):
-                is_open = atomic.has_writer(folder, name)
-                raise _being_written(path) if is_open else _changed(path)
+        path = self.writable_path(path)
+        with self._temporary_file(path, after) as (folder, temporary, name):
+            if not atomic_replace.replace_if_unchanged(folder, temporary, name, before):
+                is_open = atomic_replace.has_writer(folder, name)
+                raise _open_for_writing_error(path) if is_open else _changed_error(path)
 
     def delete(self, path: str, before: bytes | None = None) -> None:
-        """Remove a file (no folder, no link); with `before`, only while that is its content."""
-        path = self.changeable(path)
+        """Delete a file (no folder, no link); with `before`, only while that is its content."""
+        path = self.writable_path(path)
         try:
-            with self._parent(path) as (folder, name):
-                if atomic.existing(folder, name, path) is None:
+            with self._open_parent(path) as (folder, name):
+                if atomic_replace.stat_replaceable(folder, name, path) is None:
                     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-                if before is not None and not atomic.holds(folder, name, before):
-                    raise _changed(path)
+                if before is not None and not atomic_replace.has_content(folder, name, before):
+                    raise _changed_error(path)
                 os.unlink(name, dir_fd=folder)
                 os.fsync(folder)
         except OSError as error:
-            raise self._explained(error, path) from None
+            raise self._path_error(error, path) from None
 
-    def scan(self, path: str, budget: Budget | None = None, *, sized: bool = True) -> list[Entry]:
-        """What lies directly in a folder, by name."""
-        path = self._readable(self.relative(path))
-        budget = budget or Budget()
+    def scan(
+        self, path: str, budget: WalkBudget | None = None, *, with_sizes: bool = True
+    ) -> list[Entry]:
+        """Return the entries directly in a folder, by name."""
+        path = self._check_readable(self.relative_path(path))
+        budget = budget or WalkBudget()
         found: list[Entry] = []
         try:
-            fd = self._folder(path)
+            fd = self._open_folder(path)
             try:
                 with os.scandir(fd) as entries:
                     for entry in entries:
-                        if not budget.allows():
+                        if not budget.spend():
                             break
-                        found.append(Entry.of(entry, sized=sized))
+                        found.append(Entry.from_dir_entry(entry, with_size=with_sizes))
             finally:
                 os.close(fd)
         except OSError as error:
-            raise self._explained(error, path) from None
+            raise self._path_error(error, path) from None
         return sorted(found, key=lambda each: each.path)
 
-    def walk(self, path: str, budget: Budget, *, sized: bool = True) -> Iterator[Entry]:
-        """Everything beneath a folder, level by level, until the budget is spent."""
-        start = self.relative(path)
+    def walk(self, path: str, budget: WalkBudget, *, with_sizes: bool = True) -> Iterator[Entry]:
+        """Yield everything beneath a folder, level by level, until the budget is spent."""
+        start = self.relative_path(path)
         waiting = deque([""])
-        while waiting and not budget.spent:
+        while waiting and not budget.exhausted:
             folder = waiting.popleft()
             try:
-                entries = self.scan("/".join(filter(None, (start, folder))), budget, sized=sized)
+                entries = self.scan(
+                    "/".join(filter(None, (start, folder))), budget, with_sizes=with_sizes
+                )
             except AgentError:
                 if folder:
                     continue  # unreadable, or gone since its parent was read
@@ -191,24 +196,24 @@ class Folder:
             for entry in entries:
                 name, below = entry.path, "/".join(filter(None, (folder, entry.path)))
                 yield Entry(below, entry.kind, entry.size)
-                if entry.kind == "folder" and not is_dull(name):
+                if entry.kind == "folder" and not is_skipped_folder(name):
                     waiting.append(below)
 
-    def _readable(self, path: str) -> str:
-        """Where a subclass says which paths may be read; raises PathValidationError."""
+    def _check_readable(self, path: str) -> str:
+        """Let subclasses restrict which paths may be read; raises PathValidationError."""
         return path
 
-    def _writable(self, path: str) -> str:
-        """Where a subclass says which paths may be changed; raises PathValidationError."""
+    def _check_writable(self, path: str) -> str:
+        """Let subclasses restrict which paths may be changed; raises PathValidationError."""
         return path
 
-    def _folder(self, path: str, *, make: bool = False) -> int:
-        """A descriptor of a folder."""
+    def _open_folder(self, path: str, *, create: bool = False) -> int:
+        """Return a descriptor of a folder."""
         flags = os.O_RDONLY | os.O_DIRECTORY
         try:
             return self._opener(self._fd, path, flags, 0)
         except FileNotFoundError:
-            if not make:
+            if not create:
                 raise
         if path.count("/") > _MAX_DEPTH:
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
@@ -226,43 +231,45 @@ class Folder:
         return here
 
     @contextlib.contextmanager
-    def _parent(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
-        """A descriptor of the folder that holds `path`, and the name in it."""
+    def _open_parent(self, path: str, *, create: bool = False) -> Iterator[tuple[int, str]]:
+        """Yield a descriptor of the folder that holds `path`, and the name in it."""
         parent, _, name = path.rpartition("/")
-        fd = self._folder(parent or ".", make=make)
+        fd = self._open_folder(parent or ".", create=create)
         try:
             yield fd, name
         finally:
             os.close(fd)
 
     @contextlib.contextmanager
-    def _temporary(self, path: str, data: bytes) -> Iterator[tuple[int, str, str]]:
-        """A synced new file beside `path` with its mode: (folder, temporary name, name)."""
+    def _temporary_file(self, path: str, data: bytes) -> Iterator[tuple[int, str, str]]:
+        """Write and sync a new file beside `path`: yields (folder, temporary name, name)."""
         if len(data) > MAX_BYTES:
-            raise PathValidationError(f"more than {human_size(MAX_BYTES)} for {shown(path)}")
+            raise PathValidationError(f"more than {human_size(MAX_BYTES)} for {spell(path)}")
         if path == ".":
             raise PathValidationError("the workspace itself is not a file")
         try:
-            with self._parent(path, make=True) as (folder, name):
+            with self._open_parent(path, create=True) as (folder, name):
                 temporary = f".{secrets.token_hex(8)}.tmp"
                 try:
-                    atomic.write_new(folder, temporary, data, atomic.existing(folder, name, path))
+                    atomic_replace.write_new(
+                        folder, temporary, data, atomic_replace.stat_replaceable(folder, name, path)
+                    )
                     yield folder, temporary, name
                     os.fsync(folder)
                 finally:
-                    atomic.remove(folder, temporary)
+                    atomic_replace.unlink_if_exists(folder, temporary)
         except OSError as error:
-            raise self._explained(error, path) from None
+            raise self._path_error(error, path) from None
 
-    def _explained(self, error: OSError, path: str) -> AgentError:
-        """What went wrong with a path, without naming any place outside."""
-        name = shown(path)
+    def _path_error(self, error: OSError, path: str) -> AgentError:
+        """Return an error for a path that names no place outside of the root."""
+        name = spell(path)
         match error.errno:
             case errno.ENOENT:
                 missing = PathValidationError(f"{name}: no such file or folder")
                 return missing.advise("(list_files shows them.)")
             case errno.ELOOP:
-                link = shown(self._link_in(path))
+                link = spell(self._first_link(path))
                 return PathValidationError(
                     f"{link} is a symbolic link; none is followed, because a link easily "
                     "escapes the workspace"
@@ -275,31 +282,31 @@ class Folder:
                 return PathValidationError(f"{name} is not a folder, or what leads to it is not")
         return PathValidationError(f"{name}: {os.strerror(error.errno or 0).lower()}")
 
-    def _link_in(self, path: str) -> str:
-        """The first part of the path that is a link."""
+    def _first_link(self, path: str) -> str:
+        """Return the first part of the path that is a link."""
         parts = path.split("/")
         for count in range(1, len(parts)):
             before = "/".join(parts[:count])
-            with contextlib.suppress(OSError), self._parent(before) as (folder, name):
+            with contextlib.suppress(OSError), self._open_parent(before) as (folder, name):
                 if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
                     return before
         return path
 
 
-def _refuse_special(fd: int, path: str) -> None:
+def _check_regular_file(fd: int, path: str) -> None:
     mode = os.fstat(fd).st_mode
     if stat.S_ISDIR(mode):
-        raise PathValidationError(f"{shown(path)} is a folder; list_files shows what is in it")
-    if not stat.S_ISREG(mode) or beneath.is_pseudo(fd):
-        raise PathValidationError(f"{shown(path)} is a device or pipe, not a regular file")
+        raise PathValidationError(f"{spell(path)} is a folder; list_files shows what is in it")
+    if not stat.S_ISREG(mode) or safe_open.is_pseudo_file(fd):
+        raise PathValidationError(f"{spell(path)} is a device or pipe, not a regular file")
 
 
-def _being_written(path: str) -> PathValidationError:
+def _open_for_writing_error(path: str) -> PathValidationError:
     return PathValidationError(
-        f"{shown(path)} is open for writing in some program, so it was not changed; when that "
+        f"{spell(path)} is open for writing in some program, so it was not changed; when that "
         "has closed it, read it again"
     )
 
 
-def _changed(path: str) -> PathValidationError:
-    return PathValidationError(f"{shown(path)} has changed meanwhile; read it again")
+def _changed_error(path: str) -> PathValidationError:
+    return PathValidationError(f"{spell(path)} has changed meanwhile; read it again")

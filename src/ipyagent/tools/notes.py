@@ -11,81 +11,89 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError
 
 from ipyagent.errors import PathValidationError
+from ipyagent.phrases import join_some
+from ipyagent.plaintext import spell
 from ipyagent.schema import Note, ToolResult
 from ipyagent.tools.base import Tool, Where, tool
-from ipyagent.tools.names import STATE, human_size, shown
-from ipyagent.tools.sourced import with_sources
-from ipyagent.tools.workspace import State, Workspace
+from ipyagent.tools.path_rules import STATE, human_size
+from ipyagent.tools.tracked_namespace import with_sources
+from ipyagent.tools.workspace import StateFolder, Workspace
 
-FILE = "notes.json"
+NOTES_FILE = "notes.json"
 MAX_BYTES = 1_000_000
-"""No note is added to more than this."""
+"""Bytes of the file above which no note is added."""
 
-_NAMED = 5  # sources of a note
+_MAX_SOURCES = 5  # sources of a note
 
 Content = Annotated[str, Field(min_length=1, max_length=10_000)]
 Category = Annotated[str, Field(min_length=1, max_length=100)]
 
 
-def note_tools(workspace: Workspace, read: Callable[[], Iterable[str]] = tuple) -> list[Tool]:
-    """record_note and recall_notes for that workspace.
+def note_tools(
+    workspace: Workspace, read_sources: Callable[[], Iterable[str]] = tuple
+) -> list[Tool]:
+    """Return record_note and recall_notes for that workspace.
 
-    A note reaches later sessions, so after others' words were read it is asked about, and it says
-    what `read` returns, which is whose words they were. The folder may have come with notes of
-    whoever made it.
+    A note reaches later sessions, so it needs approval after untrusted content was read, and it
+    names the sources that `read_sources` returns. The folder may have come with notes by its
+    author.
     """
-    notes = Notes(workspace, read)
+    notes = NoteTools(workspace, read_sources)
     return [
         tool(where=Where.THREAD, reaches_out=True, refuse_controls=True)(notes.record_note),
-        tool(where=Where.THREAD, source=lambda **_: f"{STATE}/{FILE}")(notes.recall_notes),
+        tool(where=Where.THREAD, source=lambda **_: f"{STATE}/{NOTES_FILE}")(notes.recall_notes),
     ]
 
 
-class Notes:
-    """The tools that keep notes. Two writers lose nothing, and neither does a damaged file."""
+class NoteTools:
+    """The tools that keep notes. Concurrent writers and damaged files lose nothing."""
 
-    def __init__(self, workspace: Workspace, read: Callable[[], Iterable[str]] = tuple) -> None:
-        self._workspace, self._read = workspace, read
+    def __init__(
+        self, workspace: Workspace, read_sources: Callable[[], Iterable[str]] = tuple
+    ) -> None:
+        self._workspace, self._read_sources = workspace, read_sources
 
     def record_note(self, content: Content, category: Category | None = None) -> str:
         """Keep a fact or decision that is worth knowing in later sessions."""
-        note = Note(content=content, category=category, origin=tuple(self._read()))
-        state = self._workspace.state()
-        with state.locked(f"{FILE}.lock"):
-            before, entries, remark = _load(state)
-            after = _dumped([*entries, note.to_dict()])
+        note = Note(content=content, category=category, origin=tuple(self._read_sources()))
+        state = self._workspace.state_folder()
+        with state.lock(f"{NOTES_FILE}.lock"):
+            before, entries, remark = _load_entries(state)
+            after = _dump_entries([*entries, note.to_dict()])
             if len(after) > MAX_BYTES:
                 raise PathValidationError(
-                    f"the notes would be larger than {human_size(MAX_BYTES)}; the person may "
-                    f"remove some from {STATE}/{FILE}"
+                    f"the notes would be larger than {human_size(MAX_BYTES)}; the user may "
+                    f"remove some from {STATE}/{NOTES_FILE}"
                 )
-            state.swap(FILE, before, after)
+            state.compare_and_swap(NOTES_FILE, before, after)
         where = f" (category: {category})" if category else ""
         return f"Recorded note: {note.content}{where}{remark}"
 
     def recall_notes(self, category: Category | None = None) -> str | ToolResult:
         """Read the notes of this and earlier sessions, all or those of a category."""
-        if self._workspace.stat(f"{STATE}/{FILE}") is None:
+        if self._workspace.stat(f"{STATE}/{NOTES_FILE}") is None:
             return with_sources(ToolResult(output="No notes recorded yet."), ())
-        state = self._workspace.state()
-        with state.locked(f"{FILE}.lock"):
-            before, entries, remark = _load(state)
+        state = self._workspace.state_folder()
+        with state.lock(f"{NOTES_FILE}.lock"):
+            before, entries, remark = _load_entries(state)
             if remark:
-                state.delete(FILE, before)
-        notes = list(_notes(entries))
+                state.delete(NOTES_FILE, before)
+        notes = list(_parse_notes(entries))
         found = [each for each in notes if category is None or each.category == category]
         if left := len(entries) - len(notes):
-            remark += f"\n({left} of the entries in {STATE}/{FILE} are no notes)"
+            remark += f"\n({left} of the entries in {STATE}/{NOTES_FILE} are no notes)"
         if not notes:
             return f"No notes recorded yet.{remark}"
         if not found:
             return f"No notes found in category: {category}{remark}"
-        return "\n".join(_line(number, each) for number, each in enumerate(found, 1)) + remark
+        return (
+            "\n".join(_format_note(number, each) for number, each in enumerate(found, 1)) + remark
+        )
 
 
-def _load(state: State) -> tuple[bytes | None, list[Any], str]:
-    """What the file holds, the entries in it, and a remark where it was damaged."""
-    data = state.content(FILE)
+def _load_entries(state: StateFolder) -> tuple[bytes | None, list[Any], str]:
+    """Return the content of the file, its entries, and a remark if it was damaged."""
+    data = state.read_if_exists(NOTES_FILE)
     if data is None:
         return None, [], ""
     if not data.strip():
@@ -96,49 +104,56 @@ def _load(state: State) -> tuple[bytes | None, list[Any], str]:
         entries = None
     if isinstance(entries, list):
         return data, entries, ""
-    return data, [], f"\n({STATE}/{FILE} was damaged; it is kept as {_kept(state, data)})"
+    return (
+        data,
+        [],
+        f"\n({STATE}/{NOTES_FILE} was damaged; it is kept as {_move_aside(state, data)})",
+    )
 
 
-def _kept(state: State, data: bytes) -> str:
-    """Keep a damaged file under a name that no other has."""
-    numbered = (f"{FILE}.corrupt.{number}" for number in itertools.count(1))
-    free = (name for name in itertools.chain([f"{FILE}.corrupt"], numbered) if not state.stat(name))
+def _move_aside(state: StateFolder, data: bytes) -> str:
+    """Keep a damaged file under an unused name."""
+    numbered = (f"{NOTES_FILE}.corrupt.{number}" for number in itertools.count(1))
+    free = (
+        name
+        for name in itertools.chain([f"{NOTES_FILE}.corrupt"], numbered)
+        if not state.stat(name)
+    )
     name = next(free)
-    state.swap(name, None, data)
+    state.compare_and_swap(name, None, data)
     return name
 
 
-def _dumped(entries: list[Any]) -> bytes:
-    # What is no valid Unicode stays an escape, as it was.
+def _dump_entries(entries: list[Any]) -> bytes:
+    # Invalid Unicode stays escaped, as it was.
     return json.dumps(entries, ensure_ascii=False, indent=1).encode("utf-8", "backslashreplace")
 
 
-def _notes(entries: list[Any]) -> Iterator[Note]:
-    """The entries that are notes, ours or in the layout that others use."""
+def _parse_notes(entries: list[Any]) -> Iterator[Note]:
+    """Yield the valid entries, in our layout or in the one that others use."""
     for entry in entries:
         try:
-            yield Note.from_dict(_in_zone(entry))
+            yield Note.from_dict(_with_time_zone(entry))
         except (ValidationError, ValueError, OverflowError):
             continue
 
 
-def _in_zone(entry: Any) -> Any:
-    """An entry whose moment has no zone gets the zone of this machine."""
+def _with_time_zone(entry: Any) -> Any:
+    """Return an entry whose time has a zone, by default this machine's."""
     given = entry.get("timestamp") if isinstance(entry, dict) else None
     if not isinstance(given, str):
         return entry
     return {**entry, "timestamp": datetime.fromisoformat(given).astimezone()}
 
 
-def _line(number: int, note: Note) -> str:
+def _format_note(number: int, note: Note) -> str:
     label = f"[{note.category}] " if note.category else ""
-    after = f"; after reading {_listed(note.origin)}" if note.origin else ""
+    after = f"; after reading {_format_origin(note.origin)}" if note.origin else ""
     return (
         f"{number}. {label}{note.content}\n"
         f"   (recorded {note.created_at:%Y-%m-%d %H:%M} UTC{after})"
     )
 
 
-def _listed(origin: Sequence[str]) -> str:
-    some = [shown(each) for each in origin[:_NAMED]]
-    return ", ".join([*some, *([f"{len(origin) - _NAMED} more"] if len(origin) > _NAMED else [])])
+def _format_origin(origin: Sequence[str]) -> str:
+    return join_some([spell(each) for each in origin], _MAX_SOURCES)

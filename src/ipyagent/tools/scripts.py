@@ -1,9 +1,8 @@
-"""Python scripts that the agent keeps, and runs in processes of their own."""
+"""Python scripts that the agent saves and runs in processes of their own."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import re
 import secrets
 import sys
@@ -13,15 +12,17 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
+from ipyagent.digests import digest_text
 from ipyagent.errors import AgentError, InvalidArgumentsError
 from ipyagent.json_types import JsonDict
+from ipyagent.phrases import plural
+from ipyagent.plaintext import spell
 from ipyagent.schema import Preview, PythonScript, ToolResult
 from ipyagent.schema.base import now
 from ipyagent.tools.base import Tool, tool
-from ipyagent.tools.names import shown
-from ipyagent.tools.reach import Reach, read_code
 from ipyagent.tools.sandbox import Sandbox
-from ipyagent.tools.sandbox.told import UNBOXED, result_of, seconds
+from ipyagent.tools.sandbox.command_result import UNSANDBOXED, build_result, resolve_timeout
+from ipyagent.tools.static_analysis import Effects, analyze_code
 from ipyagent.tools.workspace import Workspace
 
 Action = Literal["create", "edit", "run", "delete", "list"]
@@ -30,7 +31,7 @@ _FOLDER = "scripts"
 _SUBJECT = "script code"
 _ID = re.compile(r"py_[0-9a-f]{6}")
 # What each action needs; `run` takes one of both.
-_NEEDS: dict[Action, set[str]] = {
+_REQUIRED_ARGUMENTS: dict[Action, set[str]] = {
     "create": {"content"},
     "edit": {"file_id", "content"},
     "delete": {"file_id"},
@@ -38,64 +39,64 @@ _NEEDS: dict[Action, set[str]] = {
 }
 
 
-class Scripts:
-    """The scripts in `.ipyagent/scripts/`: the code as it is, and its record beside it.
+class ScriptStore:
+    """The scripts in `.ipyagent/scripts/`: the code, and its record beside it.
 
-    A record that is lost or damaged is made anew from the code.
+    A record that is lost or damaged is recreated from the code.
     """
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
 
-    def all(self) -> list[PythonScript]:
-        """All of them, the oldest first."""
-        state = self._workspace.state()
+    def load_all(self) -> list[PythonScript]:
+        """Return all scripts, oldest first."""
+        state = self._workspace.state_folder()
         if state.stat(_FOLDER) is None:
             return []
         ids = [entry.path.removesuffix(".py") for entry in state.scan(_FOLDER)]
         return sorted(map(self.get, filter(_ID.fullmatch, ids)), key=lambda each: each.created_at)
 
     def get(self, file_id: str) -> PythonScript:
-        """One of them; raises AgentError naming those there are."""
-        state = self._workspace.state()
+        """Return one script; raises AgentError with the names of those that exist."""
+        state = self._workspace.state_folder()
         status = state.stat(f"{_FOLDER}/{file_id}.py") if _ID.fullmatch(file_id) else None
         if status is None:
-            known = ", ".join(each.file_id for each in self.all()) or "none"
-            raise AgentError(f"there is no script {shown(file_id)!r}; available: {known}")
+            known = ", ".join(each.file_id for each in self.load_all()) or "none"
+            raise AgentError(f"there is no script {spell(file_id)!r}; available: {known}")
         code = state.read_bytes(f"{_FOLDER}/{file_id}.py").decode("utf-8", "replace")
         try:
             record = PythonScript.model_validate_json(state.read_bytes(f"{_FOLDER}/{file_id}.json"))
         except (AgentError, ValidationError):
             made = datetime.fromtimestamp(status.st_mtime, UTC)
-            return self._made(file_id, code, made)
-        return record.model_copy(update={"content": code, **self._place(file_id)})
+            return self._new_script(file_id, code, made)
+        return record.model_copy(update={"content": code, **self._location_fields(file_id)})
 
     def create(self, content: str) -> PythonScript:
-        """Keep a new script."""
-        script = self._made(f"py_{secrets.token_hex(3)}", content, now())
-        self._write(script, content)
+        """Save a new script."""
+        script = self._new_script(f"py_{secrets.token_hex(3)}", content, now())
+        self._write_script(script, content)
         return script
 
     def edit(self, file_id: str, content: str) -> PythonScript:
         """Replace the code of a script."""
         script = self.get(file_id).model_copy(update={"content": content})
-        self._write(script, content)
+        self._write_script(script, content)
         return script
 
     def delete(self, file_id: str) -> None:
-        """Forget a script."""
+        """Delete a script."""
         self.get(file_id)
-        state = self._workspace.state()
+        state = self._workspace.state_folder()
         for name in (f"{_FOLDER}/{file_id}.json", f"{_FOLDER}/{file_id}.py"):
             if state.stat(name):
                 state.delete(name)
 
     def begin_run(self, file_id: str, digest: str | None) -> PythonScript:
-        """Count a run of a script; raises AgentError if its code is not that of `digest`."""
+        """Count a run of a script; raises AgentError if its code does not have `digest`."""
         self.get(file_id)
-        with self._workspace.state().locked(f"{_FOLDER}/lock"):
+        with self._workspace.state_folder().lock(f"{_FOLDER}/lock"):
             script = self.get(file_id)
-            if digest not in (None, digest_of(script.content)):
+            if digest not in (None, digest_text(script.content)):
                 raise AgentError(f"{file_id} has changed since it was shown; nothing was run")
             script = script.model_copy(
                 update={"last_run_at": now(), "run_count": script.run_count + 1}
@@ -103,80 +104,67 @@ class Scripts:
             self._write_record(script)
             return script
 
-    def _made(self, file_id: str, content: str, created_at: datetime) -> PythonScript:
-        return PythonScript(content=content, created_at=created_at, **self._place(file_id))
+    def _new_script(self, file_id: str, content: str, created_at: datetime) -> PythonScript:
+        return PythonScript(
+            content=content, created_at=created_at, **self._location_fields(file_id)
+        )
 
-    def _place(self, file_id: str) -> JsonDict:
+    def _location_fields(self, file_id: str) -> JsonDict:
         # Not as it was recorded: the workspace may have been moved.
-        path = self._workspace.state().root / _FOLDER / f"{file_id}.py"
+        path = self._workspace.state_folder().root / _FOLDER / f"{file_id}.py"
         return {"file_id": file_id, "file_path": str(path)}
 
-    def _write(self, script: PythonScript, content: str) -> None:
+    def _write_script(self, script: PythonScript, content: str) -> None:
         try:
             data = content.encode()
         except UnicodeEncodeError as error:
             raise InvalidArgumentsError(f"content is not valid Unicode: {error.reason}") from None
-        self._workspace.state().write_atomic(f"{_FOLDER}/{script.file_id}.py", data)
+        self._workspace.state_folder().write_atomic(f"{_FOLDER}/{script.file_id}.py", data)
         self._write_record(script)
 
     def _write_record(self, script: PythonScript) -> None:
         data = script.model_copy(update={"content": ""}).model_dump_json().encode()
-        self._workspace.state().write_atomic(f"{_FOLDER}/{script.file_id}.json", data)
+        self._workspace.state_folder().write_atomic(f"{_FOLDER}/{script.file_id}.json", data)
 
 
-def script_tools(
-    workspace: Workspace,
-    sandbox: Sandbox,
-    *,
-    save: Callable[[str], str],
-    timeout: float,
-    max_timeout: float,
-) -> list[Tool]:
-    """`python_script`. `save` keeps a long output and returns where."""
-    scripts = Scripts(workspace)
-    digests: dict[str, str] = {}
+class ScriptRunner:
+    """The tool that saves scripts and runs them in the sandbox.
 
-    def preview(
-        action: Action, file_id: str | None, content: str | None, timeout: float | None
-    ) -> Preview:
-        check(action, file_id, content, timeout)
-        if action in ("delete", "list"):
-            return Preview(kind="arguments", text=f"{action} {file_id or 'the scripts'}")
-        if content is None:
-            content = scripts.get(file_id or "").content
-            digests[file_id or ""] = digest_of(content)
-        return Preview(kind="code", language="python", text=content)
+    `save` saves a long output and returns its path. Previewed code is remembered, so that what runs
+    is what was approved.
+    """
 
-    def check(
-        action: Action, file_id: str | None, content: str | None, given: float | None
-    ) -> float:
-        """How long the call may take; raises InvalidArgumentsError for arguments that don't fit."""
-        has = {k for k, v in {"file_id": file_id, "content": content}.items() if v is not None}
-        fits = len(has) == 1 if action == "run" else has == _NEEDS[action]
-        if not fits:
-            needs = " and ".join(sorted(_NEEDS.get(action, ()), reverse=True)) or "neither"
-            needs = "either file_id or content" if action == "run" else needs
-            raise InvalidArgumentsError(f"{action} takes {needs} of file_id and content")
-        return seconds(given, timeout, max_timeout)
+    def __init__(
+        self,
+        workspace: Workspace,
+        sandbox: Sandbox,
+        *,
+        save: Callable[[str], str],
+        timeout: float,
+        max_timeout: float,
+    ) -> None:
+        self._scripts = ScriptStore(workspace)
+        self._sandbox = sandbox
+        self._save = save
+        self._timeout, self._max_timeout = timeout, max_timeout
+        self._previewed_digests: dict[str, str] = {}
 
-    def always_asks(action: Action, **_: object) -> str | None:
-        return f"{UNBOXED}: {sandbox.why}" if action == "run" and sandbox.why else None
+    def as_tool(self) -> Tool:
+        """Return `python_script`."""
+        return tool(
+            sensitive=True,
+            preview=self._preview_script,
+            validate=self._check_call,
+            command="content",
+            refuse_controls=True,
+            effects=_script_effects,
+            reaches_out=not self._sandbox.available,
+            always_asks=self._always_asks,
+            source=self._output_source,
+        )(self.python_script)
 
-    def source(action: Action, **_: object) -> str | None:
-        return "the output of a script" if action == "run" else None
-
-    @tool(
-        sensitive=True,
-        preview=preview,
-        validate=lambda action, file_id, content, timeout: check(action, file_id, content, timeout),
-        command="content",
-        refuse_controls=True,
-        reach=_reach,
-        reaches_out=not sandbox.available,
-        always_asks=always_asks,
-        source=source,
-    )
     async def python_script(
+        self,
         action: Action,
         file_id: str | None = None,
         content: str | None = None,
@@ -188,59 +176,92 @@ def script_tools(
         (file_id), list. `timeout` is in seconds. There is no input, and all processes end with the
         script. In the sandbox there is no network, and secret files cannot be read.
         """
-        most = check(action, file_id, content, timeout)
+        most = self._check_call(action, file_id, content, timeout)
         if action != "run":
-            return await asyncio.to_thread(_kept, scripts, action, file_id or "", content or "")
+            return await asyncio.to_thread(
+                _manage_script, self._scripts, action, file_id or "", content or ""
+            )
         if content is not None:
-            file_id = (await asyncio.to_thread(scripts.create, content)).file_id
+            file_id = (await asyncio.to_thread(self._scripts.create, content)).file_id
+        return await self._run_script(file_id or "", most)
+
+    async def _run_script(self, file_id: str, most: float) -> ToolResult:
         script = await asyncio.to_thread(
-            scripts.begin_run, file_id or "", digests.get(file_id or "")
+            self._scripts.begin_run, file_id, self._previewed_digests.get(file_id)
         )
-        ran = await sandbox.run(
+        ran = await self._sandbox.run(
             [sys.executable, script.file_path],
-            limit=most,
-            shows=[f"{_FOLDER}/{script.file_id}.py"],
+            seconds=most,
+            readable_state=[f"{_FOLDER}/{script.file_id}.py"],
         )
-        result = result_of(ran, most, save)
-        said = f"{script.file_id}, run {script.run_count}:\n{result.output}"
-        return result.model_copy(update={"output": said, "value": script})
+        result = build_result(ran, most, self._save)
+        output = f"{script.file_id}, run {script.run_count}:\n{result.output}"
+        return result.model_copy(update={"output": output, "value": script})
 
-    return [python_script]
+    def _preview_script(
+        self, action: Action, file_id: str | None, content: str | None, timeout: float | None
+    ) -> Preview:
+        self._check_call(action, file_id, content, timeout)
+        if action in ("delete", "list"):
+            return Preview(kind="arguments", text=f"{action} {file_id or 'the scripts'}")
+        if content is None:
+            content = self._scripts.get(file_id or "").content
+            self._previewed_digests[file_id or ""] = digest_text(content)
+        return Preview(kind="code", language="python", text=content)
+
+    def _check_call(
+        self, action: Action, file_id: str | None, content: str | None, timeout: float | None
+    ) -> float:
+        """Return the time limit of the call; raises InvalidArgumentsError for invalid arguments."""
+        has = {k for k, v in {"file_id": file_id, "content": content}.items() if v is not None}
+        fits = len(has) == 1 if action == "run" else has == _REQUIRED_ARGUMENTS[action]
+        if not fits:
+            needs = (
+                " and ".join(sorted(_REQUIRED_ARGUMENTS.get(action, ()), reverse=True)) or "neither"
+            )
+            needs = "either file_id or content" if action == "run" else needs
+            raise InvalidArgumentsError(f"{action} takes {needs} of file_id and content")
+        return resolve_timeout(timeout, self._timeout, self._max_timeout)
+
+    def _always_asks(self, action: Action, **_: object) -> str | None:
+        why = self._sandbox.unavailable_reason
+        return f"{UNSANDBOXED}: {why}" if action == "run" and why else None
+
+    def _output_source(self, action: Action, **_: object) -> str | None:
+        return "the output of a script" if action == "run" else None
 
 
-def _reach(preview: Preview) -> Reach:
-    """What a script would touch; of one that is only listed or deleted there is nothing to read."""
+def _script_effects(preview: Preview) -> Effects:
+    """Return what a script would touch; listing or deleting one touches nothing."""
     if preview.kind != "code":
-        return Reach(
+        return Effects(
             {} if preview.text.startswith("list") else {"deletes scripts": ""}, subject=_SUBJECT
         )
-    return read_code(preview.text, {}, _SUBJECT)
+    return analyze_code(preview.text, {}, _SUBJECT)
 
 
-def digest_of(content: str) -> str:
-    """What tells one code from another."""
-    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _kept(scripts: Scripts, action: Action, file_id: str, content: str) -> ToolResult:
+def _manage_script(scripts: ScriptStore, action: Action, file_id: str, content: str) -> ToolResult:
     match action:
         case "create":
             script = scripts.create(content)
-            return ToolResult(output=f"created {script.file_id}, {_lines(script)}", value=script)
+            return ToolResult(
+                output=f"created {script.file_id}, {_format_line_count(script)}", value=script
+            )
         case "edit":
             script = scripts.edit(file_id, content)
-            return ToolResult(output=f"edited {file_id}, {_lines(script)}", value=script)
+            return ToolResult(
+                output=f"edited {file_id}, {_format_line_count(script)}", value=script
+            )
         case "delete":
             scripts.delete(file_id)
             return ToolResult(output=f"deleted {file_id}")
-    found = scripts.all()
-    lines = [f"{each.file_id}: {_lines(each)}, {_counted(each.run_count, 'run')}" for each in found]
+    found = scripts.load_all()
+    lines = [
+        f"{each.file_id}: {_format_line_count(each)}, {plural(each.run_count, 'run')}"
+        for each in found
+    ]
     return ToolResult(output="\n".join(lines) or "There are no scripts.", value=found)
 
 
-def _lines(script: PythonScript) -> str:
-    return _counted(len(script.content.splitlines()), "line")
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'s' * (count != 1)}"
+def _format_line_count(script: PythonScript) -> str:
+    return plural(len(script.content.splitlines()), "line")

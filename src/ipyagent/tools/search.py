@@ -1,52 +1,52 @@
-"""Searching the text of files."""
+"""Search in the text of files."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
 from ipyagent.errors import AgentError, InvalidArgumentsError, PathValidationError
+from ipyagent.plaintext import spell
 from ipyagent.tools.base import Tool, Where, tool
-from ipyagent.tools.encodings import decode_file
-from ipyagent.tools.entries import Budget
-from ipyagent.tools.globs import Glob
-from ipyagent.tools.line_ends import with_newlines
-from ipyagent.tools.names import shown
+from ipyagent.tools.entries import WalkBudget
+from ipyagent.tools.file_pattern import FilePattern
+from ipyagent.tools.line_endings import normalize_newlines
+from ipyagent.tools.text_encoding import decode_file
 from ipyagent.tools.workspace import Workspace
 
-MAX_FOUND = 200
+MAX_MATCHES = 200
 _MAX_FILE = 5 * 1024 * 1024
 _MAX_LINE = 300
 _BEFORE = 100
 
 
 def search_tools(workspace: Workspace) -> list[Tool]:
-    """search_files for that workspace."""
-    search = Search(workspace)
+    """Return search_files for that workspace."""
+    search = SearchTool(workspace)
     made = tool(
         where=Where.THREAD,
-        validate=search.validate,
-        requires=search.require,
-        paths=lambda path, **_: (workspace.named(path),),
+        validate=search.check_arguments,
+        requires=search.check_path,
+        paths=lambda path, **_: (workspace.normalize_path(path),),
         source=lambda **_: "files in this folder",
     )
     return [made(search.search_files)]
 
 
-class Search:
+class SearchTool:
     """The tool that searches."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
 
-    def validate(self, query: str, path: str, pattern: str | None, regex: bool) -> None:
+    def check_arguments(self, query: str, path: str, pattern: str | None, regex: bool) -> None:
         """Raise AgentError for a search that can never run."""
-        self._workspace.readable(path)
-        _finder(query, regex)
+        self._workspace.readable_path(path)
+        _compile_query(query, regex)
         if pattern:
-            Glob(pattern)
+            FilePattern(pattern)
 
-    def require(self, path: str, **_: object) -> None:
-        """Raise AgentError where nothing is to be searched."""
+    def check_path(self, path: str, **_: object) -> None:
+        """Raise AgentError if there is nothing to search at `path`."""
         if not self._workspace.is_file(path):
             self._workspace.check_folder(path)
 
@@ -54,30 +54,30 @@ class Search:
         self, query: str, path: str = ".", pattern: str | None = None, regex: bool = False
     ) -> str:
         """Find lines that contain query, or match it as an RE2 regex, in files that fit a glob."""
-        find = _finder(query, regex)
-        glob = Glob(pattern) if pattern else None
-        budget = Budget()
+        find = _compile_query(query, regex)
+        glob = FilePattern(pattern) if pattern else None
+        budget = WalkBudget()
         found: list[str] = []
         skipped = 0
-        for name in self._files(path, glob, budget):
+        for name in self._find_files(path, glob, budget):
             try:
                 # read_file asks about files with several names; here nobody can be asked.
-                linked = self._workspace.linked(name) is not None
+                linked = self._workspace.read_approval_reason(name) is not None
                 data = b"" if linked else self._workspace.read_bytes(name, _MAX_FILE)
             except AgentError:
                 skipped += 1
                 continue
-            lines = None if linked else _lines(data, name)
+            lines = None if linked else _split_lines(data, name)
             if lines is None:
                 skipped += 1
                 continue
-            found.extend(_hits(name, lines, find, budget, MAX_FOUND + 1 - len(found)))
-            if len(found) > MAX_FOUND or budget.spent:
+            found.extend(_find_matches(name, lines, find, budget, MAX_MATCHES + 1 - len(found)))
+            if len(found) > MAX_MATCHES or budget.exhausted:
                 break
-        return _report(found, skipped, budget)
+        return _format_report(found, skipped, budget)
 
-    def _files(self, path: str, glob: Glob | None, budget: Budget) -> Iterator[str]:
-        path = self._workspace.relative(path)
+    def _find_files(self, path: str, glob: FilePattern | None, budget: WalkBudget) -> Iterator[str]:
+        path = self._workspace.relative_path(path)
         if self._workspace.is_file(path):
             yield path
             return
@@ -86,8 +86,8 @@ class Search:
                 yield entry.path if path == "." else f"{path}/{entry.path}"
 
 
-def _finder(query: str, regex: bool) -> Callable[[bytes], int]:
-    """Where in a line the query is found, or -1; it takes linear time, whatever the query."""
+def _compile_query(query: str, regex: bool) -> Callable[[bytes], int]:
+    """Return a function that finds the query in a line (or returns -1), in linear time."""
     if not query:
         raise InvalidArgumentsError("query is empty")
     try:
@@ -107,37 +107,37 @@ def _finder(query: str, regex: bool) -> Callable[[bytes], int]:
     return lambda line: match.start() if (match := search(line)) else -1
 
 
-def _hits(
-    name: str, lines: list[bytes], find: Callable[[bytes], int], budget: Budget, most: int
+def _find_matches(
+    name: str, lines: list[bytes], find: Callable[[bytes], int], budget: WalkBudget, most: int
 ) -> list[str]:
     hits: list[str] = []
     for number, line in enumerate(lines, 1):
-        if len(hits) == most or not budget.allows(0):
+        if len(hits) == most or not budget.spend(0):
             break
         at = find(line)
         if at >= 0:
             excerpt = line[max(0, at - _BEFORE) :][:_MAX_LINE].decode(errors="replace").strip()
-            hits.append(f"{shown(name)}:{number}: {excerpt}")
+            hits.append(f"{spell(name)}:{number}: {excerpt}")
     return hits
 
 
-def _lines(data: bytes, name: str) -> list[bytes] | None:
-    """The lines in UTF-8, counted as read_file does; None for what is not text."""
+def _split_lines(data: bytes, name: str) -> list[bytes] | None:
+    """Return the UTF-8 lines, counted as read_file does; None if it is not text."""
     try:
         text = decode_file(data, name).text
     except PathValidationError:
         if b"\0" in data[:8192]:
             return None
         text = data.decode(errors="surrogateescape")
-    return with_newlines(text).encode(errors="surrogateescape").split(b"\n")
+    return normalize_newlines(text).encode(errors="surrogateescape").split(b"\n")
 
 
-def _report(found: list[str], skipped: int, budget: Budget) -> str:
+def _format_report(found: list[str], skipped: int, budget: WalkBudget) -> str:
     notes: list[str] = []
-    if len(found) > MAX_FOUND:
-        notes.append(f"… more than {MAX_FOUND} matches; narrow query, path or pattern")
-    if budget.spent:
+    if len(found) > MAX_MATCHES:
+        notes.append(f"… more than {MAX_MATCHES} matches; narrow query, path or pattern")
+    if budget.exhausted:
         notes.append("… stopped early, there is too much to search; narrow path or pattern")
     if skipped:
         notes.append(f"(not searched: {skipped} binary, large, linked or private files)")
-    return "\n".join([*(found[:MAX_FOUND] or ["(no matches)"]), *notes])
+    return "\n".join([*(found[:MAX_MATCHES] or ["(no matches)"]), *notes])

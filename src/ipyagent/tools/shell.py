@@ -1,4 +1,4 @@
-"""Shell commands, each in processes of its own; nothing of them stays behind."""
+"""Shell commands in processes of their own; none of them is left behind."""
 
 from __future__ import annotations
 
@@ -9,31 +9,33 @@ from pydantic import Field
 
 from ipyagent.schema import Preview, ToolResult
 from ipyagent.tools.base import Tool, tool
-from ipyagent.tools.reach import read_program
 from ipyagent.tools.sandbox import Sandbox
-from ipyagent.tools.sandbox.told import UNBOXED, result_of, seconds
+from ipyagent.tools.sandbox.command_result import UNSANDBOXED, build_result, resolve_timeout
+from ipyagent.tools.static_analysis import analyze_command
 
 
 def shell_tools(
     sandbox: Sandbox, *, save: Callable[[str], str], timeout: float, max_timeout: float
 ) -> list[Tool]:
-    """`run_shell`. `save` keeps a long output and returns where."""
+    """Return `run_shell`. `save` saves a long output and returns its path."""
 
-    def preview(command: str, timeout: float | None) -> Preview:
-        allowed(timeout)
+    def preview_command(command: str, timeout: float | None) -> Preview:
+        time_limit(timeout)
         return Preview(kind="code", language="bash", text=command)
 
-    def allowed(given: float | None) -> float:
-        return seconds(given, timeout, max_timeout)
+    def time_limit(given: float | None) -> float:
+        return resolve_timeout(given, timeout, max_timeout)
 
     @tool(
         sensitive=True,
-        preview=preview,
-        validate=lambda command, timeout: allowed(timeout),
+        preview=preview_command,
+        validate=lambda command, timeout: time_limit(timeout),
         command="command",
-        reach=lambda preview: read_program(preview.text),
+        effects=lambda preview: analyze_command(preview.text),
         reaches_out=not sandbox.available,
-        always_asks=lambda **_: sandbox.why and f"{UNBOXED}: {sandbox.why}",
+        always_asks=lambda **_: (
+            sandbox.unavailable_reason and f"{UNSANDBOXED}: {sandbox.unavailable_reason}"
+        ),
         source=lambda **_: "the output of a command",
     )
     async def run_shell(
@@ -46,8 +48,8 @@ def shell_tools(
         In the sandbox there is no network, secret files cannot be read, and files that are
         executed or loaded automatically later cannot be changed.
         """
-        most = allowed(timeout)
-        ran = await sandbox.run(["/bin/sh", "-c", command], limit=most)
-        return result_of(ran, most, save)
+        most = time_limit(timeout)
+        ran = await sandbox.run(["/bin/sh", "-c", command], seconds=most)
+        return build_result(ran, most, save)
 
     return [run_shell]

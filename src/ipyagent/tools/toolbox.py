@@ -1,4 +1,4 @@
-"""The tools that a model may call, each under a name of its own."""
+"""The tools that a model may call, each under a unique name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ipyagent.errors import DuplicateToolError, ToolNotFoundError
 from ipyagent.schema import ToolDefinition
 from ipyagent.tools.base import BaseTool, Tool
 
-_OURS = "ipyagent."
+_BUILT_IN = "ipyagent."
 _LEFT_OUT = (
     "The tool {!r} of a service is left out, because another one has its name; rename the other "
     "one, or the service."
@@ -17,78 +17,78 @@ _LEFT_OUT = (
 
 
 class Toolbox:
-    """Tools by name, in the order in which the model is told of them."""
+    """Tools by name, in the order in which the model gets them."""
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         self._tools: dict[str, Tool] = {}
-        self._defined: set[str] = set()
+        self._from_cells: set[str] = set()
         self.notices: tuple[str, ...] = ()
-        """What the user should know of tools that were left out."""
+        """Notices about tools that were left out."""
         for each in tools:
             self.add(each)
 
-    def add_defined(self, tools: Iterable[Tool]) -> None:
+    def add_from_cells(self, tools: Iterable[Tool]) -> None:
         """Add tools that cells defined; one whose name is taken is left out, with a notice."""
         for each in tools:
             try:
                 self.add(each)
-                self._defined.add(each.name)
+                self._from_cells.add(each.name)
             except DuplicateToolError as error:
                 self.notices += (f"Your tool {each.name!r} is left out, because {error}.",)
 
-    def with_services(self, tools: Iterable[Tool]) -> Toolbox:
-        """Return these and the tools of services; what has no name of its own is left out.
+    def merge_services(self, tools: Iterable[Tool]) -> Toolbox:
+        """Return these and the tools of services; one without a unique name is left out.
 
-        A service's name goes before that of a tool which a cell defined, as a built-in's does, and
-        after all others.
+        A service's tool takes precedence over one that a cell defined, as a built-in does, and
+        comes after all others.
         """
-        box = Toolbox(each for each in self if each.name not in self._defined)
+        box = Toolbox(each for each in self if each.name not in self._from_cells)
         box.notices = self.notices
         for each in tools:
             if each.name in box:
                 box.notices += (_LEFT_OUT.format(each.name),)
             else:
                 box.add(each)
-        box.add_defined(each for each in self if each.name in self._defined)
+        box.add_from_cells(each for each in self if each.name in self._from_cells)
         return box
 
     def add(self, new: Tool, *, allow_override: bool = False) -> None:
-        """Add a tool. Re-running its cell replaces it; a stranger with its name raises.
+        """Add a tool. Re-running its cell replaces it; another tool with its name raises.
 
-        What takes the place of a sensitive tool is asked about as that one was: approved code can
-        define tools as well. Rules of the user's settings may still allow it.
+        A tool that replaces a sensitive tool is asked about like it: approved code can define tools
+        as well. Rules of the user's settings may still allow it.
         """
         old = self._tools.get(new.name)
         override = allow_override or new.allow_override
-        if old is not None and not override and _origin(old) != _origin(new):
+        if old is not None and not override and _owner_of(old) != _owner_of(new):
             raise DuplicateToolError(
                 f"two tools are named {new.name!r}; rename one of them, or make the one that is "
                 "to replace the other with allow_override=True"
             )
-        if old is not None and old.sensitive and not _is_remade(old, new):
+        if old is not None and old.sensitive and not _is_redefinition(old, new):
             reaches_out = old.reaches_out or new.reaches_out
             new = replace(new, sensitive=True, reaches_out=reaches_out)
         self._tools[new.name] = new
 
     def get(self, name: str) -> Tool:
-        """The tool of that name; raises ToolNotFoundError listing those there are."""
+        """Return the tool of that name; raises ToolNotFoundError with those that exist."""
         try:
             return self._tools[name]
         except KeyError:
             known = ", ".join(self._tools) or "none"
             raise ToolNotFoundError(f"no tool is named {name!r}; available: {known}") from None
 
-    def only(self, names: Iterable[str], *, lenient: bool = False) -> Toolbox:
-        """A toolbox with just these, or all if none is named.
+    def select(self, names: Iterable[str], *, lenient: bool = False) -> Toolbox:
+        """Return a toolbox with just these tools, or all if none is named.
 
-        Raises ToolNotFoundError for one that is missing; `lenient`: it is left out.
+        Raises ToolNotFoundError for a missing one; `lenient`: it is left out.
         """
         names = list(names)
         found = [self.get(name) for name in names if not lenient or name in self]
         return Toolbox(found if names else self)
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
-        """All tools as the model is told of them."""
+        """Return the definitions of all tools for the model."""
         return tuple(each.definition() for each in self._tools.values())
 
     def __contains__(self, name: str) -> bool:
@@ -101,13 +101,15 @@ class Toolbox:
         return len(self._tools)
 
 
-def _is_remade(old: Tool, new: Tool) -> bool:
-    """Return whether a cell of the user's was run again; what is built in is made here alone."""
-    return new is old or (_origin(old) == _origin(new) and not _origin(old)[0].startswith(_OURS))
+def _is_redefinition(old: Tool, new: Tool) -> bool:
+    """Return whether a cell of the user's was run again; built-ins are made here alone."""
+    return new is old or (
+        _owner_of(old) == _owner_of(new) and not _owner_of(old)[0].startswith(_BUILT_IN)
+    )
 
 
-def _origin(each: Tool) -> tuple[str, str]:
-    """Who a tool belongs to: re-running a cell makes another object of the same origin."""
+def _owner_of(each: Tool) -> tuple[str, str]:
+    """Return the owner of a tool: re-running a cell makes another object of the same origin."""
     owner = getattr(each.function, "__self__", None)
     made_by = type(owner) if isinstance(owner, BaseTool) else each.function
     return made_by.__module__, made_by.__qualname__

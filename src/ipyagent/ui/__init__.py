@@ -1,1 +1,1 @@
-"""What is seen: the live card, the static mirror and plain text, all listeners on one stream."""
+"""The views of users: the live card, static HTML and plain text, all listeners on one stream."""

@@ -1,4 +1,4 @@
-"""The live card: a widget that draws the run's events as they happen, and takes clicks."""
+"""The live card: a widget that draws a run as it happens, and receives clicks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ipywidgets import Layout
 from ipyagent.agent.approvals import Approval, Approvals
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.quiet_comms import handle_quietly
-from ipyagent.schema import Event, Run
+from ipyagent.schema import Event, RunState
 from ipyagent.ui.feed import Feed
 
 _STATIC = Path(__file__).parent / "static"
@@ -28,27 +28,27 @@ class CardWidget(anywidget.AnyWidget):  # type: ignore[misc]
 
 
 class LiveCard:
-    """A listener that shows a run in the cell while it is on; `feed` is what it says."""
+    """A listener that shows a current run in the cell; `feed` has its transcript."""
 
     def __init__(
         self, approvals: Approvals, stop: Callable[[], object], cell_id: str | None = None
     ) -> None:
         self.feed = Feed(approvals, stop, cell_id)
-        _lasting().open()
+        _lasting_widget().open()
         self.widget = CardWidget()
         self._send = self.widget.send
         self.feed.followers.append(self._send)
-        self.widget.on_msg(self._heard)
+        self.widget.on_msg(self._on_message)
         handle_quietly(self.widget.comm)
         _answer_while_blocked(self.widget)
         self._present = threading.Event()
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: Event, state: RunState) -> None:
         """Show an event."""
-        self.feed(event)
+        self.feed(event, state)
 
-    async def present(self, seconds: float, approval: Approval) -> bool:
-        """Whether the page has spoken during this cell, waiting up to `seconds` for it.
+    async def wait_for_page(self, seconds: float, approval: Approval) -> bool:
+        """Return whether the page has sent anything during this cell, waiting up to `seconds`.
 
         A panel may answer before the card is drawn; then nobody has to be asked any more.
         """
@@ -58,30 +58,25 @@ class LiveCard:
             await asyncio.sleep(0.05)
         return self._present.is_set()
 
-    @property
-    def run(self) -> Run:
-        """The run as far as it was told."""
-        return self.feed.run
-
     def close(self) -> None:
-        """Free the widget's connections."""
-        self.feed.leave(self._send)
+        """Close the widget's connections."""
+        self.feed.unfollow(self._send)
         self.widget.layout.close()
         self.widget.close()
 
-    def _heard(self, _widget: object, message: JsonDict, _buffers: object) -> None:
-        """A message from the page; it may come on any thread."""
-        if message.get("kind") == "init":
+    def _on_message(self, _widget: object, message: JsonDict, _buffers: object) -> None:
+        """Handle a message from the page; it may come on any thread."""
+        if message.get("type") == "init":
             self._present.set()
-        self.feed.heard(message, self._send)
+        self.feed.on_message(message, self._send)
 
 
 @cache
-def _lasting() -> Layout:
-    """A widget that outlives every card.
+def _lasting_widget() -> Layout:
+    """Return a widget that outlives every card.
 
     JupyterLab 4.6 ends the subshell of all widgets with the last of them, and one that is opened
-    while that subshell is still being made is given it, dead: what is clicked there is lost.
+    while that subshell is still being created gets it, dead: its clicks are lost.
     """
     return Layout()
 
@@ -90,7 +85,7 @@ def _answer_while_blocked(widget: CardWidget) -> None:
     """Let clicks arrive while a tool or a sync cell occupies the main thread.
 
     ipykernel 7.4 routes a comm's messages to the shell that last published on it, here the blocked
-    main one, over the subshell that JupyterLab names. Where the hook exists, JupyterLab wins.
+    main one, over the subshell that JupyterLab names. With the hook, JupyterLab's choice wins.
     """
     if hasattr(widget.comm, "_reply_subshell_for"):
         widget.comm._reply_subshell_for = lambda _data, default: default

@@ -1,17 +1,13 @@
-"""A run that is on, told to whoever draws it: numbered messages, and a snapshot for who comes late.
+"""A current run for its followers: its transcript, and the changes in it.
 
-    kernel → page   {op: "events",   seq, events}                   one more than the last seq
-                    {op: "snapshot", seq, run, open, approvals, plan_approval, retry}
-                                                                    the answer to init, resync
-                    {op: "late", call_id, decision, at}             a click that came too late;
-                                                                    call_id null: for the plan
-    page → kernel   {kind: "init", id}                              clicks arrive: the handshake
-                    {kind: "resync"}                                a gap in seq was seen
-                    {kind: "decide", approval_id, decision, …}      see clicks.py
-                    {kind: "stop"}
+    kernel → page   {type: "snapshot", seq, transcript, cut_off}    the answer to init and resync
+                    {type: "changes", seq, changes}                 one more than the last seq
+    page → kernel   {type: "init", id}                              clicks arrive: the handshake
+                    {type: "resync"}                                a gap in seq was seen
+                    {type: "decide", approval_id, decision, …}      see clicks.py
+                    {type: "stop"}
 
-Deltas keep what is sent linear in the text. Messages can get lost on a busy connection, so they
-are numbered and the page may ask for a snapshot.
+Messages can get lost on a busy connection, so they are numbered and a page may ask for a snapshot.
 """
 
 from __future__ import annotations
@@ -20,7 +16,6 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Mapping
-from datetime import datetime
 
 from ipyagent.agent.approvals import Approval, Approvals
 from ipyagent.json_types import JsonDict
@@ -29,28 +24,33 @@ from ipyagent.schema import (
     ApprovalRequested,
     Event,
     MessageDelta,
-    MessageFinished,
-    MessageStarted,
+    OpenMessage,
     PlanProposed,
+    PlanWaiting,
     RetryScheduled,
     Run,
     RunFinished,
     RunStarted,
-    fold,
+    RunState,
+    StepStarted,
+    ToolFinished,
 )
 from ipyagent.schema.base import now
-from ipyagent.ui.clicks import answer_of
-from ipyagent.ui.secrets import told, without_secrets
+from ipyagent.ui.page_answers import parse_click
+from ipyagent.ui.transcribe.cut_off import CUT_OFF
+from ipyagent.ui.transcribe.run import Live, Transcriber
+from ipyagent.ui.transcript import Late, Transcript, Waiting
+from ipyagent.ui.transcript_changes import find_changes
 
 INTERVAL = 0.04
 """Seconds between two messages while text streams: 25 a second."""
 
 Send = Callable[[JsonDict], object]
-"""Sends a message to one that follows."""
+"""Sends a message to one follower."""
 
 
 class Feed:
-    """A listener that passes a run's events on to its followers, and takes what they say."""
+    """A listener that shows a run to its followers, and handles their messages."""
 
     def __init__(
         self, approvals: Approvals, stop: Callable[[], object], cell_id: str | None = None
@@ -63,194 +63,186 @@ class Feed:
         """Called after every event but pieces of text."""
         self._lock = threading.Lock()
         self._seq = 0
-        self._run: Run | None = None
-        self._open: _OpenMessage | None = None
-        self._asked: dict[str, str] = {}
-        self._decided: dict[str, tuple[ApprovalDecided, datetime]] = {}
-        self._late: set[str] = set()
-        self._plans: list[str] = []
-        self._plan_asked: str | None = None
-        self._retry: tuple[RetryScheduled, float] | None = None
-        self._waiting: list[Event] = []
+        self._state: RunState | None = None
+        self._transcriber = Transcriber()
+        self._shown: Transcript | None = None
+        self._waits = _PendingDecisions()
         self._timer: asyncio.TimerHandle | None = None
 
-    def __call__(self, event: Event) -> None:
-        """Tell an event; text is collected for a moment, all else goes out at once."""
+    def __call__(self, event: Event, state: RunState) -> None:
+        """Show an event; streaming text is collected briefly, everything else is sent at once."""
         with self._lock:
-            self._note(event)
-            _append(self._waiting, event)
+            self._state = state
+            self._waits.note(event)
         if not isinstance(event, MessageDelta):
             self.flush()
             self.changed()
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(INTERVAL, self.flush)
-        if isinstance(event, ApprovalDecided):
-            self._tell_late()
 
     def flush(self) -> None:
-        """Send what is waiting."""
+        """Send the current state."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         with self._lock:
-            self._send_waiting(self.followers)
+            self._send_changes(self.followers)
 
-    def heard(self, message: Mapping[str, object], reply: Send) -> None:
-        """What a page says; it may come on any thread. `reply` goes to that page alone."""
+    def on_message(self, message: Mapping[str, object], reply: Send) -> None:
+        """Handle a page's message, on any thread. `reply` goes to that page alone."""
         match message:
-            case {"kind": "init" | "resync"}:
-                self._snapshot(reply)
-            case {"kind": "stop"}:
+            case {"type": "init" | "resync"}:
+                self._send_snapshot(reply)
+            case {"type": "stop"}:
                 self.stop()
-            case {"kind": "decide", "approval_id": str(approval_id)}:
-                approval = self.approvals.find(approval_id)
-                answer = answer_of(message, approval.shown) if approval else None
+            case {"type": "decide", "approval_id": str(approval_id)}:
+                approval = self.approvals.get(approval_id)
+                answer = parse_click(message.get("answer"), approval.subject) if approval else None
                 if approval and answer and not self.approvals.decide(approval_id, answer):
-                    self._too_late(approval)
+                    with self._lock:
+                        self._waits.note_late(approval)
+                    self.flush()
 
     def follow(self, send: Send) -> None:
-        """Tell one more from now on, beginning with how things are."""
+        """Add a follower, starting with a snapshot."""
         with self._lock:
             if send not in self.followers:
                 self.followers.append(send)
-        self._snapshot(send)
+        self._send_snapshot(send)
 
-    def leave(self, send: Send) -> None:
-        """Tell this one no more."""
+    def unfollow(self, send: Send) -> None:
+        """Remove a follower."""
         with self._lock:
             if send in self.followers:
                 self.followers.remove(send)
 
     @property
     def has_begun(self) -> bool:
-        """Whether there is a run to tell of."""
-        return self._run is not None
+        """True if there is a run to show."""
+        return self._state is not None
 
     def is_about(self, run_id: str) -> bool:
-        """Whether it tells of the run with that id."""
-        return self._run is not None and self._run.id == run_id
+        """Return whether it shows the run with that id."""
+        return self._state is not None and self._state.run.id == run_id
 
     @property
     def run(self) -> Run:
-        """The run as far as it was told."""
-        if self._run is None:
+        """The run as far as it was shown."""
+        if self._state is None:
             raise RuntimeError("no run has started")
-        return self._run
+        return self._state.run
 
     @property
-    def asked(self) -> dict[str, str]:
-        """The approvals that wait, by the ids of their calls."""
+    def transcript(self) -> Transcript:
+        """The current transcript."""
         with self._lock:
-            return dict(self._asked)
+            return self._transcribe()
 
-    @property
-    def plan_asked(self) -> str | None:
-        """The approval that the run's plan waits for."""
-        return self._plan_asked
+    def _transcribe(self) -> Transcript:
+        live = self._waits.live(self._state.open_message if self._state else None)
+        return self._transcriber.transcribe(self.run, live)
 
-    def _note(self, event: Event) -> None:
-        """Keep what a snapshot needs."""
-        self._run = fold(self._run, event)
-        self._retry = (event, time.monotonic()) if isinstance(event, RetryScheduled) else None
-        match event:
-            case MessageStarted(step=step):
-                self._open = _OpenMessage(step)
-            case MessageDelta() if self._open is not None:
-                self._open.add(event)
-            case MessageFinished():
-                self._open = None
-            case ApprovalRequested():
-                self._asked[event.call_id] = event.approval_id
-            case PlanProposed(approval_id=str(asked)):
-                self._plans.append(asked)
-                self._plan_asked = asked
-            case PlanProposed() | RunStarted() | RunFinished():
-                self._plan_asked = None
-            case ApprovalDecided():
-                if approval_id := self._asked.pop(event.call_id, None):
-                    self._decided[approval_id] = event, now()
-
-    def _too_late(self, approval: Approval) -> None:
-        if approval.id in self._plans:
-            self._tell_late_for_plan(approval)
+    def _send_changes(self, followers: list[Send]) -> None:
+        if self._state is None:
             return
-        with self._lock:
-            self._late.add(approval.id)
-        self._tell_late()
+        before, self._shown = self._shown, self._transcribe()
+        if before is None or before.run_id != self._shown.run_id:
+            changes = [{"path": [], "value": self._shown.to_dict()}]
+        else:
+            changes = find_changes(before, self._shown)
+        if changes:
+            self._seq += 1
+            for send in list(followers):
+                send({"type": "changes", "seq": self._seq, "changes": changes})
 
-    def _tell_late_for_plan(self, approval: Approval) -> None:
-        edited = approval.answer.result().plan is not None
-        decision, at = "edited" if edited else approval.decision, approval.decided_at
-        late = {"op": "late", "call_id": None, "decision": decision}
-        self._tell({**late, "at": at and at.isoformat()})
-
-    def _tell_late(self) -> None:
-        """Answer late clicks, once the decision that they came too late for has been told."""
+    def _send_snapshot(self, reply: Send) -> None:
         with self._lock:
-            answered = self._late & self._decided.keys()
-            self._late -= answered
-            for event, at in (self._decided[each] for each in answered):
-                late = {"op": "late", "call_id": event.call_id, "decision": event.decision}
-                self._tell({**late, "at": at.isoformat()})
-
-    def _snapshot(self, reply: Send) -> None:
-        with self._lock:
-            # Whoever asked has it in the snapshot.
-            self._send_waiting([each for each in self.followers if each != reply])
+            # The page that asked has it in the snapshot.
+            self._send_changes([each for each in self.followers if each != reply])
+            shown = self._shown and self._waits.with_time_left(self._shown).to_dict()
             reply(
                 {
-                    "op": "snapshot",
+                    "type": "snapshot",
                     "seq": self._seq,
-                    "run": self._run and self._as_asked(self._run).to_dict(),
-                    "open": self._open and self._open.to_dict(),
-                    "approvals": self._asked,
-                    "plan_approval": self._plan_asked,
-                    "retry": self._retry and _still_waiting(*self._retry),
+                    "transcript": shown,
+                    "cut_off": CUT_OFF.to_dict(),
                 }
             )
 
-    def _send_waiting(self, followers: list[Send]) -> None:
-        events, self._waiting = self._waiting, []
-        if events:
-            self._seq += 1
-            said = [told(event).to_dict() for event in events]
-            for send in followers:
-                send({"op": "events", "seq": self._seq, "events": said})
 
-    def _tell(self, message: JsonDict) -> None:
-        for send in list(self.followers):
-            send(message)
+class _PendingDecisions:
+    """The decisions that a run waits for, and those that came too late."""
 
-    def _as_asked(self, run: Run) -> Run:
-        """Whole where the person decides, else masked."""
-        masked = without_secrets(run, asking=True)
-        return masked.model_copy(update={"plan": run.plan}) if self._plan_asked else masked
+    def __init__(self) -> None:
+        self._approvals: dict[str, str] = {}
+        self._decided: dict[str, tuple[str, Late]] = {}
+        self._clicked_late: set[str] = set()
+        self._late: dict[str, Late] = {}
+        self._plans: list[str] = []
+        self._plan_approval: str | None = None
+        self._plan_late: Late | None = None
+        self._retry: Waiting | None = None
+        self._until = 0.0
 
+    def note(self, event: Event) -> None:
+        """Apply an event."""
+        self._retry = None
+        match event:
+            case RetryScheduled(attempt=attempt, of=of, delay=delay):
+                self._retry = Waiting(text=f"Retry {attempt}/{of}", seconds=delay)
+                self._until = time.monotonic() + delay
+            case StepStarted():
+                # Some services number the calls of every reply anew.
+                self._late = {}
+            case ApprovalRequested(call_id=call_id, approval_id=approval_id):
+                self._approvals[call_id] = approval_id
+            case ApprovalDecided(call_id=call_id):
+                if approval_id := self._approvals.pop(call_id, None):
+                    self._decided[approval_id] = call_id, Late(decision=event.decision, at=now())
+                    self._tell_late()
+            case ToolFinished(execution=execution):
+                self._approvals.pop(execution.call.id, None)
+            case PlanProposed(approval_id=approval_id):
+                self._plan_approval, self._plan_late = approval_id, None
+                self._plans += [approval_id] if approval_id else []
+            case PlanWaiting() | RunStarted() | RunFinished():
+                self._plan_approval = None
+                self._approvals = {}
 
-class _OpenMessage:
-    """The reply that is streaming in, in pieces: joining them at each delta would be quadratic."""
+    def note_late(self, approval: Approval) -> None:
+        """Record a click that came after the decision."""
+        if approval.id in self._plans:
+            answer, at = approval.answer.result(), approval.decided_at or now()
+            edited = answer.plan is not None
+            self._plan_late = Late(decision="edited" if edited else answer.decision, at=at)
+        else:
+            self._clicked_late.add(approval.id)
+            self._tell_late()
 
-    def __init__(self, step: int) -> None:
-        self.step = step
-        self._pieces: dict[str, list[str]] = {"text": [], "thinking": []}
+    def live(self, message: OpenMessage | None) -> Live:
+        """Return the current state beside the events."""
+        return Live(
+            message,
+            dict(self._approvals),
+            self._plan_approval,
+            dict(self._late),
+            self._plan_late,
+            self._retry,
+        )
 
-    def add(self, delta: MessageDelta) -> None:
-        self._pieces[delta.kind].append(delta.text)
+    def with_time_left(self, transcript: Transcript) -> Transcript:
+        """Return the transcript with the seconds left until the next try."""
+        if self._retry is None or not transcript.steps:
+            return transcript
+        *before, step = transcript.steps
+        left = max(0.0, self._until - time.monotonic())
+        waiting = self._retry.model_copy(update={"seconds": left})
+        step = step.model_copy(update={"waiting": waiting})
+        return transcript.model_copy(update={"steps": (*before, step)})
 
-    def to_dict(self) -> JsonDict:
-        return {"step": self.step} | {kind: "".join(p) for kind, p in self._pieces.items()}
-
-
-def _append(events: list[Event], event: Event) -> None:
-    """Add an event; pieces of one text that wait together become one piece."""
-    match events[-1:], event:
-        case [MessageDelta() as last], MessageDelta() if last.kind == event.kind:
-            events[-1] = last.model_copy(update={"text": last.text + event.text})
-        case _:
-            events.append(event)
-
-
-def _still_waiting(retry: RetryScheduled, since: float) -> JsonDict:
-    """The retry with the seconds that are left of its delay."""
-    left = max(0.0, retry.delay - (time.monotonic() - since))
-    return retry.to_dict() | {"delay": left}
+    def _tell_late(self) -> None:
+        """Show late clicks once the decision that they missed has been shown."""
+        for approval_id in self._clicked_late & self._decided.keys():
+            self._clicked_late.remove(approval_id)
+            call_id, late = self._decided[approval_id]
+            self._late[call_id] = late

@@ -1,8 +1,8 @@
-"""Markdown that is safe wherever it is drawn, also by renderers that allow raw HTML.
+"""Markdown that is safe in every renderer, also in those that allow raw HTML.
 
 Renderers disagree on where code, math and HTML begin, and each disagreement is a way in. So the
-text is parsed once and written anew, in a form that leaves nothing to disagree about: everything
-special is an entity, and `<`, `$` and a backslash stand nowhere but in fences at the left margin.
+text is parsed once and rewritten in a form that leaves nothing to disagree about: everything
+special is an entity, and `<`, `$` and a backslash appear only in fences at the left margin.
 """
 
 from __future__ import annotations
@@ -28,33 +28,33 @@ _LANGUAGE = re.compile(r"[A-Za-z0-9_+#.-]{1,30}")
 
 
 def safe_markdown(text: str) -> str:
-    """The same Markdown without raw HTML, remote images and links that run something."""
+    """Return the Markdown without raw HTML, remote images and links that run something."""
     return _blocks(_tree(text).children, nested=False)
 
 
-def quoted(text: str) -> str:
-    """The same as a block quote."""
-    return _prefixed(_blocks(_tree(text).children, nested=True), "> ", "> ")
+def block_quote(text: str) -> str:
+    """Return the Markdown as a block quote."""
+    return _prefix_lines(_blocks(_tree(text).children, nested=True), "> ", "> ")
 
 
 def literal(text: str) -> str:
-    """Text that no renderer takes for anything but text, in one line."""
+    """Return text that every renderer takes for plain text, in one line."""
     entities = _SPECIAL.sub(lambda m: f"&#{ord(m[0])};", _BLANK.sub(" ", reveal_prose(text)))
     # A word joiner after the backslash: MathJax reads the finished page, where entities are gone.
     return _TEX_MACRO.sub("&#92;&#8288;", entities)
 
 
-def fenced(text: str, language: str = "") -> str:
-    """Text as a code block that nothing inside it can close."""
+def fence(text: str, language: str = "") -> str:
+    """Return text as a code block that nothing inside it can close."""
     text = reveal_prose(text).rstrip("\n")
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
+    marks = "`" * max(3, longest + 1)
     info = language if _LANGUAGE.fullmatch(language) else ""
-    return f"{fence}{info}\n{text}\n{fence}"
+    return f"{marks}{info}\n{text}\n{marks}"
 
 
 def code(text: str) -> str:
-    """A code span, interrupted where a character had better not be in one."""
+    """Return a code span, interrupted where a character should not be in one."""
     pieces = _NOT_IN_CODE.split(_BLANK.sub(" ", reveal_prose(text)))
     spans = (f"`{piece}`" if piece.strip() else piece for piece in pieces[::2])
     marks = (literal(mark) for mark in [*pieces[1::2], ""])
@@ -81,7 +81,7 @@ def _block(node: SyntaxTreeNode, *, nested: bool) -> str:
         case "paragraph":
             return _inline(node)
         case "blockquote":
-            return _prefixed(_blocks(node.children, nested=True), "> ", "> ")
+            return _prefix_lines(_blocks(node.children, nested=True), "> ", "> ")
         case "bullet_list" | "ordered_list":
             return _list(node)
         case "table":
@@ -89,7 +89,7 @@ def _block(node: SyntaxTreeNode, *, nested: bool) -> str:
         case "hr":
             return "___"
         case _:  # fence and code_block
-            return _code_lines(node.content) if nested else fenced(node.content, node.info.strip())
+            return _code_lines(node.content) if nested else fence(node.content, node.info.strip())
 
 
 def _list(node: SyntaxTreeNode) -> str:
@@ -98,13 +98,13 @@ def _list(node: SyntaxTreeNode) -> str:
     for position, item in enumerate(node.children):
         marker = "- " if node.type == "bullet_list" else f"{number + position}. "
         body = _blocks(item.children, nested=True)
-        items.append(_prefixed(body, marker, " " * len(marker)))
+        items.append(_prefix_lines(body, marker, " " * len(marker)))
     tight = all(_tight(child) for item in node.children for child in item.children)
     return ("\n" if tight else "\n\n").join(items)
 
 
 def _tight(node: SyntaxTreeNode | None) -> bool:
-    """Whether no blank line belongs below it: a tight item's text, or a list."""
+    """Return whether no blank line belongs below it: a tight item's text, or a list."""
     return node is not None and (node.hidden or node.type.endswith("_list"))
 
 
@@ -122,7 +122,7 @@ def _alignment(cell: SyntaxTreeNode) -> str:
 
 
 def _inline(node: SyntaxTreeNode, joint: str = "\n") -> str:
-    """The spans below `node`; `joint` stands for a line break."""
+    """Return the spans below `node`; `joint` stands for a line break."""
     return "".join(_span(child, joint) for child in node.children)
 
 
@@ -150,7 +150,7 @@ def _span(node: SyntaxTreeNode, joint: str) -> str:
 
 
 def _code_lines(text: str) -> str:
-    """Code inside a list or quote, where renderers disagree about fences."""
+    """Return code inside a list or quote, where renderers disagree about fences."""
     lines = text.rstrip("\n").split("\n")
     indents = (len(line) - len(line.lstrip()) for line in lines)
     spans = ("&#160;" * n + code(line.strip()) for n, line in zip(indents, lines, strict=True))
@@ -162,7 +162,7 @@ def _link(node: SyntaxTreeNode, joint: str) -> str:
     if not may_link(url):
         return inner
     target = unnamed_target(url, "".join(child.content for child in node.walk()))
-    return f"[{inner}]({_encoded(url)})" + (f" ({literal(target)})" if target else "")
+    return f"[{inner}]({_encode_url(url)})" + (f" ({literal(target)})" if target else "")
 
 
 def _image(node: SyntaxTreeNode) -> str:
@@ -172,11 +172,11 @@ def _image(node: SyntaxTreeNode) -> str:
     return f"![{literal(node.content)}]({url})"
 
 
-def _encoded(url: str) -> str:
+def _encode_url(url: str) -> str:
     return _NOT_IN_URL.sub(lambda m: "".join(f"%{byte:02X}" for byte in m[0].encode()), url)
 
 
-def _prefixed(text: str, first: str, others: str) -> str:
+def _prefix_lines(text: str, first: str, others: str) -> str:
     lines = [f"{others}{line}" for line in text.split("\n")]
     lines[0] = first + lines[0].removeprefix(others)
     return "\n".join(line if line.strip(" >") else line.rstrip() for line in lines)

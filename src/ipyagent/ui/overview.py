@@ -1,31 +1,56 @@
-"""The notebook at a glance, for the side panel and the status bar."""
+"""The overview of a notebook for the side panel and the status bar."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from ipyagent import schema
 from ipyagent.agent.session import Session
 from ipyagent.json_types import JsonDict
-from ipyagent.schema import Run, RunStatus, SessionState
+from ipyagent.phrases import plural
+from ipyagent.schema import Run, RunStatus, SessionState, ToolStatus
 from ipyagent.schema.progress import progress
+from ipyagent.ui import panel
 from ipyagent.ui.feed import Feed
-from ipyagent.ui.secrets import without_secrets
+from ipyagent.ui.formatting import dollars, first_line, seconds
+from ipyagent.ui.reveal import reveal
+from ipyagent.ui.transcribe.call import GLYPHS
+from ipyagent.ui.transcribe.plan import transcribe_plan
+from ipyagent.ui.transcribe.run import (
+    count_tokens_and_cost,
+    state_of,
+    state_text,
+    transcribe_todos,
+)
+from ipyagent.ui.transcript import Call, State, Todo, Transcript
 
 PROMPT = 200
-"""Characters of a prompt that are told."""
+"""Characters of a prompt in the overview."""
 
 RUNS, SESSIONS, VARIABLES = 50, 30, 100
-"""How many of each are told, the newest."""
+"""How many of each are listed, the newest."""
+
+_MODEL = 32
+"""Characters of a model's name that fit in a line."""
+
+_GLYPHS: Final[dict[State, str]] = {
+    "running": "▶",
+    "waiting": "?",
+    "done": "✓",
+    "partial": "◐",
+    "failed": "✗",
+    "cancelled": "■",
+}
 
 
 @dataclass(frozen=True)
-class Around:
-    """What is known beside the runs: the model that would answer now, and what the journal has.
+class OverviewContext:
+    """The facts beside the runs: the current model, and the content of the journal.
 
-    `plan` waits for a person, though no cell asks about it.
+    `plan` waits for the user, according to the journal.
     """
 
     model: str | None = None
@@ -33,8 +58,8 @@ class Around:
     plan: Run | None = None
 
 
-class Overview:
-    """Describes the runs of a kernel and of its session. What has ended is worked out once."""
+class OverviewBuilder:
+    """Describes the runs of a kernel and of its session. Ended runs are summarized once."""
 
     def __init__(self) -> None:
         self._digests: dict[str, _Digest] = {}
@@ -44,45 +69,55 @@ class Overview:
         session: Session | None,
         feeds: Iterable[Feed],
         drawn: Iterable[Feed],
-        around: Around,
+        around: OverviewContext,
     ) -> JsonDict:
-        """What there is to know, as JSON; session None: none was begun.
+        """Return the overview as JSON; session None: none was begun.
 
-        `feeds` go on, `drawn` are all that were shown here: they are told whatever session they
-        are of. `Overview` in labextension/src/lab/messages.ts says what each part is.
+        `feeds` are current runs, `drawn` all runs that were shown here, of whichever session.
         """
         live = {feed.run.id: feed for feed in feeds if feed.has_begun}
-        shown = {feed.run.id: feed for feed in drawn if feed.has_begun}
-        self._digests = digests = self._known(session, shown.values(), live.values())
+        feeds_by_run = {feed.run.id: feed for feed in drawn if feed.has_begun}
+        self._digests = digests = self._collect_digests(
+            session, feeds_by_run.values(), live.values()
+        )
         newest = list(digests.values())[-RUNS:]
-        return {
-            "model": around.model,
-            "session": session and {"id": session.id, "name": session.name},
-            "sessions": [_session(each, session) for each in around.sessions[:SESSIONS]],
-            "runs": [_run(each, shown.get(each.run_id), live) for each in newest],
-            "approvals": [each for feed in live.values() for each in _approvals(feed)],
-            "waiting": _waiting(_plan_of(session, around), live),
-            "plan": newest[-1].plan if newest else None,
-            "todos": newest[-1].todos if newest else [],
-            "variables": _variables(newest),
-            "usage": _usage([digests[each] for each in session.runs.ids] if session else []),
-        }
+        approvals = tuple(each for feed in live.values() for each in _approvals(feed))
+        asking = {approval.run_id for approval in approvals}
+        runs = tuple(_run_line(each, feeds_by_run.get(each.id), live, asking) for each in newest)
+        waiting = _waiting(around.plan, live)
+        last = newest[-1] if newest else None
+        return panel.Overview(
+            model=shorten_model(around.model or ""),
+            session=panel.SessionName(id=session.id, name=session.name) if session else None,
+            sessions=tuple(_session_line(each, session) for each in around.sessions[:SESSIONS]),
+            runs=runs,
+            approvals=approvals,
+            waiting=waiting,
+            plan=last.plan if last and not last.is_draft else (),
+            todos=last.todos if last else (),
+            done=_progress_text(last) if last else "",
+            variables=_variables(newest),
+            usage=_usage([digests[each] for each in session.runs.ids] if session else []),
+            status=_status(around.model, newest, runs, is_asked=bool(approvals or waiting)),
+        ).to_dict()
 
-    def _known(
+    def _collect_digests(
         self, session: Session | None, drawn: Iterable[Feed], live: Collection[Feed]
     ) -> dict[str, _Digest]:
-        """All runs, oldest first; what a session has recorded says more than a drawing."""
-        shown = {feed.run.id: feed.run for feed in (*drawn, *live)}
+        """Return all runs, oldest first; a session's record has more than a drawn run."""
+        runs_by_id = {feed.run.id: feed.run for feed in (*drawn, *live)}
         recorded = set(session.runs.ids if session else ()) - {feed.run.id for feed in live}
-        known = {each: self._digest(shown[each]) for each in shown if each not in recorded}
-        known |= {each: self._recorded(session, each) for each in recorded}
+        known = {
+            each: self._digest(runs_by_id[each]) for each in runs_by_id if each not in recorded
+        }
+        known |= {each: self._find_recorded(session, each) for each in recorded}
         return dict(sorted(known.items(), key=lambda item: item[1].started_at))
 
-    def _recorded(self, session: Session | None, run_id: str) -> _Digest:
+    def _find_recorded(self, session: Session | None, run_id: str) -> _Digest:
         digest = self._digests.get(run_id)
         if digest is not None and digest.is_final:
             return digest
-        run = session.runs.find(run_id) if session else None
+        run = session.runs.get(run_id) if session else None
         if run is None:
             raise KeyError(run_id)
         return _Digest.of(run)
@@ -92,127 +127,194 @@ class Overview:
         return digest if digest and digest.is_final and run.is_finished else _Digest.of(run)
 
 
+def shorten_model(model: str) -> str:
+    """Return a model's name; a long one is shortened at its provider, then at its end."""
+    name = model if len(model) <= _MODEL else model.rpartition("/")[2]
+    return reveal(name if len(name) <= _MODEL else f"{name[: _MODEL - 1]}…")
+
+
 @dataclass(frozen=True)
 class _Digest:
-    """What a run comes to; without the run, which may be large."""
+    """The summary of a run, without the run, which may be large."""
 
-    run_id: str
-    started_at: datetime
-    is_final: bool
-    row: JsonDict
+    id: str
+    cell_id: str | None
+    prompt: str
+    model: str
+    state: State
+    state_text: str
+    steps: int
     tokens: int
     cost_usd: float | None
-    variables: tuple[JsonDict, ...]
-    plan: JsonDict | None
-    todos: list[JsonDict]
+    started_at: datetime
+    duration: float | None
+    is_final: bool
+    is_draft: bool
+    variables: tuple[panel.VariableLine, ...]
+    plan: tuple[panel.PlanStepLine, ...]
+    todos: tuple[Todo, ...]
 
     @classmethod
     def of(cls, run: Run) -> _Digest:
-        usage, cost = run.usage, run.cost_usd
-        tokens = usage.prompt_tokens + usage.completion_tokens
-        changes = (
-            each.to_dict() | {"run_id": run.id}
-            for result in run.results
-            for each in result.variables
-        )
+        state = state_of(run)
         return cls(
-            run.id,
-            run.started_at,
-            run.is_finished,
-            _row(run) | {"tokens": tokens, "cost_usd": cost},
-            tokens,
-            cost,
-            (*changes,),
-            _plan(run),
-            [todo.to_dict() for todo in run.todos],
+            id=run.id,
+            cell_id=run.cell_id,
+            prompt=run.prompt[:PROMPT],
+            model=shorten_model(run.model),
+            state=state,
+            state_text=state_text(run, state),
+            steps=run.current_step,
+            tokens=run.usage.prompt_tokens + run.usage.completion_tokens,
+            cost_usd=run.cost_usd,
+            started_at=run.started_at,
+            duration=run.duration,
+            is_final=run.is_finished,
+            is_draft=run.status is RunStatus.DRAFT,
+            variables=tuple(_variable_lines(run)),
+            plan=tuple(_plan_lines(run)),
+            todos=transcribe_todos(run),
+        )
+
+    @property
+    def facts(self) -> list[str]:
+        return count_tokens_and_cost(self.tokens, self.cost_usd)
+
+
+def _run_line(
+    digest: _Digest, feed: Feed | None, live: Container[str], asking: Container[str]
+) -> panel.RunLine:
+    is_waiting = digest.state == "running" and digest.id in asking
+    state: State = "waiting" if is_waiting else digest.state
+    text = "waiting for you" if is_waiting else digest.state_text
+    time = "" if digest.duration is None else seconds(digest.duration)
+    facts = (text, digest.model, *digest.facts, time)
+    return panel.RunLine(
+        id=digest.id,
+        cell_id=feed.cell_id if feed else digest.cell_id,
+        live=digest.id in live,
+        prompt=digest.prompt,
+        title=first_line(digest.prompt, PROMPT) or "no prompt",
+        state=state,
+        glyph=_GLYPHS[state],
+        state_text=text,
+        facts=tuple(fact for fact in facts if fact),
+        steps=digest.steps,
+        started_at=digest.started_at,
+        duration=digest.duration,
+    )
+
+
+def _status(
+    model: str | None, newest: list[_Digest], runs: Sequence[panel.RunLine], *, is_asked: bool
+) -> str:
+    """Return the newest run in a line: "ipyagent: claude-… · waiting for you · 1,204 tok"."""
+    pairs = [*zip(newest, runs, strict=True)]
+    newest_pair = next(
+        (pair for pair in reversed(pairs) if pair[1].live), pairs[-1] if pairs else None
+    )
+    if newest_pair is None:
+        parts = [shorten_model(model or ""), "waiting for you" if is_asked else "no runs yet"]
+    else:
+        digest, line = newest_pair
+        state = "waiting for you" if is_asked else _step_of(digest, line) or line.state_text
+        parts = [digest.model, state, *digest.facts]
+    return "ipyagent: " + " · ".join(part for part in parts if part)
+
+
+def _step_of(digest: _Digest, line: panel.RunLine) -> str:
+    """Return the progress of a running plan."""
+    if not line.live or line.state != "running" or not digest.plan:
+        return ""
+    begun = sum(step.status is not ToolStatus.PENDING for step in digest.plan)
+    return f"step {max(1, begun)} of {len(digest.plan)}"
+
+
+def _session_line(record: schema.Session, current: Session | None) -> panel.SessionLine:
+    return panel.SessionLine(
+        id=record.id,
+        name=record.name,
+        current=current is not None and record.id == current.id,
+        ended=record.state is SessionState.TERMINATED,
+        at=record.last_run_at or record.started_at,
+    )
+
+
+def _asked_calls(transcript: Transcript) -> tuple[Call, ...]:
+    """Return the calls of the newest step: earlier ones do not wait."""
+    return transcript.steps[-1].calls if transcript.steps else ()
+
+
+def _approvals(feed: Feed) -> Iterator[panel.PendingApproval]:
+    transcript, run_id = feed.transcript, feed.run.id
+    for call in _asked_calls(transcript):
+        if call.approval:
+            about = "a question" if call.question else reveal(call.name)
+            yield panel.PendingApproval(
+                approval_id=call.approval.id,
+                run_id=run_id,
+                cell_id=feed.cell_id,
+                about=about,
+                call=call,
+            )
+    if transcript.plan and transcript.plan.approval:
+        yield panel.PendingApproval(
+            approval_id=transcript.plan.approval.id,
+            run_id=run_id,
+            cell_id=feed.cell_id,
+            about="a plan",
+            plan=transcript.plan,
         )
 
 
-def _run(digest: _Digest, feed: Feed | None, live: Container[str]) -> JsonDict:
-    cell_id = feed.cell_id if feed else digest.row["cell_id"]
-    return digest.row | {"cell_id": cell_id, "live": digest.run_id in live}
-
-
-def _row(run: Run) -> JsonDict:
-    return {
-        "id": run.id,
-        "cell_id": run.cell_id,
-        "live": False,
-        "prompt": run.prompt[:PROMPT],
-        "model": run.model,
-        "status": str(run.status),
-        "stop_reason": run.stop_reason and str(run.stop_reason),
-        "steps": run.current_step,
-        "started_at": run.started_at.isoformat(),
-        "duration": run.duration,
-    }
-
-
-def _session(record: schema.Session, current: Session | None) -> JsonDict:
-    return {
-        "id": record.id,
-        "name": record.name,
-        "current": current is not None and record.id == current.id,
-        "ended": record.state is SessionState.TERMINATED,
-        "at": (record.last_run_at or record.started_at).isoformat(),
-    }
-
-
-def _approvals(feed: Feed) -> Iterator[JsonDict]:
-    asked = feed.asked
-    about = {"run_id": feed.run.id, "cell_id": feed.cell_id}
-    for execution in feed.run.executions:
-        if approval_id := asked.get(execution.call.id):
-            shown = execution.to_dict()
-            yield {**about, "approval_id": approval_id, "execution": shown, "plan": None}
-    if asked_id := feed.plan_asked:
-        shown = _asked(feed.run)
-        yield {**about, "approval_id": asked_id, "execution": None, "plan": shown}
-
-
-def _plan_of(session: Session | None, around: Around) -> Run | None:
-    """The plan that waits for a person."""
-    if session is None:
-        return around.plan
-    plan = session.runs.find(session.record.pending_run_id)
-    return plan if plan and plan.status is RunStatus.DRAFT else None
-
-
-def _waiting(plan: Run | None, live: dict[str, Feed]) -> JsonDict | None:
-    """A plan that waits while no cell asks about it."""
-    if plan is None or plan.id in live:
+def _waiting(plan: Run | None, live: Container[str]) -> panel.WaitingPlan | None:
+    """Return a plan that waits while no cell asks about it."""
+    waiting_plan = transcribe_plan(plan, is_whole=True) if plan and plan.id not in live else None
+    if plan is None or waiting_plan is None:
         return None
-    return {"run_id": plan.id, "cell_id": plan.cell_id, "plan": _asked(plan)}
+    return panel.WaitingPlan(run_id=plan.id, cell_id=plan.cell_id, plan=waiting_plan)
 
 
-def _asked(plan: Run) -> JsonDict:
-    """A plan as the person decides on it: its steps whole, all else masked."""
-    return without_secrets(plan).model_copy(update={"plan": plan.plan, "steps": ()}).to_dict()
+def _plan_lines(run: Run) -> Iterator[panel.PlanStepLine]:
+    for step, status in zip(run.plan, progress(run), strict=True):
+        glyph, text = GLYPHS[status]
+        name, note = reveal(step.call.name), reveal(step.note)
+        yield panel.PlanStepLine(name=name, note=note, status=status, glyph=glyph, status_text=text)
 
 
-def _plan(run: Run) -> JsonDict | None:
-    """How far the run's plan is."""
-    steps = [
-        {"tool": step.call.name, "note": step.note, "status": str(status)}
-        for step, status in zip(run.plan, progress(run), strict=True)
-    ]
-    return {"run_id": run.id, "status": str(run.status), "steps": steps} if steps else None
+def _progress_text(digest: _Digest) -> str:
+    """Return the progress of a run's plan and tasks: "2 of 5 done"."""
+    # One that waits is among the approvals.
+    plan = () if digest.is_draft else digest.plan
+    steps = [step.status is ToolStatus.SUCCESS for step in plan]
+    tasks = [todo.status == "completed" for todo in digest.todos]
+    completed = steps + tasks
+    return f"{sum(completed)} of {len(completed)} done" if completed else ""
 
 
-def _variables(digests: Iterable[_Digest]) -> list[JsonDict]:
-    """What became of each variable last, the newest first."""
-    newest: dict[str, JsonDict] = {}
+def _variable_lines(run: Run) -> Iterator[panel.VariableLine]:
+    for result in run.results:
+        for each in result.variables:
+            yield panel.VariableLine(
+                name=reveal(each.name), change=each.change, type=reveal(each.type), run_id=run.id
+            )
+
+
+def _variables(digests: Iterable[_Digest]) -> tuple[panel.VariableLine, ...]:
+    """Return the last change of each variable, the newest first."""
+    newest: dict[str, panel.VariableLine] = {}
     for change in (each for digest in digests for each in digest.variables):
-        newest.pop(change["name"], None)
-        newest[change["name"]] = change
-    return list(reversed(newest.values()))[:VARIABLES]
+        newest.pop(change.name, None)
+        newest[change.name] = change
+    return tuple(reversed(newest.values()))[:VARIABLES]
 
 
-def _usage(digests: Sequence[_Digest]) -> JsonDict:
-    """What the session took so far."""
+def _usage(digests: Sequence[_Digest]) -> tuple[str, ...]:
+    """Return the usage of the session: "2 runs", "5,034 tokens", "$0.020"."""
+    if not digests:
+        return ()
+    tokens = sum(each.tokens for each in digests)
     costs = [each.cost_usd for each in digests if each.cost_usd is not None]
-    return {
-        "runs": len(digests),
-        "tokens": sum(each.tokens for each in digests),
-        "cost_usd": sum(costs) if costs else None,
-    }
+    cost = dollars(sum(costs)) if costs else "no price known" if tokens else ""
+    parts = (plural(len(digests), "run"), f"{tokens:,} tokens" if tokens else "", cost)
+    return tuple(part for part in parts if part)

@@ -1,4 +1,4 @@
-"""Editing a plan where there is only a prompt: step by step, its arguments as JSON."""
+"""Edit a plan at a text prompt: step by step, arguments as JSON."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ipyagent.schema import PlanStep, ToolCall
 from ipyagent.ui.reveal import reveal
 
 
-def edited(ask: Callable[[str], str], plan: tuple[PlanStep, ...]) -> tuple[PlanStep, ...]:
-    """The plan as the person wants it; it keeps at least one step."""
+def edit_plan(ask: Callable[[str], str], plan: tuple[PlanStep, ...]) -> tuple[PlanStep, ...]:
+    """Return the plan as the user edited it; it keeps at least one step."""
     steps = list(plan)
     while True:
         rows = "\n".join(f"  {number} {_row(step)}" for number, step in enumerate(steps, 1))
@@ -41,7 +41,7 @@ def _change(ask: Callable[[str], str], steps: list[PlanStep], index: int) -> Non
 
 
 def _with_arguments(step: PlanStep, text: str) -> PlanStep:
-    """The step with other arguments; raises ValueError for what is not a JSON object."""
+    """Return the step with other arguments; raises ValueError for anything but an object."""
     arguments: Any = json.loads(text)
     if not isinstance(arguments, dict):
         raise ValueError('arguments are a JSON object, such as {"path": "data.csv"}')

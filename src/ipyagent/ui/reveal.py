@@ -1,6 +1,6 @@
-"""What a user decides on, drawn so that nothing in it hides, floods the page or deceives.
+"""Texts that a user decides on, drawn so that nothing hides, floods the page or deceives.
 
-`labextension/src/view/reveal.ts` draws the same; `tests/ui/reveal_cases.json` holds for both.
+`labextension/src/view/reveal.ts` draws the same; `tests/ui/reveal_cases.json` tests both.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _LOOKALIKES = frozenset(
 
 
 def reveal(text: str) -> str:
-    """Return the text with hidden characters spelt out, floods as one mark, look-alikes marked.
+    """Return the text with hidden characters, floods and look-alikes made visible.
 
-    A newline ends a line, a tab is a blank; every other control is spelt out: ⟨U+000D⟩. More than
+    A newline ends a line, a tab is a blank; every other control is spelled out: ⟨U+000D⟩. More than
     3 empty lines, 40 blanks or 3 equal hidden characters in a row are counted in one mark, and so
-    are those that take turns.
-    Letters that look Latin and are not are spelt out in names that have Latin letters as well.
+    are those that alternate. Letters that look Latin and are not are spelled out in names that also
+    have Latin letters.
     """
     return _reveal(text, signs="")
 
@@ -69,7 +69,7 @@ def _reveal(text: str, signs: str) -> str:
 
 
 def _kind_of_line(line: str, signs: str) -> tuple[str, str]:
-    """The sign of a line that shows nothing, and the noun for it; empty for all others."""
+    """Return the sign of a line that shows nothing, and its noun; empty for all others."""
     sign = line[:1] if signs and line[:1] in signs else ""
     body = line[len(sign) :]
     if _NOTHING.fullmatch(body):
@@ -87,7 +87,7 @@ def _reveal_line(line: str) -> str:
 
 
 def _mark_turns(match: re.Match[str]) -> str:
-    """Count as one what shows nothing, or next to nothing, where its kinds take many turns."""
+    """Count alternating kinds of nothing, or next to nothing, as one."""
     parts = []
     for is_faint, chars in groupby(match[0], lambda char: bool(_faintness(char))):
         run = "".join(chars)
@@ -97,7 +97,7 @@ def _mark_turns(match: re.Match[str]) -> str:
 
 
 def _spelt(line: str) -> Iterator[str]:
-    """The line in pieces, of which those that could hide are spelt out."""
+    """Yield the line in pieces, with those spelled out that could hide."""
     start = 0
     for match in re.finditer(r"[^\t -~]+", line):
         yield line[start : match.start()]
@@ -108,7 +108,7 @@ def _spelt(line: str) -> Iterator[str]:
 
 
 def _run_of(kind: str, run: str) -> str:
-    """Characters of one kind that follow each other."""
+    """Return the mark for consecutive characters of one kind."""
     most = {"hidden": _SAME, "combining": _STACKED}.get(kind)
     if most is None or len(run) <= most:
         return visible(run)
@@ -137,10 +137,10 @@ def _mark_lookalikes(match: re.Match[str]) -> str:
 
 
 def _mark_part(match: re.Match[str]) -> str:
-    """The letters between underscores, dots and digits.
+    """Spell out look-alikes among the letters between underscores, dots and digits.
 
-    One Greek letter by itself is a symbol. Where another letter is plainly no Latin one, the whole
-    cannot be taken for Latin.
+    One Greek letter by itself is a symbol. If another letter is plainly not Latin, the whole cannot
+    be mistaken for Latin.
     """
     part = match[0]
     foreign = {char for char in part if not _LATIN.match(char)}

@@ -1,7 +1,7 @@
-"""The doors between other people's text and a page: nothing gets through that runs or loads.
+"""The gate between untrusted text and a page: nothing gets through that runs or loads.
 
-A model, a file, a column name or a service may have written what is shown. In a page of Jupyter
-a script is the person: it could press Approve. So no text reaches a page but through here.
+A model, a file, a column name or a service may have written what is shown. In a page of Jupyter a
+script has the user's power: it could press Approve. So all text reaches a page through here.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _NUMBER_OR_SIDE = re.compile(r"\d{1,4}|left|right|center")
 
 
 def escape(text: str) -> str:
-    """Return text as HTML that shows exactly that text; what hides in it is spelt out."""
+    """Return HTML that shows exactly this text; hidden characters are made visible."""
     return html.escape(reveal_prose(text))
 
 
 def markdown_to_html(text: str) -> str:
-    """Markdown as safe HTML; tags in it are shown, not obeyed."""
+    """Return Markdown as safe HTML; tags in it are shown as text."""
     tokens = PARSER.parse(strip_escapes(text))
     for token in tokens:
         if token.type in ("td_open", "th_open") and "style" in token.attrs:
@@ -51,20 +51,20 @@ def markdown_to_html(text: str) -> str:
 
 
 def safe_html(text: str) -> str:
-    """HTML reduced to text, tables, lists, links and images that are part of the page.
+    """Reduce HTML to text, tables, lists, links and images that are part of the page.
 
     Every other image becomes visible text, and a link whose text hides its host names it.
     """
     rewriter = _Rewriter()
     rewriter.feed(_TIDY.clean(strip_escapes(text)))
     rewriter.close()
-    # The sanitizer has the last word, whatever the rewriter made of its input.
+    # The sanitizer comes last, after the rewriter.
     # Entities are characters by now, so what hides is looked for last.
     return reveal_prose(_STRICT.clean("".join(rewriter.parts)))
 
 
 def says_something(safe: str) -> bool:
-    """Whether there is anything to see in HTML that `safe_html` returned."""
+    """Return whether HTML from `safe_html` shows anything."""
     return bool(re.sub(r"<(?!img)[^>]*>", "", safe).strip())
 
 
@@ -87,7 +87,7 @@ _STRICT = nh3.Cleaner(_TAGS, None, _ATTRIBUTES, _strict_attribute, url_schemes=_
 
 
 class _Rewriter(HTMLParser):
-    """Copies tidy HTML, with images that would be fetched and hosts of links as text."""
+    """Copies tidy HTML; images that would be fetched, and hosts of links, become text."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=False)

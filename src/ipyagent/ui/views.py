@@ -1,4 +1,4 @@
-"""The views of a run: each listens to its events and sees to it that approvals get an answer."""
+"""The views of a run: each listens to its events and gets approvals answered."""
 
 from __future__ import annotations
 
@@ -13,48 +13,50 @@ from ipyagent.agent.approvals import Approval, Approvals
 from ipyagent.agent.session import Session
 from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.frontend import Frontend, Surface, running_shell
-from ipyagent.schema import Event, Run, RunFinished, fold
-from ipyagent.ui import mirror
-from ipyagent.ui.asking import Nobody, Prompt
-from ipyagent.ui.calls import asked_text
+from ipyagent.schema import Event, PlanWaiting, Run, RunFinished, RunState
+from ipyagent.ui import static_html
+from ipyagent.ui.call_text import request_text
 from ipyagent.ui.card import LiveCard
-from ipyagent.ui.desk import Desk
 from ipyagent.ui.formatters import session_bundle
-from ipyagent.ui.plain import PlainView, render
+from ipyagent.ui.page_bridge import PageBridge
+from ipyagent.ui.plain_text import render
+from ipyagent.ui.plain_view import PlainView
+from ipyagent.ui.questions import InputAsker, NoAsker
+from ipyagent.ui.transcribe.run import transcribe
 
 HANDSHAKE = 3.0
 """Seconds for the page to show that clicks arrive, before the question goes to `input()`."""
 
 DRAWING = 30.0
-"""The same where a page with the extension is open: it is there, and only busy."""
+"""The same if a page with the extension is open: it is there, and only busy."""
 
 
 class View(Protocol):
     """Shows a run and asks its questions."""
 
-    def __call__(self, event: Event) -> object:
+    def __call__(self, event: Event, state: RunState) -> object:
         """Show an event."""
         ...
 
     async def ask(self, approval: Approval) -> None:
-        """Put a question to the person; raises NoFrontendError if nobody is there."""
-        ...
-
-    def leave(self) -> None:
-        """The plan goes on waiting when the cell is over: say how it is decided on later."""
+        """Put a question to the user; raises NoFrontendError if there is nobody."""
         ...
 
 
 class NotebookView:
-    """A live card that is replaced by the static mirror under the same display id at the end."""
+    """A live card that is replaced by the static view under the same display id at the end."""
 
     def __init__(
-        self, cell: Cell, approvals: Approvals, cell_id: str | None = None, desk: Desk | None = None
+        self,
+        cell: Cell,
+        approvals: Approvals,
+        cell_id: str | None = None,
+        desk: PageBridge | None = None,
     ) -> None:
         self.cell = cell
         self.card = LiveCard(approvals, lambda: cell.stop(), cell_id)
         self.desk = desk
-        self.prompt = Prompt(cell.main, approvals, _print_approval)
+        self.prompt = InputAsker(cell.main, approvals, _print_approval)
         self.transient = {"display_id": uuid.uuid4().hex}
         data = self.card.widget._repr_mimebundle_()
         data = data[0] if isinstance(data, tuple) else data
@@ -65,15 +67,15 @@ class NotebookView:
         if desk is not None:
             desk.begin(self.card.feed)
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: Event, state: RunState) -> None:
         """Show an event."""
-        self.card(event)
-        if isinstance(event, RunFinished):
-            self.leave()
+        self.card(event, state)
+        if isinstance(event, RunFinished | PlanWaiting):
+            self._replace(state.run)
 
-    def leave(self) -> None:
-        """What can be read without a kernel takes the place of the card."""
-        data, how = mirror.bundle(self.card.run), {"transient": self.transient, "update": True}
+    def _replace(self, run: Run) -> None:
+        """Replace the card by what can be read without a kernel."""
+        data, how = static_html.saved_bundle(run), {"transient": self.transient, "update": True}
         if self.cell.is_released and self.publisher is not None:
             # Its own cell's: the one that runs now may be captured.
             self.publisher.publish(data=data, **how)
@@ -84,37 +86,28 @@ class NotebookView:
             self.desk.end(self.card.feed)
 
     async def ask(self, approval: Approval) -> None:
-        """By buttons if clicks arrive, else by `input()`.
+        """Ask by buttons if clicks arrive, else by `input()`.
 
-        Behind a cell that has ended the question waits for a click or `%agent approve`.
+        After its cell has ended the question waits for a click or `%agent approve`.
         """
         if self.cell.is_released:
             return
-        if not await self.card.present(patience(self.desk), approval):
+        if not await self.card.wait_for_page(patience(self.desk), approval):
             await self.prompt.ask(approval)
 
 
-def patience(desk: Desk | None) -> float:
-    """Seconds in which the page has to draw its card."""
+def patience(desk: PageBridge | None) -> float:
+    """Return the seconds in which the page has to draw its card."""
     return DRAWING if desk is not None and desk.pages.answering() else HANDSHAKE
 
 
-class MirrorView(Nobody):
-    """For kernels without a front end: the static mirror, once, when the run is over."""
+class MirrorView(NoAsker):
+    """The static view for kernels without a front end: published when the run is over."""
 
-    def __init__(self) -> None:
-        self.run: Run | None = None
-
-    def __call__(self, event: Event) -> None:
-        """Take note; publish at the end."""
-        self.run = fold(self.run, event)
-        if isinstance(event, RunFinished):
-            self.leave()
-
-    def leave(self) -> None:
-        """Publish the run as far as it is known."""
-        if self.run is not None:
-            publish_display_data(mirror.bundle(self.run))
+    def __call__(self, event: Event, state: RunState) -> None:
+        """Publish the run at the end."""
+        if isinstance(event, RunFinished | PlanWaiting):
+            publish_display_data(static_html.saved_bundle(state.run))
 
 
 class TerminalView(PlainView):
@@ -124,35 +117,32 @@ class TerminalView(PlainView):
         # https://no-color.org
         color = frontend.can_input and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         super().__init__(_write, color=color)
-        # The stream of events has shown the call already.
-        self.asker = _asker(frontend, Prompt(cell.main, approvals, lambda approval: None))
+        # The event stream has shown the call already.
+        self.asker = _asker(frontend, InputAsker(cell.main, approvals, lambda approval: None))
 
     async def ask(self, approval: Approval) -> None:
-        """At the terminal, if there is one."""
+        """Ask at the terminal, if there is one."""
         await self.asker.ask(approval)
 
 
 class SilentView:
-    """Shows nothing but the calls that have to be approved: for `--json` and for scripts."""
+    """Shows only the calls to approve: for `--json` and for scripts."""
 
     def __init__(self, cell: Cell, approvals: Approvals, frontend: Frontend) -> None:
-        self.asker = _asker(frontend, Prompt(cell.main, approvals, _print_approval))
+        self.asker = _asker(frontend, InputAsker(cell.main, approvals, _print_approval))
 
-    def __call__(self, event: Event) -> None:
-        """Show nothing."""
-
-    def leave(self) -> None:
+    def __call__(self, event: Event, state: RunState) -> None:
         """Show nothing."""
 
     async def ask(self, approval: Approval) -> None:
-        """By `input()`, if anybody is there."""
+        """Ask by `input()`, if there is anybody."""
         await self.asker.ask(approval)
 
 
 def view_for(
-    cell: Cell, approvals: Approvals, frontend: Frontend, desk: Desk | None = None
+    cell: Cell, approvals: Approvals, frontend: Frontend, desk: PageBridge | None = None
 ) -> View:
-    """The view that suits the front end; its pages learn of the run by the `desk`."""
+    """Return the view for the front end; its pages learn of the run through the `desk`."""
     if frontend.surface is Surface.TERMINAL:
         return TerminalView(cell, approvals, frontend)
     if not frontend.can_input:
@@ -163,9 +153,9 @@ def view_for(
 def show_run(frontend: Frontend, run: Run) -> None:
     """Show a run that has ended."""
     if frontend.surface is Surface.TERMINAL:
-        _write(render(run))
+        _write(render(transcribe(run)))
     else:
-        publish_display_data(mirror.bundle(run))
+        publish_display_data(static_html.saved_bundle(run))
 
 
 def show_graph(frontend: Frontend, session: Session) -> None:
@@ -177,8 +167,8 @@ def show_graph(frontend: Frontend, session: Session) -> None:
         publish_display_data(bundle)
 
 
-def _asker(frontend: Frontend, prompt: Prompt) -> Prompt | Nobody:
-    return prompt if frontend.can_input else Nobody()
+def _asker(frontend: Frontend, prompt: InputAsker) -> InputAsker | NoAsker:
+    return prompt if frontend.can_input else NoAsker()
 
 
 def _write(text: str) -> None:
@@ -187,4 +177,4 @@ def _write(text: str) -> None:
 
 
 def _print_approval(approval: Approval) -> None:
-    _write(asked_text(approval.shown, color=False) + "\n")
+    _write(request_text(approval.subject, color=False) + "\n")

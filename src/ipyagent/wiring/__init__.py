@@ -1,29 +1,23 @@
 """The one place where rooms are wired together; `%%agent` and `Agent` are its two callers."""
 
-from ipyagent.wiring.bench import Bench, Engine, Request, refused
 from ipyagent.wiring.clients import client_for, warm_up
-from ipyagent.wiring.place import Place, Services, workspace_at
-from ipyagent.wiring.turns import (
-    has_journal,
-    journal_for,
-    journal_path,
-    only_run,
-    running_behind,
-)
+from ipyagent.wiring.environment import Environment
+from ipyagent.wiring.run_factory import RunFactory, RunFunction
+from ipyagent.wiring.run_request import RunRequest, failed_run
+from ipyagent.wiring.runtime import Runtime, has_journal, journal_path, runtime
+from ipyagent.wiring.services import Services
 
 __all__ = [
-    "Bench",
-    "Engine",
-    "Place",
-    "Request",
+    "Environment",
+    "RunFactory",
+    "RunFunction",
+    "RunRequest",
+    "Runtime",
     "Services",
     "client_for",
+    "failed_run",
     "has_journal",
-    "journal_for",
     "journal_path",
-    "only_run",
-    "refused",
-    "running_behind",
+    "runtime",
     "warm_up",
-    "workspace_at",
 ]

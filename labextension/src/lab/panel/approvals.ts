@@ -1,6 +1,6 @@
 /** What waits for the person, as the cards show it: calls, questions and plans. */
-import { NOTHING } from '../../model';
-import type { Answer } from '../../protocol';
+import type { Answer } from '../../channel';
+import type { Overview, PendingApproval, WaitingPlan } from '../../protocol';
 import { reasonField } from '../../view/approval';
 import { h, Slot } from '../../view/dom';
 import { answerForm, button } from '../../view/form';
@@ -8,11 +8,13 @@ import { PlanView } from '../../view/plan';
 import { reveal } from '../../view/reveal';
 import type { Before } from '../../view/sanitize';
 import { ToolView } from '../../view/tool';
-import type { Overview, PendingApproval, WaitingPlan } from '../messages';
-import { approvalKey, askedAbout, promptLine } from '../summary';
+import { approvalKey } from '../approvals';
 import { Keyed } from './keyed';
 import { Section } from './section';
 import type { PanelActions, PanelState } from './state';
+
+/** The state of a run whose plan waits. */
+const WAITING = 'waiting';
 
 /** A question that a cell asks, or a plan that waits by itself. */
 type Item =
@@ -108,18 +110,13 @@ class CallCard implements CardView {
   }
 
   update(item: Item): void {
-    if (item.kind !== 'asked' || item.approval.execution === null) {
+    if (item.kind !== 'asked' || item.approval.call === null) {
       return;
     }
-    const { run_id, approval_id, execution } = item.approval;
-    this.card.update(`Waiting for you: ${askedAbout(item.approval)}`, item.about);
+    const { run_id, call, about } = item.approval;
+    this.card.update(`Waiting for you: ${about}`, item.about);
     this.tool.update({
-      execution,
-      approvalId: approval_id,
-      late: null,
-      verbose: 0,
-      confirmMode: '',
-      isPlanned: false,
+      call,
       decide: (id, answer) => this.actions.decide(run_id, id, answer)
     });
   }
@@ -143,10 +140,10 @@ class PlanCard implements CardView {
     if (item.kind !== 'asked' || item.approval.plan === null) {
       return;
     }
-    const { run_id, approval_id, plan } = item.approval;
+    const { run_id, plan, about } = item.approval;
     this.runId = run_id;
-    this.card.update('Waiting for you: a plan', item.about);
-    this.plan.update({ ...NOTHING, run: plan, planApproval: approval_id });
+    this.card.update(`Waiting for you: ${about}`, item.about);
+    this.plan.update(plan, WAITING);
   }
 }
 
@@ -167,7 +164,7 @@ class WaitingPlanCard implements CardView {
   update(item: Item): void {
     if (item.kind === 'waiting') {
       this.card.update('Waiting for you: a plan', item.about);
-      this.plan.update({ ...NOTHING, run: item.plan.plan });
+      this.plan.update(item.plan.plan, WAITING);
       this.form.show(item.plan.run_id, () => [this.buttons(item.plan)]);
       this.gate.update();
     }
@@ -205,7 +202,7 @@ function keyOf(item: Item): string {
 
 function itemsOf(overview: Overview, cells: ReadonlySet<string>): Item[] {
   const { approvals, waiting, runs } = overview;
-  const prompts = new Map(runs.map(run => [run.id, promptLine(run)]));
+  const prompts = new Map(runs.map(run => [run.id, run.title]));
   const about = ({ run_id, cell_id }: { run_id: string; cell_id: string | null }): About => ({
     prompt: prompts.get(run_id) ?? '',
     cellId: cell_id !== null && cells.has(cell_id) ? cell_id : null

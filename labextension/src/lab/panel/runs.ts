@@ -1,28 +1,14 @@
 /** The runs, newest first: how they stand, what they took, and the way to their cells. */
-import type { RunState } from '../../model';
 import { h, Slot } from '../../view/dom';
 import { button } from '../../view/form';
+import type { RunLine } from '../../protocol';
 import { reveal } from '../../view/reveal';
-import type { RunSummary } from '../messages';
-import { factsOf, promptLine, stateOf, stateText } from '../summary';
 import { Keyed } from './keyed';
 import { Section } from './section';
 import type { PanelActions, PanelState } from './state';
 
-const SIGNS: Record<RunState, string> = {
-  running: '▶',
-  waiting: '?',
-  done: '✓',
-  partial: '◐',
-  failed: '✗',
-  cancelled: '■'
-};
-
 interface Item {
-  readonly run: RunSummary;
-  readonly state: RunState;
-  readonly facts: string[];
-  readonly label: string;
+  readonly run: RunLine;
   /** Null where the cell is gone. */
   readonly cellId: string | null;
 }
@@ -45,17 +31,10 @@ export class RunsSection {
   update({ overview, cells }: PanelState): void {
     const runs = overview?.runs.toReversed() ?? [];
     this.section.show(runs.length > 0, `${runs.length}`);
-    const items = runs.flatMap(run =>
-      overview === null
-        ? []
-        : {
-            run,
-            state: stateOf(run, overview),
-            facts: factsOf(run, overview),
-            label: stateText(run, overview),
-            cellId: run.cell_id !== null && cells.has(run.cell_id) ? run.cell_id : null
-          }
-    );
+    const items = runs.map(run => ({
+      run,
+      cellId: run.cell_id !== null && cells.has(run.cell_id) ? run.cell_id : null
+    }));
     this.section.keepFocus(() => this.runs.update(items));
   }
 }
@@ -69,20 +48,20 @@ class RunRow {
     this.element.append(this.row.element);
   }
 
-  update(item: Item): void {
-    const { run, state, facts, cellId } = item;
+  update({ run, cellId }: Item): void {
+    const { title, facts, state, live } = run;
     this.element.dataset.state = state;
-    this.row.show([promptLine(run), facts, cellId, state, run.live], () => [
-      this.way(item),
-      run.live ? button('stop', '■ Stop', 'Stop this run', () => this.actions.stop(run.id)) : null
+    this.row.show([title, facts, cellId, state, live], () => [
+      this.way(run, cellId),
+      live ? button('stop', '■ Stop', 'Stop this run', () => this.actions.stop(run.id)) : null
     ]);
   }
 
   /** The whole row leads to the cell. */
-  private way({ run, facts, state, label, cellId }: Item): HTMLElement {
-    const prompt = promptLine(run);
-    const name = `${prompt}: ${label}. ${cellId === null ? 'Its cell is gone.' : 'Go to its cell.'}`;
-    const element = button('jump', content(prompt, state, facts, cellId), name, () => {
+  private way(run: RunLine, cellId: string | null): HTMLElement {
+    const where = cellId === null ? 'Its cell is gone.' : 'Go to its cell.';
+    const name = `${run.title}: ${run.state_text}. ${where}`;
+    const element = button('jump', content(run, cellId), name, () => {
       if (cellId !== null) {
         this.actions.jump(cellId);
       }
@@ -92,20 +71,15 @@ class RunRow {
   }
 }
 
-function content(
-  prompt: string,
-  state: RunState,
-  facts: string[],
-  cellId: string | null
-): DocumentFragment {
+function content({ title, glyph, facts }: RunLine, cellId: string | null): DocumentFragment {
   const fragment = document.createDocumentFragment();
   const said = cellId === null ? [...facts, 'its cell is gone'] : facts;
   fragment.append(
-    h('span', { class: 'ipyagent-glyph', 'aria-hidden': 'true' }, SIGNS[state]),
+    h('span', { class: 'ipyagent-glyph', 'aria-hidden': 'true' }, glyph),
     h(
       'span',
       { class: 'ipyagent-panel-words' },
-      h('span', { class: 'ipyagent-panel-prompt' }, reveal(prompt)),
+      h('span', { class: 'ipyagent-panel-prompt' }, reveal(title)),
       h('span', { class: 'ipyagent-note' }, reveal(said.join(' · ')))
     )
   );

@@ -2,13 +2,13 @@
 import { h, Slot } from '../../view/dom';
 import { button } from '../../view/form';
 import { reveal } from '../../view/reveal';
-import type { SessionSummary } from '../messages';
+import type { SessionLine } from '../../protocol';
 import { Keyed } from './keyed';
 import { Section } from './section';
 import type { PanelActions, PanelState } from './state';
 
 interface Item {
-  readonly session: SessionSummary;
+  readonly session: SessionLine;
   readonly canResume: boolean;
 }
 

@@ -1,6 +1,6 @@
 /** What the panel draws, and what a person can do in it. */
-import type { Answer } from '../../protocol';
-import type { Overview, WaitingPlan } from '../messages';
+import type { Answer } from '../../channel';
+import type { Overview, WaitingPlan } from '../../protocol';
 
 export interface PanelState {
   /** The notebook's name; null while none is open. */

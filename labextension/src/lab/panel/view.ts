@@ -1,11 +1,9 @@
 /** The side panel: what waits, what runs, and what it came to, in the current notebook. */
+import type { Overview } from '../../protocol';
 import { Child, h, Slot } from '../../view/dom';
 import { button } from '../../view/form';
-import { count, dollars, plural } from '../../view/format';
 import { reveal } from '../../view/reveal';
 import { asItIs, Before } from '../../view/sanitize';
-import type { Overview } from '../messages';
-import { shortModel } from '../summary';
 import { ApprovalsSection } from './approvals';
 import { RunsSection } from './runs';
 import { SessionsSection } from './sessions';
@@ -49,7 +47,7 @@ export class PanelView {
     this.empty.element.hidden = !isEmpty;
     this.empty.show([notebook === null, overview === null, canAdd], () => this.welcome(state));
     this.sections.forEach(section => section.update(state));
-    this.foot.element.hidden = overview === null || overview.usage.runs === 0;
+    this.foot.element.hidden = overview === null || overview.usage.length === 0;
     this.foot.show(overview?.usage, () => (overview === null ? [] : costOf(overview)));
   }
 
@@ -75,24 +73,17 @@ export class PanelView {
 }
 
 function headOf(notebook: string | null, overview: Overview | null): Child[] {
-  const model = overview?.model ?? null;
+  const model = overview?.model ?? '';
   return [
     h('h2', {}, reveal(notebook ?? 'ipyagent')),
-    model === null
+    model === ''
       ? null
-      : h(
-          'p',
-          { class: 'ipyagent-note', title: model },
-          'Next answers: ',
-          reveal(shortModel(model))
-        )
+      : h('p', { class: 'ipyagent-note', title: model }, 'Next answers: ', reveal(model))
   ];
 }
 
-/** Tokens and dollars of the whole session. */
-function costOf({ usage: { runs, tokens, cost_usd } }: Overview): Child[] {
-  const price = cost_usd === null ? (tokens > 0 ? 'no price known' : '') : dollars(cost_usd);
-  const parts = [plural(runs, 'run'), tokens > 0 ? `${count(tokens)} tokens` : '', price];
-  const said = parts.filter(part => part !== '').join(' · ');
-  return [h('span', {}, 'This session'), h('span', { 'data-ipyagent': 'panel-cost' }, said)];
+/** What the whole session took. */
+function costOf({ usage }: Overview): Child[] {
+  const cost = h('span', { 'data-ipyagent': 'panel-cost' }, usage.join(' · '));
+  return [h('span', {}, 'This session'), cost];
 }

@@ -1,9 +1,9 @@
 /** What the newest run is about: its plan, its tasks, and the variables that runs touched. */
+import type { PlanStepLine, VariableLine } from '../../protocol';
 import { h, Slot } from '../../view/dom';
 import { reveal } from '../../view/reveal';
-import { TodosView, todosIn } from '../../view/todos';
+import { TodosView } from '../../view/todos';
 import { glyph } from '../../view/tool';
-import type { PlanProgress, VariableChange } from '../messages';
 import { Section } from './section';
 import type { PanelState } from './state';
 
@@ -22,24 +22,18 @@ export class PlanSection {
   }
 
   update({ overview }: PanelState): void {
-    const plan = overview?.plan ?? null;
-    const steps = plan === null || plan.status === 'draft' ? [] : plan.steps;
-    const todos = todosIn(overview?.todos);
-    const done =
-      steps.filter(({ status }) => status === 'success').length +
-      todos.filter(({ status }) => status === 'completed').length;
-    const all = steps.length + todos.length;
-    this.section.show(all > 0, `${done} of ${all} done`);
-    this.plan.element.hidden = steps.length === 0;
-    this.plan.show(steps, () => steps.map(stepOf));
-    this.todos.show(todos);
+    const { plan = [], todos = [], done = '' } = overview ?? {};
+    this.section.show(done !== '', done);
+    this.plan.element.hidden = plan.length === 0;
+    this.plan.show(plan, () => plan.map(stepOf));
+    this.todos.update(todos);
   }
 }
 
-function stepOf({ tool, note, status }: PlanProgress['steps'][number]): HTMLElement {
-  const name = h('span', { class: 'ipyagent-tool-name' }, reveal(tool));
-  const words = h('span', { class: 'ipyagent-panel-step' }, name, ' ', reveal(note));
-  return h('li', { 'data-state': status }, glyph(status), words);
+function stepOf(step: PlanStepLine): HTMLElement {
+  const name = h('span', { class: 'ipyagent-tool-name' }, reveal(step.name));
+  const words = h('span', { class: 'ipyagent-panel-step' }, name, ' ', reveal(step.note));
+  return h('li', { 'data-state': step.status }, glyph(step), words);
 }
 
 /** What became of each variable last. */
@@ -56,7 +50,7 @@ export class VariablesSection {
   }
 }
 
-function variableOf({ name, change, type }: VariableChange): HTMLElement {
+function variableOf({ name, change, type }: VariableLine): HTMLElement {
   const attributes = { class: 'ipyagent-panel-variable', 'data-ipyagent': 'panel-variable' };
   return h(
     'li',

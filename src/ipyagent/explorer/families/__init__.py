@@ -1,1 +1,1 @@
-"""Families of requests. A file holds how they are said, their code, and how they are answered."""
+"""Families of requests. A file holds their phrasing, their code, and their answers."""

@@ -6,14 +6,14 @@ from ipyagent.explorer.ask import Ask
 from ipyagent.explorer.families.drawing import FIGURE, Plot, one_key, plot_of
 from ipyagent.explorer.families.statistic import expressions, sentence_case, title
 from ipyagent.explorer.markdown import block, cell, code, label, number, table
-from ipyagent.explorer.snippets import chained, literal
+from ipyagent.explorer.snippets import assign_chain, literal
 from ipyagent.explorer.steps import MisfitError, Step
 
 _MAX_BARS = 20
 
 
 def bars(ask: Ask) -> Step:
-    """Bars of counts, or of one statistic by groups."""
+    """Draw bars of counts, or of one statistic by groups."""
     stats = ask.all("STAT", "EXTREME")
     return _statistic(ask, stats) if stats else _counts(ask)
 
@@ -28,7 +28,7 @@ def _counts(ask: Ask) -> Step:
         links = [column, ".drop_nulls()", ".value_counts(sort=True)"]
     else:
         links = [column, ".value_counts()"]
-    return _drawn(plot, links, (ask.name(f"count_by_{key}"), key, "count"), "")
+    return _draw_bars(plot, links, (ask.name(f"count_by_{key}"), key, "count"), "")
 
 
 def _statistic(ask: Ask, stats: list[str]) -> Step:
@@ -49,11 +49,11 @@ def _statistic(ask: Ask, stats: list[str]) -> Step:
             f".{stat}()",
             ".sort_values(ascending=False)",
         ]
-    return _drawn(plot, links, (ask.name(f"{column}_by_{key}"), key, stat), column)
+    return _draw_bars(plot, links, (ask.name(f"{column}_by_{key}"), key, stat), column)
 
 
-def _drawn(plot: Plot, links: list[str], names: tuple[str, str, str], column: str) -> Step:
-    """Bars of a statistic of a column, or of counts where the column is ""."""
+def _draw_bars(plot: Plot, links: list[str], names: tuple[str, str, str], column: str) -> Step:
+    """Draw bars of a column's statistic, or of counts if the column is ""."""
     name, key, stat = names
     height = title(stat) if column else "rows"
     heading = sentence_case(f"{height} of {column}" if column else height)
@@ -63,7 +63,7 @@ def _drawn(plot: Plot, links: list[str], names: tuple[str, str, str], column: st
     else:
         bars_of, writer = f"{name}.index.astype(str), {name}", f"to_csv(header=[{literal(stat)}])"
     lines = [
-        *chained(name, plot.source, *links, f".head({_MAX_BARS})"),
+        *assign_chain(name, plot.source, *links, f".head({_MAX_BARS})"),
         FIGURE,
         f"plt.bar({bars_of})",
         *plot.labels(key, height, f"{heading} by {key}"),
@@ -72,8 +72,8 @@ def _drawn(plot: Plot, links: list[str], names: tuple[str, str, str], column: st
 
     def answer(output: str) -> str:
         body = [[cell(group), number(value)] for group, value in block(output, [key, stat])]
-        what = sentence_case(f"{height} of {code(column)}" if column else height)
-        head = f"**Bar chart: {what} by {code(key)}** in {plot.ask.about}"
+        height_title = sentence_case(f"{height} of {code(column)}" if column else height)
+        head = f"**Bar chart: {height_title} by {code(key)}** in {plot.ask.about}"
         return f"{head}\n\n{table([label(key), height], body)}"
 
     return plot.run(f"bars: {heading} by {key}", lines, answer, name)

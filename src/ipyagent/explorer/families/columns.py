@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipyagent.explorer.ask import Ask, Rule
+from ipyagent.explorer.ask import Ask, SentenceRule
 from ipyagent.explorer.markdown import block, code, number
 from ipyagent.explorer.snippets import literal
 from ipyagent.explorer.steps import MisfitError, Step
@@ -39,7 +39,7 @@ def _new(ask: Ask) -> Step:
 
 
 def _made_of(ask: Ask) -> tuple[str, str, str | float]:
-    """What the new column is made of: a column, a sign, and a column or a number."""
+    """Return the parts of the new column: a column, a sign, and a column or a number."""
     parts, sign = [*ask.columns, *ask.all("NUMBER")], _sign(ask)
     if len(parts) != 2 or (sign == "/" and parts[1] == 0):
         raise MisfitError("I make a new column of two different columns, or of one and a number.")
@@ -62,11 +62,11 @@ def _sign(ask: Ask) -> str:
 _MADE = "(COL ARITH (COL|NUMBER) | (RATIO|DIFFERENCE|STAT) (OF|BETWEEN) COL (AND|TO) COL)"
 
 
-def _unnamed(ask: Ask) -> Step:
+def _unnamed_column(ask: Ask) -> Step:
     raise MisfitError("Please name the new column, as in “Add a column ratio = a / b”.")
 
 
 RULES = (
-    Rule(f"NEW COLUMNS? (FOR|AS|OF)? AS? NAME (EQ|AS|STOP|WITH|IN|IS|FOR) {_MADE}", _new),
-    Rule(f"NEW COLUMNS? (WITH|FOR|AS|OF)? {_MADE}", _unnamed),
+    SentenceRule(f"NEW COLUMNS? (FOR|AS|OF)? AS? NAME (EQ|AS|STOP|WITH|IN|IS|FOR) {_MADE}", _new),
+    SentenceRule(f"NEW COLUMNS? (WITH|FOR|AS|OF)? {_MADE}", _unnamed_column),
 )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ipyagent.explorer.ask import Ask, Rule
+from ipyagent.explorer.ask import Ask, SentenceRule
 from ipyagent.explorer.families.grouping import by_group
-from ipyagent.explorer.families.statistic import Question, expressions, title
+from ipyagent.explorer.families.statistic import StatisticQuestion, expressions, title
 from ipyagent.explorer.markdown import (
     block,
     cell,
@@ -16,7 +16,7 @@ from ipyagent.explorer.markdown import (
     numbers,
     table,
 )
-from ipyagent.explorer.snippets import literal, printed, rows
+from ipyagent.explorer.snippets import literal, print_chain, rows
 from ipyagent.explorer.steps import MisfitError, Step
 from ipyagent.explorer.workspace import Table
 
@@ -28,7 +28,7 @@ def _two_groups(ask: Ask) -> Step:
     column = ask.number
     source, pair = rows(ask.table, ask.where), literal([one, other])
     if ask.table.library == "polars":
-        lines = printed(
+        lines = print_chain(
             source,
             f".filter(pl.col({literal(key)}).is_in({pair}))",
             f".group_by({literal(key)})",
@@ -37,15 +37,19 @@ def _two_groups(ask: Ask) -> Step:
         )
     else:
         links = [f".groupby({literal(key)})[{literal(column)}]", f".agg({literal(_STATS)})"]
-        lines = printed(source, *links, f".reindex({pair})", ".to_csv()")
+        lines = print_chain(source, *links, f".reindex({pair})", ".to_csv()")
     return ask.python(
         f"{column} of {one} and {other}",
         lines,
-        lambda output: _said(ask, column, (one, other), block(output, [key, *_STATS])),
+        lambda output: _describe_difference(
+            ask, column, (one, other), block(output, [key, *_STATS])
+        ),
     )
 
 
-def _said(ask: Ask, column: str, names: tuple[str, str], found: list[list[str]]) -> str:
+def _describe_difference(
+    ask: Ask, column: str, names: tuple[str, str], found: list[list[str]]
+) -> str:
     by_name = {row[0]: row[1:] for row in found}
     means = [by_name.get(name, ["", ""])[1] for name in names]
     if not all(means):
@@ -72,25 +76,27 @@ def _two_means(ask: Ask) -> Step:
 
 
 def _by_column(ask: Ask) -> Step:
-    return by_group(Question(ask, ask.numeric(*ask.columns), ["mean", "median", "std"]))
+    return by_group(StatisticQuestion(ask, ask.numeric(*ask.columns), ["mean", "median", "std"]))
 
 
 def _across(ask: Ask) -> Step:
-    """`compare body mass between species`."""
+    """Answer `compare body mass between species`."""
     column, *keys = ask.columns
     if len(keys) != 1:
         raise MisfitError("I need one column to measure and another one to group by.")
-    return by_group(Question(ask.grouped(keys[0]), ask.numeric(column), ["mean", "median", "std"]))
+    return by_group(
+        StatisticQuestion(ask.group_by(keys[0]), ask.numeric(column), ["mean", "median", "std"])
+    )
 
 
 def two_tables(ask: Ask, other: Table, key: str | None) -> Step:
-    """Two tables: size, columns and types; rows in common, or differences by a key."""
+    """Compare two tables: size, columns and types; common rows, or differences by a key."""
     one = ask.table
     if "polars" in (one.library, other.library):
         raise MisfitError("I can compare two pandas tables only.")
     if key:
         return _by_key(ask, other, key)
-    shared = _shared(one, other)
+    shared = _shared_columns(one, other)
     names = one.name, other.name
     lines = [
         f'print(len({names[0]}), "and", len({names[1]}), "rows")',
@@ -103,7 +109,7 @@ def two_tables(ask: Ask, other: Table, key: str | None) -> Step:
     )
 
 
-def _shared(one: Table, other: Table) -> list[str]:
+def _shared_columns(one: Table, other: Table) -> list[str]:
     theirs = other.columns or {}
     return [name for name, dtype in (one.columns or {}).items() if theirs.get(name) == dtype]
 
@@ -112,7 +118,7 @@ def _common_rows(ask: Ask, other: Table, shared: list[str]) -> list[str]:
     chosen = f"[{literal(shared)}]"
     if shared == list(ask.table.columns or {}) == list(other.columns or {}):
         chosen = ""
-    return printed(
+    return print_chain(
         f"{ask.table.name}{chosen}",
         ".drop_duplicates()",
         f'.merge({other.name}{chosen}.drop_duplicates(), how="outer", indicator=True)["_merge"]',
@@ -156,7 +162,7 @@ def _by_key(ask: Ask, other: Table, key: str) -> Step:
         "    left, right = left.loc[keys], right.loc[keys]",
         "    return ((left != right) & (left.notna() | right.notna())).sum()",
         "",
-        *printed(
+        *print_chain(
             f"{name}({', '.join(tables)})",
             '.rename("differences")',
             '.to_csv(index_label="column")',
@@ -170,18 +176,18 @@ def _by_key(ask: Ask, other: Table, key: str) -> Step:
         head = f"**{sizes} share {common} values of {code(key)}**"
         return f"{head}\n\n{table(['column', 'rows that differ'], body)}"
 
-    what = f"compare {ask.table.name} and {other.name} by {key}"
-    return ask.python(what, lines, answer, name)
+    request = f"compare {ask.table.name} and {other.name} by {key}"
+    return ask.python(request, lines, answer, name)
 
 
 TABLES = "(COMPARE|DIFFERENCE) (BETWEEN|OF)? TABLE (AND|WITH|TO|VS) TABLE"
 KEYED = f"{TABLES} (BY|ON) COL"
 RULES = (
-    Rule("COMPARE COL (BETWEEN|OF|FOR|IN|BY)? PAIR", _two_groups, "where"),
-    Rule("COMPARE PAIR (BY|IN|ON|FOR) COL", _two_groups, "where"),
-    Rule("DIFFERENCE (IN|OF) COL BETWEEN PAIR", _two_groups, "where"),
-    Rule("DIFFERENCE (IN|OF) STAT COL BETWEEN PAIR", _two_means, "where"),
-    Rule("COL DIFFERENCE BETWEEN PAIR", _two_groups, "where"),
-    Rule("COMPARE COL BETWEEN COL", _across, "where digits"),
-    Rule("COMPARE COL", _by_column, "where digits", "by"),
+    SentenceRule("COMPARE COL (BETWEEN|OF|FOR|IN|BY)? PAIR", _two_groups, "where"),
+    SentenceRule("COMPARE PAIR (BY|IN|ON|FOR) COL", _two_groups, "where"),
+    SentenceRule("DIFFERENCE (IN|OF) COL BETWEEN PAIR", _two_groups, "where"),
+    SentenceRule("DIFFERENCE (IN|OF) STAT COL BETWEEN PAIR", _two_means, "where"),
+    SentenceRule("COL DIFFERENCE BETWEEN PAIR", _two_groups, "where"),
+    SentenceRule("COMPARE COL BETWEEN COL", _across, "where digits"),
+    SentenceRule("COMPARE COL", _by_column, "where digits", "by"),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipyagent.explorer.ask import Ask, Rule
+from ipyagent.explorer.ask import Ask, SentenceRule
 from ipyagent.explorer.families.grouping import MOST
 from ipyagent.explorer.markdown import (
     block,
@@ -15,14 +15,14 @@ from ipyagent.explorer.markdown import (
     percent,
     table,
 )
-from ipyagent.explorer.snippets import literal, printed, rows
+from ipyagent.explorer.snippets import literal, print_chain, rows
 from ipyagent.explorer.steps import MisfitError, Step
 
-_MAX_VALUES = 30  # that are shown
+_MAX_VALUES = 30  # rows of the answer
 
 
 def _count(ask: Ask) -> Step:
-    """`how many penguins are female`, `how many penguins per island`."""
+    """Answer `how many penguins are female`, `how many penguins per island`."""
     if ask.by:
         return _by_category(ask, ask.by)
     if not ask.where:
@@ -42,7 +42,7 @@ def _count(ask: Ask) -> Step:
 
 
 def _values(ask: Ask) -> Step:
-    """`value counts of species`, `how many species`, `share of each species`."""
+    """Answer `value counts of species`, `how many species`, `share of each species`."""
     counted = any(map(ask.says, ("how many", "number of", "total number of")))
     if ask.by and ask.columns and counted:
         raise MisfitError("Do you mean rows, or different values? Say “count … by … and …”.")
@@ -50,7 +50,7 @@ def _values(ask: Ask) -> Step:
 
 
 def _most_frequent(ask: Ask) -> Step:
-    """`top 3 species`."""
+    """Answer `top 3 species`."""
     most = ask.all("NUMBER")[0]
     if ask.all("TOP") != ["max"] or not (isinstance(most, int) and 0 < most <= _MAX_VALUES):
         raise MisfitError(f"I can show the 1 to {_MAX_VALUES} most frequent values.")
@@ -67,17 +67,19 @@ def _by_category(ask: Ask, keys: list[str], most: int = _MAX_VALUES) -> Step:
     if ask.table.library == "polars":
         order = f"{literal(['count', *keys])}, descending={[True] + [False] * len(keys)}"
         links = [f".group_by({literal(keys)})", ".agg(count=pl.len())", f".sort({order})"]
-        lines = printed(source, *links, f".head({MOST})", ".write_csv()")
+        lines = print_chain(source, *links, f".head({MOST})", ".write_csv()")
     else:
         key = literal(keys[0] if len(keys) == 1 else keys)
-        lines = printed(
+        lines = print_chain(
             source, f".value_counts({key}, dropna=False)", f".head({MOST})", ".to_csv()"
         )
-    what = f"rows by {', '.join(keys)}"
-    return ask.python(what, lines, lambda out: _said(ask, keys, block(out, [*keys, "count"]), most))
+    request = f"rows by {', '.join(keys)}"
+    return ask.python(
+        request, lines, lambda out: _describe_counts(ask, keys, block(out, [*keys, "count"]), most)
+    )
 
 
-def _said(ask: Ask, keys: list[str], found: list[list[str]], most: int) -> str:
+def _describe_counts(ask: Ask, keys: list[str], found: list[list[str]], most: int) -> str:
     total = sum(int(row[-1]) for row in found)
     named = sum(all(row[:-1]) for row in found)
     cut = len(found) == MOST  # there may be more, so that no total is known
@@ -97,18 +99,20 @@ def _said(ask: Ask, keys: list[str], found: list[list[str]], most: int) -> str:
 
 
 def _share(ask: Ask) -> Step:
-    """`share of each species`, `what percentage of penguins are female`."""
+    """Answer `share of each species`, `what percentage of penguins are female`."""
     if len(ask.where) > 1 or sum(map(bool, (ask.where, ask.by, ask.columns))) > 1:
         raise MisfitError("A share of what? I can take one condition, or one column's values.")
     return _values(ask) if ask.by or ask.columns else _count(ask)
 
 
 RULES = (
-    Rule("COUNT (OF? ROWS)? (HAS|IS)? | COUNT ROWS (IN|BY)? | COUNT IS", _count, "where by"),
-    Rule("ROWS", _count, "where", "by"),
-    Rule("", _count, "where", "by table"),
-    Rule("SHARE (OF? ROWS)? (IS|HAS)? | SHARE OF? COL VALUES?", _share, "where by"),
-    Rule("COUNT? UNIQUE? VALUES? (OF|IN|FOR)? COL VALUES?", _values, "where by"),
-    Rule("COUNT UNIQUE? COL VALUES? (IS|HAS)?", _values, "where by"),
-    Rule("TOP NUMBER COL", _most_frequent),
+    SentenceRule(
+        "COUNT (OF? ROWS)? (HAS|IS)? | COUNT ROWS (IN|BY)? | COUNT IS", _count, "where by"
+    ),
+    SentenceRule("ROWS", _count, "where", "by"),
+    SentenceRule("", _count, "where", "by table"),
+    SentenceRule("SHARE (OF? ROWS)? (IS|HAS)? | SHARE OF? COL VALUES?", _share, "where by"),
+    SentenceRule("COUNT? UNIQUE? VALUES? (OF|IN|FOR)? COL VALUES?", _values, "where by"),
+    SentenceRule("COUNT UNIQUE? COL VALUES? (IS|HAS)?", _values, "where by"),
+    SentenceRule("TOP NUMBER COL", _most_frequent),
 )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from ipyagent.explorer.ask import Ask, Rule
+from ipyagent.explorer.ask import Ask, SentenceRule
 from ipyagent.explorer.families.drawing import FIGURE
 from ipyagent.explorer.families.statistic import expressions, sentence_case, title
 from ipyagent.explorer.markdown import block, cell, code, numbers, table
 from ipyagent.explorer.names import words
-from ipyagent.explorer.snippets import chained, literal, printed, rows
+from ipyagent.explorer.snippets import assign_chain, literal, print_chain, rows
 from ipyagent.explorer.steps import MisfitError, Step
 
 _PANDAS = {"day": "D", "week": "W", "month": "M", "quarter": "Q", "year": "Y"}
@@ -18,7 +18,7 @@ _SAYS_DATE = frozenset({"date", "day", "time", "timestamp", "datetime"})
 
 
 def _date_column(ask: Ask, named: str | None = None) -> str:
-    """The column that holds dates: the one named, or the only one there is."""
+    """Return the column that holds dates: the one named, or the only one there is."""
     dates = ask.table.of_kind("date") or [
         column for column in ask.table.of_kind("text") if _SAYS_DATE & set(words(column))
     ]
@@ -32,13 +32,13 @@ def _date_column(ask: Ask, named: str | None = None) -> str:
 
 
 def _dates(ask: Ask, source: str, column: str) -> str:
-    """The dates of a column in pandas, converted where they are text."""
+    """Return a column's dates in pandas, converted from text if necessary."""
     values = f"{source}[{literal(column)}]"
     return values if ask.table.kind(column) == "date" else f"pd.to_datetime({values})"
 
 
 def _real_dates(ask: Ask, column: str) -> str:
-    """A column of dates in polars, which converts no text by itself."""
+    """Return a column of dates in polars, which converts no text automatically."""
     if ask.table.kind(column) != "date":
         raise MisfitError(f"{code(column)} holds text; convert it to dates first.")
     return f"pl.col({literal(column)})"
@@ -49,7 +49,9 @@ def _range(ask: Ask) -> Step:
     name = ask.table.name
     if ask.table.library == "polars":
         dates = _real_dates(ask, column)
-        lines = printed(name, f".select(first={dates}.min(), last={dates}.max())", ".write_csv()")
+        lines = print_chain(
+            name, f".select(first={dates}.min(), last={dates}.max())", ".write_csv()"
+        )
     else:
         dates = _dates(ask, name, column)
         lines = ['print("first,last")', f'print({dates}.min(), {dates}.max(), sep=",")']
@@ -63,7 +65,7 @@ def _range(ask: Ask) -> Step:
 
 
 def _day(moment: str) -> str:
-    """A moment without a time of midnight."""
+    """Return a moment without a time of midnight."""
     return re.sub(r"[ T]00:00:00(\.0+)?$", "", moment)
 
 
@@ -73,32 +75,34 @@ def _by_period(ask: Ask) -> Step:
     if len(ask.columns) != 1 or set(stats) & {"mode", "range", "quartiles"}:
         raise MisfitError("By periods I compute one statistic of one column.")
     column = ask.number
-    return _grouped(ask, period, column, [*stats, "count"])
+    return _group_by_period(ask, period, column, [*stats, "count"])
 
 
 def _rows_by_period(ask: Ask) -> Step:
-    return _grouped(ask, ask.period or "", _date_column(ask), ["count"])
+    return _group_by_period(ask, ask.period or "", _date_column(ask), ["count"])
 
 
-def _grouped(ask: Ask, period: str, column: str, stats: list[str]) -> Step:
+def _group_by_period(ask: Ask, period: str, column: str, stats: list[str]) -> Step:
     if ask.table.library == "polars":
-        lines = printed(*_by_polars(ask, period, column, stats), ".write_csv()")
+        lines = print_chain(*_by_polars(ask, period, column, stats), ".write_csv()")
     else:
         writer = f".to_csv(index_label={literal(period)})"
-        lines = printed(*_by_pandas(ask, period, column), f".agg({literal(stats)})", writer)
-    what = f"{', '.join(stats)} of {column} by {period}"
-    return ask.python(what, lines, lambda out: _said(ask, column, [period, *stats], out))
+        lines = print_chain(*_by_pandas(ask, period, column), f".agg({literal(stats)})", writer)
+    request = f"{', '.join(stats)} of {column} by {period}"
+    return ask.python(
+        request, lines, lambda out: _describe_range(ask, column, [period, *stats], out)
+    )
 
 
 def _by_pandas(ask: Ask, period: str, column: str) -> tuple[str, str]:
-    """The source and the link that group by a period of time."""
+    """Return the source and the link that group by a period of time."""
     source = rows(ask.table, ask.where)
     periods = f"{_dates(ask, source, _date_column(ask))}.dt.to_period({literal(_PANDAS[period])})"
     return source, f".groupby({periods})[{literal(column)}]"
 
 
 def _by_polars(ask: Ask, period: str, column: str, stats: list[str]) -> list[str]:
-    """The source and the links that group and aggregate."""
+    """Return the source and the links that group and aggregate."""
     start = f"{_real_dates(ask, _date_column(ask))}.dt.truncate({literal(_POLARS[period])})"
     return [
         rows(ask.table, ask.where),
@@ -108,23 +112,23 @@ def _by_polars(ask: Ask, period: str, column: str, stats: list[str]) -> list[str
     ]
 
 
-def _plotted(ask: Ask) -> Step:
-    """`plot total revenue by month`."""
+def _plot_by_period(ask: Ask) -> Step:
+    """Answer `plot total revenue by month`."""
     kind, stats = next(iter(ask.all("CHART")), "bar"), ask.all("STAT", "EXTREME")
     if kind not in ("bar", "line") or set(stats) & {"mode", "range", "quartiles"}:
         raise MisfitError("By periods I draw bars or a line of one statistic.")
     period, column, (stat,) = ask.period or "", ask.number, stats
     name = ask.name(f"{column}_by_{period}")
     if ask.table.library == "polars":
-        made = chained(name, *_by_polars(ask, period, column, [stat]))
+        polars_lines = assign_chain(name, *_by_polars(ask, period, column, [stat]))
         x, y = f"{name}[{literal(period)}].dt.to_string()", f"{name}[{literal(stat)}]"
         writer = "write_csv()"
     else:
-        made = chained(name, *_by_pandas(ask, period, column), f".{stat}()")
+        polars_lines = assign_chain(name, *_by_pandas(ask, period, column), f".{stat}()")
         x, y = f"{name}.index.astype(str)", name
         writer = f"to_csv(index_label={literal(period)}, header=[{literal(stat)}])"
     lines = [
-        *made,
+        *polars_lines,
         FIGURE,
         f"plt.{'plot' if kind == 'line' else 'bar'}({x}, {y})",
         "plt.xticks(rotation=90)",
@@ -132,19 +136,21 @@ def _plotted(ask: Ask) -> Step:
         f"plt.title({literal(f'{sentence_case(title(stat))} of {column} by {period}')})",
         f"print({name}.{writer})",
     ]
-    what = f"{kind} plot of {stat} of {column} by {period}"
-    return ask.python(what, lines, lambda out: _said(ask, column, [period, stat], out), name)
+    request = f"{kind} plot of {stat} of {column} by {period}"
+    return ask.python(
+        request, lines, lambda out: _describe_range(ask, column, [period, stat], out), name
+    )
 
 
-def _said(ask: Ask, column: str, heading: list[str], output: str) -> str:
+def _describe_range(ask: Ask, column: str, heading: list[str], output: str) -> str:
     found = block(output, heading)
     measured = numbers([row[1:] for row in found], ask.digits)
     body = [[cell(_day(row[0])), *m] for row, m in zip(found, measured, strict=True)]
     period, stat, counted = heading[0], title(heading[1]), heading[1:] == ["count"]
-    what = "Rows" if counted else f"{sentence_case(stat)} of {code(column)}"
+    subject = "Rows" if counted else f"{sentence_case(stat)} of {code(column)}"
     names = ["rows"] if counted else map(title, heading[1:])
     note = f"{period.capitalize()}s without rows are left out."
-    return f"**{what} by {period}** in {ask.about}\n\n{table([period, *names], body)}\n\n{note}"
+    return f"**{subject} by {period}** in {ask.about}\n\n{table([period, *names], body)}\n\n{note}"
 
 
 def _no_statistic(ask: Ask) -> Step:
@@ -152,13 +158,15 @@ def _no_statistic(ask: Ask) -> Step:
 
 
 RULES = (
-    Rule("DATES ((OF|IN)? COL)?", _range),
-    Rule("RESAMPLE? (STAT|EXTREME) (OF|IN)? COL", _by_period, "where digits", "period"),
-    Rule("PERIOD (STAT|EXTREME) (OF|IN)? COL", _by_period, "where digits"),
-    Rule("COUNT (OF? ROWS)? | ROWS", _rows_by_period, "where", "period"),
-    Rule("", _rows_by_period, "where", "period table"),
-    Rule("PLOT (OF|FOR)? (STAT|EXTREME) OF? COL", _plotted, "where", "period"),
-    Rule("(PLOT|NEW)? CHART (OF|FOR)? (STAT|EXTREME) OF? COL", _plotted, "where", "period"),
-    Rule("COL", _no_statistic, "where", "period"),
-    Rule("PERIOD COL", _no_statistic, "where"),
+    SentenceRule("DATES ((OF|IN)? COL)?", _range),
+    SentenceRule("RESAMPLE? (STAT|EXTREME) (OF|IN)? COL", _by_period, "where digits", "period"),
+    SentenceRule("PERIOD (STAT|EXTREME) (OF|IN)? COL", _by_period, "where digits"),
+    SentenceRule("COUNT (OF? ROWS)? | ROWS", _rows_by_period, "where", "period"),
+    SentenceRule("", _rows_by_period, "where", "period table"),
+    SentenceRule("PLOT (OF|FOR)? (STAT|EXTREME) OF? COL", _plot_by_period, "where", "period"),
+    SentenceRule(
+        "(PLOT|NEW)? CHART (OF|FOR)? (STAT|EXTREME) OF? COL", _plot_by_period, "where", "period"
+    ),
+    SentenceRule("COL", _no_statistic, "where", "period"),
+    SentenceRule("PERIOD COL", _no_statistic, "where"),
 )

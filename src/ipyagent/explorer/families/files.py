@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Any
 
-from ipyagent.explorer.ask import Ask, Rule
+from ipyagent.explorer.ask import Ask, SentenceRule
 from ipyagent.explorer.markdown import block, code, codes, fence, figures
 from ipyagent.explorer.names import fresh
 from ipyagent.explorer.snippets import literal, script
@@ -24,13 +24,13 @@ SCHEMA = ["column", "dtype"]
 
 
 def load_code(path: str, name: str) -> str:
-    """Code that loads a table file into a variable and prints its size and columns."""
+    """Return code that loads a table file into a variable and prints its size and columns."""
     reader = _READERS[path.lower().rsplit(".", 1)[-1]].format(literal(path))
     return script(f"{name} = {reader}", f'print(len({name}), "rows")', schema_line(Table(name)))
 
 
 def schema_line(table: Table) -> str:
-    """A line that prints the columns of a table and their types."""
+    """Return a line that prints the columns of a table and their types."""
     if table.library == "polars":
         columns = f"{table.name}.columns, {table.name}.dtypes"
         return f'print("column,dtype", *map("{{}},{{}}".format, {columns}), sep="\\n")'
@@ -43,16 +43,16 @@ def _list(ask: Ask) -> Step:
     arguments: dict[str, Any] = {"path": folder.rstrip("/") or ".", "recursive": True}
     if ending:
         arguments["pattern"] = f"*.{ending}"
-    what = f"{ending} files" if ending else "files"
+    kind = f"{ending} files" if ending else "files"
     where = code(folder) if folder else "the workspace"
 
     def answer(output: str) -> str:
         lines = [line for line in output.strip().splitlines() if line.strip()]
         if not lines or lines[0].startswith("(empty"):
-            return f"There are no {what} in {where}."
-        return f"**The {what} in {where}**\n\n{fence(output)}"
+            return f"There are no {kind} in {where}."
+        return f"**The {kind} in {where}**\n\n{fence(output)}"
 
-    return Task(f"list {what}", "list_files", arguments, answer)
+    return Task(f"list {kind}", "list_files", arguments, answer)
 
 
 def _read(ask: Ask) -> Step:
@@ -119,12 +119,12 @@ def _inspect(ask: Ask) -> Step:
 
 
 RULES = (
-    Rule("LOOK | (NOUN|ENDING)? FILES | (ENDING? FILES)? (IN|OF)? FOLDER FILES?", _list),
-    Rule("FILES IN (LOOK|NOUN)", _list),
-    Rule("SHOW FILES? FILE | (FIRST NUMBER LINES|NUMBER LINES) (OF|IN) FILES? FILE", _read),
-    Rule("SHOW FIRST? NUMBER LINES (OF|IN) FILES? FILE", _read),
-    Rule("LOAD NOUN? IN? FILES? FILE FILES? NOUN? (AS VARIABLES? AS? NAME)?", _load),
-    Rule("SHOW NOUN? IN? FILE AS VARIABLES? AS? NAME", _load),
-    Rule("SHOW? VARIABLES", _variables),
-    Rule("SHOW? VAR | INSPECT (VARIABLES? VAR|TABLE|VARIABLES TABLE)", _inspect),
+    SentenceRule("LOOK | (NOUN|ENDING)? FILES | (ENDING? FILES)? (IN|OF)? FOLDER FILES?", _list),
+    SentenceRule("FILES IN (LOOK|NOUN)", _list),
+    SentenceRule("SHOW FILES? FILE | (FIRST NUMBER LINES|NUMBER LINES) (OF|IN) FILES? FILE", _read),
+    SentenceRule("SHOW FIRST? NUMBER LINES (OF|IN) FILES? FILE", _read),
+    SentenceRule("LOAD NOUN? IN? FILES? FILE FILES? NOUN? (AS VARIABLES? AS? NAME)?", _load),
+    SentenceRule("SHOW NOUN? IN? FILE AS VARIABLES? AS? NAME", _load),
+    SentenceRule("SHOW? VARIABLES", _variables),
+    SentenceRule("SHOW? VAR | INSPECT (VARIABLES? VAR|TABLE|VARIABLES TABLE)", _inspect),
 )

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from ipyagent.explorer.families.statistic import Question, expressions, sentence_case, title
+from ipyagent.explorer.families.statistic import (
+    StatisticQuestion,
+    expressions,
+    sentence_case,
+    title,
+)
 from ipyagent.explorer.markdown import (
     block,
     cell,
@@ -13,15 +18,15 @@ from ipyagent.explorer.markdown import (
     numbers,
     table,
 )
-from ipyagent.explorer.snippets import literal, printed, rows
+from ipyagent.explorer.snippets import literal, print_chain, rows
 from ipyagent.explorer.steps import MisfitError, Step
 
 MAX_GROUPS = 30  # that one may ask for
 MOST = 500  # that are printed
 
 
-def by_group(question: Question, top: tuple[int, str] | None = None) -> Step:
-    """Statistics by groups; `top` keeps so many, the highest (max) or the lowest (min)."""
+def by_group(question: StatisticQuestion, top: tuple[int, str] | None = None) -> Step:
+    """Compute statistics by groups; `top` keeps the highest (max) or lowest (min) ones."""
     ask = question.ask
     keys = ask.groups(*ask.by)
     if set(keys) & set(question.columns):
@@ -36,12 +41,16 @@ def by_group(question: Question, top: tuple[int, str] | None = None) -> Step:
     polars = ask.table.library == "polars"
     links = (_polars if polars else _pandas)(question, stats, by, bool(top and top[1] == "min"))
     writer = ".write_csv()" if polars else ".to_csv()"
-    lines = printed(rows(ask.table, ask.where), *links, f".head({MOST})", writer)
-    what = f"{', '.join(map(title, question.stats))} of {column} by {', '.join(keys)}"
-    return ask.python(what, lines, lambda out: _said(question, block(out, [*keys, *stats]), top))
+    lines = print_chain(rows(ask.table, ask.where), *links, f".head({MOST})", writer)
+    request = f"{', '.join(map(title, question.stats))} of {column} by {', '.join(keys)}"
+    return ask.python(
+        request, lines, lambda out: _describe_groups(question, block(out, [*keys, *stats]), top)
+    )
 
 
-def _pandas(question: Question, stats: list[str], by: str | None, ascending: bool) -> list[str]:
+def _pandas(
+    question: StatisticQuestion, stats: list[str], by: str | None, ascending: bool
+) -> list[str]:
     keys, column = question.ask.by, question.columns[0]
     key = literal(keys[0] if len(keys) == 1 else keys)
     order = [f".sort_values({literal(by)}, ascending={ascending})"] if by else []
@@ -53,7 +62,9 @@ def _pandas(question: Question, stats: list[str], by: str | None, ascending: boo
     ]
 
 
-def _polars(question: Question, stats: list[str], by: str | None, ascending: bool) -> list[str]:
+def _polars(
+    question: StatisticQuestion, stats: list[str], by: str | None, ascending: bool
+) -> list[str]:
     keys, column = literal(question.ask.by), question.columns[0]
     order = f"{literal(by)}, descending={not ascending}, nulls_last=True" if by else keys
     return [
@@ -64,7 +75,9 @@ def _polars(question: Question, stats: list[str], by: str | None, ascending: boo
     ]
 
 
-def _said(question: Question, found: list[list[str]], top: tuple[int, str] | None) -> str:
+def _describe_groups(
+    question: StatisticQuestion, found: list[list[str]], top: tuple[int, str] | None
+) -> str:
     ask, column, keys = question.ask, question.columns[0], question.ask.by
     if not found:
         return f"There are no rows in {ask.about}."
@@ -82,21 +95,21 @@ def _said(question: Question, found: list[list[str]], top: tuple[int, str] | Non
     return f"{head}\n\n{shown}"
 
 
-def _body(question: Question, found: list[list[str]]) -> list[list[str]]:
+def _body(question: StatisticQuestion, found: list[list[str]]) -> list[list[str]]:
     width = len(question.ask.by)
     measured = numbers([row[width:] for row in found], question.ask.digits)
     return [[*map(cell, row[:width]), *values] for row, values in zip(found, measured, strict=True)]
 
 
-def _winner(question: Question, found: list[list[str]], end: str) -> str:
-    """Who has the highest or lowest value; all of them where there is a tie."""
+def _winner(question: StatisticQuestion, found: list[list[str]], end: str) -> str:
+    """Return the group with the highest or lowest value; all of them in a tie."""
     ask, at = question.ask, len(question.ask.by)
     best = found[0][at] if found else ""
     winners = [" / ".join(map(cell, row[:at])) for row in found if row[at] == best]
     verb = "has" if len(winners) == 1 else "have"
-    what = f"{title(question.stats[0])} {code(question.columns[0])}"
+    statistic = f"{title(question.stats[0])} {code(question.columns[0])}"
     return (
-        f"**{', '.join(winners)}** {verb} the {_end(end)} {what}: "
+        f"**{', '.join(winners)}** {verb} the {_end(end)} {statistic}: "
         f"**{number(best, ask.digits)}** (in {ask.about})."
     )
 

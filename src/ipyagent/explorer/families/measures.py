@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ipyagent.explorer.ask import Ask, Rule
+from ipyagent.explorer.ask import Ask, SentenceRule
 from ipyagent.explorer.families.grouping import by_group
-from ipyagent.explorer.families.statistic import Question, expressions, title
+from ipyagent.explorer.families.statistic import StatisticQuestion, expressions, title
 from ipyagent.explorer.markdown import block, code, codes, label, number, table
-from ipyagent.explorer.snippets import cut, literal, printed, rows
+from ipyagent.explorer.snippets import cut, literal, print_chain, rows
 from ipyagent.explorer.steps import MisfitError, Step
 
 _SUMMARY = ["count", "mean", "std", "min", "median", "max"]
@@ -21,12 +21,12 @@ def _statistics(ask: Ask) -> Step:
         ask.numeric(*ask.columns)
     if "sum" in stats and len(ask.columns) > 1:
         raise MisfitError("Of each column, or of both row by row? Ask for one, or add a column.")
-    question = Question(ask, ask.columns, stats)
+    question = StatisticQuestion(ask, ask.columns, stats)
     return by_group(question) if ask.by else _overall(question)
 
 
 def _stats(ask: Ask) -> list[str]:
-    """The statistics that the core names, spelled as pandas and polars do."""
+    """Return the statistics that the core names, spelled as in pandas and polars."""
     found: list[str] = []
     for stat in ask.all("STAT", "EXTREME"):
         found += ["min", "max"] if stat == "range" else [stat]
@@ -39,27 +39,27 @@ def _special(ask: Ask, stats: list[str]) -> Step:
     return _mode(ask) if stats == ["mode"] else _quantiles(ask, [0.25, 0.5, 0.75])
 
 
-def _overall(question: Question) -> Step:
+def _overall(question: StatisticQuestion) -> Step:
     ask, stats = question.ask, list(dict.fromkeys(["count", *question.stats]))
     if ask.table.library == "polars":
         lines = _overall_polars(question, stats)
     else:
         links = [f".agg({literal(stats)})", *question.rounding, '.to_csv(index_label="statistic")']
-        lines = printed(cut(ask.table, ask.where, question.columns), *links)
+        lines = print_chain(cut(ask.table, ask.where, question.columns), *links)
 
     def answer(output: str) -> str:
         found = {row[0]: row[1:] for row in block(output, ["statistic", *question.columns])}
-        return _said(question, found)
+        return _describe_statistics(question, found)
 
-    what = f"{', '.join(question.stats)} of {', '.join(question.columns)}"
-    return ask.python(what, lines, answer)
+    request = f"{', '.join(question.stats)} of {', '.join(question.columns)}"
+    return ask.python(request, lines, answer)
 
 
-def _overall_polars(question: Question, stats: list[str]) -> list[str]:
+def _overall_polars(question: StatisticQuestion, stats: list[str]) -> list[str]:
     if len(question.columns) > 1:
         raise MisfitError("For polars tables I compute statistics of one column at a time.")
     column = question.columns[0]
-    return printed(
+    return print_chain(
         rows(question.ask.table, question.ask.where),
         f".select({expressions(column, stats)})",
         f'.unpivot(variable_name="statistic", value_name={literal(column)})',
@@ -68,7 +68,7 @@ def _overall_polars(question: Question, stats: list[str]) -> list[str]:
     )
 
 
-def _said(question: Question, found: dict[str, list[str]]) -> str:
+def _describe_statistics(question: StatisticQuestion, found: dict[str, list[str]]) -> str:
     ask, digits = question.ask, question.ask.digits
     counts = [number(each) for each in found["count"]]
     if set(counts) == {"0"}:
@@ -103,10 +103,10 @@ def _mode(ask: Ask) -> Step:
         if len(most) == 5:
             return f"{code(column)} has many most common values, each {times} times in {ask.about}."
         verb = "value of {} is" if len(most) == 1 else "values of {} are"
-        said = f"The most common {verb.format(code(column))} **{', '.join(most)}**"
-        return f"{said} ({times} times in {ask.about})."
+        sentence = f"The most common {verb.format(code(column))} **{', '.join(most)}**"
+        return f"{sentence} ({times} times in {ask.about})."
 
-    return ask.python(f"mode of {column}", printed(source, *links), answer)
+    return ask.python(f"mode of {column}", print_chain(source, *links), answer)
 
 
 def _most_common(ask: Ask) -> Step:
@@ -132,7 +132,7 @@ def _quantiles(ask: Ask, shares: list[float]) -> Step:
     else:
         rounding = [] if ask.digits is None else [f".round({ask.digits})"]
         links = [f".quantile({shares})", *rounding, '.rename("value")']
-        lines = printed(source, *links, '.to_csv(index_label="quantile")')
+        lines = print_chain(source, *links, '.to_csv(index_label="quantile")')
 
     def answer(output: str) -> str:
         found = block(output, ["quantile", "value"])
@@ -152,18 +152,20 @@ def _summary(ask: Ask) -> Step:
         raise MisfitError(f"{code(ask.table.name)} has no columns of numbers to summarise.")
     if ask.table.library == "polars" and len(columns) > 1:
         raise MisfitError("For polars tables I summarise one column at a time; or say “Profile”.")
-    question = Question(ask, ask.numeric(*columns), _SUMMARY)
+    question = StatisticQuestion(ask, ask.numeric(*columns), _SUMMARY)
     return by_group(question) if ask.by else _overall(question)
 
 
 _STATS = "(STAT|EXTREME) (AND (STAT|EXTREME))*"
 _ALL = "where by digits"
 RULES = (
-    Rule(f"{_STATS} (VALUES? (OF|FOR|IN))? (OF|IN|FOR)? COL (AND COL)* VALUES?", _statistics, _ALL),
-    Rule(f"COL {_STATS}", _statistics, _ALL),
-    Rule("COL IS STAT", _most_common, "where"),
-    Rule("NUMBER QUANTILE (OF|IN|FOR)? COL", _percentile, "where digits"),
-    Rule("QUANTILE NUMBER (OF|IN|FOR) COL", _percentile, "where digits"),
-    Rule("COL", _summary, "where digits", "by"),
-    Rule("SUMMARY (OF|FOR|IN|ON)? (COL (AND COL)*)? | COL SUMMARY", _summary, _ALL),
+    SentenceRule(
+        f"{_STATS} (VALUES? (OF|FOR|IN))? (OF|IN|FOR)? COL (AND COL)* VALUES?", _statistics, _ALL
+    ),
+    SentenceRule(f"COL {_STATS}", _statistics, _ALL),
+    SentenceRule("COL IS STAT", _most_common, "where"),
+    SentenceRule("NUMBER QUANTILE (OF|IN|FOR)? COL", _percentile, "where digits"),
+    SentenceRule("QUANTILE NUMBER (OF|IN|FOR) COL", _percentile, "where digits"),
+    SentenceRule("COL", _summary, "where digits", "by"),
+    SentenceRule("SUMMARY (OF|FOR|IN|ON)? (COL (AND COL)*)? | COL SUMMARY", _summary, _ALL),
 )

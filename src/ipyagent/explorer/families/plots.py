@@ -1,11 +1,11 @@
-"""Plots with matplotlib: histogram, boxes, scatter, line, and which one suits."""
+"""Plots with matplotlib: histogram, boxes, scatter, line, and the choice among them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
 
-from ipyagent.explorer.ask import Ask, Rule
+from ipyagent.explorer.ask import Ask, SentenceRule
 from ipyagent.explorer.families.bars import bars
 from ipyagent.explorer.families.drawing import FIGURE, Plot, one_key, plot_of
 from ipyagent.explorer.markdown import block, cell, code, codes, figures, label, number, table
@@ -26,8 +26,8 @@ def _histogram(ask: Ask) -> Step:
 
     def answer(output: str) -> str:
         count, median = figures(output, r"(\d+) values, median (\S+)")
-        seen = f"{count} values in {ask.about}, median {number(median)}"
-        return f"**Histogram of {code(column)}**: {seen}."
+        summary = f"{count} values in {ask.about}, median {number(median)}"
+        return f"**Histogram of {code(column)}**: {summary}."
 
     return plot.run(f"histogram of {column}", lines, answer)
 
@@ -112,8 +112,8 @@ def _scatter(ask: Ask) -> Step:
     def answer(output: str) -> str:
         (count,), (r,) = figures(output, r"(\d+) points"), figures(output, r"correlation (\S+)")
         split = f", coloured by {code(key)}" if key else ""
-        seen = f"{count} points in {ask.about}, correlation {number(r, 2)}"
-        return f"**{code(y)} against {code(x)}**{split}: {seen}."
+        summary = f"{count} points in {ask.about}, correlation {number(r, 2)}"
+        return f"**{code(y)} against {code(x)}**{split}: {summary}."
 
     return plot.run(f"scatter plot of {y} against {x}", lines, answer, *names)
 
@@ -150,7 +150,7 @@ def _line(ask: Ask) -> Step:
 
 
 def _fitting(ask: Ask) -> Step:
-    """The plot that suits the columns where none is named."""
+    """Draw the plot that suits the columns if none is named."""
     columns, key = ask.columns, one_key(ask)
     kinds = [ask.table.kind(column) for column in columns]
     if kinds == ["number"] and key is None:
@@ -172,7 +172,7 @@ def _against_key(ask: Ask, key: str) -> Step:
 
 
 def _by_kind(ask: Ask) -> Step:
-    """A plot whose kind is named."""
+    """Draw a plot whose kind is named."""
     return {
         "hist": _histogram,
         "bar": bars,
@@ -199,12 +199,14 @@ _OF = "(OF|FOR|WITH)?"
 _TWO = "COL (VS|AND|WITH|OVER|TO) COL"
 _SPLIT = "where by colour"
 RULES = (
-    Rule(f"{_DRAW} CHART PLOT? {_OF} (COL | {_TWO})", _by_kind, _SPLIT),
-    Rule(f"{_DRAW} CHART PLOT? {_OF} (STAT|EXTREME) (OF)? COL", _only_bars, "where by"),
-    Rule(f"{_DRAW} CHART PLOT? {_OF} COUNT (OF? (ROWS|COL))?", _only_bars, "where by"),
-    Rule("COL CHART | PLOT COL AS CHART", _by_kind, _SPLIT),
-    Rule(f"PLOT {_OF} {_TWO} AS CHART", _by_kind, _SPLIT),
-    Rule(f"{_DRAW} (DISTRIBUTION {_OF} COL | COL DISTRIBUTION)", _distribution, _SPLIT),
-    Rule(f"PLOT {_OF} (STAT|EXTREME) (OF)? COL | PLOT COUNT (OF? (ROWS|COL))?", bars, "where by"),
-    Rule(f"PLOT {_OF} (COL | {_TWO})", _fitting, _SPLIT),
+    SentenceRule(f"{_DRAW} CHART PLOT? {_OF} (COL | {_TWO})", _by_kind, _SPLIT),
+    SentenceRule(f"{_DRAW} CHART PLOT? {_OF} (STAT|EXTREME) (OF)? COL", _only_bars, "where by"),
+    SentenceRule(f"{_DRAW} CHART PLOT? {_OF} COUNT (OF? (ROWS|COL))?", _only_bars, "where by"),
+    SentenceRule("COL CHART | PLOT COL AS CHART", _by_kind, _SPLIT),
+    SentenceRule(f"PLOT {_OF} {_TWO} AS CHART", _by_kind, _SPLIT),
+    SentenceRule(f"{_DRAW} (DISTRIBUTION {_OF} COL | COL DISTRIBUTION)", _distribution, _SPLIT),
+    SentenceRule(
+        f"PLOT {_OF} (STAT|EXTREME) (OF)? COL | PLOT COUNT (OF? (ROWS|COL))?", bars, "where by"
+    ),
+    SentenceRule(f"PLOT {_OF} (COL | {_TWO})", _fitting, _SPLIT),
 )

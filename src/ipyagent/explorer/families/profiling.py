@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipyagent.explorer.ask import Ask, Rule
+from ipyagent.explorer.ask import Ask, SentenceRule
 from ipyagent.explorer.markdown import (
     block,
     cell,
@@ -14,7 +14,7 @@ from ipyagent.explorer.markdown import (
     percent,
     table,
 )
-from ipyagent.explorer.snippets import literal, printed
+from ipyagent.explorer.snippets import literal, print_chain
 from ipyagent.explorer.steps import Step, UnreadableError
 
 _ALL = ["column", "type", "missing", "distinct"]
@@ -28,7 +28,9 @@ def _profile(ask: Ask) -> Step:
     lines = (_polars if ask.table.library == "polars" else _pandas)(ask, name, bool(numbers))
     if 1 < len(numbers) <= _MAX_CORRELATED and ask.table.library == "pandas":
         lines.append(f"print({ask.table.name}[{literal(numbers)}].corr().to_csv())")
-    return ask.python("profile", lines, lambda output: _said(ask, numbers, output), name)
+    return ask.python(
+        "profile", lines, lambda output: _describe_profile(ask, numbers, output), name
+    )
 
 
 def _pandas(ask: Ask, profile: str, numbers: bool) -> list[str]:
@@ -72,14 +74,14 @@ def _polars(ask: Ask, profile: str, numbers: bool) -> list[str]:
         "    return found",
         "",
         f'print(len({name}), "rows,", len({name}) - len({name}.unique()), "duplicates")',
-        *printed(
+        *print_chain(
             f"pl.from_dicts([{profile}(c) for c in {name}], infer_schema_length=None)",
             ".write_csv()",
         ),
     ]
 
 
-def _said(ask: Ask, numbers: list[str], output: str) -> str:
+def _describe_profile(ask: Ask, numbers: list[str], output: str) -> str:
     rows, duplicates = figures(output, r"(\d+) rows, (\d+) duplicates")
     heading = [*_ALL, *(_NUMBERS if numbers else [])]
     found = block(output, heading)
@@ -91,7 +93,7 @@ def _said(ask: Ask, numbers: list[str], output: str) -> str:
         f"**{code(ask.table.name)}: {size}**",
         table(heading, body, left=2),
         _notes(found, int(rows)),
-        _related(numbers, output),
+        _strongest_correlations(numbers, output),
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -105,7 +107,7 @@ def _duplicate(count: str) -> str:
 
 
 def _notes(found: list[list[str]], rows: int) -> str:
-    """What an analyst would look at first."""
+    """Return what an analyst would look at first."""
     notes = []
     if gaps := sorted((row for row in found if int(row[2])), key=lambda row: -int(row[2])):
         name, _, count, *_ = gaps[0]
@@ -121,8 +123,8 @@ def _notes(found: list[list[str]], rows: int) -> str:
     return "\n".join(notes)
 
 
-def _related(numbers: list[str], output: str) -> str:
-    """The strongest correlations, if they were printed."""
+def _strongest_correlations(numbers: list[str], output: str) -> str:
+    """Return the strongest correlations, if they were printed."""
     try:
         matrix = block(output, ["", *numbers])
     except UnreadableError:
@@ -134,8 +136,8 @@ def _related(numbers: list[str], output: str) -> str:
         if r
     ]
     best = sorted(pairs, key=lambda pair: -abs(pair[0]))[:3]
-    said = [f"{code(a)} and {code(b)} ({number(str(r), 2)})" for r, a, b in best]
-    return f"Strongest correlations: {', '.join(said)}." if said else ""
+    sentences = [f"{code(a)} and {code(b)} ({number(str(r), 2)})" for r, a, b in best]
+    return f"Strongest correlations: {', '.join(sentences)}." if sentences else ""
 
 
-RULES = (Rule("PROFILE (OF|IN)? | NOUN? PROFILE | NEW PROFILE OF?", _profile),)
+RULES = (SentenceRule("PROFILE (OF|IN)? | NOUN? PROFILE | NEW PROFILE OF?", _profile),)

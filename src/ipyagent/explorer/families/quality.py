@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipyagent.explorer.ask import Ask, Rule
+from ipyagent.explorer.ask import Ask, SentenceRule
 from ipyagent.explorer.markdown import (
     block,
     cell,
@@ -14,7 +14,7 @@ from ipyagent.explorer.markdown import (
     percent,
     table,
 )
-from ipyagent.explorer.snippets import literal, printed
+from ipyagent.explorer.snippets import literal, print_chain
 from ipyagent.explorer.steps import MisfitError, Step
 
 
@@ -60,7 +60,7 @@ def _missing_rows(ask: Ask) -> Step:
 
 
 def _gaps(ask: Ask) -> Step:
-    """`which rows have missing values`, `rows where sex is missing`."""
+    """Answer `which rows have missing values`, `rows where sex is missing`."""
     name, heading = ask.table.name, list(ask.table.columns or {})
     columns, star = literal(ask.columns) if ask.columns else "", literal("*")
     if ask.table.library == "polars":
@@ -111,8 +111,8 @@ def _outliers(ask: Ask) -> Step:
     name = ask.name("outliers")
     polars = ask.table.library == "polars"
     lines = (_fences_polars if polars else _fences_pandas)(ask, name, columns)
-    what = f"outliers by the IQR rule in {', '.join(columns)}"
-    return ask.python(what, lines, lambda output: _outliers_said(ask, columns, output), name)
+    request = f"outliers by the IQR rule in {', '.join(columns)}"
+    return ask.python(request, lines, lambda output: _outliers_said(ask, columns, output), name)
 
 
 def _outliers_said(ask: Ask, columns: list[str], output: str) -> str:
@@ -136,7 +136,7 @@ def _fences_pandas(ask: Ask, name: str, columns: list[str]) -> list[str]:
         "    below, above = (values < low).sum(), (values > high).sum()",
         '    return pd.Series({"below": below, "above": above, "low": low, "high": high})',
         "",
-        *printed(
+        *print_chain(
             f"{ask.table.name}[{literal(columns)}]",
             f".apply({name})",
             ".T",
@@ -154,7 +154,7 @@ def _fences_polars(ask: Ask, name: str, columns: list[str]) -> list[str]:
         "    column = values.name",
         "    return dict(column=column, below=below, above=above, low=low, high=high)",
         "",
-        *printed(
+        *print_chain(
             f"pl.from_dicts([{name}(c) for c in {ask.table.name}[{literal(columns)}]])",
             ".write_csv()",
         ),
@@ -182,16 +182,18 @@ def _far_from_mean(ask: Ask, columns: list[str]) -> Step:
 _HOW = "((BY|WITH|VIA) (IQR|ZSCORE))?"
 _OF = "(OF|IN|FOR)"
 RULES = (
-    Rule(f"(COUNT|SHARE)? OF? MISSING ({_OF}? COL (AND COL)*)? | COL MISSING", _missing),
-    Rule(f"(COUNT|SHARE)? OF? MISSING (BY|{_OF}) COLUMNS", _missing),
-    Rule("COLUMNS (HAS|WITH|IS) MISSING | COUNT MISSING (IS|HAS)? (IN|BY) COL", _missing),
-    Rule("COUNT ROWS (WITH|HAS) MISSING", _missing_rows),
-    Rule("COUNT (ROWS IS)? MISSING COL | COUNT ROWS (WITH|HAS) MISSING COL", _missing),
-    Rule("SHOW? ROWS (WITH|HAS) MISSING COL?", _gaps),
-    Rule("SHOW? ROWS? WHERE COL IS MISSING", _gaps),
-    Rule("(HAS|WITH) MISSING COL?", _gaps, "", "table"),
-    Rule("COUNT? DUPLICATES ROWS? | HAS DUPLICATES | COUNT? ROWS IS DUPLICATES", _duplicates),
-    Rule(f"COUNT? OUTLIERS ({_OF} (COL (AND COL)*|COLUMNS)|BY COLUMNS)? {_HOW}", _outliers),
-    Rule(f"COL OUTLIERS {_HOW} | (COL|COLUMNS) HAS OUTLIERS {_HOW}", _outliers),
-    Rule(f"(ZSCORE|IQR) OUTLIERS ({_OF} COL)?", _outliers),
+    SentenceRule(f"(COUNT|SHARE)? OF? MISSING ({_OF}? COL (AND COL)*)? | COL MISSING", _missing),
+    SentenceRule(f"(COUNT|SHARE)? OF? MISSING (BY|{_OF}) COLUMNS", _missing),
+    SentenceRule("COLUMNS (HAS|WITH|IS) MISSING | COUNT MISSING (IS|HAS)? (IN|BY) COL", _missing),
+    SentenceRule("COUNT ROWS (WITH|HAS) MISSING", _missing_rows),
+    SentenceRule("COUNT (ROWS IS)? MISSING COL | COUNT ROWS (WITH|HAS) MISSING COL", _missing),
+    SentenceRule("SHOW? ROWS (WITH|HAS) MISSING COL?", _gaps),
+    SentenceRule("SHOW? ROWS? WHERE COL IS MISSING", _gaps),
+    SentenceRule("(HAS|WITH) MISSING COL?", _gaps, "", "table"),
+    SentenceRule(
+        "COUNT? DUPLICATES ROWS? | HAS DUPLICATES | COUNT? ROWS IS DUPLICATES", _duplicates
+    ),
+    SentenceRule(f"COUNT? OUTLIERS ({_OF} (COL (AND COL)*|COLUMNS)|BY COLUMNS)? {_HOW}", _outliers),
+    SentenceRule(f"COL OUTLIERS {_HOW} | (COL|COLUMNS) HAS OUTLIERS {_HOW}", _outliers),
+    SentenceRule(f"(ZSCORE|IQR) OUTLIERS ({_OF} COL)?", _outliers),
 )

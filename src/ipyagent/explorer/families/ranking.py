@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from ipyagent.explorer.ask import Ask, Rule
+from ipyagent.explorer.ask import Ask, SentenceRule
 from ipyagent.explorer.families.grouping import MAX_GROUPS, by_group
-from ipyagent.explorer.families.statistic import Question
+from ipyagent.explorer.families.statistic import StatisticQuestion
 from ipyagent.explorer.markdown import block, code, label, number, table
-from ipyagent.explorer.snippets import literal, printed, rows
+from ipyagent.explorer.snippets import literal, print_chain, rows
 from ipyagent.explorer.steps import MisfitError, Step
 
 _RANKABLE = ("mean", "median", "sum", "std")
 
 
 def _which(ask: Ask) -> Step:
-    """`which species has the highest mean body mass`, `top 3 islands by mean body mass`."""
+    """Answer `which species has the highest mean body mass`, `top 3 islands by mean body mass`."""
     key, *measured = ask.columns
     if len(measured) != 1:
         raise MisfitError("I need one column to group by and another one to measure.")
-    question = Question(ask.grouped(key), ask.numeric(*measured), [_stat(ask)])
+    question = StatisticQuestion(ask.group_by(key), ask.numeric(*measured), [_stat(ask)])
     return by_group(question, (_how_many(ask, 1), ask.all("EXTREME", "COMPARATIVE", "TOP")[0]))
 
 
 def _highest(ask: Ask) -> Step:
-    """`highest mean body mass by species`."""
+    """Answer `highest mean body mass by species`."""
     if len(ask.by) != 1:
         raise MisfitError("To find the highest or lowest I need one column to group by.")
-    question = Question(ask, ask.numeric(*ask.columns), [_stat(ask)])
+    question = StatisticQuestion(ask, ask.numeric(*ask.columns), [_stat(ask)])
     return by_group(question, (1, ask.all("EXTREME")[0]))
 
 
@@ -44,7 +44,7 @@ def _how_many(ask: Ask, otherwise: int) -> int:
 
 
 def _rows(ask: Ask) -> Step:
-    """`top 5 rows by body mass`, `5 highest body masses`."""
+    """Answer `top 5 rows by body mass`, `5 highest body masses`."""
     ranked = [*ask.columns, *ask.by]
     if len(ranked) != 1:
         raise MisfitError("I need one column to rank the rows by.")
@@ -53,10 +53,10 @@ def _rows(ask: Ask) -> Step:
     source, heading = rows(ask.table, ask.where), list(ask.table.columns or {})
     if ask.table.library == "polars":
         order = f".sort({literal(column)}, descending={highest}, nulls_last=True)"
-        lines = printed(source, order, f".head({count})", ".write_csv()")
+        lines = print_chain(source, order, f".head({count})", ".write_csv()")
     else:
         pick = f".{'nlargest' if highest else 'nsmallest'}({count}, {literal(column)})"
-        lines = printed(source, pick, ".to_csv(index=False)")
+        lines = print_chain(source, pick, ".to_csv(index=False)")
     which = "highest" if highest else "lowest"
 
     def answer(output: str) -> str:
@@ -70,12 +70,12 @@ def _rows(ask: Ask) -> Step:
 
 _WHERE = "where digits"
 RULES = (
-    Rule("NUMBER? COL (HAS|IS? WITH) EXTREME STAT (OF|IN|FOR)? COL", _which, _WHERE),
-    Rule("COL (HAS|IS? WITH) COMPARATIVE STAT (OF|IN|FOR)? COL", _which, _WHERE),
-    Rule("TOP NUMBER COL BY STAT (OF|IN|FOR)? COL", _which, _WHERE),
-    Rule("EXTREME STAT (OF|IN|FOR)? COL", _highest, _WHERE, "by"),
-    Rule("TOP NUMBER ROWS?", _rows, "where", "by"),
-    Rule("TOP NUMBER COL VALUES?", _rows, "where"),
-    Rule("(NUMBER EXTREME | EXTREME NUMBER) COL VALUES?", _rows, "where"),
-    Rule("NUMBER ROWS? WITH EXTREME COL | ROWS WITH NUMBER EXTREME COL", _rows, "where"),
+    SentenceRule("NUMBER? COL (HAS|IS? WITH) EXTREME STAT (OF|IN|FOR)? COL", _which, _WHERE),
+    SentenceRule("COL (HAS|IS? WITH) COMPARATIVE STAT (OF|IN|FOR)? COL", _which, _WHERE),
+    SentenceRule("TOP NUMBER COL BY STAT (OF|IN|FOR)? COL", _which, _WHERE),
+    SentenceRule("EXTREME STAT (OF|IN|FOR)? COL", _highest, _WHERE, "by"),
+    SentenceRule("TOP NUMBER ROWS?", _rows, "where", "by"),
+    SentenceRule("TOP NUMBER COL VALUES?", _rows, "where"),
+    SentenceRule("(NUMBER EXTREME | EXTREME NUMBER) COL VALUES?", _rows, "where"),
+    SentenceRule("NUMBER ROWS? WITH EXTREME COL | ROWS WITH NUMBER EXTREME COL", _rows, "where"),
 )

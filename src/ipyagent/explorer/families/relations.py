@@ -1,10 +1,10 @@
-"""How columns go together: correlation of two, of one with the others, of all."""
+"""Correlations: of two columns, of one with the others, of all."""
 
 from __future__ import annotations
 
-from ipyagent.explorer.ask import Ask, Rule
+from ipyagent.explorer.ask import Ask, SentenceRule
 from ipyagent.explorer.markdown import block, code, figures, label, number, table
-from ipyagent.explorer.snippets import cut, literal, printed, rows
+from ipyagent.explorer.snippets import cut, literal, print_chain, rows
 from ipyagent.explorer.steps import MisfitError, Step
 
 _TESTS = {"pearson": "pearsonr", "spearman": "spearmanr", "kendall": "kendalltau"}
@@ -19,8 +19,8 @@ def _two(ask: Ask) -> Step:
         raise MisfitError("I need two different columns to correlate.")
     a, b = ask.numeric(*ask.columns)
     lines = (_two_polars if ask.table.library == "polars" else _two_pandas)(ask, a, b)
-    what = f"{_method(ask)} correlation of {a} and {b}"
-    return ask.python(what, lines, lambda output: _said(ask, a, b, output))
+    request = f"{_method(ask)} correlation of {a} and {b}"
+    return ask.python(request, lines, lambda output: _describe_correlation(ask, a, b, output))
 
 
 def _two_pandas(ask: Ask, a: str, b: str) -> list[str]:
@@ -45,7 +45,7 @@ def _two_polars(ask: Ask, a: str, b: str) -> list[str]:
     return [f'print("rows", len({points}))', f'print("correlation", {made})']
 
 
-def _said(ask: Ask, a: str, b: str, output: str) -> str:
+def _describe_correlation(ask: Ask, a: str, b: str, output: str) -> str:
     (n,), (r,) = figures(output, r"rows (\d+)"), figures(output, r"correlation (\S+)")
     p = figures(output, r"p (\S+)")[0] if ask.has("PVALUE") else ""
     if r in ("nan", "None"):
@@ -75,7 +75,7 @@ def _matrix(ask: Ask) -> Step:
     columns = _numbers(ask)
     how = f"method={literal(_method(ask))}" if ask.has("METHOD") else ""
     source = cut(ask.table, ask.where, columns)
-    lines = printed(source, f".corr({how})", '.to_csv(index_label="column")')
+    lines = print_chain(source, f".corr({how})", '.to_csv(index_label="column")')
 
     def answer(output: str) -> str:
         found = block(output, ["column", *columns])
@@ -93,7 +93,7 @@ def _with_others(ask: Ask) -> Step:
     how = f"method={literal(_method(ask))}" if ask.has("METHOD") else ""
     links = [f".corr({how})[{literal(column)}]", f".drop({literal(column)})", '.rename("r")']
     source = cut(ask.table, ask.where, columns)
-    lines = printed(source, *links, '.to_csv(index_label="column")')
+    lines = print_chain(source, *links, '.to_csv(index_label="column")')
 
     def answer(output: str) -> str:
         found = sorted(block(output, ["column", "r"]), key=lambda row: -abs(float(row[1] or 0)))
@@ -108,12 +108,16 @@ _P = "((AND|WITH) PVALUE)?"
 _VIA = "((BY|WITH|VIA)? METHOD)?"
 _TO = "(AND|WITH|VS|TO)"
 RULES = (
-    Rule(f"METHOD? CORR METHOD? (OF|BETWEEN|IN|FOR)? COL {_TO} COL {_VIA} {_P}", _two, "where"),
-    Rule(f"ASK? COL (AND|IS) COL METHOD? CORR | ASK? COL CORR (WITH|TO) COL {_P}", _two, "where"),
-    Rule(f"CORR IS COL {_TO} COL {_P} | COL IS CORR (WITH|TO) COL", _two, "where"),
-    Rule("COL (AND|VS) COL METHOD? CORR", _two, "where"),
-    Rule(f"METHOD? (MATRIX|CORR) {_VIA}", _matrix, "where"),
-    Rule(f"METHOD? (MATRIX|CORR) (BETWEEN|OF|FOR|IN) COLUMNS {_VIA}", _matrix, "where"),
-    Rule(f"METHOD? CORR (WITH|OF|TO) COL {_VIA}", _with_others, "where"),
-    Rule("COLUMNS IS? CORR (WITH|TO) COL", _with_others, "where"),
+    SentenceRule(
+        f"METHOD? CORR METHOD? (OF|BETWEEN|IN|FOR)? COL {_TO} COL {_VIA} {_P}", _two, "where"
+    ),
+    SentenceRule(
+        f"ASK? COL (AND|IS) COL METHOD? CORR | ASK? COL CORR (WITH|TO) COL {_P}", _two, "where"
+    ),
+    SentenceRule(f"CORR IS COL {_TO} COL {_P} | COL IS CORR (WITH|TO) COL", _two, "where"),
+    SentenceRule("COL (AND|VS) COL METHOD? CORR", _two, "where"),
+    SentenceRule(f"METHOD? (MATRIX|CORR) {_VIA}", _matrix, "where"),
+    SentenceRule(f"METHOD? (MATRIX|CORR) (BETWEEN|OF|FOR|IN) COLUMNS {_VIA}", _matrix, "where"),
+    SentenceRule(f"METHOD? CORR (WITH|OF|TO) COL {_VIA}", _with_others, "where"),
+    SentenceRule("COLUMNS IS? CORR (WITH|TO) COL", _with_others, "where"),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ipyagent.explorer.ask import Ask, Rule
+from ipyagent.explorer.ask import Ask, SentenceRule
 from ipyagent.explorer.markdown import block, cell, code, figures, label, table
 from ipyagent.explorer.snippets import rows
 from ipyagent.explorer.steps import MisfitError, Step, Task
@@ -59,7 +59,7 @@ def _head(ask: Ask) -> Step:
 
 
 def _rows(ask: Ask) -> Step:
-    """`show rows where sex is male`, `penguins with body mass above 6000`."""
+    """Answer `show rows where sex is male`, `penguins with body mass above 6000`."""
     count = next(iter(ask.all("NUMBER")), 10)
     if not (isinstance(count, int) and 0 < count <= _MAX_HEAD):
         raise MisfitError(f"I can show 1 to {_MAX_HEAD} rows.")
@@ -84,14 +84,16 @@ def _rows(ask: Ask) -> Step:
 
 
 RULES = (
-    Rule("SIZE IS? | COUNT | COUNT ROWS (AND COUNT? COLUMNS)? | COUNT COLUMNS (AND ROWS)?", _size),
-    Rule("ROWS AND COLUMNS | COLUMNS AND ROWS", _size),
-    Rule("COLUMNS (AND (COLUMNS|TYPES))? | TYPES (OF COLUMNS)?", _columns),
-    Rule("COLUMNS (HAS|IS|WITH) TYPES?", _columns),
-    Rule(
+    SentenceRule(
+        "SIZE IS? | COUNT | COUNT ROWS (AND COUNT? COLUMNS)? | COUNT COLUMNS (AND ROWS)?", _size
+    ),
+    SentenceRule("ROWS AND COLUMNS | COLUMNS AND ROWS", _size),
+    SentenceRule("COLUMNS (AND (COLUMNS|TYPES))? | TYPES (OF COLUMNS)?", _columns),
+    SentenceRule("COLUMNS (HAS|IS|WITH) TYPES?", _columns),
+    SentenceRule(
         "SHOW | LOOKS | FIRST NUMBER ROWS? | NUMBER? FIRST ROWS | NUMBER ROWS | END NUMBER? ROWS?",
         _head,
     ),
-    Rule("(SHOW|FIRST NUMBER|NUMBER)? ROWS | SHOW", _rows, "", "where"),
-    Rule("", _rows, "", "where table"),
+    SentenceRule("(SHOW|FIRST NUMBER|NUMBER)? ROWS | SHOW", _rows, "", "where"),
+    SentenceRule("", _rows, "", "where table"),
 )

@@ -1,4 +1,4 @@
-"""What the families about numbers share: a question, and how statistics are spelled."""
+"""The common part of the families about numbers: a question, and names of statistics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TITLES = {
 
 
 @dataclass(frozen=True)
-class Question:
+class StatisticQuestion:
     """Statistics of columns, perhaps by groups."""
 
     ask: Ask
@@ -27,7 +27,7 @@ class Question:
 
     @property
     def rounding(self) -> list[str]:
-        """The link of a chain that rounds, if that was asked for."""
+        """The link of a chain that rounds, if asked for."""
         if self.ask.digits is None:
             return []
         if self.ask.table.library == "polars":
@@ -36,17 +36,17 @@ class Question:
 
 
 def title(stat: str) -> str:
-    """What a statistic is called in an answer."""
+    """Return a statistic's name in an answer."""
     return _TITLES.get(stat, stat)
 
 
 def sentence_case(text: str) -> str:
-    """The text with a capital at its start, the rest as it is."""
+    """Return the text with a capital at its start, the rest unchanged."""
     return text[:1].upper() + text[1:]
 
 
 def expressions(column: str, stats: list[str]) -> str:
-    """Named polars expressions of statistics, as arguments."""
+    """Return named polars expressions of statistics, as arguments."""
     calls = {"skew": "skew(bias=False)"}
     values = f"pl.col({literal(column)})"
     return ", ".join(f"{stat}={values}.{calls.get(stat, f'{stat}()')}" for stat in stats)

@@ -1,18 +1,15 @@
-"""Talk: what the explorer can do, what it can't, and what to try."""
+"""Talk about the explorer: its abilities, its limits, and suggestions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ipyagent.explorer.ask import Ask, Rule
+from ipyagent.explorer.ask import Ask, SentenceRule
 from ipyagent.explorer.markdown import code, codes
 from ipyagent.explorer.steps import Say, Step
 from ipyagent.explorer.workspace import Table, Workspace
+from ipyagent.providers import default_models
 
-REAL_MODEL = (
-    "For free conversation, set an API key such as `ANTHROPIC_API_KEY`, "
-    "or choose a model: `%agent model ollama/qwen3`."
-)
 _ABOUT = """\
 I am a **deterministic data explorer, not a language model**. I turn clear requests into ordinary \
 tool calls and tell you what they returned. I understand requests to
@@ -25,8 +22,17 @@ tool calls and tell you what they returned. I understand requests to
 Try one of these:"""
 
 
+def _suggest_model() -> str:
+    """Return how to use a language model instead."""
+    key = next(iter(default_models()))
+    return (
+        f"For free conversation, set an API key such as `{key}`, "
+        "or choose a model: `%agent model ollama/qwen3`."
+    )
+
+
 def suggestions(workspace: Workspace) -> list[str]:
-    """Three requests that can be understood in this workspace."""
+    """Return three requests that can be understood in this workspace."""
     table = next(iter(workspace.tables.values()), None)
     if table is not None:
         return _about_table(table)
@@ -51,8 +57,8 @@ def _about_table(table: Table) -> list[str]:
     return [f"Profile {name}", middle, f"Missing values in {name}"]
 
 
-def listed(workspace: Workspace) -> str:
-    """The suggestions as a Markdown list."""
+def list_suggestions(workspace: Workspace) -> str:
+    """Return the suggestions as a Markdown list."""
     return "\n".join(f"- {each}" for each in suggestions(workspace))
 
 
@@ -61,16 +67,16 @@ def _help(ask: Ask) -> Step:
 
 
 def helping(workspace: Workspace) -> Say:
-    """What the explorer can do."""
-    return Say("help", f"{_ABOUT}\n\n{listed(workspace)}\n\n{REAL_MODEL}")
+    """Describe what the explorer can do."""
+    return Say("help", f"{_ABOUT}\n\n{list_suggestions(workspace)}\n\n{_suggest_model()}")
 
 
 def _thanks(ask: Ask) -> Step:
-    return Say("thanks", f"You're welcome. What next?\n\n{listed(ask.workspace)}")
+    return Say("thanks", f"You're welcome. What next?\n\n{list_suggestions(ask.workspace)}")
 
 
-def declined(workspace: Workspace, unknown: Sequence[str], reasons: Sequence[str]) -> Say:
-    """An honest no: the words that nothing accounts for, or why the rules that fit don't."""
+def decline(workspace: Workspace, unknown: Sequence[str], reasons: Sequence[str]) -> Say:
+    """Decline honestly: name the unknown words, or why the matching rules do not apply."""
     if reasons:
         why = " ".join(dict.fromkeys(reasons))
     elif unknown:
@@ -79,11 +85,11 @@ def declined(workspace: Workspace, unknown: Sequence[str], reasons: Sequence[str
         why = "I know these words, but not what they ask for together."
     text = (
         f"**I can't answer that without guessing.** I'm a data explorer, not a language model. "
-        f"{why}\n\nTry one of these:\n\n{listed(workspace)}\n\n{REAL_MODEL}"
+        f"{why}\n\nTry one of these:\n\n{list_suggestions(workspace)}\n\n{_suggest_model()}"
     )
     return Say(
         "declined: " + (f"unknown words {', '.join(unknown)}" if unknown else why), text, True
     )
 
 
-RULES = (Rule("HELP", _help), Rule("THANKS (AND? THANKS)*", _thanks))
+RULES = (SentenceRule("HELP", _help), SentenceRule("THANKS (AND? THANKS)*", _thanks))

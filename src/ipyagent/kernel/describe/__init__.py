@@ -1,4 +1,4 @@
-"""A variable in words, for the model: without running the code of the person's own classes.
+"""Descriptions of variables for the model, without running code of the user's classes.
 
 Describing never calls `repr`, `len`, `==`, properties or any other method of a class that is not
 Python's own or a table library's, never consumes an iterator and never collects a lazy table.
@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import re
 
-from ipyagent.kernel.describe.inert import ancestors, one_line, type_name
 from ipyagent.kernel.describe.libraries import library_types
-from ipyagent.kernel.describe.things import BY_TYPE
+from ipyagent.kernel.describe.objects import BY_TYPE
+from ipyagent.kernel.describe.safe_inspect import ancestors, one_line, type_name
 from ipyagent.plaintext import strip_escapes
 from ipyagent.redaction import Secrecy, secrecy
 
 _KIND = re.compile(r"\w+(?:, (?:shape \([\d, ]*\)|[\d,]+ \w+(?: × [\d,]+ \w+)?))?")  # noqa: RUF001
-"""What a line says before the names, types and values that something holds."""
+"""The part of a line before names, types and values."""
 
 BRIEF = 48
-"""How many characters a list of completions has room for."""
+"""Characters that a list of completions has room for."""
 
 _TABLE = re.compile(r"(\w+), ([\d,]+) rows(?: (\S) ([\d,]+) columns)?")
 
@@ -26,36 +26,38 @@ _BUILT_IN = {id(cls): describer for cls, describer in BY_TYPE}
 
 
 def describe(name: str, value: object, *, detail: bool) -> str:
-    """The variable in one line, or with `detail` in as much text as helps to work with it."""
+    """Describe a variable in one line, or with `detail` in as much text as helps to use it."""
     try:
-        said = _described(value, secrecy(name), detail)
+        description = _describe_value(value, secrecy(name), detail)
     except Exception:
-        # A table library's own object can be broken; its type is still worth telling.
-        said = type_name(type(value))
-    return strip_escapes(f"{one_line(name)}: {said}")
+        # A table library's own object can be broken; its type is still useful.
+        description = type_name(type(value))
+    return strip_escapes(f"{one_line(name)}: {description}")
 
 
 def kind(value: object) -> str:
-    """What a variable is, in a few words: its type, and the size of what has one."""
+    """Return the type of a value, with its size if it has one."""
     try:
-        said = _KIND.match(_described(value, Secrecy.NONE, False))
+        match = _KIND.match(_describe_value(value, Secrecy.NONE, False))
     except Exception:
-        said = None
-    return said[0] if said else type_name(type(value))
+        match = None
+    return match[0] if match else type_name(type(value))
 
 
 def brief(name: str, value: object) -> str:
-    """Type and size, or value, in a few characters: a table's rows and columns, `int = 3`."""
-    said = describe(name, value, detail=False).removeprefix(f"{one_line(name)}: ")
-    table = _TABLE.match(said)
-    return one_line(" ".join(filter(None, table.groups())) if table else said, BRIEF)
+    """Return type and size, or value, in a few characters: `int = 3`."""
+    description = describe(name, value, detail=False).removeprefix(f"{one_line(name)}: ")
+    table = _TABLE.match(description)
+    return one_line(" ".join(filter(None, table.groups())) if table else description, BRIEF)
 
 
-def _described(value: object, secret: Secrecy, detail: bool) -> str:
+def _describe_value(value: object, secret: Secrecy, detail: bool) -> str:
     known = _BUILT_IN | {id(cls): describer for cls, describer in library_types()}
     for base in ancestors(type(value)):
-        if id(base) in known and (said := known[id(base)](value, secret, detail)) is not None:
-            return said
+        describer = known.get(id(base))
+        description = describer(value, secret, detail) if describer else None
+        if description is not None:
+            return description
     return type_name(type(value))
 
 

@@ -1,7 +1,7 @@
-"""pandas and polars tables, and numpy arrays: shapes and types always, values only on request.
+"""Descriptions of pandas and polars tables and numpy arrays; values only on request.
 
-The libraries are used when the person has imported them, and never imported from here. A line for
-the digest reads no cell, so that its cost does not depend on the number of rows.
+The libraries are used if the user has imported them, and never imported from here. A line for the
+digest reads no cell, so its cost does not depend on the number of rows.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from ipyagent.kernel.describe.inert import (
+from ipyagent.kernel.describe.preview import preview
+from ipyagent.kernel.describe.safe_inspect import (
     ancestors,
     is_a,
     module_name,
@@ -19,22 +20,21 @@ from ipyagent.kernel.describe.inert import (
     overrides,
     type_name,
 )
-from ipyagent.kernel.describe.preview import preview
 from ipyagent.kernel.describe.table import COLUMNS, COUNTED_CELLS, HEAD, Column, Table
 from ipyagent.redaction import Secrecy
 
 _OWN = ("_mgr", "_df", "_s", "__getattribute__", "__class__")
-"""What a subclass would have to define to run its own code while its data is taken out."""
+"""What a subclass would have to define to run its own code while its data is read."""
 
 Describer = Callable[[Any, Secrecy, bool], str | None]
-"""Takes a value, whether it is secret and whether to go into detail; None: not describable."""
+"""Takes a value, its secrecy and whether to go into detail; returns None if it cannot."""
 
 
 # pandas ------------------------------------------------------------------------------------------
 
 
 def pandas_frame(value: object) -> Table | None:
-    """A DataFrame as a table, or None where its class guards its own data."""
+    """Return a DataFrame as a table, or None if its class guards its own data."""
     frame = _plain(value, sys.modules["pandas"].DataFrame)
     if frame is None:
         return None
@@ -48,7 +48,7 @@ def pandas_frame(value: object) -> Table | None:
 
 
 def _pandas_column(frame: Any, i: int, label: Any, dtype: Any) -> Column:
-    known = _known(dtype)
+    known = _is_library_storage(dtype)
     hashable = known and str(dtype) != "object"
     return Column(
         label,
@@ -59,20 +59,20 @@ def _pandas_column(frame: Any, i: int, label: Any, dtype: Any) -> Column:
     )
 
 
-def _known(dtype: object) -> bool:
-    """Whether the column's storage is a library's own: reading another's runs its author's code."""
+def _is_library_storage(dtype: object) -> bool:
+    """Return whether a column's storage is a library's own: reading others runs their code."""
     return module_name(type(dtype)).partition(".")[0] in {"numpy", "pandas"}
 
 
 def _plain(value: Any, cls: Any) -> Any:
-    """The same data as the library's own class: no copy, and none of a subclass's methods."""
+    """Return the same data as the library's own class: no copy, no methods of a subclass."""
     if type(value) is cls:
         return value
     return None if overrides(type(value), cls, _OWN) else cls(value, copy=False)
 
 
 def pandas_series(value: object) -> Table | None:
-    """A Series as a table of one column, or None where its class guards its own data."""
+    """Return a Series as a table of one column, or None if its class guards its own data."""
     series = _plain(value, sys.modules["pandas"].Series)
     if series is None:
         return None
@@ -81,7 +81,7 @@ def pandas_series(value: object) -> Table | None:
 
 
 def pandas_index(value: Any, secret: Secrecy, detail: bool) -> str | None:
-    """An Index in one line."""
+    """Describe an Index in one line."""
     if module_name(type(value)).partition(".")[0] != "pandas":
         return None
     first = [preview(v, secret=secret, limit=30) for v in value[:HEAD].tolist()]
@@ -94,7 +94,7 @@ def pandas_index(value: Any, secret: Secrecy, detail: bool) -> str | None:
 
 
 def polars_frame(value: Any) -> Table | None:
-    """A polars DataFrame as a table, or None where its class guards its own data."""
+    """Return a polars DataFrame as a table, or None if its class guards its own data."""
     cls = sys.modules["polars"].DataFrame
     if overrides(type(value), cls, _OWN):
         return None
@@ -108,7 +108,7 @@ def polars_frame(value: Any) -> Table | None:
 
 
 def polars_series(value: Any) -> Table | None:
-    """A polars Series as a table of one column, or None where its class guards its own data."""
+    """Return a polars Series as a table of one column, or None if its class guards its data."""
     cls = sys.modules["polars"].Series
     if overrides(type(value), cls, _OWN):
         return None
@@ -129,7 +129,7 @@ def _polars_column(series: Any, dtype: Any) -> Column:
 
 
 def polars_lazy(value: object, secret: Secrecy, detail: bool) -> str:
-    """A LazyFrame in one line: even its schema may have to be computed."""
+    """Describe a LazyFrame in one line: even its schema may have to be computed."""
     return "LazyFrame, not collected [polars]"
 
 
@@ -137,7 +137,7 @@ def polars_lazy(value: object, secret: Secrecy, detail: bool) -> str:
 
 
 def numpy_array(value: Any, secret: Secrecy, detail: bool) -> str:
-    """An array's shape and type; its range and first values on request, when it is small."""
+    """Describe an array by shape and type; on request with range and first values, if small."""
     numpy = sys.modules["numpy"]
     shape = numpy.ndarray.shape.__get__(value)
     dtype = numpy.ndarray.dtype.__get__(value)
@@ -168,13 +168,13 @@ def table_of(value: object) -> Table | None:
 
 
 def _table(read: Callable[[Any], Table | None]) -> Describer:
-    def described(value: object, secret: Secrecy, detail: bool) -> str | None:
+    def describe_table(value: object, secret: Secrecy, detail: bool) -> str | None:
         table = read(value)
         if table is None:
             return None
         return replace(table, secret=secret).detail() if detail else table.line()
 
-    return described
+    return describe_table
 
 
 _LIBRARY: list[tuple[str, str, Describer]] = [
@@ -186,7 +186,7 @@ _LIBRARY: list[tuple[str, str, Describer]] = [
 
 
 def library_types() -> Iterator[tuple[type, Describer]]:
-    """The types of tables and arrays that are loaded by now, and what describes them."""
+    """Yield the loaded types of tables and arrays, each with its describer."""
     for module, name, describer in _LIBRARY:
         cls = getattr(sys.modules.get(module), name, None)
         if cls is not None and is_a(cls, type):
@@ -194,7 +194,7 @@ def library_types() -> Iterator[tuple[type, Describer]]:
 
 
 def is_table(cls: type) -> bool:
-    """Whether the class is a table library's, or the person's own on top of it."""
+    """Return whether the class is a table library's, or the user's subclass of one."""
     tables = [
         known for known, _ in library_types() if type_name(known) in {"DataFrame", "LazyFrame"}
     ]

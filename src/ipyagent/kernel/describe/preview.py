@@ -1,4 +1,4 @@
-"""Values in a few words: built-in ones as Python writes them, all others by their type's name."""
+"""Short previews of values: built-in ones as Python writes them, others by their type."""
 
 from __future__ import annotations
 
@@ -16,11 +16,18 @@ import zoneinfo
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ipyagent.kernel.describe.inert import ancestors, class_dict, module_name, one_line, type_name
-from ipyagent.redaction import HIDDEN, Secrecy, secrecy, secret_value
+from ipyagent.kernel.describe.safe_inspect import (
+    ancestors,
+    class_dict,
+    module_name,
+    one_line,
+    type_name,
+)
+from ipyagent.phrases import ellipsize
+from ipyagent.redaction import HIDDEN, Secrecy, is_secret_value, secrecy
 
 ITEMS = 5
-"""How many items of a container are shown."""
+"""Items of a container that are shown."""
 _DEPTH = 2
 _BIG = 256  # bits; past 4,300 digits Python refuses to print an integer at all
 
@@ -46,12 +53,12 @@ _TRUSTED_ELSEWHERE = {
 def preview(
     value: object, *, secret: Secrecy = Secrecy.NONE, limit: int = 80, depth: int = _DEPTH
 ) -> str:
-    """The value on one line of about `limit` characters; a secret one masked."""
+    """Preview the value on one line of about `limit` characters; a secret one is masked."""
     cls = type(value)
     for base in ancestors(cls):
-        shown = _SHOWN.get(id(base))
-        if shown is not None:
-            return shown(value, secret, limit, depth)
+        previewer = _PREVIEWERS.get(id(base))
+        if previewer is not None:
+            return previewer(value, secret, limit, depth)
     if id(cls) in _TRUSTED or _library_scalar(cls):
         return one_line(str(value) if cls.__module__.startswith("numpy") else repr(value), limit)
     return f"<{type_name(cls)}>"
@@ -60,14 +67,14 @@ def preview(
 def _library_scalar(cls: type) -> bool:
     root = module_name(cls).partition(".")[0]
     names = _TRUSTED_ELSEWHERE.get(root)
-    # The class must be the library's own, not one that merely says so.
+    # The class must really be the library's own.
     return names is not None and type_name(cls) in names and _genuine(cls, root)
 
 
 def _genuine(cls: type, root: str) -> bool:
     library = sys.modules.get(root)
-    found = getattr(library, type_name(cls), None)
-    return found is cls or (type_name(cls) in {"NaTType", "NAType"} and _is_pandas_null(cls))
+    original = getattr(library, type_name(cls), None)
+    return original is cls or (type_name(cls) in {"NaTType", "NAType"} and _is_pandas_null(cls))
 
 
 def _is_pandas_null(cls: type) -> bool:
@@ -76,29 +83,28 @@ def _is_pandas_null(cls: type) -> bool:
 
 
 def text(value: str, *, secret: Secrecy = Secrecy.NONE, limit: int = 80) -> str:
-    """A string's own characters, as a table's cell shows them."""
+    """Preview a string's own characters, as a table's cell shows them."""
     plain = str.__str__(value)
-    hidden = secret.hides(plain) or secret_value(plain)
+    hidden = secret.hides(plain) or is_secret_value(plain)
     return HIDDEN if hidden else one_line(plain, limit)
 
 
 def _str(value: str, secret: Secrecy, limit: int, depth: int) -> str:
     plain = str.__str__(value)
-    if secret.hides(plain) or secret_value(plain):
+    if secret.hides(plain) or is_secret_value(plain):
         return HIDDEN
-    cut = plain if len(plain) <= limit else plain[: limit - 1] + "…"
-    return one_line(repr(cut), 4 * limit)
+    return one_line(repr(ellipsize(plain, limit)), 4 * limit)
 
 
 def _bytes(base: type[bytes] | type[bytearray]) -> Callable[[Any, Secrecy, int, int], str]:
-    def shown(value: Any, secret: Secrecy, limit: int, depth: int) -> str:
+    def preview_bytes(value: Any, secret: Secrecy, limit: int, depth: int) -> str:
         start = bytes(base.__getitem__(value, slice(0, 10_000)))
-        told = start.decode("latin-1")
-        if secret.hides(told) or secret_value(told):
+        decoded = start.decode("latin-1")
+        if secret.hides(decoded) or is_secret_value(decoded):
             return HIDDEN
         return repr(start[: limit // 2]) + ("…" if base.__len__(value) > limit // 2 else "")
 
-    return shown
+    return preview_bytes
 
 
 def _int(value: int, secret: Secrecy, limit: int, depth: int) -> str:
@@ -118,7 +124,7 @@ def _datetime(value: datetime.datetime, secret: Secrecy, limit: int, depth: int)
 def _items(
     opening: str, closing: str, iterate: Callable[[Any], Iterable[Any]], size: Callable[[Any], int]
 ) -> Callable[[Any, Secrecy, int, int], str]:
-    def shown(value: object, secret: Secrecy, limit: int, depth: int) -> str:
+    def preview_items(value: object, secret: Secrecy, limit: int, depth: int) -> str:
         if depth == 0 and size(value):
             return f"{opening}…{closing}"
         first = itertools.islice(iterate(value), ITEMS)
@@ -126,7 +132,7 @@ def _items(
         more = ["…"] if size(value) > ITEMS else []
         return opening + ", ".join(parts + more) + closing
 
-    return shown
+    return preview_items
 
 
 def _dict(value: dict[Any, Any], secret: Secrecy, limit: int, depth: int) -> str:
@@ -141,11 +147,11 @@ def _dict(value: dict[Any, Any], secret: Secrecy, limit: int, depth: int) -> str
 
 
 def key_secrecy(key: object) -> Secrecy:
-    """How surely a dictionary's key, or a column's label, announces a secret."""
+    """Return how surely a dictionary's key, or a column's label, announces a secret."""
     return secrecy(key) if type(key) is str else Secrecy.NONE
 
 
-def _named(kind: str) -> Callable[[Any, Secrecy, int, int], str]:
+def _type_label(kind: str) -> Callable[[Any, Secrecy, int, int], str]:
     return lambda value, secret, limit, depth: f"<{kind} {one_line(value.__name__)}>"
 
 
@@ -155,11 +161,11 @@ def _class(value: type, secret: Secrecy, limit: int, depth: int) -> str:
 
 def _exception(value: BaseException, secret: Secrecy, limit: int, depth: int) -> str:
     args = class_dict(BaseException)["args"].__get__(value)
-    said = ", ".join(preview(arg, limit=limit, depth=0) for arg in args)
-    return f"{type_name(type(value))}({said})"
+    arguments = ", ".join(preview(arg, limit=limit, depth=0) for arg in args)
+    return f"{type_name(type(value))}({arguments})"
 
 
-_SHOWN: dict[int, Callable[[Any, Secrecy, int, int], str]] = {
+_PREVIEWERS: dict[int, Callable[[Any, Secrecy, int, int], str]] = {
     id(bool): lambda value, secret, limit, depth: repr(value),
     id(int): _int,
     id(str): _str,
@@ -172,8 +178,8 @@ _SHOWN: dict[int, Callable[[Any, Secrecy, int, int], str]] = {
     id(frozenset): _items("{", "}", frozenset.__iter__, frozenset.__len__),
     id(collections.deque): _items("[", "]", collections.deque.__iter__, collections.deque.__len__),
     id(dict): _dict,
-    id(types.FunctionType): _named("function"),
-    id(types.BuiltinFunctionType): _named("function"),
+    id(types.FunctionType): _type_label("function"),
+    id(types.BuiltinFunctionType): _type_label("function"),
     id(builtins.type): _class,
     id(BaseException): _exception,
 }

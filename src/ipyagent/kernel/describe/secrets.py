@@ -1,4 +1,4 @@
-"""Strings among the variables that go by a secret's name, to be hidden wherever they are printed.
+"""Strings among the variables that have a secret's name, to be redacted everywhere.
 
 They are taken from built-in containers, plain objects and tables, without running any code of the
 user's own classes.
@@ -13,21 +13,21 @@ from itertools import islice
 from types import ModuleType
 from typing import Any
 
-from ipyagent.kernel.describe.inert import is_a, own_attributes
 from ipyagent.kernel.describe.libraries import table_of
 from ipyagent.kernel.describe.preview import key_secrecy
+from ipyagent.kernel.describe.safe_inspect import is_a, own_attributes
 from ipyagent.kernel.describe.table import Column
 from ipyagent.redaction import Secrecy
-from ipyagent.redaction.names import identifier
+from ipyagent.redaction.names import is_identifier
 
 MOST = 200
-"""How many strings are taken, and how many of one column are looked at at each end."""
+"""Strings that are taken, and cells of one column that are inspected at each end."""
 _ITEMS = 200
-"""How many items of a container are looked at."""
+"""Items of a container that are inspected."""
 _VISITS = 5_000
 _DEPTH = 4
 _SHORTEST, _SHORTEST_MAYBE = 8, 12
-"""Characters; of names that could mean something else, shorter values are too often words."""
+"""Characters; for ambiguous names, shorter values are too often ordinary words."""
 _AGAIN = 4
 _PLAIN = re.compile(r"[+-]?[\d.,_:/ -]+|true|false|enabled|disabled|required", re.IGNORECASE)
 
@@ -56,28 +56,28 @@ def _walk(variables: Mapping[str, object]) -> Iterator[str]:
 
 
 def _items(secrecy: Secrecy, value: Any, depth: int) -> Iterator[_Item]:
-    """Yield what a built-in container or a plain object holds."""
+    """Yield the items of a built-in container or a plain object."""
     if not depth:
         return
     if type(value) is dict:
-        named: Mapping[Any, Any] = value
+        members: Mapping[Any, Any] = value
     elif type(value) in (list, tuple, set, frozenset):
         yield from ((secrecy, each, depth - 1) for each in islice(value, _ITEMS))
         return
     elif is_a(value, type) or is_a(value, ModuleType):
         return
     else:
-        named = own_attributes(value)
-    for key, each in islice(named.items(), _ITEMS):
+        members = own_attributes(value)
+    for key, each in islice(members.items(), _ITEMS):
         yield max(secrecy, key_secrecy(key)), each, depth - 1
 
 
 def _of_table(secrecy: Secrecy, value: object) -> Iterator[str]:
     table = table_of(value)
     for column in table.columns if table else ():
-        named = max(secrecy, key_secrecy(column.label))
-        if named:
-            yield from _of_column(named, column)
+        column_secrecy = max(secrecy, key_secrecy(column.label))
+        if column_secrecy:
+            yield from _of_column(column_secrecy, column)
 
 
 def _of_column(secrecy: Secrecy, column: Column) -> Iterator[str]:
@@ -86,8 +86,8 @@ def _of_column(secrecy: Secrecy, column: Column) -> Iterator[str]:
         values = [*values, *column.values(slice(-MOST, None))]
     counts = Counter(value for value in values if type(value) is str)
     for text, count in counts.items():
-        # Words that come again and again are categories: how strong a password is, a method.
-        if _is_secret(secrecy, text) and not (count >= _AGAIN and identifier(text)):
+        # Words that are repeated are categories: the strength of a password, a method.
+        if _is_secret(secrecy, text) and not (count >= _AGAIN and is_identifier(text)):
             yield text
 
 

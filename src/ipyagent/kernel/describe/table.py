@@ -1,4 +1,4 @@
-"""A table in a line, or in a page: whichever library it is from."""
+"""Descriptions of tables in one line or in detail, for any library."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ipyagent.kernel.describe.inert import one_line
 from ipyagent.kernel.describe.preview import key_secrecy, preview, text
+from ipyagent.kernel.describe.safe_inspect import one_line
 from ipyagent.redaction import Secrecy
 
 NAMED = 30
-"""How many columns are named in a line."""
+"""Columns that are named in a line."""
 COLUMNS = 100
-"""How many columns are gone into."""
+"""Columns that are described in detail."""
 HEAD = 5
 COUNTED_CELLS = 5_000_000
-"""Missing values are counted up to this size; above it, looking takes too long to be unasked."""
+"""Cells up to which missing values are counted; above that, counting takes too long."""
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _UNIQUE_ROWS = 100_000
 _NULLS = {"nan", "NaN", "NaT", "None", "<NA>"}
@@ -26,7 +26,7 @@ _NULLS = {"nan", "NaN", "NaT", "None", "<NA>"}
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its label, its type's name, and how to look at it when that is wanted."""
+    """A column: its label, its type's name, and how to describe it on request."""
 
     label: Any
     dtype: str
@@ -36,7 +36,7 @@ class Column:
 
     @property
     def name(self) -> str:
-        """The label as text; quoted where it could be misread."""
+        """The label as text; quoted if it could be misread."""
         if type(self.label) is not str:
             return preview(self.label, limit=60)
         plain = one_line(self.label, 60)
@@ -46,7 +46,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of either library."""
+    """A table of any library."""
 
     kind: str
     rows: int
@@ -64,38 +64,40 @@ class Table:
 
     @property
     def is_series(self) -> bool:
-        """Whether this is a column without a table around it."""
+        """True for a column without a table around it."""
         return self.kind == "Series"
 
     def line(self) -> str:
-        """Size, columns and their types, in one line."""
+        """Return size, columns and their types, in one line."""
         if self.is_series:
             return f"{self.size} ({self.columns[0].dtype}){self.suffix}"
-        named = [f"{c.name}: {c.dtype}" for c in self.columns[:NAMED]]
-        if self.width > len(named):
-            named.append(f"… {self.width - len(named):,} more")
-        return f"{self.size} ({', '.join(named)}){self.suffix}"
+        labels = [f"{c.name}: {c.dtype}" for c in self.columns[:NAMED]]
+        if self.width > len(labels):
+            labels.append(f"… {self.width - len(labels):,} more")
+        return f"{self.size} ({', '.join(labels)}){self.suffix}"
 
     def detail(self) -> str:
-        """Size, memory, what is in each column, and the first rows."""
+        """Return size, memory, a description of each column, and the first rows."""
         facts = [self.size + self.suffix, f"memory: {_bytes(self.memory())}"]
-        if not self._counted:
+        if not self._count_missing:
             facts.append("nulls: not counted (large)")
         return "\n\n".join(["\n".join(facts), self._profile(), self._first_rows()])
 
     @property
-    def _counted(self) -> bool:
+    def _count_missing(self) -> bool:
         return self.rows * self.width <= COUNTED_CELLS
 
     def _profile(self) -> str:
-        rows = [["column", "dtype", *(["nulls", "unique"] if self._counted else []), "example"]]
+        rows = [
+            ["column", "dtype", *(["nulls", "unique"] if self._count_missing else []), "example"]
+        ]
         for column in self.columns:
-            counts = self._counts(column) if self._counted else []
+            counts = self._counts(column) if self._count_missing else []
             example = next((v for v in self._cells(column) if v not in _NULLS), "")
             rows.append([column.name, column.dtype, *counts, example])
         if self.width > len(self.columns):
             rows.append([f"… {self.width - len(self.columns):,} more"])
-        return aligned(rows)
+        return align_columns(rows)
 
     def _counts(self, column: Column) -> list[str]:
         unique = column.unique if self.rows <= _UNIQUE_ROWS else None
@@ -109,13 +111,13 @@ class Table:
         ]
 
     def _first_rows(self) -> str:
-        shown = self.columns[:NAMED]
-        rows = zip(*map(self._cells, shown), strict=False)
-        of = f", first {len(shown)} columns" if self.width > len(shown) else ""
+        columns = self.columns[:NAMED]
+        rows = zip(*map(self._cells, columns), strict=False)
+        of = f", first {len(columns)} columns" if self.width > len(columns) else ""
         buffer = io.StringIO()
         buffer.write(f"first {min(HEAD, self.rows)} rows{of}:\n")
         writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerows([[column.name for column in shown], *rows])
+        writer.writerows([[column.name for column in columns], *rows])
         return buffer.getvalue().rstrip("\n")
 
 
@@ -127,8 +129,8 @@ def _bytes(count: float) -> str:
     return f"{count:.1f} GB"
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Rows of cells as columns of text."""
+def align_columns(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows of cells as columns of text."""
     width = max(len(row) for row in rows)
     widths = [max(len(row[i]) for row in rows if i < len(row)) for i in range(width)]
     return "\n".join(

@@ -1,1 +1,1 @@
-"""Tools from MCP servers, which the official SDK talks to."""
+"""Tools from MCP servers, through the official SDK."""

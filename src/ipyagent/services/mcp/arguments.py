@@ -1,4 +1,4 @@
-"""The check of what a model gives to a server's tool, by a schema that a stranger wrote."""
+"""Validate a model's arguments by the untrusted schema of a server's tool."""
 
 from __future__ import annotations
 
@@ -8,57 +8,57 @@ from typing import Any
 
 from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict
-from ipyagent.tools.arguments import DescribedArguments
+from ipyagent.tools.argument_schema import JsonArgumentSchema
 
 MAX_SCHEMA = 100_000
 """Characters of one schema."""
 
-_MOST_STEPS = 5_000  # nodes that a check may visit, references followed
-_DEEPEST = 50
+_MAX_STEPS = 5_000  # nodes that validation may visit, references followed
+_MAX_DEPTH = 50
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _PATTERNS = ("pattern", "patternProperties")
 
 
-class OfferedArguments:
-    """Arguments as a server describes them; the model is told its schema as it is.
+class ServerToolSchema:
+    """The schema of a server's tool; the model gets it unchanged.
 
-    A schema can make its own check take for ever: by a pattern, or by references to references.
-    Of such a one only the names are checked here, and the server does the rest.
+    A pattern, or references to references, can make validation take forever. With such a schema
+    only the names are checked here; the server checks the rest.
     """
 
     def __init__(self, schema: JsonDict) -> None:
         try:
             if len(json.dumps(schema)) > MAX_SCHEMA:
                 raise ConfigError(f"its schema is longer than {MAX_SCHEMA:,} characters")
-            whole = DescribedArguments(schema)
-            self.schema = whole.schema
-            self._check = whole if _is_quick(schema) else DescribedArguments(_names_only(schema))
+            full = JsonArgumentSchema(schema)
+            self.schema = full.schema
+            self._validator = full if _is_quick(schema) else JsonArgumentSchema(_names_only(schema))
         except RecursionError:
-            raise ConfigError("its schema is too deep") from None
+            raise ConfigError("its schema is nested too deeply") from None
 
-    def check(self, arguments: JsonDict) -> JsonDict:
-        """The same arguments, if they fit; raises InvalidArgumentsError."""
-        return self._check.check(arguments)
+    def validate(self, arguments: JsonDict) -> JsonDict:
+        """Return the arguments if they match; raises InvalidArgumentsError."""
+        return self._validator.validate(arguments)
 
 
 def _is_quick(schema: JsonDict) -> bool:
-    """Whether a check visits few nodes and matches no pattern."""
-    open_nodes: list[tuple[Any, int]] = [(schema, 0)]
-    for _ in range(_MOST_STEPS):
-        if not open_nodes:
+    """Return whether validation visits few nodes and matches no pattern."""
+    pending: list[tuple[Any, int]] = [(schema, 0)]
+    for _ in range(_MAX_STEPS):
+        if not pending:
             return True
-        node, depth = open_nodes.pop()
-        if depth > _DEEPEST:
+        node, depth = pending.pop()
+        if depth > _MAX_DEPTH:
             return False
         try:
-            open_nodes += ((each, depth + 1) for each in _below(node, schema))
+            pending += ((each, depth + 1) for each in _subschemas(node, schema))
         except LookupError:
             return False
     return False
 
 
-def _below(node: object, root: JsonDict) -> Iterator[Any]:
-    """What is checked with a node; raises LookupError for what may take long."""
+def _subschemas(node: object, root: JsonDict) -> Iterator[Any]:
+    """Yield the nodes that are checked with a node; raises LookupError if that may take long."""
     if isinstance(node, list):
         yield from node
     if not isinstance(node, dict):
@@ -67,25 +67,25 @@ def _below(node: object, root: JsonDict) -> Iterator[Any]:
         if key in _PATTERNS and isinstance(value, str | dict) and _is_keyword(key, value):
             raise LookupError(key)
         if key in _REFERENCES and isinstance(value, str):
-            yield _target(value, root)
+            yield _resolve_reference(value, root)
         elif key not in ("$defs", "definitions"):
             yield value
 
 
 def _is_keyword(key: str, value: object) -> bool:
-    # An argument may be called "pattern"; then its schema stands there.
+    # An argument may be named "pattern"; then the value is its schema.
     return isinstance(value, str) if key == "pattern" else bool(value)
 
 
-def _target(reference: str, root: JsonDict) -> Any:
+def _resolve_reference(reference: str, root: JsonDict) -> Any:
     if not reference.startswith("#/"):
         raise LookupError(reference)
-    found: Any = root
+    node: Any = root
     for part in reference[2:].split("/"):
-        if not isinstance(found, dict):
+        if not isinstance(node, dict):
             raise LookupError(reference)
-        found = found[part.replace("~1", "/").replace("~0", "~")]
-    return found
+        node = node[part.replace("~1", "/").replace("~0", "~")]
+    return node
 
 
 def _names_only(schema: JsonDict) -> JsonDict:

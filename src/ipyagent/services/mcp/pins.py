@@ -1,15 +1,14 @@
-"""What a server's tools were when the person came to trust it.
+"""The approved descriptions of a server's tools.
 
-A server may change what it says about a tool later, when nobody looks. So each tool is kept as it
-was first seen, in the person's own directory, and one that is different, or new, waits until the
-person has looked at it. A server that is started differently is another server.
+A server may silently change the description of a tool later. So each tool is stored as it was first
+seen, in the user's own directory, and a changed or new one is not used until the user approves it.
+A server that is started differently counts as another server.
 """
 
 from __future__ import annotations
 
 import base64
 import difflib
-import hashlib
 import json
 import zlib
 from collections.abc import Iterator, Mapping
@@ -17,122 +16,125 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ipyagent.config import MCPServerConfig
-from ipyagent.config.personal import PersonalFile
+from ipyagent.config.user_data import UserDataFile
+from ipyagent.digests import digest_json, digest_text
 from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict, JsonMapping
+from ipyagent.phrases import limit_lines
 from ipyagent.plaintext import visible
 
 Description = JsonMapping
-"""What a server says about one tool: name, title, description, schemas and annotations."""
+"""A server's description of one tool: name, title, description, schemas, annotations."""
 
-_MOST_TEXT = 150_000  # bytes of packed descriptions; a personal file has a limit
-_MOST_LINES = 400
+_MAX_PACKED = 150_000  # bytes of packed descriptions; the size of a user data file is limited
+_MAX_DIFF_LINES = 400
 
 
 def identity(config: MCPServerConfig) -> str:
-    """How a server is known again: what is started or reached, and with which names of secrets."""
+    """Return a digest that identifies a server: its command or address, and its secrets' names."""
     parts = [
         config.name, config.command, config.args, config.url, str(config.cwd), config.transport,
         sorted(config.env), sorted({*config.headers, *config.header_env}), config.token_env,
     ]  # fmt: skip
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+    return digest_json(parts)
 
 
-def digest(server: str, tool: Description) -> str:
-    """SHA-256 over a server's identity and all that it says about a tool."""
-    return hashlib.sha256(f"{server}\0{_text(tool)}".encode("utf-8", "surrogatepass")).hexdigest()
+def digest_tool(server: str, tool: Description) -> str:
+    """Return a digest of a server's identity and its description of a tool."""
+    return digest_text(f"{server}\0{_canonical_json(tool)}")
 
 
 @dataclass
 class Pins:
-    """The tools of one server as they were approved."""
+    """The approved tools of one server."""
 
     server: str
     approved: dict[str, str] = field(default_factory=dict)
     """Digests by the tool's name."""
     known: bool = False
-    """Whether the server was ever seen before."""
+    """True if the server was seen before."""
     problem: str | None = None
-    _was: dict[str, str] = field(default_factory=dict, repr=False)
+    _approved_texts: dict[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        self._file = PersonalFile(f"mcp-tools/{self.server[:32]}.json")
+        self._file = UserDataFile(f"mcp-tools/{self.server[:32]}.json")
 
     def load(self) -> None:
-        """Read what was approved; what cannot be read approves nothing."""
+        """Load the approved tools; if they cannot be read, none is approved."""
         try:
             data = self._file.read()
         except ConfigError as error:
             self.problem, self.known, self.approved = str(error), True, {}
             return
         if data:
-            self._take(data)
+            self._apply(data)
 
-    def first_seen(self, tools: Mapping[str, Description]) -> None:
-        """Approve the tools of a server that is new; where another kernel did, theirs hold."""
-        self._keep(tools, lambda before: bool(before))
+    def approve_first(self, tools: Mapping[str, Description]) -> None:
+        """Approve the tools of a new server, unless another kernel has done so already."""
+        self._save(tools, lambda before: bool(before))
 
     def approve(self, tools: Mapping[str, Description]) -> None:
         """Approve the tools as they are now."""
-        self._keep(tools, lambda before: False)
+        self._save(tools, lambda before: False)
 
-    def changed(self, tools: Mapping[str, Description]) -> list[str]:
-        """The tools that are not as they were approved."""
-        return [n for n, tool in tools.items() if self.approved.get(n) != digest(self.server, tool)]
+    def changed_tools(self, tools: Mapping[str, Description]) -> list[str]:
+        """Return the names of tools that are new or differ from the approved ones."""
+        return [
+            n for n, tool in tools.items() if self.approved.get(n) != digest_tool(self.server, tool)
+        ]
 
     def difference(self, tools: Mapping[str, Description]) -> str:
-        """What changed, line by line, with nothing hidden."""
+        """Return the changes as a diff, with all characters visible."""
         lines: list[str] = []
-        for name in self.changed(tools):
-            before = self._was.get(name, "").splitlines()
-            after = _readable(tools[name]).splitlines()
+        for name in self.changed_tools(tools):
+            before = self._approved_texts.get(name, "").splitlines()
+            after = _format_description(tools[name]).splitlines()
             old, new = ("approved", "now") if name in self.approved else ("not there", "new")
-            shown = f"{name!r}"
+            label = f"{name!r}"
             lines += difflib.unified_diff(
-                before, after, f"{shown} {old}", f"{shown} {new}", lineterm="", n=1
+                before, after, f"{label} {old}", f"{label} {new}", lineterm="", n=1
             )
-        more = [f"… and {len(lines) - _MOST_LINES} more lines"] * (len(lines) > _MOST_LINES)
-        return visible("\n".join([*lines[:_MOST_LINES], *more]))
+        return visible("\n".join(limit_lines(lines, _MAX_DIFF_LINES, "… and {} more lines")))
 
-    def _keep(self, tools: Mapping[str, Description], stays: Any) -> None:
-        new = self._data(tools)
+    def _save(self, tools: Mapping[str, Description], keeps_existing: Any) -> None:
+        new = self._serialize(tools)
         try:
-            self._file.change(lambda before: before if stays(before) else new)
-            self._take(self._file.read())
+            self._file.update(lambda before: before if keeps_existing(before) else new)
+            self._apply(self._file.read())
             self.problem = None
         except ConfigError as error:
-            self._take(new)
-            self.problem = f"{error}; what is approved holds for this kernel only"
+            self._apply(new)
+            self.problem = f"{error}; approvals hold for this kernel only"
 
-    def _data(self, tools: Mapping[str, Description]) -> JsonDict:
-        readable = {name: _readable(tool) for name, tool in tools.items()}
+    def _serialize(self, tools: Mapping[str, Description]) -> JsonDict:
+        readable = {name: _format_description(tool) for name, tool in tools.items()}
         packed = base64.b85encode(zlib.compress(json.dumps(readable).encode(), 9)).decode()
         return {
-            "tools": {name: digest(self.server, tool) for name, tool in tools.items()},
-            "packed": packed if len(packed) <= _MOST_TEXT else "",
+            "tools": {name: digest_tool(self.server, tool) for name, tool in tools.items()},
+            "packed": packed if len(packed) <= _MAX_PACKED else "",
         }
 
-    def _take(self, data: JsonDict) -> None:
+    def _apply(self, data: JsonDict) -> None:
         tools = data.get("tools")
         self.known = True
         self.approved = dict(tools) if isinstance(tools, dict) else {}
-        self._was = dict(_unpacked(data.get("packed")))
+        self._approved_texts = dict(_unpack(data.get("packed")))
 
 
-def _unpacked(packed: Any) -> Iterator[tuple[str, str]]:
+def _unpack(packed: Any) -> Iterator[tuple[str, str]]:
     try:
-        found = json.loads(zlib.decompress(base64.b85decode(packed)))
-        yield from ((str(name), str(text)) for name, text in found.items())
+        texts = json.loads(zlib.decompress(base64.b85decode(packed)))
+        yield from ((str(name), str(text)) for name, text in texts.items())
     except (ValueError, TypeError, AttributeError, zlib.error):
         return  # there is no old text to compare with
 
 
-def _text(tool: Description) -> str:
+def _canonical_json(tool: Description) -> str:
     return json.dumps(tool, sort_keys=True)
 
 
-def _readable(tool: Description) -> str:
-    """A tool's description as lines that can be compared; `visible` comes when they are shown."""
+def _format_description(tool: Description) -> str:
+    """Return a tool's description as comparable lines; `difference` makes them visible."""
     rest = {key: value for key, value in tool.items() if key != "description"}
-    said = str(tool.get("description") or "")
-    return f"{said}\n{json.dumps(rest, indent=1, sort_keys=True, ensure_ascii=False)}"
+    description = str(tool.get("description") or "")
+    return f"{description}\n{json.dumps(rest, indent=1, sort_keys=True, ensure_ascii=False)}"

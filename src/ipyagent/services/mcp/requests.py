@@ -1,4 +1,4 @@
-"""What a server is asked, as the SDK's requests and the shapes of their answers."""
+"""Build requests to a server, each with the type of its answer."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ TRACE_ID = "ipyagent/trace_id"
 def call_tool(
     name: str, arguments: JsonDict, trace_id: str | None = None
 ) -> tuple[Any, type[types.CallToolResult]]:
-    """Return a call; arguments that were not given are not sent."""
-    given: JsonDict = {"name": name, "arguments": arguments}
+    """Return a request for a call; missing arguments are not sent."""
+    fields: JsonDict = {"name": name, "arguments": arguments}
     if trace_id:
-        given["_meta"] = {TRACE_ID: trace_id}
-    params = types.CallToolRequestParams.model_validate(given)
+        fields["_meta"] = {TRACE_ID: trace_id}
+    params = types.CallToolRequestParams.model_validate(fields)
     return types.CallToolRequest(params=params), types.CallToolResult
 
 
 def list_resources() -> tuple[Any, type[types.ListResourcesResult]]:
-    """The first page of its resources."""
+    """Return a request for the first page of its resources."""
     return types.ListResourcesRequest(
         params=types.PaginatedRequestParams()
     ), types.ListResourcesResult
 
 
 def read_resource(uri: str) -> tuple[Any, type[types.ReadResourceResult]]:
-    """What a resource holds."""
+    """Return a request for the content of a resource."""
     params = types.ReadResourceRequestParams(uri=uri)
     return types.ReadResourceRequest(params=params), types.ReadResourceResult
 
 
 def list_prompts() -> tuple[Any, type[types.ListPromptsResult]]:
-    """The first page of its prompts."""
+    """Return a request for the first page of its prompts."""
     first = types.PaginatedRequestParams()
     return types.ListPromptsRequest(params=first), types.ListPromptsResult
 
 
 def get_prompt(name: str, arguments: dict[str, str]) -> tuple[Any, type[types.GetPromptResult]]:
-    """A prompt with its blanks filled in."""
+    """Return a request for a prompt with its arguments."""
     params = types.GetPromptRequestParams(name=name, arguments=arguments or None)
     return types.GetPromptRequest(params=params), types.GetPromptResult

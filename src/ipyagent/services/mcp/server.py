@@ -1,4 +1,4 @@
-"""One MCP server of this kernel: connected when it is needed, and watched."""
+"""One MCP server of this kernel: connected when needed, and supervised."""
 
 from __future__ import annotations
 
@@ -9,33 +9,40 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ipyagent.config import MCPServerConfig
-from ipyagent.config.keys import told
 from ipyagent.errors import MCPConnectionError, MCPError, MCPToolCallError
 from ipyagent.json_types import JsonDict
+from ipyagent.plaintext import cite
 from ipyagent.schema import ToolResult
-from ipyagent.services.mcp.pins import Pins, digest, identity
+from ipyagent.services.mcp.pins import Pins, digest_tool, identity
 from ipyagent.services.mcp.thread import ServersThread
 
 if TYPE_CHECKING:
     from ipyagent.services.mcp.connection import Connection, Listing
 
 RESTARTS = 2
-"""How often a program that ended is started again in one kernel."""
+"""The number of times that a program is restarted in one kernel."""
 
-_SAID = ("name", "title", "description", "input_schema", "output_schema", "annotations")
+_DESCRIPTION_FIELDS = (
+    "name",
+    "title",
+    "description",
+    "input_schema",
+    "output_schema",
+    "annotations",
+)
 
 
 @dataclass(eq=False)
 class Server:
-    """A server; what is async is called in the servers' thread."""
+    """A server; async methods are called in the servers' thread."""
 
     config: MCPServerConfig
     source: str
-    shown: str
+    description: str
     environ: Mapping[str, str] = field(repr=False)
     folder: Path
     failure: str | None = None
-    """Why it is not tried any more."""
+    """The reason why it is not tried again."""
     listing: Listing | None = field(default=None, repr=False)
     _connection: Connection | None = field(default=None, repr=False)
     _starts: int = 0
@@ -47,53 +54,53 @@ class Server:
 
     @property
     def state(self) -> str:
-        """In one word or two."""
+        """The state, in one or two words."""
         if self.failure:
             return "failed"
         if self._connection is None:
             return "not started"
-        return "connected" if self._connection.alive else "ended"
+        return "connected" if self._connection.is_alive else "ended"
 
     @property
-    def offers(self) -> Listing:
-        """What it offered when it was last looked at; raises MCPConnectionError before that."""
+    def current_listing(self) -> Listing:
+        """Its latest listing; raises MCPConnectionError if there is none yet."""
         if self.listing is None:
-            raise MCPConnectionError(f"{told(self.name)} was never connected")
+            raise MCPConnectionError(f"{cite(self.name)} was never connected")
         return self.listing
 
     @property
     def descriptions(self) -> dict[str, JsonDict]:
-        """What it says about its tools; of two with one name, the first."""
-        said: dict[str, JsonDict] = {}
+        """Its descriptions of tools by name; of two with the same name, the first."""
+        descriptions: dict[str, JsonDict] = {}
         for tool in self.listing.tools if self.listing else ():
-            if tool.name not in said:
-                said[tool.name] = tool.model_dump(
-                    mode="json", by_alias=True, exclude_none=True, include=set(_SAID)
+            if tool.name not in descriptions:
+                descriptions[tool.name] = tool.model_dump(
+                    mode="json", by_alias=True, exclude_none=True, include=set(_DESCRIPTION_FIELDS)
                 )
-        return said
+        return descriptions
 
-    async def look(self) -> None:
-        """Connect where that is needed and see what it offers; raises MCPConnectionError."""
+    async def refresh_listing(self) -> None:
+        """Connect if necessary and get its listing; raises MCPConnectionError."""
         if self.failure:
             raise MCPConnectionError(self.failure)
         seconds = self.config.connect_timeout
         try:
             async with self._lock, asyncio.timeout(seconds):
-                await self._list()
+                await self._update_listing()
         except (TimeoutError, MCPError) as error:
-            late = self._told(f"it did not answer within {seconds:g} s")
-            problem = str(error) if isinstance(error, MCPError) else late
-            self.drop()
-            if not isinstance(error, TimeoutError) or self.listing is None or self._worn_out:
+            timeout_problem = self._describe_problem(f"it did not answer within {seconds:g} s")
+            problem = str(error) if isinstance(error, MCPError) else timeout_problem
+            self.disconnect()
+            if not isinstance(error, TimeoutError) or self.listing is None or self._out_of_restarts:
                 self.failure = problem
             raise MCPConnectionError(problem) from None
-        await asyncio.to_thread(self._pin)
+        await asyncio.to_thread(self._load_pins)
 
-    async def again(self) -> None:
-        """Forget what went wrong, and connect anew; raises MCPConnectionError."""
-        self.drop()
+    async def reconnect(self) -> None:
+        """Forget failures and reconnect; raises MCPConnectionError."""
+        self.disconnect()
         self.failure, self.listing, self._starts = None, None, 0
-        await self.look()
+        await self.refresh_listing()
 
     async def call(
         self,
@@ -104,82 +111,86 @@ class Server:
         reads: bool = False,
         trace_id: str | None = None,
     ) -> ToolResult:
-        """Call a tool, if it still is what was approved; raises MCPError."""
+        """Call a tool if it is still as approved; raises MCPError."""
         from ipyagent.services.mcp import content
         from ipyagent.services.mcp.requests import call_tool
 
         request = call_tool(tool, arguments, trace_id)
-        answer = await self.ask(*request, lambda: self._check(tool, pin))
-        return await asyncio.to_thread(content.result_of, answer, reads=reads)
+        answer = await self.ask(*request, lambda: self._check_approved(tool, pin))
+        return await asyncio.to_thread(content.convert_result, answer, reads=reads)
 
-    async def ask(self, request: Any, shape: Any, check: Callable[[], None] | None = None) -> Any:
-        """Its answer to a request, if `check` finds it as it should be; raises MCPError."""
+    async def ask(
+        self, request: Any, result_type: Any, check: Callable[[], None] | None = None
+    ) -> Any:
+        """Return its answer to a request, after `check` has passed; raises MCPError."""
         seconds = self.config.execute_timeout
         try:
             async with asyncio.timeout(seconds):
-                await self.look()
+                await self.refresh_listing()
                 if check is not None:
                     check()
-                if self._connection is None:  # closed by the person meanwhile
+                if self._connection is None:  # closed by the user meanwhile
                     raise MCPConnectionError("it is not connected any more")
-                return await self._connection.ask(request, shape, seconds)
+                return await self._connection.ask(request, result_type, seconds)
         except TimeoutError:
             raise MCPToolCallError(f"there was no answer within {seconds:g} s") from None
 
-    def drop(self) -> None:
-        """End the connection; nobody waits for it."""
+    def disconnect(self) -> None:
+        """End the connection without waiting."""
         if self._connection is not None:
             ServersThread.current().submit(self._connection.close())
             self._connection = None
 
-    def ask_person(self) -> str:
-        """What the person can do about a changed tool."""
+    def change_advice(self) -> str:
+        """Return advice for the user about a changed tool."""
         return (
             f"`%agent mcp refresh {self.name}` shows what changed, and with --accept approves it."
         )
 
-    def _check(self, tool: str, pin: str) -> None:
-        """Raise MCPToolCallError where a tool is not what it was when it was approved."""
+    def _check_approved(self, tool: str, pin: str) -> None:
+        """Raise MCPToolCallError if a tool is not as approved."""
         now = self.descriptions.get(tool)
         if now is None:
-            raise MCPToolCallError(f"{told(tool)} was not called: it is not offered any more")
-        if digest(self.pins.server, now) != pin:
+            raise MCPToolCallError(f"{cite(tool)} was not called: it is not offered any more")
+        if digest_tool(self.pins.server, now) != pin:
             raise MCPToolCallError(
-                f"{told(tool)} was not called: what is said about it now is not what was "
-                f"approved. {self.ask_person()}"
+                f"{cite(tool)} was not called: its description is not the one that was "
+                f"approved. {self.change_advice()}"
             )
 
-    async def _list(self) -> None:
+    async def _update_listing(self) -> None:
         connection = self._connection
-        if connection is None or not connection.alive:
+        if connection is None or not connection.is_alive:
             connection = await self._start()
         try:
             self.listing = await connection.listing()
-        except MCPConnectionError:  # it had ended without our noticing
+        except MCPConnectionError:  # it had ended unnoticed
             connection = await self._start()
             self.listing = await connection.listing()
 
     async def _start(self) -> Connection:
         from ipyagent.services.mcp.connection import Connection
 
-        if self.config.command is not None and self._worn_out:
-            raise MCPConnectionError(self._told(f"it ended {self._starts} times"))
+        if self.config.command is not None and self._out_of_restarts:
+            raise MCPConnectionError(self._describe_problem(f"it ended {self._starts} times"))
         self._starts += 1
-        self.drop()
+        self.disconnect()
         new = self._connection = Connection(self.config, self.environ, self.folder)
-        ServersThread.current().open.add(new)
+        ServersThread.current().connections.add(new)
         await new.open()
         return new
 
     @property
-    def _worn_out(self) -> bool:
+    def _out_of_restarts(self) -> bool:
         return self._starts > RESTARTS
 
-    def _told(self, problem: str) -> str:
-        return self._connection.told(problem) if self._connection is not None else problem
+    def _describe_problem(self, problem: str) -> str:
+        return (
+            self._connection.describe_problem(problem) if self._connection is not None else problem
+        )
 
-    def _pin(self) -> None:
-        """Compare with what was approved, or approve what is seen for the first time."""
+    def _load_pins(self) -> None:
+        """Load the approved tools; approve those of a server that is seen for the first time."""
         self.pins.load()
         if not self.pins.known:
-            self.pins.first_seen(self.descriptions)
+            self.pins.approve_first(self.descriptions)

@@ -1,4 +1,4 @@
-"""The MCP servers of one folder: which there are, what they offer, what a person does to them."""
+"""The MCP servers of one folder: their list, their tools, and the user's commands."""
 
 from __future__ import annotations
 
@@ -9,33 +9,34 @@ from pathlib import Path
 from typing import Any
 
 from ipyagent.config import MCPServerConfig
-from ipyagent.config.keys import told
 from ipyagent.config.mcp_json import ListedServer
 from ipyagent.errors import ConfigError, MCPError
 from ipyagent.json_types import JsonDict
-from ipyagent.services.listing import in_notebook
-from ipyagent.services.mcp.listed import ADDED, Named, Sources
+from ipyagent.phrases import join_some
+from ipyagent.plaintext import cite
 from ipyagent.services.mcp.naming import Pair, tool_names
-from ipyagent.services.mcp.offered import (
+from ipyagent.services.mcp.server import Server
+from ipyagent.services.mcp.sources import ADDED, NamedServer, ServerSources
+from ipyagent.services.mcp.thread import ServersThread
+from ipyagent.services.mcp.tool_adapter import (
     GET_PROMPT,
     READ_RESOURCE,
-    Offer,
-    offer_of,
-    prompts_of,
-    resources_of,
+    ToolOffer,
+    offer_prompts,
+    offer_resources,
+    offer_tool,
 )
-from ipyagent.services.mcp.server import Server
-from ipyagent.services.mcp.thread import ServersThread
+from ipyagent.services.switch_notes import notebook_note
 from ipyagent.tools.base import Tool
 
 _SLACK = 1.0  # seconds over a server's own limit, for a loop that is busy
 
 
 class MCPServers:
-    """Servers that the settings, the person, or a folder that is trusted name.
+    """The servers named by the settings, the user or a trusted folder.
 
-    `folder` is what the person's choices are kept for, `home` the folder whose mcp.json counts and
-    in which programs are started; `here` says what is switched for the notebook alone.
+    `folder` is the key of the user's choices, `home` the folder whose mcp.json counts and in which
+    programs are started; `here` are the switches of this notebook alone.
     """
 
     def __init__(
@@ -46,223 +47,223 @@ class MCPServers:
         configured: Callable[[], Iterable[MCPServerConfig]] = tuple,
         here: Callable[[], Mapping[str, bool]] = dict,
     ) -> None:
-        self._here = here
-        self.sources = Sources(folder, home, environ, configured)
+        self._notebook_switches = here
+        self.sources = ServerSources(folder, home, environ, configured)
         self._servers: dict[str, Server] = {}
-        self._shown: dict[str, JsonDict] = {}
-        """The descriptions of which the person last saw what changed."""
+        self._seen_descriptions: dict[str, JsonDict] = {}
+        """The descriptions whose changes the user saw last."""
 
     async def tools(self) -> tuple[list[Tool], list[str]]:
-        """Connect what is not connected yet; the tools, and what the person should know.
+        """Connect servers as necessary; return their tools, and notices for the user.
 
         It takes no longer than the longest `connect_timeout`, and no server waits for another.
         """
         servers, notices = self._active()
         if not servers:
             return [], notices
-        if problem := await asyncio.to_thread(_no_sdk):
+        if problem := await asyncio.to_thread(_missing_sdk):
             return [], [*notices, problem]
-        looks = (_within(each.look(), each) for each in servers)
-        problems = dict(zip(servers, await asyncio.gather(*looks), strict=True))
+        refreshes = (_connection_problem(each.refresh_listing(), each) for each in servers)
+        problems = dict(zip(servers, await asyncio.gather(*refreshes), strict=True))
         notices += (
-            f"The MCP server {told(each.name)} has no tools now: {problem}. "
-            f"`%agent mcp refresh {told(each.name)}` tries again."
+            f"The MCP server {cite(each.name)} has no tools now: {problem}. "
+            f"`%agent mcp refresh {cite(each.name)}` tries again."
             for each, problem in problems.items()
             if problem
         )
         good = [each for each in servers if not problems[each]]
-        # In a thread: many schemas take a while to read.
-        return await asyncio.to_thread(self._named, good, notices), notices
+        # In a thread, because reading many schemas takes a while.
+        return await asyncio.to_thread(self._name_tools, good, notices), notices
 
-    def listed(self) -> str:
-        """All servers with their states."""
-        named, notices = self.sources.named()
-        switched = self._switched() or {}
-        rows = [self._row(each, self._is_on(each, switched)) for each in named.values()]
+    def describe_servers(self) -> str:
+        """Return a list of all servers with their states."""
+        named, notices = self.sources.collect()
+        switches = self._read_switches() or {}
+        rows = [self._describe_server(each, self._is_on(each, switches)) for each in named.values()]
         return "\n".join([*rows, *notices]) or "no MCP servers; `%agent mcp add NAME URL|COMMAND`"
 
     def add(self, name: str, target: Sequence[str], values: Mapping[str, object]) -> str:
-        """Keep a server for this folder: an address, or a command with its arguments."""
-        named, _ = self.sources.named()
+        """Add a server for this folder: an address, or a command with its arguments."""
+        named, _ = self.sources.collect()
         if name in named:
             raise ConfigError(
-                f"there is an MCP server {told(name)} already, in {named[name].source}"
+                f"there is an MCP server {cite(name)} already, in {named[name].source}"
             )
         if not target:
             raise ConfigError("name the server's address, or the command that starts it")
-        values = {**_target(target), **values}
+        values = {**_parse_target(target), **values}
         listed = ListedServer(name, ADDED, values)
-        listed.config(self.sources.environ, self.sources.home)
+        listed.to_config(self.sources.environ, self.sources.home)
         self.sources.choices.add(name, values)
         does = "starts this program" if "command" in values else "connects to"
-        return f"{told(name)} is added. The next cell {does}:\n  {listed}"
+        return f"{cite(name)} is added. The next cell {does}:\n  {listed}"
 
     def remove(self, name: str) -> str:
-        """Forget a server that was added."""
+        """Remove an added server."""
         each = self._find(name)
         if each.source != ADDED:
             raise ConfigError(
-                f"{told(name)} is named in {told(each.source)}; remove it there, or switch it off: "
-                f"`%agent mcp deactivate {told(name)}`"
+                f"{cite(name)} is named in {cite(each.source)}; remove it there, or switch it off: "
+                f"`%agent mcp deactivate {cite(name)}`"
             )
         self.sources.choices.remove(name)
-        self._drop(name)
-        return f"{told(name)} is removed"
+        self._disconnect(name)
+        return f"{cite(name)} is removed"
 
     def prepare_switch(self, name: str, *, on: bool) -> None:
-        """Make ready to switch a server for the notebook alone; raises ConfigError."""
+        """Prepare to switch a server for this notebook alone; raises ConfigError."""
         each = self._find(name)
-        if on and not _may_be_on(each, self.sources.choices.active()):
+        if on and not _may_be_on(each, self.sources.choices.load_switches()):
             raise ConfigError(
-                f"{told(name)} is disabled in {told(each.source)}; to use it all the same: "
-                f"`%agent mcp activate {told(name)}`, for the whole folder"
+                f"{cite(name)} is disabled in {cite(each.source)}; to use it all the same: "
+                f"`%agent mcp activate {cite(name)}`, for the whole folder"
             )
         if not on:
-            self._drop(name)
+            self._disconnect(name)
 
     def activate(self, name: str) -> str:
-        """Use a server in this folder, also one that is disabled where it is named."""
+        """Use a server in this folder, even one that its source disables."""
         self.sources.choices.switch(self._find(name).name, True)
-        return f"{told(name)} is used from the next cell on"
+        return f"{cite(name)} is used from the next cell on"
 
     def deactivate(self, name: str) -> str:
-        """Use a server no more in this folder."""
+        """Stop using a server in this folder."""
         self.sources.choices.switch(self._find(name).name, False)
-        self._drop(name)
-        return f"{told(name)} is switched off"
+        self._disconnect(name)
+        return f"{cite(name)} is switched off"
 
     def refresh(self, name: str | None = None, *, accept: bool = False) -> str:
-        """Connect anew and show what changed; `accept` approves it."""
+        """Reconnect and show what changed; `accept` approves it."""
         servers, notices = self._active()
         if name is not None:
             self._find(name)
             servers = [each for each in servers if each.name == name]
-        if servers and (problem := _no_sdk()):
+        if servers and (problem := _missing_sdk()):
             raise ConfigError(problem)
         thread = ServersThread.current()
-        begun = [(each, thread.submit(each.again())) for each in servers]
+        pending = [(each, thread.submit(each.reconnect())) for each in servers]
         lines = []
-        for each, work in begun:
+        for each, work in pending:
             try:
                 work.result(each.config.connect_timeout + _SLACK)
-                lines.append(self._refreshed(each, accept=accept))
+                lines.append(self._refresh_server(each, accept=accept))
             except (MCPError, TooLate) as error:
-                lines.append(f"{told(each.name)}: {error or 'it did not answer in time'}")
+                lines.append(f"{cite(each.name)}: {error or 'it did not answer in time'}")
         return "\n".join([*lines, *notices]) or "no MCP server is in use"
 
     def close(self) -> None:
-        """Disconnect from all."""
+        """Disconnect all servers."""
         for name in list(self._servers):
-            self._drop(name)
+            self._disconnect(name)
 
     def _active(self) -> tuple[list[Server], list[str]]:
-        """The servers that are used as things are now, and why others are not."""
-        named, notices = self.sources.named()
-        if (switched := self._switched()) is None:
+        """Return the servers in use, and notices about the others."""
+        named, notices = self.sources.collect()
+        if (switches := self._read_switches()) is None:
             return [], notices
         used = {}
         for each in named.values():
-            if not self._is_on(each, switched):
+            if not self._is_on(each, switches):
                 continue
             if not each.trusted:
-                notices.append(_not_trusted(each))
+                notices.append(_untrusted_notice(each))
                 continue
             try:
-                used[each.name] = self._server(each)
+                used[each.name] = self._get_server(each)
             except ConfigError as error:
-                notices.append(f"The MCP server {told(each.name)} is not used: {error}")
+                notices.append(f"The MCP server {cite(each.name)} is not used: {error}")
         for name in self._servers.keys() - used.keys():
-            self._drop(name)
+            self._disconnect(name)
         return list(used.values()), notices
 
-    def _switched(self) -> dict[str, bool] | None:
-        """What was switched for the folder; None, and then nothing is used, if nobody knows."""
+    def _read_switches(self) -> dict[str, bool] | None:
+        """Return the folder's switches; None if they cannot be read: then no server is used."""
         try:
-            return self.sources.choices.active()
-        except ConfigError:  # told already, for it says what was added, too
+            return self.sources.choices.load_switches()
+        except ConfigError:  # reported already: the same file holds the added servers
             return None
 
-    def _is_on(self, each: Named, switched: Mapping[str, bool]) -> bool:
-        """Whether a server is to be used, where what the notebook says comes first."""
-        on = self._here().get(each.name, switched.get(each.name, not each.disabled))
-        return on and _may_be_on(each, switched)
+    def _is_on(self, each: NamedServer, switches: Mapping[str, bool]) -> bool:
+        """Return whether a server is in use; the notebook's switches win."""
+        on = self._notebook_switches().get(each.name, switches.get(each.name, not each.disabled))
+        return on and _may_be_on(each, switches)
 
-    def _server(self, named: Named) -> Server:
-        """The one that is there, unless it is another by now."""
+    def _get_server(self, named: NamedServer) -> Server:
+        """Return the existing server, unless its settings have changed."""
         config, before = named.config(), self._servers.get(named.name)
         if before is not None and (before.config, before.source) == (config, named.source):
             return before
-        self._drop(named.name)
+        self._disconnect(named.name)
         sources = self.sources
-        new = Server(config, named.source, named.shown, sources.environ, sources.home)
+        new = Server(config, named.source, named.description, sources.environ, sources.home)
         self._servers[named.name] = new
         return new
 
-    def _drop(self, name: str) -> None:
+    def _disconnect(self, name: str) -> None:
         if server := self._servers.pop(name, None):
-            server.drop()
+            server.disconnect()
 
-    def _find(self, name: str) -> Named:
-        named, _ = self.sources.named()
+    def _find(self, name: str) -> NamedServer:
+        named, _ = self.sources.collect()
         if name not in named:
-            there = ", ".join(map(told, named)) or "none"
-            raise ConfigError(f"there is no MCP server {told(name)}; there are: {there}")
+            known = ", ".join(map(cite, named)) or "none"
+            raise ConfigError(f"there is no MCP server {cite(name)}; there are: {known}")
         if not named[name].trusted:
-            raise ConfigError(_not_trusted(named[name]))
+            raise ConfigError(_untrusted_notice(named[name]))
         return named[name]
 
-    def _named(self, servers: Sequence[Server], notices: list[str]) -> list[Tool]:
-        """The tools that are as they were approved, under names that are theirs alone."""
-        pairs = [(s.name, name) for s in servers for name in (*s.descriptions, *_ours(s))]
+    def _name_tools(self, servers: Sequence[Server], notices: list[str]) -> list[Tool]:
+        """Return the approved tools, under unique names."""
+        pairs = [(s.name, name) for s in servers for name in (*s.descriptions, *_own_offers(s))]
         names = tool_names(pairs)
         tools: dict[str, Tool] = {}
-        for pair, offer in self._offers(servers, notices):
+        for pair, offer in self._make_offers(servers, notices):
             if names[pair] in tools:
                 notices.append(f"Two MCP tools would be called {names[pair]}; one is left out.")
             else:
-                tools[names[pair]] = offer.tool(names[pair])
+                tools[names[pair]] = offer.make_tool(names[pair])
         return list(tools.values())
 
-    def _offers(
+    def _make_offers(
         self, servers: Sequence[Server], notices: list[str]
-    ) -> Iterator[tuple[Pair, Offer]]:
+    ) -> Iterator[tuple[Pair, ToolOffer]]:
         for each in servers:
-            about = f"The MCP server {told(each.name)}"
-            notices += (f"{about}: {problem}." for problem in each.offers.problems)
+            about = f"The MCP server {cite(each.name)}"
+            notices += (f"{about}: {problem}." for problem in each.current_listing.problems)
             notices += [f"{about}: {each.pins.problem}."] * bool(each.pins.problem)
-            changed = each.pins.changed(each.descriptions)
+            changed = each.pins.changed_tools(each.descriptions)
             if changed:
                 notices.append(
-                    f"{about} changed what it says about {_some(changed)} since that was approved, "
-                    f"so that is left out. {each.ask_person()}"
+                    f"{about} changed the description of {_join_names(changed)} since that was "
+                    f"approved, so it is left out. {each.change_advice()}"
                 )
             for name, description in each.descriptions.items():
                 try:
                     if name not in changed:
-                        yield (each.name, name), offer_of(each, description)
+                        yield (each.name, name), offer_tool(each, description)
                 except ConfigError as error:
-                    notices.append(f"{about}: its tool {told(name)} is left out: {error}.")
-            for name, make in _ours(each).items():
+                    notices.append(f"{about}: its tool {cite(name)} is left out: {error}.")
+            for name, make in _own_offers(each).items():
                 yield (each.name, name), make(each)
 
-    def _refreshed(self, server: Server, *, accept: bool) -> str:
-        """What a server offers now, what of it is new, and whether that is approved now."""
+    def _refresh_server(self, server: Server, *, accept: bool) -> str:
+        """Describe a server's tools and their changes; approve the changes if `accept`."""
         now, pins = server.descriptions, server.pins
-        changed = pins.changed(now)
-        said = f"{told(server.name)} is connected and offers {len(now)} tools"
+        changed = pins.changed_tools(now)
+        text = f"{cite(server.name)} is connected and offers {len(now)} tools"
         if not changed:
-            return said
-        seen = self._shown.get(server.name)
-        self._shown[server.name] = now
-        said += f"; what it says about {_some(changed)} changed:\n{pins.difference(now)}\n"
+            return text
+        seen = self._seen_descriptions.get(server.name)
+        self._seen_descriptions[server.name] = now
+        text += f"; the description of {_join_names(changed)} changed:\n{pins.difference(now)}\n"
         if not accept:
-            return f"{said}To approve that: `%agent mcp refresh {told(server.name)} --accept`"
+            return f"{text}To approve this: `%agent mcp refresh {cite(server.name)} --accept`"
         if seen is not None and seen != now:
-            return f"{said}This is not what you saw before, so it is not approved. Look again."
+            return f"{text}This is not what you saw before, so it is not approved. Look again."
         pins.approve(now)
-        return f"{said}It is approved."
+        return f"{text}It is approved."
 
-    def _row(self, each: Named, is_on: bool) -> str:
+    def _describe_server(self, each: NamedServer, is_on: bool) -> str:
         server = self._servers.get(each.name)
         if not each.trusted:
             state = "not trusted"
@@ -272,48 +273,49 @@ class MCPServers:
             state = server.state if server else "not started"
         count = f"{len(server.listing.tools)} tools" if server and server.listing else ""
         failure = f"\n    {server.failure}" if server and server.failure else ""
-        here = self._here().get(each.name) if each.trusted else None
-        source = ", ".join([each.source, *in_notebook(here if here == is_on else None)])
-        return f"{told(each.name):<16} {state:<12} {count:<10} {source}   {each.shown}{failure}"
+        here = self._notebook_switches().get(each.name) if each.trusted else None
+        source = ", ".join([each.source, *notebook_note(here if here == is_on else None)])
+        return (
+            f"{cite(each.name):<16} {state:<12} {count:<10} {source}   {each.description}{failure}"
+        )
 
 
-def _may_be_on(each: Named, switched: Mapping[str, bool]) -> bool:
-    """Whether a notebook may use it: one that is disabled where it is named the folder allows."""
-    return not each.disabled or switched.get(each.name, False)
+def _may_be_on(each: NamedServer, switches: Mapping[str, bool]) -> bool:
+    """Return whether a notebook may use it; a disabled one needs the folder's switch."""
+    return not each.disabled or switches.get(each.name, False)
 
 
-def _target(target: Sequence[str]) -> JsonDict:
+def _parse_target(target: Sequence[str]) -> JsonDict:
     if "://" in target[0]:
         if len(target) > 1:
-            raise ConfigError("after an address nothing follows but options")
+            raise ConfigError("only options may follow an address")
         return {"url": target[0]}
     return {"command": target[0], "args": list(target[1:])}
 
 
-def _ours(server: Server) -> dict[str, Callable[[Server], Offer]]:
-    """What we offer for a server, where it has no tool of that name itself."""
-    ours = {}
-    if server.offers.resources:
-        ours[READ_RESOURCE] = resources_of
-    if server.offers.prompts:
-        ours[GET_PROMPT] = prompts_of
-    return {name: make for name, make in ours.items() if name not in server.descriptions}
+def _own_offers(server: Server) -> dict[str, Callable[[Server], ToolOffer]]:
+    """Return the tools that we add to a server, unless it has tools of the same names."""
+    offers = {}
+    if server.current_listing.resources:
+        offers[READ_RESOURCE] = offer_resources
+    if server.current_listing.prompts:
+        offers[GET_PROMPT] = offer_prompts
+    return {name: make for name, make in offers.items() if name not in server.descriptions}
 
 
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return ", ".join(told(name)[:100] for name in names[:5]) + more
+def _join_names(names: Sequence[str]) -> str:
+    return join_some([cite(name)[:100] for name in names], 5)
 
 
-def _not_trusted(each: Named) -> str:
+def _untrusted_notice(each: NamedServer) -> str:
     return (
-        f"{told(each.source)} of this folder names the MCP server {told(each.name)}, which is not "
-        f"used before you trust the folder as it is now (`%agent trust`): {each.shown}"
+        f"{cite(each.source)} of this folder names the MCP server {cite(each.name)}, which is not "
+        f"used before you trust the folder as it is now (`%agent trust`): {each.description}"
     )
 
 
-async def _within(work: Any, server: Server) -> str | None:
-    """What went wrong with a server; it holds nobody up."""
+async def _connection_problem(work: Any, server: Server) -> str | None:
+    """Return a connection's error instead of raising it, so that no server blocks others."""
     try:
         await ServersThread.current().run(work, server.config.connect_timeout + _SLACK)
     except TimeoutError:
@@ -323,8 +325,8 @@ async def _within(work: Any, server: Server) -> str | None:
     return None
 
 
-def _no_sdk() -> str | None:
-    """Why there can be no connections at all. Imported here: it takes a second."""
+def _missing_sdk() -> str | None:
+    """Return an error message if the SDK cannot be imported, which takes a second."""
     try:
         import ipyagent.services.mcp.connection  # noqa: F401
     except ImportError as error:

@@ -1,7 +1,7 @@
 """An MCP server that is a program: newline-delimited JSON over its pipes.
 
-The SDK's own transport keeps whatever a server writes until a line ends. This one has limits: on
-the length of a line, on how fast a server is listened to, and on what is kept of its stderr.
+The SDK's own transport keeps everything until a line ends. This one limits the length of a line,
+the rate of reading, and the stored part of stderr.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from ipyagent.errors import MCPConnectionError
 from ipyagent.services.mcp.streams import TransportStreams
 
 MAX_MESSAGE = 16_000_000
-"""Bytes of one message; a picture in it may be large."""
+"""Bytes of one message; an image in it may be large."""
 
 BYTES_PER_SECOND = 64_000_000
-"""A server that floods does not take the kernel's whole processor."""
+"""Bytes read per second, so that a flooding server does not use up the kernel's processor."""
 
 _CHUNK = 65_536
-_PATIENCE = 1.0  # seconds to end after its input is closed, and again after SIGTERM
-_STDERR = 8_000  # bytes that are kept
+_EXIT_SECONDS = 1.0  # seconds to end after its input is closed, and again after SIGTERM
+_MAX_STDERR = 8_000  # bytes that are stored
 
 
 class _Pipes(NamedTuple):
@@ -47,7 +47,7 @@ class _Pipes(NamedTuple):
 
 
 class Program:
-    """A server's process, its group of children, and the last that it wrote to stderr."""
+    """A server's process, its process group, and the end of its stderr."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -56,40 +56,40 @@ class Program:
             cast("asyncio.StreamReader", process.stdout),
             cast("asyncio.StreamReader", process.stderr),
         )
-        self._stderr: deque[bytes] = deque(maxlen=_STDERR // 100)
-        self._silent = asyncio.Event()
-        self._over = False
-        self.trouble: str | None = None
+        self._stderr: deque[bytes] = deque(maxlen=_MAX_STDERR // 100)
+        self._stderr_closed = asyncio.Event()
+        self._exited = False
+        self.problem: str | None = None
 
     @property
-    def last_words(self) -> str:
+    def stderr_tail(self) -> str:
         """The end of its stderr."""
-        return b"".join(self._stderr)[-_STDERR:].decode("utf-8", "replace").strip()
+        return b"".join(self._stderr)[-_MAX_STDERR:].decode("utf-8", "replace").strip()
 
     async def listen(self) -> None:
-        """Keep reading stderr, so that it never blocks on it."""
+        """Keep reading stderr, so that the program never blocks on it."""
         while chunk := await self._pipes.errors.read(_CHUNK):
-            tail = chunk[-_STDERR:]
+            tail = chunk[-_MAX_STDERR:]
             self._stderr.extend(tail[at : at + 100] for at in range(0, len(tail), 100))
             await asyncio.sleep(len(chunk) / BYTES_PER_SECOND)
-        self._silent.set()
+        self._stderr_closed.set()
 
     async def read(self, received: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
-        """Pass on its messages until its stdout ends; other lines are left out."""
-        lines = Lines()
+        """Pass on its messages until its stdout ends; other lines are dropped."""
+        lines = LineSplitter()
         async with received:
             with contextlib.suppress(anyio.BrokenResourceError):
                 while chunk := await self._pipes.output.read(_CHUNK):
                     for line in lines.feed(chunk):
-                        if (message := _message(line)) is not None:
+                        if (message := _parse_message(line)) is not None:
                             await received.send(SessionMessage(message))
                     if lines.too_long:
-                        self.trouble = f"it sent a message of more than {MAX_MESSAGE:,} bytes"
+                        self.problem = f"it sent a message of more than {MAX_MESSAGE:,} bytes"
                         return
                     await asyncio.sleep(len(chunk) / BYTES_PER_SECOND)
 
     async def write(self, to_send: MemoryObjectReceiveStream[SessionMessage]) -> None:
-        """Pass messages on to it."""
+        """Send messages to it."""
         async with to_send:
             with contextlib.suppress(ConnectionError):
                 async for each in to_send:
@@ -98,26 +98,26 @@ class Program:
                     await self._pipes.input.drain()
 
     async def end(self) -> None:
-        """Close its input, then ask it to end, then end it and its children."""
+        """Close its input, then terminate it, then kill it and its children."""
         self._pipes.input.close()
-        if not await self._ended():
+        if not await self._wait_for_exit():
             self._signal(signal.SIGTERM)
-            await self._ended()
+            await self._wait_for_exit()
         self.kill()
-        self._over = await self._ended()
+        self._exited = await self._wait_for_exit()
         with anyio.move_on_after(0.2):
-            await self._silent.wait()
-        # A child that left the group may hold the pipes open; nobody waits for that.
+            await self._stderr_closed.wait()
+        # A child that left the group may hold the pipes open; do not wait for it.
         getattr(self._process, "_transport").close()  # noqa: B009 - asyncio has no public way
 
     def kill(self) -> None:
-        """End it and its children at once, unless its number may be another's by now."""
-        if not self._over:
+        """Kill it and its children at once, unless its process id may have been reused."""
+        if not self._exited:
             self._signal(getattr(signal, "SIGKILL", signal.SIGTERM))
 
-    async def _ended(self) -> bool:
+    async def _wait_for_exit(self) -> bool:
         # Not `wait`, which also waits until the pipes are closed.
-        for _ in range(int(_PATIENCE / 0.01)):
+        for _ in range(int(_EXIT_SECONDS / 0.01)):
             if self._process.returncode is not None:
                 return True
             await asyncio.sleep(0.01)
@@ -131,8 +131,8 @@ class Program:
                 self._process.terminate()
 
 
-def _message(line: bytes) -> JSONRPCMessage | None:
-    """The message in a line, if there is one; halves of characters in it become question marks."""
+def _parse_message(line: bytes) -> JSONRPCMessage | None:
+    """Return the message in a line, if any; broken characters in it are replaced."""
     with contextlib.suppress(ValueError):
         return jsonrpc_message_adapter.validate_json(line, by_name=False)
     # Some servers cut texts between the two halves of a character.
@@ -142,29 +142,29 @@ def _message(line: bytes) -> JSONRPCMessage | None:
     return None
 
 
-class Lines:
-    """Bytes cut into lines, of which none is longer than a message may be."""
+class LineSplitter:
+    """Splits bytes into lines, none longer than a message may be."""
 
     def __init__(self) -> None:
-        self._begun = bytearray()
+        self._partial = bytearray()
         self.too_long = False
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """The lines that are whole by now."""
-        *whole, rest = chunk.split(b"\n")
-        for line in whole:
-            self._begun += line
-            yield bytes(self._begun)
-            self._begun.clear()
-        self._begun += rest
-        self.too_long = len(self._begun) > MAX_MESSAGE
+        """Yield the completed lines."""
+        *complete, rest = chunk.split(b"\n")
+        for line in complete:
+            self._partial += line
+            yield bytes(self._partial)
+            self._partial.clear()
+        self._partial += rest
+        self.too_long = len(self._partial) > MAX_MESSAGE
 
 
 @contextlib.asynccontextmanager
-async def started(
+async def start_program(
     command: Sequence[str], env: Mapping[str, str], cwd: Path
 ) -> AsyncIterator[tuple[TransportStreams, Program]]:
-    """The program, started; raises MCPConnectionError. It ends with the context."""
+    """Start the program; raises MCPConnectionError. It ends with the context."""
     program = Program(await _start(command, env, cwd))
     received, to_read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     written, to_send = anyio.create_memory_object_stream[SessionMessage](0)
@@ -189,7 +189,7 @@ async def _start(command: Sequence[str], env: Mapping[str, str], cwd: Path) -> P
         raise MCPConnectionError(f"there is no program {name!r} to start; is it installed?")
     try:
         return await asyncio.create_subprocess_exec(
-            *_tied(), program, *command[1:],
+            *_death_signal_prefix(), program, *command[1:],
             stdin=PIPE, stdout=PIPE, stderr=PIPE, env=dict(env), cwd=cwd, start_new_session=True,
         )  # fmt: skip
     except (OSError, ValueError) as error:
@@ -197,11 +197,11 @@ async def _start(command: Sequence[str], env: Mapping[str, str], cwd: Path) -> P
 
 
 @cache
-def _tied() -> tuple[str, ...]:
-    """What makes a program end with the kernel, however that ends, where the system knows how."""
+def _death_signal_prefix() -> tuple[str, ...]:
+    """Return a command prefix that ends a program with the kernel, if the system has one."""
     setpriv = shutil.which("setpriv") if sys.platform == "linux" else None
     if setpriv is None:
         return ()
-    tied = (setpriv, "--pdeathsig", "KILL", "--")
-    probe = subprocess.run([*tied, "true"], check=False, capture_output=True)  # noqa: S603
-    return tied if probe.returncode == 0 else ()
+    prefix = (setpriv, "--pdeathsig", "KILL", "--")
+    probe = subprocess.run([*prefix, "true"], check=False, capture_output=True)  # noqa: S603
+    return prefix if probe.returncode == 0 else ()

@@ -1,4 +1,4 @@
-"""The two streams of a connection to an MCP server, as the SDK's client takes them.
+"""The two streams of a connection to an MCP server, as the SDK's client expects them.
 
 The SDK keeps its own protocols for them in a private module. Memory streams of anyio and the
 streams of the SDK's transports satisfy these.

@@ -1,3 +1,3 @@
-"""Services that describe themselves by OpenAPI, as tools."""
+"""Services described by OpenAPI, as tools."""
 
 from ipyagent.services.openapi.services import OpenAPIServices as OpenAPIServices

@@ -8,20 +8,21 @@ from typing import Literal, Self
 
 from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict
+from ipyagent.plaintext import excerpt
 from ipyagent.schema import Model
-from ipyagent.services.openapi.documents import Document, told
+from ipyagent.services.openapi.documents import Document
 from ipyagent.services.openapi.schemas import Converter, References
 
-_HEADERS_OF_OURS = {"accept", "content-type", "authorization", "host", "content-length", "cookie"}
-_HEADERS_OF_OURS |= {"transfer-encoding", "connection", "te", "upgrade", "expect"}
-_BODIES = ("application/json", "application/x-www-form-urlencoded", "multipart/form-data")
+_OWN_HEADERS = {"accept", "content-type", "authorization", "host", "content-length", "cookie"}
+_OWN_HEADERS |= {"transfer-encoding", "connection", "te", "upgrade", "expect"}
+_BODY_TYPES = ("application/json", "application/x-www-form-urlencoded", "multipart/form-data")
 _STYLES = {
     "path": {"simple"},
     "query": {"form", "spaceDelimited", "pipeDelimited", "tabs", "deepObject"},
     "header": {"simple"},
     "cookie": {"form"},
 }
-_COLLECTIONS = {  # Swagger's words for how an array is written
+_COLLECTIONS = {  # Swagger's names for the encodings of an array
     "ssv": ("spaceDelimited", False),
     "tsv": ("tabs", False),
     "pipes": ("pipeDelimited", False),
@@ -30,7 +31,7 @@ _COLLECTIONS = {  # Swagger's words for how an array is written
 
 
 class Parameter(Model):
-    """A parameter and how its value is written; `argument` is the model's name for it."""
+    """A parameter and how its value is encoded; `argument` is the model's name for it."""
 
     name: str
     argument: str
@@ -41,11 +42,11 @@ class Parameter(Model):
 
 
 class NotCallableError(ConfigError):
-    """An operation needs what cannot be sent."""
+    """Raised for an operation that needs a parameter that cannot be sent."""
 
 
-class Arguments:
-    """The arguments of one operation as they are put together."""
+class OperationArguments:
+    """Collects the arguments of one operation."""
 
     def __init__(self, document: Document, references: References, budget: int) -> None:
         self.document, self.references = document, references
@@ -59,7 +60,7 @@ class Arguments:
 
     @property
     def schema(self) -> JsonDict:
-        """The JSON Schema of all of them."""
+        """The JSON Schema of all arguments."""
         required = {"required": self.required} if self.required else {}
         return {
             "type": "object",
@@ -69,18 +70,18 @@ class Arguments:
         }
 
     def fill(self, nodes: list[JsonDict], operation: JsonDict) -> Self:
-        """Take in parameters and body; raises NotCallableError."""
+        """Add parameters and body; raises NotCallableError."""
         for node in nodes:
-            ours = node["in"] == "header" and node["name"].lower() in _HEADERS_OF_OURS
-            if node["in"] in _STYLES and not ours:
-                self._parameter(node)
+            is_own = node["in"] == "header" and node["name"].lower() in _OWN_HEADERS
+            if node["in"] in _STYLES and not is_own:
+                self._add_parameter(node)
         if "swagger" in self.document:
-            self._old_body(nodes, operation)
+            self._add_swagger_body(nodes, operation)
         else:
-            self._body(operation)
+            self._add_body(operation)
         return self
 
-    def _parameter(self, node: JsonDict) -> None:
+    def _add_parameter(self, node: JsonDict) -> None:
         where, name = node["in"], node["name"]
         content = node.get("content")
         schema = node if "swagger" in self.document else node.get("schema")
@@ -91,9 +92,9 @@ class Arguments:
         required = where == "path" or node.get("required") is True
         if style not in _STYLES[where]:
             if required:
-                raise NotCallableError(f"{told(name, 40)} is written in a way that is not known")
+                raise NotCallableError(f"{excerpt(name, 40)} has a style that is not supported")
             return
-        argument = self._argument(name, where)
+        argument = self._unused_name(name, where)
         self._add(argument, schema, node.get("description"), required=required)
         self.parameters.append(
             Parameter(
@@ -113,8 +114,8 @@ class Arguments:
         style = str(node.get("style", usual))
         return style, bool(node.get("explode", style in ("form", "deepObject")))
 
-    def _argument(self, name: str, where: str) -> str:
-        """A name that every provider takes, and that no other argument has."""
+    def _unused_name(self, name: str, where: str) -> str:
+        """Return an unused name that every provider accepts."""
         plain = re.sub(r"[^a-zA-Z0-9_.-]", "_", name)[:56]
         taken = self.properties.keys()
         for new in (plain, f"{where}_{plain}"[:60]):
@@ -122,76 +123,80 @@ class Arguments:
                 return new
         return next(new for i in range(2, 10_000) if (new := f"{plain}_{i}") not in taken)
 
-    def _add(self, argument: str, schema: object, text: object, *, required: bool) -> None:
+    def _add(self, argument: str, schema: object, description: object, *, required: bool) -> None:
         new = self.converter.convert(schema)
-        if text and "description" not in new:
-            new = new | {"description": told(text, 300)}
+        if description and "description" not in new:
+            new = new | {"description": excerpt(description, 300)}
         self.properties[argument] = new
         if required:
             self.required.append(argument)
 
-    def _body(self, operation: JsonDict) -> None:
+    def _add_body(self, operation: JsonDict) -> None:
         body = self.references.follow(operation.get("requestBody"))
         content = body.get("content") if isinstance(body, dict) else None
         if not isinstance(content, dict) or not content:
             return
-        media = _chosen(content)
+        media = _choose_media_type(content)
         described = content[media]
         schema = described.get("schema") if isinstance(described, dict) else None
         self.deep = _deep_fields(described)
-        self._take_body(
+        self._set_body(
             media, schema, body.get("description"), required=body.get("required") is True
         )
 
-    def _old_body(self, nodes: list[JsonDict], operation: JsonDict) -> None:
-        """Swagger has the body among the parameters: one, or the fields of a form."""
-        said = operation.get("consumes", self.document.get("consumes"))
-        listed = [each for each in said if isinstance(each, str)] if isinstance(said, list) else []
+    def _add_swagger_body(self, nodes: list[JsonDict], operation: JsonDict) -> None:
+        """Add Swagger's body, which is among the parameters: one, or the fields of a form."""
+        consumes = operation.get("consumes", self.document.get("consumes"))
+        listed = (
+            [each for each in consumes if isinstance(each, str)]
+            if isinstance(consumes, list)
+            else []
+        )
         fields = [each for each in nodes if each["in"] == "formData"]
-        whole = next((each for each in nodes if each["in"] == "body"), None)
-        if whole is not None:
-            media = _chosen(listed or ["application/json"])
-            self._take_body(
+        body_node = next((each for each in nodes if each["in"] == "body"), None)
+        if body_node is not None:
+            media = _choose_media_type(listed or ["application/json"])
+            self._set_body(
                 media,
-                whole.get("schema"),
-                whole.get("description"),
-                required=whole.get("required") is True,
+                body_node.get("schema"),
+                body_node.get("description"),
+                required=body_node.get("required") is True,
             )
         elif fields:
             files = any(each.get("type") == "file" for each in fields)
-            named = [each for each in listed if each.split(";")[0].strip() in _BODIES[1:]]
-            media = _BODIES[2] if files else (named or _BODIES[1:])[0]
+            named = [each for each in listed if each.split(";")[0].strip() in _BODY_TYPES[1:]]
+            media = _BODY_TYPES[2] if files else (named or _BODY_TYPES[1:])[0]
             required = [each["name"] for each in fields if each.get("required") is True]
             schema = {
                 "type": "object",
                 "properties": {each["name"]: each for each in fields},
                 "required": required,
             }
-            self._take_body(media, schema, None, required=bool(required))
+            self._set_body(media, schema, None, required=bool(required))
 
-    def _take_body(self, media: str, schema: object, text: object, *, required: bool) -> None:
+    def _set_body(self, media: str, schema: object, text: object, *, required: bool) -> None:
         self.media = media
-        self.body = self._argument("body", "request")
+        self.body = self._unused_name("body", "request")
         self._add(self.body, schema, text, required=required)
 
 
 def _deep_fields(described: object) -> tuple[str, ...]:
-    """The fields of a form that are written as `name[key]`, as the description says."""
-    said = described.get("encoding") if isinstance(described, dict) else None
+    """Return the fields of a form that are encoded as `name[key]`, as the description says."""
+    encoding = described.get("encoding") if isinstance(described, dict) else None
     return tuple(
         name
-        for name, each in (said.items() if isinstance(said, dict) else ())
+        for name, each in (encoding.items() if isinstance(encoding, dict) else ())
         if isinstance(each, dict) and each.get("style") == "deepObject"
     )
 
 
-def _chosen(listed: Iterable[object]) -> str:
-    """The media type to send of those that the service takes: JSON, if it can be."""
+def _choose_media_type(listed: Iterable[object]) -> str:
+    """Return the media type to send: JSON, if the service accepts it."""
     names = [each for each in listed if isinstance(each, str)]
     plain = {each.partition(";")[0].strip().lower(): each for each in reversed(names)}
-    for known in _BODIES:
+    for known in _BODY_TYPES:
         if known in plain:
             return plain[known]
     like_json = [each for name, each in plain.items() if name.endswith("+json") or name == "*/*"]
-    first = (like_json or names or [_BODIES[0]])[0]
-    return _BODIES[0] if "*" in first else first
+    first = (like_json or names or [_BODY_TYPES[0]])[0]
+    return _BODY_TYPES[0] if "*" in first else first

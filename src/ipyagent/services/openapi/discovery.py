@@ -1,4 +1,4 @@
-"""Finding a service's description, and what it says about where requests go."""
+"""Find a service's description, and the base URL of its requests."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ipyagent.errors import ConfigError, MCPConnectionError, MCPError, MCPToolCallError
-from ipyagent.plaintext import visible
-from ipyagent.services.addresses import Guard
+from ipyagent.plaintext import excerpt, visible
+from ipyagent.services.addresses import AddressGuard
 from ipyagent.services.openapi import documents, operations, urls
-from ipyagent.services.openapi.documents import Document, told
+from ipyagent.services.openapi.documents import Document
 from ipyagent.services.openapi.operations import Operation
-from ipyagent.services.openapi.transport import connected
+from ipyagent.services.openapi.transport import connect
 
 if TYPE_CHECKING:
     import httpx
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 log = logging.getLogger("ipyagent")
 
 TRY_SECONDS = 6.0
-"""How long one place may take to give a description."""
+"""Seconds that one place may take to return a description."""
 
 _MAX_REDIRECTS = 3
 
 
 @dataclass(frozen=True)
-class Discovered:
-    """What a description says. `base` is where requests go."""
+class Discovery:
+    """The content of a description; `base` is the URL that requests go to."""
 
     title: str
     base: str
@@ -40,50 +40,51 @@ class Discovered:
 
 async def discover(
     url: httpx.URL,
-    guard: Guard,
+    guard: AddressGuard,
     *,
     document: httpx.URL | None,
     base: httpx.URL | None,
     headers: Mapping[str, str],
-) -> Discovered:
-    """The description of the service at `url`, or at `document`; raises MCPError, ConfigError.
+) -> Discovery:
+    """Return the description of the service at `url`, or at `document`.
 
-    `headers` let us in; no other origin than that of the service gets them.
+    Raises MCPError and ConfigError. `headers` are for authentication; only the origin of the
+    service gets them.
     """
-    places = [document] if document else [urls.below(url, known) for known in urls.WELL_KNOWN]
-    said: list[str] = []
+    places = [document] if document else [urls.join_path(url, known) for known in urls.WELL_KNOWN]
+    failures: list[str] = []
     for place in places:
         try:
-            own = urls.origin(place) == urls.origin(base or url)
-            found, where = await _fetched(place, guard, headers if own else {})
+            same_origin = urls.origin(place) == urls.origin(base or url)
+            content, location = await _fetch(place, guard, headers if same_origin else {})
         except MCPConnectionError as error:
             log.warning("%s: %s", place, error)
             raise
         except (ConfigError, MCPError) as error:
             log.warning("no description at %s: %s", place, error)
-            said.append(f"{visible(str(place))}: {error}")
+            failures.append(f"{visible(str(place))}: {error}")
             continue
         return await asyncio.to_thread(
-            _understood, found, where, base or url, fixed=base, explicit=document is not None
+            _interpret, content, location, base or url, fixed=base, explicit=document is not None
         )
-    listed = "\n".join(f"  {each}" for each in said)
-    raise MCPToolCallError(f"no description by OpenAPI was found:\n{listed}")
+    listed = "\n".join(f"  {each}" for each in failures)
+    raise MCPToolCallError(f"no OpenAPI description was found:\n{listed}")
 
 
-def from_file(path: Path, base: httpx.URL) -> Discovered:
-    """The description in a file of the person's; raises ConfigError."""
-    return _understood(_read(path), base, base, fixed=base, explicit=True)
+def from_file(path: Path, base: httpx.URL) -> Discovery:
+    """Return the description in one of the user's files; raises ConfigError."""
+    return _interpret(_read_file(path), base, base, fixed=base, explicit=True)
 
 
 def server_in(path: Path) -> httpx.URL:
-    """The first server that the description in a file names; raises ConfigError."""
-    for each in _servers(_read(path)):
+    """Return the first server in a description file; raises ConfigError."""
+    for each in _servers(_read_file(path)):
         if each.startswith(("http://", "https://")):
-            return urls.address(each)
+            return urls.parse_url(each)
     raise ConfigError(f"{path} does not say where the service is; add --base URL")
 
 
-def _read(path: Path) -> Document:
+def _read_file(path: Path) -> Document:
     try:
         with path.open("rb") as file:
             return documents.parse(file.read(documents.MAX_BYTES + 1))
@@ -93,74 +94,76 @@ def _read(path: Path) -> Document:
         raise ConfigError(f"{path}: {error}") from None
 
 
-async def _fetched(
-    place: httpx.URL, guard: Guard, headers: Mapping[str, str]
+async def _fetch(
+    place: httpx.URL, guard: AddressGuard, headers: Mapping[str, str]
 ) -> tuple[Document, httpx.URL]:
-    """The document at a place and where it was in the end; within TRY_SECONDS in all."""
-    async with connected(
-        guard, connect=TRY_SECONDS - 1, total=TRY_SECONDS, most=documents.MAX_BYTES + 1
+    """Return the document at a place and its final URL, within TRY_SECONDS in all."""
+    async with connect(
+        guard, connect=TRY_SECONDS - 1, total=TRY_SECONDS, max_bytes=documents.MAX_BYTES + 1
     ) as connection:
         target = place
         for _ in range(_MAX_REDIRECTS + 1):
             reply = await connection.send("GET", target, headers)
-            if (there := reply.location) is None:
+            if (redirect := reply.location) is None:
                 break
-            if urls.origin(there) != urls.origin(place) or there.userinfo:
-                raise MCPToolCallError(f"it redirects to {visible(str(there)[:200])}; not followed")
-            target = there
+            if urls.origin(redirect) != urls.origin(place) or redirect.userinfo:
+                raise MCPToolCallError(
+                    f"it redirects to {visible(str(redirect)[:200])}; not followed"
+                )
+            target = redirect
     if not reply.ok:
         raise MCPToolCallError(f"it answered {reply.status}")
     return await asyncio.to_thread(documents.parse, reply.body), reply.url
 
 
-def _understood(
+def _interpret(
     document: Document,
-    where: httpx.URL,
-    home: httpx.URL,
+    location: httpx.URL,
+    service: httpx.URL,
     *,
     fixed: httpx.URL | None,
     explicit: bool,
-) -> Discovered:
-    """What the document says; `where` it was, `fixed` where requests go if the person said so."""
-    found = operations.read(document)
-    notices = [*found.notices]
-    if wrong := documents.problems(document):
-        notices.append("the description is not quite valid: " + "; ".join(wrong))
-    base, elsewhere = fixed, False
+) -> Discovery:
+    """Interpret a document from `location`; `fixed` is the base URL, if the user gave one."""
+    content = operations.read(document)
+    notices = [*content.notices]
+    if problems := documents.problems(document):
+        notices.append("the description is not quite valid: " + "; ".join(problems))
+    base, has_others = fixed, False
     if base is None:
-        base, elsewhere = _base(document, where, home, explicit=explicit)
-    if elsewhere:
+        base, has_others = _choose_base(document, location, service, explicit=explicit)
+    if has_others:
         notices.append(
-            f"it names other servers, which are ignored: requests go to {urls.shown(base)} only; "
-            "if they are meant, register it again with --base URL"
+            "it names other servers, which are ignored: requests go to "
+            f"{urls.format_url(base)} only; if they are meant, register it again with --base URL"
         )
     info = document.get("info")
-    title = told(info.get("title") or "", 80) if isinstance(info, dict) else ""
-    return Discovered(title, str(base), found.operations, tuple(notices))
+    title = excerpt(info.get("title") or "", 80) if isinstance(info, dict) else ""
+    return Discovery(title, str(base), content.operations, tuple(notices))
 
 
-def _base(
-    document: Document, where: httpx.URL, home: httpx.URL, *, explicit: bool
+def _choose_base(
+    document: Document, location: httpx.URL, service: httpx.URL, *, explicit: bool
 ) -> tuple[httpx.URL, bool]:
-    """Where requests go, always on the origin of `home`; and whether others were named."""
+    """Return the base URL, on the origin of `service`, and whether other servers are named."""
     import httpx
 
-    elsewhere = False
+    has_others = False
     for each in _servers(document):
         try:
-            url = where.join(each)
-            near = urls.origin(url) == urls.origin(home)
+            url = location.join(each)
+            same_origin = urls.origin(url) == urls.origin(service)
         except (httpx.InvalidURL, ValueError):
             continue
-        if near and not url.userinfo and _is_clean(url):
+        if same_origin and not url.userinfo and _is_clean(url):
             return url.copy_with(raw_path=urls.path_of(url).encode() or b"/"), False
-        elsewhere = True
-    root = home.copy_with(raw_path=b"/")
-    prefix = urls.path_of(home)
+        has_others = True
+    root = service.copy_with(raw_path=b"/")
+    prefix = urls.path_of(service)
     # Without servers, OpenAPI counts paths from the root. Many mean the address they were found
     # at, unless they name its path themselves.
     names_it = prefix and all(path.startswith(f"{prefix}/") for path in document["paths"])
-    return (root if explicit or names_it else home), elsewhere
+    return (root if explicit or names_it else service), has_others
 
 
 def _is_clean(url: httpx.URL) -> bool:
@@ -169,18 +172,18 @@ def _is_clean(url: httpx.URL) -> bool:
 
 
 def _servers(document: Document) -> list[str]:
-    """The addresses that the document names, variables filled in."""
+    """Return the servers in the document, variables filled in."""
     if "swagger" in document:
-        return _old_servers(document)
+        return _swagger_servers(document)
     listed = document.get("servers")
-    found = []
+    addresses = []
     for each in listed[:20] if isinstance(listed, list) else ():
         if isinstance(each, dict) and isinstance(each.get("url"), str):
-            found.append(_filled(each["url"][:2_000], each.get("variables")))
-    return found
+            addresses.append(_fill_variables(each["url"][:2_000], each.get("variables")))
+    return addresses
 
 
-def _filled(url: str, variables: object) -> str:
+def _fill_variables(url: str, variables: object) -> str:
     named = list(variables.items())[:20] if isinstance(variables, dict) else []
     for name, variable in named:
         if isinstance(variable, dict):
@@ -188,7 +191,7 @@ def _filled(url: str, variables: object) -> str:
     return url
 
 
-def _old_servers(document: Document) -> list[str]:
+def _swagger_servers(document: Document) -> list[str]:
     path, host = document.get("basePath") or "", document.get("host")
     if not isinstance(path, str):
         path = ""

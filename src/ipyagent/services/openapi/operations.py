@@ -1,4 +1,4 @@
-"""The operations of a description: what can be asked of the service, and with which arguments."""
+"""The operations of a description, with their arguments."""
 
 from __future__ import annotations
 
@@ -11,35 +11,36 @@ from typing import NamedTuple
 from pydantic import Field
 
 from ipyagent.json_types import JsonDict
+from ipyagent.plaintext import excerpt
 from ipyagent.schema import Model
 from ipyagent.schema.base import JsonObject
-from ipyagent.services.openapi.arguments import Arguments, NotCallableError, Parameter
-from ipyagent.services.openapi.documents import Document, told
-from ipyagent.services.openapi.packed import MAX_UNPACKED, pack
+from ipyagent.services.openapi.arguments import NotCallableError, OperationArguments, Parameter
+from ipyagent.services.openapi.documents import Document
+from ipyagent.services.openapi.operation_codec import MAX_UNPACKED, pack
 from ipyagent.services.openapi.schemas import References
 
-HOLE = re.compile(r"{([^{}]*)}")
-"""Where a path takes a parameter."""
+PLACEHOLDER = re.compile(r"{([^{}]*)}")
+"""A parameter in a path."""
 
 METHODS = ("get", "post", "put", "patch", "delete")
 
 MAX_OPERATIONS = 2_000
-MAX_KEPT = 230_000
-"""Bytes that the packed operations of one service take up: a personal file holds no more."""
+MAX_PACKED = 230_000
+"""Maximum bytes of the packed operations of one service: a user data file holds no more."""
 
-FEW = 64
-"""So many operations can have tools of their own; of more, less detail is kept."""
+MAX_TYPED = 64
+"""Maximum number of operations with tools of their own; of more, less detail is stored."""
 
-_MAX_TOLD = 230_000  # characters of those that a model is told of all at once
+_MAX_DESCRIBED = 230_000  # characters of operations that a model reads all at once
 
-_SIZES, _SMALL = (400, 120, 40, 12, 0), (12, 0)
-"""How many schemas an operation may consist of: as many as fit."""
+_SIZES, _SMALL_SIZES = (400, 120, 40, 12, 0), (12, 0)
+"""Maximum numbers of schemas in an operation: the largest that fits is used."""
 
 _MAX_OPERATION = 8_000
 
 
 class Operation(Model):
-    """One thing that the service does. `arguments` is a JSON Schema; `media` that of its body."""
+    """An operation of a service. `arguments` is a JSON Schema; `media` the body's media type."""
 
     name: str
     method: str
@@ -50,15 +51,15 @@ class Operation(Model):
     body: str | None = None
     """The argument that holds the body."""
     deep: tuple[str, ...] = ()
-    """The fields of a form whose values are written as `name[key]`."""
+    """The fields of a form whose values are encoded as `name[key]`."""
     arguments: JsonObject = Field(default_factory=dict)
 
-    def kept(self) -> str:
-        """It as one line of JSON, from which `model_validate_json` makes it again."""
+    def dump_line(self) -> str:
+        """Return it as one line of JSON, for `model_validate_json`."""
         return self.model_dump_json(exclude_defaults=True)
 
     def line(self) -> str:
-        """It in one line, as lists show it."""
+        """Return it in one line for lists."""
         names = [
             f"{each.argument} ({each.where})" for each in self.parameters if each.where != "path"
         ]
@@ -67,36 +68,38 @@ class Operation(Model):
         return f"{self.method} {self.path}{extra}{': ' if self.summary else ''}{self.summary}"
 
 
-class Found(NamedTuple):
-    """The operations of a description, and what to tell of those that were left out."""
+class OperationList(NamedTuple):
+    """The operations of a description, with notices about those left out."""
 
     operations: tuple[Operation, ...]
     notices: tuple[str, ...]
 
 
-def read(document: Document) -> Found:
-    """The operations, with schemas as detailed as fits; raises ConfigError for no description."""
+def read(document: Document) -> OperationList:
+    """Return the operations, in as much detail as fits; raises ConfigError."""
     items = [each for each in document["paths"].values() if isinstance(each, dict)]
-    many = sum(len(item.keys() & METHODS) for item in items) > FEW
-    for size in _SMALL if many else _SIZES:
-        reader = _Reader(document, size)
+    many = sum(len(item.keys() & METHODS) for item in items) > MAX_TYPED
+    for size in _SMALL_SIZES if many else _SIZES:
+        reader = _DescriptionReader(document, size)
         operations = list(reader.operations())
-        lines = [each.kept() for each in operations]
-        if _fits(lines, MAX_UNPACKED if many else _MAX_TOLD):
-            return Found(tuple(operations), tuple(reader.notices))
+        lines = [each.dump_line() for each in operations]
+        if _fits(lines, MAX_UNPACKED if many else _MAX_DESCRIBED):
+            return OperationList(tuple(operations), tuple(reader.notices))
     numbers = range(1, len(lines) + 1)
     fitting = bisect_left(numbers, True, key=lambda n: not _fits(lines[:n], MAX_UNPACKED))
     notice = f"only the first {fitting:,} operations of {len(operations):,} are kept"
-    return Found(tuple(operations[:fitting]), (*reader.notices, notice))
+    return OperationList(tuple(operations[:fitting]), (*reader.notices, notice))
 
 
 def _fits(lines: list[str], most: int) -> bool:
-    """Whether these can be kept, and are at most so many bytes before they are packed."""
-    return sum(len(json.dumps(each)) + 2 for each in lines) < most and len(pack(lines)) <= MAX_KEPT
+    """Return whether the lines can be stored, and have at most this many bytes unpacked."""
+    return (
+        sum(len(json.dumps(each)) + 2 for each in lines) < most and len(pack(lines)) <= MAX_PACKED
+    )
 
 
-class _Reader:
-    """Reads one description; what cannot be read is left out with a notice."""
+class _DescriptionReader:
+    """Reads one description; unreadable operations are left out with a notice."""
 
     def __init__(self, document: Document, size: int) -> None:
         self.document, self.size = document, size
@@ -104,42 +107,42 @@ class _Reader:
         self.notices: dict[str, None] = {}
 
     def operations(self) -> Iterator[Operation]:
-        left = MAX_OPERATIONS
+        remaining = MAX_OPERATIONS
         for path, node in self.document["paths"].items():
             item = self.references.follow(node)
             for method in METHODS:
                 operation = item.get(method) if isinstance(item, dict) else None
-                if not isinstance(operation, dict) or not left:
+                if not isinstance(operation, dict) or not remaining:
                     continue
                 if not _is_path(path):
-                    self._skip(f"{method.upper()} {path}", "this is no path below the service")
-                elif made := self._operation(method.upper(), path, item, operation):
-                    left -= 1
-                    yield made
-        if not left:
+                    self._skip(f"{method.upper()} {path}", "it is not a path below the service")
+                elif parsed := self._operation(method.upper(), path, item, operation):
+                    remaining -= 1
+                    yield parsed
+        if not remaining:
             self.notices[f"there are more than {MAX_OPERATIONS:,} operations"] = None
-        if self.references.elsewhere:
+        if self.references.has_external:
             self.notices["it refers to other files, which are not read"] = None
 
-    def _skip(self, what: str, why: str) -> None:
+    def _skip(self, subject: str, reason: str) -> None:
         if len(self.notices) < 5:
-            self.notices[f"left out: {told(what, 80)}: {why}"] = None
+            self.notices[f"left out: {excerpt(subject, 80)}: {reason}"] = None
 
     def _operation(
         self, method: str, path: str, item: JsonDict, node: JsonDict
     ) -> Operation | None:
-        name = told(node.get("operationId") or f"{method.lower()}{path}", 120)
-        holes = set(HOLE.findall(path))
+        name = excerpt(node.get("operationId") or f"{method.lower()}{path}", 120)
+        placeholders = set(PLACEHOLDER.findall(path))
         nodes = [
             each
             for each in self._parameters(item, node)
-            if each["in"] != "path" or each["name"] in holes
+            if each["in"] != "path" or each["name"] in placeholders
         ]
-        if missing := holes - {each["name"] for each in nodes if each["in"] == "path"}:
-            # Often forgotten; what belongs there is clear all the same.
+        if missing := placeholders - {each["name"] for each in nodes if each["in"] == "path"}:
+            # Descriptions often omit them, but their meaning is clear.
             nodes += [{"name": each, "in": "path", "required": True} for each in sorted(missing)]
         try:
-            made = self._arguments(nodes, node)
+            arguments = self._arguments(nodes, node)
         except NotCallableError as error:
             self._skip(f"{method} {path}", str(error))
             return None
@@ -147,25 +150,25 @@ class _Reader:
             name=name,
             method=method,
             path=path,
-            summary=told(node.get("summary") or node.get("description") or "", 200),
-            parameters=tuple(made.parameters),
-            media=made.media,
-            body=made.body,
-            deep=made.deep,
-            arguments=made.schema,
+            summary=excerpt(node.get("summary") or node.get("description") or "", 200),
+            parameters=tuple(arguments.parameters),
+            media=arguments.media,
+            body=arguments.body,
+            deep=arguments.deep,
+            arguments=arguments.schema,
         )
 
-    def _arguments(self, nodes: list[JsonDict], node: JsonDict) -> Arguments:
-        """Those of an operation, in as much detail as it may have."""
+    def _arguments(self, nodes: list[JsonDict], node: JsonDict) -> OperationArguments:
+        """Return the arguments of an operation, in as much detail as allowed."""
         for size in (each for each in _SIZES if each <= self.size):
-            made = Arguments(self.document, self.references, size).fill(nodes, node)
-            if len(json.dumps(made.schema)) <= _MAX_OPERATION:
+            arguments = OperationArguments(self.document, self.references, size).fill(nodes, node)
+            if len(json.dumps(arguments.schema)) <= _MAX_OPERATION:
                 break
-        return made
+        return arguments
 
     def _parameters(self, item: JsonDict, node: JsonDict) -> list[JsonDict]:
-        """The parameters of path and operation, the operation's own replacing the path's."""
-        found: dict[tuple[str, str], JsonDict] = {}
+        """Return the parameters of path and operation, the operation's own replacing the path's."""
+        parameters: dict[tuple[str, str], JsonDict] = {}
         for owner in (item, node):
             listed = owner.get("parameters")
             for each in listed if isinstance(listed, list) else []:
@@ -173,12 +176,12 @@ class _Reader:
                 if isinstance(parameter, dict):
                     name, where = parameter.get("name"), parameter.get("in")
                     if isinstance(name, str) and name and isinstance(where, str):
-                        found[name, where] = parameter
-        return list(found.values())
+                        parameters[name, where] = parameter
+        return list(parameters.values())
 
 
 def _is_path(path: object) -> bool:
-    """Whether it is a path of this service, and cannot become another one on its way."""
+    """Return whether it is a path of this service that cannot turn into another one."""
     if not isinstance(path, str) or len(path) > 500 or not path.startswith("/"):
         return False
     parts = path.split("/")[1:]

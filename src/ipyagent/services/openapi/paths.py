@@ -1,7 +1,7 @@
-"""Paths of requests: filled in from a template, or found among the templates.
+"""Paths of requests: filled in from a template, or matched with the templates.
 
-Either way a value stays inside of its segment. Servers and what stands before them decode, fold
-and clean paths in many ways, so a value that any of them could take for `..` is refused.
+Either way a value stays inside its segment. Servers and proxies decode, fold and clean paths in
+many ways, so a value that any of them could take for `..` is refused.
 """
 
 from __future__ import annotations
@@ -14,58 +14,58 @@ from urllib.parse import quote, unquote, unquote_to_bytes
 
 from ipyagent.errors import InvalidArgumentsError
 from ipyagent.plaintext import visible
-from ipyagent.services.openapi.operations import HOLE, Operation
+from ipyagent.services.openapi.operations import PLACEHOLDER, Operation
 
 _MAX_PATH = 4_000
 _DECODINGS = 5
-_PLAIN = "!$&'()*+,;=:@~-._"  # what a segment may hold as it is
+_SAFE = "!$&'()*+,;=:@~-._"  # characters that a segment may hold unencoded
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """The template's path with its parameters encoded; raises InvalidArgumentsError."""
+    """Return the template's path with its parameters encoded; raises InvalidArgumentsError."""
     for name, value in values.items():
-        _check(value, name)
-    parts = HOLE.split(template)  # literal, name, literal, name, …, literal
+        _check_value(value, name)
+    parts = PLACEHOLDER.split(template)  # literal, name, literal, name, …, literal
     path = "".join(
-        quote(values[part], safe="") if index % 2 else _literal(part)
+        quote(values[part], safe="") if index % 2 else _quote_literal(part)
         for index, part in enumerate(parts)
     )
     for segment in path.split("/")[1:]:
-        if _climbs(unquote(segment)):
+        if _may_traverse(unquote(segment)):
             raise InvalidArgumentsError(f"{visible(path)} would lead out of {template}")
     return path
 
 
 def find(operations: Iterable[Operation], method: str, path: str) -> tuple[Operation, str]:
-    """The operation that a path belongs to, and the path as it is sent.
+    """Return the operation of a path, and the path as it is sent.
 
-    Raises InvalidArgumentsError where there is none, or where it could become another path.
+    Raises InvalidArgumentsError if there is none, or it could become another path.
     """
     segments = _segments(path)
-    offered = list(operations)
-    found = [
+    candidates = list(operations)
+    matches = [
         (rank, each)
-        for each in offered
-        if each.method == method and (rank := _rank(each.path, segments)) is not None
+        for each in candidates
+        if each.method == method and (rank := _match_ranks(each.path, segments)) is not None
     ]
-    if not found:
-        raise InvalidArgumentsError(_unknown(offered, method, path))
-    _, operation = min(found, key=lambda match: match[0])
+    if not matches:
+        raise InvalidArgumentsError(_describe_unknown(candidates, method, path))
+    _, operation = min(matches, key=lambda match: match[0])
     parts = operation.path[1:].split("/")
-    return operation, "/" + "/".join(map(_sent, parts, segments))
+    return operation, "/" + "/".join(map(_encode_segment, parts, segments))
 
 
-def _sent(part: str, segment: str) -> str:
-    """A value's @ encoded: it looks like a host behind a name to what is lax about URLs."""
-    return segment if segment == _literal(part) else segment.replace("@", "%40")
+def _encode_segment(part: str, segment: str) -> str:
+    """Encode a value's @, which lax URL parsers take for the end of a user name."""
+    return segment if segment == _quote_literal(part) else segment.replace("@", "%40")
 
 
 def _segments(path: str) -> list[str]:
-    """The path's segments, each encoded in the one normal way."""
+    """Return the path's segments, each in its canonical encoding."""
     if not path.startswith("/") or len(path) > _MAX_PATH:
         raise InvalidArgumentsError(
             f"path: {visible(path[:80])!r} is not a path below the service, such as /items/7; "
-            "the service's address is known already"
+            "leave out the service's address"
         )
     if bad := re.search(r"[?#\\\x00-\x20\x7f-\x9f]|%2e|%5c", path, re.IGNORECASE):
         advice = "; use `query` for parameters" if bad[0] in "?#" else ""
@@ -73,67 +73,67 @@ def _segments(path: str) -> list[str]:
     segments = path[1:].split("/")
     if not all(segments[:-1]) and path != "/":
         raise InvalidArgumentsError("path must not hold //")
-    return [_normal(each) for each in segments]
+    return [_normalize(each) for each in segments]
 
 
-def _normal(segment: str) -> str:
+def _normalize(segment: str) -> str:
     try:
         value = unquote_to_bytes(segment).decode("utf-8")
     except UnicodeDecodeError:
-        raise InvalidArgumentsError("path: what is encoded in it has to be UTF-8") from None
+        raise InvalidArgumentsError("path: percent-encoded characters must be UTF-8") from None
     if value:
-        _check(value, "path")
-    return quote(value, safe=_PLAIN)
+        _check_value(value, "path")
+    return quote(value, safe=_SAFE)
 
 
-def _check(value: str, name: str) -> None:
+def _check_value(value: str, name: str) -> None:
     if not value:
         raise InvalidArgumentsError(f"{name}: an empty value would make it another path")
     if re.search(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", value):
-        raise InvalidArgumentsError(f"{name}: control characters have no place in a path")
-    if _climbs(value):
+        raise InvalidArgumentsError(f"{name}: a path must not hold control characters")
+    if _may_traverse(value):
         raise InvalidArgumentsError(f"{name}: {visible(value[:80])!r} could lead to another path")
 
 
-def _climbs(value: str) -> bool:
-    """Whether some server might read `.` or `..` out of it as a segment."""
+def _may_traverse(value: str) -> bool:
+    """Return whether some server might read `.` or `..` as one of its segments."""
     for _ in range(_DECODINGS):
         folded = unicodedata.normalize("NFKC", value)
         for part in re.split(r"[/\\]", folded):
             if part.partition(";")[0].strip() in (".", ".."):
                 return True
-        if (plainer := unquote(value)) == value:
+        if (decoded := unquote(value)) == value:
             return False
-        value = plainer
+        value = decoded
     return True
 
 
-def _rank(template: str, segments: list[str]) -> list[int] | None:
-    """How closely the template fits, the closest first; None if it does not."""
-    wanted = template[1:].split("/")
-    if len(wanted) != len(segments):
+def _match_ranks(template: str, segments: list[str]) -> list[int] | None:
+    """Return a rank for each segment, lower for a closer match; None if one does not match."""
+    parts = template[1:].split("/")
+    if len(parts) != len(segments):
         return None
-    ranks = [_fit(part, segment) for part, segment in zip(wanted, segments, strict=True)]
+    ranks = [_match_rank(part, segment) for part, segment in zip(parts, segments, strict=True)]
     return None if None in ranks else [rank for rank in ranks if rank is not None]
 
 
-def _fit(part: str, segment: str) -> int | None:
-    if not HOLE.search(part):
-        return 0 if _literal(part) == segment else None
-    if HOLE.fullmatch(part):
+def _match_rank(part: str, segment: str) -> int | None:
+    if not PLACEHOLDER.search(part):
+        return 0 if _quote_literal(part) == segment else None
+    if PLACEHOLDER.fullmatch(part):
         return 2 if segment else None
-    import re2  # the pattern comes from a stranger: this one takes linear time
+    import re2  # takes linear time; the pattern is untrusted
 
-    literals = HOLE.split(part)[::2]
-    pattern = ".+".join(re2.escape(_literal(each)) for each in literals)
+    literals = PLACEHOLDER.split(part)[::2]
+    pattern = ".+".join(re2.escape(_quote_literal(each)) for each in literals)
     return 1 if re2.fullmatch(pattern, segment) else None
 
 
-def _literal(text: str) -> str:
-    return quote(unquote(text), safe=f"/{_PLAIN}")
+def _quote_literal(text: str) -> str:
+    return quote(unquote(text), safe=f"/{_SAFE}")
 
 
-def _unknown(operations: list[Operation], method: str, path: str) -> str:
+def _describe_unknown(operations: list[Operation], method: str, path: str) -> str:
     known = [f"{each.method} {each.path}" for each in operations[:300]]
     close = get_close_matches(f"{method} {path}", known, n=3, cutoff=0.5) or known[:3]
     hint = f"; it has {', '.join(close)}" if close else ""

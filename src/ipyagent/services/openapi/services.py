@@ -1,4 +1,4 @@
-"""The services of a folder: registering and refreshing them, and their tools."""
+"""The services of a folder: registration, refresh, and tools."""
 
 from __future__ import annotations
 
@@ -10,30 +10,31 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from ipyagent.config.kinds import Variable
+from ipyagent.config.field_types import Variable
 from ipyagent.errors import AgentError, ConfigError
+from ipyagent.phrases import limit_lines
 from ipyagent.plaintext import visible
 from ipyagent.schema import ToolResult
 from ipyagent.services.addresses import Resolve, system_resolve
-from ipyagent.services.listing import in_notebook
 from ipyagent.services.openapi import calls, discovery, urls
-from ipyagent.services.openapi.finder import Finder, count
+from ipyagent.services.openapi.lookup import OperationFinder, count_operations
 from ipyagent.services.openapi.operations import Operation
-from ipyagent.services.openapi.prepared import TOKEN, Prepared
-from ipyagent.services.openapi.registry import Configured, Registry, Service, variables
-from ipyagent.services.openapi.tools import tools_of, with_tools
+from ipyagent.services.openapi.registry import Configured, Registry, Service, header_variables
+from ipyagent.services.openapi.request_builder import HEADER_NAME, PreparedRequest
+from ipyagent.services.openapi.tools import build_tools, typed_services
+from ipyagent.services.switch_notes import notebook_note
 from ipyagent.tools.base import Tool
 
 _NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_-]{0,29}")
-_FILE = re.compile(r"[./~]|[^./:]+(/[^:]*)?\.(json|ya?ml)$", re.IGNORECASE)
+_FILE_PATTERN = re.compile(r"[./~]|[^./:]+(/[^:]*)?\.(json|ya?ml)$", re.IGNORECASE)
 _MISSING = "services need two more packages: pip install 'ipyagent[openapi]'"
 
 
 class OpenAPIServices:
     """The services registered for a folder, and those of kind openapi in the settings.
 
-    Paths are relative to `home`; `environ` is looked up at each call; `here` says what is switched
-    for the notebook alone.
+    Paths are relative to `home`; `environ` is read at each call; `here` are the switches of this
+    notebook alone.
     """
 
     def __init__(
@@ -47,9 +48,9 @@ class OpenAPIServices:
         resolve: Resolve = system_resolve,
     ) -> None:
         self._home, self._environ, self._resolve = home, environ, resolve
-        self._registry, self._here = Registry(folder, configured), here
-        self._finder = Finder(environ, resolve)
-        self._made: tuple[list[Service], list[Tool]] = ([], [])
+        self._registry, self._notebook_switches = Registry(folder, configured), here
+        self._finder = OperationFinder(environ, resolve)
+        self._cached_tools: tuple[list[Service], list[Tool]] = ([], [])
 
     def register(
         self,
@@ -61,23 +62,23 @@ class OpenAPIServices:
         get_unasked: bool = False,
         base: str | None = None,
     ) -> str:
-        """Register a service by its address or the file that describes it; says what was found.
+        """Register a service by its address or its description file; return what was found.
 
-        Where it cannot be reached it is registered all the same, without tools. Raises ConfigError.
+        An unreachable service is registered all the same, without tools. Raises ConfigError.
         """
-        _installed()
+        _require_packages()
         if not _NAME.fullmatch(name):
             raise ConfigError(
-                f"{visible(name)!r} is no name for a service; letters, digits, - and _ make one"
+                f"{visible(name)!r} is not a valid name for a service; use letters, digits, - and _"
             )
-        fixed = urls.address(base) if base else None
-        path = self._file(target)
+        fixed = urls.parse_url(base) if base else None
+        path = self._find_file(target)
         if path is not None:
             url = fixed = fixed or discovery.server_in(path)
             document: str | None = str(path)
         else:
-            address = urls.address(target)
-            url = fixed or urls.home(address)
+            address = urls.parse_url(target)
+            url = fixed or urls.service_url(address)
             document = str(address) if urls.is_document(address) else None
         service = Service(
             name=name,
@@ -85,32 +86,39 @@ class OpenAPIServices:
             document=document,
             base=str(fixed) if fixed else None,
             moved=fixed is not None,
-            token_env=_variable(auth_env) if auth_env else None,
-            header_env={_header(key): _variable(var) for key, var in (header_env or {}).items()},
+            token_env=_check_variable_name(auth_env) if auth_env else None,
+            header_env={
+                _check_header_name(key): _check_variable_name(var)
+                for key, var in (header_env or {}).items()
+            },
             get_unasked=get_unasked,
         )
-        same = self._same(service)
-        service = service.model_copy(update={"name": same.name if same else name})
-        head = [f"{urls.shown(url)} is registered already, as {same.name}."] if same else []
-        return "\n".join([*head, self._registered(service, same)])
+        existing = self._find_registered(service)
+        service = service.model_copy(update={"name": existing.name if existing else name})
+        head = (
+            [f"{urls.format_url(url)} is registered already, as {existing.name}."]
+            if existing
+            else []
+        )
+        return "\n".join([*head, self._look_up_and_save(service, existing)])
 
-    def listed(self) -> str:
-        """The services, one a line."""
-        return "\n".join(map(self._line, self._all())) or (
+    def describe_services(self) -> str:
+        """Return a list of the services, one a line."""
+        return "\n".join(map(self._describe_service, self._list_services())) or (
             "no services are registered; `%agent api register NAME URL` does that"
         )
 
     def refresh(self, name: str | None = None) -> str:
-        """Look again what a service can do, or all of them; says what has changed."""
-        _installed()
+        """Look up the operations of one service or all; return the changes."""
+        _require_packages()
         services = self._registry.all()
         if name is None and not services:
-            return self.listed()
+            return self.describe_services()
         chosen = [self._registry.get(name)] if name is not None else list(services.values())
-        return "\n".join(self._refreshed(each) for each in chosen)
+        return "\n".join(self._refresh_service(each) for each in chosen)
 
     def prepare_switch(self, name: str, *, on: bool) -> None:
-        """Make ready to switch a service for the notebook alone; raises ConfigError."""
+        """Prepare to switch a service for this notebook alone; raises ConfigError."""
         self._registry.get(name)
 
     def activate(self, name: str) -> str:
@@ -118,11 +126,11 @@ class OpenAPIServices:
         return self._switch(name, on=True)
 
     def deactivate(self, name: str) -> str:
-        """Keep a service on the list, but offer and allow nothing of it."""
+        """Keep a service registered, but offer none of its tools."""
         return self._switch(name, on=False)
 
     def remove(self, name: str) -> str:
-        """Forget a service."""
+        """Remove a service."""
         service = self._registry.get(name)
         if service.configured:
             raise ConfigError(
@@ -133,118 +141,120 @@ class OpenAPIServices:
         return f"{name} is removed."
 
     def tools(self) -> list[Tool]:
-        """The tools of the active services, from what was found out before: without a network."""
-        services = self._offered()
-        if services != self._made[0]:
-            self._made = services, tools_of(services, self._current, self._send)
-        return self._made[1]
+        """Return the tools of the active services, as discovered before: without a network."""
+        services = self._active_services()
+        if services != self._cached_tools[0]:
+            self._cached_tools = services, build_tools(services, self._current, self._send)
+        return self._cached_tools[1]
 
     def notices(self) -> list[str]:
-        """What the person should know: services that offer nothing, and why."""
-        if not _is_installed():
+        """Return notices about services without tools."""
+        if not _has_packages():
             return [_MISSING] if self._registry.is_used() else []
         try:
-            services = [each for each in self._all() if each.active]
+            services = [each for each in self._list_services() if each.active]
         except AgentError as error:
             return [str(error)]
         return [
-            f"the service {each.name} has no tools yet; `%agent api refresh {each.name}` looks"
+            f"the service {each.name} has no tools yet; `%agent api refresh {each.name}` looks "
+            "for them"
             for each in services
             if not each.operations
         ]
 
-    def _all(self) -> list[Service]:
-        """Return the services as this notebook has them."""
-        return [self._switched(each) for each in self._registry.all().values()]
+    def _list_services(self) -> list[Service]:
+        """Return the services with this notebook's switches."""
+        return [self._apply_switch(each) for each in self._registry.all().values()]
 
     def _current(self, name: str) -> Service:
-        return self._switched(self._registry.get(name))
+        return self._apply_switch(self._registry.get(name))
 
-    def _switched(self, service: Service) -> Service:
-        on = self._here().get(service.name, service.active)
+    def _apply_switch(self, service: Service) -> Service:
+        on = self._notebook_switches().get(service.name, service.active)
         return service if on == service.active else service.model_copy(update={"active": on})
 
-    def _offered(self) -> list[Service]:
-        if not _is_installed():
+    def _active_services(self) -> list[Service]:
+        if not _has_packages():
             return []
         try:
-            services = self._all()
+            services = self._list_services()
         except AgentError:
-            return []  # `notices` tells
+            return []  # `notices` reports it
         return [each for each in services if each.active and each.operations and each.base]
 
-    async def _send(self, request: Prepared) -> ToolResult:
+    async def _send(self, request: PreparedRequest) -> ToolResult:
         return await calls.send(request, self._environ, self._resolve)
 
-    def _file(self, target: str) -> Path | None:
-        """The file that the person means, if it is not an address; raises ConfigError."""
+    def _find_file(self, target: str) -> Path | None:
+        """Return the path of the user's file if the target is one; raises ConfigError."""
         if "://" in target:
             return None
-        with contextlib.suppress(OSError, ValueError, RuntimeError):  # no name that a file can have
+        with contextlib.suppress(OSError, ValueError, RuntimeError):  # not a valid file name
             path = self._home / Path(target).expanduser()
             if path.is_file():
                 return path.resolve()
-        if _FILE.match(target):
+        if _FILE_PATTERN.match(target):
             raise ConfigError(
                 f"{visible(target)}: the file is not found; an address begins with http://"
             )
         return None
 
-    def _same(self, service: Service) -> Service | None:
-        """The service that this one is, under whatever name; raises ConfigError for a clash."""
+    def _find_registered(self, service: Service) -> Service | None:
+        """Return the registered service with the same URL; raises ConfigError for a conflict."""
         services = self._registry.all()
-        same = next((each for each in services.values() if each.url == service.url), None)
-        if same is not None and same.configured:
+        existing = next((each for each in services.values() if each.url == service.url), None)
+        if existing is not None and existing.configured:
             raise ConfigError(
-                f"{urls.shown(service.url)} is in the settings already, as {same.name}; "
+                f"{urls.format_url(service.url)} is in the settings already, as {existing.name}; "
                 "change it there"
             )
         other = services.get(service.name)
-        if same is None and other is not None:
+        if existing is None and other is not None:
             raise ConfigError(
-                f"{other.name} is {urls.shown(other.url)}; remove it first, or take another name"
+                f"{other.name} is {urls.format_url(other.url)}; "
+                "remove it first, or take another name"
             )
-        return same
+        return existing
 
-    def _registered(self, service: Service, old: Service | None) -> str:
-        looked = self._finder.look(service)
-        service, lines = looked.service, [*looked.lines]
-        if not looked.found and old is not None:
+    def _look_up_and_save(self, service: Service, old: Service | None) -> str:
+        lookup = self._finder.look_up(service)
+        service, lines = lookup.service, [*lookup.lines]
+        if not lookup.has_description and old is not None:
             service = service.model_copy(update={"base": old.base, "operations": old.operations})
-        self._registry.keep(service, operations=True)
+        self._registry.save(service, operations=True)
         if not service.operations:
             lines.append(
                 f"{service.name} is registered without tools; `%agent api refresh {service.name}` "
                 "looks again."
             )
-        return "\n".join([*lines, *self._how_offered(service), *self._secret_notes(service)])
+        return "\n".join([*lines, *self._offer_notes(service), *self._secret_notes(service)])
 
-    def _refreshed(self, service: Service) -> str:
-        looked = self._finder.look(service)
-        lines = [*looked.lines]
-        if looked.found:
-            lines += _changes(service.operations, looked.service.operations)
+    def _refresh_service(self, service: Service) -> str:
+        lookup = self._finder.look_up(service)
+        lines = [*lookup.lines]
+        if lookup.has_description:
+            lines += _describe_changes(service.operations, lookup.service.operations)
         elif service.operations:
-            lines.append(f"What was known of {service.name} stays.")
-        self._registry.keep(looked.service, operations=looked.found)
-        return "\n".join([*lines, *self._how_offered(looked.service)])
+            lines.append(f"The operations of {service.name} that were known before are kept.")
+        self._registry.save(lookup.service, operations=lookup.has_description)
+        return "\n".join([*lines, *self._offer_notes(lookup.service)])
 
-    def _how_offered(self, service: Service) -> list[str]:
-        others = [each for each in self._offered() if each.name != service.name]
-        if service in with_tools([*others, service]):
+    def _offer_notes(self, service: Service) -> list[str]:
+        others = [each for each in self._active_services() if each.name != service.name]
+        if service in typed_services([*others, service]):
             return []
-        return ["That is too many for tools of their own: api_request sends them."]
+        return ["These are too many for tools of their own; api_request calls them."]
 
     def _switch(self, name: str, *, on: bool) -> str:
         service = self._registry.get(name)
-        self._registry.keep(service.model_copy(update={"active": on}))
+        self._registry.save(service.model_copy(update={"active": on}))
         return f"{name} is {'active' if on else 'not active any more'}."
 
-    def _line(self, service: Service) -> str:
+    def _describe_service(self, service: Service) -> str:
         state = "active" if service.active else "inactive"
-        tools = count(service.operations) if service.operations else "no tools yet"
-        facts = [f"{urls.shown(service.base or service.url)}", tools]
-        facts += in_notebook(self._here().get(service.name))
+        tools = count_operations(service.operations) if service.operations else "no tools yet"
+        facts = [f"{urls.format_url(service.base or service.url)}", tools]
+        facts += notebook_note(self._notebook_switches().get(service.name))
         facts += ["in the settings"] if service.configured else []
         facts += ["GET unasked"] if service.get_unasked else []
         facts += self._secret_notes(service)
@@ -253,12 +263,12 @@ class OpenAPIServices:
     def _secret_notes(self, service: Service) -> list[str]:
         return [
             f"{header} from {variable}{'' if self._environ.get(variable) else ' (not set)'}"
-            for header, variable in variables(service).items()
+            for header, variable in header_variables(service).items()
         ]
 
 
-def _changes(old: tuple[Operation, ...], new: tuple[Operation, ...]) -> list[str]:
-    """What a refresh changed; a name that means something else now comes first."""
+def _describe_changes(old: tuple[Operation, ...], new: tuple[Operation, ...]) -> list[str]:
+    """Return the changes of a refresh; names that changed their meaning come first."""
     before, after = ({each.name: f"{each.method} {each.path}" for each in x} for x in (old, new))
     if not old:
         return []
@@ -269,24 +279,22 @@ def _changes(old: tuple[Operation, ...], new: tuple[Operation, ...]) -> list[str
     ]
     lines = [f"  new: {now}" for name, now in after.items() if name not in before]
     lines += [f"  gone: {was}" for name, was in before.items() if name not in after]
-    shown = [*moved, *lines][:20]
-    more = len(moved) + len(lines) - len(shown)
-    return [*shown, f"  … and {more} more changes"] if more else shown
+    return limit_lines([*moved, *lines], 20, "  … and {} more changes")
 
 
-def _is_installed() -> bool:
+def _has_packages() -> bool:
     try:
         return all(map(find_spec, ("httpx", "openapi_spec_validator")))
     except ImportError:
         return False
 
 
-def _installed() -> None:
-    if not _is_installed():
+def _require_packages() -> None:
+    if not _has_packages():
         raise ConfigError(_MISSING)
 
 
-def _variable(name: str) -> str:
+def _check_variable_name(name: str) -> str:
     try:
         return TypeAdapter[str](Variable).validate_python(name)
     except ValidationError:
@@ -295,7 +303,7 @@ def _variable(name: str) -> str:
         ) from None
 
 
-def _header(name: str) -> str:
-    if not TOKEN.fullmatch(name) or name.lower() in ("host", "content-length", "connection"):
+def _check_header_name(name: str) -> str:
+    if not HEADER_NAME.fullmatch(name) or name.lower() in ("host", "content-length", "connection"):
         raise ConfigError(f"{visible(name)!r} is not a header that can be set")
     return name

@@ -1,4 +1,4 @@
-"""HTTP with a service, bounded: where it goes, how long it takes, how much is read."""
+"""HTTP with a service, with limits on destination, time and size."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ipyagent.errors import MCPConnectionError, MCPError, MCPToolCallError
 from ipyagent.plaintext import visible
-from ipyagent.services.addresses import Guard
+from ipyagent.services.addresses import AddressGuard
 from ipyagent.services.openapi import urls
 
 if TYPE_CHECKING:
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     import httpx
 
 MAX_READ = 5_000_000
-_PIECE = 64 * 1024
+_CHUNK = 64 * 1024
 _REDIRECTS = (301, 302, 303, 307, 308)
 
 
 @dataclass(frozen=True)
-class Reply:
-    """What a service answered; `cut` where there was more of it than is read."""
+class ServiceReply:
+    """A service's reply; `cut` is true if its body was truncated."""
 
     url: httpx.URL
     status: int
@@ -37,33 +37,33 @@ class Reply:
 
     @property
     def ok(self) -> bool:
-        """Whether the status says that it was done."""
+        """True if the status reports success."""
         return 200 <= self.status < 300
 
     @property
     def media_type(self) -> str:
-        """What the body is, in lower case."""
+        """The body's media type, in lower case."""
         return str(self.headers.get("Content-Type", "")).partition(";")[0].strip().lower()
 
     @property
     def location(self) -> httpx.URL | None:
-        """Where it redirects to, if it does."""
+        """The target of the redirect, if the reply is one."""
         import httpx
 
-        where = self.headers.get("Location")
-        if self.status not in _REDIRECTS or not where:
+        target = self.headers.get("Location")
+        if self.status not in _REDIRECTS or not target:
             return None
         try:
-            return self.url.join(where)
+            return self.url.join(target)
         except httpx.InvalidURL:
-            raise MCPToolCallError(f"it redirects to {visible(where[:200])!r}") from None
+            raise MCPToolCallError(f"it redirects to {visible(target[:200])!r}") from None
 
 
-class Connection:
-    """A client for one service and one call. Nothing of the environment has a say in it."""
+class ServiceClient:
+    """A client for one service and one call. It ignores the environment's proxies and settings."""
 
-    def __init__(self, client: httpx.AsyncClient, most: int) -> None:
-        self._client, self._most = client, most
+    def __init__(self, client: httpx.AsyncClient, max_bytes: int) -> None:
+        self._client, self._max_bytes = client, max_bytes
 
     async def send(
         self,
@@ -71,58 +71,58 @@ class Connection:
         url: httpx.URL,
         headers: Mapping[str, str] | None = None,
         body: bytes | None = None,
-    ) -> Reply:
-        """One request and its reply; redirects are not followed."""
-        # Not as text: httpx would take ASCII only.
+    ) -> ServiceReply:
+        """Send one request; return its reply. Redirects are not followed."""
+        # As bytes, because httpx accepts text only in ASCII.
         encoded = [(k.encode("latin-1"), v.encode("latin-1")) for k, v in (headers or {}).items()]
         request = self._client.build_request(method, url, headers=encoded, content=body)
         reply = await self._client.send(request, stream=True)
         try:
-            data, cut = await _read(reply, self._most)
+            data, cut = await _read_body(reply, self._max_bytes)
         finally:
             await reply.aclose()
-        return Reply(url, reply.status_code, reply.headers, data, cut)
+        return ServiceReply(url, reply.status_code, reply.headers, data, cut)
 
 
 @contextlib.asynccontextmanager
-async def connected(
-    guard: Guard, *, connect: float, total: float, most: int = MAX_READ
-) -> AsyncIterator[Connection]:
-    """A connection for at most `total` seconds; raises MCPError for all that goes wrong."""
+async def connect(
+    guard: AddressGuard, *, connect: float, total: float, max_bytes: int = MAX_READ
+) -> AsyncIterator[ServiceClient]:
+    """Connect for at most `total` seconds; raises MCPError for every failure."""
     import httpx
 
     plain = {"User-Agent": "ipyagent", "Accept": "*/*", "Accept-Encoding": "identity"}
-    async with _explained(total):
+    async with _explain_errors(total):
         client = httpx.AsyncClient(
-            transport=_guarded(guard),
+            transport=_guarded_transport(guard),
             timeout=httpx.Timeout(total, connect=min(connect, total)),
             headers=plain,
             follow_redirects=False,
             trust_env=False,
         )
         async with client:
-            yield Connection(client, most)
+            yield ServiceClient(client, max_bytes)
 
 
 @contextlib.asynccontextmanager
-async def _explained(total: float) -> AsyncIterator[None]:
+async def _explain_errors(total: float) -> AsyncIterator[None]:
     import httpx
 
     try:
         async with asyncio.timeout(total):
             yield
     except (httpx.ConnectTimeout, httpx.ConnectError) as error:
-        why = str(error) or "no answer"
-        raise MCPConnectionError(f"it cannot be reached: {visible(why)}") from None
+        reason = str(error) or "no answer"
+        raise MCPConnectionError(f"it cannot be reached: {visible(reason)}") from None
     except (TimeoutError, httpx.TimeoutException):
         raise MCPToolCallError(f"it did not answer in full within {total:g} s") from None
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, zlib.error) as error:
-        why = str(error) or type(error).__name__
-        raise MCPToolCallError(f"the connection failed: {visible(why[:200])}") from None
+        reason = str(error) or type(error).__name__
+        raise MCPToolCallError(f"the connection failed: {visible(reason[:200])}") from None
 
 
-def _guarded(guard: Guard) -> httpx.AsyncBaseTransport:
-    """A transport that connects to the very addresses that were judged."""
+def _guarded_transport(guard: AddressGuard) -> httpx.AsyncBaseTransport:
+    """Return a transport that connects only to the addresses that were checked."""
     import httpx
 
     class Guarded(httpx.AsyncHTTPTransport):
@@ -151,15 +151,17 @@ def _certificates() -> ssl.SSLContext:
     return httpx.create_ssl_context(trust_env=False)
 
 
-async def _read(reply: httpx.Response, most: int) -> tuple[bytes, bool]:
-    """The body, at most `most` bytes of it, also where it was compressed unasked."""
+async def _read_body(reply: httpx.Response, max_bytes: int) -> tuple[bytes, bool]:
+    """Return the body, at most `max_bytes` of it, also if it is compressed."""
     encoding = reply.headers.get("Content-Encoding", "identity").strip().lower()
     unpack = zlib.decompressobj(47) if encoding in ("gzip", "x-gzip", "deflate") else None
     if unpack is None and encoding not in ("", "identity"):
-        raise MCPError(f"its answer is in {visible(encoding[:40])}, which was not asked for")
+        raise MCPError(
+            f"its answer is encoded as {visible(encoding[:40])}, which was not requested"
+        )
     body = bytearray()
-    async for piece in reply.aiter_raw(_PIECE):
-        body += unpack.decompress(piece, most + 1 - len(body)) if unpack else piece
-        if len(body) > most:
-            return bytes(body[:most]), True
+    async for piece in reply.aiter_raw(_CHUNK):
+        body += unpack.decompress(piece, max_bytes + 1 - len(body)) if unpack else piece
+        if len(body) > max_bytes:
+            return bytes(body[:max_bytes]), True
     return bytes(body), False

@@ -1,1 +1,1 @@
-"""Tools for notebooks: that of the kernel, others that are open, and closed ones."""
+"""Tools for notebooks: the kernel's own, other open ones, and closed ones."""

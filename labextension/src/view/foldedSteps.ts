@@ -1,0 +1,55 @@
+/** The beginning of a long run: there when it is asked for, so that a notebook opens at once. */
+import { h, Views } from './dom';
+import { plural } from './format';
+import type { Before } from './sanitize';
+import { StepItem, StepView } from './step';
+
+/** A run of more steps than this begins folded; so many of the newest stay. */
+const MANY = 60;
+const NEWEST = 40;
+
+/** How many of `count` steps are folded. */
+export function foldedOf(count: number): number {
+  return count > MANY ? count - NEWEST : 0;
+}
+
+/** Steps behind one line, drawn when it is opened first. */
+export class FoldedStepsView {
+  private title = h('summary', {});
+  private list = h('div', { class: 'ipyagent-steps' });
+  private steps: Views<StepItem, StepView>;
+  private items: readonly StepItem[] = [];
+
+  readonly element = h('div');
+
+  private details = h('details', { class: 'ipyagent-earlier' }, this.title, this.list);
+
+  constructor(before: Before) {
+    this.steps = new Views(this.list, () => new StepView(before));
+    this.details.addEventListener('toggle', () => this.draw());
+  }
+
+  /** Show `items`; none for another run, which begins folded. */
+  update(items: readonly StepItem[]): void {
+    this.items = items;
+    this.title.textContent = plural(items.length, 'earlier step');
+    if (items.length === 0) {
+      this.details.open = false;
+      this.details.remove();
+      this.steps.update([]);
+    } else if (this.details.parentNode === null) {
+      this.element.append(this.details);
+    }
+    this.draw();
+  }
+
+  dispose(): void {
+    this.steps.dispose();
+  }
+
+  private draw(): void {
+    if (this.details.open) {
+      this.steps.update(this.items);
+    }
+  }
+}

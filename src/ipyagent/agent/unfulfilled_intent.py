@@ -1,0 +1,110 @@
+"""Unfulfilled intent: a reply that announces actions and calls nothing.
+
+Its reader expects something to happen, or waits for a question that never comes. The signs are
+structural rather than linguistic: a tool that is named but not called, a heading "Plan" with a
+numbered list, a request to answer "yes". A wrong guess costs one more request and never an answer;
+replies that explain, offer, ask or report are left alone.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+
+from ipyagent.agent import intent_lexicon
+from ipyagent.agent.intent_lexicon import any_prefix_pattern, any_word_pattern, phrase_set
+
+
+def announces_actions(text: str, offered: AbstractSet[str], called: AbstractSet[str]) -> bool:
+    """Return whether `text` announces actions; `offered` and `called` are names of tools."""
+    if not offered:
+        return False
+    plain = unicodedata.normalize("NFKC", text).replace("\u2019", "'").casefold()
+    prose = _FENCE.sub("\n", plain)
+    sentences = [each for each in _SENTENCE_END.split(prose) if each.strip()]
+    return (
+        _announces_tool(sentences, offered - called)
+        or _has_headed_plan(prose, reports=bool(called))
+        or any(_asks_for_yes(each) for each in sentences)
+    )
+
+
+def _announces_tool(sentences: list[str], uncalled: AbstractSet[str]) -> bool:
+    # A name of one word, such as "search", may be just that word.
+    names = "|".join(re.escape(name.casefold()) for name in uncalled if "_" in name)
+    if not names:
+        return False
+    mention = re.compile(rf"(?<![\w./-])(?:{names})(?![\w/-]|\.\w)", re.ASCII)
+    calls = re.compile(rf"\s*\d+[.)]\s*`?({names})`?(?=$|[ (][^:]*$)", re.ASCII)
+    if len({found[1] for each in sentences if (found := calls.match(each))}) > 1:
+        return True
+    return any(
+        _announces_call(_QUOTED.sub(" ", each.replace("`", "")), mention) for each in sentences
+    )
+
+
+def _announces_call(sentence: str, mention: re.Pattern[str]) -> bool:
+    mentions = mention.findall(sentence)
+    if not mentions or _QUESTION.search(sentence) or _NEGATION.search(sentence):
+        return False
+    return bool(_INTENT.search(sentence)) and not _EXPLANATION.search(sentence)
+
+
+def _asks_for_yes(sentence: str) -> bool:
+    if _OTHER_DIALOG.search(sentence):
+        return False
+    return bool(_REPLY_YES.search(sentence) or _PERMISSION_REQUEST.search(sentence))
+
+
+def _has_headed_plan(prose: str, *, reports: bool) -> bool:
+    for title, item in _list_headings([line for line in prose.splitlines() if line.strip()]):
+        title_words = frozenset(re.findall(r"[\w']+", title)) - _PLAN_MODIFIERS
+        if title_words and title_words <= _PLAN:
+            return True
+        # Steps may also be instructions to the user, or a report.
+        if title_words and title_words <= _STEPS and not reports and "`" not in item:
+            return not _USER_ACTION.search(item)
+    return False
+
+
+def _list_headings(lines: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield lines that may be a heading, with the first item of the list below."""
+    for at, line in enumerate(lines):
+        title, colon, rest = line.partition(":")
+        # Between a heading and its list there may be a line that leads over.
+        for item in (rest if colon else "", *lines[at + 1 : at + 3]):
+            if _ITEM.match(item):
+                yield title.partition("(")[0], item
+                break
+
+
+_FENCE = re.compile(r"(?ms)^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)")
+_QUOTED = re.compile(
+    r"`[^`\n]*`|\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»|„[^“”\n]*[“”]|「[^」\n]*」|^\s*>.*"
+)
+_SENTENCE_END = re.compile(r"(?<=\D[.!?…]\s)|(?<=[。!?])(?=[^\x00-\x7f])|\n")
+_QUESTION = re.compile(r"\?\W*$")
+_ITEM = re.compile(r"\s*(?:[*_]{0,2}\d+[.)、]|(?:step|paso|schritt|étape|步骤|第)\s*[\d一二三]+)")
+
+_INTENT, _NEGATION, _EXPLANATION, _OTHER_DIALOG, _USER_ACTION = (
+    re.compile(any_word_pattern(each))
+    for each in (
+        intent_lexicon.INTENT,
+        intent_lexicon.NEGATION,
+        intent_lexicon.EXPLANATION,
+        intent_lexicon.OTHER_DIALOG,
+        intent_lexicon.USER_ACTION,
+    )
+)
+_PLAN, _STEPS, _PLAN_MODIFIERS = map(
+    phrase_set, (intent_lexicon.PLAN, intent_lexicon.STEPS, intent_lexicon.PLAN_MODIFIERS)
+)
+
+_MARKS = r"[\s\"'“”«»„「」*`_]*"
+_REPLY_YES = re.compile(
+    rf"(?:{any_word_pattern(intent_lexicon.REPLY)})[\s\w:,]{{0,12}}?{_MARKS}(?:{any_word_pattern(intent_lexicon.YES)})"
+    rf"(?:{_MARKS}[.!。]?\s*$|.{{0,40}}?(?:{any_prefix_pattern(intent_lexicon.START_STEMS)}))"
+)
+_PERMISSION_REQUEST = re.compile(any_word_pattern(intent_lexicon.PERMISSION_REQUEST))

@@ -1,0 +1,70 @@
+"""ipyagent's own files, written whole and locked across processes.
+
+For files outside of workspaces. Inside, where a path may lead elsewhere, `tools/folder.py` opens
+and replaces by descriptors, and shares only the locks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Write a new file beside `path`, sync it and rename it: nobody sees a part of it.
+
+    Only its owner can read it. A link in its place is replaced, not followed. Raises OSError; then
+    nothing was changed and nothing is left behind.
+    """
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(handle)
+        Path(name).replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+        raise
+
+
+def has_locks() -> bool:
+    """Return whether this system has locks at all."""
+    return fcntl is not None
+
+
+def open_lock(path: Path) -> int:
+    """Open a file to lock, created if missing, never through a link; raises OSError."""
+    # Not inherited by programs that a kernel starts: they would hold on to the lock.
+    flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+    return os.open(path, os.O_RDWR | os.O_CREAT | flags, 0o600)
+
+
+def try_lock(handle: int) -> bool:
+    """Lock an open file until it is closed; return False if it is locked. Raises OSError."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def lock_file(path: Path) -> Iterator[None]:
+    """Wait for the lock and hold it; if the system has none, the last of two writers wins."""
+    handle = open_lock(path)
+    try:
+        if has_locks():
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,147 @@
+"""Invalid settings of an untrusted folder: dropped and reported.
+
+A downloaded file must not be able to stop ipyagent from working. In the user's own settings, and in
+trusted ones, the same mistake is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from ipyagent.config.field_types import PARTIAL
+from ipyagent.config.keys import MISPLACED, Key, explain_error, iter_settings, misplaced_message
+from ipyagent.config.sections import Config
+from ipyagent.config.sources import Layer
+
+_MAX_KEYS = 50
+_MAX_ROUNDS = 10
+"""Rounds of checking and dropping; what is invalid after that is dropped entirely."""
+
+
+def drop_invalid(layer: Layer) -> Layer:
+    """Return the layer without its invalid values, with a notice that names them."""
+    values: Any = _copy_values(layer.values)
+    problems: list[str] = []
+    for _ in range(_MAX_ROUNDS):
+        try:
+            config = Config.model_validate(values, context=PARTIAL)
+        except ValidationError as error:
+            problems.append(explain_error(error))
+            values = _drop_errors(values, error)
+            continue
+        except (ValueError, RecursionError):
+            problems.append("it cannot be read")
+            values = {}
+            continue
+        misplaced = [key for key, _ in iter_settings(config, only_set=True) if key in MISPLACED]
+        problems += map(misplaced_message, misplaced)
+        for key in misplaced:
+            values = _drop_key(values, key)
+        break
+    else:
+        values = {}
+        problems.append("so much is wrong that nothing of it is used")
+    if not problems:
+        return layer
+    notice = f"{layer.source}: invalid settings there are ignored: {'; '.join(problems)}."
+    return replace(layer, values=values, notices=(*layer.notices, notice))
+
+
+def _copy_values(values: Mapping[str, object]) -> Any:
+    try:
+        return deepcopy(dict(values))
+    except RecursionError:
+        return {}
+
+
+def _drop_errors(values: object, error: ValidationError) -> Any:
+    """Remove the values with errors; the last of a list first, so that indexes stay right."""
+    keys: set[tuple[Any, ...]] = set()
+    for each in error.errors(include_input=False, include_url=False, include_context=False):
+        location = _existing_key(values, each["loc"])
+        location = _whole_item(location)
+        is_of_whole = len(location) == len(each["loc"]) and each["type"] == "value_error"
+        keys.update((is_of_whole and _clashing_keys(values, location)) or {location})
+    for key in sorted(keys, key=lambda key: [str(part).rjust(9) for part in key], reverse=True):
+        values = _drop_key(values, key)
+    return values
+
+
+def _whole_item(key: tuple[object, ...]) -> tuple[Any, ...]:
+    """Return the path of the whole list item: half of a rule may mean something else."""
+    return next((key[: at + 1] for at, part in enumerate(key) if isinstance(part, int)), key)
+
+
+def _existing_key(values: object, location: Iterable[object]) -> tuple[Any, ...]:
+    """Return as much of a path into the values as exists."""
+    way: list[Any] = []
+    for part in location:
+        if isinstance(values, dict):
+            names = [name for name in values if str(name) == str(part)]
+            if not names:
+                break
+            way.append(names[0])
+            values = values[names[0]]
+        elif isinstance(values, list) and isinstance(part, int) and part < len(values):
+            way.append(part)
+            values = values[part]
+        else:
+            break
+    return tuple(way)
+
+
+def _clashing_keys(values: Any, section: tuple[Any, ...]) -> set[tuple[Any, ...]]:
+    """Return the keys of a section without any one of which it is valid: two that clash."""
+    before = _count_errors(values, section)
+
+    def search(key: tuple[Any, ...]) -> set[tuple[Any, ...]]:
+        inner = values
+        for part in key:
+            inner = inner[part]
+        if not isinstance(inner, dict) or len(inner) > _MAX_KEYS or _in_list(key):
+            return set()
+        found: set[tuple[Any, ...]] = set()
+        for name in inner:
+            if _count_errors(_drop_key(values, (*key, name)), section) < before:
+                found |= search((*key, name)) or {(*key, name)}
+        return found
+
+    return search(section)
+
+
+def _in_list(key: tuple[object, ...]) -> bool:
+    return any(isinstance(part, int) for part in key)
+
+
+def _count_errors(values: object, section: tuple[object, ...]) -> int:
+    """Count the errors of a section as a whole."""
+    try:
+        Config.model_validate(values, context=PARTIAL)
+    except ValidationError as error:
+        locations = (
+            _existing_key(values, each["loc"]) for each in error.errors(include_context=False)
+        )
+        return sum(each == section for each in locations)
+    return 0
+
+
+def _drop_key(values: Any, key: tuple[Any, ...] | Key) -> Any:
+    """Return the values without one key; without a key, nothing."""
+    if not key:
+        return {}
+    copy = deepcopy(values)
+    inner = copy
+    try:
+        for part in key[:-1]:
+            inner = inner[part]
+        del inner[key[-1]]
+    except (LookupError, TypeError):  # gone with what it was in
+        return copy
+    if inner == []:  # set by nobody then
+        return _drop_key(copy, key[:-1])
+    return copy

@@ -1,0 +1,166 @@
+"""Limits for the settings of an untrusted folder: they may only make things stricter.
+
+Such a file arrives with a download or a checkout, and a tool may have written it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ipyagent.config.keys import DEFAULTS, Key
+
+CONFIRM_MODES = ("yolo", "confirm-sensitive", "confirm-all")
+
+
+class WorkspaceLimit(NamedTuple):
+    """A check whether a folder may set `value` over the layers below, and the reason if not.
+
+    `rest` is the part of a refused value that applies all the same.
+    """
+
+    allows: Callable[[Any, Any, Path | None], bool]
+    reason: str
+    allowed_part: Callable[[Any], Any] = lambda value: None
+
+
+def _is_no_laxer(value: object, below: object, _folder: Path | None) -> bool:
+    return CONFIRM_MODES.index(value) >= CONFIRM_MODES.index(below)
+
+
+def _is_subset(value: Any, below: Any, _folder: Path | None) -> bool:
+    return not below or (bool(value) and set(value) <= set(below))
+
+
+def _is_at_most(value: Any, below: Any, _folder: Path | None) -> bool:
+    return below is None or (value is not None and bool(value <= below))
+
+
+def _is_at_least(value: object, below: object, _folder: Path | None) -> bool:
+    return bool(value) or not below
+
+
+def _is_inside(value: Any, below: Any, folder: Path | None) -> bool:
+    if folder is None:
+        return False
+    try:
+        home = folder.resolve()
+        target: Path = (home / value).resolve()
+        return target.is_relative_to(home) and target.is_relative_to((home / below).resolve())
+    except (OSError, RuntimeError, ValueError):  # a loop of links, a name that cannot be one
+        return False
+
+
+def _is_folder_inside(value: Any, below: Any, folder: Path | None) -> bool:
+    return folder is not None and _is_inside(value, below, folder) and (folder / value).is_dir()
+
+
+def _is_file_inside(value: Any, _below: Any, folder: Path | None) -> bool:
+    # Relative to the workspace's root, which may be another folder: so no way up at all.
+    path = Path(value or "/")
+    leads_out = path.is_absolute() or ".." in path.parts or str(path).startswith("~")
+    return not leads_out and _is_inside(path, ".", folder)
+
+
+def _is_log_inside(value: Any, below: Any, folder: Path | None) -> bool:
+    # Lines are added to it: it must not be a file that is there for something else.
+    return _is_file_inside(value, below, folder) and Path(value).suffix in {".jsonl", ".log"}
+
+
+def _restrictive_rules(rules: Any) -> tuple[Any, ...]:
+    return tuple(rule for rule in rules if rule.effect != "allow")
+
+
+def _only_restricts(value: Any, _below: Any, _folder: Path | None) -> bool:
+    return len(_restrictive_rules(value)) == len(value)
+
+
+def _never(_value: object, _below: object, _folder: Path | None) -> bool:
+    return False
+
+
+_BUDGET = WorkspaceLimit(_is_at_most, "may only lower it")
+_SWITCH = WorkspaceLimit(_is_at_most, "may only switch it off")
+_USER_ONLY = WorkspaceLimit(_never, "may not decide where requests, keys and records go")
+
+LIMITS: Mapping[str, WorkspaceLimit] = {
+    "agent.confirm_mode": WorkspaceLimit(_is_no_laxer, "may only make it ask about more"),
+    "agent.allowed_tools": WorkspaceLimit(_is_subset, "may only leave tools out"),
+    "agent.system_prompt_path": WorkspaceLimit(
+        _is_file_inside, "may only name a file inside of it"
+    ),
+    "agent.max_steps": _BUDGET,
+    "agent.max_seconds": _BUDGET,
+    "agent.step_seconds": _BUDGET,
+    "agent.max_tokens": _BUDGET,
+    "agent.max_usd": _BUDGET,
+    "agent.plan": WorkspaceLimit(_is_at_least, "may only switch it on"),
+    "workspace.root": WorkspaceLimit(_is_folder_inside, "may only name a folder inside of it"),
+    "workspace.allow_delete": _SWITCH,
+    "tools.files": _SWITCH,
+    "tools.python": _SWITCH,
+    "tools.namespace": _SWITCH,
+    "tools.notebook": _SWITCH,
+    "tools.scripts": _SWITCH,
+    "tools.shell": _SWITCH,
+    "tools.notes": _SWITCH,
+    "tools.skills": _SWITCH,
+    "tools.mcp": _SWITCH,
+    "tools.timeout": _BUDGET,
+    "tools.max_timeout": _BUDGET,
+    "workspace.edit_seconds": _BUDGET,
+    "logging.file": WorkspaceLimit(
+        _is_log_inside, "may only name a .jsonl or .log file inside of it"
+    ),
+    "llm.provider": _USER_ONLY,
+    "llm.mode": _USER_ONLY,
+    "llm.api_base": _USER_ONLY,
+    "llm.api_key_env": _USER_ONLY,
+    "llm.api_key": _USER_ONLY,
+    "mcp.servers": _USER_ONLY,
+    "policy.rules": WorkspaceLimit(
+        _only_restricts, "may only add rules that ask or deny; those hold", _restrictive_rules
+    ),
+    "chat.persist": _USER_ONLY,
+    "chat.validators": WorkspaceLimit(_never, "may not bring code that runs"),
+    "chat.enable_observability": _USER_ONLY,
+}
+"""The limits of settings that matter for safety; all others are free."""
+
+PINNED_KEYS = frozenset(key for key, limit in LIMITS.items() if limit is not _BUDGET)
+"""Keys that a `.env` file loaded later must not set either."""
+
+
+_OTHER_NAMES = {
+    ("agent", "workspace_dir"): "workspace.root",
+    ("tools", "enable_file_tools"): "tools.files",
+    ("tools", "enable_bash"): "tools.shell",
+    ("tools", "enable_note"): "tools.notes",
+    ("tools", "enable_skills"): "tools.skills",
+    ("tools", "enable_mcp"): "tools.mcp",
+}
+
+
+def limit_key(key: Key) -> str:
+    """Return the key under which limits know it: a named agent's settings are agent settings."""
+    if key in _OTHER_NAMES:
+        return _OTHER_NAMES[key]
+    return f"agent.{key[2]}" if key[0] == "agents" and len(key) > 2 else ".".join(key)
+
+
+def find_violations(
+    values: Mapping[Key, object], below: Mapping[Key, object], folder: Path | None
+) -> dict[Key, WorkspaceLimit]:
+    """Return the settings that would loosen the layers below, each with the limit it breaks."""
+    limits = {}
+    for key, value in values.items():
+        limit = LIMITS.get(limit_key(key))
+        if limit and not limit.allows(value, _value_below(key, below), folder):
+            limits[key] = limit
+    return limits
+
+
+def _value_below(key: Key, below: Mapping[Key, object]) -> Any:
+    general = ("agent", key[2]) if key[0] == "agents" and len(key) > 2 else key
+    return below.get(key, below.get(general, DEFAULTS.get(general)))

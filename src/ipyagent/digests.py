@@ -1,0 +1,33 @@
+"""SHA-256 digests, in hexadecimal digits: they identify something as exactly what it was.
+
+    digest_json      a value as canonical JSON: a call as approved, a plan, a tool's identity
+    digest_text      a text letter by letter: code as shown, a server's words
+    digest_content   what a file holds: a file as previewed or as a run left it
+
+Digests are stored in files and journals, so what a function returns must not change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+
+def digest_bytes(data: bytes) -> str:
+    """Return the digest of bytes."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def digest_text(text: str) -> str:
+    """Return the digest of a text in UTF-8, lone surrogates included."""
+    return digest_bytes(text.encode("utf-8", "surrogatepass"))
+
+
+def digest_json(value: object) -> str:
+    """Return the digest of a value as JSON with sorted keys in ASCII."""
+    return digest_text(json.dumps(value, sort_keys=True))
+
+
+def digest_content(content: bytes | None) -> str | None:
+    """Return the digest of a file's content; None for no file."""
+    return None if content is None else digest_bytes(content)

@@ -1,0 +1,187 @@
+"""Convert other formats of messages into ours, before they are validated.
+
+OpenAI's chat format, Anthropic's, and plain text as content. Each function takes the data that
+a class was given and returns data for the validation of its fields. It leaves unknown data as it
+is, so that validation reports it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ipyagent.json_arguments import parse_arguments
+from ipyagent.json_types import JsonDict
+
+_DATA_URL = re.compile(r"data:(image/[\w.+-]+);base64,(.*)", re.DOTALL)
+_ARGUMENTS = ("arguments", "input", "args", "parameters")
+_BESIDE_CONTENT = {"tool_calls", "tool_call_id", "name", "thinking", "thinking_blocks"}
+
+
+def require_list(value: object, name: str) -> list[Any]:
+    """Return the value as a list, None as an empty one; raises ValueError for anything else."""
+    if value is None:
+        return []
+    if not isinstance(value, (list, tuple)):
+        raise ValueError(f"{name} must be a list, not a {type(value).__name__}")
+    return list(value)
+
+
+def convert_blocks(value: object) -> Any:
+    """Return content as blocks: a text becomes one block, and so does each text in a list."""
+    if value is None or value == "":
+        return ()
+    if isinstance(value, str):
+        return ({"type": "text", "text": value},)
+    if isinstance(value, (list, tuple)):
+        return [{"type": "text", "text": b} if isinstance(b, str) else b for b in value]
+    return value
+
+
+def holds_image(block: Mapping[str, object]) -> bool:
+    """Return whether the block carries its image, rather than an address of it."""
+    match block:
+        case {"type": "image_url", "image_url": {"url": str(url)} | str(url)}:
+            return _DATA_URL.fullmatch(url) is not None
+        case {"type": "image", "source": source}:
+            return isinstance(source, Mapping) and source.get("type") == "base64"
+    return block.get("type") == "image"
+
+
+def convert_image(data: object) -> Any:
+    """Convert Anthropic's image source and OpenAI's data URL."""
+    match data:
+        case {"source": {"type": "base64", "media_type": media_type, "data": base64}, **rest}:
+            return rest | {"media_type": media_type, "data": base64}
+        case {"type": "image_url", "image_url": {"url": str(url)} | str(url), **rest}:
+            if parts := _DATA_URL.fullmatch(url):
+                return rest | {"type": "image", "media_type": parts[1], "data": parts[2]}
+    return data
+
+
+def convert_thinking(data: object) -> Any:
+    """Convert OpenAI's reasoning, and Anthropic's redacted thinking."""
+    match data:
+        case {"type": "reasoning", **rest}:
+            return rest | {"type": "thinking"}
+        case {"type": "redacted_thinking", "data": hidden, **rest}:
+            return rest | {"type": "thinking", "encrypted_content": hidden}
+    return data
+
+
+def convert_call(data: object) -> Any:
+    """Convert OpenAI's nested calls, Anthropic's names, and arguments given as JSON text."""
+    if not isinstance(data, Mapping):
+        return data
+    data = dict(data)
+    if data.get("type") in ("tool_use", "function"):
+        data["type"] = "tool_call"
+    if isinstance(data.get("function"), Mapping):
+        data |= data.pop("function")
+    for key in _ARGUMENTS:
+        if key in data and data[key] is None:
+            del data[key]
+        elif isinstance(data.get(key), str):
+            data[key], problem = parse_arguments(data[key])
+            data["parse_error"] = data.get("parse_error") or problem
+    return data
+
+
+def convert_message(data: object) -> Any:
+    """Convert a message whose content, thinking, calls and results are not yet blocks."""
+    if not isinstance(data, Mapping):
+        return data
+    content, role = data.get("content"), data.get("role")
+    if isinstance(content, str) and role == "user" and not data.get("synthetic"):
+        content = content.strip()  # typed by the user
+    content = convert_blocks(content)
+    data = dict(data) | {"content": content}
+    if not _BESIDE_CONTENT & data.keys() and role != "tool":
+        return data
+    thinking, calls = (
+        _take_thinking(data),
+        require_list(data.pop("tool_calls", None), "tool_calls"),
+    )
+    if role == "tool":
+        data.pop("name", None)
+        result = {"tool_use_id": data.pop("tool_call_id", None), "content": content}
+        data["role"], content = "user", [{"type": "tool_result", **result}]
+    for key in ("tool_call_id", "name"):
+        if data.get(key) is None:
+            data.pop(key, None)
+    converted = (_convert_separate_call(each, f"call_{n}") for n, each in enumerate(calls, start=1))
+    data["content"] = [*thinking, *require_list(content, "content"), *converted]
+    return data
+
+
+def _take_thinking(data: JsonDict) -> list[Any]:
+    """Remove thinking given beside the content, and return it as blocks."""
+    blocks = require_list(data.pop("thinking_blocks", None), "thinking_blocks")
+    if thought := data.pop("thinking", None):
+        blocks.append({"type": "thinking", "thinking": thought})
+    return blocks
+
+
+def _convert_separate_call(each: object, default_id: str) -> Any:
+    """Convert a call given beside the content; only the call of an execution is used."""
+    if not isinstance(each, Mapping):
+        return getattr(each, "call", each)
+    if isinstance(each.get("call"), Mapping):
+        return {"type": "tool_call", **each["call"]}
+    if "tool_name" not in each:
+        return {"type": "tool_call", "id": default_id, **each}
+    return {
+        "type": "tool_call",
+        "id": each.get("tool_use_id") or each.get("id") or default_id,
+        "name": each["tool_name"],
+        "arguments": each.get("parameters", each.get("args")),
+    }
+
+
+def convert_response(data: object) -> Any:
+    """Convert a reply of OpenAI or Anthropic whose parts are not yet a message."""
+    if not isinstance(data, Mapping):
+        return data
+    data = dict(data)
+    if data.get("usage", ...) is None:
+        del data["usage"]
+    if "message" in data:
+        return data
+    if data.get("type") == "message":
+        del data["type"]
+    if (role := data.pop("role", "assistant")) != "assistant":
+        raise ValueError(f"a reply must have the role assistant, not {role}")
+    parts = ("content", "thinking", "thinking_blocks", "tool_calls")
+    reply_parts = {key: data.pop(key) for key in parts if key in data}
+    if any(map(_has_content, reply_parts.values())):
+        data["message"] = {"role": role, **reply_parts}
+    return data
+
+
+def _has_content(part: object) -> bool:
+    if isinstance(part, str):
+        return bool(part.strip())
+    if not isinstance(part, (list, tuple)):
+        return part is not None
+    return any(text is None or text.strip() for text in map(block_text, part))
+
+
+def block_text(block: object) -> str | None:
+    """Return the text of a block of text in any shape; None for other blocks."""
+    match block:
+        case str():
+            return block
+        case {"type": "text", "text": str(text)}:
+            return text
+    return getattr(block, "text", None) if getattr(block, "type", None) == "text" else None
+
+
+def convert_definition(data: object) -> Any:
+    """Convert OpenAI's definition of a tool."""
+    match data:
+        case {"type": "function", "function": {**function}, **rest}:
+            return rest | function
+        case {"type": "function", **rest}:
+            return rest
+    return data

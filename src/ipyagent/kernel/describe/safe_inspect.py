@@ -1,0 +1,79 @@
+"""Inspection of objects without running any code of their classes.
+
+`isinstance`, `hash`, `==`, `len`, `repr` and attribute access may all be the user's own code: slow,
+failing, with side effects, or asking a database. So types are compared by identity along the real
+method resolution order, and attributes are read from the dictionaries themselves.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable
+from typing import Any
+
+from ipyagent.phrases import ellipsize
+from ipyagent.plaintext import visible
+
+_NAME = type.__dict__["__name__"].__get__
+_MRO = type.__dict__["__mro__"].__get__
+_MODULE = type.__dict__["__module__"].__get__
+_DICT = type.__dict__["__dict__"].__get__
+
+
+def ancestors(cls: type) -> tuple[type, ...]:
+    """Return the class and its bases, in resolution order."""
+    return tuple(_MRO(cls))
+
+
+def is_a(value: object, cls: type) -> bool:
+    """Return what `isinstance` would, without asking the class."""
+    return any(base is cls for base in ancestors(type(value)))
+
+
+def class_dict(cls: type) -> types.MappingProxyType[str, Any]:
+    """Return the class's own dictionary."""
+    return _DICT(cls)  # type: ignore[no-any-return]
+
+
+def type_name(cls: type) -> str:
+    """Return the class's name, on one line."""
+    return one_line(_NAME(cls))
+
+
+def module_name(cls: type) -> str:
+    """Return the module in which the class was defined, or ""."""
+    module = _MODULE(cls)
+    return one_line(module) if type(module) is str else ""
+
+
+def overrides(cls: type, base: type, names: Iterable[str]) -> bool:
+    """Return whether a class between `cls` and its ancestor `base` defines one of the names."""
+    below = ancestors(cls)[: next(i for i, c in enumerate(ancestors(cls)) if c is base)]
+    return any(name in class_dict(c) for c in below for name in names)
+
+
+def own_attributes(value: object) -> dict[str, Any]:
+    """Return the instance's dictionary; empty if the class has none or hides it."""
+    for cls in ancestors(type(value)):
+        if "__dict__" in class_dict(cls):
+            getter = class_dict(cls)["__dict__"]
+            if type(getter) not in (types.GetSetDescriptorType, types.MemberDescriptorType):
+                return {}  # the class defines its own `__dict__`
+            attributes = getter.__get__(value)
+            return dict(attributes) if type(attributes) is dict else {}
+    return {}
+
+
+def slots(cls: type) -> list[str]:
+    """Return the names of the class's slots, inherited ones too."""
+    return [
+        name
+        for base in ancestors(cls)
+        for name, member in class_dict(base).items()
+        if type(member) is types.MemberDescriptorType and not name.startswith("__")
+    ]
+
+
+def one_line(text: str, limit: int = 80) -> str:
+    """Return the text on one line, cut to `limit` characters, with nothing invisible in it."""
+    return visible(" ".join(ellipsize(text, limit).splitlines()))

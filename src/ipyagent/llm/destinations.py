@@ -1,0 +1,130 @@
+"""The destination of a request, and the key that may be sent there.
+
+A provider's key is sent to the provider's own address. It is sent elsewhere only if `llm.api_base`
+says so, or a base-URL variable that existed when the process started: a later one was set by the
+author of a `.env` file, who could be after the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ipyagent.config import LLMConfig
+from ipyagent.errors import ModelRefusedError
+from ipyagent.providers import ALIASES, PROVIDERS, PROXY, Provider
+
+ANY_KEY = "LITELLM_API_KEY"  # the default of llm.api_key_env
+NO_KEY = "not-needed"  # servers that check no key still want the header
+
+
+@dataclass(frozen=True)
+class Destination:
+    """The address and credentials of a request."""
+
+    base: str | None
+    key: str | None = field(repr=False)
+    compatible: bool
+    provider: str = ""
+    key_from: str | None = None
+    """The variable or setting that holds the key; None without a key."""
+    keys: tuple[str, ...] = ()
+    """Variables that may hold it."""
+
+
+def destination(
+    provider: str, config: LLMConfig, environ: Mapping[str, str], start: Mapping[str, str]
+) -> Destination:
+    """Return where requests to `provider` go; raises ModelRefusedError for a missing setting."""
+    provider = ALIASES.get(provider, provider)
+    known = PROVIDERS.get(provider)
+    if provider == PROXY and not config.api_base:
+        raise ModelRefusedError(
+            "llm.mode is proxy, but llm.api_base (IPYAGENT_LLM__API_BASE) is not set."
+        )
+    base = config.api_base or (_base(known, environ, start) if known else None)
+    if known is None and base is None:
+        raise ModelRefusedError(
+            f"The address of {provider} is not known here. Set llm.api_base "
+            "(IPYAGENT_LLM__API_BASE) to the base URL of the service."
+        )
+    if base and provider == "ollama" and not base.rstrip("/").endswith("/v1"):
+        base = base.rstrip("/") + "/v1"  # LiteLLM's settings for Ollama name its root
+    key = _key(provider, known, config, environ)
+    return Destination(
+        base,
+        key,
+        compatible=known is not None and known.compatible,
+        provider=provider,
+        key_from=_key_source(known, config, environ),
+        keys=_names(known, config),
+    )
+
+
+def late_bases(environ: Mapping[str, str], start: Mapping[str, str]) -> dict[str, str]:
+    """Return the base-URL variables that were set or changed after the process started."""
+    names = (name for provider in PROVIDERS.values() for name in provider.base_variables)
+    return {
+        name: environ[name] for name in names if environ.get(name) and _late(name, environ, start)
+    }
+
+
+def _late(name: str, environ: Mapping[str, str], start: Mapping[str, str]) -> bool:
+    return environ.get(name) != start.get(name)
+
+
+def _base(provider: Provider, environ: Mapping[str, str], start: Mapping[str, str]) -> str | None:
+    for name in provider.base_variables:
+        if not environ.get(name):
+            continue
+        if _late(name, environ, start):
+            raise ModelRefusedError(
+                f"{name} was set to {environ[name]} after this process started, perhaps by a .env "
+                "file, so nothing was sent there. To use that address, set llm.api_base "
+                f"(IPYAGENT_LLM__API_BASE); otherwise remove {name}."
+            )
+        return environ[name]
+    return provider.base
+
+
+def _key(
+    provider: str, known: Provider | None, config: LLMConfig, environ: Mapping[str, str]
+) -> str | None:
+    if config.api_key and (key := config.api_key.get_secret_value().strip()):
+        return key
+    names = _names(known, config)
+    for name in names:
+        if key := environ.get(name, "").strip():
+            return key
+    if config.api_key_env != ANY_KEY:
+        raise ModelRefusedError(
+            f"The environment variable {config.api_key_env}, named by llm.api_key_env, is not set. "
+            "Set it to the key and try again."
+        )
+    if known is not None and known.base is None and not known.compatible:
+        return None  # LiteLLM finds credentials of its own
+    if names and not config.api_base:
+        raise ModelRefusedError(
+            f"No key for {provider}: set the environment variable {names[0]}, "
+            "or choose another model with `%agent model`."
+        )
+    return NO_KEY
+
+
+def _key_source(
+    known: Provider | None, config: LLMConfig, environ: Mapping[str, str]
+) -> str | None:
+    if config.api_key and config.api_key.get_secret_value().strip():
+        return "llm.api_key"
+    return next((name for name in _names(known, config) if environ.get(name, "").strip()), None)
+
+
+def _names(known: Provider | None, config: LLMConfig) -> tuple[str, ...]:
+    """Return the variables that may hold the key.
+
+    The one for all services is no provider's: it is sent only to the configured address.
+    """
+    if config.api_key_env != ANY_KEY:
+        return (config.api_key_env,)
+    own = known.keys if known else ()
+    return (ANY_KEY, *own) if config.api_base else own

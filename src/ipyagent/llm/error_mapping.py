@@ -1,0 +1,213 @@
+"""Convert a provider's failure into ours: transient or final, with a readable message."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from ipyagent.errors import (
+    ContextOverflowError,
+    ModelError,
+    ModelRefusedError,
+    ModelUnavailableError,
+)
+from ipyagent.llm.advice import Trouble, asked_at, next_step, tls_problem, trouble_of
+from ipyagent.llm.destinations import Destination
+from ipyagent.llm.event_limit import EventTooLargeError
+from ipyagent.phrases import ellipsize
+from ipyagent.providers import is_too_long
+
+CUT_OFF = "the connection was closed before the answer was complete."
+MAX_CHARS = 500
+MAX_WAIT = 3600.0  # seconds; a service that asks for more is not worth waiting for
+
+_NO_ANSWER: set[Trouble] = {"refused", "dns", "certificate", "tls", "redirects"}
+"""Connection failures, for which LiteLLM makes up a status."""
+
+_IN_TROUBLE = 500
+
+TRANSIENT = {408, 409, 425, 429}  # of the 4xx; all others say that the request itself is wrong
+
+_PREFIX = re.compile(r"^\s*(litellm\.)?\w*(Error|Exception|Timeout)\s*(:|-)\s*")
+_DEBRIS = re.compile(r"\n?Traceback \(most recent call last\)|\bOriginal exception: | LiteLLM Retr")
+_MISSING = re.compile(r"No module named '(\w+)")
+_PLAIN = {
+    re.compile("payload is not completed|peer closed|reset by peer|Server disconnected"): CUT_OFF,
+    re.compile(
+        r"line \d+ column \d+ \(char \d+\)|has no attribute|validation error|codec can't decode"
+        r"|recursion depth|while decompressing|Unable to get json response"
+    ): "the answer is malformed and cannot be read.",
+}
+_KEYS = re.compile(r"(?i)\b(sk|pk|gsk|xai|key|bearer)[-_ ][\w.*-]{8,}|\bAIza[\w-]{10,}")
+
+
+def map_error(
+    error: BaseException, model: str, secret: str | None = None, where: Destination | None = None
+) -> ModelError:
+    """Return the error to raise instead of `error`; never shows `secret`.
+
+    Its first line says what happened, the second where the model was asked and what to do.
+    """
+    failure = _fault(error, model, secret)
+    if where is None or isinstance(failure, ContextOverflowError) or failure.advised:
+        return failure
+    if any(isinstance(each, EventTooLargeError) for each in _chain(error)):
+        return add_advice(failure, where, model, _IN_TROUBLE)
+    bodies = [body for each in _chain(error) if (body := getattr(each, "body", None))]
+    trouble = trouble_of(_chain(error))
+    status = 0 if trouble in _NO_ANSWER else _status(error, bodies)
+    if any(type(each).__name__ == "APIConnectionError" for each in _chain(error)):
+        status = 0  # LiteLLM makes up a status for a connection that failed
+    if trouble == "redirects":
+        failure = ModelRefusedError(f"{model} could not be reached: too many redirects.")
+    if trouble in ("certificate", "tls"):
+        failure = ModelRefusedError(f"{model} could not be reached: {tls_problem(_chain(error))}.")
+    return add_advice(failure, where, model, status, trouble)
+
+
+def add_advice(
+    failure: ModelError, where: Destination, model: str, status: int = 0, trouble: Trouble = ""
+) -> ModelError:
+    """Return the error with a second line: where the model was asked, and what to do."""
+    wait = getattr(failure, "retry_after", None)
+    waits = f" The service asks to wait {wait:g} s." if wait else ""
+    text = f"{failure}\n{asked_at(where)}{waits} {next_step(where, model, status, trouble)}"
+    advice = (
+        ModelUnavailableError(text, wait)
+        if isinstance(failure, ModelUnavailableError)
+        else type(failure)(text)
+    )
+    advice.advised = True
+    return advice
+
+
+def _fault(error: BaseException, model: str, secret: str | None) -> ModelError:
+    for each in _chain(error):
+        if isinstance(each, EventTooLargeError):
+            return ModelRefusedError(f"{model} was ended: {each}.")
+    cause = getattr(error, "original_exception", None) or error
+    text = readable(cause, secret)
+    bodies = [body for each in _chain(error) if (body := getattr(each, "body", None))]
+    if "repeating the same chunk" in text:
+        return ModelRefusedError(f"{model} kept repeating itself and was stopped. {text}")
+    if "insufficient_quota" in str(bodies):  # a 429 that waiting won't cure
+        return ModelRefusedError(f"{model}: {text}")
+    if missing := _MISSING.search(text):
+        return _without_address(
+            f"{model} needs the package {missing[1]}: run `%pip install {missing[1]}` and restart "
+            "the kernel, or choose another model."
+        )
+    if isinstance(cause, ImportError):
+        return _without_address(f"{model} needs a package that is not installed: {text}")
+    status = _status(error, bodies)
+    if status != 429 and is_too_long(f"{type(error)} {error} {bodies}"):
+        return ContextOverflowError(f"The conversation is too long for {model}: {text}")
+    if 400 <= status < 500 and status not in TRANSIENT:
+        return ModelRefusedError(f"{model} refused the request ({status}): {text}")
+    for pattern, plain in _PLAIN.items():
+        if pattern.search(text):
+            return ModelUnavailableError(f"{model}: {plain}")
+    return ModelUnavailableError(
+        f"{model} {_describe_failure(error, status)}: {text}", retry_after(_headers(cause))
+    )
+
+
+def _without_address(text: str) -> ModelRefusedError:
+    """Return an error that has nothing to do with the model's address."""
+    error = ModelRefusedError(text)
+    error.advised = True
+    return error
+
+
+def _describe_failure(error: BaseException, status: int) -> str:
+    if _is_mid_stream(error):
+        return "broke off"
+    # LiteLLM makes up a status for a connection that failed.
+    if not status or any(type(each).__name__ == "APIConnectionError" for each in _chain(error)):
+        return "could not be reached"
+    return f"is not available now ({status})"
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield the error and its causes, through LiteLLM's wrappers."""
+    seen: set[int] = set()
+    inner: BaseException | None = error
+    while inner is not None and id(inner) not in seen:
+        seen.add(id(inner))
+        yield inner
+        inner = getattr(inner, "original_exception", None) or inner.__cause__ or inner.__context__
+
+
+def readable(error: BaseException, secret: str | None = None) -> str:
+    """Return the provider's message: no class names, traceback or key, at most MAX_CHARS."""
+    text = str(getattr(error, "message", "") or error)
+    text = _DEBRIS.split(text)[0]
+    while (shorter := _PREFIX.sub("", text)) != text:
+        text = shorter
+    text = _message_in_json(text)
+    if secret:
+        text = text.replace(secret, "(key)")
+    text = " ".join(_KEYS.sub("(key)", text).split())
+    if not text:
+        return type(error).__name__
+    return ellipsize(text, MAX_CHARS)
+
+
+def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
+    """Return the seconds in Retry-After (seconds or a date), capped."""
+    value = headers.get("retry-after") or headers.get("Retry-After")
+    if not value:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            date = parsedate_to_datetime(value)
+        except ValueError:
+            return None
+        date = date if date.tzinfo else date.replace(tzinfo=UTC)
+        seconds = (date - (now or datetime.now(UTC))).total_seconds()
+    # Written so that NaN fails it.
+    return min(max(seconds, 0.0), MAX_WAIT) if seconds > float("-inf") else None
+
+
+def _status(error: BaseException, bodies: list[Any]) -> int:
+    """Return the HTTP status; an error in mid-stream has only what its body says."""
+    codes_in_bodies = [body.get("code") for body in bodies if isinstance(body, dict)]
+    codes = codes_in_bodies if _is_mid_stream(error) else [getattr(error, "status_code", None)]
+    return next((code for code in codes if isinstance(code, int) and 100 <= code < 1000), 0)
+
+
+def _is_mid_stream(error: BaseException) -> bool:
+    return type(error).__name__ == "MidStreamFallbackError"
+
+
+def _headers(error: BaseException) -> Mapping[str, str]:
+    """Return the response's headers: LiteLLM keeps them beside the response it makes up."""
+    headers = getattr(error, "litellm_response_headers", None)
+    return headers or getattr(getattr(error, "response", None), "headers", None) or {}
+
+
+def _message_in_json(text: str) -> str:
+    """Return the `message` of an error in JSON, otherwise the text."""
+    start = text.find("{")
+    if start < 0:
+        return text
+    try:
+        body, _ = json.JSONDecoder().raw_decode(text, start)
+    except ValueError:
+        return text
+    return _find_message(body) or text
+
+
+def _find_message(body: Any) -> str | None:
+    if not isinstance(body, dict):
+        return None
+    if isinstance(inner := body.get("error"), (dict, str)) and inner:
+        return inner if isinstance(inner, str) else _find_message(inner)
+    message = body.get("message")
+    return message if isinstance(message, str) else None

@@ -1,0 +1,263 @@
+"""Candidates for completion in prompts and behind `%%agent` and `%agent`.
+
+Each kind is looked up within limits, so that a completion takes milliseconds however much there is.
+A kind that fails, such as profiles while a settings file is invalid, leaves the others alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shlex
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from itertools import islice
+
+from IPython.core.completer import SimpleCompletion
+
+from ipyagent import config
+from ipyagent.agent.prompts import MENTION
+from ipyagent.kernel.describe import brief
+from ipyagent.kernel.describe.safe_inspect import one_line, type_name
+from ipyagent.kernel.namespace import ShellNamespace, rank_names
+from ipyagent.llm.resolve import OFFLINE, SCRIPTED, resolve
+from ipyagent.magic import api_commands, commands, mcp_commands, session_commands
+from ipyagent.magic.notebook import Notebook, notebook
+from ipyagent.magic.options import OptionInfo, list_options
+from ipyagent.magic.service_switch import HERE
+from ipyagent.phrases import first_line
+from ipyagent.tools import path_rules
+from ipyagent.tools.entries import WalkBudget
+from ipyagent.wiring import has_journal
+
+log = logging.getLogger("ipyagent")
+
+Completed = tuple[str, list[SimpleCompletion]]
+"""The text before the cursor that completions replace, and the completions."""
+
+MOST = 100
+"""Variables, and files, in one answer."""
+DESCRIBING = 0.02  # seconds of work, after which variables are described by type only
+WALKING = 5_000, 0.2  # entries, and seconds on a slow disk
+ABOUT = 60  # characters
+YAML = (".yaml", ".yml")
+
+_MENTIONED = re.compile(r"(?<![\w@])@([\w./-]*)\Z")
+_WORD = re.compile(r"(?<![\w.@/-])[^\W\d]\w*\Z")
+
+_TABLES = {
+    "session": session_commands.COMMANDS,
+    "mcp": mcp_commands.COMMANDS,
+    "api": api_commands.COMMANDS,
+}
+
+
+def complete(where: str, text: str) -> Completed:
+    """Return completions at the end of `text`, in a cell's `body` or `options`, or on a `line`."""
+    places = {"body": _in_body, "options": _in_options, "line": _on_line}
+    return places[where](notebook(), text)
+
+
+# -- prompts
+
+
+def _in_body(book: Notebook, text: str) -> Completed:
+    if at := _MENTIONED.search(text):
+        return at[0], [*_all(_variables, book, at[1], "@"), *_all(_files, book, at[1], "@")]
+    if word := _WORD.search(text):
+        return word[0], _all(_variables, book, word[0])
+    return "", []
+
+
+def _variables(book: Notebook, typed: str, sign: str = "") -> Iterator[SimpleCompletion]:
+    variables = ShellNamespace(book.shell).variables()
+    wanted = {name: value for name, value in variables.items() if _begins(name, typed)}
+    clear = (name for name in rank_names(wanted) if not sign or _mentions(sign + name))
+    until = time.thread_time() + DESCRIBING
+    for name in islice(clear, MOST):
+        value = wanted[name]
+        in_time = time.thread_time() < until
+        kind = brief(name, value) if in_time else type_name(type(value))
+        yield SimpleCompletion(sign + name, type=kind)
+
+
+def _files(
+    book: Notebook, typed: str, sign: str = "", endings: tuple[str, ...] = ("",)
+) -> Iterator[SimpleCompletion]:
+    """Yield files by path or name; in a typed folder, those beneath it."""
+    folder, slash, stem = typed.rpartition("/")
+    entries = book.environment.workspace.walk(folder or ".", WalkBudget(*WALKING), with_sizes=False)
+    fitting = (
+        f"{folder}{slash}{each.path}"
+        for each in entries
+        if each.kind == "file" and each.path.endswith(endings) and _fits(each.path, stem)
+    )
+    mentionable = (path for path in fitting if _may_be_named(path, sign))
+    for path in islice(mentionable, MOST):
+        yield SimpleCompletion(sign + path, type="file")
+
+
+def _fits(path: str, stem: str) -> bool:
+    return _begins(path, stem) or _begins(path.rpartition("/")[2], stem)
+
+
+def _may_be_named(path: str, sign: str) -> bool:
+    hidden = f"/{path}".count("/.") > 0
+    clear = _mentions(sign + path) if sign == "@" else shlex.quote(path) == path
+    return clear and not hidden and not path_rules.is_sensitive(path)
+
+
+def _mentions(text: str) -> bool:
+    """Return whether the agent is told what a prompt's mention means."""
+    return MENTION.fullmatch(text) is not None and not text.endswith(".")
+
+
+# -- the first line
+
+
+def _in_options(book: Notebook, line: str) -> Completed:
+    *before, word = re.split(r"\s+", line)
+    options = {name: option for option in list_options() for name in option.names}
+    name, equals, value = word.partition("=")
+    if equals and name in options:
+        return _values(book, options[name], value)
+    if before and before[-1] in options and options[before[-1]].takes_value:
+        return _values(book, options[before[-1]], word)
+    if word.startswith("@"):
+        return word, _all(_profiles, book, word[1:], "@")
+    profiles = [] if word.startswith("-") else _all(_profiles, book, word)
+    return word, [*profiles, *_options(options, before, word)]
+
+
+def _options(
+    options: Mapping[str, OptionInfo], before: list[str], word: str
+) -> list[SimpleCompletion]:
+    """Return options not given yet; short names only after a single dash."""
+    given = {each.key for name in before if (each := options.get(name.partition("=")[0]))}
+    return [
+        SimpleCompletion(name, type=one_line(option.help, ABOUT))
+        for name, option in options.items()
+        if option.key not in given
+        and name.startswith(word)
+        and (word == "-" or name == option.names[-1])
+    ]
+
+
+def _values(book: Notebook, option: OptionInfo, typed: str) -> Completed:
+    if option.key == "agent.allowed_tools":
+        *taken, typed = typed.split(",")
+        return typed, [each for each in _all(_tools, book, typed) if each.text not in taken]
+    if option.choices:
+        return typed, [
+            _describe_name(each, option.help) for each in option.choices if _begins(each, typed)
+        ]
+    sources: dict[str, Callable[[Notebook, str], Iterable[SimpleCompletion]]] = {
+        "agent": _profiles,
+        "session": _sessions,
+        "llm.model": _models,
+        "config": partial(_files, endings=YAML),
+    }
+    source = sources.get(option.key)
+    return typed, _all(source, book, typed) if source else []
+
+
+def _profiles(book: Notebook, typed: str, sign: str = "") -> Iterator[SimpleCompletion]:
+    for name, profile in book.settings.config.agents.items():
+        if _begins(name, typed):
+            yield _describe_name(sign + name, f"profile, {profile.confirm_mode}")
+
+
+def _sessions(book: Notebook, typed: str) -> Iterator[SimpleCompletion]:
+    """Yield recorded sessions, older ones of a name by id; this creates no record."""
+    if not has_journal(book.environment.workspace):
+        return
+    newest: set[str] = set()
+    for each in book.sessions.all.records():
+        since = f"{each.started_at.astimezone():%Y-%m-%d %H:%M}"
+        name, description = (each.id, f"session {each.name}, {since}")
+        if each.name not in newest:
+            name, description = (each.name, f"session, {since}")
+        newest.add(each.name)
+        if _begins(name, typed):
+            yield _describe_name(name, description)
+
+
+def _models(book: Notebook, typed: str) -> Iterator[SimpleCompletion]:
+    """Yield models that need no question: of the settings, of the keys, and offline."""
+    if typed.startswith(SCRIPTED):
+        path = typed.removeprefix(SCRIPTED)
+        yield from _files(book, path, SCRIPTED, endings=(*YAML, ".json"))
+        return
+    resolved = resolve(book.settings.config.llm, os.environ)
+    why = dict.fromkeys((*resolved.others, OFFLINE), "model") | {resolved.model: resolved.why}
+    for name in (resolved.model, *(each for each in why if each != resolved.model), SCRIPTED):
+        if _begins(name, typed):
+            yield _describe_name(name, why.get(name, "a script of replies"))
+
+
+def _tools(book: Notebook, typed: str) -> Iterator[SimpleCompletion]:
+    """Yield the tools that are known without asking a server."""
+    tools = [*book.environment.build_toolbox(book.settings.config), *book.services.openapi.tools()]
+    for each in tools:
+        if _begins(each.name, typed):
+            yield _describe_name(each.name, each.description)
+
+
+# -- `%agent`
+
+
+def _on_line(book: Notebook, line: str) -> Completed:
+    *before, word = re.split(r"\s+", line)
+    match before:
+        case []:
+            helps = {name: command.__doc__ or "" for name, command in commands.COMMANDS.items()}
+            return word, _commands(helps, word)
+        case [name] if name in _TABLES:
+            return word, _commands({n: each.help for n, each in _TABLES[name].items()}, word)
+        case ["model"]:
+            return word, _all(_models, book, word)
+        case ["config"]:
+            return word, _all(_settings, book, word)
+        case ["mcp" | "api", "activate" | "deactivate", *given] if HERE not in given:
+            return word, [_describe_name(HERE, "in this notebook alone")] * HERE.startswith(word)
+        case ["approve", *given] if commands.BACKGROUND not in given:
+            option = commands.BACKGROUND
+            return word, [_describe_name(option, "the plan runs on")] * option.startswith(word)
+        case ["session", "resume"]:
+            return word, _all(_sessions, book, word)
+    return word, []
+
+
+def _commands(helps: Mapping[str, str], word: str) -> list[SimpleCompletion]:
+    return [
+        _describe_name(name, text) for name, text in helps.items() if name and name.startswith(word)
+    ]
+
+
+def _settings(book: Notebook, typed: str) -> Iterator[SimpleCompletion]:
+    for key, value, _origin in config.setting_rows(book.settings.resolve()):
+        if key.startswith(typed):
+            yield _describe_name(key, value)
+
+
+# -- all of them
+
+
+def _all(
+    source: Callable[..., Iterable[SimpleCompletion]], *arguments: object
+) -> list[SimpleCompletion]:
+    try:
+        return list(source(*arguments))
+    except Exception:
+        log.debug("nothing is completed from %s", source, exc_info=True)
+        return []
+
+
+def _begins(name: str, typed: str) -> bool:
+    return name.casefold().startswith(typed.casefold())
+
+
+def _describe_name(name: str, about: str) -> SimpleCompletion:
+    return SimpleCompletion(name, type=one_line(first_line(about), ABOUT))

@@ -1,0 +1,101 @@
+"""Answers to a notebook's pages beside the runs that its cells draw."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from ipyagent.agent.session import Session
+from ipyagent.agent.sessions import find_ongoing
+from ipyagent.config import Config
+from ipyagent.errors import AgentError
+from ipyagent.json_types import JsonDict
+from ipyagent.kernel.pages import Pages
+from ipyagent.llm.resolve import resolve
+from ipyagent.magic.notebook_sessions import NotebookSessions
+from ipyagent.magic.notebook_settings import NotebookSettings
+from ipyagent.store.readonly import read_summary
+from ipyagent.ui import static_html
+from ipyagent.ui.feed import Feed
+from ipyagent.ui.overview import OverviewBuilder, OverviewContext
+from ipyagent.ui.page_bridge import PageBridge
+from ipyagent.wiring import journal_path
+
+log = logging.getLogger("ipyagent")
+
+
+class NotebookPages:
+    """Describes a notebook to its pages, and finds its saved runs.
+
+    `root` returns the workspace's folder by the settings.
+    """
+
+    def __init__(
+        self,
+        pages: Pages,
+        settings: NotebookSettings,
+        sessions: NotebookSessions,
+        root: Callable[[Config], Path],
+    ) -> None:
+        self.desk = PageBridge(pages, self._describe, self._bundle)
+        self._settings, self._sessions, self._root = settings, sessions, root
+        self._overview = OverviewBuilder()
+        self._around: tuple[Session | None, OverviewContext] | None = None
+
+    def _describe(self, feeds: list[Feed]) -> JsonDict:
+        session = self._sessions.current
+        around = self._look_around(session, is_running=bool(feeds))
+        return self._overview(session, feeds, self.desk.drawn, around)
+
+    def _look_around(self, session: Session | None, *, is_running: bool) -> OverviewContext:
+        """Return what is known beside the runs; looked up between runs, because it costs time."""
+        if self._around is None or session is not self._around[0] or not is_running:
+            self._around = session, self._look(session)
+        return self._around[1]
+
+    def _look(self, session: Session | None) -> OverviewContext:
+        try:
+            config = self._settings.config
+            model = resolve(config.llm, os.environ).model
+        except AgentError:
+            return OverviewContext()
+        if session is None:
+            return self._look_before_first_prompt(config, model)
+        try:
+            journal = session.journal
+            return OverviewContext(model, journal.sessions(), journal.waiting_plan(session.id))
+        except AgentError:
+            return OverviewContext(model)
+
+    def _look_before_first_prompt(self, config: Config, model: str) -> OverviewContext:
+        """Return the same before the first prompt, without opening or creating anything."""
+        if not config.chat.persist:
+            return OverviewContext(model)
+        summary = read_summary(journal_path(self._root(config)))
+        mine = find_ongoing(summary.sessions, self._sessions.name)
+        return OverviewContext(
+            model, summary.sessions, summary.plans.get(mine.id) if mine else None
+        )
+
+    def _bundle(self, run_id: str | None, cell_id: str | None) -> JsonDict | None:
+        """Return the newest run with that id or of that cell, as it is saved in an output."""
+        session = self._sessions.current or self._open_earlier()
+        for run in reversed(session.runs if session else []):
+            if run.id == run_id or (cell_id and run.cell_id == cell_id):
+                return static_html.saved_bundle(run)
+        return None
+
+    def _open_earlier(self) -> Session | None:
+        """Return the session of an earlier kernel, its runs ended; starts none."""
+        sessions = self._sessions
+        try:
+            if not sessions.is_recorded or not sessions.all.has_session_for(sessions.name):
+                return None
+            session = sessions.get()
+        except AgentError as error:
+            log.warning("runs of earlier kernels cannot be shown: %s", error)
+            return None
+        self.desk.publish_soon()
+        return session

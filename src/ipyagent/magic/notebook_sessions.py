@@ -1,0 +1,118 @@
+"""The notebook's current session, and the others of its workspace."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from ipyagent.agent.initial_graph import NOTEBOOK
+from ipyagent.agent.service_switches import read_switches
+from ipyagent.agent.session import Session
+from ipyagent.agent.sessions import OpenedSession, Sessions
+from ipyagent.errors import ConfigError
+from ipyagent.magic.notebook_settings import NotebookSettings
+from ipyagent.schema import Run
+from ipyagent.tools.workspace import Workspace
+from ipyagent.wiring import has_journal, runtime
+
+
+def notebook_name() -> str:
+    """Return the notebook's own name, as the server tells it; kernels without one share one."""
+    path = os.environ.get("JPY_SESSION_NAME")
+    return Path(path).name if path else "default"
+
+
+class NotebookSessions:
+    """`current` is the notebook's session, if any; `workspace` opens its workspace."""
+
+    def __init__(self, settings: NotebookSettings, workspace: Callable[[], Workspace]) -> None:
+        self.current: Session | None = None
+        self._settings, self._workspace = settings, workspace
+        self._opened: dict[bool, Sessions] = {}
+        self._news: list[str] = []
+        self._lock = threading.RLock()
+        """A page may ask for the notebook's runs while its first cell starts."""
+
+    @property
+    def name(self) -> str:
+        """The notebook's name."""
+        return notebook_name()
+
+    @property
+    def all(self) -> Sessions:
+        """The sessions of this workspace, or those in memory alone; raises JournalError."""
+        persist = self._settings.config.chat.persist
+        with self._lock:  # two journals would keep each other out
+            if persist not in self._opened:
+                journal = runtime().journal(self._workspace(), persist=persist)
+                self._opened[persist] = Sessions(journal)
+            return self._opened[persist]
+
+    @property
+    def is_recorded(self) -> bool:
+        """True if sessions of this workspace were recorded; checking creates no record."""
+        return self._settings.config.chat.persist and has_journal(self._workspace())
+
+    def get(self, name: str | None = None) -> Session:
+        """Return the session to continue: that of this name, or the notebook's own."""
+        with self._lock:
+            return self._get(name)
+
+    def use(self, session: Session, switches: Mapping[str, bool] | None = None) -> Session:
+        """Make it the session that the notebook continues, also after the kernel restarts.
+
+        Services that are switched in the notebook stay so, whatever another notebook had switched.
+        """
+        switches = self.switches if switches is None else switches
+        self.current = session
+        session.annotate(**{NOTEBOOK: self.name})
+        session.switch_services({**dict.fromkeys(session.services), **switches})
+        return session
+
+    def open(self, opened: OpenedSession) -> Session:
+        """Return the session; its notices are shown with the next output."""
+        self._news += opened.notices
+        return opened.session
+
+    def take_news(self) -> tuple[str, ...]:
+        """Return pending notices, once."""
+        news, self._news = tuple(self._news), []
+        return news
+
+    @property
+    def switches(self) -> dict[str, bool]:
+        """Services that are switched on or off in this notebook alone; starts no session."""
+        if self.current is not None:
+            return self.current.services
+        if self._settings.config.chat.persist and not has_journal(self._workspace()):
+            return {}
+        mine = (each for each in self.all.records() if each.metadata.get(NOTEBOOK) == self.name)
+        newest = next(mine, None)
+        return read_switches(newest.metadata) if newest else {}
+
+    def find_runs(self, reference: str) -> list[Run]:
+        """Return the session's runs whose ids start so, oldest first; ConfigError for none."""
+        found = [
+            run
+            for run in self.get().runs
+            if run.id.startswith(reference) or (run.plan_id or "").startswith(reference or "-")
+        ]
+        if not found:
+            raise ConfigError(f"no run has the id {reference!r}; `%agent runs` lists them")
+        return found
+
+    def _get(self, name: str | None) -> Session:
+        if name is not None:
+            return self.open(self.all.get_or_begin(name))
+        current, sessions = self.current, self.all
+        if current is None:
+            switches = self.switches  # before another session is begun
+            return self.use(self.open(sessions.get_for_notebook(self.name)), switches)
+        if current.journal is sessions.journal:
+            return current
+        # The extension was reloaded, or chat.persist changed: the conversation is kept.
+        copy = sessions.begin(current.name, current.graph, current.continuation.to_metadata())
+        copy.validators += current.validators
+        return self.use(copy)

@@ -1,0 +1,84 @@
+"""The settings of a notebook, read again only when one of their sources has changed."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from ipyagent import config
+from ipyagent.config import Config, Layer, Settings
+from ipyagent.config.snapshot import Snapshot, snapshot
+from ipyagent.errors import AgentError
+from ipyagent.json_types import JsonDict
+from ipyagent.llm.environment import start_environ
+from ipyagent.llm.resolve import resolve
+from ipyagent.llm.warmup import dotenv_warning
+from ipyagent.wiring import warm_up
+
+REMEMBERED = 2
+"""Cached settings: those of cells with the usual options, and those between cells."""
+
+
+class NotebookSettings:
+    """The settings of a folder and its user; None: of the user alone.
+
+    Settings made with `%agent config` are applied over them.
+    """
+
+    def __init__(self, home: Path | None) -> None:
+        self.home = home
+        self._made = Layer("%agent", {})
+        self._read: tuple[Snapshot, tuple[Layer, ...]] | None = None
+        self._resolved: list[tuple[object, Settings]] = []
+        """The newest, with their sources."""
+
+    def resolve(self, *layers: Layer, agent: str | None = None) -> Settings:
+        """Return the settings in force, those of a cell above all others; raises ConfigError."""
+        given = (*self._layers(), *layers)
+        for known, settings in self._resolved:
+            if known == (given, agent):
+                return settings
+        settings = config.resolve_layers(*given, agent=agent)
+        self._resolved = [((given, agent), settings), *self._resolved[: REMEMBERED - 1]]
+        return settings
+
+    @property
+    def config(self) -> Config:
+        """The settings between cells; raises ConfigError."""
+        return self.resolve().config
+
+    def read_valid(self) -> tuple[Settings, tuple[str, ...]]:
+        """Return the readable settings, only for display, and the problems of the rest."""
+        if self.home is None:
+            return self.resolve(), ()
+        return config.resolve_readable(os.environ, start_environ(), self.home, self._made)
+
+    def set(self, assignment: str) -> None:
+        """Apply `section.key=value` from now on; raises ConfigError."""
+        layer = config.from_assignment(assignment, *self._layers())
+        values: JsonDict = config.merge(self._made.values, layer.values)
+        self._made = Layer("%agent", values)
+        self.prepare_model()
+
+    def prepare_model(self) -> None:
+        """Start to import what the current model needs."""
+        with suppress(AgentError):  # the next cell reports it
+            warm_up(resolve(self.config.llm, os.environ))
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return what is unusual about the environment."""
+        warnings = [
+            f"{name} was set after this kernel started, perhaps by a .env file, and is ignored. "
+            "To set it on purpose: %agent config KEY=VALUE."
+            for name in config.late_variables(os.environ, start_environ())
+        ]
+        if warning := dotenv_warning():
+            warnings.append(warning)
+        return tuple(warnings)
+
+    def _layers(self) -> tuple[Layer, ...]:
+        now = snapshot(os.environ, self.home)
+        if self._read is None or self._read[0] != now:
+            self._read = now, config.base_layers(os.environ, start_environ(), self.home)
+        return (*self._read[1], self._made)

@@ -1,0 +1,38 @@
+"""Small pieces of English: truncated texts, lists of words, counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+
+def ellipsize(text: str, limit: int) -> str:
+    """Return the text, cut to `limit` characters of which the last is then `…`."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def first_line(text: str) -> str:
+    """Return the first line of a text that is not blank; "" if there is none."""
+    return text.strip().partition("\n")[0].rstrip()
+
+
+def join_words(words: Iterable[str]) -> str:
+    """Return `a`, `a and b`, or `a, b and c`; "" for no words."""
+    *others, last = [*words] or [""]
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def join_some(words: Sequence[str], most: int) -> str:
+    """Return at most `most` words with commas, and how many more there are."""
+    more = f" and {len(words) - most} more" if len(words) > most else ""
+    return ", ".join(words[:most]) + more
+
+
+def limit_lines(lines: Sequence[str], most: int, more: str = "… and {} more") -> list[str]:
+    """Return at most `most` lines, and one with the number of the others."""
+    left_out = len(lines) - most
+    return [*lines[:most], *[more.format(left_out)] * (left_out > 0)]
+
+
+def plural(number: int, noun: str) -> str:
+    """Return a count of things: `1 line`, `2,000 lines`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

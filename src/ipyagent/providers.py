@@ -1,0 +1,203 @@
+"""The table of model providers: one row for each, read by every room that knows about providers.
+
+To add a provider, add a row, in the order in which keys are looked for. Choosing a model by key,
+addresses, signatures, errors, telemetry and the explorer's advice follow.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Provider:
+    """A provider's address, the environment variables that belong to it, and its features."""
+
+    base: str | None
+    """None if LiteLLM builds the address from other settings."""
+    keys: tuple[str, ...] = ()
+    """Variables that may hold its key; none for self-hosted servers."""
+    base_variables: tuple[str, ...] = ()
+    """Variables that may hold its address."""
+    default_model: str = ""
+    """The model if only `keys[0]` is set; without one, a key chooses nothing."""
+    compatible: bool = False
+    """Asked through OpenAI's format under LiteLLM's `openai` provider."""
+    signs_thinking: bool = False
+    """Checks signatures of thinking; others refuse the keys that hold them."""
+    signs_calls: bool = False
+    """Checks signatures of tool calls; others refuse the keys that hold them."""
+    telemetry_name: str = ""
+    """OpenTelemetry's name for it, if that is not LiteLLM's."""
+    too_long: str = ""
+    """A pattern: its messages that the conversation is longer than the model's context."""
+
+
+PROXY = "proxy"  # not LiteLLM's: any model, at llm.api_base, in OpenAI's format
+
+PROVIDERS: dict[str, Provider] = {
+    "anthropic": Provider(
+        "https://api.anthropic.com",
+        ("ANTHROPIC_API_KEY",),
+        ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"),
+        default_model="claude-sonnet-5-5",
+        signs_thinking=True,
+        too_long="prompt is too long|exceed context limit|request_too_large",
+    ),
+    "openai": Provider(
+        "https://api.openai.com/v1",
+        ("OPENAI_API_KEY",),
+        ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
+        # Newer ones take tools only by the Responses API, to which LiteLLM needs the package mcp.
+        default_model="gpt-5.2",
+        # OpenRouter, Mistral, vLLM, DeepSeek and Together use the second one, too.
+        too_long="context_length_exceeded|maximum context length|exceeds the context window",
+    ),
+    "gemini": Provider(
+        "https://generativelanguage.googleapis.com/v1beta",
+        ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        ("GEMINI_API_BASE",),
+        default_model="gemini-3.8-flash",
+        signs_calls=True,
+        telemetry_name="gcp.gemini",
+        too_long="exceeds the maximum number of tokens",
+    ),
+    "mistral": Provider(
+        "https://api.mistral.ai/v1",
+        ("MISTRAL_API_KEY",),
+        ("MISTRAL_API_BASE",),
+        default_model="mistral-large-latest",
+        telemetry_name="mistral_ai",
+    ),
+    "groq": Provider(
+        "https://api.groq.com/openai/v1",
+        ("GROQ_API_KEY",),
+        ("GROQ_API_BASE",),
+        default_model="openai/gpt-oss-120b",
+        too_long="reduce the length of the messages",
+    ),
+    "deepseek": Provider(
+        "https://api.deepseek.com/beta",
+        ("DEEPSEEK_API_KEY",),
+        ("DEEPSEEK_API_BASE",),
+        default_model="deepseek-chat",
+    ),
+    "openrouter": Provider(
+        "https://openrouter.ai/api/v1",
+        ("OPENROUTER_API_KEY",),
+        ("OPENROUTER_API_BASE",),
+        default_model="openrouter/auto",
+    ),
+    "xai": Provider(
+        "https://api.x.ai/v1",
+        ("XAI_API_KEY",),
+        ("XAI_API_BASE",),
+        default_model="grok-4.7",
+        telemetry_name="x_ai",
+        too_long="maximum prompt length is",
+    ),
+    "together_ai": Provider(
+        "https://api.together.ai/v1",
+        ("TOGETHER_API_KEY", "TOGETHERAI_API_KEY", "TOGETHER_AI_API_KEY"),
+        ("TOGETHER_AI_API_BASE",),
+    ),
+    "cohere_chat": Provider(
+        "https://api.cohere.com/v2/chat", ("COHERE_API_KEY", "CO_API_KEY"), ("COHERE_API_BASE",)
+    ),
+    "cerebras": Provider(
+        "https://api.cerebras.ai/v1",
+        ("CEREBRAS_API_KEY",),
+        ("CEREBRAS_API_BASE",),
+        too_long="while limit is",
+    ),
+    "fireworks_ai": Provider(
+        "https://api.fireworks.ai/inference/v1",
+        ("FIREWORKS_API_KEY", "FIREWORKS_AI_API_KEY"),
+        ("FIREWORKS_API_BASE",),
+    ),
+    "moonshot": Provider(
+        "https://api.moonshot.ai/v1", ("MOONSHOT_API_KEY",), ("MOONSHOT_API_BASE",)
+    ),
+    "nvidia_nim": Provider(
+        "https://integrate.api.nvidia.com/v1", ("NVIDIA_NIM_API_KEY",), ("NVIDIA_NIM_API_BASE",)
+    ),
+    "perplexity": Provider(
+        "https://api.perplexity.ai", ("PERPLEXITYAI_API_KEY", "PERPLEXITY_API_KEY")
+    ),
+    PROXY: Provider(None, ("OPENAI_API_KEY",), compatible=True),
+    "ollama": Provider(
+        "http://localhost:11434/v1",
+        base_variables=("OLLAMA_API_BASE",),
+        compatible=True,
+        too_long="prompt too long|context length exceeded|exceeds the context length",
+    ),
+    "lm_studio": Provider(
+        "http://localhost:1234/v1",
+        base_variables=("LM_STUDIO_API_BASE",),
+        compatible=True,
+        too_long="greater than the context length",
+    ),
+    "llamafile": Provider(  # and every other llama.cpp
+        "http://localhost:8080/v1",
+        base_variables=("LLAMAFILE_API_BASE",),
+        compatible=True,
+        too_long="exceeds? the available context size|exceed_context_size",
+    ),
+    # These sign requests and build addresses from regions, projects and deployments.
+    "azure": Provider(None, telemetry_name="azure.ai.openai"),
+    "azure_ai": Provider(None, signs_thinking=True),
+    "bedrock": Provider(
+        None,
+        signs_thinking=True,
+        telemetry_name="aws.bedrock",
+        too_long="input is too long for requested model",
+    ),
+    "databricks": Provider(None, signs_thinking=True),
+    "sagemaker": Provider(None),
+    "vertex_ai": Provider(
+        None, signs_thinking=True, signs_calls=True, telemetry_name="gcp.vertex_ai"
+    ),
+    "watsonx": Provider(None, telemetry_name="ibm.watsonx.ai"),
+}
+"""By the prefix of LiteLLM's model ids."""
+
+ALIASES = {"ollama_chat": "ollama", "cohere": "cohere_chat"}
+
+_TOO_LONG_ELSEWHERE = (
+    "longer than the maximum model length",  # vLLM
+    "ContextWindowExceeded|Context Window exceeded",  # LiteLLM, and its proxy
+)
+
+
+def default_models() -> dict[str, str]:
+    """Return the model that each key variable chooses, in the order in which keys are tried."""
+    return {
+        row.keys[0]: f"{name}/{row.default_model}"
+        for name, row in PROVIDERS.items()
+        if row.default_model
+    }
+
+
+def signs_thinking(provider: str) -> bool:
+    """Return whether the provider checks signatures of thinking."""
+    return provider in PROVIDERS and PROVIDERS[provider].signs_thinking
+
+
+def signs_calls(provider: str) -> bool:
+    """Return whether the provider checks signatures of tool calls."""
+    return provider in PROVIDERS and PROVIDERS[provider].signs_calls
+
+
+def telemetry_name(provider: str) -> str:
+    """Return OpenTelemetry's name for LiteLLM's `provider`."""
+    return (provider in PROVIDERS and PROVIDERS[provider].telemetry_name) or provider
+
+
+def is_too_long(error: str) -> bool:
+    """Return whether an error says that the conversation is too long for the model.
+
+    All rows are searched: proxies and compatible servers pass on the messages of others.
+    """
+    patterns = [row.too_long for row in PROVIDERS.values() if row.too_long]
+    return bool(re.search("|".join((*patterns, *_TOO_LONG_ELSEWHERE)), error, re.IGNORECASE))

@@ -1,0 +1,84 @@
+"""The state of a current run: folded once for each event, and passed to all listeners."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from ipyagent.schema.events import Event, MessageDelta, MessageFinished, MessageStarted, RunFinished
+from ipyagent.schema.fold import fold
+from ipyagent.schema.runs import Run
+
+Kind = Literal["text", "thinking"]
+
+
+class OpenMessage:
+    """A reply that is streaming in, as far as it has come; it does not change.
+
+    All states of one reply share a list of pieces: joining them at each piece would be quadratic.
+    """
+
+    __slots__ = ("_count", "_pieces", "step", "text_length")
+
+    def __init__(
+        self,
+        step: int,
+        pieces: list[tuple[Kind, str]] | None = None,
+        count: int = 0,
+        text_length: int = 0,
+    ) -> None:
+        self.step = step
+        self.text_length = text_length
+        """Characters of its text."""
+        self._pieces = [] if pieces is None else pieces
+        self._count = count
+
+    def add(self, delta: MessageDelta) -> OpenMessage:
+        """Return the reply with one piece more."""
+        pieces = self._pieces
+        if len(pieces) != self._count:  # another state has continued from here
+            pieces = pieces[: self._count]
+        pieces.append((delta.kind, delta.text))
+        length = self.text_length + (len(delta.text) if delta.kind == "text" else 0)
+        return OpenMessage(self.step, pieces, self._count + 1, length)
+
+    @property
+    def is_empty(self) -> bool:
+        """True if nothing of it has arrived yet."""
+        return self._count == 0
+
+    def join(self, kind: Kind) -> str:
+        """Return all its text, or all its thinking."""
+        pieces = self._pieces[: self._count]
+        return "".join(text for each, text in pieces if each == kind)
+
+
+@dataclass(frozen=True)
+class RunState:
+    """A run as far as it has come, and the reply that is streaming in."""
+
+    run: Run
+    open_message: OpenMessage | None = None
+
+
+Listener = Callable[[Event, RunState], object]
+"""Gets each event with the state of the run after it."""
+
+
+def advance(state: RunState | None, event: Event) -> RunState:
+    """Return the state after `event`; raises ValueError if no run has begun."""
+    run = fold(state.run if state is not None else None, event)
+    return RunState(run, advance_message(state.open_message if state else None, event))
+
+
+def advance_message(message: OpenMessage | None, event: Event) -> OpenMessage | None:
+    """Return the open message after `event`; None if none is streaming in."""
+    match event:
+        case MessageStarted(step=step):
+            return OpenMessage(step)
+        case MessageDelta(step=step):
+            return (message or OpenMessage(step)).add(event)
+        case MessageFinished() | RunFinished():
+            return None
+    return message

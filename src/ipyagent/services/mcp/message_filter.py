@@ -1,0 +1,132 @@
+"""Filter and throttle a server's messages before the SDK gets them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+
+import anyio
+from mcp.shared.exceptions import MCPError as ProtocolError
+from mcp.shared.message import SessionMessage
+from mcp_types import CONNECTION_CLOSED, JSONRPCRequest, JSONRPCResponse
+from mcp_types.methods import validate_server_result
+from pydantic import ValidationError
+
+from ipyagent.errors import MCPConnectionError
+from ipyagent.json_types import JsonDict
+from ipyagent.plaintext import strip_escapes
+from ipyagent.services.mcp.repairs import VERSION, repair_result, repair_tool
+from ipyagent.services.mcp.streams import ReceivedItem, ReceiveStream
+
+MAX_TOOLS = 200
+"""The maximum number of tools of one server; no model reads more."""
+
+
+class RateLimit:
+    """A token bucket: `at_once` tokens immediately, then `per_second`."""
+
+    def __init__(self, at_once: int, per_second: float) -> None:
+        self._capacity, self._per_second = at_once, per_second
+        self._available, self._updated = float(at_once), time.monotonic()
+
+    def take(self) -> float:
+        """Take a token; return the seconds until it is available."""
+        now = time.monotonic()
+        self._available = max(
+            -1, min(self._capacity, self._available + (now - self._updated) * self._per_second) - 1
+        )
+        self._updated = now
+        return max(0.0, -self._available / self._per_second)
+
+
+class FilteredMessages:
+    """A server's messages, filtered for the SDK.
+
+    `last_activity` is the time of the last one. The rate of the server's own requests is limited,
+    because each becomes a task; those over the limit are dropped. `on_end` is called at the end.
+    """
+
+    def __init__(self, stream: ReceiveStream[ReceivedItem], on_end: Callable[[], None]) -> None:
+        self._stream, self._on_end = stream, on_end
+        self._message_limit, self._request_limit = RateLimit(2000, 2000), RateLimit(100, 1)
+        self.last_activity = time.monotonic()
+        self.broken_tools: list[str] = []
+        """Tools with broken descriptions, since the list was last emptied."""
+
+    async def receive(self) -> ReceivedItem:
+        """Return the next message; raises EndOfStream."""
+        while True:
+            item = await self._next()
+            await anyio.sleep(self._message_limit.take())
+            if not isinstance(item, SessionMessage):
+                return item
+            self.last_activity = time.monotonic()
+            if isinstance(item.message, JSONRPCRequest) and self._request_limit.take():
+                continue
+            if isinstance(item.message, JSONRPCResponse):
+                self._drop_broken_tools(item.message.result)
+                repair_result(item.message.result)
+            return item
+
+    async def _next(self) -> ReceivedItem:
+        try:
+            return await self._stream.receive()
+        except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            self._on_end()
+            raise
+
+    def _drop_broken_tools(self, result: JsonDict) -> None:
+        """Remove broken tools from a list of tools: the SDK would refuse the whole list."""
+        if not isinstance(tools := result.get("tools"), list):
+            return
+        valid = []
+        for each in map(repair_tool, tools[: MAX_TOOLS + 1]):
+            try:
+                validate_server_result("tools/list", VERSION, {"tools": [each]})
+                valid.append(each)
+            except ValidationError:
+                name = each.get("name") if isinstance(each, dict) else None
+                self.broken_tools.append(str(name or "without a name")[:100])
+        result["tools"] = valid
+
+    async def aclose(self) -> None:
+        """Close it."""
+        await self._stream.aclose()
+
+    def __aiter__(self) -> FilteredMessages:
+        return self
+
+    async def __anext__(self) -> ReceivedItem:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> FilteredMessages:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+def describe_error(error: BaseException) -> str:
+    """Return an error's message, taken out of the SDK's exception groups."""
+    depth = 0
+    while isinstance(error, BaseExceptionGroup) and depth < 20:
+        error, depth = error.exceptions[0], depth + 1
+    if isinstance(error, MCPConnectionError):
+        return str(error)
+    if isinstance(error, ProtocolError):
+        # Servers also use that code for refusals.
+        if (error.code, error.message) == (CONNECTION_CLOSED, "Connection closed"):
+            return "it ended before it answered"
+        return strip_escapes(error.message) or "it refused"
+    if isinstance(error, ValidationError):
+        return "its answer does not follow the protocol"
+    return str(error) or type(error).__name__

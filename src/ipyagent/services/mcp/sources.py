@@ -1,0 +1,173 @@
+"""Sources that name servers: settings, `%agent mcp add`, `mcp.json` files. The first wins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+from ipyagent.config import MCPServerConfig
+from ipyagent.config.mcp_json import ListedServer, parse_servers
+from ipyagent.config.sources import read_config_file
+from ipyagent.config.trust import workspace_servers
+from ipyagent.config.user_data import UserDataFile, folder_key
+from ipyagent.errors import ConfigError
+from ipyagent.json_types import JsonDict
+from ipyagent.plaintext import cite
+
+SETTINGS, ADDED = "mcp.servers", "%agent mcp add"
+
+
+def own_file() -> Path:
+    """Return the path of the user's own mcp.json; it need not exist."""
+    return platformdirs.user_config_path("ipyagent") / "mcp.json"
+
+
+@dataclass(frozen=True)
+class NamedServer:
+    """A server named by a source."""
+
+    name: str
+    source: str
+    description: str
+    """The exact command or address."""
+    config: Callable[[], MCPServerConfig]
+    """Returns its configuration; raises ConfigError if a value is missing."""
+    disabled: bool = False
+    trusted: bool = True
+
+
+@dataclass
+class ServerChoices:
+    """The user's choices with `%agent mcp` in one folder, stored in the user's own directory."""
+
+    folder: Path
+
+    def __post_init__(self) -> None:
+        # Not mcp.json: on some systems settings and data are in one directory.
+        self._file = UserDataFile("mcp-servers.json")
+
+    def load_added(self) -> JsonDict:
+        """Return the added servers in mcp.json's format; raises ConfigError."""
+        return _as_dict(self._stored_choices().get("servers"))
+
+    def load_switches(self) -> dict[str, bool]:
+        """Return the servers that were switched on or off; raises ConfigError."""
+        return {
+            k: v
+            for k, v in _as_dict(self._stored_choices().get("active")).items()
+            if isinstance(v, bool)
+        }
+
+    def add(self, name: str, values: Mapping[str, object]) -> None:
+        """Add a server."""
+        self._change("servers", name, dict(values))
+
+    def remove(self, name: str) -> None:
+        """Remove a server."""
+        self._change("servers", name, None)
+        self.switch(name, None)
+
+    def switch(self, name: str, on: bool | None) -> None:
+        """Switch a server on or off; None restores what its source says."""
+        self._change("active", name, on)
+
+    def _stored_choices(self) -> JsonDict:
+        return _as_dict(self._file.read().get(folder_key(self.folder)))
+
+    def _change(self, key: str, name: str, value: object) -> None:
+        def apply_change(data: JsonDict) -> JsonDict:
+            mine = _as_dict(data.get(folder_key(self.folder)))
+            entries = {**_as_dict(mine.get(key)), name: value}
+            mine[key] = {k: v for k, v in entries.items() if v is not None}
+            return {**data, folder_key(self.folder): mine}
+
+        self._file.update(apply_change)
+
+
+@dataclass
+class ServerSources:
+    """All sources of servers, in order of precedence."""
+
+    folder: Path
+    home: Path
+    environ: Mapping[str, str]
+    configured: Callable[[], Iterable[MCPServerConfig]]
+
+    def __post_init__(self) -> None:
+        self.choices = ServerChoices(self.folder)
+
+    def collect(self) -> tuple[dict[str, NamedServer], list[str]]:
+        """Return the servers by name, and notices for the user about the others."""
+        notices: list[str] = []
+        servers: dict[str, NamedServer] = {}
+        for each in self._iter_servers(notices):
+            if (first := servers.get(each.name)) is None:
+                servers[each.name] = each
+            else:
+                notices.append(
+                    f"{cite(each.source)}: the MCP server {cite(each.name)} is left out, because "
+                    f"{cite(first.source)} names one of the same name."
+                )
+        return servers, notices
+
+    def _iter_servers(self, notices: list[str]) -> Iterator[NamedServer]:
+        for config in self.configured():
+            if config.kind == "mcp":
+                yield _from_settings(config)
+        yield from self._read_list(lambda: self._read_added(), notices)
+        yield from self._read_list(lambda: self._read_own(), notices)
+        yield from self._folder_servers(notices)
+
+    def _read_list(
+        self, read: Callable[[], Iterable[ListedServer]], notices: list[str]
+    ) -> Iterator[NamedServer]:
+        try:
+            yield from (self._make_named(each) for each in read())
+        except ConfigError as error:
+            notices.append(f"MCP servers: {error}")
+
+    def _read_added(self) -> Iterable[ListedServer]:
+        added = self.choices.load_added()
+        return [ListedServer(name, ADDED, _as_dict(each)) for name, each in added.items()]
+
+    def _read_own(self) -> Iterable[ListedServer]:
+        return parse_servers(read_config_file(own_file(), str(own_file())), str(own_file()))
+
+    def _folder_servers(self, notices: list[str]) -> Iterator[NamedServer]:
+        """Yield the folder's own servers; if it is not trusted, only notices about them."""
+        try:
+            servers, trusted, problems = workspace_servers(self.home)
+        except ConfigError as error:
+            notices.append(f"MCP servers of this folder: {error}")
+            return
+        notices += (f"MCP servers: {each}" for each in problems)
+        yield from (self._make_named(each, trusted=trusted) for each in servers)
+
+    def _make_named(self, listed: ListedServer, *, trusted: bool = True) -> NamedServer:
+        return NamedServer(
+            listed.name,
+            listed.source,
+            str(listed),
+            lambda: listed.to_config(self.environ, self.home),
+            listed.values.get("disabled") is True,
+            trusted,
+        )
+
+
+def _from_settings(config: MCPServerConfig) -> NamedServer:
+    values = {
+        "command": config.command,
+        "args": list(config.args),
+        "url": config.url,
+        "env": dict.fromkeys(config.env, ""),
+        "cwd": config.cwd,
+    }
+    description = str(ListedServer(config.name, SETTINGS, values))
+    return NamedServer(config.name, SETTINGS, description, lambda: config, config.disabled)
+
+
+def _as_dict(value: object) -> JsonDict:
+    return dict(value) if isinstance(value, dict) else {}

@@ -1,0 +1,166 @@
+"""Offer a server's tools, resources and prompts as tools of the agent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from ipyagent.errors import MCPConnectionError, MCPToolCallError
+from ipyagent.json_types import JsonDict
+from ipyagent.phrases import ellipsize, join_words, limit_lines
+from ipyagent.plaintext import cite, clean_text, visible
+from ipyagent.schema import Preview, ToolResult
+from ipyagent.services.mcp.arguments import ServerToolSchema
+from ipyagent.services.mcp.pins import Description, digest_tool
+from ipyagent.services.mcp.server import Server
+from ipyagent.services.mcp.thread import ServersThread
+from ipyagent.telemetry import trace_ids
+from ipyagent.tools.argument_schema import ArgumentSchema, JsonArgumentSchema
+from ipyagent.tools.base import Tool, Where
+from ipyagent.tools.command_arguments import find_command
+
+READ_RESOURCE, GET_PROMPT = "read_resource", "get_prompt"
+
+_MAX_DESCRIPTION = 2_000  # characters of a description
+_TEXT = {"type": "string"}
+_MAX_LISTED = 200
+
+
+@dataclass(frozen=True)
+class ToolOffer:
+    """A tool before it has its unique name."""
+
+    server: Server
+    name: str
+    """The server's name for it; for resources and prompts, our own."""
+    description: str
+    arguments: ArgumentSchema
+    run: Callable[[JsonDict], Coroutine[Any, Any, ToolResult]]
+    destroys: bool = False
+    idempotent: bool = False
+
+    def make_tool(self, name: str) -> Tool:
+        """Return the tool with that name; every call of it needs approval."""
+        server, source = self.server, f"the MCP server {cite(self.server.name)}"
+        warning = f"{source} says that this tool may destroy something" if self.destroys else None
+
+        async def call(**arguments: object) -> ToolResult:
+            # A little longer than the server's own limit, whose error says more.
+            seconds = server.config.execute_timeout + 1
+            try:
+                return await ServersThread.current().run(self.run(arguments), seconds)
+            except TimeoutError:
+                problem = "there was no answer in time"
+            except (MCPConnectionError, MCPToolCallError) as error:
+                raise type(error)(f"{source}: {error}") from None
+            raise MCPToolCallError(f"{source}: {problem}")
+
+        return Tool(
+            name=name,
+            description=self.description,
+            function=call,
+            arguments=self.arguments,
+            sensitive=True,
+            where=Where.LOOP,
+            preview=lambda **arguments: self._preview(arguments),
+            reaches_out=True,
+            idempotent=self.idempotent,
+            command=find_command(self.arguments.schema),
+            source=lambda **_: source,
+            always_asks=lambda **_: warning,
+        )
+
+    def _preview(self, arguments: JsonDict) -> Preview:
+        sent = json.dumps(arguments, indent=2, ensure_ascii=False)
+        hint = "   it may destroy something" if self.destroys else ""
+        head = f"{cite(self.name)} of the MCP server {cite(self.server.name)}{hint}"
+        return Preview(kind="arguments", text=f"{head}\n{visible(sent)}", language="json")
+
+
+def offer_tool(server: Server, tool: Description) -> ToolOffer:
+    """Return a server's tool; raises ConfigError for an unusable schema."""
+    name, pin = str(tool["name"]), digest_tool(server.pins.server, tool)
+    hints = tool.get("annotations") or {}
+    reads = hints.get("readOnlyHint") is True
+    return ToolOffer(
+        server,
+        name,
+        _describe_tool(server, tool, hints),
+        ServerToolSchema(dict(tool.get("inputSchema") or {})),
+        # Read here, because the servers' thread does not know the run.
+        lambda arguments: server.call(
+            name, pin, arguments, reads=reads, trace_id=trace_ids.current()
+        ),
+        destroys=hints.get("destructiveHint") is True,
+        idempotent=reads or hints.get("idempotentHint") is True,
+    )
+
+
+def offer_resources(server: Server) -> ToolOffer:
+    """Return the tool that reads a server's resources; the prompt does not describe them."""
+
+    async def read(arguments: JsonDict) -> ToolResult:
+        from ipyagent.services.mcp import content, requests
+
+        if uri := arguments.get("uri"):
+            return content.convert_resource(await server.ask(*requests.read_resource(uri)))
+        page = await server.ask(*requests.list_resources())
+        return _list_result(f"{each.uri}: {each.title or each.name}" for each in page.resources)
+
+    return ToolOffer(
+        server,
+        READ_RESOURCE,
+        f"Read a resource of the MCP server {cite(server.name)} by its uri; without a uri, "
+        "list the resources.",
+        JsonArgumentSchema({"type": "object", "properties": {"uri": _TEXT}}),
+        read,
+    )
+
+
+def offer_prompts(server: Server) -> ToolOffer:
+    """Return the tool that fetches a server's prompts."""
+
+    async def fetch(arguments: JsonDict) -> ToolResult:
+        from ipyagent.services.mcp import content, requests
+
+        if name := arguments.get("name"):
+            request = requests.get_prompt(name, arguments.get("arguments", {}))
+            return content.convert_prompt(await server.ask(*request))
+        page = await server.ask(*requests.list_prompts())
+        return _list_result(
+            f"{each.name}({', '.join(a.name for a in each.arguments or ())}): "
+            f"{each.description or each.title or ''}"
+            for each in page.prompts
+        )
+
+    texts = {"type": "object", "additionalProperties": _TEXT}
+    return ToolOffer(
+        server,
+        GET_PROMPT,
+        f"Get a prompt of the MCP server {cite(server.name)} by its name, with arguments; without "
+        "a name, list the prompts.",
+        JsonArgumentSchema({"type": "object", "properties": {"name": _TEXT, "arguments": texts}}),
+        fetch,
+    )
+
+
+def _list_result(lines: Any) -> ToolResult:
+    return ToolResult(output="\n".join(limit_lines([*lines], _MAX_LISTED)) or "There are none.")
+
+
+def _describe_tool(server: Server, tool: Description, hints: Description) -> str:
+    """Return the server's own description, made safe, and attributed to the server."""
+    text = ellipsize(clean_text(str(tool.get("description") or "")).strip(), _MAX_DESCRIPTION)
+    title = cite(str(tool.get("title") or hints.get("title") or tool["name"]))[:100]
+    claims = [word for key, word in _CLAIMS.items() if hints.get(key) is True]
+    says = f" It says that this {join_words(claims)}." if claims else ""
+    return f"{title}, by the MCP server {cite(server.name)}.{says}\n{text}".strip()
+
+
+_CLAIMS = {
+    "readOnlyHint": "only reads",
+    "destructiveHint": "may destroy something",
+    "openWorldHint": "talks to others",
+}

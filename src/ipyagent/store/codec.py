@@ -1,0 +1,131 @@
+"""The text of one row of the journal: encoding and decoding of events.
+
+    {"v": 1, "event": {"type": "tool_finished", "step": 1, "execution": {"call": {"id": "c1"}, …}}}
+
+Texts of user and model are written once: a call by its id if the reply that made it has it whole,
+and a finished call's execution only where it differs from the started one.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from ipyagent.schema import (
+    Event,
+    MessageFinished,
+    RunFinished,
+    StepFinished,
+    ToolCall,
+    ToolExecution,
+    ToolFinished,
+    ToolStarted,
+)
+from ipyagent.store.tolerant_loading import describe_error, load_tolerant
+
+log = logging.getLogger("ipyagent")
+
+VERSION = 1
+EVENTS: TypeAdapter[Event] = TypeAdapter(Event)
+
+
+@dataclass(frozen=True)
+class Record:
+    """An event in the journal. `seq` orders all events of a database."""
+
+    seq: int
+    run_id: str
+    at: datetime
+    event: Event
+
+
+@dataclass
+class _StepTexts:
+    """The texts of a run's newest step so far."""
+
+    calls: dict[str, ToolCall] = field(default_factory=dict)
+    started: dict[str, ToolExecution] = field(default_factory=dict)
+
+
+class Encoder:
+    """Encodes the events of many runs, each run's in order."""
+
+    def __init__(self) -> None:
+        self._runs: defaultdict[str, _StepTexts] = defaultdict(_StepTexts)
+
+    def encode(self, run_id: str, event: Event) -> str:
+        """Return one row's text; raises ValueError for what JSON cannot express."""
+        text = event.model_dump_json(exclude=self._already_written(run_id, event))
+        return f'{{"v":{VERSION},"event":{text}}}'
+
+    def note(self, run_id: str, event: Event) -> None:
+        """Remember a stored row: later rows need not repeat it."""
+        match event:
+            case MessageFinished(message=message) if message is not None:
+                self._runs[run_id].calls = {call.id: call for call in message.tool_calls}
+            case ToolStarted(execution=execution):
+                self._runs[run_id].started[execution.call.id] = execution
+            case StepFinished() | RunFinished():
+                self._runs.pop(run_id, None)
+
+    def _already_written(self, run_id: str, event: Event) -> dict[str, Any] | None:
+        """Return the parts of the event that were written before."""
+        if not isinstance(event, ToolStarted | ToolFinished) or run_id not in self._runs:
+            return None
+        texts, execution = self._runs[run_id], event.execution
+        known: dict[str, Any] = {}
+        if isinstance(event, ToolFinished) and execution.call.id in texts.started:
+            before = dict(texts.started[execution.call.id])
+            # Not the result: it may hold a live object, whose idea of equality is unknown.
+            same = (name for name, value in execution if name != "result" and before[name] == value)
+            known = dict.fromkeys(same, True)
+        if texts.calls.get(execution.call.id) == execution.call:
+            known["call"] = dict.fromkeys(set(ToolCall.model_fields) - {"id"}, True)
+        else:
+            known.pop("call", None)
+        return {"execution": known}
+
+
+class Decoder:
+    """Decodes the rows of a session or a run, in order."""
+
+    def __init__(self) -> None:
+        self._calls: dict[tuple[str, str], dict[str, Any]] = {}
+        self._started: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def decode(self, seq: int, run_id: str, at: str, text: str) -> Record | None:
+        """Return the record; None, with a log message, if this version cannot read it."""
+        try:
+            data = json.loads(text)
+            if data["v"] != VERSION:
+                raise ValueError(f"it has version {data['v']}")
+            event, dropped = load_tolerant(EVENTS, self._whole(run_id, data["event"]))
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            log.warning("event %s of the journal was skipped: %s", seq, describe_error(error))
+            return None
+        if dropped:
+            log.warning("in event %s of the journal, %s was left out", seq, ", ".join(dropped))
+        return Record(seq, run_id, datetime.fromisoformat(at), event)
+
+    def _whole(self, run_id: str, event: dict[str, Any]) -> dict[str, Any]:
+        """Return the event completed with the parts that were written before."""
+        if event["type"] == "message_finished" and event["message"]:
+            for block in event["message"]["content"]:
+                if block["type"] == "tool_call":
+                    self._calls[run_id, block["id"]] = block
+        if event["type"] not in ("tool_started", "tool_finished"):
+            return event
+        execution = event["execution"]
+        key = run_id, execution["call"]["id"]
+        call = {**self._calls.get(key, {}), **execution["call"]}
+        if event["type"] == "tool_started":
+            self._started[key] = execution = {**execution, "call": call}
+        else:
+            execution = {**self._started.get(key, {}), **execution, "call": call}
+        return {**event, "execution": execution}

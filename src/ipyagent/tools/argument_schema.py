@@ -1,0 +1,175 @@
+"""Arguments of tools: the JSON Schema for the model, and the check of what it sends."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from itertools import islice
+from types import CodeType, SimpleNamespace
+from typing import Annotated, Any, NotRequired, Protocol, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from pydantic.errors import PydanticUserError
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+from typing_extensions import TypedDict
+
+from ipyagent.errors import ConfigError, InvalidArgumentsError
+from ipyagent.json_types import JsonDict
+
+_MAX_PROBLEMS = 10
+_MAX_PROBLEM = 300
+# With these, other parts of the schema may define more properties.
+_COMBINING = frozenset({"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if"})
+_own_schemas: dict[CodeType, TypedArgumentSchema] = {}
+
+
+class ArgumentSchema(Hashable, Protocol):
+    """A tool's arguments; undeclared names are errors, in nested objects too."""
+
+    schema: JsonDict
+    """A JSON Schema of type object."""
+
+    def validate(self, arguments: JsonDict) -> JsonDict:
+        """Return the arguments as the function takes them; raises InvalidArgumentsError."""
+        ...
+
+
+class TypedArgumentSchema:
+    """Arguments described by Python types. Missing ones get their defaults."""
+
+    def __init__(self, shape: type) -> None:
+        try:
+            self._types = TypeAdapter[Any](shape)
+            self.schema = self._types.json_schema(schema_generator=_ClosedSchema)
+        except PydanticUserError as error:
+            raise ConfigError(
+                f"{shape.__name__}: a tool cannot take these: {error.message}"
+            ) from None
+        self.schema.pop("title", None)
+
+    def validate(self, arguments: JsonDict) -> JsonDict:
+        """Return the arguments converted to their types; raises InvalidArgumentsError."""
+        try:
+            checked = self._types.validate_python(arguments, extra="forbid")
+        except ValidationError as error:
+            found = (_format_problem(each["loc"], each["msg"]) for each in error.errors())
+            raise InvalidArgumentsError(_join_problems(found)) from None
+        if isinstance(checked, BaseModel):
+            return {name: getattr(checked, name) for name in type(checked).model_fields}
+        return dict(checked)
+
+
+class JsonArgumentSchema:
+    """Arguments described by a JSON Schema; the function gets them exactly as they were sent."""
+
+    def __init__(self, schema: Mapping[str, object]) -> None:
+        # A library that takes longer to import than all the rest of this room.
+        from jsonschema import Draft202012Validator, SchemaError
+        from jsonschema.validators import validator_for
+        from referencing import Registry
+
+        self.schema = {"type": "object", "properties": {}, **schema}
+        validator = validator_for(self.schema, default=Draft202012Validator)
+        try:
+            validator.check_schema(self.schema)
+        except SchemaError as error:
+            raise ConfigError(f"parameters is not a JSON Schema: {error.message}") from None
+        if self.schema["type"] != "object":
+            raise ConfigError("parameters has to be a JSON Schema of type object")
+        closed = {"additionalProperties": False, **self.schema}
+        strict = self.schema if _COMBINING & self.schema.keys() else closed
+        # An empty registry: by default a reference to elsewhere would be fetched.
+        self._validator = validator(strict, registry=Registry())
+
+    def validate(self, arguments: JsonDict) -> JsonDict:
+        """Return the arguments if they match the schema; raises InvalidArgumentsError."""
+        from referencing.exceptions import Unresolvable
+
+        errors = self._validator.iter_errors(arguments)
+        try:
+            problems = _join_problems(
+                _format_problem(each.absolute_path, each.message) for each in errors
+            )
+        except Unresolvable as error:
+            raise InvalidArgumentsError(f"the tool's own schema is broken: {error}") from None
+        if problems:
+            raise InvalidArgumentsError(problems)
+        return arguments
+
+
+def signature_schema(
+    function: Callable[..., Any], local: Mapping[str, object] | None = None
+) -> TypedArgumentSchema:
+    """Return the schema of a function's signature; `local` are names that annotations may use."""
+    code = getattr(function, "__code__", None)
+    if code is None or not str(function.__module__).startswith("ipyagent."):
+        return _build_schema(function, local or {})
+    # Our own tools are made anew for each run, from the same code.
+    if code not in _own_schemas:
+        _own_schemas[code] = _build_schema(function, local or {})
+    return _own_schemas[code]
+
+
+def _build_schema(function: Callable[..., Any], local: Mapping[str, object]) -> TypedArgumentSchema:
+    types = _resolve_annotations(function, local)
+    fields: JsonDict = {}
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise ConfigError(
+                f"{function.__name__}: a model gives arguments by name only, not {parameter}"
+            )
+        given, default = types.get(parameter.name, Any), parameter.default
+        if default is parameter.empty:
+            fields[parameter.name] = given
+        else:
+            field = default if isinstance(default, FieldInfo) else Field(default=default)
+            given = Annotated[given, field]
+            fields[parameter.name] = given if field.is_required() else NotRequired[given]
+    # A TypedDict and no model: its keys may have any name, even `schema` or `_x`.
+    shape = TypedDict(function.__name__, fields)  # type: ignore[misc]
+    return TypedArgumentSchema(with_config(ConfigDict(extra="forbid"))(shape))
+
+
+def _resolve_annotations(function: Callable[..., Any], local: Mapping[str, object]) -> JsonDict:
+    origin = inspect.unwrap(function)
+    # Only the parameters' annotations are resolved: a return type may name a module that the
+    # author never imported ("pandas.DataFrame").
+    noted = getattr(origin, "__annotations__", {})
+    hints = {name: note for name, note in noted.items() if name != "return"}
+    try:
+        return get_type_hints(
+            SimpleNamespace(__annotations__=hints),
+            getattr(origin, "__globals__", {}),
+            dict(local),
+            include_extras=True,
+        )
+    except NameError as error:
+        raise ConfigError(
+            f"{function.__name__}: {error}; define the type at the top level, before the tool"
+        ) from None
+
+
+def _format_problem(path: Any, message: str) -> str:
+    return f"{'.'.join(map(str, path)) or 'arguments'}: {message}"[:_MAX_PROBLEM]
+
+
+def _join_problems(problems: Iterator[str]) -> str:
+    some = list(islice(problems, _MAX_PROBLEMS + 1))
+    return "; ".join([*some[:_MAX_PROBLEMS], *["…"] * (len(some) > _MAX_PROBLEMS)])
+
+
+class _ClosedSchema(GenerateJsonSchema):
+    """Generates short schemas that allow no additional properties."""
+
+    ignored_warning_kinds = frozenset({"skipped-choice", "non-serializable-default"})  # type: ignore[assignment]
+
+    def field_title_should_be_set(self, schema: object) -> bool:
+        """Return False: titles only repeat the names."""
+        return False
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        """Forbid additional properties, which pydantic's models ignore by default."""
+        model = super().model_schema(schema)
+        return model | {"additionalProperties": False} if "properties" in model else model

@@ -1,0 +1,144 @@
+"""A change of one file, and its complete diff."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from ipyagent.errors import PathValidationError
+from ipyagent.plaintext import spell
+from ipyagent.schema import PendingEdit
+from ipyagent.tools.line_endings import (
+    ENDING_NAMES,
+    MIXED,
+    detect_line_ending,
+    normalize_newlines,
+    split_keeping_ends,
+)
+from ipyagent.tools.path_rules import human_size
+from ipyagent.tools.text_encoding import TextFile, decode_file
+
+_CONTEXT = 3
+_MAX_DIFF_LINES = 4_000  # lines; difflib's time grows with the square
+_HEADER = re.compile(r"@@ -(\d+)(.*) \+(\d+)(.*) @@")
+
+
+@dataclass(frozen=True)
+class Change:
+    """A file's content before and after; None: no file. `done` is its message once applied."""
+
+    path: str
+    before: bytes | None
+    after: bytes | None
+    summary: str
+    edit: PendingEdit | None = None
+    """The place of an edit."""
+    encoding: str = "utf-8"
+    """The encoding of the new content: its bytes alone may be ambiguous."""
+
+    def diff(self) -> str:
+        """Return a unified diff with nothing left out."""
+        before, after = _decode_if_text(self.before, self.path), self._text_after()
+        if before is None or after is None:
+            return self._binary_diff(after)
+        name = spell(self.path)
+        was, becomes = _format_differences(before, after)
+        source = "/dev/null" if self.before is None else f"a/{name}{was}"
+        target = "/dev/null" if self.after is None else f"b/{name}{becomes}"
+        old, new = _diff_lines(before, after)
+        lines = list(_diff_hunks(old, new)) or [f"(no line differs, {size_of(self.after)})\n"]
+        return f"--- {source}\n+++ {target}\n" + "".join(
+            _mark_missing_newline(line) for line in lines
+        )
+
+    def _text_after(self) -> TextFile | None:
+        try:
+            return TextFile((self.after or b"").decode(self.encoding), self.encoding)
+        except UnicodeDecodeError:
+            return None
+
+    def _binary_diff(self, after: TextFile | None) -> str:
+        note = f"binary file {spell(self.path)}, {size_of(self.before)}"
+        if self.after is None:
+            return f"{note}, would be deleted\n"
+        new = split_keeping_ends(normalize_newlines(after.text)) if after else []
+        return f"{note}, would be replaced by\n" + "".join(
+            _mark_missing_newline(f"+{line}") for line in new
+        )
+
+
+def size_of(data: bytes | None) -> str:
+    """Return the size of a content in words."""
+    return human_size(len(data or b""))
+
+
+def _decode_if_text(data: bytes | None, path: str) -> TextFile | None:
+    """Return the content as text; None if it is not text."""
+    try:
+        return decode_file(data or b"", path)
+    except PathValidationError:
+        return None
+
+
+def _diff_lines(before: TextFile, after: TextFile) -> tuple[list[str], list[str]]:
+    """Return both sides' lines, with carriage returns if line endings are mixed or change."""
+    texts = before.text, after.text
+    ends = {detect_line_ending(text) for text in texts} - {""}
+    if len(ends) > 1 or MIXED in ends:
+        rows = [split_keeping_ends(text) for text in texts]
+        old, new = ([f"{row}\n" if row[-1] == "\r" else row for row in side] for side in rows)
+    else:
+        old, new = (split_keeping_ends(normalize_newlines(text)) for text in texts)
+    return old, new
+
+
+def _format_differences(before: TextFile, after: TextFile) -> tuple[str, str]:
+    """Describe encoding and line endings of each side if they differ but the lines do not."""
+    names: tuple[list[str], list[str]] = [], []
+    ends = detect_line_ending(before.text), detect_line_ending(after.text)
+    differ = ends[0] != ends[1] and (all(ends) or not before.text)
+    if differ and {*ends} & {"\r", "\r\n"}:
+        for end, name in zip(ends, names, strict=True):
+            name += [f"line ends {ENDING_NAMES[end]}"] if end else []
+    if before.text and after.text and before.encoding != after.encoding:
+        names[0].append(before.encoding)
+        names[1].append(after.encoding)
+    was, becomes = (f" ({', '.join(name)})" if name else "" for name in names)
+    return was, becomes
+
+
+def _diff_hunks(old: list[str], new: list[str]) -> Iterator[str]:
+    """Yield the lines of a unified diff, computed from the first to the last difference."""
+    if old == new:
+        return
+    head = _common_prefix(old, new)
+    tail = _common_prefix(reversed(old[head:]), reversed(new[head:]))
+    start = max(0, head - _CONTEXT)
+    a = old[start : min(len(old), len(old) - tail + _CONTEXT)]
+    b = new[start : min(len(new), len(new) - tail + _CONTEXT)]
+    if max(len(a), len(b)) > _MAX_DIFF_LINES:
+        yield f"@@ -{start + bool(a)},{len(a)} +{start + bool(b)},{len(b)} @@\n"
+        yield from (f"-{line}" for line in a)
+        yield from (f"+{line}" for line in b)
+        return
+    for line in list(difflib.unified_diff(a, b))[2:]:
+        yield _shift_header(line, start) if line.startswith("@@") else line
+
+
+def _common_prefix(one: Iterable[str], other: Iterable[str]) -> int:
+    count = 0
+    for a, b in zip(one, other, strict=False):
+        if a != b:
+            break
+        count += 1
+    return count
+
+
+def _shift_header(header: str, by: int) -> str:
+    return _HEADER.sub(lambda m: f"@@ -{int(m[1]) + by}{m[2]} +{int(m[3]) + by}{m[4]} @@", header)
+
+
+def _mark_missing_newline(line: str) -> str:
+    return line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"

@@ -1,0 +1,164 @@
+"""Files rendered for a model: numbered lines, the cells of a notebook, or an image."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from typing import Any
+
+from ipyagent.errors import InvalidArgumentsError, PathValidationError
+from ipyagent.phrases import ellipsize
+from ipyagent.plaintext import spell
+from ipyagent.schema import ImageContent, ToolResult
+from ipyagent.tools.line_endings import ENDING_NAMES, MIXED, detect_line_ending, normalize_newlines
+from ipyagent.tools.path_rules import human_size
+from ipyagent.tools.text_encoding import BOM, decode_file
+
+_MAX_CHARS = 28_000  # with room for notes, below what `truncate` cuts
+_MAX_LINES = 950
+_LONG_SIDE = 1568
+_MAX_PIXELS = 50_000_000
+_MAX_PNG = 3_000_000
+_MAX_CELL_OUTPUT = 500
+_IMAGES = {b"\x89PNG\r\n\x1a\n": "PNG", b"\xff\xd8\xff": "JPEG", b"GIF8": "GIF"}
+
+
+def decode_utf8(data: bytes, path: str) -> str:
+    """Return the text of a file that must be UTF-8; raises PathValidationError for others."""
+    file = decode_file(data, path)
+    if file.encoding != "utf-8":
+        raise PathValidationError(
+            f"{spell(path)} is not UTF-8 text, as it has to be, but {file.encoding_note}; "
+            "convert it first"
+        )
+    return file.text
+
+
+def render_file(data: bytes, path: str, offset: int, limit: int | None) -> str:
+    """Return numbered lines of a file, and notes on its encoding and line endings."""
+    file = decode_file(data, path)
+    text, ends = normalize_newlines(file.text.removeprefix(BOM)), detect_line_ending(file.text)
+    if path.lower().endswith(".ipynb"):
+        text = render_saved_notebook(text)
+    notes = [f"encoding {file.encoding_note}"] if file.encoding_note else []
+    if ends in ("\r", MIXED):
+        notes.append(f"line ends {ENDING_NAMES[ends]}")
+    remarks = f"\n({'; '.join(notes)})" if notes else ""
+    return number_lines(text, offset, limit) + remarks
+
+
+def number_lines(text: str, offset: int, limit: int | None) -> str:
+    """Return numbered lines from `offset` (from 1), as many as a model should read at once."""
+    lines = text.removesuffix("\n").split("\n") if text else []
+    if not lines:
+        return "(empty file)"
+    if offset > len(lines):
+        raise InvalidArgumentsError(f"offset {offset}: there are only {len(lines)} lines")
+    numbered: list[str] = []
+    room = _MAX_CHARS
+    end = offset + min(limit or _MAX_LINES, _MAX_LINES)
+    for number in range(offset, min(len(lines) + 1, end)):
+        line = f"{number:>6}\t{lines[number - 1]}"
+        room -= len(line) + 1
+        if room < 0 and numbered:
+            break
+        numbered.append(line if room >= 0 else f"{line[:_MAX_CHARS]}… (the line continues)")
+    last = offset + len(numbered) - 1
+    if last < len(lines):
+        numbered.append(f"(lines {offset}-{last} of {len(lines)}; continue with offset={last + 1})")
+    return "\n".join(numbered)
+
+
+def render_saved_notebook(text: str) -> str:
+    """Return a notebook's cells as plain text; the file's own text if it is invalid."""
+    from nbformat import convert, reader
+
+    try:
+        notebook = convert(reader.reads(text), 4)
+        cells = [_render_saved_cell(number, cell) for number, cell in enumerate(notebook.cells)]
+    except Exception:  # a damaged notebook fails in as many ways as it can be damaged
+        return text
+    return "\n\n".join([f"(notebook, {len(cells)} cells)", *cells])
+
+
+def _render_saved_cell(number: int, cell: Any) -> str:
+    outputs = (_render_saved_output(output) for output in cell.get("outputs", ()))
+    shown_outputs = [f"-> {each}" for each in outputs if each]
+    return "\n".join([f"[{number}] {cell.cell_type}", _join_source(cell.source), *shown_outputs])
+
+
+def _render_saved_output(output: Any) -> str:
+    match output.output_type:
+        case "stream":
+            text = _join_source(output.text)
+        case "error":
+            text = f"{output.ename}: {output.evalue}"
+        case _:
+            text = _join_source(output.data.get("text/plain", "")) or f"({', '.join(output.data)})"
+    return ellipsize(text.strip(), _MAX_CELL_OUTPUT)
+
+
+def _join_source(source: object) -> str:
+    if isinstance(source, str):
+        return source
+    return "".join(source) if isinstance(source, list) else json.dumps(source)
+
+
+def is_image(data: bytes) -> bool:
+    """Return whether the bytes start like a PNG, JPEG, GIF or WebP image."""
+    return data.startswith(tuple(_IMAGES)) or (data[:4], data[8:12]) == (b"RIFF", b"WEBP")
+
+
+def render_image(data: bytes, path: str) -> ToolResult:
+    """Return an image, re-encoded, at most 1568 pixels on its long side."""
+    from PIL import Image, ImageOps
+
+    try:
+        # Opening reads the header only: the size is known before anything is unpacked.
+        with Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "GIF", "WEBP")) as image:
+            name, size = image.format, image.size
+            if size[0] * size[1] > _MAX_PIXELS:
+                raise PathValidationError(_too_many_pixels_message(path, size))
+            image.thumbnail((_LONG_SIDE, _LONG_SIDE))
+            picture = _encode_image(ImageOps.exif_transpose(image), jpeg=name == "JPEG")
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise PathValidationError(_too_many_pixels_message(path, None)) from None
+    except PathValidationError:
+        raise
+    except Exception as error:  # a damaged image fails in as many ways as it can be damaged
+        raise PathValidationError(f"{spell(path)} is a damaged image: {error}") from None
+    note = f"image {_format_pixels(size)} ({name}, {human_size(len(data))})"
+    if max(size) > _LONG_SIDE:
+        note += f", shown at {_format_pixels((picture.width or 0, picture.height or 0))}"
+    return ToolResult(output=note, images=(picture,))
+
+
+def _too_many_pixels_message(path: str, size: tuple[int, int] | None) -> str:
+    size_text = f"{_format_pixels(size)} pixels" if size else "far too many pixels"
+    return f"{spell(path)} has {size_text}; at most {_MAX_PIXELS:,} are unpacked"
+
+
+def _format_pixels(size: tuple[int, int]) -> str:
+    return f"{size[0]}×{size[1]}"  # noqa: RUF001
+
+
+def _encode_image(image: Any, *, jpeg: bool) -> ImageContent:
+    name = "JPEG" if jpeg else "PNG"
+    data = _image_bytes(name, image)
+    if len(data) > _MAX_PNG:
+        name, data = "JPEG", _image_bytes("JPEG", image)
+    return ImageContent(
+        media_type=f"image/{name.lower()}",
+        data=base64.b64encode(data).decode("ascii"),
+        width=image.width,
+        height=image.height,
+    )
+
+
+def _image_bytes(name: str, image: Any) -> bytes:
+    modes = {"JPEG": ("RGB", "L"), "PNG": ("RGB", "RGBA", "L", "LA")}[name]
+    buffer = io.BytesIO()
+    fitting = image if image.mode in modes else image.convert("RGBA" if name == "PNG" else "RGB")
+    fitting.save(buffer, name)
+    return buffer.getvalue()

@@ -1,0 +1,85 @@
+"""Tools for the user's own variables."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Awaitable
+
+from ipyagent.errors import InvalidArgumentsError
+from ipyagent.globs import text_pattern
+from ipyagent.kernel.namespace import Namespace, describe, digest
+from ipyagent.kernel.prose import prose_sources
+from ipyagent.kernel.provenance import Provenance
+from ipyagent.schema import Preview, ToolResult
+from ipyagent.tools.base import Tool, Where, tool
+from ipyagent.tools.tracked_namespace import TrackedNamespace, with_sources
+
+
+def namespace_tools(
+    namespace: Namespace,
+    *,
+    variables: bool = True,
+    python: bool = True,
+    provenance: Provenance | None = None,
+) -> list[Tool]:
+    """Return `list_variables`, `inspect_variable` and `run_python` for one namespace."""
+    sourced = TrackedNamespace(namespace, provenance or Provenance())
+
+    @tool(where=Where.MAIN)
+    def list_variables(pattern: str | None = None) -> ToolResult:
+        """List the notebook's variables with types and shapes; `pattern` is a glob like `df*`."""
+        found = namespace.variables()
+        if pattern is not None:
+            found = {k: v for k, v in found.items() if text_pattern(pattern).match(k)}
+        nothing = "There are no variables" + (f" matching {pattern!r}." if pattern else " yet.")
+        result = ToolResult(output=digest(found) or nothing)
+        return with_sources(result, prose_sources(result.output))
+
+    def check_variable(name: str) -> None:
+        known = namespace.variables()
+        if name not in known:
+            raise InvalidArgumentsError(_unknown_variable_message(name, list(known)))
+
+    @tool(where=Where.MAIN, requires=check_variable)
+    def inspect_variable(name: str) -> ToolResult:
+        """Describe one variable: a table's columns, types, missing values and first rows."""
+        known = namespace.variables()
+        if name not in known:
+            return with_sources(
+                ToolResult.failure(_unknown_variable_message(name, list(known))), ()
+            )
+        value = known[name]
+        result = ToolResult(output=describe(name, value, detail=True), value=value)
+        return sourced.label_description(name, result)
+
+    @tool(
+        where=Where.MAIN,
+        sensitive=True,
+        preview=_preview_code,
+        reaches_out=True,
+        command="code",
+        effects=lambda preview: sourced.analyze(preview.text),
+    )
+    def run_python(code: str) -> ToolResult | Awaitable[ToolResult]:
+        """Run Python in the notebook's kernel, among its live variables, as a cell would.
+
+        Returns printed text, the last expression's value, figures and errors. `%magics`,
+        `!commands` and top-level `await` work. Changes to variables stay.
+        """
+        return sourced.run(code)
+
+    looking = [list_variables, inspect_variable] if variables else []
+    return [*looking, run_python] if python else looking
+
+
+def _preview_code(code: str) -> Preview:
+    return Preview(kind="code", language="python", text=code)
+
+
+def _unknown_variable_message(name: str, names: list[str]) -> str:
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    if close:
+        return f"there is no variable {name!r}; did you mean {', '.join(close)}?"
+    if not name.isidentifier():
+        return f"{name!r} is not a variable's name; use run_python to evaluate an expression"
+    return f"there is no variable {name!r}; list_variables names those there are"

@@ -1,0 +1,146 @@
+"""A notebook that no page has open: one cell of its file is changed and nothing else."""
+
+from __future__ import annotations
+
+import json
+import uuid
+
+from ipyagent.errors import AgentError, PathValidationError
+from ipyagent.json_types import JsonDict
+from ipyagent.kernel.open_notebooks import NotebookCell
+from ipyagent.phrases import first_line
+from ipyagent.plaintext import spell
+from ipyagent.tools.file_rendering import decode_utf8
+from ipyagent.tools.notebook.json_spans import CellList, find_cell_lists
+from ipyagent.tools.workspace import Workspace
+
+_WITH_IDS = (4, 5)
+"""The first format whose cells have ids."""
+
+
+class NotebookFile:
+    """A notebook's file as of reading its cells; later changes by others are not lost."""
+
+    def __init__(self, workspace: Workspace, path: str) -> None:
+        self._workspace = workspace
+        self._path = path
+        self.name = spell(path)
+        if workspace.stat(path) is None:
+            missing = PathValidationError(f"{self.name}: no such file")
+            raise missing.advise("(list_files shows them.)")
+        self._before = workspace.read_bytes(path)
+        self._text = decode_utf8(self._before, path)
+        self._notebook = self._parse_notebook(self._text)
+
+    def cells(self) -> list[NotebookCell]:
+        """Return the cells."""
+        return [_parse_cell(number, each) for number, each in enumerate(self._raw_cells())]
+
+    def insert(self, index: int, kind: str, source: str) -> str:
+        """Insert a cell; return its id, or "" in formats without ids."""
+        cell = self._build_cell(kind, source)
+        cells, place = self._locate_cell(index)
+        self._write_text(cells.insert_at(place, cell))
+        return str(cell.get("id", ""))
+
+    def replace(self, cell: NotebookCell, source: str) -> None:
+        """Replace the source of a cell; code loses its outputs, which belong to the old source."""
+        cells, place = self._locate_cell(cell.number)
+        raw = dict(self._raw_cells()[cell.number])
+        key = "input" if "input" in raw else "source"
+        raw[key] = _split_source(source) if isinstance(raw.get(key), list) else source
+        if raw["cell_type"] == "code":
+            raw["outputs"] = []
+            raw.pop("prompt_number", None)
+            raw |= {"execution_count": None} if self._format_version[0] > 3 else {}
+        self._write_text(cells.replace_at(place, raw))
+
+    @property
+    def _format_version(self) -> tuple[int, int]:
+        return self._notebook["nbformat"], self._notebook.get("nbformat_minor", 0)
+
+    def _raw_cells(self) -> list[JsonDict]:
+        sheets = self._notebook.get("worksheets", [self._notebook])
+        return [cell for sheet in sheets for cell in sheet.get("cells", ())]
+
+    def _build_cell(self, kind: str, source: str) -> JsonDict:
+        lines = _split_source(source)
+        if self._format_version[0] == 3:
+            code = {"collapsed": False, "input": lines, "language": "python", "outputs": []}
+            parts = code if kind == "code" else {"source": lines}
+            return {"cell_type": kind, **parts, "metadata": {}}
+        cell: JsonDict = {"cell_type": kind, "metadata": {}, "source": lines}
+        if kind == "code":
+            cell |= {"execution_count": None, "outputs": []}
+        if self._format_version >= _WITH_IDS:
+            cell["id"] = uuid.uuid4().hex[:8]
+        return dict(sorted(cell.items()))
+
+    def _locate_cell(self, index: int) -> tuple[CellList, int]:
+        """Return the cell list, and the position in it, of a cell's index."""
+        lists = find_cell_lists(self._text)
+        if not lists:
+            raise AgentError(f"{self.name} has no worksheet that could hold a cell")
+        for cells in lists[:-1]:
+            if index < len(cells.items):
+                return cells, index
+            index -= len(cells.items)
+        return lists[-1], index
+
+    def _write_text(self, text: str) -> None:
+        self._parse_notebook(text)
+        self._workspace.compare_and_swap(self._path, self._before, text.encode())
+
+    def _parse_notebook(self, text: str) -> JsonDict:
+        """Return the notebook in a text; raises AgentError with what is wrong with it."""
+        try:
+            notebook = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise AgentError(f"{self.name} is no notebook: it is not JSON ({error})") from None
+        if not isinstance(notebook, dict) or notebook.get("nbformat") not in (3, 4):
+            raise AgentError(f"{self.name} is no notebook in format 3 or 4, so it is left alone")
+        if problem := _find_problem(notebook):
+            raise AgentError(f"{self.name} is a damaged notebook, so it is left alone: {problem}")
+        return notebook
+
+
+def _find_problem(notebook: JsonDict) -> str | None:
+    """Return the first problem that nbformat finds; missing ids are none."""
+    from nbformat import validator
+
+    try:
+        error = next(validator.iter_validate(_with_ids(notebook)), None)
+    except Exception as raised:  # a strange notebook fails in as many ways as it can be strange
+        error = raised
+    problem = first_line(str(error)) or type(error).__name__
+    return None if error is None else problem[:200]
+
+
+def _with_ids(notebook: JsonDict) -> JsonDict:
+    if (notebook["nbformat"], notebook.get("nbformat_minor", 0)) < _WITH_IDS:
+        return notebook
+    cells = [{"id": f"cell-{i}", **cell} for i, cell in enumerate(notebook["cells"])]
+    return notebook | {"cells": cells}
+
+
+def _parse_cell(number: int, raw: JsonDict) -> NotebookCell:
+    # Headings of format 3 are Markdown since.
+    kind = "markdown" if raw["cell_type"] == "heading" else raw["cell_type"]
+    return NotebookCell(
+        number,
+        raw.get("id", ""),
+        kind,
+        _join_lines(raw["input"] if "input" in raw else raw.get("source", "")),
+        raw.get("execution_count", raw.get("prompt_number")),
+        tuple(raw.get("outputs", ())),
+        raw.get("metadata", {}).get("editable") is False,
+    )
+
+
+def _join_lines(source: str | list[str]) -> str:
+    return source if isinstance(source, str) else "".join(source)
+
+
+def _split_source(source: str) -> list[str]:
+    """Return a source as nbformat writes it."""
+    return source.splitlines(keepends=True)

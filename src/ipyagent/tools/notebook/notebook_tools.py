@@ -1,0 +1,290 @@
+"""read_notebook, insert_cell and edit_cell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import Annotated, Protocol
+
+from pydantic import Field
+
+from ipyagent.digests import digest_json
+from ipyagent.errors import AgentError, InvalidArgumentsError, PageError
+from ipyagent.kernel.open_notebooks import Kind, NotebookCell, OpenNotebook, OpenNotebooks
+from ipyagent.plaintext import spell
+from ipyagent.schema import Preview
+from ipyagent.tools.base import Tool, Where, tool
+from ipyagent.tools.file_change import Change
+from ipyagent.tools.notebook.notebook_file import NotebookFile
+from ipyagent.tools.notebook.rendering import render_notebook
+from ipyagent.tools.previews import Previews
+from ipyagent.tools.workspace import Workspace
+
+NO_PAGE = (
+    "the notebook of this kernel cannot be reached: that needs JupyterLab 4 or Notebook 7 with "
+    "ipyagent's extension, and a page that shows it. Without that, insert_cell without an index "
+    "proposes a new code cell; other changes can be described to the user"
+)
+
+CellRef = int | str
+Index = Annotated[int, Field(ge=0)]
+
+_LANGUAGES = {"code": "python", "markdown": "markdown", "raw": "text"}
+
+
+def check_not_open(workspace: Workspace, desktop: OpenNotebooks, path: str) -> None:
+    """Raise PageError for a notebook that is or may be open: its file must not be written."""
+    file = workspace.root / path
+    if path.lower().endswith(".ipynb") and (desktop.is_own(file) or desktop.at(file)):
+        raise PageError(
+            f"{spell(path)} is open, so its file is left alone: insert_cell and edit_cell change "
+            "it in its page"
+        )
+
+
+class Document(Protocol):
+    """A notebook, open or closed."""
+
+    @property
+    def name(self) -> str:
+        """Its name in messages."""
+        ...
+
+    def cells(self) -> list[NotebookCell]:
+        """Return the cells."""
+        ...
+
+    def insert(self, index: int, kind: str, source: str) -> str:
+        """Insert a cell; return its id."""
+        ...
+
+    def replace(self, cell: NotebookCell, source: str) -> None:
+        """Replace the source of a cell, if it has not changed since it was read."""
+        ...
+
+
+class NotebookTools:
+    """The tools that read and change notebooks: open ones in their page, closed ones as files.
+
+    A preview is remembered until its call runs, as for files.
+    """
+
+    def __init__(self, workspace: Workspace, desktop: OpenNotebooks, edit_seconds: float) -> None:
+        self._workspace, self._desktop = workspace, desktop
+        self._previews = Previews(edit_seconds)
+        self._inserted: dict[str, set[str]] = {}
+
+    def tools(self) -> Iterator[Tool]:
+        """Yield all three tools."""
+        workspace = self._workspace
+        yield tool(
+            where=Where.THREAD,
+            refuse_controls=True,
+            validate=lambda path: workspace.readable_path(path) if path else None,
+            requires=self._check_exists,
+            paths=lambda path, **_: self._call_paths(path),
+            source=lambda path, **_: (
+                spell(workspace.normalize_path(path)) if path else "this notebook"
+            ),
+            always_asks=lambda path, **_: workspace.read_approval_reason(path) if path else None,
+        )(self.read_notebook)
+        for function, preview in (
+            (self.insert_cell, self._preview_insert),
+            (self.edit_cell, self._preview_edit),
+        ):
+            yield tool(
+                sensitive=True,
+                refuse_controls=True,
+                where=Where.THREAD,
+                preview=preview,
+                validate=lambda path, **_: workspace.writable_path(path) if path else None,
+                paths=lambda path, **_: self._call_paths(path),
+                always_asks=lambda path, **_: (
+                    workspace.write_approval_reason(path) if path else None
+                ),
+            )(function)
+
+    def read_notebook(self, path: str | None = None) -> str:
+        """Read a notebook's cells with ids and outputs; without a path, the user's own."""
+        document, note = self._find_readable(path)
+        return render_notebook(document.name + note, document.cells(), self._desktop.cell_id)
+
+    def insert_cell(
+        self,
+        source: str,
+        kind: Kind = "code",
+        index: Index | None = None,
+        path: str | None = None,
+    ) -> str:
+        """Insert a cell into the user's notebook, below this cell or at index (0: first)."""
+        call = digest_json(["insert", source, kind, index, path])
+        document = self._find_document(path)
+        if document is None:
+            self._check_proposable(kind, index)
+            self._previews.consume(call, "the next cell", b"")
+            return self._propose(source)
+        cells = document.cells()
+        place = self._insert_position(document, cells, index)
+        self._previews.consume(call, document.name, _fingerprint_at(cells, index))
+        cell_id = document.insert(place, kind, source)
+        self._inserted.setdefault(document.name, set()).add(cell_id)
+        id_text = f" (id={cell_id})" if cell_id else ""
+        return f"inserted a {kind} cell as [{place}]{id_text} in {document.name}; it was not run"
+
+    def edit_cell(self, cell: CellRef, source: str, path: str | None = None) -> str:
+        """Replace the source of a cell in the user's notebook, given by id or number."""
+        document = self._require_document(path)
+        old = _find_editable(document.cells(), cell)
+        title = f"cell {old.number} of {document.name}"
+        self._previews.consume(digest_json(["edit", cell, source, path]), title, fingerprint(old))
+        document.replace(old, source)
+        return f"changed {title}; it was not run"
+
+    def _preview_insert(
+        self, source: str, kind: Kind, index: int | None = None, path: str | None = None
+    ) -> Preview:
+        _encode_source(source)
+        document, before = self._find_document(path), b""
+        if document is None:
+            self._check_proposable(kind, index)
+        else:
+            cells = document.cells()
+            self._insert_position(document, cells, index)
+            before = _fingerprint_at(cells, index)
+        change = Change("", before, None, "")
+        self._previews.add(digest_json(["insert", source, kind, index, path]), change)
+        return Preview(kind="code", language=_LANGUAGES[kind], text=source)
+
+    def _preview_edit(self, cell: CellRef, source: str, path: str | None = None) -> Preview:
+        document = self._require_document(path)
+        old = _find_editable(document.cells(), cell)
+        name = f"{document.name}, cell {old.number}"
+        if old.source == source:
+            raise InvalidArgumentsError(f"{name} holds exactly that; nothing to do")
+        change = Change(name, _diff_bytes(old.source), _diff_bytes(source), "")
+        known = replace(change, before=fingerprint(old))
+        self._previews.add(digest_json(["edit", cell, source, path]), known)
+        return Preview(kind="diff", language="diff", text=change.diff())
+
+    def _find_document(self, path: str | None) -> Document | None:
+        """Return the notebook; None: the kernel's own, and no page shows it."""
+        if path is None:
+            return self._desktop.own()
+        relative = self._workspace.relative_path(path)
+        file = self._workspace.root / relative
+        if opened := self._desktop.at(file):
+            return opened
+        if self._desktop.is_own(file):
+            return self._desktop.own()
+        return NotebookFile(self._workspace, relative)
+
+    def _require_document(self, path: str | None) -> Document:
+        document = self._find_document(path)
+        if document is None:
+            raise PageError(NO_PAGE)
+        return document
+
+    def _check_exists(self, path: str | None) -> None:
+        """Raise AgentError if no notebook is at `path`."""
+        document, _ = self._find_readable(path)
+        if isinstance(document, NotebookFile):
+            document.cells()
+
+    def _find_readable(self, path: str | None) -> tuple[Document, str]:
+        """Return a notebook to read, and a remark on it."""
+        if (document := self._find_document(path)) is not None:
+            return document, ", open" if isinstance(document, OpenNotebook) else ""
+        saved = self._desktop.saved
+        if saved is None:
+            raise PageError(NO_PAGE)
+        path = self._workspace.relative_path(str(saved))
+        return NotebookFile(self._workspace, path), ", as it was saved last"
+
+    def _call_paths(self, path: str | None) -> tuple[str, ...]:
+        """Return the file that a call concerns, as far as it is known."""
+        if path is not None:
+            return (self._workspace.normalize_path(path),)
+        with suppress(AgentError):
+            saved = self._desktop.saved
+            return (self._workspace.relative_path(str(saved)),) if saved else ()
+        return ()
+
+    def _insert_position(
+        self, document: Document, cells: list[NotebookCell], index: int | None
+    ) -> int:
+        """Return the position of a new cell: by default below the asking cell's insertions."""
+        if index is not None:
+            if index > len(cells):
+                raise InvalidArgumentsError(
+                    f"index {index}: {document.name} has {len(cells)} cells, so the last place "
+                    f"is {len(cells)}"
+                )
+            return index
+        ours = {self._desktop.cell_id, *self._inserted.get(document.name, ())}
+        below = [cell.number + 1 for cell in cells if cell.id and cell.id in ours]
+        return max(below, default=len(cells))
+
+    def _check_proposable(self, kind: str, index: int | None) -> None:
+        """Raise if a cell cannot be proposed as the next input."""
+        if kind != "code" or index is not None:
+            raise PageError(NO_PAGE)
+
+    def _propose(self, source: str) -> str:
+        proposed = self._desktop.next_input
+        if proposed is None:
+            raise PageError("there is no notebook around this code; name one by its path")
+        proposed.add(source)
+        return (
+            f"no page with ipyagent's extension shows the notebook, so the code is proposed as "
+            f"input: it appears {proposed.where} when this run is over. It was not run"
+        )
+
+
+def find_cell(cells: list[NotebookCell], cell: CellRef) -> NotebookCell:
+    """Return the cell with that id or position; raises InvalidArgumentsError."""
+    for each in cells:
+        if each.id and each.id == cell:
+            return each
+    if isinstance(cell, str) and not re.fullmatch(r"-?[0-9]{1,9}", cell):
+        unknown = InvalidArgumentsError(f"no cell has the id {cell!r}")
+        raise unknown.advise("(read_notebook shows them.)")
+    number = int(cell)
+    if not 0 <= number < len(cells):
+        raise InvalidArgumentsError(
+            f"there is no cell {number}: the notebook has {len(cells)}, counted from 0"
+        )
+    return cells[number]
+
+
+def _find_editable(cells: list[NotebookCell], cell: CellRef) -> NotebookCell:
+    """Return the cell, unless the user has locked it."""
+    target = find_cell(cells, cell)
+    if target.locked:
+        raise InvalidArgumentsError(
+            f"cell {target.number} is locked: its metadata says that it is not editable"
+        )
+    return target
+
+
+def fingerprint(cell: NotebookCell) -> bytes:
+    """Return a digest that changes when the cell changes."""
+    return f"{cell.id}\n{cell.source}".encode("utf-8", "surrogatepass")
+
+
+def _fingerprint_at(cells: list[NotebookCell], index: int | None) -> bytes:
+    """Return the digest of the cell before which a cell is to be inserted."""
+    return b"" if index is None or index == len(cells) else fingerprint(cells[index])
+
+
+def _diff_bytes(source: str) -> bytes:
+    """Return a source as a diff needs it: cells end without a line break."""
+    return _encode_source(f"{source}\n") if source else b""
+
+
+def _encode_source(source: str) -> bytes:
+    try:
+        return source.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentsError(f"the text is not valid Unicode: {error.reason}") from None

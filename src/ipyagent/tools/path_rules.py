@@ -1,0 +1,327 @@
+"""Special names: secrets that are never read, and files that run automatically later."""
+
+from __future__ import annotations
+
+import re
+import sys
+import unicodedata
+from collections.abc import Iterator
+from functools import cache, lru_cache
+from importlib.machinery import PathFinder
+from itertools import pairwise
+from pathlib import Path
+
+from ipyagent.globs import any_text_pattern
+
+STATE = ".ipyagent"
+"""The folder of ipyagent's own state, in the workspace's root."""
+
+SKILLS = f"{STATE}/skills"
+"""The folder of the workspace's own skills."""
+
+_READABLE_STATE = ([STATE, "outputs"], [STATE, "skills"])
+
+_SENSITIVE = (
+    ".env",
+    ".env.*",
+    "*.env",
+    "*.pem",
+    "*.key",
+    "*.p12",
+    "*.pfx",
+    "*.jks",
+    "*.keystore",
+    "*.kdbx",
+    "id_rsa",
+    "id_dsa",
+    "id_ecdsa",
+    "id_ed25519",
+    ".netrc",
+    ".pgpass",
+    ".pypirc",
+    ".npmrc",
+    ".htpasswd",
+    ".git-credentials",
+    ".ssh",
+    ".aws",
+    ".gnupg",
+    ".kube",
+    "jpserver-*.json",
+    "secrets.toml",
+    "secrets.json",
+    "secrets.y*ml",
+    "credentials.json",
+    "client_secret*.json",
+    "service-account*.json",
+    "service_account*.json",
+)
+
+# What some program runs or obeys without being asked: hooks, start-up files, policies. What a user
+# runs by name stays free (Makefile, setup.py, package.json): they ask for such files.
+_PROTECTED = (
+    # Version control, whose settings name programs to run
+    ".git",
+    "git~[0-9]",
+    ".gitmodules",
+    ".gitattributes",
+    ".gitconfig",
+    ".hg",
+    ".hgrc",
+    ".svn",
+    ".husky",
+    ".pre-commit-config.yaml",
+    "lefthook*.y*ml",
+    ".lefthook*",
+    # Instructions and tools of other agents
+    ".mcp.json",
+    "mcp.json",
+    "agents.md",
+    "agents.*.md",
+    ".agents",
+    "claude.md",
+    "claude.*.md",
+    ".claude*",
+    ".codex",
+    "gemini.md",
+    ".gemini",
+    "qwen.md",
+    "warp.md",
+    "crush.md",
+    "copilot-instructions.md",
+    "*.instructions.md",
+    ".cursor",
+    ".cursorrules",
+    ".windsurf",
+    ".windsurfrules",
+    ".continue*",
+    ".aider*",
+    ".cline*",
+    ".roo*",
+    ".kilocode*",
+    ".kiro",
+    ".junie",
+    ".goosehints",
+    ".opencode",
+    ".zed",
+    ".rules",
+    # Editors and their containers
+    ".vscode",
+    ".idea",
+    ".exrc",
+    ".vimrc",
+    ".gvimrc",
+    ".nvimrc",
+    ".nvim.lua",
+    ".dir-locals*.el",
+    ".devcontainer*",
+    "devcontainer.json",
+    ".gitpod*",
+    # Continuous integration
+    ".github",
+    ".gitea",
+    ".forgejo",
+    ".gitlab-ci*",
+    ".circleci",
+    ".travis.yml",
+    ".appveyor.yml",
+    "appveyor.yml",
+    ".azure-pipelines*",
+    "azure-pipelines*",
+    "bitbucket-pipelines.y*ml",
+    ".buildkite",
+    ".cirrus.*",
+    ".drone.*",
+    ".woodpecker*",
+    ".semaphore",
+    "jenkinsfile*",
+    "cloudbuild.y*ml",
+    "buildspec.y*ml",
+    # Shells, and settings of interpreters and installers
+    ".config",
+    ".local",
+    ".envrc",
+    ".direnvrc",
+    ".mise*",
+    "mise*.toml",
+    ".inputrc",
+    ".bashrc",
+    ".bash_*",
+    ".profile",
+    ".zshrc",
+    ".zshenv",
+    ".zprofile",
+    ".zlogin",
+    ".pdbrc",
+    ".pythonrc*",
+    ".rprofile",
+    ".renviron",
+    "rprofile.site",
+    "pip.conf",
+    "pip.ini",
+    ".pip",
+    ".condarc",
+    ".npmrc",
+    ".yarnrc*",
+    ".yarn",
+    ".pnp.*",
+    "*.desktop",
+    # Python and its environments
+    ".venv",
+    "venv",
+    "pyvenv.cfg",
+    "site-packages",
+    "dist-packages",
+    "__pycache__",
+    "conftest.py",
+    "sitecustomize",
+    "sitecustomize.*",
+    "usercustomize",
+    "usercustomize.*",
+    "*.pth",
+    # Jupyter, and what it loads
+    ".ipython",
+    ".jupyter",
+    ".ipynb_checkpoints",
+    "kernel.json",
+    "ipython*_config.*",
+    "jupyter*_config.*",
+    "nbconvert*_config.*",
+    ".streamlit",
+    # Policies
+    "pyproject.toml",
+    "ipyagent.yaml",
+    "ipyagent.yml",
+)
+
+# The same by folder and name, if the name alone is an ordinary one.
+_PROTECTED_PAIRS = (
+    ("bin", "activate*"),
+    ("scripts", "activate*"),
+    ("bin", "python"),
+    ("bin", "python[0-9]*"),
+    ("scripts", "python*.exe"),
+    ("templates", "nbconvert"),
+    ("nbconvert", "templates"),
+)
+
+_IMPORTABLE = (".py", ".pyc", ".pyd", ".so")
+
+# Skipped when a tree is listed or searched: large, and nobody's work.
+_SKIPPED_FOLDERS = frozenset(
+    {".git", STATE, ".ipynb_checkpoints", "__pycache__", "node_modules", ".venv"}
+)
+
+
+def is_sensitive(path: str) -> bool:
+    """Return whether the path names a secret, or an unreadable part of ipyagent's state."""
+    if is_state(path) and path.split("/")[:2] not in _READABLE_STATE:
+        return True
+    return _any_part_matches(path, _SENSITIVE)
+
+
+def is_state(path: str) -> bool:
+    """Return whether the path is, or lies in, a folder of ipyagent's own state."""
+    return any(STATE in _equivalent_names(part) for part in path.split("/"))
+
+
+def is_protected(path: str) -> bool:
+    """Return whether a part names a file or folder that runs, or is loaded, automatically later."""
+    parts = path.split("/")
+    return _any_part_matches(path, _PROTECTED) or any(
+        _matches_any(folder, (place,)) and _matches_any(name, (pattern,))
+        for folder, name in pairwise(parts)
+        for place, pattern in _PROTECTED_PAIRS
+    )
+
+
+def is_deceptive(path: str) -> bool:
+    """Return whether a new file of that name would look like another name or place."""
+    for part in path.split("/"):
+        plain = unicodedata.normalize("NFKC", part)
+        if not part.isprintable() or plain in {".", ".."} or "/" in plain:
+            return True
+    return False
+
+
+def is_within(path: str, folder: str) -> bool:
+    """Return whether some file system could take `path` for `folder` or a path in it."""
+    inner, outer = path.split("/"), folder.split("/")
+    pairs = zip(inner, outer, strict=False)
+    return len(inner) >= len(outer) and all(
+        {*_equivalent_names(a)} & {*_equivalent_names(b)} for a, b in pairs
+    )
+
+
+def is_skipped_folder(name: str) -> bool:
+    """Return whether a folder is skipped unless it is named."""
+    return name in _SKIPPED_FOLDERS
+
+
+def find_shadowed_module(path: str, root: Path) -> str | None:
+    """Return the installed or standard module that a file at `path` would shadow."""
+    *folders, name = path.split("/")
+    if not name.casefold().endswith(_IMPORTABLE):
+        return None
+    stem = name.split(".")[0]
+    if stem == "__init__":
+        if not folders:
+            return None
+        stem = folders[-1]
+    return next(
+        (each for each in (stem, *_equivalent_names(stem)) if _is_installed(each, root)), None
+    )
+
+
+def _is_installed(module: str, root: Path) -> bool:
+    if module in sys.stdlib_module_names:
+        return True
+    if not module.isidentifier() or module == "test":  # Python's own tests: nobody imports them
+        return False
+    elsewhere = [
+        entry for entry in sys.path if entry and not _is_user_import_path(Path(entry), root)
+    ]
+    try:
+        return PathFinder.find_spec(module, elsewhere) is not None
+    except (ImportError, OSError, ValueError):
+        return False
+
+
+def _is_user_import_path(entry: Path, root: Path) -> bool:
+    """Return whether an import path holds the user's modules; an environment may be inside."""
+    installed = {"site-packages", "dist-packages"}.intersection(entry.parts)
+    return not installed and entry.resolve().is_relative_to(root)
+
+
+def _any_part_matches(path: str, patterns: tuple[str, ...]) -> bool:
+    return any(_matches_any(part, patterns) for part in path.split("/"))
+
+
+@lru_cache(maxsize=10_000)  # whole trees are judged, again and again
+def _matches_any(part: str, patterns: tuple[str, ...]) -> bool:
+    wanted = _compile_patterns(patterns)
+    return any(wanted.fullmatch(name) for name in _equivalent_names(part))
+
+
+@cache
+def _compile_patterns(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    return any_text_pattern(patterns)
+
+
+def _equivalent_names(part: str) -> Iterator[str]:
+    """Yield the names that some file system takes for `part`: case, width, dots, streams."""
+    plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", part).casefold())
+    visible = "".join(c for c in plain if unicodedata.category(c) not in {"Cf", "Cc", "Mn"})
+    for name in visible.replace("\\", "/").split("/"):
+        yield name.split(":")[0].rstrip(". ")
+
+
+def human_size(size: int) -> str:
+    """Return a number of bytes in words."""
+    if size < 1000:
+        return f"{size} B"
+    units = ["kB", "MB", "GB", "TB"]
+    amount = size / 1000
+    while amount >= 999.95 and len(units) > 1:
+        amount /= 1000
+        del units[0]
+    return f"{amount:.1f} {units[0]}"

@@ -1,0 +1,138 @@
+"""Convert what a tool returns or raises into a `ToolResult` that a model can read."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pydantic_core
+from pydantic import BaseModel
+
+from ipyagent.errors import (
+    AgentError,
+    ConfigError,
+    InvalidArgumentsError,
+    PageError,
+    PathTraversalError,
+    PathValidationError,
+)
+from ipyagent.kernel.namespace import describe
+from ipyagent.plaintext import strip_escapes
+from ipyagent.schema import (
+    STANDARD,
+    ImageContent,
+    TextContent,
+    ToolResult,
+    TruncationConfig,
+)
+from ipyagent.tools.truncate import truncate
+
+OWN_ERRORS = (
+    InvalidArgumentsError,
+    PathTraversalError,
+    PathValidationError,
+    PageError,
+    ConfigError,
+)
+"""Errors that our own code raises before anything is read, so without foreign text."""
+
+LOCALE_ADVICE = (
+    "This kernel's locale cannot write such names of files; start it with PYTHONUTF8=1 or "
+    "LC_ALL=C.UTF-8 in its environment"
+)
+
+_ERRORS = TruncationConfig(max_chars=2_000)
+
+
+def as_result(value: object) -> ToolResult:
+    """Return a tool's return value as a result; objects are described, and kept in `value`."""
+    match value:
+        case ToolResult():
+            return value
+        case None:
+            return ToolResult(output="Done.")
+        case str():
+            return ToolResult(output=value, value=value)
+        case bool() | int() | float():
+            return ToolResult(output=str(value), value=value)
+        case TextContent() | ImageContent():
+            return _result_of_blocks([value])
+        case list() | tuple() if value and all(map(_is_block, value)):
+            return _result_of_blocks(value)
+    if (converted := _convert_own_result(value)) is not None:
+        return converted
+    output = _dump_records(value) or describe("result", value, detail=True)
+    return ToolResult(output=output, value=value)
+
+
+def error_result(error: BaseException) -> ToolResult:
+    """Return an exception as a result; our own errors are already written for the reader."""
+    text = ""
+    with contextlib.suppress(BaseException):  # the text of a stranger's error is code, too
+        text = strip_escapes(str(error))
+    if not text or not isinstance(error, AgentError):
+        text = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    if isinstance(error, UnicodeEncodeError) and error.encoding == sys.getfilesystemencoding():
+        text += f". {LOCALE_ADVICE}"
+    advice = error.advice if isinstance(error, AgentError) else ""
+    result = ToolResult.failure(text, advice)
+    return result.model_copy(update={"source": ""}) if isinstance(error, OWN_ERRORS) else result
+
+
+def truncate_result(
+    result: ToolResult,
+    *,
+    tool: str,
+    save: Callable[[str], str] | None,
+    limits: TruncationConfig = STANDARD,
+) -> ToolResult:
+    """Return the result cut to what a model should read at once; `full_output` stays whole.
+
+    `save` saves a text that is cut and returns its path.
+    """
+    output, cut = truncate(result.output, tool=tool, save=save, limits=limits)
+    error = result.error and truncate(result.error, tool=tool, save=None, limits=_ERRORS)[0]
+    return result.model_copy(update={"output": output, "error": error, "truncated": cut})
+
+
+def _is_block(value: object) -> bool:
+    return isinstance(value, TextContent | ImageContent)
+
+
+def _result_of_blocks(blocks: Any) -> ToolResult:
+    return ToolResult(
+        output="\n".join(block.text for block in blocks if isinstance(block, TextContent)),
+        images=tuple(block for block in blocks if isinstance(block, ImageContent)),
+    )
+
+
+def _dump_records(value: object) -> str | None:
+    """Return records in full: a description would name only their first items."""
+    if not isinstance(value, dict | list | tuple | BaseModel) and not _is_record(value):
+        return None
+    try:
+        return pydantic_core.to_json(value, inf_nan_mode="constants").decode()
+    except (ValueError, TypeError, RecursionError):  # holds what JSON cannot say
+        return None
+
+
+def _convert_own_result(value: object) -> ToolResult | None:
+    """Return the result in a tool's own result class: `success`, `content` and `error`."""
+    if not (isinstance(value, BaseModel) or _is_record(value)):
+        return None
+    match value:
+        case object(success=bool(success), content=str(output), error=str() | None as error):
+            return ToolResult(
+                success=success,
+                output=output,
+                value=value,
+                error=None if success else error or output or "failed",
+            )
+    return None
+
+
+def _is_record(value: object) -> bool:
+    return dataclasses.is_dataclass(value) and not isinstance(value, type)

@@ -1,0 +1,183 @@
+"""The bubblewrap sandbox: the files, variables and options of a command in it.
+
+The system's programs and this Python are readable, the workspace is writable at its own path,
+everything else is empty. There is no network, no other process, no capability.
+"""
+
+from __future__ import annotations
+
+import os
+import site
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from ipyagent.tools.path_rules import STATE
+from ipyagent.tools.sandbox.protected_paths import ProtectedPaths
+
+TMP = "/tmp"  # noqa: S108 - the box has its own
+HOME = f"{TMP}/home"
+SHARED = "/dev/shm"  # noqa: S108 - likewise
+
+_SYSTEM = ("/usr", "/nix/store")
+_ROOTS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+# What programs need to start and to tell the time; no /etc/shadow, and no key.
+_ETC = (
+    "alternatives",
+    "fonts",
+    "group",
+    "host.conf",
+    "hosts",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "localtime",
+    "magic",
+    "mime.types",
+    "nsswitch.conf",
+    "os-release",
+    "passwd",
+    "protocols",
+    "services",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "terminfo",
+    "timezone",
+)
+# What there is of a Python, in an environment and in an installation; the rest of such a folder
+# may be the user's: a project that is an environment as well, a home with a Python in ~/bin.
+_ENVIRONMENT = ("bin", "include", "lib", "lib64", "pyvenv.cfg")
+_INSTALLATION = (*_ENVIRONMENT, "etc/fonts", "libexec", "share")
+_NAMESPACES = ("user", "pid", "net", "ipc", "uts")
+_SCRATCH = str(1024**3)  # bytes in /tmp, and in /dev/shm
+_LANGUAGE = ("LANG", "LANGUAGE", "TZ")
+_USER_VARIABLES = (*_LANGUAGE, "HOME", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "TMPDIR", "USER")
+# Unbuffered, so that output and errors keep their order.
+_ALWAYS = {"TERM": "dumb", "PYTHONUNBUFFERED": "1", "MPLBACKEND": "Agg"}
+
+
+def environment(root: str) -> dict[str, str]:
+    """Return the variables of a sandboxed command: an allow-list, so no secret is among them.
+
+    Modules of the workspace can be imported, which is safe only there.
+    """
+    return {
+        **_pick_variables(_LANGUAGE),
+        **_ALWAYS,
+        "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
+        "HOME": HOME,
+        "TMPDIR": TMP,
+        "PYTHONPATH": root,
+        "PYTHONDONTWRITEBYTECODE": "1",
+        **({"PYTHONUSERBASE": site.getuserbase()} if site.ENABLE_USER_SITE else {}),
+    }
+
+
+def unsandboxed_environment() -> dict[str, str]:
+    """Return the variables of a command without a sandbox: an allow-list as well."""
+    return {**_pick_variables(_USER_VARIABLES), **_ALWAYS}
+
+
+def _pick_variables(names: Iterable[str]) -> dict[str, str]:
+    given = os.environ.items()
+    return {name: value for name, value in given if name in names or name.startswith("LC_")}
+
+
+def build_arguments(
+    root: str, guarded: ProtectedPaths, options: frozenset[str], readable_state: Iterable[str] = ()
+) -> list[str]:
+    """Return the arguments of bubblewrap for a workspace.
+
+    `options` are the newer options that it supports, `readable_state` the files of our own state
+    that the command may read beyond those that every tool may.
+    """
+    limit = ["--size", _SCRATCH] if "--size" in options else []
+    return [
+        *(f"--unshare-{each}" for each in _NAMESPACES),
+        "--unshare-cgroup-try",
+        *(["--disable-userns"] if "--disable-userns" in options else []),
+        *("--cap-drop", "ALL", "--die-with-parent", "--new-session"),
+        *_system_mounts(),
+        # Else root, without any capability, could still change the settings in /proc/sys.
+        *("--proc", "/proc", "--remount-ro", "/proc"),
+        *("--dev", "/dev", *limit, "--tmpfs", SHARED),
+        *("--remount-ro", "/dev", *limit, "--tmpfs", TMP, "--dir", HOME),
+        *_python_mounts(root, inside=False),
+        *("--bind", root, root),
+        *_python_mounts(root, inside=True),
+        *_state_mounts(f"{root}/{STATE}", readable_state),
+        *_protection_mounts(root, guarded),
+        *("--remount-ro", "/", "--chdir", root),
+    ]
+
+
+def _system_mounts() -> Iterator[str]:
+    for path in (*_SYSTEM, *_ROOTS):
+        if Path(path).is_symlink():
+            yield from ("--symlink", str(Path(path).readlink()), path)
+        else:
+            yield from ("--ro-bind-try", path, path)
+    for name in _ETC:
+        yield from ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
+
+
+def _python_mounts(root: str, *, inside: bool) -> Iterator[str]:
+    """Yield the mounts of this Python: those inside the workspace come after the others."""
+    for path in sorted(python_paths(root)):
+        if _is_in(path, [root]) == inside and not _is_in(path, _SYSTEM):
+            yield from ("--ro-bind-try", path, path)
+
+
+def python_paths(root: str) -> frozenset[str]:
+    """Return the folders of this Python, its environment and the user's own packages.
+
+    They are read-only in the sandbox, so those in the workspace are not scanned.
+    """
+    prefixes = {sys.prefix, sys.base_prefix, str(Path(sys.executable).resolve().parent.parent)}
+    places = {part for each in _with_real_paths(prefixes) for part in _prefix_paths(each, root)}
+    if site.ENABLE_USER_SITE:
+        places |= _with_real_paths({site.getusersitepackages()})
+    return frozenset(each for each in places if not _is_in(root, [each]))
+
+
+def _with_real_paths(paths: set[str]) -> set[str]:
+    return paths | {os.path.realpath(each) for each in paths}
+
+
+def _prefix_paths(prefix: str, root: str) -> list[str]:
+    """Return Python's parts of a prefix: all of it only if it lies in the workspace."""
+    if prefix != root and _is_in(prefix, [root]):
+        return [prefix]
+    made = prefix == root or Path(prefix, "pyvenv.cfg").exists()
+    return [str(Path(prefix, name)) for name in (_ENVIRONMENT if made else _INSTALLATION)]
+
+
+def _state_mounts(state: str, readable_state: Iterable[str]) -> Iterator[str]:
+    yield from ("--tmpfs", state)
+    for name in ("outputs", "skills", *readable_state):
+        yield from ("--ro-bind-try", f"{state}/{name}", f"{state}/{name}")
+    yield from ("--remount-ro", state)
+
+
+def _protection_mounts(root: str, guarded: ProtectedPaths) -> Iterator[str]:
+    folders = guarded.hidden_folders
+    gone = {f"{root}/{path}" for path in folders}
+    for path in _mountable(guarded.read_only, gone, root):
+        yield from ("--ro-bind-try", path, path)
+    for path in _mountable(folders, gone, root):
+        yield from ("--perms", "0000", "--tmpfs", path, "--remount-ro", path)
+    for path in _mountable(guarded.hidden_files, gone, root):
+        # Bubblewrap's mounts have no devices: to open this one is not permitted.
+        yield from ("--ro-bind", "/dev/null", path)
+
+
+def _mountable(paths: Iterable[str], gone: set[str], root: str) -> Iterator[str]:
+    """Yield absolute paths, without those in hidden folders, where nothing can be mounted."""
+    for path in sorted(f"{root}/{each}" for each in paths):
+        above = {*map(str, Path(path).parents)}
+        if not above & {*gone, f"{root}/{STATE}"}:
+            yield path
+
+
+def _is_in(path: str, folders: Iterable[str]) -> bool:
+    return any(path == each or path.startswith(each + "/") for each in folders)

@@ -1,0 +1,209 @@
+"""One running command: a supervisor watches it, its output is read, and it can be stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import IO, cast
+
+from ipyagent.errors import AgentError
+from ipyagent.kernel import partial_output
+from ipyagent.schema import ToolResult
+from ipyagent.tools.sandbox import supervisor
+from ipyagent.tools.sandbox.bounded_output import BoundedOutput
+
+_GB = 1024**3
+_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+def machine_memory() -> int:
+    """Return the bytes of memory of this machine, or of the container if that has less."""
+    found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    for name in _LIMITS:
+        with contextlib.suppress(OSError, ValueError):  # not there, or "max"
+            found.append(int(Path(name).read_text()))
+    return min(found)
+
+
+MAX_PRINTED = 4 * _GB
+"""Bytes of output above which a command is ended."""
+
+MAX_MEMORY = max(_GB, machine_memory() // 2)
+"""Bytes of memory, including all that it started, above which a command is ended."""
+
+_CHUNK = 1 << 18
+_PIPE = 1 << 20  # more than a pipe holds
+_STOP_SECONDS = 8.0  # seconds: a keeper needs less to end everything
+
+
+@dataclass(frozen=True)
+class ProcessOutcome:
+    """The end of a command: `code` is negative for a signal, None if unknown.
+
+    `why` is set if it was stopped: time, tasks, memory, printed or stuck.
+    """
+
+    output: BoundedOutput
+    code: int | None
+    stop_reason: str = ""
+
+
+async def run(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    folder: Path,
+    *,
+    sandboxed: bool,
+    seconds: float,
+    seccomp_filter: bytes = b"",
+) -> ProcessOutcome:
+    """Run a command for at most `seconds`; afterwards none of its processes is left.
+
+    `sandboxed`: the command is bubblewrap, which applies `seccomp_filter`. A cancelled caller waits
+    briefly for the end of the command.
+    """
+    if not hasattr(os, "waitid"):
+        raise AgentError("commands need Python 3.13 or newer on this system")
+    job = SupervisedProcess(
+        command, environment, folder, sandboxed=sandboxed, seccomp_filter=seccomp_filter
+    )
+    partial_output.offer(lambda: ToolResult(output=job.output.head() + job.output.tail()))
+    ended = asyncio.wrap_future(job.outcome)
+    try:
+        await asyncio.wait({ended}, timeout=seconds)
+        if not ended.done():
+            job.stop("time", politely=True)
+            await asyncio.wait({ended}, timeout=_STOP_SECONDS)
+    finally:
+        if not ended.done():
+            job.stop("stuck")
+            await asyncio.wait({ended}, timeout=_STOP_SECONDS)
+        if not ended.done():
+            job.kill_supervisor()
+    return ended.result() if ended.done() else ProcessOutcome(job.output, None, "stuck")
+
+
+class SupervisedProcess:
+    """A running command; `ended` completes when none of its processes is left."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        folder: Path,
+        *,
+        sandboxed: bool,
+        seccomp_filter: bytes = b"",
+    ) -> None:
+        self.output = BoundedOutput()
+        self.outcome: Future[ProcessOutcome] = Future()
+        self._stop_reason = ""
+        self._report, report = os.pipe()
+        arguments = [str(report), "boxed" if sandboxed else "bare", str(MAX_MEMORY)]
+        passed = [report]
+        if seccomp_filter:
+            passed.append(_pipe_holding(seccomp_filter))
+            command = [command[0], "--seccomp", str(passed[-1]), *command[1:]]
+        try:
+            self._supervisor = subprocess.Popen(  # noqa: S603
+                [sys.executable, "-I", "-S", "-c", _supervisor_source(), *arguments, *command],
+                bufsize=0,
+                env=dict(environment),
+                cwd=folder,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                pass_fds=passed,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            os.close(self._report)
+            raise AgentError(f"the command could not be started: {error}") from None
+        finally:
+            for fd in passed:
+                os.close(fd)
+        self._lifeline = cast(IO[bytes], self._supervisor.stdin)
+        self._printed = cast(IO[bytes], self._supervisor.stdout)
+        threading.Thread(target=self._wait_for_exit, name="ipyagent-command", daemon=True).start()
+
+    def stop(self, why: str, *, politely: bool = False) -> None:
+        """Have the supervisor stop it, from any thread."""
+        self._stop_reason = self._stop_reason or why
+        with contextlib.suppress(OSError, ValueError):  # it has ended on its own
+            # Written and not only closed: a fork of the kernel may hold the other end, too.
+            self._lifeline.write(b"t" if politely else b"k")
+        self._supervisor.send_signal(
+            signal.SIGCONT
+        )  # a command outside of any box may have stopped it
+
+    def kill_supervisor(self) -> None:
+        """Kill a supervisor that does not finish; what is left of its command stays."""
+        self._supervisor.kill()
+
+    def _wait_for_exit(self) -> None:
+        with self._supervisor, os.fdopen(self._report, "rb", buffering=0) as report:
+            report_text = self._read_until_exit(report.fileno()).decode()
+        child, code, why = (*report_text.split(" "), "", "")[:3]
+        known = int(code) if code.lstrip("-").isdigit() else None
+        if known is None and child.isdigit():  # the keeper was killed, and so was its child
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(int(child), signal.SIGKILL)
+        self.outcome.set_result(ProcessOutcome(self.output, known, why or self._stop_reason))
+
+    def _read_until_exit(self, report: int) -> bytes:
+        """Read until the supervisor exits; return its report."""
+        printed = self._printed.fileno()
+        os.set_blocking(printed, False)
+        poll = select.poll()
+        for fd in (printed, report):
+            poll.register(fd, select.POLLIN)
+        report_bytes, has_exited = b"", False
+        while not has_exited:
+            ready = {fd for fd, _ in poll.poll()}
+            if printed in ready and not self._read_output(printed):
+                poll.unregister(printed)
+            if report in ready:
+                data = os.read(report, 4096)
+                report_bytes += data
+                has_exited = not data
+        read = self.output.size
+        # The rest of the pipe; another process that holds its other end is not waited for.
+        while self._read_output(printed) and self.output.size < read + _PIPE:
+            pass
+        return report_bytes
+
+    def _read_output(self, printed: int) -> bool:
+        """Read some of the output; return False if there is no more."""
+        try:
+            data = os.read(printed, _CHUNK)
+        except BlockingIOError:
+            return False
+        self.output.add(data)
+        if self.output.size > MAX_PRINTED:
+            self.stop("printed")
+        return bool(data)
+
+
+def _pipe_holding(data: bytes) -> int:
+    """Return a descriptor from which these bytes can be read, no more than a pipe holds."""
+    reads, writes = os.pipe()
+    os.write(writes, data)
+    os.close(writes)
+    return reads
+
+
+@cache
+def _supervisor_source() -> str:
+    return inspect.getsource(supervisor)

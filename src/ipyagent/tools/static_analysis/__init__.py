@@ -1,0 +1,31 @@
+"""Static analysis of code and commands: what a call would touch, as far as it can be read.
+
+It names effects on the approval card and limits what "Always" covers. It is no sandbox: Python
+cannot be judged by reading, so nothing is called safe or runs without asking because of it.
+"""
+
+from ipyagent.tools.static_analysis.code import analyze_code
+from ipyagent.tools.static_analysis.effects import (
+    ENVIRONMENT,
+    NETWORK,
+    PROCESSES,
+    READS,
+    UNKNOWN_EFFECTS,
+    WRITES,
+    Effects,
+    describe_coverage,
+)
+from ipyagent.tools.static_analysis.shell_commands import analyze_command
+
+__all__ = [
+    "ENVIRONMENT",
+    "NETWORK",
+    "PROCESSES",
+    "READS",
+    "UNKNOWN_EFFECTS",
+    "WRITES",
+    "Effects",
+    "analyze_code",
+    "analyze_command",
+    "describe_coverage",
+]

@@ -1,0 +1,95 @@
+"""The effects of code, as static analysis finds them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from ipyagent.phrases import ellipsize, join_words
+from ipyagent.plaintext import flatten, visible
+
+READS = "files (reads)"
+WRITES = "files (writes)"
+NETWORK = "network"
+PROCESSES = "processes"
+ENVIRONMENT = "environment"
+UNKNOWN_EFFECTS = "cannot be determined"
+
+ORDER = (UNKNOWN_EFFECTS, NETWORK, PROCESSES, WRITES, READS, ENVIRONMENT)
+"""The kinds, the gravest first."""
+
+_DOES = {
+    READS: "reads files",
+    WRITES: "writes files",
+    NETWORK: "uses the network",
+    PROCESSES: "starts processes",
+    ENVIRONMENT: "reads the environment",
+}
+_LONGEST = 60
+
+
+@dataclass(frozen=True)
+class Effects:
+    """The effects of a call beside variables, each with the words that show it.
+
+    `names` are the variables that it loads and `paths` the files that it names; `redefines` are the
+    existing variables that it assigns.
+    """
+
+    touches: Mapping[str, str] = field(default_factory=dict)
+    variables: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    redefines: tuple[str, ...] = ()
+    subject: str = "code"
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds touched, without the words."""
+        return frozenset(self.touches)
+
+    @property
+    def is_known(self) -> bool:
+        """True if static analysis can tell what it touches."""
+        return UNKNOWN_EFFECTS not in self.touches
+
+    def summary(self) -> str:
+        """Return what it touches in a line such as "touches: network (requests); redefines df"."""
+        named = ", ".join(
+            _format_kind(kind, self.touches[kind]) for kind in sort_kinds(self.touches)
+        )
+        parts = [f"touches: {named}" if named else "", describe_redefined(self.redefines)]
+        return "; ".join(part for part in parts if part)
+
+    def describe_beyond(self, kinds: Collection[str]) -> str:
+        """Return what it touches beyond `kinds`, in words; "" if nothing."""
+        more = [kind for kind in sort_kinds(self.touches) if kind not in kinds]
+        return ", ".join(_format_kind(kind, self.touches[kind]) for kind in more)
+
+
+def describe_redefined(names: Collection[str]) -> str:
+    """Return "redefines df and x", or ""."""
+    some = [visible(name) for name in list(names)[:3]]
+    more = [f"{len(names) - 3} more"] if len(names) > 3 else []
+    return f"redefines {', '.join([*some, *more])}" if some else ""
+
+
+def sort_kinds(kinds: Collection[str]) -> list[str]:
+    """Return the kinds, the gravest first."""
+    rank = {kind: n for n, kind in enumerate(ORDER)}
+    return sorted(kinds, key=lambda kind: (rank.get(kind, len(ORDER)), kind))
+
+
+def describe_coverage(subject: str, kinds: Collection[str]) -> str:
+    """Return what an approval beyond one call covers: "code that only works on variables"."""
+    if subject == "commands":
+        return "commands that only run " + join_words(sorted(kinds))
+    does = [_DOES.get(kind, kind) for kind in sort_kinds(kinds)]
+    base = "only works on variables" if subject == "code" else "only computes"
+    if not does:
+        return f"{subject} that {base}"
+    return f"{subject} that {', '.join(does)}"
+
+
+def _format_kind(kind: str, shown: str) -> str:
+    text = ellipsize(flatten(shown), _LONGEST)
+    return f"{kind} ({text})" if text else kind

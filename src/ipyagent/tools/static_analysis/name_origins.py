@@ -1,0 +1,269 @@
+"""Origins of names and expressions in code, as far as static analysis can tell.
+
+An origin is the full name of something in a library ("pandas.read_csv"), or one of the kinds below.
+Order is ignored: a name may stand for everything that is ever bound to it.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import sys
+import types
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from ipyagent.kernel.describe.safe_inspect import (
+    ancestors,
+    class_dict,
+    is_a,
+    module_name,
+    type_name,
+)
+from ipyagent.tools.static_analysis.library_tables import BUFFERS, MODULES, PATHS, PLAIN
+
+DATA, LOCAL, MADE, PARAMETER = "<data>", "<local>", "<made>", "<parameter>"
+PATH, FILE, BUFFER = "<path>", "<file>", "<buffer>"
+OPAQUE, UNKNOWN = "<opaque>", "<unknown>"
+
+Origins = frozenset[str]
+_PASSES = 4  # of a chain of aliases
+_MOST_ITEMS = 1_000
+_SAME = {"posix": "os", "nt": "os", "_io": "io", "_thread": "threading", "posixpath": "os.path"}
+_SHOWN = frozenset({"display"})  # IPython has it among the built-in names
+
+
+def is_library(origin: str) -> bool:
+    """Return whether an origin is the full name of something in a library."""
+    return not origin.startswith("<")
+
+
+def root_of(name: str) -> str:
+    """Return the first part of a full name."""
+    return name.partition(".")[0]
+
+
+class NameOrigins:
+    """The names of a piece of code, and of the variables that it runs among."""
+
+    def __init__(self, tree: ast.AST, variables: Mapping[str, object]) -> None:
+        self.variables = variables
+        self._texts: dict[str, list[ast.expr]] = {}
+        self._bound: dict[str, Origins] = {}
+        bindings = [each for node in ast.walk(tree) for each in _bindings(node)]
+        self.stored = {name for name, _ in bindings}
+        for _ in range(_PASSES):
+            for name, value in bindings:
+                found = frozenset({value}) if isinstance(value, str) else self.origins_of(value)
+                self._bound[name] = self._bound.get(name, frozenset()) | found
+        for name, value in bindings:
+            if isinstance(value, ast.expr):
+                self._texts.setdefault(name, []).append(value)
+
+    def origins_of(self, node: ast.expr) -> Origins:
+        """Return what an expression may stand for."""
+        match node:
+            case ast.Name(id=name):
+                return self._origins_of_name(name)
+            case ast.Attribute(value=value, attr=attr):
+                return frozenset(_attribute_origin(base, attr) for base in self.origins_of(value))
+            case ast.Call(func=func):
+                return frozenset(map(_call_origin, self.origins_of(func)))
+            case ast.BinOp(left=left, right=right):
+                return frozenset(
+                    {PATH if PATH in self.origins_of(left) | self.origins_of(right) else DATA}
+                )
+            case ast.IfExp(body=body, orelse=other):
+                return self.origins_of(body) | self.origins_of(other)
+            case ast.BoolOp(values=values):
+                return frozenset().union(*map(self.origins_of, values))
+            case ast.NamedExpr(value=value) | ast.Await(value=value):
+                return self.origins_of(value)
+            case ast.Lambda():
+                return frozenset({LOCAL})
+        return frozenset({DATA})
+
+    def bound_expressions(self, node: ast.expr) -> list[ast.expr]:
+        """Return the expressions that a name was bound to, or the expression itself."""
+        if isinstance(node, ast.Name) and node.id in self._texts:
+            return self._texts[node.id]
+        known = self.variables.get(node.id) if isinstance(node, ast.Name) else None
+        if isinstance(known, str):
+            return [ast.Constant(value=known)]
+        return [node]
+
+    def _origins_of_name(self, name: str) -> Origins:
+        found = self._bound.get(name, frozenset())
+        if name in self.variables:
+            found |= {origin_of(self.variables[name])}
+        if found or name in self.stored:
+            return found or frozenset({DATA})
+        if name in _SHOWN:
+            return frozenset({LOCAL})
+        return frozenset({f"builtins.{name}" if hasattr(builtins, name) else UNKNOWN})
+
+
+def _attribute_origin(base: str, attr: str) -> str:
+    if is_library(base):
+        return f"{base}.{attr}"
+    return f"{PATH}.{attr}" if base == PATH else DATA
+
+
+def _call_origin(function: str) -> str:
+    if function in PATHS or function.startswith(f"{PATH}."):
+        return PATH
+    if function in BUFFERS:
+        return BUFFER
+    if function in {"builtins.open", "io.open"}:
+        return FILE
+    return MADE if is_library(function) or function in {LOCAL, MADE} else DATA
+
+
+def _bindings(node: ast.AST) -> Iterator[tuple[str, ast.expr | str]]:
+    """Yield each name that a node binds, with its expression or origin."""
+    match node:
+        case ast.Import() | ast.ImportFrom():
+            yield from _import_bindings(node)
+        case ast.Assign(targets=targets, value=value):
+            for target in targets:
+                yield from _target_bindings(target, value)
+        case ast.AnnAssign(target=target, value=ast.expr() as value):
+            yield from _target_bindings(target, value)
+        case ast.NamedExpr(target=target, value=value):
+            yield target.id, value
+        case ast.withitem(context_expr=value, optional_vars=ast.Name(id=name)):
+            yield name, value
+        case ast.withitem(optional_vars=ast.expr() as target):
+            yield from _target_bindings(target, DATA)
+        case (
+            ast.For(target=target) | ast.AsyncFor(target=target) | ast.comprehension(target=target)
+        ):
+            yield from _target_bindings(target, DATA)
+        case _:
+            yield from _plain_bindings(node)
+
+
+def _plain_bindings(node: ast.AST) -> Iterator[tuple[str, str]]:
+    match node:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            yield name, LOCAL
+        case ast.arg(arg=name):
+            yield name, PARAMETER
+        case (
+            ast.ExceptHandler(name=str(name))
+            | ast.MatchAs(name=str(name))
+            | ast.MatchStar(name=str(name))
+            | ast.MatchMapping(rest=str(name))
+            | ast.AugAssign(target=ast.Name(id=name))
+        ):
+            yield name, DATA
+
+
+def _import_bindings(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
+    module = f"{node.module or ''}." if isinstance(node, ast.ImportFrom) else ""
+    for each in node.names:
+        if module:
+            yield each.asname or each.name, module + each.name
+        else:
+            root = root_of(each.name)
+            yield each.asname or root, each.name if each.asname else root
+
+
+def _target_bindings(
+    target: ast.expr, value: ast.expr | str
+) -> Iterator[tuple[str, ast.expr | str]]:
+    match target, value:
+        case ast.Name(id=name), _:
+            yield name, value
+        case ast.Starred(value=inner), _:
+            yield from _target_bindings(inner, DATA)
+        case (
+            (ast.Tuple(elts=names) | ast.List(elts=names)),
+            (ast.Tuple(elts=values) | ast.List(elts=values)),
+        ) if len(names) == len(values):
+            for each, its in zip(names, values, strict=True):
+                yield from _target_bindings(each, its)
+        case ((ast.Tuple(elts=names) | ast.List(elts=names)), _):
+            for each in names:
+                yield from _target_bindings(each, DATA)
+
+
+def origin_of(value: Any) -> str:
+    """Return the origin of a variable's value, without running any of its own code."""
+    cls = type(value)
+    if is_a(value, types.ModuleType):
+        name = types.ModuleType.__getattribute__(value, "__dict__").get("__name__", "")
+        real = sys.modules.get(name) is value
+        return _SAME.get(name, str(name)) if real else OPAQUE
+    if cls is types.FunctionType or cls is types.BuiltinFunctionType:
+        return _qualified_origin(value.__module__, value.__name__)
+    if is_a(value, type):
+        return _qualified_origin(module_name(value), type_name(value))
+    return _object_origin(value)
+
+
+def _qualified_origin(module: object, name: str) -> str:
+    root = root_of(module) if type(module) is str else ""
+    root = _SAME.get(root, root)
+    known = root in PLAIN or root in MODULES or root in {"os", "sys", "pathlib", "builtins"}
+    return f"{root}.{name}" if known else OPAQUE
+
+
+def _object_origin(value: object) -> str:
+    """Return the origin of an object that is neither a module, a function nor a class."""
+    if _holds_code(value):
+        return OPAQUE
+    for base in ancestors(type(value)):
+        root = root_of(module_name(base))
+        if root == "pathlib":
+            return PATH
+        if root == "_io":
+            return FILE
+        if root in {"builtins", "abc", "typing"}:
+            continue
+        if root in MODULES:
+            return f"{root}.{type_name(base)}"
+        return DATA if root in PLAIN or root in {"_decimal", "_struct", "_random"} else OPAQUE
+    return OPAQUE if type(value) in _RUNNING else DATA
+
+
+def _holds_code(value: object) -> bool:
+    """Return whether an object holds code that its use would run."""
+    roots = {root_of(module_name(base)) for base in ancestors(type(value))}
+    if roots & _HOLDERS or type(value) in _LAZY:
+        return True
+    if is_a(value, defaultdict):
+        factory = class_dict(defaultdict)["default_factory"].__get__(value)
+        return not (factory is None or any(factory is each for each in _PLAIN_FACTORIES))
+    if any("__call__" in class_dict(base) for base in ancestors(type(value))):
+        return "sympy" not in roots
+    return any(map(_is_code, islice(_container_items(value), _MOST_ITEMS)))
+
+
+def _container_items(value: Any) -> Iterator[Any]:
+    """Yield the items of a container of Python, numpy or pandas that may be code."""
+    for kind in (list, tuple, set, frozenset, dict):
+        if is_a(value, kind):
+            yield from dict.values(value) if kind is dict else kind.__iter__(value)
+            return
+    cls, pandas = type(value), sys.modules.get("pandas")
+    if f"{module_name(cls)}.{type_name(cls)}" == "numpy.ndarray" and value.dtype.kind == "O":
+        yield from value.flat
+    elif pandas and cls in (pandas.Series, pandas.Index) and str(value.dtype) == "object":
+        yield from value.to_numpy()
+    elif pandas and cls is pandas.DataFrame:
+        for number, dtype in enumerate(value.dtypes):
+            if str(dtype) == "object":
+                yield from islice(value.iloc[:, number].to_numpy(), _MOST_ITEMS // 10)
+
+
+_HOLDERS = frozenset({"functools", "operator", "contextlib", "itertools", "weakref"})
+_LAZY = (map, filter, zip, enumerate, reversed, types.MappingProxyType, property)
+_PLAIN_FACTORIES = (int, float, str, list, dict, set, tuple, bool)
+_RUNNING = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, types.MethodType)
+
+
+def _is_code(value: object) -> bool:
+    return origin_of(value) != DATA if not is_a(value, dict) else False

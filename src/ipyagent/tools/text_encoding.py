@@ -1,0 +1,120 @@
+"""The encoding of a text file: read from its bytes, guessed if they do not tell, kept in edits."""
+
+from __future__ import annotations
+
+import codecs
+import mimetypes
+import re
+from dataclasses import dataclass
+
+from ipyagent.errors import InvalidArgumentsError, PathValidationError
+from ipyagent.plaintext import spell
+from ipyagent.tools.path_rules import human_size
+
+BOM = "\ufeff"
+
+_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # begins as UTF-16 does
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_CANDIDATES = [
+    *("cp1250", "cp1251", "cp1252", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "koi8_r"),
+    *("cp932", "euc_jp", "cp949", "gb18030", "big5", "tis_620", "cp866", "cp850", "mac_roman"),
+]
+_WESTERN = "cp1252"
+_PROBE = 1 << 20  # bytes that are looked at for a guess
+_NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x19\x1b-\x1f\x7f-\x9f]|\x1a.", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """A file's text, byte order mark included, and its encoding."""
+
+    text: str
+    encoding: str
+    guessed: bool = False
+
+    @property
+    def encoding_note(self) -> str:
+        """The remark on the encoding; "" for UTF-8."""
+        if self.encoding == "utf-8":
+            return ""
+        return f"{self.encoding}, guessed from its bytes" if self.guessed else self.encoding
+
+    def encode(self, text: str, path: str) -> bytes:
+        """Return another text in the file's encoding; raises InvalidArgumentsError."""
+        try:
+            return text.encode(self.encoding)
+        except UnicodeEncodeError as error:
+            if self.encoding == "utf-8":
+                reason = f"the text is not valid Unicode: {error.reason}"
+                raise InvalidArgumentsError(reason) from None
+            char = error.object[error.start]
+            raise InvalidArgumentsError(
+                f"{spell(path)} is encoded as {self.encoding}, which has no {char!r} "
+                f"(U+{ord(char):04X}); write it in other characters, or convert the file with code"
+            ) from None
+
+
+def decode_file(data: bytes, path: str) -> TextFile:
+    """Return a file's text; raises PathValidationError if it is not text."""
+    for mark, encoding in _MARKS:
+        if data.startswith(mark) and (text := _try_decode(data, encoding)) is not None:
+            return TextFile(text, encoding)
+    if b"\0" in data[:8192]:
+        wide = _decode_utf16(data)
+        if wide is None:
+            raise PathValidationError(_binary_file_message(data, path))
+        return wide
+    try:
+        return TextFile(data.decode(), "utf-8")
+    except UnicodeDecodeError as error:
+        guess = _guess_encoding(data)
+        if guess is None:
+            raise PathValidationError(
+                f"{spell(path)} is not UTF-8 text ({human_size(len(data))}; byte {error.start} is "
+                f"0x{data[error.start]:02x}) nor in any encoding that is known here; open it with "
+                "code that names its encoding"
+            ) from None
+        return guess
+
+
+def _decode_utf16(data: bytes) -> TextFile | None:
+    """Decode UTF-16 without a mark: every other byte of Latin text is zero, and no other one."""
+    first, second = data[0:8192:2].count(0), data[1:8192:2].count(0)
+    if min(first, second) or max(first, second) < len(data[:8192]) // 8:
+        return None
+    encoding = "utf-16-be" if first else "utf-16-le"
+    text = _try_decode(data, encoding)
+    return None if text is None or _NO_TEXT.search(text) else TextFile(text, encoding)
+
+
+def _guess_encoding(data: bytes) -> TextFile | None:
+    from charset_normalizer import from_bytes  # costs as much as a file to read
+
+    matches = from_bytes(data[:_PROBE], cp_isolation=_CANDIDATES, enable_fallback=False)
+    names = [name for match in matches for name in match.could_be_from_charset]
+    # Of Western European and its look-alikes, which have most letters in common, the usual one.
+    ordered = [_WESTERN, *names] if _WESTERN in names else names
+    for name in ordered:
+        text = _try_decode(data, name)
+        if text is not None and not _NO_TEXT.search(text) and text.encode(name) == data:
+            return TextFile(text, name, guessed=True)
+    return None
+
+
+def _try_decode(data: bytes, encoding: str) -> str | None:
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError:
+        return None
+
+
+def _binary_file_message(data: bytes, path: str) -> str:
+    kind = mimetypes.guess_type(path)[0] or "unknown type"
+    return (
+        f"{spell(path)} is a binary file ({kind}, {human_size(len(data))}), not text; "
+        "open it with code"
+    )

@@ -1,0 +1,74 @@
+"""The words of a conversation's graph: the kind of each node, and its text."""
+
+from __future__ import annotations
+
+from ipyagent.redaction import mask_arguments
+from ipyagent.schema import (
+    Message,
+    Node,
+    Stop,
+    SystemPrompt,
+    ToolDefinitions,
+    ToolExecution,
+)
+from ipyagent.schema.graph import COMPACTED
+from ipyagent.ui.transcribe.arguments import summarize_arguments
+from ipyagent.ui.transcribe.call import call_glyph
+from ipyagent.ui.transcribe.usage import usage_text
+
+HEAD = "◀ head"
+"""Marks the node that the conversation goes on from."""
+
+
+def node_kind(node: Node) -> str:
+    """Return the kind of a node in one word: `user`, `call`, `end` …"""
+    match node.data:
+        case SystemPrompt():
+            return "system"
+        case ToolDefinitions():
+            return "tools"
+        case ToolExecution():
+            return "call"
+        case Stop():
+            return "end"
+        case Message() as message:
+            return _message_kind(message, node)
+    return "unknown"
+
+
+def _message_kind(message: Message, node: Node) -> str:
+    if COMPACTED in node.metadata:
+        return "summary"
+    if message.tool_results:
+        return "results"
+    return "note" if message.synthetic else str(message.role)
+
+
+def node_text(node: Node) -> str:
+    """Return the content of a node as plain text; it may be long, and it may come from anywhere."""
+    match node.data:
+        case SystemPrompt(content=content):
+            return content
+        case ToolDefinitions(tools=tools):
+            return ", ".join(tool.name for tool in tools)
+        case ToolExecution() as execution:
+            return _execution_text(execution)
+        case Stop() as stop:
+            reason = stop.reason or stop.finish_reason or ""
+            return " · ".join(part for part in (reason, usage_text(stop.usage)) if part)
+        case Message() as message:
+            return _message_text(message)
+    return "made by a newer version of ipyagent"
+
+
+def _execution_text(execution: ToolExecution) -> str:
+    call = execution.call
+    call = call.model_copy(update={"arguments": mask_arguments(call.arguments)})
+    glyph, _ = call_glyph(execution)
+    return f"{glyph} {call.name} {summarize_arguments(call)}"
+
+
+def _message_text(message: Message) -> str:
+    results = (result.text for result in message.tool_results)
+    calls = ", ".join(call.name for call in message.tool_calls)
+    return message.text or "\n".join(results) or calls or message.thinking

@@ -1,0 +1,38 @@
+"""Register IPython formatters for our objects, so the classes need no `_repr_html_`.
+
+Everything is registered by name: a shell that shows none of them need not import them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from ipyagent.kernel.protocols import Shell
+
+_BUNDLES = {
+    ("ipyagent.schema.results", "ToolResult"): "tool_result_bundle",
+    ("ipyagent.schema.runs", "Run"): "run_bundle",
+    ("ipyagent.agent.session", "Session"): "session_bundle",
+}
+
+
+def register(shell: Shell) -> None:
+    """Make an IPython shell show runs, results and sessions as a notebook should."""
+    bundles = shell.display_formatter.mimebundle_formatter
+    for (module, name), function in _BUNDLES.items():
+        bundles.for_type_by_name(module, name, partial(_call, function))
+    plain = shell.display_formatter.formatters["text/plain"]
+    plain.for_type_by_name("ipyagent.schema.results", "ToolResult", _print_result)
+
+
+def _print_result(result: Any, printer: Any, _cycle: bool) -> None:
+    """Print a result inside something else, such as a tuple, which has text only."""
+    printer.text(_call("result_text", result))
+
+
+def _call(function: str, value: Any) -> Any:
+    formatter: Callable[[Any], Any] = getattr(import_module("ipyagent.ui.formatters"), function)
+    return formatter(value)

@@ -1,0 +1,255 @@
+"""All messages between a kernel and its pages.
+
+Each message is one JSON object with a `type`; an `id` identifies the later `reply`. The `ToRun` and
+`FromRun` messages travel on the comm of a card's widget, or inside of a `to_run` and a `run`
+message on that of the page: see feed.py and desk.py. `labextension/src/protocol.ts` is generated
+from these classes.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ipyagent.json_types import JsonDict
+from ipyagent.schema.base import JsonValue, Model
+from ipyagent.ui.panel import Overview
+from ipyagent.ui.transcript import CutOff, Transcript
+
+
+class Replacement(Model):
+    """A new value at a place of the transcript; the path goes down from the top."""
+
+    path: tuple[str | int, ...]
+    value: JsonValue
+
+
+class Addition(Model):
+    """More text at a place of the transcript."""
+
+    path: tuple[str | int, ...]
+    append: str
+
+
+class Snapshot(Model):
+    """The whole state; `seq` is the last message that it includes."""
+
+    type: Literal["snapshot"] = "snapshot"
+    seq: int
+    transcript: Transcript | None
+    cut_off: CutOff
+
+
+class Changes(Model):
+    """The changes since the message before."""
+
+    type: Literal["changes"] = "changes"
+    seq: int
+    changes: tuple[Replacement | Addition, ...]
+
+
+FromRun = Annotated[Snapshot | Changes, Field(discriminator="type")]
+
+
+class Init(Model):
+    """A page draws the run: clicks arrive."""
+
+    type: Literal["init"] = "init"
+    id: str
+
+
+class Resync(Model):
+    """A page missed a message."""
+
+    type: Literal["resync"] = "resync"
+
+
+class Stop(Model):
+    """The user stops the run."""
+
+    type: Literal["stop"] = "stop"
+
+
+class Approve(Model):
+    """The user approves once, or for longer."""
+
+    decision: Literal["approve", "always", "folder"]
+    reason: str = ""
+
+
+class Deny(Model):
+    """The user denies a call or a plan, or declines to answer."""
+
+    decision: Literal["deny"] = "deny"
+    reason: str = ""
+
+
+class Reply(Model):
+    """The user answers a question."""
+
+    decision: Literal["answer"] = "answer"
+    text: str
+
+
+class EditedCall(Model):
+    """A call of a plan as the user edited it."""
+
+    id: str
+    name: str
+    arguments: JsonDict
+
+
+class EditedStep(Model):
+    """A step of a plan as the user edited it."""
+
+    call: EditedCall
+    note: str
+
+
+class Edit(Model):
+    """The user edits a plan."""
+
+    decision: Literal["edit"] = "edit"
+    plan: tuple[EditedStep, ...]
+
+
+Answer = Annotated[Approve | Deny | Reply | Edit, Field(discriminator="decision")]
+
+
+class Decide(Model):
+    """The user decides; each answer is checked against what was offered, see clicks.py."""
+
+    type: Literal["decide"] = "decide"
+    approval_id: str
+    answer: Answer
+
+
+ToRun = Annotated[Init | Resync | Stop | Decide, Field(discriminator="type")]
+
+
+class OverviewChanged(Model):
+    """The new overview of the notebook; after every change."""
+
+    type: Literal["overview"] = "overview"
+    overview: Overview
+
+
+class RunSays(Model):
+    """A message of a run that the page follows."""
+
+    type: Literal["run"] = "run"
+    run_id: str
+    message: FromRun
+
+
+class KernelReplies(Model):
+    """The answer to a page's `ask`."""
+
+    type: Literal["reply"] = "reply"
+    id: int
+    value: JsonValue
+
+
+class PageRequest(Model):
+    """The kernel asks for something in an open notebook: that at `path`, or that of `client`."""
+
+    type: Literal["request"] = "request"
+    id: int
+    what: str
+    path: str | None = None
+    client: str | None = None
+    details: JsonDict
+
+
+class Ping(Model):
+    """Is the page still there? It answers `here`."""
+
+    type: Literal["ping"] = "ping"
+
+
+class Again(Model):
+    """The kernel had dropped the page: it connects again."""
+
+    type: Literal["again"] = "again"
+
+
+class Bye(Model):
+    """ipyagent is no longer loaded."""
+
+    type: Literal["bye"] = "bye"
+
+
+class Left(Model):
+    """Subshells of pages that left; only a page can end them."""
+
+    type: Literal["left"] = "left"
+    subshells: tuple[str, ...]
+
+
+ToPage = Annotated[
+    OverviewChanged | RunSays | KernelReplies | PageRequest | Ping | Again | Bye | Left,
+    Field(discriminator="type"),
+]
+
+
+class Follow(Model):
+    """The page draws this run too, from now on."""
+
+    type: Literal["follow"] = "follow"
+    run_id: str
+
+
+class SayToRun(Model):
+    """A message to a run that the page follows."""
+
+    type: Literal["to_run"] = "to_run"
+    run_id: str
+    message: ToRun
+
+
+class Ask(Model):
+    """The page asks for a run as it is saved in an output: by id, or the cell's newest."""
+
+    type: Literal["ask"] = "ask"
+    id: int
+    what: Literal["bundle"] = "bundle"
+    run_id: str | None = None
+    cell_id: str | None = None
+
+
+class Shows(Model):
+    """The notebooks that the page shows, and the clients that run their cells."""
+
+    type: Literal["shows"] = "shows"
+    notebooks: tuple[str, ...]
+    clients: tuple[str, ...]
+
+
+class Here(Model):
+    """The answer to `ping`."""
+
+    type: Literal["here"] = "here"
+
+
+class PageReplies(Model):
+    """The answer to a request: a value, or an error."""
+
+    type: Literal["reply"] = "reply"
+    id: int
+    value: JsonValue = None
+    error: str | None = None
+
+
+ToKernel = Annotated[
+    Follow | SayToRun | Ask | Shows | Here | PageReplies, Field(discriminator="type")
+]
+
+
+class Protocol(Model):
+    """Both directions of both comms: the source of the generated file."""
+
+    from_run: FromRun
+    to_run: ToRun
+    to_page: ToPage
+    to_kernel: ToKernel

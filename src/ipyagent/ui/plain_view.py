@@ -1,0 +1,213 @@
+"""A run as text while it happens, for terminals and scripts."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable
+
+from ipyagent.schema import (
+    ApprovalDecided,
+    ApprovalRequested,
+    Compacted,
+    Decision,
+    Event,
+    MessageDelta,
+    MessageFinished,
+    MessageStarted,
+    Notice,
+    PlanProposed,
+    PlanStep,
+    PlanWaiting,
+    RetryScheduled,
+    Run,
+    RunFinished,
+    RunStarted,
+    RunState,
+    StepFinished,
+    StepStarted,
+    ToolExecution,
+    ToolFinished,
+    ToolRunning,
+)
+from ipyagent.ui.call_text import plan_text
+from ipyagent.ui.escapes import ProseFilter
+from ipyagent.ui.masking import mask_execution
+from ipyagent.ui.plain_text import TextPrinter, prose
+from ipyagent.ui.reveal import reveal
+from ipyagent.ui.transcribe.call import OPEN, CallContext, transcribe_call
+from ipyagent.ui.transcribe.plan import position_of, transcribe_plan
+from ipyagent.ui.transcribe.run import transcribe, transcribe_todos
+from ipyagent.ui.transcribe.step import lead_in, thinking_title, transcribe_thinking
+from ipyagent.ui.transcribe.usage import step_facts
+from ipyagent.ui.transcript import Call, Todo
+
+
+class PlainView:
+    """A listener that writes a run as it happens, without escapes but its own."""
+
+    def __init__(self, write: Callable[[str], object], *, color: bool) -> None:
+        self._out = TextPrinter(write, color=color)
+        self._run: Run | None = None
+        self._begun: str | None = None
+        self._asked: set[str] = set()
+        self._plan: tuple[PlanStep, ...] = ()
+        self._todos: tuple[Todo, ...] = ()
+        self._stream = _Stream(self._out)
+        self._countdown = _Countdown(self._out)
+
+    def __call__(self, event: Event, state: RunState) -> None:
+        """Show an event."""
+        self._run = run = state.run
+        self._countdown.stop()
+        match event:
+            case PlanProposed() | RunStarted():
+                self._begin(run, is_draft=isinstance(event, PlanProposed))
+            case PlanWaiting():
+                plan = transcribe_plan(run)
+                self._out.line(plan.hint if plan else "", "yellow")
+            case StepStarted():
+                self._asked.clear()
+                self._out.line(lead_in(run, len(run.steps) - 1), "dim")
+            case Compacted():
+                self._out.line(reveal(run.steps[-1].notes[-1]), "dim")
+            case RetryScheduled():
+                self._stream.close()
+                self._out.line(reveal(run.steps[-1].notes[-1]), "yellow")
+                self._countdown.start(event.delay)
+            case StepFinished():
+                self._out.line(step_facts(run.steps[-1], run.verbose), "dim")
+            case Notice(text=text):
+                self._out.line(reveal(text), "yellow")
+            case RunFinished():
+                self._stream.close()
+                self._out.print_end(transcribe(run))
+            case MessageStarted():
+                self._stream.close()
+            case MessageDelta(kind=kind, text=text):
+                self._stream.add(kind, text, run.verbose)
+            case MessageFinished():
+                self._end_message(event, run)
+            case _:
+                self._show_call(event, run)
+
+    def _show_call(self, event: Event, run: Run) -> None:
+        match event:
+            case ApprovalRequested(call_id=call_id):
+                self._asked.add(call_id)
+                self._out.print_question(_call(run, _find_call(run, call_id)))
+            case ApprovalDecided(call_id=call_id, decision=Decision.APPROVED):
+                call = _call(run, _find_call(run, call_id))
+                if call_id in self._asked and not call.question:
+                    self._out.line(f"  {call.decision}", "bold")
+            case ToolRunning(call_id=call_id):
+                call = _call(run, _find_call(run, call_id), was_asked=call_id in self._asked)
+                self._out.print_running(call)
+            case ToolFinished(execution=execution):
+                call = _call(run, execution, was_asked=execution.call.id in self._asked)
+                self._out.print_call(call, _index(run, execution))
+                self._show_todos(transcribe_todos(run))
+
+    def _begin(self, run: Run, *, is_draft: bool) -> None:
+        if self._begun != run.id:
+            self._begun = run.id
+            self._out.print_head(transcribe(run))
+        plan = transcribe_plan(run, is_whole=is_draft)
+        if plan and run.plan != self._plan:
+            self._out.line(plan_text(plan))
+            self._plan = run.plan
+
+    def _end_message(self, event: MessageFinished, run: Run) -> None:
+        if self._stream.close() or event.message is None:
+            return
+        if thinking := transcribe_thinking(run.steps[-1], is_open=run.verbose >= OPEN):
+            self._out.print_thinking(thinking)
+        self._out.line(prose(event.message.text).strip("\n"))
+
+    def _show_todos(self, todos: tuple[Todo, ...]) -> None:
+        if todos != self._todos:
+            self._todos = todos
+            self._out.print_todos(todos)
+
+
+class _Stream:
+    """The streaming reply."""
+
+    def __init__(self, out: TextPrinter) -> None:
+        self._out = out
+        self._filter = ProseFilter()
+        self._kind = ""
+        self._begun = 0.0
+        self._shows_thinking = False
+
+    def add(self, kind: str, text: str, verbose: int) -> None:
+        """Write a piece; thinking only if it is dimmed or asked for."""
+        if kind != self._kind:
+            self.close()
+            self._kind = kind
+            if kind == "thinking":
+                self._shows_thinking = self._out.color or verbose >= OPEN
+                self._begun = time.monotonic()
+                self._out.put("Thinking…" + ("\n" if self._shows_thinking else ""), "dim")
+        text = self._filter.feed(text)
+        if kind == "text":
+            self._out.put(text)
+        elif self._shows_thinking:
+            self._out.put(text, "dim")
+
+    def close(self) -> bool:
+        """End the streaming text, or the thinking with its duration; return whether any."""
+        kind, self._kind = self._kind, ""
+        rest = self._filter.flush()
+        if kind == "text":
+            self._out.put(rest)
+        elif kind == "thinking":
+            took = thinking_title(time.monotonic() - self._begun).removeprefix("Thinking")
+            self._out.put(rest if self._shows_thinking else took, "dim")
+        self._out.line("")
+        return bool(kind)
+
+
+class _Countdown:
+    """A line that counts the seconds until the next try, if it can be overwritten."""
+
+    def __init__(self, out: TextPrinter) -> None:
+        self._out = out
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self, seconds: float) -> None:
+        """Start counting."""
+        if self._out.color:
+            self._tick(time.monotonic() + seconds)
+
+    def stop(self) -> None:
+        """Remove the line."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._out.write("\r\x1b[K")
+
+    def _tick(self, until: float) -> None:
+        left = math.ceil(until - time.monotonic())
+        if left > 0:
+            text = self._out.paint(f"  trying again in {left} s", "dim")
+            self._out.write(f"\r\x1b[K{text}")
+            self._timer = asyncio.get_running_loop().call_later(1, self._tick, until)
+
+
+def _call(run: Run, execution: ToolExecution, *, was_asked: bool = False) -> Call:
+    position, context = position_of(run, execution), CallContext.of(run, is_live=True)
+    call = transcribe_call(mask_execution(execution), context, position=position)
+    return call.model_copy(update={"was_asked": True}) if was_asked else call
+
+
+def _find_call(run: Run, call_id: str) -> ToolExecution:
+    return next(e for e in run.steps[-1].executions if e.call.id == call_id)
+
+
+def _index(run: Run, execution: ToolExecution) -> int:
+    """Return the index of a call's result; parallel calls end in any order."""
+    ids = [each.call.id for each in run.executions]
+    # The last one: some services number the calls of every reply from zero.
+    return len(ids) - 1 - ids[::-1].index(execution.call.id)

@@ -1,0 +1,160 @@
+"""Ask the user: by buttons if clicks arrive, by `input()` elsewhere, or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import re
+import sys
+from collections.abc import Callable, Sequence
+
+from ipyagent.agent.approvals import Answer, Approval, Approvals
+from ipyagent.errors import NoFrontendError
+from ipyagent.kernel.main_thread import MainThread
+from ipyagent.schema import DecidedBy, Decision, PlanStep, Question, Run, Scope, ToolExecution
+from ipyagent.ui.plan_editing import edit_plan
+from ipyagent.ui.reveal import reveal
+
+_PLAIN = re.compile(r"[\w./ -]{1,200}")
+
+Ask = Callable[[str], str]
+"""`input`: shows a text, returns a line."""
+
+_YES = {"y", "yes", "ok", "approve"}
+_NO = {"n", "no", "deny"}
+_MORE = {
+    Scope.SESSION: "[a]lways for this session",
+    Scope.FOLDER: "[f] always in this folder",
+}
+_WORDS = {"a": Scope.SESSION, "always": Scope.SESSION, "f": Scope.FOLDER, "folder": Scope.FOLDER}
+
+_FRONT_END = "run it where somebody can approve it, such as JupyterLab or a terminal"
+_UNASKED = (
+    "let everything run unasked (`%%agent --confirm yolo`, or IPYAGENT_AGENT__CONFIRM_MODE=yolo "
+    "in the environment)"
+)
+_RULE = "allow it by a rule (in the environment: IPYAGENT_POLICY__RULES='[{rule}]')"
+
+
+CAPTURED = (
+    "it needs approval, and what is asked cannot be shown, because this cell's output "
+    "is captured. Run it without %%capture."
+)
+
+
+class NoAsker:
+    """Declines every question at once, and says how to allow it: nobody can be asked."""
+
+    async def ask(self, approval: Approval) -> None:
+        """Decline."""
+        raise NoFrontendError(_decline(approval))
+
+
+def _decline(approval: Approval) -> str:
+    about = approval.subject
+    if isinstance(about, Run):
+        return "the plan needs approval and nobody can be asked here"
+    if about.question:
+        return "nobody can be asked here"
+    # What always asks also asks in yolo.
+    always = about.concern is not None and not about.scopes
+    ways = [_FRONT_END]
+    if Scope.FOLDER in about.scopes:  # elsewhere a rule would not do
+        ways.append(_RULE.format(rule=_allowing(about)))
+    if not always:
+        ways.append(_UNASKED)
+    *others, last = ways
+    way = f"{', '.join(others)}, or {last}" if others else last
+    return f"it needs an approval and nobody can be asked here. To have it run: {way}."
+
+
+def _allowing(execution: ToolExecution) -> str:
+    """Return the rule that allows such a call: the tool, for the file of the call."""
+    path = execution.call.arguments.get("path")
+    where = (
+        f", path: {json.dumps(path)}" if isinstance(path, str) and _PLAIN.fullmatch(path) else ""
+    )
+    return f"{{effect: allow, tool: {execution.call.name}{where}}}"
+
+
+class InputAsker:
+    """Asks by `input()`, on the main thread."""
+
+    def __init__(
+        self, main: MainThread, approvals: Approvals, show: Callable[[Approval], object]
+    ) -> None:
+        self.main, self.approvals, self.show = main, approvals, show
+
+    async def ask(self, approval: Approval) -> None:
+        """Show everything to decide on and wait for a clear answer."""
+        if isinstance(sys.stdout, io.StringIO):
+            raise NoFrontendError(CAPTURED)
+        self.show(approval)
+        while not approval.answer.done():
+            answer = await asyncio.wrap_future(self.main.post(lambda: _ask_once(approval, input)))
+            if answer is not None:
+                self.approvals.decide(approval.id, answer)
+
+
+def _ask_once(approval: Approval, ask: Ask) -> Answer | None:
+    """Ask once; return None for an unclear answer."""
+    about = approval.subject
+    try:
+        if isinstance(about, Run):
+            return ask_about_plan(ask, about.plan)
+        if about.question:
+            return parse_reply(ask("Your answer, or Enter to decline: "), about.question)
+        covers = f" ({reveal(about.covers)})" if about.covers and about.scopes else ""
+        offers = "".join(
+            f"{text}{covers}, " for scope, text in _MORE.items() if scope in about.scopes
+        )
+        words = f"[y]es, {offers}[n]o, or n and a reason: "
+        return parse_answer(ask(f"Run {reveal(about.call.name)}? {words}"), about.scopes)
+    except EOFError:
+        if isinstance(about, Run):  # it can wait
+            raise NoFrontendError("nobody answered (end of input)") from None
+        reason = "nobody answered (end of input)"
+        return Answer(Decision.DENIED, DecidedBy.PROMPT, reason)
+
+
+def parse_answer(text: str, scopes: Sequence[Scope]) -> Answer | None:
+    """Parse a typed answer; None if it is neither yes nor no, nor one of the `scopes`."""
+    word, _, reason = text.strip().partition(" ")
+    word = word.lower().rstrip(",:;.")
+    if word in _NO:
+        return Answer(Decision.DENIED, DecidedBy.PROMPT, reason.strip() or None)
+    scope = Scope.ONCE if word in _YES else _WORDS.get(word)
+    if scope is not None and scope in (Scope.ONCE, *scopes):
+        return Answer(Decision.APPROVED, DecidedBy.PROMPT, scope=scope)
+    return None
+
+
+def parse_reply(text: str, question: Question) -> Answer:
+    """Return the answer to a question: a choice by its number, or the user's own words."""
+    text = text.strip()
+    if not text:
+        return Answer(Decision.DENIED, DecidedBy.PROMPT)
+    number = int(text) if text.isdecimal() else 0
+    chosen = question.choices[number - 1] if 1 <= number <= len(question.choices) else text
+    return Answer(Decision.APPROVED, DecidedBy.PROMPT, text=chosen)
+
+
+def ask_about_plan(ask: Ask, plan: tuple[PlanStep, ...]) -> Answer | None:
+    """Ask about a plan: yes, no, or other steps in its place."""
+    text = ask("Run this plan? [y]es, [e]dit, [n]o, or n and a reason: ")
+    if text.strip().lower() not in {"e", "edit"}:
+        return parse_answer(text, ())
+    changed = edit_plan(ask, plan)
+    if changed == plan:
+        return None
+    return Answer(Decision.APPROVED, DecidedBy.PROMPT, plan=changed)
+
+
+def choose(question: str, choices: Sequence[str]) -> str:
+    """Return one of `choices`, by number; the first for an empty answer. On the main thread."""
+    rows = "\n".join(f"  {number}  {choice}" for number, choice in enumerate(choices, 1))
+    while True:
+        text = input(f"{question}\n{rows}\nNumber [1]: ").strip() or "1"
+        if text.isdecimal() and 1 <= int(text) <= len(choices):
+            return choices[int(text) - 1]

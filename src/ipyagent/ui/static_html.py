@@ -1,0 +1,231 @@
+"""The static view: a finished run as a MIME bundle, readable without kernel or extension.
+
+text/html plain tags, for GitHub, nbviewer, exports text/markdown where HTML is not drawn text/plain
+where nothing is drawn application/vnd.ipyagent.run+json the run itself, for programs
+application/vnd.ipyagent.transcript+json the run as the labextension draws it: as it was live
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ipyagent.schema import Run, ToolResult
+from ipyagent.ui import transcript_text as words
+from ipyagent.ui.addresses import image_source
+from ipyagent.ui.formatting import clean_output
+from ipyagent.ui.masking import mask_run
+from ipyagent.ui.plain_text import render
+from ipyagent.ui.reveal import reveal
+from ipyagent.ui.sanitize import escape, markdown_to_html, safe_html, says_something
+from ipyagent.ui.saved import TRANSCRIPT_MIME, dump_transcript
+from ipyagent.ui.static_markdown import run_markdown
+from ipyagent.ui.transcribe.result import result_facts, transcribe_result
+from ipyagent.ui.transcribe.run import transcribe
+from ipyagent.ui.transcript import (
+    Call,
+    Display,
+    Ending,
+    Fold,
+    Header,
+    Image,
+    Media,
+    Plan,
+    PlanStep,
+    Step,
+    Todo,
+    Transcript,
+)
+
+RUN_MIME = "application/vnd.ipyagent.run+json"
+
+# Dollars are dollars: MathJax would set what stands between two of them, and obey \href in it.
+_NO_MATH = 'class="tex2jax_ignore mathjax_ignore"'
+
+
+def saved_bundle(run: Run) -> dict[str, object]:
+    """Return the run in all formats that a notebook may keep."""
+    transcript, data = transcribe(run), mask_run(run).to_dict()
+    return {
+        "text/html": run_html(transcript),
+        "text/markdown": run_markdown(transcript),
+        "text/plain": render(transcript),
+        RUN_MIME: data,
+        TRANSCRIPT_MIME: dump_transcript(transcript, data),
+    }
+
+
+def run_html(transcript: Transcript) -> str:
+    """Return the run as HTML without scripts, styles and buttons, in the order of the card."""
+    plan, fold = transcript.plan, transcript.context
+    parts = [
+        _header(transcript.header),
+        _fold(fold.title, _pre(fold.text), fold) if fold else "",
+        *map(_note, transcript.notes),
+        _plan(plan, transcript.header.state) if plan else "",
+        *_steps(transcript),
+        _ending(transcript.ending) if transcript.ending else "",
+        _note(words.footer_text(transcript.footer)),
+    ]
+    state = transcript.header.state
+    return f'<div data-ipyagent="run" data-state="{state}" {_NO_MATH}>\n{_join_html(parts)}\n</div>'
+
+
+def result_html(result: ToolResult) -> str:
+    """Return a tool's result as HTML: text, tables, images, and the error if there is one."""
+    transcript = transcribe_result(result, "a tool")
+    failed = "" if result.success else "<p><strong>✗ failed</strong></p>"
+    texts = (transcript.error, transcript.output, *map(_note, result_facts(result)))
+    parts = [failed, *map(_pre, texts), *map(_media, transcript.media)]
+    return f"<div {_NO_MATH}>\n{_join_html(parts)}\n</div>"
+
+
+def _header(header: Header) -> str:
+    parts = ["<strong>ipyagent</strong>", *map(escape, words.header_parts(header))]
+    if header.badge:
+        parts.append(f"<mark>{escape(header.badge)}</mark>")
+    return f"<p>{' · '.join(parts)}</p>"
+
+
+def _steps(transcript: Transcript) -> list[str]:
+    blocks, place = [_step(step) for step in transcript.steps], transcript.todos_at
+    return [*blocks[:place], _todos(transcript.todos), *blocks[place:]]
+
+
+def _todos(todos: Iterable[Todo]) -> str:
+    items = "".join(f"<li>{escape(reveal(f'{todo.glyph} {todo.text}'))}</li>" for todo in todos)
+    return f'<ul data-ipyagent="todos">{items}</ul>' if items else ""
+
+
+def _plan(plan: Plan, state: str) -> str:
+    """Return the plan: in full while it waits, its progress afterwards."""
+    goal, title = escape(plan.goal), escape(words.plan_title(plan))
+    steps = "\n".join(map(_plan_step, plan.steps))
+    parts = [
+        f"<p><strong>{goal}</strong><br>{title}</p>",
+        f'<ol data-ipyagent="plan" data-state="{state}">\n{steps}\n</ol>',
+        _note(plan.hint),
+    ]
+    return _join_html(parts)
+
+
+def _plan_step(step: PlanStep) -> str:
+    note = "<br>".join(map(escape, step.notes))
+    parts = [
+        f"{step.glyph} <strong>{escape(reveal(step.name))}</strong>",
+        f"<em>{step.verdict}</em>" if step.verdict else "",
+        f"<small>{note}</small>" if note else "",
+    ]
+    body = _join_html([_pre(words.arguments_text(step.request)), _note(step.request.parse_error)])
+    card = _details(" ".join(part for part in parts if part), body, is_open=step.is_open)
+    return f'<li data-ipyagent="plan-step" data-state="{step.status}">{card}</li>'
+
+
+def _step(step: Step) -> str:
+    text, thinking = markdown_to_html(step.text) if step.text else "", step.thinking
+    public = ' data-ipyagent="answer"' if step.is_answer else ""
+    rule = "<hr>" if step.is_answer and step.number > 1 else ""
+    parts = [
+        *map(_note, step.notes),
+        _thinking(thinking) if thinking else "",
+        f"{rule}<div{public}>\n{text}</div>" if text else "",
+        *map(_media, step.images),
+        *map(_call, step.calls),
+        _note(step.facts),
+    ]
+    return _join_html(parts)
+
+
+def _thinking(thinking: Fold) -> str:
+    title, body = f"<em>{thinking.title}</em>", markdown_to_html(thinking.text)
+    return _details(title, body, 'data-ipyagent="thinking"', is_open=thinking.is_open)
+
+
+def _call(call: Call) -> str:
+    """Return a collapsed call, with its figures and tables in sight below."""
+    name = escape(reveal(call.name))
+    public = f'data-ipyagent="tool" data-tool="{name}" data-state="{call.status}"'
+    card = _details(_call_line(call, name), _call_body(call), public, is_open=call.is_open)
+    return _join_html([card, *map(_media, call.result.media if call.result else ())])
+
+
+def _call_line(call: Call, name: str) -> str:
+    summary, outcome = escape(words.summary_line(call)), escape(words.outcome_line(call))
+    parts = [
+        f"{call.glyph} <strong>{name}</strong>",
+        f"<mark>{call.badge}</mark>" if call.badge else "",
+        f"<code>{summary}</code>" if summary else "",
+        f"→ {outcome}" if outcome else "",
+        f"<em>{escape(call.verdict)}</em>" if call.verdict else "",
+        f"<small>{call.duration.replace(' ', '&nbsp;')}</small>" if call.duration else "",
+    ]
+    return " ".join(part for part in parts if part)
+
+
+def _call_body(call: Call) -> str:
+    remarks = [call.concern, *call.remarks, reveal(call.request.parse_error)]
+    parts = [
+        *([] if words.request_is_in_line(call) else map(_pre, words.request_texts(call))),
+        *(f"<p><em>{escape(text)}</em></p>" for text in remarks if text),
+        *map(_pre, words.texts_beside_line(call)),
+        *map(_note, call.facts),
+    ]
+    return _join_html(parts)
+
+
+def _media(media: Media) -> str:
+    return _image(media) if isinstance(media, Image) else _display(media)
+
+
+def _display(display: Display) -> str:
+    mime = words.richest(display)
+    content = display.data.get(mime, "")
+    match mime:
+        case "text/html":
+            # Some objects are drawn by scripts alone: then there is nothing left to see.
+            safe = safe_html(content)
+            plain = clean_output(display.data.get("text/plain", ""))
+            return safe if says_something(safe) else _pre(plain)
+        case "text/markdown":
+            return markdown_to_html(content)
+        case "image/png" | "image/jpeg":
+            return _image(Image(media_type=mime, data=content, label=display.label))
+        case "text/plain":
+            return _pre(clean_output(content))
+    return _note(words.unknown_display_text(display))
+
+
+def _image(image: Image) -> str:
+    url = image_source(image)
+    if url is None:
+        return _note(words.refused_image_text(image))
+    return f'<p><img src="{url}" alt="{escape(reveal(image.label))}"></p>'
+
+
+def _ending(ending: Ending) -> str:
+    lines = escape(clean_output(ending.text)).replace("\n", "<br>")
+    title = escape(clean_output(ending.title))
+    is_error = ending.tone == "error"
+    title = f"<strong>✗ {title}</strong>" if is_error else f"<em>{title}</em>"
+    return f"<blockquote><p>{title}{'<br>' if lines else ''}{lines}</p></blockquote>"
+
+
+def _fold(title: str, body: str, fold: Fold) -> str:
+    return _details(title, body, is_open=fold.is_open)
+
+
+def _note(text: str) -> str:
+    return f"<p><small>{escape(reveal(text))}</small></p>" if text else ""
+
+
+def _details(summary: str, body: str, attributes: str = "", *, is_open: bool = False) -> str:
+    body = f"<blockquote>\n{body}\n</blockquote>\n" if body else ""
+    attributes += " open" if is_open else ""
+    return f"<details {attributes}><summary>{summary}</summary>\n{body}</details>"
+
+
+def _pre(text: str) -> str:
+    return f"<pre><code>{escape(reveal(text))}</code></pre>" if text.strip() else ""
+
+
+def _join_html(parts: Iterable[str]) -> str:
+    return "\n".join(part for part in parts if part)

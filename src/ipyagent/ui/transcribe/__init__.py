@@ -1,0 +1,1 @@
+"""From a run, live or saved, to the words in which every view shows it."""

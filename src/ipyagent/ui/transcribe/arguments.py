@@ -1,0 +1,97 @@
+"""Arguments as text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from ipyagent.phrases import plural
+from ipyagent.schema import ToolCall, ToolExecution
+from ipyagent.ui import transcript
+from ipyagent.ui.formatting import shorten
+from ipyagent.ui.reveal import reveal
+
+SUMMARY = 200
+"""Characters of arguments, output or a goal in one line."""
+
+_WIDE = 80
+"""Longer JSON is set in several lines."""
+
+_IN_DIFF = {
+    "edit_file": {"old_string", "new_string"},
+    "write_file": {"content"},
+    "edit_cell": {"source"},
+}
+"""Arguments that a diff shows already, as what they change."""
+
+
+def summarize_arguments(call: ToolCall) -> str:
+    """Return the arguments in one line: the first bare, the others named."""
+    named = call.arguments.items()
+    parts = [_in_line(v) if i == 0 else f"{k}={_in_line(v)}" for i, (k, v) in enumerate(named)]
+    return shorten(", ".join(parts), SUMMARY)
+
+
+def transcribe_request(execution: ToolExecution) -> transcript.CallRequest:
+    """Return the full request of a call."""
+    preview = _preview(execution)
+    is_diff = preview is not None and preview.kind == "diff"
+    hidden = _IN_DIFF.get(execution.call.name, set()) if is_diff else set()
+    rest = {
+        name: value
+        for name, value in execution.call.arguments.items()
+        if name not in hidden and not (preview and value == preview.text)
+    }
+    return _request(execution.call, rest, preview, is_exact_folded=bool(hidden))
+
+
+def transcribe_planned(call: ToolCall) -> transcript.CallRequest:
+    """Return the full request of a planned call."""
+    return _request(call, call.arguments, None)
+
+
+def _request(
+    call: ToolCall,
+    shown: Mapping[str, object],
+    preview: transcript.Preview | None,
+    *,
+    is_exact_folded: bool = False,
+) -> transcript.CallRequest:
+    return transcript.CallRequest(
+        arguments=call.arguments,
+        preview=preview,
+        shown=tuple(
+            transcript.Argument(name=name, value=_in_full(value)) for name, value in shown.items()
+        ),
+        is_exact_folded=is_exact_folded,
+        parse_error=call.parse_error or "",
+    )
+
+
+def _preview(execution: ToolExecution) -> transcript.Preview | None:
+    """Return the preview, if it is more than the arguments."""
+    preview = execution.preview
+    if preview is None or preview.kind == "arguments":
+        return None
+    name = "changes" if preview.kind == "diff" else reveal(preview.language)
+    size = plural(preview.text.count("\n") + 1, "line")
+    return transcript.Preview(
+        kind=preview.kind,
+        text=preview.text,
+        language=preview.language,
+        caption=f"{name} · {size}",
+    )
+
+
+def _in_full(value: object) -> str:
+    line = _text(value)
+    wide = not isinstance(value, str) and len(line) > _WIDE
+    return json.dumps(value, ensure_ascii=False, default=str, indent=2) if wide else line
+
+
+def _in_line(value: object) -> str:
+    return shorten(_text(value), 2 * SUMMARY)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

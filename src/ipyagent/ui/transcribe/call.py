@@ -1,0 +1,243 @@
+"""A call as it is drawn: its request, its decision, and its result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC
+from typing import Final
+
+from ipyagent.schema import (
+    DecidedBy,
+    Decision,
+    Question,
+    Run,
+    Scope,
+    StopReason,
+    TodoStatus,
+    ToolExecution,
+    ToolResult,
+    ToolStatus,
+)
+from ipyagent.schema.tool_records import TODOS, todos_in
+from ipyagent.ui import transcript
+from ipyagent.ui.formatting import first_line, seconds, shorten
+from ipyagent.ui.reveal import reveal
+from ipyagent.ui.transcribe.arguments import SUMMARY, summarize_arguments, transcribe_request
+from ipyagent.ui.transcribe.result import output_text, result_facts, transcribe_result
+
+GLYPHS: Final = {
+    ToolStatus.PENDING: ("…", "pending"),
+    ToolStatus.AWAITING_APPROVAL: ("?", "awaiting approval"),
+    ToolStatus.RUNNING: ("▶", "running"),
+    ToolStatus.SUCCESS: ("✓", "succeeded"),
+    ToolStatus.FAILED: ("✗", "failed"),
+    ToolStatus.DENIED: ("⊘", "denied"),
+    ToolStatus.CANCELLED: ("■", "cancelled"),
+    ToolStatus.UNKNOWN: ("!", "unknown outcome"),
+}
+"""The sign of each status, and its name for screen readers."""
+
+_WOULD_RUN = "○", "would run"
+"""A call that was only checked: nothing ran, so nothing succeeded."""
+
+OPEN, COUNTED, ALL = 1, 2, 3
+"""From which `Run.verbose` on calls and thinking begin unfolded; what each step took is shown; ids
+and reasons are."""
+
+_BY_USER = {DecidedBy.BUTTON, DecidedBy.PROMPT, DecidedBy.MAGIC}
+_STANDING = {DecidedBy.SESSION: "for this session", DecidedBy.FOLDER: "for this folder"}
+
+_APPROVE = transcript.Choice(answer="approve", label="Approve")
+_DENY = transcript.Choice(answer="deny", label="Deny")
+_LONGER = {
+    Scope.SESSION: transcript.Choice(answer="always", label="Always for this session"),
+    Scope.FOLDER: transcript.Choice(answer="folder", label="Always in this folder"),
+}
+
+
+@dataclass(frozen=True)
+class CallContext:
+    """The parts of a run that a call's words depend on; `is_live` if it may still be decided."""
+
+    confirm_mode: str = ""
+    verbose: int = 0
+    is_planned: bool = False
+    is_live: bool = False
+
+    @classmethod
+    def of(cls, run: Run, *, is_live: bool = False) -> CallContext:
+        """Return the context of a run's calls."""
+        planned = run.stop_reason is StopReason.PLANNED
+        return cls(run.confirm_mode, run.verbose, planned, is_live)
+
+
+def transcribe_call(
+    execution: ToolExecution,
+    context: CallContext,
+    approval_id: str | None = None,
+    late: transcript.Late | None = None,
+    position: str = "",
+) -> transcript.Call:
+    """Return a call as it is drawn.
+
+    `approval_id` is that of the pending decision, `position` the plan's step that the call carries
+    out.
+    """
+    is_asked = execution.status is ToolStatus.AWAITING_APPROVAL
+    badge = call_badge(execution, context)
+    dry, question = execution.dry_run, execution.question
+    glyph, status_text = call_glyph(execution)
+    return transcript.Call(
+        id=execution.call.id,
+        name=execution.call.name,
+        status=execution.status,
+        glyph=glyph,
+        status_text=status_text,
+        badge=badge,
+        summary=_summarize(execution),
+        outcome=_outcome(execution),
+        verdict=_verdict(execution, context),
+        decision=decision_text(execution, context.confirm_mode),
+        duration="" if execution.duration is None else seconds(execution.duration),
+        # To be seen is all that a dry run is for.
+        is_open=(is_asked and context.is_live)
+        or context.verbose >= OPEN
+        or (dry and not context.is_planned),
+        is_dry=dry,
+        is_sensitive=execution.sensitive,
+        was_asked=is_asked or _was_asked(execution),
+        position=position,
+        touches=reveal(execution.touches or ""),
+        concern=f"⚠ {reveal(execution.concern)}" if execution.concern else "",
+        question=_question(question) if question else None,
+        request=transcribe_request(execution),
+        remarks=_remarks(execution, context, badge),
+        result=_new_result(execution),
+        facts=(*_result_facts(execution), *_call_facts(execution, context.verbose)),
+        approval=_approval(execution, approval_id) if is_asked and approval_id else None,
+        late=late,
+    )
+
+
+def call_glyph(execution: ToolExecution) -> tuple[str, str]:
+    """Return the sign of a call's status and its name."""
+    dry = execution.dry_run and execution.status is ToolStatus.SUCCESS
+    return _WOULD_RUN if dry else GLYPHS[execution.status]
+
+
+def call_badge(execution: ToolExecution, context: CallContext) -> str:
+    """Return the badge of a call that was not meant to run, or ""."""
+    return ("planned" if context.is_planned else "dry run") if execution.dry_run else ""
+
+
+def decision_text(execution: ToolExecution, mode: str = "") -> str:
+    """Return how a call was decided on: "approved by you", "auto (yolo)"; "" if undecided."""
+    by, reason = execution.decided_by, reveal(execution.reason or "")
+    match execution.decision:
+        case None:
+            return ""
+        case Decision.AUTO:
+            return f"auto ({reason or reveal(mode)})" if reason or mode else "auto"
+        case Decision.APPROVED if execution.question:
+            text = "answered by you"
+        case Decision.APPROVED:
+            text = f"approved {_STANDING.get(by, 'by you') if by else 'by you'}"
+        case Decision.DENIED:
+            text = "declined" if execution.question else "denied"
+            text += " by you" if by in _BY_USER else ""
+        case Decision.EXPIRED:
+            text = "expired"
+    return f"{text}: {reason}" if reason else text
+
+
+def todo_summary(execution: ToolExecution) -> str:
+    """Return the summary of a checklist ("1 of 3 done"), "" for other calls."""
+    todos = todos_in(execution.call.arguments) if execution.call.name == TODOS else ()
+    completed = sum(todo.status is TodoStatus.COMPLETED for todo in todos)
+    return f"{completed} of {len(todos)} done" if todos else ""
+
+
+def _summarize(execution: ToolExecution) -> str:
+    if execution.question:
+        return shorten(execution.question.text, SUMMARY)
+    return todo_summary(execution) or summarize_arguments(execution.call)
+
+
+def _outcome(execution: ToolExecution) -> str:
+    """Return the result in one line, "" before there is one."""
+    result = _visible_result(execution)
+    if result is None:
+        return ""
+    return first_line(output_text(result) if result.success else result.error or "", SUMMARY)
+
+
+def _verdict(execution: ToolExecution, context: CallContext) -> str:
+    """Return the decision for the call's line: "" for calls that are normally allowed."""
+    match execution.status:
+        case ToolStatus.AWAITING_APPROVAL if not context.is_live:
+            return "no answer recorded" if execution.question else "no decision recorded"
+        case ToolStatus.UNKNOWN:
+            return GLYPHS[ToolStatus.UNKNOWN][1]
+    return "" if execution.decision is Decision.AUTO else decision_text(execution)
+
+
+def _remarks(execution: ToolExecution, context: CallContext, badge: str) -> tuple[str, ...]:
+    """Return remarks on a call beside its line and its result."""
+    has_verdict = bool(_verdict(execution, context))
+    texts = [
+        "" if has_verdict else decision_text(execution, context.confirm_mode),
+        f"{badge}: nothing was executed" if badge else "",
+    ]
+    return tuple(text for text in texts if text)
+
+
+def _visible_result(execution: ToolExecution) -> ToolResult | None:
+    """Return the result for the user: not that of a denial, nor of a checklist."""
+    result = execution.result
+    if execution.status is ToolStatus.DENIED or (
+        result and result.success and todo_summary(execution)
+    ):
+        return None
+    return result
+
+
+def _new_result(execution: ToolExecution) -> transcript.Result | None:
+    result = _visible_result(execution)
+    return transcribe_result(result, execution.call.name) if result else None
+
+
+def _question(question: Question) -> transcript.Question:
+    return transcript.Question(text=question.text, choices=question.choices)
+
+
+def _result_facts(execution: ToolExecution) -> list[str]:
+    result = _visible_result(execution)
+    return result_facts(result) if result else []
+
+
+def _call_facts(execution: ToolExecution, verbose: int) -> list[str]:
+    """Return a call's id, who decided on it and when it began."""
+    if verbose < ALL:
+        return []
+    decision, by, began = execution.decision, execution.decided_by, execution.started_at
+    parts = [
+        f"call {reveal(execution.call.id)}",
+        f"{decision} by {by}" if decision and by else "",
+        f"began {began.astimezone(UTC):%H:%M:%S} UTC" if began else "",
+    ]
+    return [" · ".join(part for part in parts if part)]
+
+
+def _was_asked(execution: ToolExecution) -> bool:
+    return execution.decision is not Decision.AUTO and execution.decided_by in _BY_USER
+
+
+def _approval(execution: ToolExecution, approval_id: str) -> transcript.Approval:
+    scopes = [_LONGER[scope] for scope in execution.scopes if scope in _LONGER]
+    covers = execution.covers if scopes else None
+    return transcript.Approval(
+        id=approval_id,
+        question=f"May {execution.call.name} run?",
+        choices=(_APPROVE, *scopes, _DENY),
+        covers=f"Always covers {covers}." if covers else "",
+    )

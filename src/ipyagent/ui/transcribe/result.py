@@ -1,0 +1,100 @@
+"""A call's result as it is drawn."""
+
+from __future__ import annotations
+
+from ipyagent.phrases import plural
+from ipyagent.plaintext import strip_escapes
+from ipyagent.schema import Display, ImageContent, ToolResult, TruncatedOutput
+from ipyagent.ui import transcript
+from ipyagent.ui.formatting import shorten
+from ipyagent.ui.reveal import reveal
+
+TOUCHED = 10
+"""Changed variables that are named."""
+
+_SHOWN = ("image/png", "image/jpeg", "text/html", "text/markdown", "text/plain")
+
+
+def transcribe_result(result: ToolResult, name: str) -> transcript.Result:
+    """Return a result as it is drawn; `name` is its tool's."""
+    text, displays = _text_and_displays(result)
+    has_own_output = result.output.strip() != (result.error or "").strip()
+    return transcript.Result(
+        output=text if result.success else _bare(result.output) if has_own_output else "",
+        error="" if result.success else text,
+        tone="plain" if result.success else "error",
+        media=tuple(_transcribe_media(result, displays, f"Figure from {name}")),
+    )
+
+
+def result_facts(result: ToolResult) -> list[str]:
+    """Return remarks on truncation and changed variables."""
+    cut = truncation_text(result.truncated) if result.truncated else ""
+    return [text for text in (cut, variables_text(result)) if text]
+
+
+def output_text(result: ToolResult) -> str:
+    """Return the tool's output, or why it failed, without terminal escapes."""
+    return _bare(result.output if result.success else result.error or result.output)
+
+
+def truncation_text(cut: TruncatedOutput) -> str:
+    """Return what was cut from an output, and where the full text is."""
+    size = f"{plural(cut.original_lines, 'line')}, {cut.original_chars:,} characters"
+    return f"Cut from {size}." + (f" All of it: {reveal(cut.path)}" if cut.path else "")
+
+
+def variables_text(result: ToolResult) -> str:
+    """Return what code did to variables: "created: df (DataFrame); deleted: x (int)"."""
+    parts: dict[str, list[str]] = {}
+    for each in result.variables[:TOUCHED]:
+        label = f"{shorten(each.name)} ({shorten(each.type)})" if each.type else shorten(each.name)
+        parts.setdefault(each.change, []).append(label)
+    texts = [f"{change}: {', '.join(named)}" for change, named in parts.items()]
+    more = len(result.variables) - TOUCHED
+    return "; ".join([*texts, *([f"… {more} more"] if more > 0 else [])])
+
+
+def transcribe_image(image: ImageContent, label: str) -> transcript.Image:
+    """Return an image as it is drawn."""
+    return transcript.Image(
+        media_type=image.media_type,
+        data=image.data,
+        label=label,
+        width=image.width,
+        height=image.height,
+    )
+
+
+def _text_and_displays(result: ToolResult) -> tuple[str, list[Display]]:
+    """Return the output, and the displays that are not in it: nothing is shown twice."""
+    text, displays = output_text(result), []
+    figures = {image.data.strip() for image in result.images}
+    for display in result.displays:
+        plain = _bare(display.data.get("text/plain", ""))
+        repeated = bool(plain) and plain in text
+        mime = next((mime for mime in _SHOWN if mime in display.data), "")
+        if display.data.get(mime, "").strip() in figures or (mime == "text/plain" and repeated):
+            continue
+        if repeated:
+            text = text.replace(plain, "", 1).strip("\n")
+        displays.append(display)
+    return text, displays
+
+
+def _transcribe_media(
+    result: ToolResult, displays: list[Display], label: str
+) -> list[transcript.Media]:
+    """Return the media of a result, in the order in which the code showed them."""
+    images = [transcribe_image(image, label) for image in result.images]
+    ordered: list[transcript.Media] = []
+    image_count = 0
+    for display in displays:
+        ordered += images[image_count : display.images_before]
+        image_count = max(image_count, min(display.images_before, len(images)))
+        ordered.append(transcript.Display(data=display.data, label=label))
+    return [*ordered, *images[image_count:]]
+
+
+def _bare(text: str) -> str:
+    return strip_escapes(text).strip("\n")

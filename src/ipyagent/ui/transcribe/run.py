@@ -1,0 +1,286 @@
+"""A whole run as it is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from ipyagent.plaintext import strip_escapes
+from ipyagent.schema import (
+    OpenMessage,
+    Outcome,
+    Run,
+    RunStatus,
+    Step,
+    StopReason,
+    Todo,
+    TodoStatus,
+    ToolExecution,
+)
+from ipyagent.schema.progress import never_ran
+from ipyagent.ui import transcript
+from ipyagent.ui.formatting import dollars, seconds
+from ipyagent.ui.masking import mask_call_arguments, mask_execution
+from ipyagent.ui.reveal import reveal
+from ipyagent.ui.transcribe.call import COUNTED, CallContext, transcribe_call
+from ipyagent.ui.transcribe.plan import count_begun, position_of, transcribe_plan
+from ipyagent.ui.transcribe.step import StepContext, lead_in, transcribe_step
+from ipyagent.ui.transcribe.usage import transcribe_footer
+
+_LIMIT = "Stopped here: the {} was reached. Raise it with {}."
+_ENDINGS: Final = {
+    StopReason.MAX_STEPS: _LIMIT.format("limit of steps", "--max-steps"),
+    StopReason.MAX_SECONDS: _LIMIT.format("time limit", "--max-seconds"),
+    StopReason.MAX_TOKENS: _LIMIT.format("token limit", "--max-tokens"),
+    StopReason.MAX_USD: _LIMIT.format("cost limit", "--max-usd"),
+    StopReason.TIMEOUT: (
+        "Stopped here: one step took too long. Ask for less at once, or raise agent.step_seconds."
+    ),
+    StopReason.CONTEXT_OVERFLOW: (
+        "The conversation no longer fits what this model can read at once. Begin a new one with "
+        "`%agent session new`, or ask a model that reads more."
+    ),
+    StopReason.CONTENT_FILTER: "The model's service withheld the rest of this reply.",
+    StopReason.EMPTY: "The model ended without saying anything. Ask again, or ask another model.",
+    StopReason.PLANNED: "Planned: nothing was run for it.",
+    StopReason.UNATTENDED: "A call had to be approved, and nobody could be asked: it was not run.",
+    StopReason.DENIED: "You denied this plan: nothing was run.",
+    StopReason.INTERRUPTED: "You stopped this run.",
+}
+"""Why a run did not do all that was asked for, if its error does not say so."""
+
+_TODO_GLYPHS: Final = {
+    TodoStatus.PENDING: ("☐", "to do"),
+    TodoStatus.IN_PROGRESS: ("▶", "being done"),
+    TodoStatus.COMPLETED: ("☑", "done"),
+}
+
+
+@dataclass(frozen=True)
+class Live:
+    """The current state beside the events: pending and late decisions, the streaming reply."""
+
+    open_message: OpenMessage | None = None
+    approvals: Mapping[str, str] = field(default_factory=dict)
+    """The ids of pending approvals, by the ids of their calls."""
+    plan_approval: str | None = None
+    late: Mapping[str, transcript.Late] = field(default_factory=dict)
+    plan_late: transcript.Late | None = None
+    retry: transcript.Waiting | None = None
+
+
+def transcribe(run: Run, live: Live | None = None) -> transcript.Transcript:
+    """Return a run as it is drawn: with `live` while it is on, else as it is saved."""
+    return Transcriber().transcribe(run, live)
+
+
+class Transcriber:
+    """Transcribes a run repeatedly as it continues; unchanged parts are kept."""
+
+    def __init__(self) -> None:
+        self._context = CallContext()
+        self._known: dict[int, _TranscribedStep] = {}
+
+    def transcribe(self, run: Run, live: Live | None = None) -> transcript.Transcript:
+        """Return the run as it is drawn now."""
+        answer = _answering(run) if run.is_finished else None
+        steps = self._transcribe_steps(run, live, answer)
+        return transcript.Transcript(
+            run_id=run.id,
+            label="Run of ipyagent",
+            verbose=run.verbose,
+            is_draft=run.status is RunStatus.DRAFT,
+            header=_header(run, live),
+            context=_context(run),
+            notes=run.notes,
+            plan=_plan(run, live),
+            steps=steps,
+            todos=transcribe_todos(run),
+            # Before the answer, once it is there; until then at the end.
+            todos_at=len(steps) if answer is None else answer,
+            ending=_ending(run, answer),
+            footer=transcribe_footer(run),
+        )
+
+    def _transcribe_steps(
+        self, run: Run, live: Live | None, answer: int | None
+    ) -> tuple[transcript.Step, ...]:
+        context = CallContext.of(run, is_live=live is not None)
+        if context != self._context:
+            self._context = context
+            self._known.clear()
+        newest = len(run.steps) - 1
+        for index, step in enumerate(run.steps):
+            known = self._known.get(index)
+            is_newest, is_answer = index == newest, index == answer
+            if known is not None and known.is_past(step) and known.drawn.is_answer is is_answer:
+                continue
+            going = live if is_newest else None
+            around = StepContext(
+                context,
+                lead_in=lead_in(run, index),
+                is_answer=is_answer,
+                open_message=_open_message(step, going),
+                waiting=_waiting(run, step, going),
+            )
+            calls = tuple(_calls(run, step, context, going, known))
+            transcribed = transcribe_step(step, calls, around)
+            self._known[index] = _TranscribedStep(step, is_newest, transcribed)
+        return tuple(self._known[index].drawn for index in range(len(run.steps)))
+
+
+@dataclass(frozen=True)
+class _TranscribedStep:
+    """A step and its transcript."""
+
+    step: Step
+    is_newest: bool
+    drawn: transcript.Step
+
+    def is_past(self, step: Step) -> bool:
+        """Return whether it is this step, with later steps after it."""
+        return self.step is step and not self.is_newest
+
+    def find(self, index: int, execution: ToolExecution) -> transcript.Call | None:
+        """Return the call at that index, if it has not changed."""
+        same = index < len(self.step.executions) and self.step.executions[index] is execution
+        return self.drawn.calls[index] if same else None
+
+
+def transcribe_todos(run: Run) -> tuple[transcript.Todo, ...]:
+    """Return the checklist of a run as it is drawn."""
+    return tuple(map(_todo, run.todos))
+
+
+def count_tokens_and_cost(tokens: int, cost_usd: float | None) -> list[str]:
+    """Return the usage of a run: "5,034 tok", "$0.020"."""
+    cost = dollars(cost_usd) if cost_usd is not None else ""
+    return [text for text in (f"{tokens:,} tok" if tokens else "", cost) if text]
+
+
+def state_of(run: Run, *, is_asked: bool = False) -> transcript.State:
+    """Return the state of a run; `is_asked` while a call or its plan waits for the user."""
+    match run.outcome:
+        case Outcome.SUCCESS:
+            return "done"
+        case Outcome.FAILED:
+            return "failed"
+        case Outcome.PARTIAL:
+            return "cancelled" if run.status is RunStatus.CANCELLED else "partial"
+    return "waiting" if is_asked or run.status is RunStatus.DRAFT else "running"
+
+
+def state_text(run: Run, state: transcript.State) -> str:
+    """Return a state in words."""
+    if state == "waiting":
+        return "waiting for you"
+    return "planned" if state == "done" and run.stop_reason is StopReason.PLANNED else state
+
+
+def model_name(run: Run) -> str:
+    """Return the model's id; for the data explorer with the note that it is no language model."""
+    name = reveal(run.model)
+    return f"{name} (not a language model)" if name.startswith("offline/") else name
+
+
+def _header(run: Run, live: Live | None) -> transcript.Header:
+    is_asked = live is not None and bool(live.approvals or live.plan_approval)
+    state = state_of(run, is_asked=is_asked)
+    cut_off = live is None and state == "running"
+    return transcript.Header(
+        model=model_name(run),
+        badge="yolo: runs unasked" if run.confirm_mode == "yolo" else "",
+        state=state,
+        state_text="unfinished" if cut_off else state_text(run, state),
+        facts=(*_how_far(run), *count_tokens_and_cost(run.usage.total_tokens, run.cost_usd)),
+        started_at=run.started_at,
+        duration="" if run.duration is None else seconds(run.duration),
+    )
+
+
+def _how_far(run: Run) -> list[str]:
+    if run.plan:
+        return [f"step {count_begun(run)}/{len(run.plan)}"]
+    requests = sum(not step.closing for step in run.steps)
+    closing = ["closing"] if requests < len(run.steps) else []
+    return [f"step {requests}/{run.max_steps}", *closing] if run.steps else []
+
+
+def _context(run: Run) -> transcript.Fold | None:
+    """Return the context added to the prompt; None while a plan has not run."""
+    if never_ran(run) or not run.context:
+        return None
+    title = "Told to the model" if run.plan else "Sent with your prompt"
+    return transcript.Fold(title=title, text=run.context, is_open=run.verbose >= COUNTED)
+
+
+def _plan(run: Run, live: Live | None) -> transcript.Plan | None:
+    return (
+        transcribe_plan(run, live.plan_approval, live.plan_late) if live else transcribe_plan(run)
+    )
+
+
+def _todo(todo: Todo) -> transcript.Todo:
+    glyph, text = _TODO_GLYPHS[todo.status]
+    doing = todo.status is TodoStatus.IN_PROGRESS and todo.active_form.strip()
+    return transcript.Todo(
+        status=todo.status.value, glyph=glyph, status_text=text, text=doing or todo.content
+    )
+
+
+def _ending(run: Run, answer: int | None) -> transcript.Ending | None:
+    """Return why the run is not all that was asked for; None if it finished or still runs."""
+    if run.error:
+        title, _, text = strip_escapes(run.error).strip().partition("\n")
+        return transcript.Ending(title=title, text=text.strip(), tone="error")
+    title = "" if run.stop_reason is None else _ENDINGS.get(run.stop_reason, "")
+    if run.stop_reason is StopReason.DENIED and answer is not None:
+        title = ""
+    finish = run.steps[-1].finish_reason if run.steps else None
+    if run.stop_reason is StopReason.MAX_TOKENS and finish == "length":
+        title = "The reply was cut: it reached the model's own limit. Ask it to continue."
+    return transcript.Ending(title=title) if title else None
+
+
+def _answering(run: Run) -> int | None:
+    """Return the index of the answering step: the last one with text and without calls."""
+    for index in reversed(range(len(run.steps))):
+        step = run.steps[index]
+        message = None if step.executions else step.message
+        if message and not message.tool_calls and message.text.strip():
+            return index
+    return None
+
+
+def _open_message(step: Step, live: Live | None) -> OpenMessage | None:
+    message = live.open_message if live else None
+    return message if message and message.step == step.number else None
+
+
+def _waiting(run: Run, step: Step, live: Live | None) -> transcript.Waiting | None:
+    """Return the wait for the model's reply or the next try, while nothing of it has come."""
+    begun = step.message is not None or step.finish_reason is not None
+    if live is None or run.status is not RunStatus.RUNNING or begun:
+        return None
+    message = _open_message(step, live)
+    if message is not None and not message.is_empty:
+        return None
+    if live.retry is not None or run.plan:  # a plan asks no model
+        return live.retry
+    return transcript.Waiting(text="Asking the model")
+
+
+def _calls(
+    run: Run, step: Step, context: CallContext, live: Live | None, known: _TranscribedStep | None
+) -> Iterator[transcript.Call]:
+    for index, execution in enumerate(step.executions):
+        approval_id = live.approvals.get(execution.call.id) if live else None
+        late = live.late.get(execution.call.id) if live else None
+        call = known.find(index, execution) if known else None
+        kept_approval_id = call.approval.id if call and call.approval else None
+        if call is None or (kept_approval_id, call.late) != (approval_id, late):
+            masked = mask_execution(execution) if live else mask_call_arguments(execution)
+            position = position_of(run, execution)
+            call = transcribe_call(masked, context, approval_id, late, position)
+        yield call

@@ -1,0 +1,80 @@
+"""A step as it is drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ipyagent.schema import ImageContent, OpenMessage, Run, Step
+from ipyagent.ui import transcript
+from ipyagent.ui.transcribe.call import OPEN, CallContext
+from ipyagent.ui.transcribe.result import transcribe_image
+from ipyagent.ui.transcribe.usage import step_facts
+
+
+@dataclass(frozen=True)
+class StepContext:
+    """The parts of the run and its live state that a step's words depend on."""
+
+    calls: CallContext
+    lead_in: str = ""
+    is_answer: bool = False
+    open_message: OpenMessage | None = None
+    waiting: transcript.Waiting | None = None
+
+
+def transcribe_step(
+    step: Step, calls: tuple[transcript.Call, ...], context: StepContext
+) -> transcript.Step:
+    """Return a step as it is drawn, with its `calls`."""
+    message, streaming = step.message, context.open_message
+    text = streaming.join("text") if streaming else message.text if message else ""
+    blocks = message.content if message else ()
+    return transcript.Step(
+        number=step.number,
+        label="Answer" if context.is_answer else f"Step {step.number}",
+        notes=tuple(note for note in (context.lead_in, *step.notes) if note),
+        waiting=context.waiting,
+        thinking=transcribe_thinking(
+            step, context.open_message, is_open=context.calls.verbose >= OPEN
+        ),
+        text=text if text.strip() else "",
+        is_streaming=streaming is not None,
+        is_answer=context.is_answer,
+        images=tuple(
+            transcribe_image(block, "Figure from the model")
+            for block in blocks
+            if isinstance(block, ImageContent)
+        ),
+        calls=calls,
+        facts=step_facts(step, context.calls.verbose),
+    )
+
+
+def lead_in(run: Run, index: int) -> str:
+    """Return why the model was asked again without a new message or result, or ""."""
+    step, before = run.steps[index], run.steps[index - 1] if index else None
+    if run.plan:
+        return ""
+    if step.closing:
+        return "The budget is spent: the model was asked to come to an end."
+    cut = before and before.finish_reason == "length" and not before.executions
+    return "The reply was cut: the model was asked to continue." if cut else ""
+
+
+def thinking_title(value: float | None) -> str:
+    """Return the heading of thinking with its duration: "Thinking (3 s)"."""
+    if value is None:
+        return "Thinking"
+    return f"Thinking ({'<1' if value < 1 else round(value)} s)"
+
+
+def transcribe_thinking(
+    step: Step, streaming: OpenMessage | None = None, *, is_open: bool
+) -> transcript.Fold | None:
+    """Return the model's thinking as it is drawn, or None."""
+    message = step.message
+    text = streaming.join("thinking") if streaming else message.thinking if message else ""
+    if not text.strip():
+        return None
+    title = "Thinking…" if streaming else thinking_title(step.thinking_seconds)
+    return transcript.Fold(title=title, text=text, is_open=is_open)

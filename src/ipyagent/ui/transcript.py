@@ -1,0 +1,293 @@
+"""A run as it is drawn: all words, signs and facts, the same for every view.
+
+    Transcript
+    ├─ header      model, state, progress, tokens, cost, time
+    ├─ context     what the model got beside the prompt
+    ├─ notes
+    ├─ plan        its steps, and how to decide on it
+    ├─ steps
+    │  └─ Step     notes, thinking, text, images, calls, facts
+    │     └─ Call  one line; its request; its result; figures and tables; the approval
+    ├─ todos       before the step `todos_at`
+    ├─ ending      why it is not all that was asked for
+    └─ footer
+
+Texts of models and tools (text, thinking, arguments, previews, output, media) are unchanged: each
+view escapes them in its own way. `labextension/src/protocol.ts` is generated from these classes.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ipyagent.json_types import JsonDict
+from ipyagent.schema import Decision, ToolStatus
+from ipyagent.schema.base import Model
+
+State = Literal["running", "waiting", "done", "partial", "failed", "cancelled"]
+Tone = Literal["plain", "error"]
+
+
+class Fold(Model):
+    """A text behind its title; `is_open` says whether it begins expanded."""
+
+    title: str
+    text: str
+    is_open: bool = False
+
+
+class Header(Model):
+    """The first line; `duration` is "" while the run is on and a clock shows the time."""
+
+    model: str
+    badge: str = ""
+    state: State
+    state_text: str
+    facts: tuple[str, ...] = ()
+    started_at: datetime
+    duration: str = ""
+
+
+class Late(Model):
+    """A decision that came too late: the call or plan had been decided on by then."""
+
+    decision: Decision | Literal["edited"]
+    at: datetime
+
+
+class Choice(Model):
+    """One way to decide: `answer` is sent, `label` is on the button."""
+
+    answer: Literal["approve", "always", "folder", "deny"]
+    label: str
+
+
+class Approval(Model):
+    """A pending decision; `covers` is what a longer approval allows."""
+
+    id: str
+    question: str
+    choices: tuple[Choice, ...]
+    covers: str = ""
+
+
+class Question(Model):
+    """A tool's question to the user; `choices` are answers to pick from."""
+
+    text: str
+    choices: tuple[str, ...] = ()
+
+
+class Preview(Model):
+    """The effect of a call, as code or as a diff; `caption` names it and counts its lines."""
+
+    kind: Literal["code", "diff"]
+    text: str
+    language: str
+    caption: str
+
+
+class Argument(Model):
+    """An argument that the preview does not show, its value as text."""
+
+    name: str
+    value: str
+
+
+class Image(Model):
+    """An image in base64; `label` describes it for screen readers."""
+
+    type: Literal["image"] = "image"
+    media_type: str
+    data: str
+    label: str
+    width: int | None = None
+    height: int | None = None
+
+
+class Display(Model):
+    """One rich output, as MIME type to text; never drawn without sanitizing."""
+
+    type: Literal["display"] = "display"
+    data: dict[str, str]
+    label: str
+
+
+Media = Annotated[Image | Display, Field(discriminator="type")]
+
+
+class CallRequest(Model):
+    """The full request of a call.
+
+    `arguments` are all of them, `shown` those that the preview does not show. `is_exact_folded`: a
+    diff shows some of them in other words.
+    """
+
+    arguments: JsonDict
+    preview: Preview | None = None
+    shown: tuple[Argument, ...] = ()
+    is_exact_folded: bool = False
+    parse_error: str = ""
+
+
+class Result(Model):
+    """The result of a call: `error` is "" if it succeeded or `output` says the same."""
+
+    output: str = ""
+    error: str = ""
+    tone: Tone = "plain"
+    media: tuple[Media, ...] = ()
+
+
+class Call(Model):
+    """A tool call: `summary`, `outcome` and `verdict` are in its line, the rest behind it.
+
+    `concern` is why the user is asked beside the tool itself. `decision` is how it was decided,
+    `was_asked` whether the user was asked, `is_sensitive` whether it may change something, and
+    `position` the plan's step that it carries out.
+    """
+
+    id: str
+    name: str
+    status: ToolStatus
+    glyph: str
+    status_text: str
+    badge: str = ""
+    summary: str = ""
+    outcome: str = ""
+    verdict: str = ""
+    decision: str = ""
+    duration: str = ""
+    is_open: bool = False
+    is_dry: bool = False
+    is_sensitive: bool = False
+    was_asked: bool = False
+    position: str = ""
+    touches: str = ""
+    concern: str = ""
+    question: Question | None = None
+    request: CallRequest
+    remarks: tuple[str, ...] = ()
+    result: Result | None = None
+    facts: tuple[str, ...] = ()
+    approval: Approval | None = None
+    late: Late | None = None
+
+
+class Waiting(Model):
+    """The wait for the model's reply, or for the next try in so many `seconds`."""
+
+    text: str
+    seconds: float | None = None
+
+
+class Step(Model):
+    """The model's thinking and text, and the calls that it made."""
+
+    number: int
+    label: str
+    notes: tuple[str, ...] = ()
+    waiting: Waiting | None = None
+    thinking: Fold | None = None
+    text: str = ""
+    is_streaming: bool = False
+    is_answer: bool = False
+    images: tuple[Image, ...] = ()
+    calls: tuple[Call, ...] = ()
+    facts: str = ""
+
+
+class PlanStep(Model):
+    """A step of a plan; `note` is unchanged, `notes` are its lines."""
+
+    id: str
+    name: str
+    status: ToolStatus
+    glyph: str
+    status_text: str
+    summary: str = ""
+    note: str = ""
+    notes: tuple[str, ...] = ()
+    verdict: str = ""
+    request: CallRequest
+    is_open: bool = False
+
+
+class Plan(Model):
+    """A plan to approve as a whole; `hint` says how, while nobody is asked here."""
+
+    goal: str
+    title: str
+    hash: str = ""
+    steps: tuple[PlanStep, ...]
+    hint: str = ""
+    approval: Approval | None = None
+    late: Late | None = None
+
+
+class Todo(Model):
+    """A task of the checklist."""
+
+    status: Literal["pending", "in_progress", "completed"]
+    glyph: str
+    status_text: str
+    text: str
+
+
+class Ending(Model):
+    """Why a run is not all that was asked for."""
+
+    title: str
+    text: str = ""
+    tone: Tone = "plain"
+
+
+class Footer(Model):
+    """The usage of the run, and its trace id."""
+
+    facts: tuple[str, ...] = ()
+    trace_id: str = ""
+
+
+class Status(Model):
+    """The status of a call."""
+
+    status: ToolStatus
+    glyph: str
+    status_text: str
+    verdict: str
+
+
+class CutOff(Model):
+    """The end of a run whose kernel is gone; `statuses` maps the statuses of calls."""
+
+    state: State
+    state_text: str
+    ending: Ending
+    statuses: dict[ToolStatus, Status]
+
+
+class Transcript(Model):
+    """A run as it is drawn; `is_draft` for a plan that waits."""
+
+    run_id: str
+    label: str
+    verbose: int
+    is_draft: bool
+    header: Header
+    context: Fold | None = None
+    notes: tuple[str, ...] = ()
+    plan: Plan | None = None
+    steps: tuple[Step, ...] = ()
+    todos: tuple[Todo, ...] = ()
+    todos_at: int = 0
+    ending: Ending | None = None
+    footer: Footer = Footer()
+
+    @property
+    def is_over(self) -> bool:
+        """True if the run has ended."""
+        return self.header.state not in ("running", "waiting")

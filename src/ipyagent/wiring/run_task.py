@@ -1,0 +1,241 @@
+"""One request from end to end: its tools, and the way of its events to the views."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from functools import partial
+from typing import Any, TypeVar
+
+from ipyagent import imports
+from ipyagent.agent.approvals import Answer
+from ipyagent.agent.event_stream import EventStream
+from ipyagent.agent.folder_permissions import FolderPermissions
+from ipyagent.agent.loop import AgentLoop, UserPrompt
+from ipyagent.agent.plan_approval import (
+    check_background_plan,
+    find_plan,
+    propose_plan,
+    resolve_plan,
+)
+from ipyagent.agent.plan_runner import PlanRunner
+from ipyagent.agent.policy import Policy
+from ipyagent.agent.prompts import SYSTEM_PROMPT
+from ipyagent.agent.session import Session
+from ipyagent.agent.tool_context import DRY_RUN, ToolContext
+from ipyagent.config import Config, has_profile_tools
+from ipyagent.errors import AgentError
+from ipyagent.kernel.drivers import Cell
+from ipyagent.kernel.interrupt import without_interrupts
+from ipyagent.llm.client import Client
+from ipyagent.redaction import Redactor, known_secrets, mask_arguments
+from ipyagent.schema import Decision, Run, StopReason
+from ipyagent.schema.state import Listener
+from ipyagent.services.skills import Skills, personal_folder
+from ipyagent.telemetry import logs, tracing
+from ipyagent.telemetry.eventlog import EventLog
+from ipyagent.tools.base import Tool
+from ipyagent.tools.file_rendering import decode_utf8
+from ipyagent.tools.truncate import OutputStore
+from ipyagent.tools.workspace import Workspace
+from ipyagent.ui.views import View
+from ipyagent.wiring.environment import Environment
+from ipyagent.wiring.run_request import RunRequest
+from ipyagent.wiring.runtime import runtime
+
+T = TypeVar("T")
+
+RunFunction = Callable[[], Coroutine[Any, Any, Run]]
+
+HIDDEN_FROM_PROMPT = (
+    "The prompt held what looks like a secret. It is hidden from the model, the record and this "
+    "transcript; name the environment variable that holds it instead."
+)
+
+
+class RunTask:
+    """One request, from its tools to its last event; made on the main thread.
+
+    Namespaces are read on the main thread. `show` opens a view.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        session: Session,
+        request: RunRequest,
+        client: Client,
+        cell: Cell,
+        open_view: Callable[[], View],
+        own_tools: Iterable[Tool] = (),
+    ) -> None:
+        self.environment, self.session, self.request = environment, session, request
+        self.client, self.cell, self.show = client, cell, open_view
+        config, workspace = request.config, environment.workspace
+        environment.services.configured = config.mcp.servers
+        switches = session.services if request.switches is None else request.switches
+        environment.services.switches = switches
+        self.folder_permissions = FolderPermissions(workspace.root)
+        self.redactor = self._create_redactor()
+        logs.setup(config.logging.level, self.redactor)
+        self.instructions, self.notes = _load_instructions(config, workspace)
+        self.skills = Skills(workspace, personal_folder()) if config.tools.skills else None
+        own = [*own_tools, *self._load_skills()]
+        self.toolbox = environment.build_toolbox(
+            config, own, self.redactor, cell.main.post, lambda: session.conversation.sources
+        )
+        self.prompt = self.redactor.text(request.prompt)
+        self.notes += environment.take_new_notices(self.toolbox)
+
+    async def answer_prompt(self, context: str) -> Run:
+        """Answer the prompt; `context` is added for the model."""
+        request = self.request
+        await self._load_services()
+        tool_context = self._create_tool_context(await self._open_view(self.show))
+        prompt = UserPrompt(
+            self.prompt,
+            context,
+            request.trace_id,
+            self._collect_notices(),
+            agent=request.agent,
+            cell_id=request.cell_id,
+        )
+        loop = AgentLoop(
+            request.config,
+            self.client,
+            tool_context,
+            self.instructions,
+            planning=request.plan and not request.dry_run,
+        )
+        run = await loop.run(prompt)
+        if run.stop_reason is not StopReason.PLANNED:
+            return run
+        return await propose_plan(loop, partial(self._open_view, self._create_plan_runner))
+
+    async def carry_out_decision(self, answer: Answer, reference: str) -> Run:
+        """Carry out the user's decision on a waiting plan."""
+        await self._load_services()
+        if self.request.background and answer.decision is Decision.APPROVED:
+            check_background_plan(self.toolbox, find_plan(self.session, reference))
+        return await resolve_plan(
+            self.session, answer, reference, partial(self._open_view, self._create_plan_runner)
+        )
+
+    async def _load_services(self) -> None:
+        tools, notes = await self.environment.services.load_tools(self.request.config)
+        settings = self.request.config.agent
+        lenient = has_profile_tools(self.request.agent, settings)
+        offered = self.toolbox.merge_services(tools)
+        self.toolbox = offered.select(settings.allowed_tools, lenient=lenient)
+        self.notes += (*notes, *self.environment.take_new_notices(offered))
+
+    def _create_redactor(self) -> Redactor:
+        """Return a redactor that knows the secrets of the environment and of the settings."""
+        config = self.request.config
+        key = config.llm.api_key.get_secret_value() if config.llm.api_key else ""
+        servers = self.environment.services.secrets() if config.tools.mcp else ()
+        return Redactor({*known_secrets(os.environ), key, *servers})
+
+    def _load_skills(self) -> list[Tool]:
+        """Tell the model which skills there are, if any; return the tool that reads them."""
+        if self.skills is None:
+            return []
+        self.notes += self.skills.notices()
+        if not self.skills.all():
+            return []
+        self.instructions += f"\n\n{self.skills.prompt()}"
+        return [self.skills.tool()]
+
+    async def _on_main(self, job: Callable[[], T]) -> T:
+        return await asyncio.wrap_future(self.cell.main.post(partial(_run_uninterrupted, job)))
+
+    async def _open_view(self, make: Callable[[], T]) -> T:
+        """Open a view. If the run is stopped meanwhile, this view shows it."""
+        opening = asyncio.ensure_future(self._on_main(make))
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            try:
+                opened = await opening
+            except RuntimeError:  # the cell was stopped first, and nothing was shown
+                raise asyncio.CancelledError from None
+            if task := asyncio.current_task():
+                task.cancel()  # the run meets the error again
+            return opened
+
+    def _create_plan_runner(self) -> PlanRunner:
+        """Return a plan's runner, with a view of its own; on the main thread."""
+        return PlanRunner(
+            self.request.config,
+            self.client,
+            self._create_tool_context(self.show()),
+            release=self.cell.release if self.request.background else None,
+        )
+
+    def _create_event_stream(self, view: View) -> EventStream:
+        watchers = _observers(self.request.config, self.environment.workspace)
+        listeners: list[Listener] = [runtime().remember, view, *watchers]
+        return EventStream(self.session, listeners, self.redactor)
+
+    def _create_tool_context(self, view: View) -> ToolContext:
+        return ToolContext(
+            toolbox=self.toolbox,
+            policy=self._create_policy(),
+            approvals=self.environment.approvals,
+            asker=view,
+            stream=self._create_event_stream(view),
+            main=self.cell.main,
+            threads=runtime().tool_threads,
+            save_output=OutputStore(self.environment.workspace).save,
+            dry_run=DRY_RUN if self.request.dry_run else None,
+        )
+
+    def _create_policy(self) -> Policy:
+        config = self.request.config
+        return Policy(
+            config.agent.confirm_mode,
+            self.session.grants,
+            self.session.conversation.sources,
+            rules=config.policy.rules,
+            folder_permissions=self.folder_permissions,
+            allowed_tools=config.agent.allowed_tools,
+            refusal=self.skills.refuses if self.skills else lambda name: None,
+            root=self.environment.workspace.root,
+        )
+
+    def _collect_notices(self) -> tuple[str, ...]:
+        hidden_notices = () if self.prompt == self.request.prompt else (HIDDEN_FROM_PROMPT,)
+        own = (*self.request.notices, *self.notes, *self.folder_permissions.notices())
+        standing = (*own, *imports.shadowing_notices())
+        return (
+            *self.request.one_time_notices,
+            *self.session.take_notices(standing),
+            *hidden_notices,
+        )
+
+
+@without_interrupts
+def _run_uninterrupted(job: Callable[[], T]) -> T:
+    """Run a job without interruption: a half-made view would stay in the cell."""
+    return job()
+
+
+def _observers(config: Config, workspace: Workspace) -> Iterator[Listener]:
+    """Yield the listeners beside the view that are switched on: the event log and traces."""
+    if config.logging.file:
+        yield EventLog(workspace.root / config.logging.file, mask=mask_arguments)
+    if config.chat.enable_observability:
+        yield tracing.spans(os.environ)
+
+
+def _load_instructions(config: Config, workspace: Workspace) -> tuple[str, tuple[str, ...]]:
+    """Return the system prompt, and a notice if the user's own could not be read."""
+    own, path = config.agent.system_prompt, config.agent.system_prompt_path
+    notes: tuple[str, ...] = ()
+    if path:
+        try:
+            own = decode_utf8(workspace.read_bytes(path), path)
+        except AgentError as error:
+            notes = (f"agent.system_prompt_path: {error}; the standard instructions are used.",)
+    return f"{SYSTEM_PROMPT}\n\n{own.strip()}" if own else SYSTEM_PROMPT, notes

@@ -1,0 +1,52 @@
+"""What the model is told beside the prompt."""
+
+from harness import Lab
+from ipyagent.agent.prompts import SYSTEM_PROMPT, context_block, describe_mentions
+
+
+def test_a_mentioned_variable_is_described_and_a_mentioned_file_named() -> None:
+    found = describe_mentions(
+        "Compare @sales with @data/old.csv, and mail me@work.org about @nothing.",
+        {"sales": [1, 2, 3], "work": 1},
+        lambda path: path == "data/old.csv",
+    )
+    assert len(found) == 2
+    assert found[0].startswith("sales: list")
+    assert "data/old.csv" in found[1]
+
+
+def test_names_of_any_alphabet_are_mentioned() -> None:
+    variables = {"größe": 1, "данные": 2, "数据": 3}
+    assert (
+        len(describe_mentions("Compare @größe, @данные and @数据.", variables, lambda _: False))
+        == 3
+    )
+
+
+def test_without_anything_to_tell_there_is_no_context() -> None:
+    assert context_block("", [], []) == ""
+
+
+def test_variables_and_files_travel_with_the_prompt_and_not_in_the_system_prompt(lab: Lab) -> None:
+    lab.variables["answer"] = 42
+    (lab.environment.workspace.root / "notes.txt").write_text("hello")
+    run = lab.run(["Ok."], "What is @answer?")
+    assert "answer: int = 42" in run.context
+    assert "notes.txt" in run.context
+    assert lab.client is not None
+    system, asked, told = lab.client.requests[0].messages
+    assert system.text == SYSTEM_PROMPT
+    assert (asked.text, asked.synthetic) == ("What is @answer?", False)
+    assert (told.text, told.synthetic) == (run.context, True)
+
+
+def test_braces_in_a_prompt_are_left_alone(lab: Lab) -> None:
+    assert lab.run(["Ok."], "Use f'{x}' and {y}.").prompt == "Use f'{x}' and {y}."
+
+
+def test_a_server_that_cannot_be_reached_is_told_and_the_run_goes_on(lab: Lab) -> None:
+    servers = [{"name": "weather", "url": "http://127.0.0.1:1/mcp"}]
+    run = lab.run(["Hello."], settings={"mcp": {"servers": servers}})
+    assert any("weather" in note for note in run.notes)
+    assert run.outcome == "success"
+    assert not any("mcp.servers" in note for note in lab.run(["Hello."]).notes)

@@ -1,0 +1,91 @@
+"""The variables that code changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from growth import LINEAR, growth
+from ipyagent.kernel.namespace import PlainNamespace
+from ipyagent.kernel.namespace_diff import MOST
+
+
+class Hostile:
+    """An object whose methods all fail."""
+
+    def __eq__(self, other: object) -> bool:
+        raise AssertionError("compared")
+
+    __hash__ = None
+
+    def __repr__(self) -> str:
+        raise AssertionError("shown")
+
+    __len__ = __bool__ = __repr__
+
+
+def changes_of(code: str, **variables: Any) -> list[tuple[str, str, str]]:
+    result = PlainNamespace(variables).run(code)
+    return [(each.name, each.change, each.type) for each in result.variables]
+
+
+def frame() -> pd.DataFrame:
+    return pd.DataFrame({"a": range(1200), "b": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("y = [1, 2]", ("y", "created", "list, 2 items")),
+        ("x = 5", ("x", "changed", "int")),
+        ("del x", ("x", "deleted", "int")),
+        ("df['c'] = 1", ("df", "changed", "DataFrame, 1,200 rows × 3 columns")),
+        ("df.loc[5000] = [1, 2]", ("df", "changed", "DataFrame, 1,201 rows × 2 columns")),
+        ("df = df.head(1)", ("df", "changed", "DataFrame, 1 rows × 2 columns")),
+        ("s = df.a", ("s", "created", "Series, 1,200 rows")),
+        ("import numpy as np\na = np.zeros((2, 3))", ("a", "created", "ndarray, shape (2, 3)")),
+        ("items.append(1)", ("items", "changed", "list, 1 items")),
+        ("def f(a): pass", ("f", "created", "function")),
+        ("hostile = 1", ("hostile", "changed", "int")),
+    ],
+)
+def test_changes_of_variables_are_reported(code: str, told: tuple[str, str, str]):
+    known = {"x": 3, "df": frame(), "items": [], "hostile": Hostile(), "np": np}
+    assert changes_of(code, **known) == [told]
+
+
+@pytest.mark.parametrize("code", ["x", "df.head()", "_hidden = 1", "hostile", "1/0", "x = x"])
+def test_code_that_only_reads_changes_nothing(code: str):
+    assert changes_of(code, x=3, df=frame(), hostile=Hostile()) == []
+
+
+def test_changes_by_failing_code_are_reported():
+    assert changes_of("y = 1\n1/0") == [("y", "created", "int")]
+
+
+def test_an_object_that_code_deletes_is_freed_at_once():
+    code = "import weakref\nref = weakref.ref(df)\ndel df\nfreed = ref() is None"
+    variables: dict[str, Any] = {"df": frame()}
+    PlainNamespace(variables).run(code)
+    assert variables["freed"]
+
+
+def test_the_number_of_reported_changes_is_limited():
+    code = f"for i in range({MOST * 3}): globals()[f'v{{i}}'] = i"
+    assert len(changes_of(code)) == MOST
+
+
+@pytest.mark.parametrize("secret", ["api_key", "password"])
+def test_no_value_is_reported(secret: str):
+    changes = changes_of(f"{secret} = 'hunter2 and more'\nnumbers = [42]")
+    assert changes == [(secret, "created", "str"), ("numbers", "created", "list, 1 items")]
+
+
+def test_a_large_namespace_costs_little():
+    def run(size: int) -> None:
+        PlainNamespace({f"v{i}": object() for i in range(size)}).run("v1")
+
+    assert growth(run, 10_000) < LINEAR

@@ -1,0 +1,87 @@
+"""One event of any size is ended where the bytes come in, before anybody parses it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from ipyagent.config import LLMConfig
+from ipyagent.errors import ModelRefusedError
+from ipyagent.llm import event_limit
+from ipyagent.llm.client import ModelRequest
+from ipyagent.llm.gateway import LiteLLMClient
+from ipyagent.schema import Message, Role
+from servers.model_server import Flood, ModelServer, Reply, answer
+
+PROVIDERS = ("OPENAI", "ANTHROPIC", "MISTRAL", "GROQ")
+KEYS = {f"{name}_API_KEY": "sk-canary-0123456789abcdef" for name in PROVIDERS}
+MODELS = ("openai/gpt-x", "anthropic/claude-x", "mistral/x", "groq/x", "ollama/qwen3")
+WORDS = (b'data: {"choices": [{"index": 0, "delta": {"content": "', b"endless words " * 5_000)
+
+
+async def ask(server: ModelServer, model: str) -> str:
+    base = server.origin if model.startswith("anthropic/") else server.url
+    config = LLMConfig(api_base=base, timeout=30)
+    client = LiteLLMClient(model, config, environ=KEYS, start=KEYS)
+    request = ModelRequest((Message.of(Role.USER, "Hello."),))
+    return "".join([c.data async for c in client.stream(request) if c.type == "content"])
+
+
+@pytest.mark.spec("A53")
+@pytest.mark.parametrize("model", MODELS)
+async def test_an_event_without_end_is_ended_and_not_asked_for_again(
+    model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_limit, "MAX_EVENT", 1024**2)
+    endless = Flood(lambda number: WORDS[min(number, 1)])
+    reply = Reply((endless,), headers={"Content-Type": "text/event-stream"})
+    with ModelServer([reply] * 3) as server:
+        with pytest.raises(ModelRefusedError) as raised:
+            await ask(server, model)
+        assert await asyncio.to_thread(server.requests[0].closed.wait, 10)
+        assert len(server.requests) == 1
+    what, _, advice = str(raised.value).partition("\n")
+    assert what == f"{model} was ended: more than 1 MB came in one piece."
+    assert f"Asked at {server.origin}" in advice
+    assert KEYS["OPENAI_API_KEY"] not in str(raised.value)
+
+
+async def test_a_long_reply_of_small_events_is_read_to_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(event_limit, "MAX_EVENT", 2_000)
+    with ModelServer([answer("word " * 5_000)]) as server:
+        assert await ask(server, "openai/gpt-x") == "word " * 5_000
+
+
+@pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n", b"\r\r"])
+@pytest.mark.parametrize("step", [1, 2, 3, 7, 100])
+async def test_the_end_of_an_event_is_seen_wherever_the_pieces_are_cut(
+    end: bytes, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_limit, "MAX_EVENT", 60)
+
+    class Response:
+        def __init__(self, body: bytes) -> None:
+            self.body = body
+
+        async def aiter_bytes(self) -> AsyncIterator[bytes]:
+            for at in range(0, len(self.body), step):
+                yield self.body[at : at + step]
+
+    class Stream:
+        def __init__(self, body: bytes) -> None:
+            self.response = Response(body)
+            self.completion_stream = self
+
+    small = (b"data: " + b"x" * 30 + end) * 20
+    stream = Stream(small)
+    event_limit.limit_events(stream)
+    if step <= 30:
+        assert b"".join([piece async for piece in stream.response.aiter_bytes()]) == small
+    large = Stream(small + b"data: " + b"x" * 200)
+    event_limit.limit_events(large)
+    with pytest.raises(event_limit.EventTooLargeError):
+        [piece async for piece in large.response.aiter_bytes()]

@@ -1,0 +1,64 @@
+"""Read-only access to a journal."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from ipyagent.schema import RunStatus
+from ipyagent.store.journal import Journal
+from ipyagent.store.readonly import JournalSummary, read_summary
+from stories import begun, plan
+
+
+def test_the_summary_has_sessions_and_waiting_plans(journal: Journal, path: Path):
+    older, newer = begun(journal, "older"), begun(journal, "newer")
+    journal.draft(plan("r1"), older.id)
+    seen = read_summary(path)
+    assert {each.id for each in seen.sessions} == {older.id, newer.id}
+    assert list(seen.plans) == [older.id]
+    assert seen.plans[older.id].plan == plan().plan
+    assert seen.plans[older.id].status is RunStatus.DRAFT
+
+
+def test_the_summary_has_no_plan_that_was_decided_on(journal: Journal, path: Path):
+    session = begun(journal)
+    journal.draft(plan("r1"), session.id)
+    journal.cancel(session.id)
+    assert read_summary(path).plans == {}
+
+
+def test_reading_a_missing_journal_creates_nothing(path: Path):
+    assert read_summary(path) == JournalSummary()
+    assert not path.parent.exists()
+
+
+def test_other_files_are_not_read_as_a_journal(path: Path):
+    path.parent.mkdir()
+    path.write_text("hello")
+    assert read_summary(path) == JournalSummary()
+    path.unlink()
+    foreign = sqlite3.connect(path)
+    foreign.execute("CREATE TABLE sessions (id TEXT)")
+    foreign.close()
+    assert read_summary(path) == JournalSummary()
+
+
+def test_a_link_is_not_followed(journal: Journal, path: Path, tmp_path: Path):
+    begun(journal)
+    link = tmp_path / "link.db"
+    link.symlink_to(path)
+    assert len(read_summary(path).sessions) == 1
+    assert read_summary(link) == JournalSummary()
+
+
+@pytest.mark.parametrize("column", ["record", "plan_json"])
+def test_a_plan_that_cannot_be_read_is_skipped(journal: Journal, path: Path, column: str):
+    session = begun(journal)
+    journal.draft(plan("r1"), session.id)
+    journal.close()
+    with sqlite3.connect(path) as damaged:
+        damaged.execute(f"UPDATE runs SET {column} = '{{'")
+    damaged.close()
+    assert read_summary(path).plans == {}
+    assert len(read_summary(path).sessions) == 1

@@ -1,0 +1,92 @@
+"""What a release consists of: the source distribution, and the wheel that is built from it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import ipyagent
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def inspection() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("inspection", ROOT / "packaging/inspect_dist.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sdist")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(folder)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    [archive] = folder.glob("*.tar.gz")
+    return archive
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist: Path) -> Path:
+    """Build the wheel from the source distribution, where no other program can be found."""
+    with tarfile.open(sdist) as archive:
+        archive.extractall(sdist.parent, filter="data")
+    [source] = [path for path in sdist.parent.iterdir() if path.is_dir()]
+    options = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet", "-w", "built"]
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", str(source), *options],
+        cwd=sdist.parent,
+        env=os.environ | {"PATH": ""},
+        check=True,
+    )
+    [built] = (sdist.parent / "built").glob("*.whl")
+    return built
+
+
+def test_the_source_distribution_builds_the_wheel_without_node_and_network(
+    inspection: ModuleType, wheel: Path
+) -> None:
+    assert wheel.name.startswith(f"ipyagent-{ipyagent.__version__}-py3-none-any")
+    assert list(inspection.find_faults(inspection.read_archive(wheel), wheel=True)) == []
+
+
+def test_the_source_distribution_holds_sources_only(inspection: ModuleType, sdist: Path) -> None:
+    files = inspection.read_archive(sdist)
+    assert list(inspection.find_faults(files, wheel=False)) == []
+    inner = {name.partition("/")[2] for name in files}
+    assert {"LICENSE", "tests/test_distribution.py", "labextension/src/widget.ts"} <= inner
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("ipyagent/tests/test_a.py", b""),
+        ("tests/harness.py", b""),
+        ("ipyagent/ui/static/node_modules/a.js", b""),
+        ("ipyagent/ui/static/widget.js.map", b""),
+        ("ipyagent/../a.py", b""),
+        ("ipyagent/a.py", f"here = '{ROOT}/src'".encode()),
+    ],
+)
+def test_what_does_not_belong_in_a_wheel_is_found(
+    inspection: ModuleType, wheel: Path, name: str, content: bytes
+) -> None:
+    files = inspection.read_archive(wheel) | {name: content}
+    faults = list(inspection.find_faults(files, wheel=True))
+    assert faults
+    assert all(fault.startswith(name) for fault in faults)
+
+
+def test_what_is_missing_in_a_wheel_is_found(inspection: ModuleType) -> None:
+    faults = list(inspection.find_faults({}, wheel=True))
+    assert faults == ["the extension of JupyterLab is missing", "the widget is missing"]

@@ -1,0 +1,72 @@
+"""The documentation names what exists: settings, options, commands, tools, files."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ipyagent.config import Config
+from ipyagent.config.keys import values_by_name
+from ipyagent.kernel.namespace import PlainNamespace
+from ipyagent.magic.commands import COMMANDS
+from ipyagent.magic.options import options_help
+from ipyagent.tools.workspace import Workspace
+from ipyagent.wiring import Environment
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted(p for p in DOCS.rglob("*.md") if "_" not in p.relative_to(DOCS).parts[0])
+TEXTS = {page.relative_to(DOCS).as_posix(): page.read_text() for page in PAGES}
+SECTIONS = "agent|chat|context|llm|logging|mcp|policy|tools|workspace"
+
+
+def test_there_are_pages() -> None:
+    assert {"index.md", "tutorial.md", "architecture.md", "how-to/privacy.md"} < set(TEXTS)
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_every_setting_that_a_page_names_exists(page: str) -> None:
+    named = re.findall(rf"`(?:%agent config )?((?:{SECTIONS})\.(?!json)[a-z_.]+)[`=]", TEXTS[page])
+    variables = re.findall(r"IPYAGENT_([A-Z]+__[A-Z_]+)", TEXTS[page])
+    keys = {*named, *(name.lower().replace("__", ".") for name in variables)}
+    assert keys <= set(values_by_name(Config())), page
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_every_option_and_command_that_a_page_names_exists(page: str) -> None:
+    cells = " ".join(re.findall(r"%%agent[^`\n]*", TEXTS[page]))
+    assert set(re.findall(r"--[a-z-]+", cells)) <= set(re.findall(r"--[a-z-]+", options_help()))
+    commands = set(re.findall(r"(?<!%)%agent ([a-z]+)", TEXTS[page]))
+    assert commands <= set(COMMANDS), page
+
+
+def test_every_built_in_tool_is_described(tmp_path: Path) -> None:
+    settings = {"tools": {"shell": True}, "workspace": {"allow_delete": True}}
+    environment = Environment(Workspace(tmp_path), PlainNamespace({}))
+    toolbox = environment.build_toolbox(Config.model_validate(settings))
+    table = TEXTS["reference/tools.md"].partition("The preview")[0]
+    assert {tool.name for tool in toolbox.definitions()} <= set(re.findall(r"`([a-z_]+)`", table))
+
+
+def test_every_page_is_in_a_table_of_contents() -> None:
+    listed = set(re.findall(r"^([a-z/-]+)$", "\n".join(TEXTS.values()), re.MULTILINE))
+    assert {page.removesuffix(".md") for page in TEXTS} - {"index"} <= listed
+
+
+def test_contributing_names_files_that_exist() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    named = set(
+        re.findall(r"(?:src|tests|docs|labextension|packaging)/[\w/.-]+\.(?:py|md|ts|yaml)", text)
+    )
+    assert len(named) > 15
+    example = {"src/ipyagent/tools/clock.py", "tests/tools/test_clock.py"}
+    assert {path for path in named - example if not (ROOT / path).exists()} == set()
+    drawn = re.findall(r"([a-z]+/)?([a-z_]+\.py)\b", text.split("```")[3])
+    files = {path.name for path in (ROOT / "src").rglob("*.py")}
+    assert {name for _, name in drawn} <= files
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_the_pictures_and_files_that_a_page_shows_are_there(page: str) -> None:
+    for path in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", TEXTS[page]):
+        assert (DOCS / page).parent.joinpath(path).is_file(), path

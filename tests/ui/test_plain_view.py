@@ -1,0 +1,290 @@
+from __future__ import annotations
+
+import hostile
+import pytest
+from inspection import controls
+from pictures import render
+from sample import call, done, run, said, sample_run, text
+
+from harness import Follower
+from ipyagent.plaintext import strip_escapes
+from ipyagent.schema import (
+    ApprovalDecided,
+    ApprovalRequested,
+    DecidedBy,
+    Decision,
+    Event,
+    MessageDelta,
+    MessageFinished,
+    MessageStarted,
+    Preview,
+    RetryScheduled,
+    RunFinished,
+    RunStarted,
+    RunStatus,
+    Step,
+    StepStarted,
+    StopReason,
+    ThinkingContent,
+    ToolExecution,
+    ToolFinished,
+    ToolResult,
+    ToolRunning,
+    ToolStarted,
+    ToolStatus,
+)
+from ipyagent.ui.call_text import request_text
+from ipyagent.ui.escapes import EscapeFilter
+from ipyagent.ui.plain_view import PlainView
+
+BEGUN = RunStarted(run=run(status=RunStatus.RUNNING, stop_reason=None, duration=None))
+# What erases or overwrites earlier text cannot do so once that is written.
+STREAMED = [p for p in hostile.TERMINAL if "\r" not in p and "\x1b[2K" not in p]
+FIRST = (BEGUN, StepStarted(step=1), MessageStarted(step=1))
+
+
+def written(*events: Event, color: bool = False) -> str:
+    parts: list[str] = []
+    view = Follower(PlainView(parts.append, color=color))
+    for event in events:
+        view(event)
+    return "".join(parts)
+
+
+def delta(piece: str, kind: str = "text") -> MessageDelta:
+    return MessageDelta.model_validate({"step": 1, "kind": kind, "text": piece})
+
+
+def ended(words: str, **changes: object) -> MessageFinished:
+    return MessageFinished.model_validate({"step": 1, "message": said(text(words)), **changes})
+
+
+def running(code: str, **changes: object) -> ToolExecution:
+    asked = call("c1", "run_python", {"code": code})
+    preview = Preview(kind="code", text=code, language="python")
+    return ToolExecution.model_validate(
+        {"call": asked, "sensitive": True, "preview": preview} | changes
+    )
+
+
+def test_text_is_written_as_it_arrives():
+    parts: list[str] = []
+    view = Follower(PlainView(parts.append, color=False))
+    for event in (*FIRST, delta("Rev"), delta("enue")):
+        view(event)
+    assert parts[-2:] == ["Rev", "enue"]
+    view(ended("Revenue"))
+    assert "".join(parts).endswith("\nRevenue\n")
+    assert "".join(parts).count("Revenue") == 1
+
+
+def test_a_reply_that_did_not_stream_is_written_whole():
+    assert written(*FIRST, ended("Revenue")).endswith("\nRevenue\n")
+
+
+@pytest.mark.spec("M13")
+def test_thinking_streams_dimmed_in_colour_and_folds_to_a_line_without():
+    events = (*FIRST, delta("hm, hm", "thinking"), delta("42"), ended("42"))
+    assert written(*events).endswith("Thinking… (<1 s)\n42\n")
+    assert "\x1b[2mhm, hm\x1b[0m\n42\n" in written(*events, color=True)
+
+
+def test_a_retry_is_told_and_what_came_before_stands_apart():
+    retry = RetryScheduled(step=1, attempt=1, of=2, delay=1, reason="Overloaded.")
+    out = written(*FIRST, delta("Rev"), retry, MessageStarted(step=1), delta("Revenue"), ended("x"))
+    assert out.endswith("Rev\nOverloaded. Retry 1/2 in 1.0 s.\nRevenue\n")
+
+
+def test_a_call_is_one_line_where_that_says_it_all():
+    look = done(call("c1", "inspect_variable", {"name": "sales"}), "18,204 rows", duration=0.0123)
+    out = written(*FIRST, ToolStarted(step=1, execution=look), ToolFinished(step=1, execution=look))
+    assert out.endswith("\n✓ inspect_variable sales → 18,204 rows  0.01 s\n")
+
+
+def test_the_whole_call_is_shown_before_the_question_and_the_decision_after():
+    code = "\n".join(f"step_{n}()" for n in range(200))
+    waiting = running(code)
+    asked = ApprovalRequested(step=1, call_id="c1", approval_id="a1")
+    out = written(*FIRST, ToolStarted(step=1, execution=waiting), asked)
+    assert out.endswith("\n  │ step_199()\n")
+    assert all(f"  │ step_{n}()\n" in out for n in range(200))
+    approved = ApprovalDecided(
+        step=1, call_id="c1", decision=Decision.APPROVED, by=DecidedBy.PROMPT
+    )
+    started = ToolStarted(step=1, execution=waiting)
+    go = ToolRunning(step=1, call_id="c1")
+    out = written(*FIRST, started, asked, approved, go)
+    assert out.endswith("step_199()\n  approved by you\n")
+
+
+def test_a_call_that_nobody_was_asked_about_is_shown_in_full_before_it_runs():
+    auto = running("x = 1\ny = 2", decision=Decision.AUTO, decided_by=DecidedBy.POLICY)
+    out = written(*FIRST, ToolStarted(step=1, execution=auto), ToolRunning(step=1, call_id="c1"))
+    assert "▶ run_python runs, auto (confirm-sensitive):\n  │ x = 1\n  │ y = 2\n" in out
+
+
+def test_code_and_diffs_are_coloured_and_never_changed():
+    code = "\n\nx = '''a\nb'''  # \u202e\n\n"
+    coloured = request_text(running(code), color=True)
+    assert "\x1b[" in coloured
+    assert "⟨U+202E⟩" in coloured
+    assert strip_escapes(coloured) == request_text(running(code), color=False)
+    diff = Preview(kind="diff", text="-old\n+new")
+    edit = ToolExecution(call=call("c1", "edit_file", {}), preview=diff)
+    assert "\x1b[" in request_text(edit, color=True)
+    unknown = Preview(kind="code", text="x", language="klingon")
+    assert request_text(edit.model_copy(update={"preview": unknown}), color=True).endswith("│ x")
+
+
+def test_a_call_without_preview_shows_its_arguments():
+    fetch = ToolExecution(call=call("c1", "fetch", {"url": "https://x.example", "n": 2}))
+    shown = request_text(fetch, color=False)
+    assert shown == "? fetch wants to run:\n  │ url: https://x.example\n  │ n: 2"
+    alone = ToolExecution(call=call("c1", "delete_file", {"path": "a.txt"}))
+    assert request_text(alone, color=False) == "? delete_file wants to run:\n  │ path: a.txt"
+
+
+@pytest.mark.parametrize(
+    ("output", "rest"),
+    [
+        ("\n".join(f"line {n}" for n in range(100)), "60 more lines"),
+        ("x" * 7_000, "2,000 more characters"),
+    ],
+)
+def test_long_output_is_cut_and_says_where_the_rest_is(output: str, rest: str):
+    looks = [done(call(f"c{n}", "look", {}), f"{n}") for n in range(2)]
+    long = done(call("c2", "read_file", {"path": "log"}), output)
+    told = render(run((Step(number=1, executions=(*looks, long)),)))
+    assert f"… {rest}; the full text is in ipyagent.last.results[2].output" in told
+    assert len(told) < 6_000
+
+
+def test_calls_that_end_in_any_order_name_their_own_results():
+    long = "\n".join("x" * 60)
+    calls = [call(f"c{n}", f"tool_{n}", {}) for n in range(2)]
+    started = [ToolStarted(step=1, execution=ToolExecution(call=each)) for each in calls]
+    ends = [ToolFinished(step=1, execution=done(each, long)) for each in calls]
+    out = written(*FIRST, *started, ends[1], ends[0])
+    assert out.index("results[1]") < out.index("results[0]")
+
+
+def test_services_that_number_calls_anew_in_each_reply_confuse_nothing():
+    first, second = running("one = 1"), running("two = 2" * 50)
+    asked = ApprovalRequested(step=1, call_id="c1", approval_id="a1")
+    result = ToolResult(output="line\n" * 200)
+    ends = second.model_copy(update={"status": ToolStatus.SUCCESS, "result": result})
+    out = written(
+        *FIRST,
+        ToolStarted(step=1, execution=first),
+        asked,
+        ToolFinished(step=1, execution=first.model_copy(update={"result": result})),
+        StepStarted(step=2),
+        MessageStarted(step=2),
+        ToolStarted(step=2, execution=second),
+        ToolRunning(step=2, call_id="c1"),
+        ToolFinished(step=2, execution=ends),
+    )
+    assert "run_python runs" in out
+    assert "results[0]" in out
+    assert "results[1]" in out
+
+
+def test_images_are_named_with_their_size():
+    assert "  [image 480×200]\n" in render(sample_run())
+
+
+@pytest.mark.spec("A35")
+def test_the_last_line_says_how_it_went():
+    assert render(sample_run()).endswith("\ndone · step 3/20 · 5,034 tok · $0.020 · 12.3 s")
+    failed = RunFinished(
+        status=RunStatus.ERROR, stop_reason=StopReason.ERROR, error="No key.\nSet one.", duration=2
+    )
+    assert written(BEGUN, failed).endswith("failed · 2.00 s\nNo key.\nSet one.\n")
+
+
+def test_a_finished_run_reads_as_it_did_live():
+    looked = done(call("c1", "look", {"x": 1}), "a\nb")
+    message = said(ThinkingContent(thinking="hm"), text("I look."), looked.call)
+    step = Step(number=1, message=message, thinking_seconds=0.2, executions=(looked,))
+    live = written(
+        *FIRST,
+        delta("hm", "thinking"),
+        delta("I look."),
+        MessageFinished(step=1, message=message, thinking_seconds=0.2),
+        ToolStarted(step=1, execution=looked),
+        ToolFinished(step=1, execution=looked),
+        RunFinished(status=RunStatus.DONE, stop_reason=StopReason.FINISHED, duration=12.34),
+    )
+    assert live.replace("Thinking… (", "Thinking (") == render(run((step,))) + "\n"
+
+
+def test_an_unfinished_run_can_be_told():
+    unfinished = running("x", status=ToolStatus.AWAITING_APPROVAL)
+    going = run(
+        (Step(number=1, executions=(unfinished,)),), status=RunStatus.RUNNING, stop_reason=None
+    )
+    assert "? run_python wants to run:\n  │ x" in render(going)
+
+
+@pytest.mark.spec("D5", "H17")
+def test_no_escape_gets_through_wherever_a_chunk_ends():
+    naive = passed = 0
+    for payload in hostile.TERMINAL:
+        for cut in range(len(payload) + 1):
+            pieces = (payload[:cut], payload[cut:])
+            naive += bool(controls("".join(pieces)))
+            out = written(*FIRST, *map(delta, pieces), ended(payload))
+            assert not controls(out), (payload, cut)
+            passed += 1
+    assert naive == passed > 100
+
+
+@pytest.mark.spec("H17")
+@pytest.mark.parametrize("payload", STREAMED)
+def test_a_sequence_in_pieces_goes_as_entirely_as_a_whole_one(payload: str):
+    text = f"before {payload} after\nnext"
+    careless = [strip_escapes(text[:n]) + strip_escapes(text[n:]) for n in range(len(text))]
+    assert any(each != strip_escapes(text) for each in careless) or payload == "\x07\x08\x7f"
+    for cut in range(len(text)):
+        filtered = EscapeFilter()
+        assert filtered.feed(text[:cut]) + filtered.feed(text[cut:]) + filtered.flush() == (
+            strip_escapes(text)
+        )
+    filtered = EscapeFilter()
+    assert "".join(map(filtered.feed, text)) + filtered.flush() == strip_escapes(text)
+
+
+def test_a_sequence_that_never_ends_does_not_hold_back_the_rest():
+    filtered = EscapeFilter()
+    out = filtered.feed("\x1b]0;") + "".join(filtered.feed("word ") for _ in range(2_000))
+    assert len(out) > 3_000
+    assert not controls(out)
+
+
+@pytest.mark.spec("D5", "H17")
+@pytest.mark.parametrize("color", [False, True])
+def test_everything_else_is_free_of_escapes_too(color: bool, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "124")  # as wide as text without a terminal
+    for payload in [*hostile.TERMINAL, *hostile.HIDDEN]:
+        full = hostile.run_full_of(payload)
+        assert not controls(render(full))
+        execution = full.steps[0].executions[0]
+        shown = strip_escapes(request_text(execution, color=color))
+        assert shown == request_text(execution, color=False)
+        out = written(
+            RunStarted(run=full),
+            RunFinished(
+                status=RunStatus.ERROR, stop_reason=StopReason.ERROR, error=payload, duration=1
+            ),
+            color=color,
+        )
+        assert not controls(strip_escapes(out))
+        own = {"\x1b"} if color else set()
+        assert controls(out) <= own
+
+
+def test_the_error_of_a_failed_call_and_its_output_are_both_told():
+    error = ToolResult(success=False, error="broke", output="half")
+    failed = done(call("c1", "look", {}), "", status=ToolStatus.FAILED, result=error)
+    told = render(run((Step(number=1, executions=(failed,)),)))
+    assert "✗ look  0.50 s\n  broke\n  half\n" in told

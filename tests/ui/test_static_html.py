@@ -1,0 +1,453 @@
+from __future__ import annotations
+
+import json
+import re
+
+import hostile
+import nbformat
+import pytest
+from bs4 import BeautifulSoup
+from inspection import controls, dangers, markdown_dangers
+from markdown_it import MarkdownIt
+from nbconvert import HTMLExporter, MarkdownExporter
+from pictures import run_html
+from sample import CODE, call, done, figure, run, said, sample_run, text
+
+from ipyagent.schema import (
+    DecidedBy,
+    Decision,
+    Display,
+    ImageContent,
+    Preview,
+    Run,
+    RunStatus,
+    Step,
+    StopReason,
+    ThinkingContent,
+    ToolResult,
+    ToolStatus,
+)
+from ipyagent.ui.saved import TRANSCRIPT_MIME
+from ipyagent.ui.static_html import RUN_MIME, saved_bundle
+from ipyagent.ui.transcribe.run import Live, state_of, transcribe
+
+OURS = {
+    "class": {"tex2jax_ignore mathjax_ignore"},
+    "data-ipyagent": {"run", "tool", "answer", "thinking", "plan", "plan-step", "todos"},
+    "data-state": {"failed", "success", "denied", "pending"},
+}
+
+
+def page(of: Run) -> BeautifulSoup:
+    return BeautifulSoup(run_html(of), "html.parser")
+
+
+def public(soup: BeautifulSoup, name: str) -> list[str]:
+    return [str(tag["data-state"]) for tag in soup.select(f"[data-ipyagent={name}]")]
+
+
+def told(of: Run) -> dict[str, str]:
+    """The text of each format as a person reads it."""
+    mirrored = saved_bundle(of)
+    drawn = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    markdown = drawn.render(str(mirrored["text/markdown"]))
+    return {
+        "html": BeautifulSoup(str(mirrored["text/html"]), "html.parser").get_text(),
+        "markdown": BeautifulSoup(markdown, "html.parser").get_text(),
+        "plain": str(mirrored["text/plain"]),
+    }
+
+
+def one_call(*executions: object) -> Run:
+    return run((Step(number=1, executions=executions),))
+
+
+# The picture of a run
+
+
+def test_the_bundle_has_a_format_for_every_front_end():
+    mirrored = saved_bundle(sample_run())
+    assert list(mirrored) == [
+        "text/html",
+        "text/markdown",
+        "text/plain",
+        RUN_MIME,
+        TRANSCRIPT_MIME,
+    ]
+    assert Run.from_dict(mirrored[RUN_MIME]).output == sample_run().output
+    json.dumps(mirrored)
+
+
+@pytest.mark.parametrize("kind", ["html", "markdown", "plain"])
+def test_every_format_tells_the_run_in_the_order_in_which_it_happened(kind: str):
+    story = told(sample_run())[kind]
+    landmarks = [
+        "ipyagent · anthropic/claude-sonnet",
+        "ent with your prompt",
+        "Retry 1/2",
+        "Thinking (3 s)",
+        "I look at the data first.",
+        "✓ inspect_variable sales → 18,204 rows × 9 columns",
+        "by_region.plot.bar",
+        "975",
+        "edit_file",
+        "Revenue fell by 49 % in the North.",
+        "✗ get_report",
+        "ConnectionError: intra.example does not answer",
+        "Try again later.",
+        "✓ read_file",
+        "Revenue fell in",
+    ]
+    assert "approved by you" in story
+    assert "denied by you: not the report" in story
+    at = 0
+    for landmark in landmarks:
+        at = story.find(landmark, at)
+        assert at >= 0, landmark
+
+
+def test_the_header_says_model_state_steps_tokens_cost_and_time():
+    first = page(sample_run()).p
+    assert first is not None
+    expected = "ipyagent · anthropic/claude-sonnet · done · step 3/20 · 5,034 tok · $0.020 · 12.3 s"
+    assert first.get_text() == expected
+
+
+@pytest.mark.parametrize("kind", ["html", "markdown", "plain"])
+def test_a_run_that_asked_nothing_wears_a_badge(kind: str):
+    assert "yolo: runs unasked" in told(run(confirm_mode="yolo"))[kind]
+    assert "yolo" not in told(run())[kind]
+
+
+@pytest.mark.parametrize("kind", ["html", "markdown", "plain"])
+def test_the_data_explorer_says_that_it_is_no_language_model(kind: str):
+    assert "not a language model" in told(run(model="offline/explorer"))[kind]
+
+
+def test_what_the_page_carries_can_be_found():
+    soup = page(sample_run())
+    assert public(soup, "run") == ["done"]
+    assert public(soup, "tool") == ["success", "success", "denied", "failed", "success"]
+    tools = [tag["data-tool"] for tag in soup.select("[data-ipyagent=tool]")]
+    assert tools[:2] == ["inspect_variable", "run_python"]
+    (answer,) = soup.select("[data-ipyagent=answer]")
+    assert answer.get_text().strip().startswith("Revenue fell in Q3 because of the North")
+    (thinking,) = soup.select("[data-ipyagent=thinking]")
+    assert thinking.summary is not None
+    assert thinking.summary.get_text() == "Thinking (3 s)"
+
+
+@pytest.mark.spec("M13")
+def test_thinking_is_folded_away_and_never_in_the_answer():
+    thought = run((Step(number=1, message=said(ThinkingContent(thinking="hm"), text("42"))),))
+    soup = page(thought)
+    (thinking,) = soup.select("details[data-ipyagent=thinking]")
+    assert not thinking.has_attr("open")
+    (answer,) = soup.select("[data-ipyagent=answer]")
+    assert answer.get_text().strip() == "42"
+    assert "hm" not in told(thought)["plain"]
+
+
+def test_the_answer_is_the_last_reply_without_calls_of_a_run_that_is_over():
+    asking = said(text("Let me look."), call("c1", "look", {}))
+    steps = (Step(number=1, message=asking), Step(number=2, message=said(text("It is 42."))))
+    assert page(run(steps)).select_one("[data-ipyagent=answer]").get_text().strip() == "It is 42."
+    assert page(run(steps[:1])).select("[data-ipyagent=answer]") == []
+    unfinished = run(steps, status=RunStatus.RUNNING, stop_reason=None)
+    assert page(unfinished).select("[data-ipyagent=answer]") == []
+
+
+@pytest.mark.spec("A27")
+def test_text_is_drawn_as_markdown():
+    soup = page(sample_run())
+    answer = soup.select_one("[data-ipyagent=answer]")
+    assert answer.strong.get_text() == "Q3 because of the North"
+    assert [cell.get_text() for cell in answer.select("td")][:2] == ["North", "1,204"]
+    assert answer.pre.get_text().startswith("orders.query")
+
+
+def test_figures_are_in_sight_without_unfolding_anything():
+    (image,) = page(sample_run()).select("img")
+    assert image["src"].startswith("data:image/png;base64,")
+    assert image.find_parent("details") is None
+
+
+def test_tables_of_user_code_are_drawn_and_their_text_is_not_repeated():
+    soup = page(sample_run())
+    table, _ = soup.select("table")
+    assert [cell.get_text() for cell in table.select("td")] == ["1204", "980", "611", "975"]
+    assert table.find_parent("details") is None
+    assert soup.get_text().count("1204") == 1
+    assert "grouping…" in soup.get_text()
+
+
+@pytest.mark.parametrize("kind", ["text/html", "text/markdown"])
+def test_big_text_is_there_once(kind: str):
+    big = "\n".join(f"line {n} of a long output" for n in range(500))
+    look = call("c1", "run_python", {"code": "f()"})
+    shown = Display(data={"text/plain": big})
+    said_once = one_call(done(look, "", result=ToolResult(output=big, displays=(shown,))))
+    assert str(saved_bundle(said_once)[kind]).count("line 250 of") == 1
+
+
+def test_figures_that_are_displays_and_images_are_drawn_once():
+    display = Display(data={"image/png": figure().data, "text/plain": "<Figure>"})
+    result = ToolResult(output="<Figure>", images=(figure(),), displays=(display,))
+    assert len(page(one_call(done(call("c1", "plot", {}), "", result=result))).select("img")) == 1
+
+
+def test_what_scripts_would_draw_is_told_as_text():
+    scripted = {"text/html": "<div><script>draw()</script></div>", "text/plain": "Chart(42)"}
+    result = ToolResult(output="Chart(42)", displays=(Display(data=scripted),))
+    drawn = one_call(done(call("c1", "run_python", {"code": "chart"}), "", result=result))
+    assert "Chart(42)" in page(drawn).select("pre")[-1].get_text()
+
+
+def test_images_of_the_model_are_drawn():
+    assert len(page(run((Step(number=1, message=said(figure())),))).select("img")) == 1
+
+
+def test_all_that_a_call_was_given_is_shown_beside_its_preview():
+    shell = call("c1", "run_shell", {"command": "ls", "timeout": 3})
+    preview = Preview(kind="code", text="ls", language="bash")
+    story = told(one_call(done(shell, "a\nb", preview=preview)))
+    assert all("timeout: 3" in each for each in (story["html"], story["markdown"]))
+
+
+@pytest.mark.spec("M21")
+def test_one_renderer_shows_success_and_failure():
+    failing = call("c1", "read_file", {"path": "x"})
+    error = ToolResult(success=False, error="no such file\nsee list_files", output="partly read")
+    story = told(one_call(done(failing, "", status=ToolStatus.FAILED, result=error)))
+    for words in ("✗ read_file x", "no such file", "see list_files", "partly read"):
+        assert all(words in each for each in story.values())
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({}, "auto (confirm-sensitive)"),
+        ({"decision": Decision.APPROVED, "decided_by": DecidedBy.BUTTON}, "approved by you"),
+        (
+            {"decision": Decision.APPROVED, "decided_by": DecidedBy.SESSION},
+            "approved for this session",
+        ),
+        (
+            {
+                "decision": Decision.DENIED,
+                "decided_by": DecidedBy.POLICY,
+                "status": ToolStatus.DENIED,
+                "reason": "nobody can be asked",
+                "result": ToolResult.failure("denied"),
+            },
+            "denied: nobody can be asked",
+        ),
+        ({"decision": Decision.EXPIRED, "status": ToolStatus.DENIED}, "expired"),
+        ({"dry_run": True}, "dry run: nothing was executed"),
+    ],
+)
+def test_a_card_says_how_the_call_was_decided(changes: dict[str, object], sentence: str):
+    story = told(one_call(done(call("c1", "run_python", {"code": "1"}), "ok", **changes)))
+    assert sentence in story["html"]
+    assert sentence in story["markdown"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "state", "words"),
+    [
+        (StopReason.MAX_STEPS, "partial", "--max-steps"),
+        (StopReason.INTERRUPTED, "cancelled", "You stopped"),
+        (StopReason.ERROR, "failed", "no key"),
+    ],
+)
+def test_a_run_that_did_not_finish_says_why(reason: StopReason, state: str, words: str):
+    status = {"cancelled": RunStatus.CANCELLED, "failed": RunStatus.ERROR}.get(state)
+    error = "There is no key for this model.\nSet one." if state == "failed" else None
+    ended = run(status=status or RunStatus.DONE, stop_reason=reason, error=error)
+    assert state_of(ended) == state
+    assert public(page(ended), "run") == [state]
+    assert all(words in each for each in told(ended).values())
+
+
+def test_a_run_that_goes_on_says_what_it_waits_for():
+    going = run(status=RunStatus.RUNNING, stop_reason=None, duration=None)
+    assert state_of(going) == "running"
+    assert state_of(going, is_asked=True) == "waiting"
+    asked = done(
+        call("c1", "run_python", {"code": "1"}),
+        "",
+        status=ToolStatus.AWAITING_APPROVAL,
+        decision=None,
+        decided_by=None,
+        result=None,
+    )
+    step = Step(number=1, executions=(asked,))
+    waiting = going.model_copy(update={"steps": (step,)})
+    assert transcribe(waiting, Live(approvals={"c1": "a1"})).header.state_text == "waiting for you"
+    assert transcribe(waiting).header.state_text == "unfinished"
+    assert state_of(run()) == "done"
+
+
+# Safety
+
+
+@pytest.mark.spec("D5", "H17", "A27")
+def test_nothing_acts_whatever_field_it_comes_through():
+    naive = "".join(f"<p>{payload}</p>" for payload in hostile.ALL)
+    assert len(dangers(naive)) > 100
+    for payload in hostile.ALL:
+        mirrored = saved_bundle(hostile.run_full_of(payload))
+        assert _dangers(mirrored) == [], payload
+
+
+@pytest.mark.spec("D5")
+def test_pieces_in_neighbouring_fields_do_not_make_a_whole():
+    halves = [
+        ("<img src=x ", "onerror=alert(1)>"),
+        ("<!--", "--><script>alert(1)</script>"),
+        ("```", "```\n<script>alert(1)</script>"),
+        ("![x][r]", "[r]: https://evil.example/x"),
+        ("!", "[x](https://evil.example/x.png)"),
+        ("[x](java", "script:alert(1))"),
+        ("<details><summary>", "</details></div><button>"),
+        ("$$", "$$<script>alert(1)</script>"),
+        ("`", "`<img src=x onerror=alert(1)>"),
+        ("<a href='", "javascript:alert(1)'>x</a>"),
+        ("\x1b]8;;", "https://evil.example\x1b\\"),
+    ]
+    assert all(dangers("".join(half)) or markdown_dangers("\n\n".join(half)) for half in halves[:3])
+    for half in halves:
+        assert _dangers(saved_bundle(hostile.run_full_of(*half))) == [], half
+        assert _dangers(saved_bundle(hostile.run_full_of(*half, "x"))) == [], half
+
+
+def test_nobody_else_can_draw_our_cards_or_buttons():
+    card = "<div data-ipyagent='tool' data-state='success'><button>Approve</button></div>"
+    assert "data-ipyagent" in card
+    soup = page(hostile.run_full_of(card))
+    assert soup.select("button") == []
+    assert len(public(soup, "run")) == 1
+    assert len(public(soup, "tool")) == 10
+
+
+@pytest.mark.spec("D5")
+@pytest.mark.parametrize("hidden", hostile.HIDDEN)
+def test_what_hides_in_a_call_is_spelt_out(hidden: str):
+    (char,) = {c for c in hidden if not c.isprintable() and c != "\u202c" and c != "\u2069"}
+    asked = call("c1", hidden, {"command": hidden})
+    preview = Preview(kind="code", text=hidden)
+    naive = f"<pre>{hidden}</pre>"
+    assert char in naive
+    for story in told(one_call(done(asked, hidden, preview=preview))).values():
+        assert char not in story
+        assert story.count(f"⟨U+{ord(char):04X}⟩") >= 3
+
+
+@pytest.mark.spec("H17")
+def test_no_format_holds_a_terminal_escape():
+    naive = "".join(hostile.TERMINAL)
+    assert controls(naive)
+    for payload in hostile.TERMINAL:
+        mirrored = saved_bundle(hostile.run_full_of(payload))
+        for mime in ("text/html", "text/markdown", "text/plain"):
+            assert not controls(str(mirrored[mime])), (mime, payload)
+
+
+@pytest.mark.spec("H15")
+def test_secret_arguments_are_not_kept_in_the_notebook():
+    secrets = {
+        "api_key": "sk-1",
+        "headers": {"Authorization": "sk-2"},
+        "accessToken": "sk-3",
+        "passwords": "sk-5",
+        "password": ["sk-4"],
+        "max_tokens": 100,
+        "keyword": "visible-2",
+    }
+    asked = call("c1", "fetch", secrets)
+    preview = Preview(kind="arguments", text=str(secrets))
+    execution = done(asked, "ok", preview=preview)
+    leaking = run((Step(number=1, message=said(text("x"), asked), executions=(execution,)),))
+    assert json.dumps(leaking.to_dict()).count("sk-") == 15
+    kept = json.dumps(saved_bundle(leaking))
+    assert "sk-" not in kept
+    assert "visible-2" in kept
+
+
+def test_a_failure_is_told_by_its_reason_not_by_how_its_traceback_begins():
+    error = "ZeroDivisionError: division by zero"
+    result = ToolResult(
+        success=False, output=f"Traceback (most recent call last):\n{error}", error=error
+    )
+    failed = {"status": ToolStatus.FAILED, "result": result}
+    mirrored = page(one_call(done(call("c1", "run_python", {"code": "1/0"}), "", **failed)))
+    summary = mirrored.select_one("[data-ipyagent=tool] summary").get_text()
+    assert error in summary
+    assert "Traceback" not in summary
+
+
+def test_only_bitmaps_are_drawn():
+    svg = ImageContent(media_type="image/svg+xml", data="PHN2Zy8+")
+    broken = ImageContent(data='AAAA" onload="alert(1)')
+    result = ToolResult(output="x", images=(svg, broken))
+    mirrored = one_call(done(call("c1", "draw", {}), "", result=result))
+    assert page(mirrored).select("img") == []
+    assert "[image not shown: image/svg+xml]" in told(mirrored)["html"]
+    assert "[image not shown: image/svg+xml]" in told(mirrored)["markdown"]
+
+
+def test_dollars_stay_dollars_and_mathjax_keeps_out():
+    root = page(sample_run()).div
+    assert root["class"] == ["tex2jax_ignore", "mathjax_ignore"]
+    assert "from $1,204 to $611" in told(sample_run())["html"]
+
+
+def _dangers(mirrored: dict[str, object]) -> list[str]:
+    html, markdown = str(mirrored["text/html"]), str(mirrored["text/markdown"])
+    names = {
+        str(tag["data-tool"])
+        for tag in BeautifulSoup(html, "html.parser").select("details[data-tool]")
+    }
+    json.dumps(mirrored)
+    html.encode()
+    return dangers(html, {**OURS, "data-tool": names}) + markdown_dangers(markdown)
+
+
+# In a notebook
+
+
+def notebook(of: Run, *without: str) -> nbformat.NotebookNode:
+    data = {mime: each for mime, each in saved_bundle(of).items() if mime not in without}
+    output = nbformat.v4.new_output("display_data", data=data)
+    cell = nbformat.v4.new_code_cell("%%agent\nWhy?", outputs=[output], execution_count=1)
+    return nbformat.v4.new_notebook(cells=[cell])
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("without", [(), ("text/html",)])
+def test_an_export_to_html_shows_the_run_and_no_more(without: tuple[str, ...]):
+    nbformat.validate(notebook(sample_run()))
+    exported, _ = HTMLExporter().from_notebook_node(notebook(sample_run(), *without))
+    (output,) = BeautifulSoup(exported, "html.parser").select(".jp-OutputArea-output")
+    assert "Revenue fell in" in output.get_text()
+    assert "18,204 rows" in output.get_text()
+    assert len(output.select("img")) == 1
+    assert output.select("script, style, button, iframe") == []
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("without", [(), ("text/html",)])
+def test_an_export_to_html_of_a_hostile_run_stays_dead(without: tuple[str, ...]):
+    everything = hostile.run_full_of(*hostile.ALL)
+    exported, _ = HTMLExporter().from_notebook_node(notebook(everything, *without))
+    (output,) = BeautifulSoup(exported, "html.parser").select(".jp-OutputArea-output")
+    assert output.select("script, style, button, iframe, svg, math, form, input") == []
+    assert not re.search(r"<[^>]*\son\w+\s*=", re.sub(r'="[^"]*"', '=""', str(output)))
+    assert {img["src"][:11] for img in output.select("img")} <= {"data:image/"}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_an_export_to_markdown_tells_the_run():
+    exported, _ = MarkdownExporter().from_notebook_node(notebook(sample_run(), "text/html"))
+    assert "Revenue fell in **Q3 because of the North**" in exported
+    assert CODE in exported

@@ -1,0 +1,109 @@
+"""What a page puts together from changes is what it would be told as a whole."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from pydantic import TypeAdapter
+
+from ipyagent.agent.approvals import Approvals
+from ipyagent.schema import Event, Run, advance
+from ipyagent.schema.replay import events_from_run
+from ipyagent.ui import static_html
+from ipyagent.ui.feed import Feed
+from ipyagent.ui.messages import Protocol
+from ipyagent.ui.saved import TRANSCRIPT_MIME
+from ipyagent.ui.transcribe.run import Live, Transcriber, transcribe
+from ipyagent.ui.transcript_changes import find_changes
+from page_transcript import PageTranscript
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "schema"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "labextension"))
+
+from rich_run import STORIES
+from strategies import runs
+
+FROM_RUN = TypeAdapter(Protocol.model_fields["from_run"].annotation)
+
+
+async def follow(events: list[Event]) -> tuple[PageTranscript, Feed, list[Any]]:
+    """A page that was told of every event, and what was sent."""
+    sent: list[Any] = []
+    feed, page, state = Feed(Approvals(), lambda: None), PageTranscript(), None
+    feed.followers.append(lambda message: sent.append(json.loads(json.dumps(message))))
+    for event in events:
+        state = advance(state, event)
+        feed(event, state)
+        feed.flush()
+    for message in json.loads(json.dumps(sent)):
+        page.receive(message)
+    return page, feed, sent
+
+
+@pytest.mark.parametrize("name", STORIES)
+async def test_changes_lead_to_the_whole(name: str) -> None:
+    page, feed, sent = await follow(list(STORIES[name]()))
+    assert page.now == feed.transcript.to_dict()
+    for message in sent:
+        FROM_RUN.validate_python(message)
+
+
+@given(run=runs)
+@settings(deadline=None)
+def test_changes_of_any_run_lead_to_the_whole(run: Run) -> None:
+    page, feed, _ = asyncio.run(follow(events_from_run(run)))
+    assert page.now == feed.transcript.to_dict()
+
+
+@given(one=runs, other=runs)
+@settings(deadline=None)
+def test_changes_lead_from_any_run_to_any_other(one: Run, other: Run) -> None:
+    page, before, after = PageTranscript(), transcribe(one), transcribe(other, Live())
+    page.now = before.to_dict()
+    changes = json.loads(json.dumps(find_changes(before, after)))
+    page.receive({"type": "changes", "seq": 1, "changes": changes})
+    assert page.now == after.to_dict()
+
+
+@pytest.mark.parametrize("name", STORIES)
+async def test_a_text_that_goes_on_is_sent_once(name: str) -> None:
+    events = list(STORIES[name]())
+    _, feed, sent = await follow(events)
+    whole = len(json.dumps(feed.transcript.to_dict()))
+    assert len(json.dumps(sent)) < 3 * whole
+
+
+@given(run=runs)
+@settings(deadline=None)
+def test_a_transcriber_that_followed_says_what_one_that_begins_says(run: Run) -> None:
+    transcriber, state = Transcriber(), None
+    for event in events_from_run(run):
+        state = advance(state, event)
+        live = Live(state.open_message)
+        assert transcriber.transcribe(state.run, live) == transcribe(state.run, live)
+
+
+@given(run=runs)
+@settings(deadline=None)
+def test_a_saved_transcript_is_whole_again_with_its_run(run: Run) -> None:
+    bundle: dict[str, Any] = json.loads(json.dumps(static_html.saved_bundle(run)))
+    saved, data = bundle[TRANSCRIPT_MIME], bundle[static_html.RUN_MIME]
+    assert resolved(saved, data) == transcribe(run).to_dict()
+
+
+def resolved(value: Any, run: Any, name: str = "") -> Any:
+    """As `labextension/src/saved.ts` does it."""
+    if isinstance(value, dict):
+        if value.keys() == {"at"} and isinstance(value["at"], list):
+            for key in value["at"]:
+                run = run[key]
+            return run
+        assert name != "arguments"
+        return {each: resolved(value[each], run, each) for each in value}
+    return [resolved(each, run) for each in value] if isinstance(value, list) else value
