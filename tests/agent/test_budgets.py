@@ -146,9 +146,9 @@ def test_each_step_has_its_own_time(lab: Lab) -> None:
     @tool
     async def nap() -> None:
         """Sleep."""
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.8)
 
-    run = lab.run([{"calls": [call("nap")]}] * 3 + ["Done."], tools=[nap], step_seconds=0.5)
+    run = lab.run([{"calls": [call("nap")]}] * 3 + ["Done."], tools=[nap], step_seconds=2)
     assert (run.output, run.outcome) == ("Done.", Outcome.SUCCESS)
 
 
@@ -161,18 +161,19 @@ def test_a_step_timeout_is_a_timeout_error_with_its_seconds() -> None:
 
 @pytest.mark.spec("A51")
 @pytest.mark.parametrize("limit", ["max_seconds", "step_seconds"])
-def test_the_time_that_a_person_takes_does_not_count(lab: Lab, limit: str) -> None:
+def test_the_time_that_a_user_takes_does_not_count(lab: Lab, limit: str) -> None:
+    seconds = 2  # what the run itself takes, also on a machine that does other things
     def think(approval: Approval) -> None:
-        later = threading.Timer(0.6, lab.environment.approvals.decide, (approval.id, YES))
+        later = threading.Timer(seconds + 1, lab.environment.approvals.decide, (approval.id, YES))
         later.start()
 
     run = lab.run(
         [{"calls": [call("write_file", path="x", content="y")]}, "Done."],
         answer=think,
-        **{limit: 0.4},
+        **{limit: seconds},
     )
     assert (run.outcome, run.output) == (Outcome.SUCCESS, "Done.")
-    assert (run.duration or 0) > 0.6
+    assert (run.duration or 0) > seconds
 
 
 @pytest.mark.spec("A51")

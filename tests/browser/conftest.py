@@ -24,7 +24,7 @@ import ipyagent
 BUILT = Path(ipyagent.__file__).parent / "labextension"
 
 # Two browsers and their kernels may share two processors.
-expect.set_options(timeout=20_000)
+expect.set_options(timeout=90_000)
 
 SCREENSHOTS = os.environ.get("IPYAGENT_SCREENSHOTS")
 
@@ -117,19 +117,24 @@ def _url(server: subprocess.Popen[str]) -> str:
 
 _numbers = itertools.count()
 
-# JupyterLab asks a kernel once, and the answer may be lost while it is being connected.
+# JupyterLab asks a kernel once, and the answer may be lost while it is being connected; a kernel
+# whose ports were taken is started again by the server, and then answers on another connection.
 READY = """async () => {
     const app = window.jupyterapp;
+    const wait = (ms) => new Promise(resolve => setTimeout(resolve, ms));
     await app.restored;
     while (!app.shell.currentWidget?.sessionContext) {
         await new Promise(resolve => requestAnimationFrame(resolve));
     }
     const { sessionContext } = app.shell.currentWidget;
     await sessionContext.ready;
-    const { kernel } = sessionContext.session;
-    const asking = setInterval(() => kernel.requestKernelInfo(), 10_000);
-    await kernel.info;
-    clearInterval(asking);
+    let known = false;
+    while (!known) {
+        const kernel = sessionContext.session?.kernel;
+        const info = kernel?.info.then(() => true) ?? wait(1000);
+        known = (await Promise.race([info, wait(5000)])) === true;
+        if (!known) kernel?.requestKernelInfo().catch(() => {});
+    }
 }"""
 
 
@@ -141,7 +146,7 @@ class Notebook:
 
     def open(self) -> Notebook:
         self.page.goto(self.lab.address(self.name))
-        self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
+        self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=90_000)
         return self
 
     def ready(self) -> Notebook:
@@ -170,13 +175,13 @@ class Notebook:
     def run(self, index: int) -> Locator:
         return self.output(index).locator("[data-ipyagent=run]")
 
-    def expect_state(self, index: int, state: str, timeout: float = 30_000) -> None:
+    def expect_state(self, index: int, state: str, timeout: float = 90_000) -> None:
         expect(self.run(index)).to_have_attribute("data-state", state, timeout=timeout)
 
     def prompt(self, index: int) -> Locator:
         return self.cell(index).locator(".jp-InputPrompt")
 
-    def expect_done(self, index: int, timeout: float = 30_000) -> None:
+    def expect_done(self, index: int, timeout: float = 90_000) -> None:
         expect(self.prompt(index)).to_have_text(re.compile(r"\[\d+\]:"), timeout=timeout)
 
     def save(self) -> Any:

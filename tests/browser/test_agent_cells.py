@@ -83,7 +83,7 @@ def test_stop_while_a_tool_blocks_the_main_thread(jupyterlab: Any, notebook: Any
     book = notebook(LOAD, f"%%agent {option} --confirm yolo\nSleep.", f"%%agent {again}\nAnd now?")
     book.start_all()
     expect(book.run(1).locator("[data-ipyagent=tool]")).to_have_attribute(
-        "data-state", "running", timeout=30_000
+        "data-state", "running", timeout=90_000
     )
     book.run(1).locator("[data-ipyagent=stop]").click()
     book.expect_state(1, "cancelled")

@@ -55,7 +55,7 @@ def test_a_session_survives_its_kernel_and_a_broken_run_is_told(
     book.start(2)
     # JupyterLab says that the kernel died, and has started another by then.
     dialog = book.page.locator(".jp-Dialog")
-    expect(dialog).to_contain_text("restart", timeout=30_000)
+    expect(dialog).to_contain_text("restart", timeout=90_000)
     dialog.locator("button.jp-mod-accept").click()
     book.ready()
     for index in (3, 4, 5, 6):

@@ -62,7 +62,7 @@ class Book:
 
     def waits(self) -> None:
         """The first run loads much."""
-        expect(self.proposals()).to_have_count(1, timeout=30_000)
+        expect(self.proposals()).to_have_count(1, timeout=90_000)
 
     def accept(self) -> None:
         self.see().click()
@@ -359,7 +359,7 @@ def test_allowed_changes_are_made_at_once_and_marked(book: Any) -> None:
     here.book.command("notebook:render-all-markdown")
     here.ask()
     marked = here.page.locator(".ipyagent-changed")
-    expect(marked).to_have_count(2, timeout=30_000)
+    expect(marked).to_have_count(2, timeout=90_000)
     here.book.shot("marked")
     expect(here.page.locator(".jp-MarkdownCell h1")).to_have_text(re.compile("New title"))
     expect(here.proposals()).to_have_count(0)

@@ -198,7 +198,7 @@ def test_after_the_network_was_away_the_card_knows_what_happened(
     book.page.evaluate(CUT_NETWORK)
     go(jupyterlab, "offline")
     other.expect_state(1, "waiting")
-    book.expect_state(1, "waiting", timeout=60_000)
+    book.expect_state(1, "waiting", timeout=90_000)
     decide(book, 1, "approve")
     book.expect_state(1, "done")
     other.page.close()

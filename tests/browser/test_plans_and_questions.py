@@ -47,7 +47,7 @@ def test_a_plan_is_approved_as_a_whole_and_its_progress_is_seen(
     book = notebook(LOAD, f"%%agent {option} --plan\nSummarise.", "print('words', words)")
     book.start_all()
     card = the_plan(book, 1)
-    expect(card).to_have_attribute("data-state", "waiting", timeout=30_000)
+    expect(card).to_have_attribute("data-state", "waiting", timeout=90_000)
     expect(card.locator("[data-ipyagent=plan-step]")).to_have_count(2)
     expect(card).to_contain_text("# Summary")
     expect(card).to_contain_text("words = len(open(")

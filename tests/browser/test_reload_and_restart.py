@@ -78,7 +78,7 @@ def wait_for(path: Path) -> None:
 def reload(book: Notebook) -> None:
     """Load the page anew, as a person does who goes there again."""
     book.page.goto(book.lab.address(book.name))
-    book.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
+    book.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=90_000)
 
 
 def listen(page: Page) -> Callable[[], list[str]]:
@@ -318,9 +318,9 @@ def test_a_run_whose_tool_occupies_the_main_thread_comes_back_and_goes_on(
     book = notebook(LOAD, f"%%agent {option} --confirm yolo\nBegin.")
     begin(book)
     tool = book.run(1).locator("[data-ipyagent=tool]")
-    expect(tool).to_have_attribute("data-state", "running", timeout=30_000)
+    expect(tool).to_have_attribute("data-state", "running", timeout=90_000)
     reload(book)
-    expect(tool).to_have_attribute("data-state", "running", timeout=30_000)
+    expect(tool).to_have_attribute("data-state", "running", timeout=90_000)
     expect(book.run(1).locator("[data-ipyagent=stop]")).to_be_visible()
     go(jupyterlab, "blocks")
     expect_ended(book, 1)
@@ -337,7 +337,7 @@ def test_a_run_that_ended_while_no_page_was_there_is_shown(
     option = script(jupyterlab.folder, name, python(until(name)), end, "Done, alone.")
     book = notebook(LOAD, f"%%agent {option} --confirm yolo\nBegin.")
     begin(book)
-    expect(book.run(1)).to_contain_text("run_python", timeout=30_000)
+    expect(book.run(1)).to_contain_text("run_python", timeout=90_000)
     if is_saved:
         book.save()
     other = book.page.context.new_page()
@@ -356,10 +356,10 @@ def test_what_streams_goes_on_after_a_reload(jupyterlab: Lab, notebook: Any) -> 
     option = script(jupyterlab.folder, "streams", {"text": "".join(words), "delay": 0.08})
     book = notebook(LOAD, f"%%agent {option}\nTalk.")
     begin(book)
-    expect(book.run(1)).to_contain_text("word3", timeout=30_000)
+    expect(book.run(1)).to_contain_text("word3", timeout=90_000)
     reload(book)
-    expect(book.run(1)).to_contain_text("word3", timeout=30_000)
-    book.expect_state(1, "done", timeout=60_000)
+    expect(book.run(1)).to_contain_text("word3", timeout=90_000)
+    book.expect_state(1, "done", timeout=90_000)
     run = expect_ended(book, 1)
     assert run["steps"][0]["message"]["content"][0]["text"] == "".join(words)
     expect(book.run(1)).to_contain_text("word118 word119")
@@ -381,7 +381,7 @@ def test_after_a_restart_the_card_says_so_and_then_shows_what_was_recorded(
     book.ready().start(0)
     # A restart interrupts first: either the kernel had time to record this, or it was recovered.
     recorded = re.compile("You stopped this run.|what it did until then is kept")
-    expect(book.run(1)).to_contain_text(recorded, timeout=30_000)
+    expect(book.run(1)).to_contain_text(recorded, timeout=90_000)
     state = book.run(1).get_attribute("data-state")
     assert expect_ended(book, 1, state)["status"] in ("cancelled", "error")
     book.shot("restart-recovered")
@@ -405,7 +405,7 @@ def test_a_restored_card_of_a_kernel_that_dies_says_so(jupyterlab: Lab, notebook
     book.ready()
     begin(book, 2)
     recorded = "the kernel ended during the run"
-    expect(book.run(1)).to_contain_text(recorded, timeout=30_000)
+    expect(book.run(1)).to_contain_text(recorded, timeout=90_000)
     assert expect_ended(book, 1, "failed")["status"] == "error"
     decide(book, 2, "approve")
     book.expect_state(2, "failed")
@@ -453,16 +453,16 @@ def test_a_plan_in_the_background_is_followed_after_a_reload(
     book = notebook(load, f"%%agent {option} --plan --background\nBegin.")
     begin(book)
     card = book.run(1).nth(1)
-    expect(card).to_have_attribute("data-state", "waiting", timeout=30_000)
+    expect(card).to_have_attribute("data-state", "waiting", timeout=90_000)
     press(card.locator("[data-ipyagent=approve]"))
     book.expect_done(1)
     expect(card).to_have_attribute("data-state", "running")
     book.save()
     reload(book)
-    expect(card).to_have_attribute("data-state", "running", timeout=30_000)
+    expect(card).to_have_attribute("data-state", "running", timeout=90_000)
     expect(card.locator("[data-ipyagent=stop]")).to_be_visible()
     go(jupyterlab, "behind")
-    expect(card).to_have_attribute("data-state", "done", timeout=30_000)
+    expect(card).to_have_attribute("data-state", "done", timeout=90_000)
     book.page.wait_for_function(WOULD_SAVE_PLAN)
     outputs = book.save().cells[1].outputs
     assert [each.data[RUN_JSON]["status"] for each in outputs] == ["done", "done"]
