@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,26 @@ class Provider:
     """Checks signatures of tool calls; others refuse the keys that hold them."""
     telemetry_name: str = ""
     """OpenTelemetry's name for it, if that is not LiteLLM's."""
+    format: Literal["chat", "messages", ""] = "chat"
+    """OpenAI's chat completions, Anthropic's messages, or another that only LiteLLM speaks."""
+    responses: bool = False
+    """Speaks OpenAI's Responses too, and insists on it for some models."""
+    path: str = ""
+    """The path between its address and that of the format."""
+    direct_at: str = ""
+    """A part of the addresses that speak the format, if not all do."""
+    key_header: str = "authorization"
+    """The header that holds the key, in `authorization` as a bearer's."""
+    length: str = "max_tokens"
+    """The setting for the longest reply, at its own address; elsewhere `max_tokens`."""
+    stream_options: bool = True
+    """Takes the request for token counts of streams; others send them in any case."""
+    tool_choice: bool = True
+    """Takes `tool_choice`."""
+    call_ids: str = ""
+    """A pattern: the ids of calls that it accepts, if not any."""
+    wants_thinking: bool = False
+    """Wants the thinking that led to a call back, as `reasoning_content`."""
     too_long: str = ""
     """A pattern: its messages that the conversation is longer than the model's context."""
 
@@ -44,6 +65,8 @@ PROVIDERS: dict[str, Provider] = {
         default_model="claude-sonnet-5-5",
         signs_thinking=True,
         too_long="prompt is too long|exceed context limit|request_too_large",
+        format="messages",
+        key_header="x-api-key",
     ),
     "openai": Provider(
         "https://api.openai.com/v1",
@@ -53,6 +76,8 @@ PROVIDERS: dict[str, Provider] = {
         default_model="gpt-5.2",
         # OpenRouter, Mistral, vLLM, DeepSeek and Together use the second one, too.
         too_long="context_length_exceeded|maximum context length|exceeds the context window",
+        responses=True,
+        length="max_completion_tokens",
     ),
     "gemini": Provider(
         "https://generativelanguage.googleapis.com/v1beta",
@@ -62,6 +87,7 @@ PROVIDERS: dict[str, Provider] = {
         signs_calls=True,
         telemetry_name="gcp.gemini",
         too_long="exceeds the maximum number of tokens",
+        path="/openai",
     ),
     "mistral": Provider(
         "https://api.mistral.ai/v1",
@@ -69,6 +95,8 @@ PROVIDERS: dict[str, Provider] = {
         ("MISTRAL_API_BASE",),
         default_model="mistral-large-latest",
         telemetry_name="mistral_ai",
+        stream_options=False,
+        call_ids="[a-zA-Z0-9]{9}",
     ),
     "groq": Provider(
         "https://api.groq.com/openai/v1",
@@ -82,6 +110,7 @@ PROVIDERS: dict[str, Provider] = {
         ("DEEPSEEK_API_KEY",),
         ("DEEPSEEK_API_BASE",),
         default_model="deepseek-chat",
+        wants_thinking=True,
     ),
     "openrouter": Provider(
         "https://openrouter.ai/api/v1",
@@ -103,27 +132,41 @@ PROVIDERS: dict[str, Provider] = {
         ("TOGETHER_AI_API_BASE",),
     ),
     "cohere_chat": Provider(
-        "https://api.cohere.com/v2/chat", ("COHERE_API_KEY", "CO_API_KEY"), ("COHERE_API_BASE",)
+        "https://api.cohere.com/v2/chat",
+        ("COHERE_API_KEY", "CO_API_KEY"),
+        ("COHERE_API_BASE",),
+        format="",
     ),
     "cerebras": Provider(
         "https://api.cerebras.ai/v1",
         ("CEREBRAS_API_KEY",),
         ("CEREBRAS_API_BASE",),
         too_long="while limit is",
+        stream_options=False,
     ),
     "fireworks_ai": Provider(
         "https://api.fireworks.ai/inference/v1",
         ("FIREWORKS_API_KEY", "FIREWORKS_AI_API_KEY"),
         ("FIREWORKS_API_BASE",),
+        tool_choice=False,
     ),
     "moonshot": Provider(
-        "https://api.moonshot.ai/v1", ("MOONSHOT_API_KEY",), ("MOONSHOT_API_BASE",)
+        "https://api.moonshot.ai/v1",
+        ("MOONSHOT_API_KEY",),
+        ("MOONSHOT_API_BASE",),
+        wants_thinking=True,
     ),
     "nvidia_nim": Provider(
-        "https://integrate.api.nvidia.com/v1", ("NVIDIA_NIM_API_KEY",), ("NVIDIA_NIM_API_BASE",)
+        "https://integrate.api.nvidia.com/v1",
+        ("NVIDIA_NIM_API_KEY",),
+        ("NVIDIA_NIM_API_BASE",),
+        stream_options=False,
     ),
     "perplexity": Provider(
-        "https://api.perplexity.ai", ("PERPLEXITYAI_API_KEY", "PERPLEXITY_API_KEY")
+        "https://api.perplexity.ai",
+        ("PERPLEXITYAI_API_KEY", "PERPLEXITY_API_KEY"),
+        stream_options=False,
+        tool_choice=False,
     ),
     PROXY: Provider(None, ("OPENAI_API_KEY",), compatible=True),
     "ollama": Provider(
@@ -144,21 +187,37 @@ PROVIDERS: dict[str, Provider] = {
         compatible=True,
         too_long="exceeds? the available context size|exceed_context_size",
     ),
+    "hosted_vllm": Provider(
+        "http://localhost:8000/v1", base_variables=("HOSTED_VLLM_API_BASE",), compatible=True
+    ),
     # These sign requests and build addresses from regions, projects and deployments.
-    "azure": Provider(None, telemetry_name="azure.ai.openai"),
-    "azure_ai": Provider(None, signs_thinking=True),
+    "azure": Provider(
+        None,
+        ("AZURE_API_KEY",),
+        ("AZURE_API_BASE",),
+        responses=True,
+        direct_at="/openai/",
+        key_header="api-key",
+        length="max_completion_tokens",
+        telemetry_name="azure.ai.openai",
+    ),
+    "azure_ai": Provider(None, format="", signs_thinking=True),
     "bedrock": Provider(
         None,
+        format="",
         signs_thinking=True,
         telemetry_name="aws.bedrock",
         too_long="input is too long for requested model",
     ),
-    "databricks": Provider(None, signs_thinking=True),
-    "sagemaker": Provider(None),
-    "vertex_ai": Provider(
-        None, signs_thinking=True, signs_calls=True, telemetry_name="gcp.vertex_ai"
+    "databricks": Provider(None, format="", signs_thinking=True),
+    "sagemaker": Provider(
+        None,
+        format="",
     ),
-    "watsonx": Provider(None, telemetry_name="ibm.watsonx.ai"),
+    "vertex_ai": Provider(
+        None, format="", signs_thinking=True, signs_calls=True, telemetry_name="gcp.vertex_ai"
+    ),
+    "watsonx": Provider(None, format="", telemetry_name="ibm.watsonx.ai"),
 }
 """By the prefix of LiteLLM's model ids."""
 

@@ -163,6 +163,7 @@ def test_a_step_timeout_is_a_timeout_error_with_its_seconds() -> None:
 @pytest.mark.parametrize("limit", ["max_seconds", "step_seconds"])
 def test_the_time_that_a_user_takes_does_not_count(lab: Lab, limit: str) -> None:
     seconds = 2  # what the run itself takes, also on a machine that does other things
+
     def think(approval: Approval) -> None:
         later = threading.Timer(seconds + 1, lab.environment.approvals.decide, (approval.id, YES))
         later.start()

@@ -3,9 +3,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
+from asking import Engine
 
 from ipyagent.llm import warmup
 from ipyagent.llm.client import ModelRequest
+from ipyagent.llm.direct.connections import close
 from ipyagent.schema import Message, Role, ToolDefinition
 
 RUN_PYTHON = ToolDefinition(
@@ -31,6 +33,14 @@ def warm() -> None:
 async def connections() -> AsyncIterator[None]:
     """Close what LiteLLM keeps open for a next call: every test has an event loop of its own."""
     yield
+    await close()
     litellm = warmup.litellm()
     await litellm.close_litellm_async_clients()
     litellm.in_memory_llm_clients_cache.flush_cache()
+
+
+@pytest.fixture(params=["direct", "litellm"])
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The tests that use this run once with each way to ask a service."""
+    monkeypatch.setattr(Engine, "name", request.param)
+    return str(request.param)

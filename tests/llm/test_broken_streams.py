@@ -4,7 +4,7 @@ import json
 import threading
 
 import pytest
-from asking import EVENTS, HELLO, KEY, ask, client_of, failed
+from asking import EVENTS, HELLO, KEY, ONLY_LITELLM, ask, client_of, failed
 
 from ipyagent.errors import ContextOverflowError, ModelRefusedError, ModelUnavailableError
 from ipyagent.llm import warmup
@@ -19,6 +19,8 @@ from servers.model_server import (
     failure,
     stream,
 )
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 FAULTS = {
     429: ModelUnavailableError,
@@ -50,6 +52,7 @@ async def test_a_refusal_is_told_in_one_readable_sentence(
     assert capfd.readouterr() == ("", "")
 
 
+@ONLY_LITELLM
 async def test_litellm_left_alone_advertises_itself_in_the_cell(
     request_: ModelRequest, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -220,6 +223,7 @@ async def test_a_broken_stream_is_transient_and_never_looks_finished(
     assert capfd.readouterr().out == ""
 
 
+@ONLY_LITELLM
 async def test_litellm_left_alone_calls_a_cut_stream_finished() -> None:
     litellm = warmup.litellm()
     with ModelServer([BROKEN["closed where only closing ends the body"]]) as server:
@@ -242,6 +246,7 @@ async def test_comments_blank_lines_and_carriage_returns_are_skipped(
         assert (await ask(client_of(server), request_)).message().text == "Hello wörld"
 
 
+@ONLY_LITELLM
 async def test_a_model_that_repeats_itself_is_stopped_and_its_text_kept(
     request_: ModelRequest,
 ) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from asking import HELLO, ask, client_of
+from asking import HELLO, ONLY_LITELLM, ask, client_of
 
 from ipyagent.llm import warmup
 from ipyagent.llm.cancellation import close_if_given_up
@@ -114,9 +114,10 @@ async def test_a_thread_may_fail_after_the_call_was_given_up() -> None:
     await prepared.give_up(waits(asyncio.to_thread(prepare)))  # type: ignore[arg-type]
 
 
+@ONLY_LITELLM
 @pytest.mark.spec("N14")
 async def test_a_stop_while_litellm_prepares_the_request_warns_of_nothing(
-    request_: ModelRequest, monkeypatch: pytest.MonkeyPatch
+    request_: ModelRequest, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     litellm = warmup.litellm()
     begun, go, made = threading.Event(), threading.Event(), threading.Event()

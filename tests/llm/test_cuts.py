@@ -11,6 +11,8 @@ from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.wire import ReplyBuilder
 from servers.model_server import Cut, ModelServer, Reply, Silence, answer, anthropic_answer
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 EVERY = "STREAMS_TEST_EVERY_BYTE" in os.environ
 """Whether streams are cut at each of their bytes (minutes), and not at some 60."""
 

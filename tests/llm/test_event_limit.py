@@ -6,14 +6,16 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from asking import ONLY_LITELLM, make_client
 
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelRefusedError
 from ipyagent.llm import event_limit
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.gateway import LiteLLMClient
 from ipyagent.schema import Message, Role
 from servers.model_server import Flood, ModelServer, Reply, answer
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 PROVIDERS = ("OPENAI", "ANTHROPIC", "MISTRAL", "GROQ")
 KEYS = {f"{name}_API_KEY": "sk-canary-0123456789abcdef" for name in PROVIDERS}
@@ -24,7 +26,7 @@ WORDS = (b'data: {"choices": [{"index": 0, "delta": {"content": "', b"endless wo
 async def ask(server: ModelServer, model: str) -> str:
     base = server.origin if model.startswith("anthropic/") else server.url
     config = LLMConfig(api_base=base, timeout=30)
-    client = LiteLLMClient(model, config, environ=KEYS, start=KEYS)
+    client = make_client(model, config, environ=KEYS, start=KEYS)
     request = ModelRequest((Message.of(Role.USER, "Hello."),))
     return "".join([c.data async for c in client.stream(request) if c.type == "content"])
 
@@ -56,6 +58,7 @@ async def test_a_long_reply_of_small_events_is_read_to_its_end(
         assert await ask(server, "openai/gpt-x") == "word " * 5_000
 
 
+@ONLY_LITELLM
 @pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n", b"\r\r"])
 @pytest.mark.parametrize("step", [1, 2, 3, 7, 100])
 async def test_the_end_of_an_event_is_seen_wherever_the_pieces_are_cut(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from asking import make_client
 
 from ipyagent.config import LLMConfig
 from ipyagent.errors import (
@@ -14,9 +15,10 @@ from ipyagent.errors import (
     RetryExhaustedError,
 )
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.gateway import LiteLLMClient
 from ipyagent.schema import Message, Role, StreamChunk
 from servers.model_server import ModelServer, Reply, answer, failure
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 SECRET = "sk-secret-0123456789abcdef"
 PROVIDERS = {
@@ -30,7 +32,7 @@ PROVIDERS = {
 
 async def ask(model: str, base: str, key: str | None = None, **more: Any) -> list[StreamChunk]:
     environ = {key: SECRET} if key else {}
-    client = LiteLLMClient(model, LLMConfig(api_base=base, **more), environ=environ, start=environ)
+    client = make_client(model, LLMConfig(api_base=base, **more), environ=environ, start=environ)
     request = ModelRequest((Message.of(Role.USER, "Hello."),))
     return [chunk async for chunk in client.stream(request)]
 

@@ -13,13 +13,13 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
-from asking import EVENTS, HELLO, KEY, ask, client_of, failed
+from asking import EVENTS, HELLO, KEY, ONLY_LITELLM, ask, client_of, failed, make_client
 
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelRefusedError
 from ipyagent.llm import warmup
 from ipyagent.llm.client import Client, ModelRequest
-from ipyagent.llm.gateway import LiteLLMClient, _is_chat
+from ipyagent.llm.gateway import _is_chat
 from ipyagent.llm.wire import to_openai, tools_to_openai
 from ipyagent.schema import (
     Message,
@@ -42,6 +42,8 @@ from servers.model_server import (
     sse,
     stream,
 )
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 
 @pytest.mark.spec("A09", "A30", "M13", "N14")
@@ -137,6 +139,7 @@ async def test_a_long_history_costs_hardly_more_than_a_short_one(request_: Model
         assert await work(ours, long) < 4 * await work(ours, request_)
 
 
+@ONLY_LITELLM
 @pytest.mark.parametrize(
     ("model", "base", "chat"),
     [
@@ -154,6 +157,7 @@ def test_models_behind_the_responses_api_are_left_to_litellm(
     assert _is_chat(warmup.litellm(), settings) is chat
 
 
+@ONLY_LITELLM
 async def test_a_model_that_needs_a_missing_package_names_it(request_: ModelRequest) -> None:
     if importlib.util.find_spec("mcp"):
         pytest.skip("mcp is installed here")
@@ -262,6 +266,7 @@ def simple_globals(module: Any) -> dict[str, str]:
     }
 
 
+@ONLY_LITELLM
 @pytest.mark.spec("A05")
 async def test_nothing_stays_set_on_litellms_module(request_: ModelRequest) -> None:
     litellm = warmup.litellm()
@@ -275,6 +280,7 @@ async def test_nothing_stays_set_on_litellms_module(request_: ModelRequest) -> N
     assert litellm.suppress_debug_info is False
 
 
+@ONLY_LITELLM
 async def test_two_calls_at_once_leave_litellms_switch_as_it_was(request_: ModelRequest) -> None:
     litellm = warmup.litellm()
     go = threading.Event()
@@ -300,16 +306,17 @@ async def test_calls_leave_no_warning_and_no_log_behind(
     assert [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING] == []
 
 
+@ONLY_LITELLM
 async def test_an_unknown_model_is_refused_before_anything_is_sent(request_: ModelRequest) -> None:
-    error, _ = await failed(LiteLLMClient("no-such-model", environ={}, start={}), request_)
+    error, _ = await failed(make_client("no-such-model", environ={}, start={}), request_)
     assert type(error) is ModelRefusedError
     assert "provider/name" in str(error)
 
 
 def test_vision_is_as_configured_or_as_the_map_says() -> None:
-    assert LiteLLMClient("openai/gpt-4o").vision
-    assert not LiteLLMClient("openai/my-own-model").vision
-    assert LiteLLMClient("openai/my-own-model", LLMConfig(vision=True)).vision
+    assert make_client("openai/gpt-4o").vision
+    assert not make_client("openai/my-own-model").vision
+    assert make_client("openai/my-own-model", LLMConfig(vision=True)).vision
 
 
 def test_sse_of_a_string_goes_out_as_it_is() -> None:
@@ -317,6 +324,6 @@ def test_sse_of_a_string_goes_out_as_it_is() -> None:
 
 
 def test_a_client_satisfies_the_protocol() -> None:
-    client: Client = LiteLLMClient("openai/gpt-4o")
+    client: Client = make_client("openai/gpt-4o")
     assert client.model == "openai/gpt-4o"
     assert StreamChunk(type="content").data == ""

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import warnings
 
 import pytest
-from asking import EVENTS, ask, client_of
+from asking import EVENTS, ONLY_LITELLM, ask, client_of
 
 from ipyagent.errors import ModelRefusedError, ModelUnavailableError
 from ipyagent.llm import warmup
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.wire import ReplyBuilder
 from servers.model_server import Cut, ModelServer, Reply, answer, delta, failure, sse, stream
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 HE, LLO = sse(delta(content="he")), sse(delta(content="llo"))
 END = (sse(delta(finish_reason="stop")), sse("[DONE]"))
@@ -113,7 +116,8 @@ async def test_odd_lines_are_skipped_or_end_the_reply(
     name: str, request_: ModelRequest, capfd: pytest.CaptureFixture[str]
 ) -> None:
     if said := await ended(within(PIECES[name]), request_):
-        assert said.message().text.replace("-", "") == "hello"
+        # Bytes that are no text become the character that stands for them.
+        assert re.sub("-|h\ufffd", "", said.message().text) == "hello"
     assert capfd.readouterr() == ("", "")
 
 
@@ -133,6 +137,7 @@ async def test_a_line_of_a_megabyte_arrives(request_: ModelRequest) -> None:
     assert len(said.message().text) == 1_000_005
 
 
+@ONLY_LITELLM
 async def test_litellm_left_alone_prints_a_traceback_and_warns(
     request_: ModelRequest, caplog: pytest.LogCaptureFixture
 ) -> None:

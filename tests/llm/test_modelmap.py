@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from ipyagent.config import LLMConfig
-from ipyagent.llm import warmup
-from ipyagent.llm.gateway import LiteLLMClient
-from ipyagent.llm.modelmap import sees, window
+from ipyagent.llm import modelmap, warmup
+from ipyagent.llm.modelmap import facts_of, price, sees, window
 from ipyagent.providers import default_models
+from ipyagent.schema import TokenUsage
+from ipyagent.wiring.clients import service_client
 from servers.model_server import ModelServer
 
 MAP = {
@@ -18,10 +24,21 @@ MAP = {
 }
 
 
-class Map:
-    model_cost = MAP
+@pytest.fixture(params=["file", "other layout", "imported"])
+def source(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The map in each place where it may be."""
+    modelmap._read.cache_clear()
+    if request.param == "imported":
+        monkeypatch.setattr(warmup.litellm(), "model_cost", MAP)
+        return
+    monkeypatch.setattr(warmup.litellm(), "model_cost", {})
+    indent = 4 if request.param == "file" else None
+    (tmp_path / "map.json").write_text(json.dumps(MAP, indent=indent))
+    monkeypatch.setattr(modelmap, "_FILE", tmp_path / "map.json")
+    request.addfinalizer(modelmap._read.cache_clear)
 
 
+@pytest.mark.usefixtures("source")
 @pytest.mark.parametrize(
     ("model", "tokens"),
     [
@@ -39,24 +56,27 @@ class Map:
 def test_the_window_is_what_the_map_says_of_this_providers_model(
     model: str, tokens: int | None
 ) -> None:
-    assert window(Map, model) == tokens
+    assert window(facts_of(model)) == tokens
 
 
+@pytest.mark.usefixtures("source")
 def test_sight_is_what_the_map_says() -> None:
-    assert sees(Map, "openai/odd")
-    assert not sees(Map, "anthropic/claude-x")
+    assert sees(facts_of("openai/odd"))
+    assert not sees(facts_of("anthropic/claude-x"))
 
 
-def test_the_models_chosen_by_key_have_a_window() -> None:
+@pytest.mark.parametrize("engine", ["direct", "litellm"])
+def test_the_models_chosen_by_key_have_a_window(engine: str) -> None:
     routers = {"openrouter"}  # chooses a model for each request
     for model in default_models().values():
         if model.partition("/")[0] not in routers:
-            assert LiteLLMClient(model).context_window > 50_000, model
+            config = LLMConfig.model_validate({"client": engine})
+            assert service_client(model, config).context_window > 50_000, model
 
 
 @pytest.mark.parametrize("model", ["openai/my-own", "huggingface/some/model"])
 def test_an_unknown_window_is_none(model: str) -> None:
-    assert LiteLLMClient(model).context_window is None
+    assert service_client(model, LLMConfig()).context_window is None
 
 
 def test_no_server_is_asked_what_its_model_can(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,7 +84,55 @@ def test_no_server_is_asked_what_its_model_can(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setenv("OLLAMA_API_BASE", server.origin)
         assert warmup.litellm().supports_vision("ollama/some-model") is False
         assert [request.path for request in server.requests] == ["/api/show"]
-        client = LiteLLMClient("ollama/some-model", LLMConfig(api_base=server.origin))
+        client = service_client("ollama/some-model", LLMConfig(api_base=server.origin))
         assert client.context_window is None
         assert not client.vision
         assert len(server.requests) == 1
+
+
+FEW = TokenUsage(prompt_tokens=1_000, completion_tokens=500)
+CACHED = TokenUsage(
+    prompt_tokens=90_000,
+    completion_tokens=500,
+    cache_read_tokens=60_000,
+    cache_creation_tokens=20_000,
+)
+LONG = TokenUsage(prompt_tokens=300_000, completion_tokens=500, cache_read_tokens=100_000)
+
+
+@pytest.mark.parametrize("usage", [FEW, CACHED, LONG], ids=["few", "cached", "long"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        "openai/gpt-4o",
+        "openai/gpt-5.2",
+        "anthropic/claude-sonnet-4-5",
+        "anthropic/claude-sonnet-5-5",
+        "gemini/gemini-2.5-pro",
+        "gemini/gemini-2.5-flash",
+        "mistral/mistral-large-latest",
+        "groq/openai/gpt-oss-120b",
+        "deepseek/deepseek-chat",
+        "xai/grok-4",
+    ],
+)
+def test_prices_are_those_that_litellm_computes(model: str, usage: TokenUsage) -> None:
+    litellm = warmup.litellm()
+    counts = litellm.Usage(
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        prompt_tokens_details={"cached_tokens": usage.cache_read_tokens},
+        cache_creation_input_tokens=usage.cache_creation_tokens,
+        cache_read_input_tokens=usage.cache_read_tokens,
+    )
+    theirs = sum(litellm.cost_per_token(model=model, usage_object=counts))
+    assert price(facts_of(model), usage) == pytest.approx(theirs)
+
+
+def test_facts_are_read_without_importing_litellm() -> None:
+    code = (
+        "import sys; from ipyagent.llm.modelmap import facts_of, window\n"
+        "assert window(facts_of('anthropic/claude-sonnet-4-5')) == 200_000\n"
+        "assert 'litellm' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

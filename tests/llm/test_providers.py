@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from asking import make_client
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -16,7 +17,6 @@ from ipyagent.errors import ContextOverflowError, ModelRefusedError
 from ipyagent.explorer.client import ExplorerClient
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.destinations import destination, late_bases
-from ipyagent.llm.gateway import LiteLLMClient
 from ipyagent.llm.resolve import resolve
 from ipyagent.llm.wire import ReplyBuilder
 from ipyagent.providers import PROVIDERS, Provider
@@ -35,6 +35,8 @@ from ipyagent.schema import (
 )
 from ipyagent.telemetry.spans import Spans
 from servers.model_server import ModelServer, answer, failure
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 NAME = "featherless_ai"  # LiteLLM knows it; our table does not
 ROW = Provider(
@@ -82,7 +84,7 @@ def row() -> Iterator[Provider]:
 
 async def send(server: ModelServer) -> ReplyBuilder:
     environ = KEY | {"FEATHERLESS_BASE": server.url}
-    client = LiteLLMClient(f"{NAME}/big", environ=environ, start=environ)
+    client = make_client(f"{NAME}/big", environ=environ, start=environ)
     builder = ReplyBuilder()
     async for chunk in client.stream(CONVERSATION):
         builder.add(chunk)

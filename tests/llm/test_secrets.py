@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from asking import EVENTS, HELLO, ask, failed
+from asking import EVENTS, HELLO, ONLY_LITELLM, ask, failed, make_client
 
 from ipyagent.config import LLMConfig
 from ipyagent.llm import warmup
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.gateway import LiteLLMClient
 from servers.model_server import Cut, ModelServer, Reply, Silence, delta, failure, stream
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 KEYS = ["sk-canary-0123456789abcdef", "canary0123456789abcdef"]
 """A key that looks like one, and one that no pattern finds."""
@@ -37,13 +38,13 @@ def errors(key: str) -> dict[str, Reply]:
     }
 
 
-def client_with(key: str, model: str, server: ModelServer, way: str) -> LiteLLMClient:
+def client_with(key: str, model: str, server: ModelServer, way: str) -> Any:
     names = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY")
     environ = dict.fromkeys(names, key) if way == "environment" else {}
     settings: dict[str, Any] = {"api_key": key} if way == "api_key" else {}
     base = server.url if model.startswith("openai/") else server.origin
     config = LLMConfig(api_base=base, timeout=0.3, **settings)
-    return LiteLLMClient(model, config, environ=environ, start={})
+    return make_client(model, config, environ=environ, start={})
 
 
 @pytest.fixture
@@ -75,6 +76,7 @@ async def test_a_key_shows_in_no_error_and_in_no_log(
         assert key not in f"{record.getMessage()} {record.exc_text} {vars(record)}"
 
 
+@ONLY_LITELLM
 async def test_what_litellm_raises_shows_the_key_that_a_service_told_back() -> None:
     litellm, key = warmup.litellm(), KEYS[1]
     told_back = failure(401, f"Incorrect API key provided: {key}")

@@ -7,14 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from asking import HELLO, KEY, ask, client_of, failed
+from asking import HELLO, KEY, ONLY_LITELLM, ask, client_of, failed, make_client
 from pydantic import ValidationError
 
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelRefusedError
 from ipyagent.llm import warmup
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.gateway import LiteLLMClient
 from ipyagent.llm.resolve import resolve
 from ipyagent.llm.wire import ReplyBuilder
 from ipyagent.schema import (
@@ -26,6 +25,8 @@ from ipyagent.schema import (
 )
 from servers.model_server import ModelServer, Reply, answer, anthropic_answer, sse
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 CLAUDE = "anthropic/claude-sonnet-4-5"
 
 
@@ -36,7 +37,7 @@ def whole(message: dict[str, Any], finish_reason: str = "stop") -> Reply:
     return Reply((json.dumps(body).encode(),), headers={"Content-Type": "application/json"})
 
 
-async def types_of(client: LiteLLMClient, request: ModelRequest) -> tuple[list[str], ReplyBuilder]:
+async def types_of(client: Any, request: ModelRequest) -> tuple[list[str], ReplyBuilder]:
     builder = ReplyBuilder()
     types: list[str] = []
     async for chunk in client.stream(request):
@@ -123,6 +124,7 @@ def gemini_answer(*parts: dict[str, Any], finish: str | None = "STOP") -> Reply:
     return Reply(tuple(sse(chunk(part)) for part in parts), headers={"Content-Type": "text/plain"})
 
 
+@ONLY_LITELLM
 @pytest.mark.spec("M13")
 async def test_gemini_streams_and_gets_the_signature_of_its_call_back(
     request_: ModelRequest,
@@ -143,6 +145,7 @@ async def test_gemini_streams_and_gets_the_signature_of_its_call_back(
         assert b"U0lH" not in server.requests[2].raw
 
 
+@ONLY_LITELLM
 async def test_a_gemini_stream_that_breaks_is_not_finished(request_: ModelRequest) -> None:
     said = gemini_answer({"text": "Let me"}, {"text": " see."})
     with ModelServer([said.cut(len(said.body) // 2)]) as server:
@@ -151,6 +154,7 @@ async def test_a_gemini_stream_that_breaks_is_not_finished(request_: ModelReques
     assert reply.message().text == "Let me"
 
 
+@ONLY_LITELLM
 async def test_asking_gemini_leaves_the_tools_as_they_were(request_: ModelRequest) -> None:
     schema: dict[str, Any] = {"type": "object", "properties": {}}
     tool = request_.tools[0].model_copy(update={"input_schema": schema})
@@ -191,9 +195,13 @@ async def test_a_service_without_such_a_choice_is_asked_all_the_same(
 
 @pytest.mark.spec("P08")
 @pytest.mark.parametrize("model", ["openai/gpt-4o", CLAUDE, "gemini/gemini-2.5-flash"])
-async def test_the_trace_id_is_sent_as_a_header(model: str, request_: ModelRequest) -> None:
+async def test_the_trace_id_is_sent_as_a_header(
+    model: str, engine: str, request_: ModelRequest
+) -> None:
     replies = {CLAUDE: anthropic_answer("ok"), "openai/gpt-4o": answer("ok")}
-    reply = replies.get(model) or gemini_answer({"text": "ok"})
+    reply = replies.get(model) or (
+        answer("ok") if engine == "direct" else gemini_answer({"text": "ok"})
+    )
     with ModelServer([reply] * 3) as server:
         client = client_of(server, model)
         for trace_id in ("4bf92f3577b34da6-01", "", "zwei\nZeilen\u2028ü"):
@@ -209,7 +217,7 @@ async def test_a_proxy_is_asked_in_openais_format_for_the_model_as_it_stands(
 ) -> None:
     with ModelServer([answer("ok")]) as server:
         settings = {"api_base": server.url, "mode": "proxy", "api_key": KEY}
-        client = LiteLLMClient(model, LLMConfig.model_validate(settings), environ={}, start={})
+        client = make_client(model, LLMConfig.model_validate(settings), environ={}, start={})
         reply = await ask(client, request_)
         (sent,) = server.requests
     assert (sent.path, sent.body["model"]) == ("/v1/chat/completions", model)
@@ -223,7 +231,7 @@ async def test_a_proxy_needs_an_address(request_: ModelRequest) -> None:
     with pytest.raises(ValidationError, match="api_base"):
         LLMConfig(mode="proxy")
     unchecked = LLMConfig().model_copy(update={"mode": "proxy"})
-    error, _ = await failed(LiteLLMClient("gpt-4o", unchecked, environ={}, start={}), request_)
+    error, _ = await failed(make_client("gpt-4o", unchecked, environ={}, start={}), request_)
     assert type(error) is ModelRefusedError
     assert "llm.api_base" in str(error)
 
@@ -234,7 +242,7 @@ async def test_a_provider_is_a_prefix_of_the_model(provider: str, request_: Mode
     with ModelServer([anthropic_answer("ok") if provider == "anthropic" else answer("ok")]) as s:
         values = {"provider": provider, "model": "some-model", "api_base": s.origin, "api_key": KEY}
         config = LLMConfig.model_validate(values)
-        client = LiteLLMClient(resolve(config, {}).model, config, environ={}, start={})
+        client = make_client(resolve(config, {}).model, config, environ={}, start={})
         assert (await ask(client, request_)).message().text == "ok"
         (sent,) = s.requests
     assert client.model == f"{provider}/some-model"
@@ -254,7 +262,7 @@ async def test_minimax_is_a_profile_of_four_lines(request_: ModelRequest) -> Non
         }
         config = LLMConfig.model_validate(profile)
         environ = {"MINIMAX_API_KEY": KEY, "ANTHROPIC_API_KEY": "sk-another"}
-        client = LiteLLMClient(resolve(config, environ).model, config, environ=environ, start={})
+        client = make_client(resolve(config, environ).model, config, environ=environ, start={})
         message = (await ask(client, request_)).message()
         more = (*request_.messages, message, Message.of(Role.USER, "more"))
         await ask(client, replace(request_, messages=more))

@@ -6,14 +6,16 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from asking import make_client
 
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelError, ModelRefusedError
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.gateway import LiteLLMClient
 from ipyagent.schema import Message, Role
 from servers.certificates import certificate, serving
 from servers.model_server import ModelServer, answer
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 SECRET = "sk-secret-0123456789abcdef"
 PROVIDERS = {
@@ -27,7 +29,7 @@ PROVIDERS = {
 async def ask(model: str, base: str) -> str:
     key = PROVIDERS[model]
     environ = {key: SECRET} if key else {}
-    client = LiteLLMClient(model, LLMConfig(api_base=base), environ=environ, start=environ)
+    client = make_client(model, LLMConfig(api_base=base), environ=environ, start=environ)
     request = ModelRequest((Message.of(Role.USER, "Hello."),))
     chunks = [chunk async for chunk in client.stream(request)]
     return "".join(chunk.data for chunk in chunks if chunk.type == "content")

@@ -157,11 +157,14 @@ def test_a_block_of_an_unknown_kind_is_never_sent() -> None:
 @pytest.mark.spec("M13")
 def test_signatures_go_back_where_they_came_from() -> None:
     call = ToolCall(id="c", name="f", thought_signature="SIG", item_id="item")
-    thought = ThinkingContent(encrypted_content="ENC", id="t", summary=({"text": "short"},))
-    (wired,) = to_openai([Message(role=Role.ASSISTANT, content=(thought, call))], vision=False)
+    thought = ThinkingContent(encrypted_content="ENC", summary=({"text": "short"},))
+    others = ThinkingContent(encrypted_content="OPENAI", id="t")  # nobody else can read that
+    (wired,) = to_openai(
+        [Message(role=Role.ASSISTANT, content=(thought, others, call))], vision=False
+    )
     assert wired["thinking_blocks"] == [{"type": "redacted_thinking", "data": "ENC"}]
     assert wired["tool_calls"][0]["provider_specific_fields"] == {"thought_signature": "SIG"}
-    for unsent in ("item", "short"):
+    for unsent in ("item", "short", "OPENAI"):
         assert unsent not in json.dumps(wired)
 
 

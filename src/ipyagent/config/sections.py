@@ -79,6 +79,9 @@ class LLMConfig(Section):
     """The provider of the model ids; `litellm`: each id names its provider."""
     mode: Literal["direct", "proxy"] = "direct"
     """`proxy`: `api_base` is a proxy that takes any model id in OpenAI's format."""
+    client: Literal["auto", "direct", "litellm"] = "auto"
+    """How services are asked: `direct` over HTTP by ipyagent itself, `litellm` by LiteLLM; `auto`:
+    directly where the provider speaks OpenAI's or Anthropic's format, else by LiteLLM."""
     model: str | None = None
     """A LiteLLM model id, `offline/explorer` or `scripted/PATH`; None: resolved (llm/resolve)."""
     api_base: Address | None = None

@@ -7,15 +7,16 @@ from typing import Any
 
 from ipyagent.json_arguments import well_formed
 from ipyagent.llm.surrogates import Joiner
+from ipyagent.llm.tokens import count_tokens
 from ipyagent.schema import StreamChunk, TokenUsage
 
 THOUGHT = "__thought__"  # LiteLLM puts Gemini's signature of a call behind this, into the call's id
 
 
 class ReplyReader:
-    """Reads one reply, piece by piece; `price` returns the cost of LiteLLM's token count."""
+    """Reads one reply, piece by piece; `price` returns the cost of a token count."""
 
-    def __init__(self, price: Callable[[Any], float | None]) -> None:
+    def __init__(self, price: Callable[[TokenUsage], float | None]) -> None:
         self._price = price
         self._join = Joiner()
         self.has_read = False
@@ -37,7 +38,8 @@ class ReplyReader:
                 word = finish if finish and meaning == "stop" else meaning
                 yield StreamChunk(type="finish", data=word)
         if usage := getattr(piece, "usage", None):
-            yield StreamChunk(type="usage", usage=tokens(usage), cost_usd=self._price(usage))
+            counts = count_tokens(usage)
+            yield StreamChunk(type="usage", usage=counts, cost_usd=self._price(counts))
 
     def _thinking(self, delta: Any) -> Iterator[StreamChunk]:
         blocks = getattr(delta, "thinking_blocks", None) or ()
@@ -66,23 +68,3 @@ class ReplyReader:
         )
         if signature:
             yield StreamChunk(type="signature", data=signature, index=index, name="call")
-
-
-def tokens(usage: Any) -> TokenUsage:
-    """Return LiteLLM's count in ours: prompts include cached tokens, totals are recomputed."""
-    details = getattr(usage, "prompt_tokens_details", None)
-    read = _count(details, "cached_tokens") or _count(usage, "cache_read_input_tokens")
-    created = _count(details, "cache_creation_tokens")
-    created = created or _count(usage, "cache_creation_input_tokens")
-    return TokenUsage(
-        prompt_tokens=max(_count(usage, "prompt_tokens"), read + created),
-        completion_tokens=_count(usage, "completion_tokens"),
-        cache_read_tokens=read,
-        cache_creation_tokens=created,
-    )
-
-
-def _count(source: Any, name: str) -> int:
-    """Return a number, 0 for anything that is no count."""
-    value = getattr(source, name, None)
-    return value if isinstance(value, int) and value > 0 else 0

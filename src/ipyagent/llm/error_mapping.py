@@ -18,6 +18,7 @@ from ipyagent.errors import (
 from ipyagent.llm.advice import Trouble, asked_at, next_step, tls_problem, trouble_of
 from ipyagent.llm.destinations import Destination
 from ipyagent.llm.event_limit import EventTooLargeError
+from ipyagent.llm.service_error import ServiceError
 from ipyagent.phrases import ellipsize
 from ipyagent.providers import is_too_long
 
@@ -32,11 +33,14 @@ _IN_TROUBLE = 500
 
 TRANSIENT = {408, 409, 425, 429}  # of the 4xx; all others say that the request itself is wrong
 
+_LENGTH = re.compile(r"(?i)max_(\w+_)?tokens|max\w*tokens|num_predict|in the completion")
 _PREFIX = re.compile(r"^\s*(litellm\.)?\w*(Error|Exception|Timeout)\s*(:|-)\s*")
 _DEBRIS = re.compile(r"\n?Traceback \(most recent call last\)|\bOriginal exception: | LiteLLM Retr")
 _MISSING = re.compile(r"No module named '(\w+)")
 _PLAIN = {
-    re.compile("payload is not completed|peer closed|reset by peer|Server disconnected"): CUT_OFF,
+    re.compile(
+        "payload is not completed|peer closed|reset by peer|Server disconnected|^(Read|Write)Error$"
+    ): CUT_OFF,
     re.compile(
         r"line \d+ column \d+ \(char \d+\)|has no attribute|validation error|codec can't decode"
         r"|recursion depth|while decompressing|Unable to get json response"
@@ -116,6 +120,11 @@ def _fault(error: BaseException, model: str, secret: str | None) -> ModelError:
     )
 
 
+def refuses_length(text: str) -> bool:
+    """Return whether a service's message says that it refuses a length limit."""
+    return bool(_LENGTH.search(text))
+
+
 def _without_address(text: str) -> ModelRefusedError:
     """Return an error that has nothing to do with the model's address."""
     error = ModelRefusedError(text)
@@ -183,11 +192,14 @@ def _status(error: BaseException, bodies: list[Any]) -> int:
 
 
 def _is_mid_stream(error: BaseException) -> bool:
-    return type(error).__name__ == "MidStreamFallbackError"
+    is_ours = isinstance(error, ServiceError) and error.is_mid_stream
+    return is_ours or type(error).__name__ == "MidStreamFallbackError"
 
 
 def _headers(error: BaseException) -> Mapping[str, str]:
     """Return the response's headers: LiteLLM keeps them beside the response it makes up."""
+    if isinstance(error, ServiceError):
+        return error.headers
     headers = getattr(error, "litellm_response_headers", None)
     return headers or getattr(getattr(error, "response", None), "headers", None) or {}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from copy import deepcopy
 from dataclasses import replace
@@ -19,15 +18,11 @@ from ipyagent.llm.chunks import ReplyReader
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.destinations import Destination, destination
 from ipyagent.llm.environment import start_environ
-from ipyagent.llm.error_mapping import CUT_OFF, add_advice, map_error
+from ipyagent.llm.error_mapping import CUT_OFF, add_advice, map_error, refuses_length
 from ipyagent.llm.litellm_silence import silence
 from ipyagent.llm.wire import to_openai, tools_to_openai
 from ipyagent.providers import PROXY, signs_calls, signs_thinking
 from ipyagent.schema import StreamChunk, TokenUsage
-
-_LIMIT = re.compile(r"(?i)max_(\w+_)?tokens|max\w*tokens|num_predict|in the completion")
-"""Messages of services that refuse a length limit."""
-
 
 EVENTS = "text/event-stream"
 NOT_FOUND = 404  # a whole answer instead of a stream often means another service's address
@@ -66,33 +61,28 @@ class LiteLLMClient:
         """True if the model can see images: as configured, else by LiteLLM's map."""
         if self._config.vision is not None:
             return self._config.vision
-        return modelmap.sees(warmup.litellm(), self._model)
+        return modelmap.sees(modelmap.facts_of(self._model))
 
     @property
     def context_window(self) -> int | None:
-        """The context window in tokens by LiteLLM's map; may wait for its import."""
-        return modelmap.window(warmup.litellm(), self._model)
+        """The context window in tokens by LiteLLM's map."""
+        return modelmap.window(modelmap.facts_of(self._model))
 
     def cost(self, usage: TokenUsage) -> float | None:
-        """Return the price in US dollars by LiteLLM's map; may wait for its import."""
+        """Return the price in US dollars by LiteLLM's map; may wait for LiteLLM's import."""
         litellm = warmup.litellm()
-        price = self._price(litellm, self._destination(litellm, self._provider(litellm)))
-        counts = {
-            "prompt_tokens": usage.prompt_tokens,
-            "completion_tokens": usage.completion_tokens,
-        }
-        return price(litellm.Usage(**counts))
+        return self._price(self._destination(litellm, self._provider(litellm)))(usage)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         """Yield the reply to `request`, piece by piece."""
         litellm = await asyncio.to_thread(warmup.litellm)
         provider = self._provider(litellm)
         where = self._destination(litellm, provider)
-        reader = ReplyReader(self._price(litellm, where))
+        reader = ReplyReader(self._price(where))
         try:
             stream = await self._wait(litellm, where, self._open(litellm, request, provider, where))
         except ModelError as error:
-            if request.max_tokens is None or not _LIMIT.search(str(error)):
+            if request.max_tokens is None or not refuses_length(str(error)):
                 raise
             # It has a limit of its own, or another name for it; ours is watched over here as well.
             request = replace(request, max_tokens=None)
@@ -131,7 +121,7 @@ class LiteLLMClient:
     ) -> Any:
         settings = self._settings(request, provider, where)
         if request.max_tokens is not None:
-            longest = modelmap.longest(litellm, self._model) or request.max_tokens
+            longest = modelmap.longest(modelmap.facts_of(self._model)) or request.max_tokens
             settings["max_tokens"] = min(request.max_tokens, longest)
         if (provider == "openai" or where.compatible) and _is_chat(litellm, settings):
             _lighten(settings)
@@ -218,10 +208,10 @@ class LiteLLMClient:
         # Not raised above: it would hold LiteLLM's error, which holds the request and its key.
         raise failure
 
-    def _price(self, litellm: Any, where: Destination) -> Callable[[Any], float | None]:
+    def _price(self, where: Destination) -> Callable[[TokenUsage], float | None]:
         """Return a function for the price; the map knows no price of a server of one's own."""
         return lambda usage: (
-            None if where.compatible else modelmap.price(litellm, self._model, usage)
+            None if where.compatible else modelmap.price(modelmap.facts_of(self._model), usage)
         )
 
 

@@ -1,45 +1,111 @@
-"""Facts about models from LiteLLM's map: price, window, vision. No network.
+"""Facts about models from LiteLLM's map: price, window, vision. No network, and no LiteLLM.
 
-LiteLLM's own look-ups ask a model's server, or Hugging Face, about some models.
+The map is a data file of LiteLLM's package. If the user has imported LiteLLM, its map counts: it
+may have models that were registered there.
 """
 
 from __future__ import annotations
 
+import json
+import re
+import sys
 from collections.abc import Mapping
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
+from ipyagent.schema import TokenUsage
 
-def sees(litellm: Any, model: str) -> bool:
-    """Return whether the model takes images, according to the map."""
-    return bool(_entry(litellm, model).get("supports_vision"))
+Facts = Mapping[str, Any]
+"""What the map says of a model; empty for a model that it does not know."""
+
+_FILE = "model_prices_and_context_window_backup.json"
+_INDENT = b"\n    "
+_ABOVE = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
 
 
-def window(litellm: Any, model: str) -> int | None:
+def facts_of(model: str) -> Facts:
+    """Return what the map says of a model. Some are listed without their provider, as a field."""
+    imported = getattr(sys.modules.get("litellm"), "model_cost", None)
+    return _select(model, imported) if imported else _read(model)
+
+
+def sees(facts: Facts) -> bool:
+    """Return whether the model takes images."""
+    return bool(facts.get("supports_vision"))
+
+
+def window(facts: Facts) -> int | None:
     """Return the context window in tokens; None if the map does not tell."""
-    tokens = _entry(litellm, model).get("max_input_tokens")
-    return tokens if isinstance(tokens, int) and tokens > 0 else None
+    return _positive(facts.get("max_input_tokens"))
 
 
-def longest(litellm: Any, model: str) -> int | None:
+def longest(facts: Facts) -> int | None:
     """Return the longest reply in tokens; None if the map does not tell."""
-    tokens = _entry(litellm, model).get("max_output_tokens")
-    return tokens if isinstance(tokens, int) and tokens > 0 else None
+    return _positive(facts.get("max_output_tokens"))
 
 
-def price(litellm: Any, model: str, usage: Any) -> float | None:
-    """Return the price of LiteLLM's count in US dollars; None for a model without a price."""
-    try:
-        cost = float(sum(litellm.cost_per_token(model=model, usage_object=usage)))
-    except Exception:  # it raises a different one for each way of not knowing
-        return None
+def price(facts: Facts, usage: TokenUsage) -> float | None:
+    """Return the price in US dollars; None for a model without a price.
+
+    Cached tokens have prices of their own, and long prompts have others for all tokens.
+    """
+    suffix = _suffix(facts, usage.prompt_tokens)
+
+    def rate(name: str, otherwise: float = 0.0) -> float:
+        value = facts.get(f"{name}{suffix}", facts.get(name))
+        return float(value) if isinstance(value, (int, float)) else otherwise
+
+    plain = rate("input_cost_per_token")
+    cached = usage.cache_read_tokens + usage.cache_creation_tokens
+    cost = (
+        (usage.prompt_tokens - cached) * plain
+        + usage.cache_read_tokens * rate("cache_read_input_token_cost", plain)
+        + usage.cache_creation_tokens * rate("cache_creation_input_token_cost", plain)
+        + usage.completion_tokens * rate("output_cost_per_token")
+    )
     return cost if cost > 0 else None
 
 
-def _entry(litellm: Any, model: str) -> Mapping[str, Any]:
-    """Return the map's entry. Some models are listed without their provider, as a field."""
-    known: Mapping[str, Mapping[str, Any]] = litellm.model_cost
+def _suffix(facts: Facts, prompt_tokens: int) -> str:
+    """Return the ending of the names of prices for a prompt of that length."""
+    limits = [int(match[1]) for name in facts if (match := _ABOVE.fullmatch(name))]
+    passed = [limit for limit in limits if prompt_tokens > limit * 1000]
+    return f"_above_{max(passed)}k_tokens" if passed else ""
+
+
+def _positive(value: object) -> int | None:
+    return value if isinstance(value, int) and value > 0 else None
+
+
+def _select(model: str, known: Mapping[str, Facts]) -> Facts:
     provider, _, name = model.partition("/")
     if model in known:
         return known[model]
-    entry = known.get(name, {})
-    return entry if str(entry.get("litellm_provider", "")).startswith(provider) else {}
+    facts = known.get(name, {})
+    return facts if str(facts.get("litellm_provider", "")).startswith(provider) else {}
+
+
+@lru_cache(maxsize=32)
+def _read(model: str) -> Facts:
+    """Return the facts in the file, of which only this model's part is parsed."""
+    spec = find_spec("litellm")
+    folders = (spec and spec.submodule_search_locations) or []
+    try:
+        raw = b"".join((Path(folder) / _FILE).read_bytes() for folder in list(folders)[:1])
+    except OSError:
+        return {}
+    names = (model, model.partition("/")[2])
+    if not raw.startswith(b"{" + _INDENT + b'"'):  # another layout
+        return _select(model, json.loads(raw) if raw else {})
+    return _select(model, {name: part for name in names if (part := _part(raw, name))})
+
+
+def _part(raw: bytes, name: str) -> dict[str, Any]:
+    start = raw.find(_INDENT + json.dumps(name).encode() + b": {")
+    if start < 0:
+        return {}
+    end = raw.find(_INDENT + b"}", start)
+    part: dict[str, Any] = json.loads(raw[raw.index(b": {", start) + 2 : end] + b"}")
+    return part

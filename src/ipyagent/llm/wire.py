@@ -72,7 +72,7 @@ def _thinking(message: Message) -> Iterator[dict[str, Any]]:
     """Yield thinking that its provider can verify; those that sign refuse unsigned thinking."""
     for block in message.content:
         match block:
-            case ThinkingContent(encrypted_content=data) if data:
+            case ThinkingContent(encrypted_content=data, id="") if data:
                 yield {"type": "redacted_thinking", "data": data}
             case ThinkingContent(thinking=text, signature=signature) if signature:
                 yield {"type": "thinking", "thinking": text, "signature": signature}
@@ -105,7 +105,7 @@ def _user(blocks: Iterable[Block], vision: bool) -> Iterator[dict[str, Any]]:
             case TextContent(text=text):
                 parts.append({"type": "text", "text": well_formed(text)})
             case ImageContent():
-                note = {"type": "text", "text": _note(block, vision=False)}
+                note = {"type": "text", "text": describe_image(block, vision=False)}
                 parts.append(_image(block) if vision else note)
     if all(part["type"] == "text" for part in parts):
         if content := "\n".join(part["text"] for part in parts):
@@ -116,7 +116,9 @@ def _user(blocks: Iterable[Block], vision: bool) -> Iterator[dict[str, Any]]:
 
 def _result_text(result: ToolResultContent, vision: bool) -> str:
     lines = (
-        _note(block, vision) if isinstance(block, ImageContent) else well_formed(block.text)
+        describe_image(block, vision)
+        if isinstance(block, ImageContent)
+        else well_formed(block.text)
         for block in result.content
         if not isinstance(block, OpaqueContent)
     )
@@ -129,7 +131,8 @@ def _image(image: ImageContent) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": url}}
 
 
-def _note(image: ImageContent, vision: bool) -> str:
+def describe_image(image: ImageContent, vision: bool) -> str:
+    """Return the words that stand for an image where none can be."""
     size = f" {image.width}×{image.height}" if image.width and image.height else ""  # noqa: RUF001
     if vision:
         return f"[image{size}, shown below]"
@@ -149,6 +152,7 @@ class _Thinking:
     text: list[str] = field(default_factory=list)
     signature: str = ""
     encrypted: str = ""
+    id: str = ""
 
 
 class ReplyBuilder:
@@ -195,6 +199,7 @@ class ReplyBuilder:
                 thinking=well_formed("".join(b.text)),
                 signature=b.signature,
                 encrypted_content=b.encrypted,
+                id=b.id,
             )
             for b in self._thinking
         ]
@@ -226,7 +231,7 @@ class ReplyBuilder:
         ):
             self._thinking.append(last := _Thinking())
         if encrypted:
-            last.encrypted = chunk.data
+            last.encrypted, last.id = chunk.data, chunk.id
         elif chunk.type == "signature":
             last.signature += chunk.data
         else:

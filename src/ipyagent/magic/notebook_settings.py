@@ -64,7 +64,7 @@ class NotebookSettings:
     def prepare_model(self) -> None:
         """Start to import what the current model needs."""
         with suppress(AgentError):  # the next cell reports it
-            warm_up(resolve(self.config.llm, os.environ))
+            warm_up(resolve(self.config.llm, os.environ), self.config.llm)
 
     def warnings(self) -> tuple[str, ...]:
         """Return what is unusual about the environment."""

@@ -1,0 +1,100 @@
+"""OpenAI's chat completions: the format of most services and of all local servers.
+
+Reference: https://platform.openai.com/docs/api-reference/chat.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from ipyagent.json_types import JsonDict
+from ipyagent.llm.client import ModelRequest
+from ipyagent.llm.direct.chat_reader import ChatReader
+from ipyagent.llm.direct.formats import Target
+from ipyagent.llm.direct.history import EncodedHistory, dump
+from ipyagent.llm.wire import to_openai, tools_to_openai
+from ipyagent.schema import Message, Role
+
+LENGTH = "max_tokens"
+"""The name under which a length limit is omitted, whatever the provider calls it."""
+
+
+class ChatFormat:
+    """OpenAI's chat format for one model, with its provider's deviations."""
+
+    path = "/chat/completions"
+    headers: dict[str, str] = {}  # noqa: RUF012 - a protocol's attribute
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._history = EncodedHistory(self._encode_messages)
+
+    def encode(self, request: ModelRequest, *, stream: bool, omitted: frozenset[str]) -> bytes:
+        """Return the body: first all that stays the same, the messages, then what may change."""
+        provider = self._target.provider
+        head: JsonDict = {"model": self._target.name, "stream": stream}
+        if stream and provider.stream_options and "stream_options" not in omitted:
+            head["stream_options"] = {"include_usage": True}
+        if request.tools:
+            head["tools"] = tools_to_openai(request.tools)
+        tail: JsonDict = {}
+        if request.tools and not request.may_call and provider.tool_choice:
+            tail["tool_choice"] = "none"
+        if request.max_tokens is not None:
+            tail[provider.length] = min(request.max_tokens, self._target.longest or 2**31)
+        tail = {k: v for k, v in tail.items() if k not in omitted}
+        if LENGTH in omitted:
+            tail.pop(provider.length, None)
+        return join_body(head, "messages", self._history.join(request.messages), tail)
+
+    def reader(self) -> ChatReader:
+        """Return a reader for the reply."""
+        return ChatReader()
+
+    def _encode_messages(self, messages: Sequence[Message]) -> list[JsonDict]:
+        wired = to_openai(messages, vision=self._target.vision)
+        thoughts = iter(_thoughts(messages)) if self._target.provider.wants_thinking else None
+        for message in wired:
+            if message["role"] == "assistant":
+                self._adapt_answer(message, next(thoughts) if thoughts else "")
+            elif message["role"] == "tool":
+                message["tool_call_id"] = self._fit_id(message["tool_call_id"])
+        return wired
+
+    def _adapt_answer(self, message: dict[str, Any], thought: str) -> None:
+        """Bring an answer into the provider's form: foreign signatures would be refused."""
+        provider = self._target.provider
+        if not provider.signs_thinking:
+            message.pop("thinking_blocks", None)
+        if thought and "tool_calls" in message:
+            message["reasoning_content"] = thought
+        for call in message.get("tool_calls", ()):
+            call["id"] = self._fit_id(call["id"])
+            signed = call.pop("provider_specific_fields", None)
+            if signed and provider.signs_calls:
+                call["extra_content"] = {"google": signed}
+
+    def _fit_id(self, call_id: str) -> str:
+        """Return a call's id, or one that the provider accepts in place of another's."""
+        pattern = self._target.provider.call_ids
+        if not pattern or re.fullmatch(pattern, call_id):
+            return call_id
+        return hashlib.sha256(call_id.encode()).hexdigest()[:9]
+
+
+def join_body(head: JsonDict, name: str, items: bytes, tail: JsonDict) -> bytes:
+    """Return a JSON object: `head`, an array of encoded items under `name`, then `tail`."""
+    rest = b"," + dump(tail)[1:] if tail else b"}"
+    return b"".join((dump(head)[:-1], b',"', name.encode(), b'":[', items, b"]", rest))
+
+
+def _thoughts(messages: Sequence[Message]) -> list[str]:
+    """Return the thinking of each answer that is sent."""
+    return [
+        message.thinking
+        for message in messages
+        if message.role is Role.ASSISTANT and (message.text or message.tool_calls)
+    ]

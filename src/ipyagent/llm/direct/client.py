@@ -1,0 +1,327 @@
+"""The client of services that speak OpenAI's or Anthropic's format: most of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing, suppress
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import httpx
+
+from ipyagent.config import LLMConfig
+from ipyagent.errors import ModelError, ModelRefusedError, ModelUnavailableError
+from ipyagent.json_types import JsonDict
+from ipyagent.llm import modelmap, unstreamed
+from ipyagent.llm.client import ModelRequest
+from ipyagent.llm.destinations import Destination, destination
+from ipyagent.llm.direct import connections
+from ipyagent.llm.direct.chat import LENGTH, ChatFormat
+from ipyagent.llm.direct.events import EventSplitter
+from ipyagent.llm.direct.formats import Format, Reader, Target, object_of
+from ipyagent.llm.direct.messages import MessagesFormat
+from ipyagent.llm.direct.responses import ResponsesFormat
+from ipyagent.llm.direct.routes import Route, insists_on_responses
+from ipyagent.llm.environment import start_environ
+from ipyagent.llm.error_mapping import CUT_OFF, add_advice, map_error, refuses_length
+from ipyagent.llm.event_limit import MAX_EVENT, EventTooLargeError
+from ipyagent.llm.service_error import ServiceError
+from ipyagent.schema import StreamChunk, TokenUsage
+
+DONE = "[DONE]"
+FINISHED_SECONDS = 2.0
+"""How long token counts are waited for after the reply."""
+DRAIN_SECONDS = 0.25
+"""How long the end of an answer is waited for after its last event, to keep the connection."""
+
+NOT_FOUND = 404  # a whole answer instead of a stream often means another service's address
+_REFUSED = {400, 422}
+_OPTIONAL = {
+    "stream_options": "stream_options",
+    "tool_choice": "tool_choice",
+    "cache_control": "cache_control",
+    "include": "ncrypted content",
+}
+"""Settings without which a service can answer as well, and the words in which it refuses them."""
+
+
+def prepare() -> None:
+    """Do in advance what takes long in the first request; this module's import is part of it."""
+    connections.prepare()
+
+
+class DirectClient:
+    """A model whose service is asked over HTTP, without any library in between.
+
+    Keys and addresses are looked up at each call, in `environ`; see llm/destinations for which key
+    may go where. `start` is the environment that the process was started with.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        route: Route,
+        config: LLMConfig | None = None,
+        *,
+        environ: Mapping[str, str] | None = None,
+        start: Mapping[str, str] | None = None,
+    ) -> None:
+        self._model = model
+        self._route = route
+        self._config = config or LLMConfig()
+        self._environ = os.environ if environ is None else environ
+        self._start = start
+        self._formats: dict[tuple[object, ...], Format] = {}
+        self._omitted: frozenset[str] = frozenset()
+
+    def __repr__(self) -> str:
+        return f"DirectClient({self._model!r})"
+
+    @property
+    def model(self) -> str:
+        """The model's id as the user wrote it."""
+        return self._model
+
+    @property
+    def vision(self) -> bool:
+        """True if the model can see images: as configured, else by LiteLLM's map."""
+        if self._config.vision is not None:
+            return self._config.vision
+        return modelmap.sees(self._facts)
+
+    @property
+    def context_window(self) -> int | None:
+        """The context window in tokens by LiteLLM's map."""
+        return modelmap.window(self._facts)
+
+    def cost(self, usage: TokenUsage) -> float | None:
+        """Return the price in US dollars by LiteLLM's map; it has none of one's own server."""
+        return None if self._route.provider.compatible else modelmap.price(self._facts, usage)
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
+        """Yield the reply to `request`, piece by piece."""
+        where = self._destination()
+        failure: ModelError
+        try:
+            async with aclosing(self._ask(request, where)) as batches:
+                async for chunks in batches:
+                    for chunk in chunks:
+                        yield chunk
+            return
+        except httpx.TimeoutException:
+            failure = ModelUnavailableError(
+                f"{self._model}: no answer for {self._config.timeout:g} s."
+            )
+            failure = add_advice(failure, where, self._model, 0, "timeout")
+        except ModelError as error:
+            status = NOT_FOUND if isinstance(error, ModelRefusedError) else 0
+            failure = add_advice(error, where, self._model, status)
+        except Exception as error:
+            failure = map_error(error, self._model, where.key, where)
+        # Not raised above: it would hold the error, which may hold the request and its key.
+        raise failure
+
+    @property
+    def _facts(self) -> modelmap.Facts:
+        return modelmap.facts_of(self._model)
+
+    def _destination(self) -> Destination:
+        start = start_environ() if self._start is None else self._start
+        return destination(self._route.provider_name, self._config, self._environ, start)
+
+    def _format(self, where: Destination) -> Format:
+        """Return the format, which knows the conversation so far."""
+        key = (where.base, self.vision)
+        if key not in self._formats:
+            target = Target(
+                self._route.id,
+                self._route.provider_at(where.base),
+                self.vision,
+                modelmap.longest(self._facts),
+            )
+            kind: type[ChatFormat | MessagesFormat | ResponsesFormat] = ChatFormat
+            if target.provider.format == "messages":
+                kind = MessagesFormat
+            elif insists_on_responses(self._route, where.base, self._facts):
+                kind = ResponsesFormat
+            self._formats = {key: kind(target)}
+        return self._formats[key]
+
+    async def _ask(
+        self, request: ModelRequest, where: Destination
+    ) -> AsyncGenerator[Iterable[StreamChunk], None]:
+        """Yield the chunks of the reply as they arrive, several at a time."""
+        while True:
+            form = self._format(where)
+            try:
+                async with self._send(request, form, where) as response:
+                    await _check(response)
+                    async with aclosing(self._read(response, form.reader())) as batches:
+                        async for chunks in batches:
+                            yield chunks
+                return
+            except ServiceError as error:
+                refused = _refused_setting(error, request)
+                if refused is None or refused in self._omitted:
+                    raise
+                self._omitted |= {refused}
+
+    def _send(
+        self, request: ModelRequest, form: Format, where: Destination
+    ) -> AbstractAsyncContextManager[httpx.Response]:
+        """Return the request, to be entered; leaving it closes the connection or keeps it."""
+        headers = {
+            "content-type": "application/json",
+            "accept": "text/event-stream, application/json",
+            "accept-encoding": "identity",
+            "user-agent": "ipyagent",
+            **form.headers,
+        }
+        if where.key:
+            name = self._route.provider.key_header
+            headers[name] = f"Bearer {where.key}" if name == "authorization" else where.key
+        if request.trace_id:
+            headers["x-trace-id"] = quote(request.trace_id, safe=" :/=,;+@")
+        return connections.client().stream(
+            "POST",
+            _address(where.base or "", self._route.provider.path, form.path),
+            content=form.encode(request, stream=self._config.stream, omitted=self._omitted),
+            headers=headers,
+            timeout=self._config.timeout,
+        )
+
+    async def _read(
+        self, response: httpx.Response, reader: Reader
+    ) -> AsyncGenerator[Iterable[StreamChunk], None]:
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if not self._config.stream or not unstreamed.may_be_stream(kind):
+            body = await _read_whole(response)
+            if not unstreamed.is_stream(body.decode("utf-8", "replace")):
+                yield self._read_body(body, kind, reader)
+                return
+            pieces: AsyncIterator[bytes] = _once(body)
+        else:
+            pieces = response.aiter_bytes()
+        has_read = False
+        async for chunks in self._read_events(pieces, reader):
+            has_read = has_read or bool(chunks)
+            yield chunks
+        if not reader.is_finished:
+            if not has_read and kind != "text/event-stream":
+                raise ModelRefusedError(f"{self._model} {unstreamed.describe(kind, '')}.")
+            raise ModelUnavailableError(f"{self._model}: {CUT_OFF}")
+        yield self._end(reader)
+
+    async def _read_events(
+        self, pieces: AsyncIterator[bytes], reader: Reader
+    ) -> AsyncGenerator[list[StreamChunk], None]:
+        """Yield the chunks of each piece that arrives, until the reply is over."""
+        splitter, loop = EventSplitter(), asyncio.get_running_loop()
+        last = loop.time()
+        while (piece := await _next_piece(pieces, reader)) is not None:
+            if chunks := _read_all(splitter.feed(piece), reader):
+                last = loop.time()
+                yield chunks
+            elif loop.time() - last > self._config.timeout:  # signs of life are no answer
+                raise httpx.ReadTimeout("no answer")
+        yield _read_all(splitter.end(), reader)
+
+    def _read_body(self, body: bytes, kind: str, reader: Reader) -> Iterator[StreamChunk]:
+        """Yield the chunks of a reply that came in one piece."""
+        try:
+            parsed = object_of(json.loads(body))
+        except (ValueError, RecursionError):
+            parsed = {}
+        chunks = reader.read_whole(parsed)
+        if chunks is None:
+            text = body.decode("utf-8", "replace")
+            raise ModelRefusedError(f"{self._model} {unstreamed.describe(kind, text)}.")
+        yield from chunks
+        if not reader.is_finished:
+            raise ModelUnavailableError(f"{self._model}: {CUT_OFF}")
+        yield from self._end(reader)
+
+    def _end(self, reader: Reader) -> Iterator[StreamChunk]:
+        yield from reader.end()
+        if usage := reader.usage:
+            yield StreamChunk(type="usage", usage=usage, cost_usd=self.cost(usage))
+
+
+async def _next_piece(pieces: AsyncIterator[bytes], reader: Reader) -> bytes | None:
+    """Return the next bytes; None at the end, which a finished reply need not reach in order."""
+    if not reader.is_finished:
+        return await anext(pieces, None)
+    with suppress(TimeoutError, httpx.HTTPError):
+        async with asyncio.timeout(DRAIN_SECONDS if reader.is_over else FINISHED_SECONDS):
+            return await anext(pieces, None)
+    return None
+
+
+def _read_all(events: list[list[str]], reader: Reader) -> list[StreamChunk]:
+    chunks: list[StreamChunk] = []
+    for lines in events:
+        for event in _parse(lines, reader):
+            chunks += reader.read(event)
+    return chunks
+
+
+def _parse(lines: list[str], reader: Reader) -> Iterator[JsonDict]:
+    """Yield the JSON objects of an event: one, or by mistake one in each line."""
+    text = "\n".join(lines).strip()
+    if text == DONE:
+        reader.is_over = True
+        return
+    if not text or reader.is_over:
+        return
+    try:
+        events = [json.loads(text)]
+    except ValueError:
+        if len(lines) == 1:
+            raise
+        events = [json.loads(line) for line in lines if line.strip() not in ("", DONE)]
+    yield from (event for event in events if isinstance(event, dict))
+
+
+async def _check(response: httpx.Response) -> None:
+    """Raise ServiceError for an answer that is none."""
+    if response.is_success:
+        return
+    body = await _read_whole(response)
+    raise ServiceError.of_answer(response.status_code, body, response.headers)
+
+
+async def _read_whole(response: httpx.Response) -> bytes:
+    body = bytearray()
+    async for piece in response.aiter_bytes():
+        body += piece
+        if len(body) > MAX_EVENT:
+            raise EventTooLargeError
+    return bytes(body)
+
+
+async def _once(body: bytes) -> AsyncIterator[bytes]:
+    yield body
+
+
+def _refused_setting(error: ServiceError, request: ModelRequest) -> str | None:
+    """Return the setting that a service refuses and that it can do without."""
+    if error.status_code not in _REFUSED:
+        return None
+    if request.max_tokens is not None and refuses_length(error.message):
+        return LENGTH
+    return next((name for name, words in _OPTIONAL.items() if words in error.message), None)
+
+
+def _address(base: str, middle: str, path: str) -> str:
+    """Return the address of requests; a base may already hold the beginning of the path."""
+    parts = urlsplit(base)
+    start = parts.path.rstrip("/")
+    if start.endswith(path):
+        return base
+    if middle and not start.endswith(middle):
+        start += middle
+    if start.endswith("/v1"):
+        path = path.removeprefix("/v1")
+    return urlunsplit(parts._replace(path=start + path))

@@ -1,0 +1,79 @@
+"""What a wire format is: requests as bytes, and replies as chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from ipyagent.json_types import JsonDict
+from ipyagent.llm.client import ModelRequest
+from ipyagent.providers import Provider
+from ipyagent.schema import StreamChunk, TokenUsage
+
+
+@dataclass(frozen=True)
+class Target:
+    """The model as its service knows it."""
+
+    name: str
+    """The model's id at the service."""
+    provider: Provider
+    vision: bool
+    longest: int | None
+    """Tokens of its longest reply, if known."""
+
+
+class Reader(Protocol):
+    """Reads one reply. What is not as the format says is skipped, as long as that is safe."""
+
+    usage: TokenUsage | None
+    """The tokens of the whole request, as soon as they are known."""
+    is_finished: bool
+    """Whether the service said why the reply ended: without that it is cut off."""
+    is_over: bool
+    """Whether the service said that nothing follows."""
+
+    def read(self, event: JsonDict) -> Iterator[StreamChunk]:
+        """Yield the chunks of an event; raises ServiceError for an error that it reports."""
+        ...
+
+    def read_whole(self, body: JsonDict) -> Iterator[StreamChunk] | None:
+        """Return the chunks of a reply that came in one piece; None if the body is none."""
+        ...
+
+    def end(self) -> Iterator[StreamChunk]:
+        """Yield what was held back."""
+        ...
+
+
+class Format(Protocol):
+    """A wire format, for one model."""
+
+    path: str
+    """The path of its requests, behind the provider's address."""
+    headers: dict[str, str]
+    """Headers besides the key's."""
+
+    def encode(self, request: ModelRequest, *, stream: bool, omitted: frozenset[str]) -> bytes:
+        """Return the body of a request; `omitted` are settings that the service refuses."""
+        ...
+
+    def reader(self) -> Reader:
+        """Return a reader for the reply."""
+        ...
+
+
+def text_of(value: object) -> str:
+    """Return a text, "" for anything that is none."""
+    return value if isinstance(value, str) else ""
+
+
+def object_of(value: object) -> JsonDict:
+    """Return a JSON object, {} for anything that is none."""
+    return value if isinstance(value, dict) else {}
+
+
+def objects_of(value: object) -> list[JsonDict]:
+    """Return the objects of a JSON array."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

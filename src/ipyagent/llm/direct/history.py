@@ -1,0 +1,53 @@
+"""The conversation as bytes: what was sent once is not serialized again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+
+from ipyagent.json_types import JsonDict
+from ipyagent.schema import Message, Role
+
+Encode = Callable[[Sequence[Message]], Iterable[JsonDict]]
+"""Returns the wire form of messages; those after an answer do not change what is before it."""
+
+
+def dump(value: object) -> bytes:
+    """Return compact JSON in UTF-8."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+class EncodedHistory:
+    """Encodes conversations of which each usually extends the last one."""
+
+    def __init__(self, encode: Encode) -> None:
+        self._encode = encode
+        self._messages: tuple[Message, ...] = ()
+        self._bytes = b""
+
+    def join(self, messages: tuple[Message, ...]) -> bytes:
+        """Return the items of a JSON array, joined by commas."""
+        known = len(self._messages)
+        if messages[:known] != self._messages:  # equal ones are mostly identical, which is quick
+            self._messages, self._bytes, known = (), b"", 0
+        settled = _count_settled(messages)
+        if settled > known:
+            self._bytes = _join(self._bytes, self._dump(messages[known:settled]))
+            self._messages = messages[:settled]
+        return _join(self._bytes, self._dump(messages[len(self._messages) :]))
+
+    def _dump(self, messages: Sequence[Message]) -> bytes:
+        return b",".join(map(dump, self._encode(messages)))
+
+
+def _count_settled(messages: Sequence[Message]) -> int:
+    """Return how many messages are final on the wire: user messages can grow until an answer."""
+    for number in range(len(messages), 0, -1):
+        message = messages[number - 1]
+        if message.role is Role.ASSISTANT and (message.text or message.tool_calls):
+            return number
+    return 0
+
+
+def _join(*parts: bytes) -> bytes:
+    return b",".join(filter(None, parts))

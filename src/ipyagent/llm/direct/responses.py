@@ -1,0 +1,98 @@
+"""OpenAI's Responses: the format that its newer models insist on when they get tools.
+
+Reference: https://platform.openai.com/docs/api-reference/responses. Nothing is stored at the
+service: the reasoning comes encrypted and is sent back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, groupby
+from typing import Any
+
+from ipyagent.json_arguments import well_formed
+from ipyagent.json_types import JsonDict
+from ipyagent.llm.client import ModelRequest
+from ipyagent.llm.direct.chat import LENGTH, join_body
+from ipyagent.llm.direct.formats import Target
+from ipyagent.llm.direct.history import EncodedHistory
+from ipyagent.llm.direct.responses_reader import ResponsesReader
+from ipyagent.llm.wire import to_openai, tools_to_openai
+from ipyagent.schema import (
+    Block,
+    Message,
+    Role,
+    TextContent,
+    ThinkingContent,
+    ToolCall,
+)
+
+
+class ResponsesFormat:
+    """OpenAI's Responses format for one model."""
+
+    path = "/responses"
+    headers: dict[str, str] = {}  # noqa: RUF012 - a protocol's attribute
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._history = EncodedHistory(self._encode_messages)
+
+    def encode(self, request: ModelRequest, *, stream: bool, omitted: frozenset[str]) -> bytes:
+        """Return the body: first all that stays the same, the messages, then what may change."""
+        head: JsonDict = {"model": self._target.name, "stream": stream, "store": False}
+        head["include"] = ["reasoning.encrypted_content"]
+        if request.tools:
+            functions = (tool["function"] for tool in tools_to_openai(request.tools))
+            head["tools"] = [{"type": "function", "strict": False} | each for each in functions]
+        tail: JsonDict = {}
+        if request.tools and not request.may_call:
+            tail["tool_choice"] = "none"
+        if request.max_tokens is not None and LENGTH not in omitted:
+            longest = self._target.longest or 2**31
+            tail["max_output_tokens"] = min(request.max_tokens, longest)
+        head, tail = (
+            {name: value for name, value in part.items() if name not in omitted}
+            for part in (head, tail)
+        )
+        return join_body(head, "input", self._history.join(request.messages), tail)
+
+    def reader(self) -> ResponsesReader:
+        """Return a reader for the reply."""
+        return ResponsesReader()
+
+    def _encode_messages(self, messages: Sequence[Message]) -> Iterator[JsonDict]:
+        for is_answer, turn in groupby(messages, key=lambda m: m.role is Role.ASSISTANT):
+            if is_answer:
+                yield from _answer(chain.from_iterable(message.content for message in turn))
+            else:
+                yield from map(_input, to_openai(turn, vision=self._target.vision))
+
+
+def _input(message: dict[str, Any]) -> JsonDict:
+    """Return an input item for a system, user or tool message of the chat format."""
+    if message["role"] == "tool":
+        output = {"call_id": message["tool_call_id"], "output": message["content"]}
+        return {"type": "function_call_output"} | output
+    content = message["content"]
+    if not isinstance(content, str):
+        content = [
+            {"type": "input_text", "text": part["text"]}
+            if part["type"] == "text"
+            else {"type": "input_image", "image_url": part["image_url"]["url"]}
+            for part in content
+        ]
+    return {"role": message["role"], "content": content}
+
+
+def _answer(blocks: Iterable[Block]) -> Iterator[JsonDict]:
+    """Yield an answer's items, with the reasoning that this service encrypted."""
+    for block in blocks:
+        match block:
+            case ThinkingContent(encrypted_content=data, id=item) if data and item:
+                yield {"type": "reasoning", "id": item, "summary": [], "encrypted_content": data}
+            case TextContent(text=text) if text:
+                yield {"role": "assistant", "content": well_formed(text)}
+            case ToolCall():
+                wired = block.to_openai()["function"]
+                yield {"type": "function_call", "call_id": block.id} | wired

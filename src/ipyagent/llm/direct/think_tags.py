@@ -1,0 +1,70 @@
+"""Thinking that a model writes into its answer, between <think> and </think>.
+
+Servers that do not know a model's template pass it on as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+Kind = Literal["content", "thinking"]
+Piece = tuple[Kind, str]
+
+_BEGIN, _END = "<think>", "</think>"
+
+
+class ThinkTags:
+    """Tells thinking at the beginning of an answer from the answer.
+
+    Tags count only before any other text: later, they are what the model writes about.
+    """
+
+    def __init__(self) -> None:
+        self.is_done = False
+        """True if the rest of the answer is text as it comes."""
+        self._state: Literal["start", "thinking", "after"] = "start"
+        self._held = ""
+
+    def feed(self, text: str) -> Iterator[Piece]:
+        """Yield what is complete after `text`; part of a tag is held back."""
+        self._held += text
+        if self._state == "start":
+            self._look_for_begin()
+        if self._state == "thinking":
+            yield from self._think()
+        if self._state == "after":
+            self._held = self._held.lstrip()
+            self.is_done = bool(self._held)
+        if self.is_done:
+            yield from self.end()
+
+    def end(self) -> Iterator[Piece]:
+        """Yield what was held back."""
+        held, self._held = self._held, ""
+        if held:
+            yield "thinking" if self._state == "thinking" else "content", held
+
+    def _look_for_begin(self) -> None:
+        start = self._held.lstrip()
+        if start.startswith(_BEGIN):
+            self._state, self._held = "thinking", start.removeprefix(_BEGIN).lstrip("\n")
+        elif not _BEGIN.startswith(start):
+            self.is_done = True
+
+    def _think(self) -> Iterator[Piece]:
+        thought, tag, rest = self._held.partition(_END)
+        held = 0 if tag else _count_held(thought)
+        if shown := thought[: len(thought) - held]:
+            yield "thinking", shown
+        self._held = rest if tag else thought[len(thought) - held :]
+        if tag:
+            self._state = "after"
+
+
+def _count_held(text: str) -> int:
+    """Return how many characters at the end may be the beginning of the closing tag."""
+    return next(
+        (size for size in range(len(_END) - 1, 0, -1) if text.endswith(_END[:size])),
+        0,
+    )
