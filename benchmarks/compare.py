@@ -24,7 +24,7 @@ FEW, MANY = 500, 5_500
 LOAD = """
 from IPython.core.interactiveshell import InteractiveShell
 from ipyagent.magic import entry
-entry.import_in_background = lambda: None  # nobody waits for it
+entry.import_in_background = lambda home: None  # nobody waits for it
 InteractiveShell.instance().run_line_magic("load_ext", "ipyagent")
 """
 FIRST = """

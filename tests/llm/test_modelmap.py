@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,17 +26,21 @@ MAP = {
 
 
 @pytest.fixture(params=["file", "other layout", "imported"])
-def source(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def source(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
     """The map in each place where it may be."""
     modelmap._read.cache_clear()
     if request.param == "imported":
         monkeypatch.setattr(warmup.litellm(), "model_cost", MAP)
+        yield
         return
     monkeypatch.setattr(warmup.litellm(), "model_cost", {})
     indent = 4 if request.param == "file" else None
     (tmp_path / "map.json").write_text(json.dumps(MAP, indent=indent))
     monkeypatch.setattr(modelmap, "_FILE", tmp_path / "map.json")
-    request.addfinalizer(modelmap._read.cache_clear)
+    yield
+    modelmap._read.cache_clear()
 
 
 @pytest.mark.usefixtures("source")
@@ -113,7 +118,7 @@ LONG = TokenUsage(prompt_tokens=300_000, completion_tokens=500, cache_read_token
         "mistral/mistral-large-latest",
         "groq/openai/gpt-oss-120b",
         "deepseek/deepseek-chat",
-        "xai/grok-4",
+        "xai/grok-4.7",
     ],
 )
 def test_prices_are_those_that_litellm_computes(model: str, usage: TokenUsage) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, suppress
+from itertools import groupby
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import httpx
@@ -260,11 +261,26 @@ async def _next_piece(pieces: AsyncIterator[bytes], reader: Reader) -> bytes | N
 
 
 def _read_all(events: list[list[str]], reader: Reader) -> list[StreamChunk]:
+    """Return the chunks of events that arrived together."""
     chunks: list[StreamChunk] = []
     for lines in events:
         for event in _parse(lines, reader):
             chunks += reader.read(event)
-    return chunks
+    return chunks if len(chunks) < 2 else join_texts(chunks)
+
+
+def join_texts(chunks: list[StreamChunk]) -> list[StreamChunk]:
+    """Return the chunks with neighbouring texts of one kind as one.
+
+    Whatever handles a chunk costs the same for one word as for fifty.
+    """
+    joined: list[StreamChunk] = []
+    for kind, group in groupby(chunks, key=lambda chunk: chunk.type):
+        texts = [*group]
+        if len(texts) > 1 and kind in ("content", "thinking"):
+            texts = [StreamChunk(type=kind, data="".join(chunk.data for chunk in texts))]
+        joined += texts
+    return joined
 
 
 def _parse(lines: list[str], reader: Reader) -> Iterator[JsonDict]:
