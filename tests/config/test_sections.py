@@ -30,6 +30,7 @@ SECTIONS += [PolicyConfig, RetryConfig, Rule, ToolsConfig, WorkspaceConfig]
 DEFAULTS = {
     "llm.provider": "litellm",
     "llm.mode": "direct",
+    "llm.client": "auto",
     "llm.model": None,
     "llm.api_base": None,
     "llm.api_key_env": "LITELLM_API_KEY",

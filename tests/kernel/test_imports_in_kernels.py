@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from kernels import Kernel, Page, kernel
+from servers.model_server import ModelServer, answer
 
 pytestmark = pytest.mark.kernel
 
@@ -36,8 +37,18 @@ def test_the_explorer_needs_no_litellm(tmp_path: Path) -> None:
 
 
 def test_litellm_is_imported_in_advance_for_a_model_that_needs_it(tmp_path: Path) -> None:
-    with kernel(tmp_path, IPYAGENT_LLM__MODEL="openai/gpt-4o") as started:
+    with kernel(tmp_path, IPYAGENT_LLM__MODEL="bedrock/nova") as started:
         assert imports_litellm(started)
     with kernel(tmp_path) as started:
-        started.run("%agent model openai/gpt-4o")
+        started.run("%agent model bedrock/nova")
         assert imports_litellm(started)
+
+
+def test_a_service_that_is_asked_directly_needs_no_litellm(tmp_path: Path) -> None:
+    with ModelServer([answer("Hello there.")]) as server:
+        settings = {"IPYAGENT_LLM__MODEL": "openai/gpt-4o", "IPYAGENT_LLM__API_BASE": server.url}
+        with kernel(tmp_path, OPENAI_API_KEY="none", **settings) as started:
+            run = started.run("%%agent\nSay hello.", page=Page(started)).run
+            assert (run["status"], run["model"]) == ("done", "openai/gpt-4o")
+            assert "Hello there." in str(run["steps"])
+            assert started.value("'litellm' in __import__('sys').modules") == "False"

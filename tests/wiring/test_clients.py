@@ -8,6 +8,7 @@ from ipyagent import Scripted
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ConfigError
 from ipyagent.explorer.client import ExplorerClient
+from ipyagent.llm.direct.client import DirectClient
 from ipyagent.llm.gateway import LiteLLMClient
 from ipyagent.llm.resolve import resolve
 from ipyagent.wiring import client_for
@@ -21,7 +22,15 @@ def test_the_client_fits_the_model(tmp_path: Path) -> None:
     explorer = client_for(resolve(LLMConfig(), {}), LLMConfig(), tmp_path)
     assert isinstance(explorer, ExplorerClient)
     assert explorer.model == "offline/explorer"
-    assert isinstance(client_for("openai/gpt-4o", LLMConfig(), tmp_path), LiteLLMClient)
+    assert isinstance(client_for("openai/gpt-4o", LLMConfig(), tmp_path), DirectClient)
+    assert isinstance(client_for("bedrock/nova", LLMConfig(), tmp_path), LiteLLMClient)
+
+
+def test_the_client_is_the_one_that_the_settings_choose(tmp_path: Path) -> None:
+    by_litellm = LLMConfig(client="litellm")
+    assert isinstance(client_for("openai/gpt-4o", by_litellm, tmp_path), LiteLLMClient)
+    with pytest.raises(ConfigError, match=r"reached through LiteLLM only: set llm\.client to auto"):
+        client_for("bedrock/nova", LLMConfig(client="direct"), tmp_path)
 
 
 def test_a_script_that_is_not_there_is_named(tmp_path: Path) -> None:

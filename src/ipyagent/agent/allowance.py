@@ -49,7 +49,7 @@ class Allowance:
 
 @dataclass(frozen=True)
 class RunBudget:
-    """The hard budgets of a run; `beside` is usage that `run` does not include yet."""
+    """The hard budgets of a run; `pending_usage` is usage that `run` does not include yet."""
 
     run: Callable[[], Run]
     config: AgentConfig

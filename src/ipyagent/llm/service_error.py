@@ -9,7 +9,7 @@ from typing import Any
 
 
 class ServiceError(Exception):
-    """What a service answers instead of a reply, or in the midst of one.
+    """An error that a service answers instead of a reply, or sends in the midst of one.
 
     `status_code` is 0 if the service sent none; `body` is the JSON of the error, if it is JSON.
     """

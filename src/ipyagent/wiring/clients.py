@@ -65,7 +65,7 @@ def warm_up(model: Resolved, config: LLMConfig) -> None:
     from ipyagent.llm.direct.routes import find_route
 
     if config.client != "litellm" and find_route(model.model, config, os.environ) is not None:
-        threading.Thread(target=_prepare_direct, name="ipyagent-warm-up", daemon=True).start()
+        threading.Thread(target=_prepare_direct, name="ipyagent-connect", daemon=True).start()
         return
     from ipyagent.llm import warmup
 

@@ -5,11 +5,11 @@ Reference: https://platform.openai.com/docs/api-reference/chat.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Sequence
 from typing import Any
 
+from ipyagent.digests import digest_text
 from ipyagent.json_types import JsonDict
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.direct.chat_reader import ChatReader
@@ -82,7 +82,7 @@ class ChatFormat:
         pattern = self._target.provider.call_ids
         if not pattern or re.fullmatch(pattern, call_id):
             return call_id
-        return hashlib.sha256(call_id.encode()).hexdigest()[:9]
+        return digest_text(call_id)[:9]
 
 
 def join_body(head: JsonDict, name: str, items: bytes, tail: JsonDict) -> bytes:

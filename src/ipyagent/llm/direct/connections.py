@@ -33,7 +33,7 @@ def client() -> httpx.AsyncClient:
     environment = _read_environment()
     if environment not in clients:
         clients[environment] = httpx.AsyncClient(
-            verify=trusted(_bundle(), os.environ.get("SSL_CERT_DIR")),
+            verify=trust(_bundle(), os.environ.get("SSL_CERT_DIR")),
             limits=httpx.Limits(max_connections=None, keepalive_expiry=IDLE),
             follow_redirects=True,
         )
@@ -47,8 +47,8 @@ async def close() -> None:
 
 
 @lru_cache(maxsize=4)
-def trusted(bundle: str | None, folder: str | None) -> ssl.SSLContext:
-    """Return the certificates that are trusted: those of a file or folder, or else certifi's."""
+def trust(bundle: str | None, folder: str | None) -> ssl.SSLContext:
+    """Return a context that trusts a file's or folder's certificates, without both certifi's."""
     if not bundle and not folder:
         bundle = certifi.where()
     return ssl.create_default_context(cafile=bundle or None, capath=folder or None)
@@ -56,7 +56,7 @@ def trusted(bundle: str | None, folder: str | None) -> ssl.SSLContext:
 
 def prepare() -> None:
     """Do in advance what the first request needs: certificates take the longest."""
-    trusted(_bundle(), os.environ.get("SSL_CERT_DIR"))
+    trust(_bundle(), os.environ.get("SSL_CERT_DIR"))
 
 
 def _bundle() -> str | None:

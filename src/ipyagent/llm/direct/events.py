@@ -46,8 +46,7 @@ class EventSplitter:
 
     def end(self) -> list[list[str]]:
         """Return the event that the end of the stream ends."""
-        last = b"".join(self._pieces).rstrip(b"\r")
-        return [event for line in (last, b"") if (event := self._take(line))]
+        return self.feed(b"\n\n")
 
     def _unify_ends(self, text: bytes) -> bytes:
         # A line feed that belongs to this carriage return may come with the next piece.

@@ -1,4 +1,4 @@
-"""What a wire format is: requests as bytes, and replies as chunks."""
+"""The protocol of wire formats: requests as bytes, and replies as chunks."""
 
 from __future__ import annotations
 

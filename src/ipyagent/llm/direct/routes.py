@@ -1,4 +1,4 @@
-"""Which models are asked directly, and by which format."""
+"""The choice of the models that are asked directly, and of their format."""
 
 from __future__ import annotations
 

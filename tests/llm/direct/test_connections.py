@@ -1,0 +1,126 @@
+"""Connections: kept, given up at once, through proxies, and never waited for without need."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+from asking import EVENTS, HELLO, ask, client_of, failed
+
+from ipyagent.errors import ModelUnavailableError
+from ipyagent.llm.client import ModelRequest
+from ipyagent.llm.direct import client as direct
+from ipyagent.llm.direct.events import EventSplitter
+from servers.model_server import Cut, ModelServer, Reply, Silence, answer, failure, sse
+
+
+async def test_a_hundred_requests_take_one_connection(request_: ModelRequest) -> None:
+    with ModelServer([HELLO.split(7) if n % 2 else HELLO for n in range(100)]) as server:
+        client = client_of(server)
+        for _ in range(100):
+            await ask(client, request_)
+        assert server.connections == 1
+
+
+async def test_clients_share_the_connection(request_: ModelRequest) -> None:
+    with ModelServer([HELLO, failure(429), HELLO]) as server:
+        await ask(client_of(server), request_)
+        await failed(client_of(server), request_)
+        await ask(client_of(server), request_)
+        assert server.connections == 1
+
+
+async def test_an_answer_that_stays_open_after_its_end_is_not_waited_for(
+    request_: ModelRequest,
+) -> None:
+    open_end = Reply((*HELLO.frames, Silence()), headers=EVENTS)
+    begun = time.monotonic()
+    with ModelServer([open_end]) as server:
+        said = await ask(client_of(server, timeout=300), request_)
+    assert said.message().text == "Hello wörld"
+    assert time.monotonic() - begun < 60, "the time limit was waited for"
+
+
+@pytest.mark.parametrize("end", [Cut(), Cut("rst"), Silence()])
+async def test_what_comes_after_the_reason_to_stop_may_be_lost(
+    end: Cut | Silence, request_: ModelRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(direct, "FINISHED_SECONDS", 0.2)
+    frames = tuple(f for f in HELLO.frames if isinstance(f, bytes) and b"usage" not in f)
+    with ModelServer([Reply((*frames[:-1], end), headers=EVENTS)]) as server:
+        said = await ask(client_of(server, timeout=300), request_)
+    assert (said.message().text, said.finish_reason) == ("Hello wörld", "tool_calls")
+
+
+async def test_comments_alone_are_no_answer(request_: ModelRequest) -> None:
+    stop = threading.Event()
+
+    def comments(number: int) -> bytes:
+        stop.wait(0.05)
+        return b": still here\n\n"
+
+    from servers.model_server import Flood
+
+    with ModelServer([Reply((Flood(comments),), headers=EVENTS)]) as server:
+        error, _ = await failed(client_of(server, timeout=0.4), request_)
+        stop.set()
+    assert type(error) is ModelUnavailableError
+    assert "no answer for 0.4 s" in str(error)
+
+
+async def test_a_stop_closes_the_connection_at_once(request_: ModelRequest) -> None:
+    with ModelServer([Reply((*HELLO.frames[:3], Silence()), headers=EVENTS), HELLO]) as server:
+        client = client_of(server)
+        reading = asyncio.create_task(ask(client, request_))
+        asked = await server.asked()
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        assert await asked.gone()
+        assert (await ask(client, request_)).message().text == "Hello wörld"
+
+
+async def test_a_proxy_of_the_environment_is_used_from_then_on(
+    request_: ModelRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ModelServer([HELLO]) as service, ModelServer([answer("by proxy")]) as proxy:
+        client = client_of(service)
+        await ask(client, request_)
+        monkeypatch.setenv("HTTP_PROXY", proxy.origin)
+        monkeypatch.setenv("NO_PROXY", "")
+        assert (await ask(client, request_)).message().text == "by proxy"
+        assert proxy.requests[0].path == f"{service.url}/chat/completions"
+
+
+async def test_eight_requests_at_once_are_answered_at_once(request_: ModelRequest) -> None:
+    go = threading.Event()
+    with ModelServer([HELLO.pause(go)] * 8) as server:
+        client = client_of(server)
+        asked = [asyncio.create_task(ask(client, request_)) for _ in range(8)]
+        await server.asked(8)
+        go.set()
+        assert {(await each).message().text for each in asked} == {"Hello wörld"}
+
+
+async def test_the_trace_id_of_each_request_is_its_own(request_: ModelRequest) -> None:
+    with ModelServer([HELLO, HELLO]) as server:
+        client = client_of(server)
+        await ask(client, replace(request_, trace_id="one"))
+        await ask(client, request_)
+        assert [r.headers.get("x-trace-id") for r in server.requests] == ["one", None]
+
+
+BODY = b"".join((b"\xef\xbb\xbf", sse("one"), b": comment\n", sse("two\ndata: three"), b"id: 7\n\n",
+                 b'{"error": "bare"}\n\n', b"data:last"))  # fmt: skip
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+@pytest.mark.parametrize("step", [1, 2, 3, 7, 1000])
+def test_events_are_the_same_wherever_the_bytes_are_cut(step: int, end: bytes) -> None:
+    body, splitter = BODY.replace(b"\n", end), EventSplitter()
+    pieces = (body[at : at + step] for at in range(0, len(body), step))
+    events = [event for piece in pieces for event in splitter.feed(piece)]
+    assert events + splitter.end() == [["one"], ["two", "three"], ['{"error": "bare"}'], ["last"]]

@@ -1,0 +1,319 @@
+"""What is sent: the bytes of requests, as each provider wants them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from asking import KEY, ask, client_of, make_client
+
+from ipyagent.config import LLMConfig
+from ipyagent.errors import ModelRefusedError
+from ipyagent.llm.client import ModelRequest
+from ipyagent.llm.direct.chat import ChatFormat
+from ipyagent.llm.direct.formats import Format, Target
+from ipyagent.llm.direct.history import EncodedHistory
+from ipyagent.llm.direct.messages import MessagesFormat
+from ipyagent.llm.direct.responses import ResponsesFormat
+from ipyagent.llm.wire import to_openai
+from ipyagent.providers import PROVIDERS
+from ipyagent.schema import (
+    ImageContent,
+    Message,
+    Role,
+    TextContent,
+    ThinkingContent,
+    ToolCall,
+    ToolResultContent,
+)
+from servers.model_server import ModelServer, answer, anthropic_answer, failure
+
+CALL = ToolCall(id="call_1", name="f", arguments={"b": "ö", "a": 1})
+SAID = Message(
+    role=Role.ASSISTANT,
+    content=(
+        ThinkingContent(thinking="hm", signature="SIG"),
+        ThinkingContent(encrypted_content="OPENAI", id="rs_1"),
+        TextContent(text="Let me see."),
+        CALL,
+    ),
+)
+IMAGE = ImageContent(data="QUJD", width=2, height=1)
+RESULT = Message(
+    role=Role.USER,
+    content=(
+        ToolResultContent(
+            tool_use_id="call_1", content=(TextContent(text="3"), IMAGE), is_error=True
+        ),
+    ),
+)
+
+
+@pytest.fixture
+def talk(request_: ModelRequest) -> ModelRequest:
+    more = (SAID, RESULT, Message.of(Role.USER, "And now?"))
+    return replace(request_, messages=(*request_.messages, *more))
+
+
+def target(provider: str, **more: Any) -> Target:
+    return Target(**{"name": "m", "provider": PROVIDERS[provider], "vision": False,
+                     "longest": None} | more)  # fmt: skip
+
+
+FORMATS = {
+    "chat": lambda **more: ChatFormat(target("openai", **more)),
+    "messages": lambda **more: MessagesFormat(target("anthropic", **more)),
+    "responses": lambda **more: ResponsesFormat(target("openai", **more)),
+}
+
+
+def body_of(form: Format, request: ModelRequest, *omitted: str, stream: bool = True) -> Any:
+    return json.loads(form.encode(request, stream=stream, omitted=frozenset(omitted)))
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_each_request_begins_with_the_bytes_of_the_last_one(kind: str, talk: ModelRequest) -> None:
+    form, before = FORMATS[kind](), b""
+    for count in (2, 4, 5):
+        body = form.encode(
+            replace(talk, messages=talk.messages[:count]), stream=True, omitted=frozenset()
+        )
+        if before:
+            text = before.decode()
+            start = text.index('"input":[' if kind == "responses" else '"messages":[')
+            _, end = json.JSONDecoder().raw_decode(text, text.index("[", start))
+            pairs = enumerate(zip(before, body, strict=False))
+            shared = next(number for number, (a, b) in pairs if a != b)
+            # The brackets that end the array, and a message that another one joined.
+            assert shared >= len(text[:end].encode()) - len("]}]")
+        before = body
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_format_that_knows_the_conversation_sends_what_a_new_one_sends(
+    kind: str, talk: ModelRequest
+) -> None:
+    form = FORMATS[kind]()
+    other = replace(talk, messages=(*talk.messages[:2], Message.of(Role.USER, "Otherwise")))
+    for request in (replace(talk, messages=talk.messages[:4]), talk, other, talk):
+        assert body_of(form, request) == body_of(FORMATS[kind](), request)
+
+
+def test_no_message_is_encoded_again_once_it_was_answered(talk: ModelRequest) -> None:
+    encoded: list[int] = []
+
+    def encode(messages: Any) -> list[Any]:
+        encoded.append(len(messages))
+        return to_openai(messages, vision=False)
+
+    history = EncodedHistory(encode)
+    turn = talk.messages[2:4]
+    messages = talk.messages[:2]
+    for _ in range(300):
+        messages = (*messages, *turn)
+        history.join(messages)
+    assert max(encoded) <= 3
+    assert json.loads(b"[" + history.join(messages) + b"]") == to_openai(messages, vision=False)
+
+
+def test_user_messages_that_grow_together_are_encoded_anew(request_: ModelRequest) -> None:
+    history = EncodedHistory(lambda messages: to_openai(messages, vision=False))
+    more = (*request_.messages, Message.of(Role.USER, "and more"))
+    for messages in (request_.messages, more):
+        expected = to_openai(messages, vision=False)
+        assert json.loads(b"[" + history.join(messages) + b"]") == expected
+    assert expected[-1]["content"] == "Hello\nand more"
+
+
+def test_anthropic_gets_blocks_with_the_thinking_that_it_signed(talk: ModelRequest) -> None:
+    body = body_of(MessagesFormat(target("anthropic", vision=True)), talk)
+    assert body["system"] == [
+        {"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}
+    ]
+    assert body["cache_control"] == {"type": "ephemeral"}
+    assert body["tools"][0].keys() == {"name", "description", "input_schema"}
+    first, said, result = body["messages"]
+    assert first == {"role": "user", "content": [{"type": "text", "text": "Hello"}]}
+    assert said["content"] == [
+        {"type": "thinking", "thinking": "hm", "signature": "SIG"},
+        {"type": "text", "text": "Let me see."},
+        {"type": "tool_use", "id": "call_1", "name": "f", "input": {"a": 1, "b": "ö"}},
+    ]
+    image = {"type": "base64", "media_type": "image/png", "data": "QUJD"}
+    assert result["content"] == [
+        {
+            "type": "tool_result",
+            "tool_use_id": "call_1",
+            "content": [{"type": "text", "text": "3"}, {"type": "image", "source": image}],
+            "is_error": True,
+        },
+        {"type": "text", "text": "And now?"},
+    ]
+
+
+def test_responses_get_items_with_the_reasoning_that_openai_encrypted(talk: ModelRequest) -> None:
+    body = body_of(ResponsesFormat(target("openai", vision=True)), replace(talk, max_tokens=50))
+    assert (body["store"], body["include"]) == (False, ["reasoning.encrypted_content"])
+    assert body["max_output_tokens"] == 50
+    assert body["tools"][0] | {"parameters": None} == {
+        "type": "function", "name": "run_python", "description": "Run Python code.",
+        "parameters": None, "strict": False,
+    }  # fmt: skip
+    system, hello, thought, said, call, result, rest = body["input"]
+    assert (system["role"], hello) == ("system", {"role": "user", "content": "Hello"})
+    assert thought == {
+        "type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "OPENAI",
+    }  # fmt: skip
+    assert said == {"role": "assistant", "content": "Let me see."}
+    assert (call["call_id"], json.loads(call["arguments"])) == ("call_1", {"a": 1, "b": "ö"})
+    assert (result["type"], result["call_id"]) == ("function_call_output", "call_1")
+    assert [part["type"] for part in rest["content"]] == ["input_image", "input_text"]
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_model_without_eyes_is_told_of_an_image(kind: str, talk: ModelRequest) -> None:
+    text = json.dumps(body_of(FORMATS[kind](), talk), ensure_ascii=False)
+    assert "[image 2\u00d71 not shown: this model cannot see images]" in text
+    assert "QUJD" not in text
+
+
+QUIRKS = {
+    "openai": {"max_completion_tokens": 50, "stream_options": {"include_usage": True}},
+    "mistral": {"max_tokens": 50, "stream_options": None},
+    "cerebras": {"max_tokens": 50, "stream_options": None},
+    "fireworks_ai": {"max_tokens": 50, "tool_choice": None},
+    "groq": {"max_tokens": 50, "tool_choice": "none"},
+}
+
+
+@pytest.mark.parametrize("provider", QUIRKS)
+def test_a_provider_is_sent_the_settings_that_it_takes(provider: str, talk: ModelRequest) -> None:
+    request = replace(talk, may_call=False, max_tokens=50)
+    body = body_of(ChatFormat(target(provider)), request)
+    assert {name: body.get(name) for name in QUIRKS[provider]} == QUIRKS[provider]
+
+
+def test_mistral_gets_ids_of_nine_letters_and_digits(talk: ModelRequest) -> None:
+    body = body_of(ChatFormat(target("mistral")), talk)
+    ids = [m["tool_calls"][0]["id"] for m in body["messages"] if "tool_calls" in m]
+    ids += [m["tool_call_id"] for m in body["messages"] if m["role"] == "tool"]
+    assert len(set(ids)) == 1
+    assert len(ids[0]) == 9
+    assert ids[0].isalnum()
+    own = ModelRequest(
+        (Message(role=Role.ASSISTANT, content=(CALL.model_copy(update={"id": "Ab3dEf6hI"}),)),)
+    )
+    assert "Ab3dEf6hI" in json.dumps(body_of(ChatFormat(target("mistral")), own))
+
+
+@pytest.mark.parametrize(("provider", "sent"), [("deepseek", "hm"), ("openai", None)])
+def test_thinking_that_led_to_a_call_goes_back_where_it_is_wanted(
+    provider: str, sent: str | None, talk: ModelRequest
+) -> None:
+    said = body_of(ChatFormat(target(provider)), talk)["messages"][2]
+    assert said.get("reasoning_content") == sent
+
+
+def test_gemini_gets_its_signature_back(talk: ModelRequest) -> None:
+    signed = CALL.model_copy(update={"thought_signature": "SIG"})
+    request = replace(talk, messages=(Message(role=Role.ASSISTANT, content=(signed,)),))
+    (said,) = body_of(ChatFormat(target("gemini")), request)["messages"]
+    assert said["tool_calls"][0]["extra_content"] == {"google": {"thought_signature": "SIG"}}
+    (said,) = body_of(ChatFormat(target("openai")), request)["messages"]
+    assert "SIG" not in json.dumps(said)
+
+
+def test_ids_of_others_are_made_acceptable_to_anthropic() -> None:
+    call = CALL.model_copy(update={"id": "functions.f:0"})
+    result = ToolResultContent(tool_use_id="functions.f:0", content=(TextContent(text="  "),))
+    messages = (
+        Message(role=Role.ASSISTANT, content=(call,)),
+        Message(role=Role.USER, content=(result,)),
+    )
+    said, back = body_of(MessagesFormat(target("anthropic")), ModelRequest(messages))["messages"]
+    assert said["content"][0]["id"] == back["content"][0]["tool_use_id"] == "functions_f_0"
+    assert back["content"][0]["content"] == [{"type": "text", "text": "(no output)"}]
+
+
+@pytest.mark.parametrize(
+    ("given", "longest", "sent"),
+    [(None, None, 32_000), (None, 8_000, 8_000), (9_000, 8_000, 8_000), (50, 8_000, 50)],
+)
+def test_anthropic_is_always_sent_a_limit(
+    given: int | None, longest: int | None, sent: int, talk: ModelRequest
+) -> None:
+    form = MessagesFormat(target("anthropic", longest=longest))
+    assert body_of(form, replace(talk, max_tokens=given))["max_tokens"] == sent
+
+
+PLACES = [
+    ("gemini/x", "", "/openai/chat/completions"),
+    ("gemini/x", "/v1beta", "/v1beta/openai/chat/completions"),
+    ("gemini/x", "/v1beta/openai/", "/v1beta/openai/chat/completions"),
+    ("openai/x", "/v1", "/v1/chat/completions"),
+    ("openai/x", "/v1/", "/v1/chat/completions"),
+    ("openai/x", "/v1/chat/completions", "/v1/chat/completions"),
+    ("openai/responses/x", "/v1", "/v1/responses"),
+    ("ollama/x", "", "/v1/chat/completions"),
+    ("anthropic/x", "", "/v1/messages"),
+    ("anthropic/x", "/v1", "/v1/messages"),
+    ("anthropic/x", "/anthropic", "/anthropic/v1/messages"),
+    ("azure/x", "/openai/v1", "/openai/v1/chat/completions"),
+    (
+        "azure/x",
+        "/openai/deployments/d?api-version=1",
+        "/openai/deployments/d/chat/completions?api-version=1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("model", "base", "path"), PLACES)
+async def test_the_address_is_completed_as_the_provider_needs_it(
+    model: str, base: str, path: str, request_: ModelRequest
+) -> None:
+    with ModelServer([failure(404)]) as server:
+        config = LLMConfig.model_validate({"api_base": server.origin + base, "api_key": KEY})
+        with pytest.raises(ModelRefusedError):
+            await ask(make_client(model, config, environ={}, start={}), request_)
+        (sent,) = server.requests
+    assert sent.path == path
+    header = {"anthropic": "x-api-key", "azure": "api-key"}.get(model.partition("/")[0])
+    assert KEY in sent.headers[header or "authorization"]
+
+
+@pytest.mark.parametrize(
+    ("model", "message", "name"),
+    [
+        ("openai/x", "Unknown parameter: 'stream_options'", "stream_options"),
+        ("openai/x", "max_tokens is too large: 50", "max_tokens"),
+        ("openai/x", "tool_choice is not supported", "tool_choice"),
+        ("anthropic/x", "cache_control: Extra inputs are not permitted", "cache_control"),
+        ("openai/responses/x", "Encrypted content is not supported with this model.", "include"),
+    ],
+)
+async def test_a_setting_that_a_service_refuses_is_left_out_from_then_on(
+    model: str, message: str, name: str, request_: ModelRequest
+) -> None:
+    request = replace(request_, max_tokens=50, may_call=False)
+    good = anthropic_answer("ok") if model.startswith("anthropic") else answer("ok")
+    with ModelServer([failure(400, message), good, good]) as server:
+        client = client_of(server, model)
+        for _ in range(2):
+            if "responses" in model:
+                with pytest.raises(Exception, match="connection was closed"):
+                    await ask(client, request)
+            else:
+                assert (await ask(client, request)).message().text == "ok"
+        first, second, third = (sent.body for sent in server.requests)
+    assert name in first
+    assert name not in second
+    assert third == second
+
+
+async def test_anthropics_limit_cannot_be_left_out_but_lowered(request_: ModelRequest) -> None:
+    refusal = failure(400, "max_tokens: 32000 > 8192, the maximum allowed number of output tokens")
+    with ModelServer([refusal, anthropic_answer("ok")]) as server:
+        await ask(client_of(server, "anthropic/x"), replace(request_, max_tokens=60_000))
+        assert [sent.body["max_tokens"] for sent in server.requests] == [32_000, 4_096]

@@ -1,0 +1,119 @@
+"""OpenAI's Responses: what it streams, and the reasoning that goes back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from asking import EVENTS, ask, client_of, failed
+
+from ipyagent.errors import ContextOverflowError, ModelError, ModelUnavailableError
+from ipyagent.llm.client import ModelRequest
+from ipyagent.schema import Message, Role, TextContent, ThinkingContent, TokenUsage, ToolCall
+from servers.model_server import ModelServer, Reply, sse
+
+MODEL = "openai/responses/gpt-x"
+REASONING = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "ENC"}
+MESSAGE = {"type": "message", "content": [{"type": "output_text", "text": "Let me see."}]}
+CALL = {"type": "function_call", "id": "fc_1", "call_id": "call_a", "name": "f",
+        "arguments": '{"x": 1}'}  # fmt: skip
+USAGE = {"input_tokens": 100, "output_tokens": 7, "input_tokens_details": {"cached_tokens": 64}}
+WHOLE = {"object": "response", "status": "completed", "output": [REASONING, MESSAGE, CALL],
+         "usage": USAGE}  # fmt: skip
+STREAM: list[dict[str, Any]] = [
+    {"type": "response.created", "response": {"status": "in_progress"}},
+    {"type": "response.output_item.added", "output_index": 0, "item": {"type": "reasoning"}},
+    {"type": "response.reasoning_summary_text.delta", "output_index": 0, "delta": "Hm."},
+    {"type": "response.output_item.done", "output_index": 0, "item": REASONING},
+    {"type": "response.output_text.delta", "output_index": 1, "delta": "Let me "},
+    {"type": "response.output_text.delta", "output_index": 1, "delta": "see."},
+    {"type": "response.output_item.added", "output_index": 2, "item": CALL | {"arguments": ""}},
+    {"type": "response.function_call_arguments.delta", "output_index": 2, "delta": '{"x":'},
+    {"type": "response.function_call_arguments.delta", "output_index": 2, "delta": " 1}"},
+    {"type": "response.output_item.done", "output_index": 2, "item": CALL},
+    {"type": "response.completed", "response": {"usage": USAGE}},
+]
+CONTENT = (
+    ThinkingContent(thinking="Hm."),
+    ThinkingContent(encrypted_content="ENC", id="rs_1"),
+    TextContent(text="Let me see."),
+    ToolCall(id="call_a", name="f", arguments={"x": 1}),
+)
+
+
+def streamed(*events: dict[str, Any]) -> Reply:
+    return Reply(tuple(map(sse, events)), headers=EVENTS)
+
+
+@pytest.mark.spec("M13", "A30")
+async def test_reasoning_text_and_calls_stream_and_the_reasoning_goes_back(
+    request_: ModelRequest,
+) -> None:
+    with ModelServer([streamed(*STREAM), streamed(*STREAM)]) as server:
+        client = client_of(server, MODEL)
+        said = await ask(client, request_)
+        assert said.message().content == CONTENT
+        assert said.finish_reason == "tool_calls"
+        assert said.usage == TokenUsage(
+            prompt_tokens=100, completion_tokens=7, cache_read_tokens=64
+        )
+        more = (*request_.messages, said.message(), Message.of(Role.USER, "more"))
+        await ask(client, replace(request_, messages=more))
+        back = server.requests[1].body["input"]
+        assert server.requests[1].body["model"] == "gpt-x"
+    assert REASONING in back
+    assert {key: CALL[key] for key in ("type", "call_id", "name")}.items() <= back[4].items()
+
+
+async def test_the_whole_reply_says_the_same(request_: ModelRequest) -> None:
+    body = Reply((json.dumps(WHOLE).encode(),), headers={"Content-Type": "application/json"})
+    with ModelServer([body]) as server:
+        said = await ask(client_of(server, MODEL, stream=False), request_)
+        assert server.requests[0].body["stream"] is False
+    assert said.message().content == CONTENT[1:]
+    assert said.usage.total_tokens == 107
+
+
+async def test_arguments_that_do_not_stream_come_with_the_end(request_: ModelRequest) -> None:
+    events = [e for e in STREAM if "arguments.delta" not in e["type"]]
+    with ModelServer([streamed(*events)]) as server:
+        said = await ask(client_of(server, MODEL), request_)
+    assert said.message().tool_calls == (CONTENT[-1],)
+
+
+async def test_a_reply_that_reached_its_limit_says_so(request_: ModelRequest) -> None:
+    end = {"incomplete_details": {"reason": "max_output_tokens"}}
+    events = [STREAM[4], {"type": "response.incomplete", "response": end}]
+    with ModelServer([streamed(*events)]) as server:
+        assert (await ask(client_of(server, MODEL), request_)).finish_reason == "length"
+
+
+FAILED = {
+    "failed": (
+        {"type": "response.failed",
+         "response": {"error": {"code": "server_error", "message": "exploded"}}},
+        ModelUnavailableError,
+    ),
+    "error": ({"type": "error", "code": None, "message": "exploded"}, ModelUnavailableError),
+    "too long": (
+        {"type": "response.failed",
+         "response": {"error": {"code": "context_length_exceeded", "message": "exploded"}}},
+        ContextOverflowError,
+    ),
+    "cut": (STREAM[5], ModelUnavailableError),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAILED)
+async def test_a_failure_in_the_midst_keeps_what_was_said(
+    name: str, request_: ModelRequest
+) -> None:
+    event, kind = FAILED[name]
+    with ModelServer([streamed(STREAM[4], event)]) as server:
+        error, said = await failed(client_of(server, MODEL), request_)
+    assert type(error) is kind
+    assert isinstance(error, ModelError)
+    assert said.message().text.startswith("Let me ")
+    assert "exploded" in str(error) or name == "cut"
