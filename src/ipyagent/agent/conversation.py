@@ -68,6 +68,8 @@ class Conversation:
         self.node_ids: list[str] = []
         self.history: list[Message] = []
         self.tools: tuple[ToolDefinition, ...] = ()
+        self.call_ids: set[str] = set()
+        """The ids of all calls so far."""
         self._sources = ReadSources()
         self.since_summary: int | None = None
         """Replies since the newest summary; None if there is none."""
@@ -262,6 +264,7 @@ class Conversation:
     def _append_message(self, node_id: str, message: Message) -> None:
         self.node_ids.append(node_id)
         self.messages.append(message)
+        self.call_ids.update(call.id for call in message.tool_calls)
         if message.synthetic and message.role is Role.USER and message.text.startswith(CONTEXT):
             self._sources.add_context(message.text)
         if message.role is not Role.ASSISTANT or message.synthetic:

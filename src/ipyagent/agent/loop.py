@@ -174,8 +174,7 @@ class AgentLoop(StepMachine):
                 elif chunk.type == "thinking":
                     self.stream.emit(MessageDelta(step=step, kind="thinking", text=chunk.data))
         reply.complete()
-        messages = self.session.conversation.messages
-        reply.make_ids_unique({call.id for message in messages for call in message.tool_calls})
+        reply.make_ids_unique(self.session.conversation.call_ids)
         self._emit_reply(reply)
         return reply
 

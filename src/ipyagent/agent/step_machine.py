@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from ipyagent.agent.allowance import LimitReachedError
 from ipyagent.agent.dispatch import Dispatcher
@@ -103,7 +104,7 @@ class StepMachine:
         """Return the request that continues the conversation."""
         conversation = self.session.conversation
         return ModelRequest(
-            (Message.of(Role.SYSTEM, conversation.system_prompt), *conversation.messages),
+            (_system_message(conversation.system_prompt), *conversation.messages),
             tools,
             may_call=may_call,
             trace_id=self.stream.run.trace_id,
@@ -119,3 +120,9 @@ class StepMachine:
             )
 
         return announce
+
+
+@lru_cache(maxsize=8)
+def _system_message(prompt: str) -> Message:
+    """Return the same message for each request of a conversation."""
+    return Message.of(Role.SYSTEM, prompt)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 ENVIRONMENT = {"LITELLM_MODE": "PRODUCTION", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
@@ -23,6 +24,7 @@ def prepare() -> None:
         os.environ.setdefault(name, value)
 
 
+@cache
 def start_environ() -> Mapping[str, str]:
     """Return the environment with which this process was started.
 
