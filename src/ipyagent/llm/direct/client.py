@@ -7,14 +7,12 @@ import json
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, suppress
-from itertools import groupby
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import quote
 
 import httpx
 
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelError, ModelRefusedError, ModelUnavailableError
-from ipyagent.json_types import JsonDict
 from ipyagent.llm import modelmap, unstreamed
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.destinations import Destination, destination
@@ -23,15 +21,15 @@ from ipyagent.llm.direct.chat import LENGTH, ChatFormat
 from ipyagent.llm.direct.events import EventSplitter
 from ipyagent.llm.direct.formats import Format, Reader, Target, object_of
 from ipyagent.llm.direct.messages import MessagesFormat
+from ipyagent.llm.direct.read_ahead import ReadAhead
+from ipyagent.llm.direct.reading import check_status, once, read_body, read_chunks
 from ipyagent.llm.direct.responses import ResponsesFormat
-from ipyagent.llm.direct.routes import Route, insists_on_responses
+from ipyagent.llm.direct.routes import Route, complete_address, insists_on_responses
 from ipyagent.llm.environment import start_environ
 from ipyagent.llm.error_mapping import CUT_OFF, add_advice, map_error, refuses_length
-from ipyagent.llm.event_limit import MAX_EVENT, EventTooLargeError
 from ipyagent.llm.service_error import ServiceError
 from ipyagent.schema import StreamChunk, TokenUsage
 
-DONE = "[DONE]"
 FINISHED_SECONDS = 2.0
 """How long token counts are waited for after the reply."""
 DRAIN_SECONDS = 0.25
@@ -158,7 +156,7 @@ class DirectClient:
             form = self._format(where)
             try:
                 async with self._send(request, form, where) as response:
-                    await _check(response)
+                    await check_status(response)
                     async with aclosing(self._read(response, form.reader())) as batches:
                         async for chunks in batches:
                             yield chunks
@@ -187,7 +185,7 @@ class DirectClient:
             headers["x-trace-id"] = quote(request.trace_id, safe=" :/=,;+@")
         return connections.client().stream(
             "POST",
-            _address(where.base or "", self._route.provider.path, form.path),
+            complete_address(where.base or "", self._route.provider.path, form.path),
             content=form.encode(request, stream=self._config.stream, omitted=self._omitted),
             headers=headers,
             timeout=self._config.timeout,
@@ -198,36 +196,36 @@ class DirectClient:
     ) -> AsyncGenerator[Iterable[StreamChunk], None]:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if not self._config.stream or not unstreamed.may_be_stream(kind):
-            body = await _read_whole(response)
+            body = await read_body(response)
             if not unstreamed.is_stream(body.decode("utf-8", "replace")):
                 yield self._read_body(body, kind, reader)
                 return
-            pieces: AsyncIterator[bytes] = _once(body)
+            pieces: AsyncIterator[bytes] = once(body)
         else:
             pieces = response.aiter_bytes()
-        has_read = False
-        async for chunks in self._read_events(pieces, reader):
-            has_read = has_read or bool(chunks)
-            yield chunks
+        splitter = EventSplitter()
+        async with ReadAhead(pieces) as ahead:
+            async for events in self._read_events(ahead, splitter, reader):
+                yield read_chunks(events, reader)
         if not reader.is_finished:
-            if not has_read and kind != "text/event-stream":
+            if not splitter.has_events and kind != "text/event-stream":
                 raise ModelRefusedError(f"{self._model} {unstreamed.describe(kind, '')}.")
             raise ModelUnavailableError(f"{self._model}: {CUT_OFF}")
         yield self._end(reader)
 
     async def _read_events(
-        self, pieces: AsyncIterator[bytes], reader: Reader
-    ) -> AsyncGenerator[list[StreamChunk], None]:
-        """Yield the chunks of each piece that arrives, until the reply is over."""
-        splitter, loop = EventSplitter(), asyncio.get_running_loop()
+        self, ahead: ReadAhead, splitter: EventSplitter, reader: Reader
+    ) -> AsyncGenerator[list[list[str]], None]:
+        """Yield the events that arrive together, until the reply is over."""
+        loop = asyncio.get_running_loop()
         last = loop.time()
-        while (piece := await _next_piece(pieces, reader)) is not None:
-            if chunks := _read_all(splitter.feed(piece), reader):
+        while (data := await _take(ahead, reader)) is not None:
+            if events := splitter.feed(data):
                 last = loop.time()
-                yield chunks
+                yield events
             elif loop.time() - last > self._config.timeout:  # signs of life are no answer
                 raise httpx.ReadTimeout("no answer")
-        yield _read_all(splitter.end(), reader)
+        yield splitter.end()
 
     def _read_body(self, body: bytes, kind: str, reader: Reader) -> Iterator[StreamChunk]:
         """Yield the chunks of a reply that came in one piece."""
@@ -250,75 +248,14 @@ class DirectClient:
             yield StreamChunk(type="usage", usage=usage, cost_usd=self.cost(usage))
 
 
-async def _next_piece(pieces: AsyncIterator[bytes], reader: Reader) -> bytes | None:
+async def _take(ahead: ReadAhead, reader: Reader) -> bytes | None:
     """Return the next bytes; None at the end, which a finished reply need not reach in order."""
     if not reader.is_finished:
-        return await anext(pieces, None)
+        return await ahead.take()
     with suppress(TimeoutError, httpx.HTTPError):
         async with asyncio.timeout(DRAIN_SECONDS if reader.is_over else FINISHED_SECONDS):
-            return await anext(pieces, None)
+            return await ahead.take()
     return None
-
-
-def _read_all(events: list[list[str]], reader: Reader) -> list[StreamChunk]:
-    """Return the chunks of events that arrived together."""
-    chunks: list[StreamChunk] = []
-    for lines in events:
-        for event in _parse(lines, reader):
-            chunks += reader.read(event)
-    return chunks if len(chunks) < 2 else join_texts(chunks)
-
-
-def join_texts(chunks: list[StreamChunk]) -> list[StreamChunk]:
-    """Return the chunks with neighbouring texts of one kind as one.
-
-    Whatever handles a chunk costs the same for one word as for fifty.
-    """
-    joined: list[StreamChunk] = []
-    for kind, group in groupby(chunks, key=lambda chunk: chunk.type):
-        texts = [*group]
-        if len(texts) > 1 and kind in ("content", "thinking"):
-            texts = [StreamChunk(type=kind, data="".join(chunk.data for chunk in texts))]
-        joined += texts
-    return joined
-
-
-def _parse(lines: list[str], reader: Reader) -> Iterator[JsonDict]:
-    """Yield the JSON objects of an event: one, or by mistake one in each line."""
-    text = "\n".join(lines).strip()
-    if text == DONE:
-        reader.is_over = True
-        return
-    if not text or reader.is_over:
-        return
-    try:
-        events = [json.loads(text)]
-    except ValueError:
-        if len(lines) == 1:
-            raise
-        events = [json.loads(line) for line in lines if line.strip() not in ("", DONE)]
-    yield from (event for event in events if isinstance(event, dict))
-
-
-async def _check(response: httpx.Response) -> None:
-    """Raise ServiceError for an answer that is none."""
-    if response.is_success:
-        return
-    body = await _read_whole(response)
-    raise ServiceError.of_answer(response.status_code, body, response.headers)
-
-
-async def _read_whole(response: httpx.Response) -> bytes:
-    body = bytearray()
-    async for piece in response.aiter_bytes():
-        body += piece
-        if len(body) > MAX_EVENT:
-            raise EventTooLargeError
-    return bytes(body)
-
-
-async def _once(body: bytes) -> AsyncIterator[bytes]:
-    yield body
 
 
 def _refused_setting(error: ServiceError, request: ModelRequest) -> str | None:
@@ -328,16 +265,3 @@ def _refused_setting(error: ServiceError, request: ModelRequest) -> str | None:
     if request.max_tokens is not None and refuses_length(error.message):
         return LENGTH
     return next((name for name, words in _OPTIONAL.items() if words in error.message), None)
-
-
-def _address(base: str, middle: str, path: str) -> str:
-    """Return the address of requests; a base may already hold the beginning of the path."""
-    parts = urlsplit(base)
-    start = parts.path.rstrip("/")
-    if start.endswith(path):
-        return base
-    if middle and not start.endswith(middle):
-        start += middle
-    if start.endswith("/v1"):
-        path = path.removeprefix("/v1")
-    return urlunsplit(parts._replace(path=start + path))

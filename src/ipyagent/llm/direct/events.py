@@ -23,6 +23,8 @@ class EventSplitter:
         """The data of an event that has not ended yet."""
         self._size = 0
         self._is_start = True
+        self.has_events = False
+        """Whether there was any event yet."""
 
     def feed(self, piece: bytes) -> list[list[str]]:
         """Return the events that end in `piece`, each as its lines of data."""
@@ -39,6 +41,7 @@ class EventSplitter:
         *lines, rest = text.split(b"\n")
         self._size = sum(map(len, self._data))
         events = [event for line in lines if (event := self._take(line))]
+        self.has_events = self.has_events or bool(events)
         if rest:
             self._pieces.insert(0, rest)
         self._grow(len(rest))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from ipyagent.config import LLMConfig
 from ipyagent.llm.modelmap import Facts, facts_of
@@ -72,6 +72,19 @@ def insists_on_responses(route: Route, base: str | None, facts: Facts) -> bool:
     version = _GPT.search(route.name)
     is_new = version and (int(version[1]), int(version[2] or 0)) >= _FIRST_WITH_RESPONSES
     return bool(is_new) or facts.get("mode") == "responses"
+
+
+def complete_address(base: str, middle: str, path: str) -> str:
+    """Return the address of requests; a base may already hold the beginning of the path."""
+    parts = urlsplit(base)
+    start = parts.path.rstrip("/")
+    if start.endswith(path):
+        return base
+    if middle and not start.endswith(middle):
+        start += middle
+    if start.endswith("/v1"):
+        path = path.removeprefix("/v1")
+    return urlunsplit(parts._replace(path=start + path))
 
 
 def _provider_name(model: str) -> str:
