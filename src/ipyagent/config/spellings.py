@@ -26,8 +26,9 @@ def fold_path(path: str) -> str:
 class PathSpellings(NamedTuple):
     """The ways in which one path can be written, each with a slash at its end.
 
-    `named` is the path as given, `real` the path with links resolved; both relative to the root if
-    they lie there, and absolute. `alike` are these and what some file system takes for the same.
+    `lexical` is the path as given, `real` the path with links resolved; both relative to the root
+    if they lie there, and absolute. `folded_forms` are these and what some file system takes for
+    the same.
     """
 
     lexical: tuple[str, ...]

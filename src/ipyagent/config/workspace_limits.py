@@ -17,7 +17,7 @@ CONFIRM_MODES = ("yolo", "confirm-sensitive", "confirm-all")
 class WorkspaceLimit(NamedTuple):
     """A check whether a folder may set `value` over the layers below, and the reason if not.
 
-    `rest` is the part of a refused value that applies all the same.
+    `allowed_part` returns the part of a refused value that applies all the same.
     """
 
     allows: Callable[[Any, Any, Path | None], bool]

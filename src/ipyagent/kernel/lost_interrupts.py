@@ -68,7 +68,7 @@ def watch_interrupts(
 
 
 def _exchange(expected: int, other: int) -> None:
-    """Set the wakeup descriptor to `other`, unless code has set another one than `ours`."""
+    """Set the wakeup descriptor to `other`, unless code has set another one than `expected`."""
     now = signal.set_wakeup_fd(-1)
     with contextlib.suppress(OSError, ValueError):  # closed meanwhile
         signal.set_wakeup_fd(other if now == expected else now)

@@ -56,7 +56,7 @@ class WalkBudget:
         self.exhausted = False
 
     def spend(self, entries: int = 1) -> bool:
-        """Count entries before they are visited; return False, and set `spent`, above the limit."""
+        """Count entries before they are visited; return False, and set `exhausted`, if too many."""
         self._entries -= entries
         if self._entries < 0 or time.monotonic() > self._until:
             self.exhausted = True

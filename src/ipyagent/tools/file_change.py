@@ -27,7 +27,7 @@ _HEADER = re.compile(r"@@ -(\d+)(.*) \+(\d+)(.*) @@")
 
 @dataclass(frozen=True)
 class Change:
-    """A file's content before and after; None: no file. `done` is its message once applied."""
+    """A file's content before and after; None: no file. `summary` is its message once applied."""
 
     path: str
     before: bytes | None

@@ -62,7 +62,8 @@ class Environment:
         """Return the built-in tools, `own_tools`, and those that the user defined in the namespace.
 
         Outputs that tools save pass the redactor, which learns the secrets among the variables;
-        `post` runs a job on the main thread; `read` returns the sources that the model has read.
+        `post` runs a job on the main thread; `read_sources` returns the sources that the model has
+        read.
         """
         # Who only lists the tools, as completion does, need not look for secrets.
         namespace = WatchedNamespace(self.namespace, redactor.learn) if redactor else self.namespace

@@ -31,9 +31,9 @@ RunFunction = Callable[[], Coroutine[Any, Any, Run]]
 
 @dataclass(frozen=True)
 class RunFactory:
-    """Makes runs in an environment for a session. `show` opens a view.
+    """Makes runs in an environment for a session.
 
-    `show` opens a view; `own_tools` are offered beside those of the environment.
+    `open_view` opens a view; `own_tools` are offered beside those of the environment.
     """
 
     environment: Environment

@@ -52,7 +52,7 @@ _STOP_SECONDS = 8.0  # seconds: a keeper needs less to end everything
 class ProcessOutcome:
     """The end of a command: `code` is negative for a signal, None if unknown.
 
-    `why` is set if it was stopped: time, tasks, memory, printed or stuck.
+    `stop_reason` is set if it was stopped: time, tasks, memory, printed or stuck.
     """
 
     output: BoundedOutput
