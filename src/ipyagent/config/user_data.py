@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 
 import platformdirs
@@ -15,6 +16,15 @@ from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict
 
 Data = JsonDict
+
+
+_PLACES = ("HOME", "XDG_DATA_HOME", "USERPROFILE", "LOCALAPPDATA")
+"""Variables that say where the user's data are."""
+
+
+@lru_cache(maxsize=8)
+def _data_folder(*places: str | None) -> Path:
+    return platformdirs.user_data_path("ipyagent")
 
 
 def folder_key(folder: Path) -> str:
@@ -31,7 +41,7 @@ class UserDataFile:
     @property
     def path(self) -> Path:
         """The path of the file, existing or not."""
-        return platformdirs.user_data_path("ipyagent") / self._name
+        return _data_folder(*map(os.environ.get, _PLACES)) / self._name
 
     def read(self) -> Data:
         """Return the content; raises ConfigError if it cannot be read."""

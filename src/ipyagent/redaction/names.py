@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import IntEnum
+from functools import lru_cache
 from typing import Any
 
 from ipyagent.json_types import JsonDict
@@ -52,6 +53,7 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _PART = r"(?:[A-Z]?[a-z]+(?:[A-Z][a-z]+)*|[A-Z]+)?[0-9]*"
 _IDENTIFIER = re.compile(rf"(?=.*[A-Za-z]{{3}}){_PART}(?:[_./=:-]{_PART})*")
 _SHORTEST = 8
+_USUAL = 100  # characters of names that are remembered
 
 
 class Secrecy(IntEnum):
@@ -71,12 +73,20 @@ class Secrecy(IntEnum):
 
 def secrecy(name: str) -> Secrecy:
     """Return how surely a variable, key or column of that name holds a secret."""
+    return _known_secrecy(name) if len(name) <= _USUAL else _secrecy(name)
+
+
+def _secrecy(name: str) -> Secrecy:
     name = _CAMEL.sub("_", name).replace("-", "_")
     if is_ordinary_key(name):
         return Secrecy.NONE
     if _SURE.search(name):
         return Secrecy.MAYBE if _ABOUT.search(name) else Secrecy.SURE
     return Secrecy.MAYBE if _MAYBE.search(name) else Secrecy.NONE
+
+
+# The same names are looked at again before each run.
+_known_secrecy = lru_cache(maxsize=4_096)(_secrecy)
 
 
 def is_secret_name(name: str) -> bool:

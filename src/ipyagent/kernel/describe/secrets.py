@@ -7,7 +7,7 @@ user's own classes.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from types import ModuleType
@@ -31,6 +31,9 @@ _SHORTEST, _SHORTEST_MAYBE = 8, 12
 _AGAIN = 4
 _PLAIN = re.compile(r"[+-]?[\d.,_:/ -]+|true|false|enabled|disabled|required", re.IGNORECASE)
 
+_WORDLESS = {bool, int, float, complex, bytes, type(None), ModuleType}
+"""Types without items and columns."""
+
 _Item = tuple[Secrecy, Any, int]
 
 
@@ -40,16 +43,18 @@ def secret_strings(variables: Mapping[str, object]) -> frozenset[str]:
 
 
 def _walk(variables: Mapping[str, object]) -> Iterator[str]:
-    waiting: list[_Item] = [(key_secrecy(name), value, _DEPTH) for name, value in variables.items()]
+    waiting: deque[_Item] = deque(
+        (key_secrecy(name), value, _DEPTH) for name, value in variables.items()
+    )
     seen: set[int] = set()
     for _ in range(_VISITS):
         if not waiting:
             return
-        secrecy, value, depth = waiting.pop(0)
+        secrecy, value, depth = waiting.popleft()
         if type(value) is str:
             if _is_secret(secrecy, value):
                 yield value
-        elif id(value) not in seen:
+        elif type(value) not in _WORDLESS and id(value) not in seen:
             seen.add(id(value))
             yield from _of_table(secrecy, value)
             waiting += _items(secrecy, value, depth)
