@@ -7,9 +7,8 @@ bring imports and caches. LiteLLM is not imported, whose 110 MB would come at an
 
 from __future__ import annotations
 
-from tempfile import TemporaryDirectory
-
-from steps import printed
+from collections.abc import Callable
+from typing import Any
 
 STEPS = 1_500
 GOAL = 30.0
@@ -61,19 +60,6 @@ print(json.dumps(resident() - before))
 """
 
 
-def growth(each: int) -> float:
-    """Megabytes that a session of runs with so many steps grows by."""
-    with TemporaryDirectory() as folder:
-        grown = printed(WORK, folder, STEPS=str(STEPS), EACH=str(each))
-    return float(grown)
-
-
-def measure() -> None:
-    """Measure and print."""
-    for each in (50, STEPS):
-        name = f"{STEPS:,} steps, {each:,} a run"
-        print(f"{name:<26} {growth(each):6.1f} MB (goal {GOAL:.1f})")
-
-
-if __name__ == "__main__":
-    measure()
+def grow(run: Callable[..., tuple[float, Any]], each: int) -> float:
+    """Return the megabytes that the steps add, with `each` of them in a run."""
+    return float(run(WORK, STEPS=STEPS, EACH=each)[1])

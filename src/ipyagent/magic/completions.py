@@ -40,6 +40,7 @@ Completed = tuple[str, list[SimpleCompletion]]
 MOST = 100
 """Variables, and files, in one answer."""
 DESCRIBING = 0.02  # seconds of work, after which variables are described by type only
+FIRST = 5  # that are described in any case: Python may spend that time on its garbage
 WALKING = 5_000, 0.2  # entries, and seconds on a slow disk
 ABOUT = 60  # characters
 YAML = (".yaml", ".yml")
@@ -76,9 +77,9 @@ def _variables(book: Notebook, typed: str, sign: str = "") -> Iterator[SimpleCom
     wanted = {name: value for name, value in variables.items() if _begins(name, typed)}
     clear = (name for name in rank_names(wanted) if not sign or _mentions(sign + name))
     until = time.thread_time() + DESCRIBING
-    for name in islice(clear, MOST):
+    for number, name in enumerate(islice(clear, MOST)):
         value = wanted[name]
-        in_time = time.thread_time() < until
+        in_time = number < FIRST or time.thread_time() < until
         kind = brief(name, value) if in_time else type_name(type(value))
         yield SimpleCompletion(sign + name, type=kind)
 
