@@ -8,13 +8,23 @@ import time
 from dataclasses import replace
 
 import pytest
-from asking import EVENTS, HELLO, ask, client_of, failed
+from asking import EVENTS, HELLO, KEY, ask, client_of, failed
 
 from ipyagent.errors import ModelUnavailableError
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.direct import client as direct
 from ipyagent.llm.direct.events import EventSplitter
-from servers.model_server import Cut, ModelServer, Reply, Silence, answer, failure, sse
+from servers.model_server import (
+    Cut,
+    Flood,
+    ModelServer,
+    Reply,
+    Silence,
+    answer,
+    anthropic_answer,
+    failure,
+    sse,
+)
 
 
 async def test_a_hundred_requests_take_one_connection(request_: ModelRequest) -> None:
@@ -62,8 +72,6 @@ async def test_comments_alone_are_no_answer(request_: ModelRequest) -> None:
         stop.wait(0.05)
         return b": still here\n\n"
 
-    from servers.model_server import Flood
-
     with ModelServer([Reply((Flood(comments),), headers=EVENTS)]) as server:
         error, _ = await failed(client_of(server, timeout=0.4), request_)
         stop.set()
@@ -93,6 +101,26 @@ async def test_a_proxy_of_the_environment_is_used_from_then_on(
         monkeypatch.setenv("NO_PROXY", "")
         assert (await ask(client, request_)).message().text == "by proxy"
         assert proxy.requests[0].path == f"{service.url}/chat/completions"
+
+
+@pytest.mark.spec("A06")
+@pytest.mark.parametrize("model", ["openai/x", "anthropic/x"])
+async def test_a_key_does_not_follow_a_redirection_to_another_host(
+    model: str, request_: ModelRequest
+) -> None:
+    good = anthropic_answer("ok") if model.startswith("anthropic") else answer("ok")
+    with ModelServer([good, good]) as other, ModelServer() as service:
+        for target in (other.origin, ""):  # to another one, and to itself
+            service.replies = [
+                lambda asked, to=target: Reply(
+                    status=307, headers={"Location": f"{to}{asked.path}?again"}
+                ),
+                good,
+            ]
+            assert (await ask(client_of(service, model), request_)).message().text == "ok"
+        assert KEY not in str(other.requests[0].headers)
+        assert other.requests[0].raw == service.requests[0].raw
+        assert [KEY in str(each.headers) for each in service.requests] == [True, True, True]
 
 
 async def test_eight_requests_at_once_are_answered_at_once(request_: ModelRequest) -> None:

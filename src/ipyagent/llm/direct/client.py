@@ -189,6 +189,7 @@ class DirectClient:
             content=form.encode(request, stream=self._config.stream, omitted=self._omitted),
             headers=headers,
             timeout=self._config.timeout,
+            extensions=connections.mark_key(self._route.provider.key_header),
         )
 
     async def _read(

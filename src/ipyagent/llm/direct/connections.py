@@ -21,6 +21,8 @@ IDLE = 60.0
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 _BUNDLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
+_KEY_HEADER, _ORIGIN = "ipyagent.key_header", "ipyagent.origin"
+
 _Environment = tuple[str | None, ...]
 _clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_Environment, httpx.AsyncClient]] = (
     WeakKeyDictionary()
@@ -36,6 +38,7 @@ def client() -> httpx.AsyncClient:
             verify=trust(_bundle(), os.environ.get("SSL_CERT_DIR")),
             limits=httpx.Limits(max_connections=None, keepalive_expiry=IDLE),
             follow_redirects=True,
+            event_hooks={"request": [_drop_key_elsewhere]},
         )
     return clients[environment]
 
@@ -44,6 +47,22 @@ async def close() -> None:
     """Close the running loop's connections."""
     for each in _clients.pop(asyncio.get_running_loop(), {}).values():
         await each.aclose()
+
+
+def mark_key(header: str) -> dict[str, str]:
+    """Return the extensions of a request whose key is in that header, and goes to its host only."""
+    return {_KEY_HEADER: header}
+
+
+async def _drop_key_elsewhere(request: httpx.Request) -> None:
+    """Drop the key of a request that was redirected to another host.
+
+    httpx does so only for `authorization`, and knows of no other header that holds a key.
+    """
+    origin = (request.url.scheme, request.url.host, request.url.port)
+    header = request.extensions.get(_KEY_HEADER)
+    if header and request.extensions.setdefault(_ORIGIN, origin) != origin:
+        request.headers.pop(header, None)
 
 
 @lru_cache(maxsize=4)
