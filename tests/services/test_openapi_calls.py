@@ -355,6 +355,7 @@ def test_an_endless_answer_is_truncated(trap: Any, user: User, server: APIServer
 
 
 def test_an_unreachable_service_is_reported(user: User, server: APIServer) -> None:
+    server._server.shutdown()  # else its thread may accept once more
     server._server.server_close()
     with pytest.raises(MCPConnectionError, match="s: it cannot be reached"):
         user.request("GET", "/items")
