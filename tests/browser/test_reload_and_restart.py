@@ -380,7 +380,7 @@ def test_after_a_restart_the_card_says_so_and_then_shows_what_was_recorded(
     book.shot("restart-stale")
     book.ready().start(0)
     # A restart interrupts first: either the kernel had time to record this, or it was recovered.
-    recorded = re.compile("You stopped this run.|what it did until then is kept")
+    recorded = re.compile("You stopped this run.|its work until then is kept")
     expect(book.run(1)).to_contain_text(recorded, timeout=90_000)
     state = book.run(1).get_attribute("data-state")
     assert expect_ended(book, 1, state)["status"] in ("cancelled", "error")
