@@ -3,81 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
-from urllib.parse import quote
 
-from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelError, ModelRefusedError, ModelUnavailableError
 from ipyagent.llm import event_limit, modelmap, unstreamed, warmup
 from ipyagent.llm.cancellation import close_if_given_up
 from ipyagent.llm.chunks import ReplyReader
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.destinations import Destination, destination
-from ipyagent.llm.environment import start_environ
-from ipyagent.llm.error_mapping import CUT_OFF, add_advice, map_error, refuses_length
+from ipyagent.llm.destinations import Destination
+from ipyagent.llm.error_mapping import CUT_OFF, refuses_length
 from ipyagent.llm.litellm_silence import silence
+from ipyagent.llm.service_client import ServiceClient, trace_headers
 from ipyagent.llm.wire import to_openai, tools_to_openai
 from ipyagent.providers import PROXY, signs_calls, signs_thinking
 from ipyagent.schema import StreamChunk, TokenUsage
 
 EVENTS = "text/event-stream"
-NOT_FOUND = 404  # a whole answer instead of a stream often means another service's address
 
 
-class LiteLLMClient:
-    """A model that LiteLLM can reach.
-
-    Keys and addresses are looked up at each call, in `environ`; see llm/origins for which key may
-    go where. `start` is the environment that the process was started with.
-    """
-
-    def __init__(
-        self,
-        model: str,
-        config: LLMConfig | None = None,
-        *,
-        environ: Mapping[str, str] | None = None,
-        start: Mapping[str, str] | None = None,
-    ) -> None:
-        self._model = model
-        self._config = config or LLMConfig()
-        self._environ = os.environ if environ is None else environ
-        self._start = start
-
-    def __repr__(self) -> str:
-        return f"LiteLLMClient({self._model!r})"
-
-    @property
-    def model(self) -> str:
-        """The model's id as the user wrote it."""
-        return self._model
-
-    @property
-    def vision(self) -> bool:
-        """True if the model can see images: as configured, else by LiteLLM's map."""
-        if self._config.vision is not None:
-            return self._config.vision
-        return modelmap.sees(modelmap.facts_of(self._model))
-
-    @property
-    def context_window(self) -> int | None:
-        """The context window in tokens by LiteLLM's map."""
-        return modelmap.window(modelmap.facts_of(self._model))
+class LiteLLMClient(ServiceClient):
+    """A model that LiteLLM can reach."""
 
     def cost(self, usage: TokenUsage) -> float | None:
         """Return the price in US dollars by LiteLLM's map; may wait for LiteLLM's import."""
         litellm = warmup.litellm()
-        return self._price(self._destination(litellm, self._provider(litellm)))(usage)
+        return self._price(self._destination(self._provider(litellm)))(usage)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         """Yield the reply to `request`, piece by piece."""
         litellm = await asyncio.to_thread(warmup.litellm)
         provider = self._provider(litellm)
-        where = self._destination(litellm, provider)
+        where = self._destination(provider)
         reader = ReplyReader(self._price(where))
         try:
             stream = await self._wait(litellm, where, self._open(litellm, request, provider, where))
@@ -112,16 +71,12 @@ class LiteLLMClient:
                     "provider/name, such as ollama/qwen3 or openai/gpt-5.2."
                 ) from None
 
-    def _destination(self, litellm: Any, provider: str) -> Destination:
-        start = start_environ() if self._start is None else self._start
-        return destination(provider, self._config, self._environ, start)
-
     async def _open(
         self, litellm: Any, request: ModelRequest, provider: str, where: Destination
     ) -> Any:
         settings = self._settings(request, provider, where)
         if request.max_tokens is not None:
-            longest = modelmap.longest(modelmap.facts_of(self._model)) or request.max_tokens
+            longest = modelmap.longest(self._facts) or request.max_tokens
             settings["max_tokens"] = min(request.max_tokens, longest)
         if (provider == "openai" or where.compatible) and _is_chat(litellm, settings):
             _lighten(settings)
@@ -155,8 +110,8 @@ class LiteLLMClient:
                 # Dropped for a service that has no such choice: the run ends either way.
                 settings |= {"tool_choice": "none", "drop_params": True}
         settings |= {"api_key": where.key, "api_base": where.base}
-        if request.trace_id:
-            settings["extra_headers"] = {"X-Trace-Id": quote(request.trace_id, safe=" :/=,;+@")}
+        if headers := trace_headers(request):
+            settings["extra_headers"] = headers
         if self._config.stream:
             settings["stream_options"] = {"include_usage": True}
         return settings
@@ -191,28 +146,17 @@ class LiteLLMClient:
 
     async def _wait(self, litellm: Any, where: Destination, pending: Awaitable[Any]) -> Any:
         """Await `pending` within the time limit; all its failures become ours."""
-        failure: ModelError
         try:
             with silence(litellm, where.key):
                 async with asyncio.timeout(self._config.timeout):
                     return await pending
-        except TimeoutError:
-            seconds = f"{self._config.timeout:g} s"
-            failure = ModelUnavailableError(f"{self._model}: no answer for {seconds}.")
-            failure = add_advice(failure, where, self._model, 0, "timeout")
-        except ModelError as error:
-            status = NOT_FOUND if isinstance(error, ModelRefusedError) else 0
-            failure = add_advice(error, where, self._model, status)
         except Exception as error:
-            failure = map_error(error, self._model, where.key, where)
-        # Not raised above: it would hold LiteLLM's error, which holds the request and its key.
+            failure = self._explain(error, where)
         raise failure
 
     def _price(self, where: Destination) -> Callable[[TokenUsage], float | None]:
         """Return a function for the price; the map knows no price of a server of one's own."""
-        return lambda usage: (
-            None if where.compatible else modelmap.price(modelmap.facts_of(self._model), usage)
-        )
+        return lambda usage: None if where.compatible else modelmap.price(self._facts, usage)
 
 
 class _Whole:

@@ -18,7 +18,7 @@ from typing import Any
 from ipyagent.schema import TokenUsage
 
 Facts = Mapping[str, Any]
-"""What the map says of a model; empty for a model that it does not know."""
+"""A model's entry in the map; empty for a model that the map does not know."""
 
 _FILE = "model_prices_and_context_window_backup.json"
 _INDENT = b"\n    "
@@ -91,14 +91,15 @@ def _select(model: str, known: Mapping[str, Facts]) -> Facts:
 def _read(model: str) -> Facts:
     """Return the facts in the file, of which only this model's part is parsed."""
     spec = find_spec("litellm")
-    folders = (spec and spec.submodule_search_locations) or []
+    if spec is None or spec.origin is None:
+        return {}
     try:
-        raw = b"".join((Path(folder) / _FILE).read_bytes() for folder in list(folders)[:1])
+        raw = (Path(spec.origin).parent / _FILE).read_bytes()
     except OSError:
         return {}
     names = (model, model.partition("/")[2])
     if not raw.startswith(b"{" + _INDENT + b'"'):  # another layout
-        return _select(model, json.loads(raw) if raw else {})
+        return _select(model, json.loads(raw))
     return _select(model, {name: part for name in names if (part := _part(raw, name))})
 
 

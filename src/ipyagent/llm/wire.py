@@ -42,7 +42,7 @@ def to_openai(messages: Iterable[Message], *, vision: bool) -> list[dict[str, An
     unknown types are left out, and so is what the format has no place for: ids and summaries of
     thinking, `item_id` of calls.
     """
-    spoken = (m for m in messages if m.role is not Role.ASSISTANT or m.text or m.tool_calls)
+    spoken = filter(is_sent, messages)
     wired: list[dict[str, Any]] = []
     for role, turn in groupby(spoken, key=lambda message: message.role):
         if role is Role.USER:
@@ -52,6 +52,11 @@ def to_openai(messages: Iterable[Message], *, vision: bool) -> list[dict[str, An
         else:
             wired += ({"role": "system", "content": well_formed(m.text)} for m in turn)
     return wired
+
+
+def is_sent(message: Message) -> bool:
+    """Return whether a model is sent the message: an answer of thinking alone is left out."""
+    return bool(message.role is not Role.ASSISTANT or message.text or message.tool_calls)
 
 
 def tools_to_openai(definitions: Iterable[ToolDefinition]) -> list[dict[str, Any]]:

@@ -13,13 +13,10 @@ from ipyagent.digests import digest_text
 from ipyagent.json_types import JsonDict
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.direct.chat_reader import ChatReader
-from ipyagent.llm.direct.formats import Target
-from ipyagent.llm.direct.history import EncodedHistory, dump
-from ipyagent.llm.wire import to_openai, tools_to_openai
+from ipyagent.llm.direct.formats import LENGTH, Target
+from ipyagent.llm.direct.history import EncodedHistory, join_body
+from ipyagent.llm.wire import is_sent, to_openai, tools_to_openai
 from ipyagent.schema import Message, Role
-
-LENGTH = "max_tokens"
-"""The name under which a length limit is omitted, whatever the provider calls it."""
 
 
 class ChatFormat:
@@ -36,19 +33,17 @@ class ChatFormat:
         """Return the body: first all that stays the same, the messages, then what may change."""
         provider = self._target.provider
         head: JsonDict = {"model": self._target.name, "stream": stream}
-        if stream and provider.stream_options and "stream_options" not in omitted:
+        if stream and provider.stream_options:
             head["stream_options"] = {"include_usage": True}
         if request.tools:
             head["tools"] = tools_to_openai(request.tools)
         tail: JsonDict = {}
         if request.tools and not request.may_call and provider.tool_choice:
             tail["tool_choice"] = "none"
-        if request.max_tokens is not None:
-            tail[provider.length] = min(request.max_tokens, self._target.longest or 2**31)
-        tail = {k: v for k, v in tail.items() if k not in omitted}
-        if LENGTH in omitted:
-            tail.pop(provider.length, None)
-        return join_body(head, "messages", self._history.join(request.messages), tail)
+        if request.max_tokens is not None and LENGTH not in omitted:
+            tail[provider.length] = self._target.limit(request.max_tokens)
+        items = self._history.join(request.messages)
+        return join_body(head, "messages", items, tail, omitted)
 
     def reader(self) -> ChatReader:
         """Return a reader for the reply."""
@@ -85,16 +80,10 @@ class ChatFormat:
         return digest_text(call_id)[:9]
 
 
-def join_body(head: JsonDict, name: str, items: bytes, tail: JsonDict) -> bytes:
-    """Return a JSON object: `head`, an array of encoded items under `name`, then `tail`."""
-    rest = b"," + dump(tail)[1:] if tail else b"}"
-    return b"".join((dump(head)[:-1], b',"', name.encode(), b'":[', items, b"]", rest))
-
-
 def _thoughts(messages: Sequence[Message]) -> list[str]:
     """Return the thinking of each answer that is sent."""
     return [
         message.thinking
         for message in messages
-        if message.role is Role.ASSISTANT and (message.text or message.tool_calls)
+        if message.role is Role.ASSISTANT and is_sent(message)
     ]

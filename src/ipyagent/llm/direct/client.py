@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, suppress
-from urllib.parse import quote
 
 import httpx
 
 from ipyagent.config import LLMConfig
-from ipyagent.errors import ModelError, ModelRefusedError, ModelUnavailableError
+from ipyagent.errors import ModelRefusedError, ModelUnavailableError
 from ipyagent.llm import modelmap, unstreamed
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.destinations import Destination, destination
+from ipyagent.llm.destinations import Destination
 from ipyagent.llm.direct import connections
-from ipyagent.llm.direct.chat import LENGTH, ChatFormat
+from ipyagent.llm.direct.chat import ChatFormat
 from ipyagent.llm.direct.events import EventSplitter
-from ipyagent.llm.direct.formats import Format, Reader, Target, object_of
+from ipyagent.llm.direct.formats import LENGTH, Format, Reader, Target, object_of
 from ipyagent.llm.direct.messages import MessagesFormat
 from ipyagent.llm.direct.read_ahead import ReadAhead
 from ipyagent.llm.direct.reading import check_status, once, read_body, read_chunks
 from ipyagent.llm.direct.responses import ResponsesFormat
 from ipyagent.llm.direct.routes import Route, complete_address, insists_on_responses
-from ipyagent.llm.environment import start_environ
-from ipyagent.llm.error_mapping import CUT_OFF, add_advice, map_error, refuses_length
+from ipyagent.llm.error_mapping import CUT_OFF, refuses_length
+from ipyagent.llm.service_client import ServiceClient, trace_headers
 from ipyagent.llm.service_error import ServiceError
 from ipyagent.schema import StreamChunk, TokenUsage
 
@@ -35,7 +33,6 @@ FINISHED_SECONDS = 2.0
 DRAIN_SECONDS = 0.25
 """How long the end of an answer is waited for after its last event, to keep the connection."""
 
-NOT_FOUND = 404  # a whole answer instead of a stream often means another service's address
 _REFUSED = {400, 422}
 _OPTIONAL = {
     "stream_options": "stream_options",
@@ -51,12 +48,8 @@ def prepare() -> None:
     connections.prepare()
 
 
-class DirectClient:
-    """A model whose service is asked over HTTP, without any library in between.
-
-    Keys and addresses are looked up at each call, in `environ`; see llm/destinations for which key
-    may go where. `start` is the environment that the process was started with.
-    """
+class DirectClient(ServiceClient):
+    """A model whose service is asked over HTTP, without any library in between."""
 
     def __init__(
         self,
@@ -67,33 +60,10 @@ class DirectClient:
         environ: Mapping[str, str] | None = None,
         start: Mapping[str, str] | None = None,
     ) -> None:
-        self._model = model
+        super().__init__(model, config, environ=environ, start=start)
         self._route = route
-        self._config = config or LLMConfig()
-        self._environ = os.environ if environ is None else environ
-        self._start = start
         self._formats: dict[tuple[object, ...], Format] = {}
         self._omitted: frozenset[str] = frozenset()
-
-    def __repr__(self) -> str:
-        return f"DirectClient({self._model!r})"
-
-    @property
-    def model(self) -> str:
-        """The model's id as the user wrote it."""
-        return self._model
-
-    @property
-    def vision(self) -> bool:
-        """True if the model can see images: as configured, else by LiteLLM's map."""
-        if self._config.vision is not None:
-            return self._config.vision
-        return modelmap.sees(self._facts)
-
-    @property
-    def context_window(self) -> int | None:
-        """The context window in tokens by LiteLLM's map."""
-        return modelmap.window(self._facts)
 
     def cost(self, usage: TokenUsage) -> float | None:
         """Return the price in US dollars by LiteLLM's map; it has none of one's own server."""
@@ -101,8 +71,7 @@ class DirectClient:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         """Yield the reply to `request`, piece by piece."""
-        where = self._destination()
-        failure: ModelError
+        where = self._destination(self._route.provider_name)
         try:
             async with aclosing(self._ask(request, where)) as batches:
                 async for chunks in batches:
@@ -110,25 +79,10 @@ class DirectClient:
                         yield chunk
             return
         except httpx.TimeoutException:
-            failure = ModelUnavailableError(
-                f"{self._model}: no answer for {self._config.timeout:g} s."
-            )
-            failure = add_advice(failure, where, self._model, 0, "timeout")
-        except ModelError as error:
-            status = NOT_FOUND if isinstance(error, ModelRefusedError) else 0
-            failure = add_advice(error, where, self._model, status)
+            failure = self._explain(TimeoutError(), where)
         except Exception as error:
-            failure = map_error(error, self._model, where.key, where)
-        # Not raised above: it would hold the error, which may hold the request and its key.
+            failure = self._explain(error, where)
         raise failure
-
-    @property
-    def _facts(self) -> modelmap.Facts:
-        return modelmap.facts_of(self._model)
-
-    def _destination(self) -> Destination:
-        start = start_environ() if self._start is None else self._start
-        return destination(self._route.provider_name, self._config, self._environ, start)
 
     def _format(self, where: Destination) -> Format:
         """Return the format, which knows the conversation so far."""
@@ -177,12 +131,11 @@ class DirectClient:
             "accept-encoding": "identity",
             "user-agent": "ipyagent",
             **form.headers,
+            **trace_headers(request),
         }
         if where.key:
             name = self._route.provider.key_header
             headers[name] = f"Bearer {where.key}" if name == "authorization" else where.key
-        if request.trace_id:
-            headers["x-trace-id"] = quote(request.trace_id, safe=" :/=,;+@")
         return connections.client().stream(
             "POST",
             complete_address(where.base or "", self._route.provider.path, form.path),

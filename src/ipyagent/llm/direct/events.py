@@ -24,7 +24,7 @@ class EventSplitter:
         self._size = 0
         self._is_start = True
         self.has_events = False
-        """Whether there was any event yet."""
+        """True once there was an event."""
 
     def feed(self, piece: bytes) -> list[list[str]]:
         """Return the events that end in `piece`, each as its lines of data."""

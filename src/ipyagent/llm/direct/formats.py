@@ -11,6 +11,9 @@ from ipyagent.llm.client import ModelRequest
 from ipyagent.providers import Provider
 from ipyagent.schema import StreamChunk, TokenUsage
 
+LENGTH = "max_tokens"
+"""The name under which a length limit is omitted, whatever a format calls it."""
+
 
 @dataclass(frozen=True)
 class Target:
@@ -23,6 +26,10 @@ class Target:
     longest: int | None
     """Tokens of its longest reply, if known."""
 
+    def limit(self, tokens: int) -> int:
+        """Return a reply's limit: more than its longest reply would be refused."""
+        return tokens if self.longest is None else min(tokens, self.longest)
+
 
 class Reader(Protocol):
     """Reads one reply. What is not as the format says is skipped, as long as that is safe."""
@@ -30,9 +37,9 @@ class Reader(Protocol):
     usage: TokenUsage | None
     """The tokens of the whole request, as soon as they are known."""
     is_finished: bool
-    """Whether the service said why the reply ended: without that it is cut off."""
+    """True once the service said why the reply ended: without that it is cut off."""
     is_over: bool
-    """Whether the service said that nothing follows."""
+    """True once the service said that nothing follows."""
 
     def read(self, event: JsonDict) -> Iterator[StreamChunk]:
         """Yield the chunks of an event; raises ServiceError for an error that it reports."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 
 from ipyagent.json_types import JsonDict
+from ipyagent.llm.wire import is_sent
 from ipyagent.schema import Message, Role
 
 Encode = Callable[[Sequence[Message]], Iterable[JsonDict]]
@@ -15,6 +17,18 @@ Encode = Callable[[Sequence[Message]], Iterable[JsonDict]]
 def dump(value: object) -> bytes:
     """Return compact JSON in UTF-8."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def join_body(
+    head: JsonDict, name: str, items: bytes, tail: JsonDict, omitted: AbstractSet[str]
+) -> bytes:
+    """Return a JSON object: `head`, an array of encoded items under `name`, then `tail`."""
+    start, end = (
+        dump({key: value for key, value in part.items() if key not in omitted})
+        for part in (head, tail)
+    )
+    rest = b"}" if end == b"{}" else b"," + end[1:]
+    return b"".join((start[:-1], b',"', name.encode(), b'":[', items, b"]", rest))
 
 
 class EncodedHistory:
@@ -44,7 +58,7 @@ def _count_settled(messages: Sequence[Message]) -> int:
     """Return how many messages are final on the wire: user messages can grow until an answer."""
     for number in range(len(messages), 0, -1):
         message = messages[number - 1]
-        if message.role is Role.ASSISTANT and (message.text or message.tool_calls):
+        if message.role is Role.ASSISTANT and is_sent(message):
             return number
     return 0
 

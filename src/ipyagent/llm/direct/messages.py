@@ -12,11 +12,10 @@ from itertools import chain, groupby
 from ipyagent.json_arguments import well_formed
 from ipyagent.json_types import JsonDict
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.direct.chat import LENGTH, join_body
-from ipyagent.llm.direct.formats import Target
-from ipyagent.llm.direct.history import EncodedHistory
+from ipyagent.llm.direct.formats import LENGTH, Target
+from ipyagent.llm.direct.history import EncodedHistory, join_body
 from ipyagent.llm.direct.messages_reader import MessagesReader
-from ipyagent.llm.wire import describe_image
+from ipyagent.llm.wire import describe_image, is_sent
 from ipyagent.schema import (
     Block,
     ImageContent,
@@ -66,8 +65,8 @@ class MessagesFormat:
         if request.tools and not request.may_call:
             tail["tool_choice"] = {"type": "none"}
         tail |= _CACHE
-        tail = {k: v for k, v in tail.items() if k not in omitted - {LENGTH}}
-        return join_body(head, "messages", self._history.join(messages), tail)
+        items = self._history.join(messages)
+        return join_body(head, "messages", items, tail, omitted - {LENGTH})
 
     def reader(self) -> MessagesReader:
         """Return a reader for the reply."""
@@ -80,9 +79,9 @@ class MessagesFormat:
         return min(request.max_tokens or longest, longest)
 
     def _encode_messages(self, messages: Sequence[Message]) -> Iterator[JsonDict]:
-        spoken = (m for m in messages if m.role is not Role.ASSISTANT or m.text or m.tool_calls)
-        for role, turn in groupby(spoken, key=lambda message: message.role is Role.ASSISTANT):
-            if role:
+        spoken = filter(is_sent, messages)
+        for is_answer, turn in groupby(spoken, key=lambda m: m.role is Role.ASSISTANT):
+            if is_answer:
                 for message in turn:
                     content = [*_answer(message.content, self._target.provider.signs_thinking)]
                     yield {"role": "assistant", "content": content}

@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator, Iterator
 import httpx
 
 from ipyagent.json_types import JsonDict
+from ipyagent.llm import event_limit
 from ipyagent.llm.direct.formats import Reader
-from ipyagent.llm.event_limit import MAX_EVENT, EventTooLargeError
+from ipyagent.llm.event_limit import EventTooLargeError
 from ipyagent.llm.service_error import ServiceError
 from ipyagent.schema import StreamChunk
 
@@ -81,7 +82,7 @@ async def read_body(response: httpx.Response) -> bytes:
     body = bytearray()
     async for piece in response.aiter_bytes():
         body += piece
-        if len(body) > MAX_EVENT:
+        if len(body) > event_limit.MAX_EVENT:
             raise EventTooLargeError
     return bytes(body)
 

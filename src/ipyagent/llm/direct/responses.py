@@ -13,9 +13,8 @@ from typing import Any
 from ipyagent.json_arguments import well_formed
 from ipyagent.json_types import JsonDict
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.direct.chat import LENGTH, join_body
-from ipyagent.llm.direct.formats import Target
-from ipyagent.llm.direct.history import EncodedHistory
+from ipyagent.llm.direct.formats import LENGTH, Target
+from ipyagent.llm.direct.history import EncodedHistory, join_body
 from ipyagent.llm.direct.responses_reader import ResponsesReader
 from ipyagent.llm.wire import to_openai, tools_to_openai
 from ipyagent.schema import (
@@ -49,13 +48,8 @@ class ResponsesFormat:
         if request.tools and not request.may_call:
             tail["tool_choice"] = "none"
         if request.max_tokens is not None and LENGTH not in omitted:
-            longest = self._target.longest or 2**31
-            tail["max_output_tokens"] = min(request.max_tokens, longest)
-        head, tail = (
-            {name: value for name, value in part.items() if name not in omitted}
-            for part in (head, tail)
-        )
-        return join_body(head, "input", self._history.join(request.messages), tail)
+            tail["max_output_tokens"] = self._target.limit(request.max_tokens)
+        return join_body(head, "input", self._history.join(request.messages), tail, omitted)
 
     def reader(self) -> ResponsesReader:
         """Return a reader for the reply."""

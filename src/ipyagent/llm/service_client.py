@@ -1,0 +1,85 @@
+"""The common part of the clients of services, whichever way a service is asked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from urllib.parse import quote
+
+from ipyagent.config import LLMConfig
+from ipyagent.errors import ModelError, ModelRefusedError, ModelUnavailableError
+from ipyagent.llm import modelmap
+from ipyagent.llm.client import ModelRequest
+from ipyagent.llm.destinations import Destination, destination
+from ipyagent.llm.environment import start_environ
+from ipyagent.llm.error_mapping import add_advice, map_error
+
+NOT_FOUND = 404  # a whole answer instead of a stream often means another service's address
+
+
+class ServiceClient:
+    """A model of a service: its facts, where it is asked, and what its failures mean.
+
+    Keys and addresses are looked up at each call, in `environ`; see llm/destinations for which key
+    may go where. `start` is the environment that the process was started with.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        config: LLMConfig | None = None,
+        *,
+        environ: Mapping[str, str] | None = None,
+        start: Mapping[str, str] | None = None,
+    ) -> None:
+        self._model = model
+        self._config = config or LLMConfig()
+        self._environ = os.environ if environ is None else environ
+        self._start = start
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._model!r})"
+
+    @property
+    def model(self) -> str:
+        """The model's id as the user wrote it."""
+        return self._model
+
+    @property
+    def vision(self) -> bool:
+        """True if the model can see images: as configured, else by LiteLLM's map."""
+        if self._config.vision is not None:
+            return self._config.vision
+        return modelmap.sees(self._facts)
+
+    @property
+    def context_window(self) -> int | None:
+        """The context window in tokens by LiteLLM's map."""
+        return modelmap.window(self._facts)
+
+    @property
+    def _facts(self) -> modelmap.Facts:
+        return modelmap.facts_of(self._model)
+
+    def _destination(self, provider: str) -> Destination:
+        start = start_environ() if self._start is None else self._start
+        return destination(provider, self._config, self._environ, start)
+
+    def _explain(self, error: Exception, where: Destination) -> ModelError:
+        """Return the error to raise instead of `error`, once that is not handled any more.
+
+        Raised while it is handled, it would hold it, and that may hold the request and its key.
+        """
+        if isinstance(error, ModelError):
+            status = NOT_FOUND if isinstance(error, ModelRefusedError) else 0
+            return add_advice(error, where, self._model, status)
+        if isinstance(error, TimeoutError):
+            seconds = f"{self._config.timeout:g} s"
+            failure = ModelUnavailableError(f"{self._model}: no answer for {seconds}.")
+            return add_advice(failure, where, self._model, 0, "timeout")
+        return map_error(error, self._model, where.key, where)
+
+
+def trace_headers(request: ModelRequest) -> dict[str, str]:
+    """Return the header with the request's trace id, if it has one."""
+    return {"X-Trace-Id": quote(request.trace_id, safe=" :/=,;+@")} if request.trace_id else {}
