@@ -67,7 +67,7 @@ class ModelError(AgentError):
     """
 
     advised = False
-    """Whether the text says already what can be done."""
+    """True if the text says already what can be done."""
 
 
 class ModelUnavailableError(ModelError):

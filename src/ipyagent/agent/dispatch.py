@@ -203,7 +203,7 @@ class Dispatcher:
         read = tool.effects
         if read is None or preview is None:
             return _CheckedCall(tool, arguments, preview, verdict)
-        # What is checked is shown, and that is what runs.
+        # The call that is checked is the one that is shown and runs.
         job = partial(read, preview)
         effects = await asyncio.get_running_loop().run_in_executor(self.context.threads, job)
         verdict = self.context.policy.evaluate(tool, arguments, effects)

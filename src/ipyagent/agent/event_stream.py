@@ -87,7 +87,7 @@ class EventStream:
                 self._redactors.clear()
                 self._last_kind = None
             case MessageFinished(step=step):
-                # What streamed last is ended first: its words stand on an open line.
+                # The kind that streamed last is ended first: its words stand on an open line.
                 for each in sorted(self._redactors, key=lambda kind: kind != self._last_kind):
                     if rest := self._redactors[each].end():
                         yield MessageDelta(step=step, kind=each, text=rest)

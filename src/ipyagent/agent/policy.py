@@ -73,7 +73,7 @@ class Policy:
 
     mode: ConfirmMode = "confirm-sensitive"
     grants: Grants = field(default_factory=Grants)
-    """What was allowed for this session."""
+    """The calls that were allowed for this session."""
     sources: AbstractSet[str] = frozenset()
     """The sources that the model has read, the newest last."""
     rules: Sequence[Rule] = ()

@@ -69,11 +69,11 @@ class Session:
         self.validators: list[Validator] = []
         """Functions that check each prompt first; one that raises ValueError refuses it."""
         self.grants = Grants()
-        """What is allowed for this session."""
+        """The calls that are allowed for this session."""
         self.compact_next = False
-        """Whether to compact before the next request."""
+        """True if the conversation is compacted before the next request."""
         self.notices: tuple[str, ...] = ()
-        """What users should know beside the runs, as of the beginning of the newest run."""
+        """Notices for the user beside the runs, as of the beginning of the newest run."""
         self._state: RunState | None = None
         self._changing = threading.Lock()
         if self.runs:

@@ -44,7 +44,7 @@ class ToolContext:
     dry_run: str | None = None
     """The result of every call when calls are only checked."""
     planning: bool = False
-    """Whether calls are steps of a plan, so that one may depend on what another will have made."""
+    """True if calls are steps of a plan, so that one may depend on what another will have made."""
 
     def hide_secrets(self, execution: ToolExecution) -> ToolExecution:
         """Return the call without secrets, as the user is asked about it."""

@@ -14,7 +14,7 @@ from ipyagent.schema import Model
 class Section(Model):
     """A section of the settings. Values may be text, as in environment variables."""
 
-    # What stands in the wrong place may be a key.
+    # A value in the wrong place may be a key.
     model_config = ConfigDict(hide_input_in_errors=True)
 
 

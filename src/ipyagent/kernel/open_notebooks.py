@@ -41,7 +41,7 @@ class NotebookCell:
     outputs: tuple[JsonDict, ...] = ()
     """The outputs in nbformat."""
     locked: bool = False
-    """Whether the user locked it against changes."""
+    """True if the user locked it against changes."""
 
 
 class PageClient(Protocol):

@@ -20,7 +20,7 @@ class ReplyReader:
         self._price = price
         self._join = Joiner()
         self.has_read = False
-        """Whether anything was read yet."""
+        """True once anything was read."""
 
     def read(self, piece: Any, finish: str | None) -> Iterator[StreamChunk]:
         """Yield the chunks of a piece or a whole reply; `finish` is the provider's word."""

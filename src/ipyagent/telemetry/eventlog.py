@@ -48,7 +48,7 @@ class EventLog:
         self._header: Record = {}
         self._request: tuple[int, float] | None = None
         self._asks = True
-        """Whether steps begin with a request to the model: those of plans do not."""
+        """True if steps begin with a request to the model: those of plans do not."""
         self._lost = False
 
     def __call__(self, event: Event, state: RunState) -> None:

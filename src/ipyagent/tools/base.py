@@ -62,11 +62,11 @@ class Tool:
     truncate: TruncationConfig = STANDARD
     """How much of the output the model gets at once."""
     allow_override: bool = False
-    """Whether it may replace another tool with its name."""
+    """True if it may replace another tool with its name."""
     idempotent: bool = False
-    """Whether a failed call may be repeated as it is."""
+    """True if a failed call may be repeated as it is."""
     reaches_out: bool = False
-    """Whether it sends data away or runs code: asked about again after untrusted content."""
+    """True if it sends data away or runs code: asked about again after untrusted content."""
     paths: Callable[..., Iterable[str]] | None = None
     """Returns the files and folders that a call concerns."""
     source: Callable[..., str | None] | None = None
@@ -78,7 +78,7 @@ class Tool:
     command: str | None = None
     """The argument with code or a command, if there is one; `a.b`: field `b` of `a`."""
     refuse_controls: bool = False
-    """Whether control characters are refused in all arguments; in `command` they always are."""
+    """True if control characters are refused in all arguments; in `command` they always are."""
     effects: Callable[[Preview], Effects] | None = None
     """Returns the effects of the call in this preview, as far as static analysis can tell."""
 

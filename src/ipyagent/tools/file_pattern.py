@@ -18,7 +18,7 @@ class FilePattern:
         if len(pattern) > 200 or "\0" in pattern:
             raise InvalidArgumentsError("the pattern is too long or contains a NUL character")
         self.spans_folders = "/" in pattern
-        """Whether it names folders, and so also matches what lies in them."""
+        """True if it names folders, and so also matches what lies in them."""
         self._pattern = path_pattern(pattern)
 
     def matches(self, path: str) -> bool:

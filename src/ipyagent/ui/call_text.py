@@ -35,7 +35,7 @@ def approval_text(call: Call, *, color: bool) -> str:
     """Return the full text of a call to approve, or of its question."""
     if call.question:
         return f"? {words.question_text(call.question)}"
-    # What it touches stands above the code, so that it is seen however long that is.
+    # The files that it touches stand above the code: seen, however long that is.
     heading, _, body = call_text(
         f"? {reveal(call.name)} wants to run", call, color=color
     ).partition("\n")

@@ -57,7 +57,7 @@ def _decline(approval: Approval) -> str:
         return "the plan needs approval and nobody can be asked here"
     if about.question:
         return "nobody can be asked here"
-    # What always asks also asks in yolo.
+    # Calls that always ask also ask in yolo.
     always = about.concern is not None and not about.scopes
     ways = [_FRONT_END]
     if Scope.FOLDER in about.scopes:  # elsewhere a rule would not do

@@ -24,7 +24,7 @@ def find_changes(old: Transcript, new: Transcript) -> list[JsonDict]:
 
 
 def _changes(old: object, new: object, path: Path) -> Iterator[JsonDict]:
-    # What has not changed is the same object, most of the time: see `Transcriber`.
+    # A block that has not changed is the same object, most of the time: see `Transcriber`.
     if isinstance(new, BaseModel) and type(old) is type(new):
         for name in type(new).model_fields:
             before, after = getattr(old, name), getattr(new, name)

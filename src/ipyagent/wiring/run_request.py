@@ -27,7 +27,7 @@ class RunRequest:
     dry_run: bool = False
     plan: bool = False
     background: bool = False
-    """Whether an approved plan keeps running after its cell has ended."""
+    """True if an approved plan keeps running after its cell has ended."""
     notices: tuple[str, ...] = ()
     """Lasting notices, shown once per session."""
     switches: Mapping[str, bool] | None = None

@@ -24,7 +24,7 @@ from ipyagent.kernel.describe.table import COLUMNS, COUNTED_CELLS, HEAD, Column,
 from ipyagent.redaction import Secrecy
 
 _OWN = ("_mgr", "_df", "_s", "__getattribute__", "__class__")
-"""What a subclass would have to define to run its own code while its data is read."""
+"""The names that a subclass would have to define to run its own code while its data is read."""
 
 Describer = Callable[[Any, Secrecy, bool], str | None]
 """Takes a value, its secrecy and whether to go into detail; returns None if it cannot."""
