@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test floors canary soak lab lint js protocol build-js dist docs bench screenshots tour browser sandbox clean
+.PHONY: demo test floors canary soak lab lint js protocol build-js dist docs bench effect screenshots tour browser sandbox clean
 
 ## Run the quickstart headless, on the embedded default: no key, no network.
 demo: .venv/lab
@@ -79,6 +79,10 @@ docs: .venv/docs
 ## Compare CPU time with a raw client; not part of the tests.
 bench: .venv/test
 	$(BIN)/python benchmarks/compare.py
+
+## Compare answers, requests and bytes of %%agent with a bare loop, with any model; without a key.
+effect: .venv/test
+	$(BIN)/python benchmarks/effect/compare.py --model "$(or $(MODEL),plain)" --base-url "$(BASE_URL)"
 
 ## Take the README's pictures again, light and dark: JupyterLab in Chromium, into docs/.
 screenshots: .venv/test browser

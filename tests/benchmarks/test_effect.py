@@ -1,0 +1,55 @@
+"""The benchmark of effectiveness on three of its tasks, with its deterministic model."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+EFFECT = Path(__file__).parents[2] / "benchmarks/effect"
+
+
+@pytest.fixture(scope="module")
+def summary() -> Iterator[dict[str, dict[str, float]]]:
+    """The sums of both harnesses: two plain tasks, and one in which a column is misspelt."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(EFFECT))
+        import compare
+        from policy import Policy
+        from tasks import load_tasks
+
+        tasks = load_tasks()
+        chosen = [tasks[0], tasks[5], tasks[17]]
+        records = list(compare.compare(chosen, lambda folder: Policy(tasks, folder)))
+        yield compare.summarize(records)
+    for name in ("compare", "harnesses", "policy", "tables", "tasks"):
+        sys.modules.pop(name, None)
+
+
+def test_both_harnesses_answer_all_of_the_tasks(summary: dict[str, dict[str, float]]) -> None:
+    assert [each["right"] for each in summary.values()] == [3, 3]
+
+
+def test_fewer_requests_are_sent_than_in_a_bare_loop(
+    summary: dict[str, dict[str, float]],
+) -> None:
+    ours, bare = summary.values()
+    assert ours["requests"] <= 0.7 * bare["requests"]
+
+
+def test_every_task_has_an_exact_answer_that_its_check_accepts() -> None:
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
+        patch.syspath_prepend(str(EFFECT))
+        from tables import write_tables
+        from tasks import is_right, load_tasks
+
+        write_tables(Path(folder))
+        for task in load_tasks():
+            expected = task.solve(Path(folder))
+            forms = [f"@{name}[{value}]" for name, value in expected.items()]
+            assert is_right(" ".join(forms), expected)
+            assert not is_right(" ".join(forms[1:]), expected)
+            assert not is_right(" ".join(forms).replace("[", "[not "), expected)
