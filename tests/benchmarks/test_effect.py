@@ -14,7 +14,7 @@ EFFECT = Path(__file__).parents[2] / "benchmarks/effect"
 
 @pytest.fixture(scope="module")
 def summary() -> Iterator[dict[str, dict[str, float]]]:
-    """The sums of both harnesses: two plain tasks, and one in which a column is misspelt."""
+    """The sums of both harnesses: a plain task, and one in which a column is misspelt."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(EFFECT))
         import compare
@@ -22,7 +22,7 @@ def summary() -> Iterator[dict[str, dict[str, float]]]:
         from tasks import load_tasks
 
         tasks = load_tasks()
-        chosen = [tasks[0], tasks[5], tasks[17]]
+        chosen = [tasks[0], tasks[5]]
         records = list(compare.compare(chosen, lambda folder: Policy(tasks, folder)))
         yield compare.summarize(records)
     for name in ("compare", "harnesses", "policy", "tables", "tasks"):
@@ -30,7 +30,7 @@ def summary() -> Iterator[dict[str, dict[str, float]]]:
 
 
 def test_both_harnesses_answer_all_of_the_tasks(summary: dict[str, dict[str, float]]) -> None:
-    assert [each["right"] for each in summary.values()] == [3, 3]
+    assert [each["right"] for each in summary.values()] == [2, 2]
 
 
 def test_fewer_requests_are_sent_than_in_a_bare_loop(
