@@ -168,6 +168,47 @@ PROVIDERS: dict[str, Provider] = {
         stream_options=False,
         tool_choice=False,
     ),
+    "minimax": Provider(
+        "https://api.minimax.io/anthropic",
+        ("MINIMAX_API_KEY",),
+        ("MINIMAX_API_BASE",),
+        format="messages",
+        direct_at="/anthropic",
+        key_header="x-api-key",
+        signs_thinking=True,
+    ),
+    "zai": Provider(
+        "https://api.z.ai/api/paas/v4",
+        ("ZAI_API_KEY",),
+        ("ZAI_API_BASE",),
+        tool_choice=False,
+        wants_thinking=True,
+    ),
+    "dashscope": Provider(
+        "https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
+        ("DASHSCOPE_API_KEY",),
+        ("DASHSCOPE_API_BASE",),
+    ),
+    "deepinfra": Provider(
+        "https://api.deepinfra.com/v1/openai",
+        ("DEEPINFRA_API_KEY",),
+        ("DEEPINFRA_API_BASE",),
+    ),
+    "sambanova": Provider(
+        "https://api.sambanova.ai/v1", ("SAMBANOVA_API_KEY",), ("SAMBANOVA_API_BASE",)
+    ),
+    "nebius": Provider(
+        "https://api.studio.nebius.ai/v1", ("NEBIUS_API_KEY",), ("NEBIUS_API_BASE",)
+    ),
+    "novita": Provider("https://api.novita.ai/v3/openai", ("NOVITA_API_KEY",), ("NOVITA_API_BASE",)),
+    "hyperbolic": Provider(
+        "https://api.hyperbolic.xyz/v1", ("HYPERBOLIC_API_KEY",), ("HYPERBOLIC_API_BASE",)
+    ),
+    "vercel_ai_gateway": Provider(
+        "https://ai-gateway.vercel.sh/v1",
+        ("VERCEL_AI_GATEWAY_API_KEY", "VERCEL_OIDC_TOKEN"),
+        ("VERCEL_AI_GATEWAY_API_BASE",),
+    ),
     PROXY: Provider(None, ("OPENAI_API_KEY",), compatible=True),
     "ollama": Provider(
         "http://localhost:11434/v1",

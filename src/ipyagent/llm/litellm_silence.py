@@ -42,8 +42,8 @@ def silence(litellm: Any, key: str | None = None) -> Iterator[None]:
     with _lock:
         if not _depth:
             _before, litellm.suppress_debug_info = litellm.suppress_debug_info, True
-            # It serializes what a service sent with wrong types.
-            warnings.filterwarnings("ignore", "Pydantic serializer warnings", UserWarning)
+            # Of LiteLLM's own types, and of replies with wrong types that it serializes.
+            warnings.filterwarnings("ignore", category=UserWarning, module="pydantic")
             _filter = warnings.filters[0]
         _depth += 1
     token = _ours.set(key or "")
