@@ -200,7 +200,9 @@ PROVIDERS: dict[str, Provider] = {
     "nebius": Provider(
         "https://api.studio.nebius.ai/v1", ("NEBIUS_API_KEY",), ("NEBIUS_API_BASE",)
     ),
-    "novita": Provider("https://api.novita.ai/v3/openai", ("NOVITA_API_KEY",), ("NOVITA_API_BASE",)),
+    "novita": Provider(
+        "https://api.novita.ai/v3/openai", ("NOVITA_API_KEY",), ("NOVITA_API_BASE",)
+    ),
     "hyperbolic": Provider(
         "https://api.hyperbolic.xyz/v1", ("HYPERBOLIC_API_KEY",), ("HYPERBOLIC_API_BASE",)
     ),

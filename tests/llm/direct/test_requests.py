@@ -260,6 +260,7 @@ PLACES = [
     ("anthropic/x", "", "/v1/messages"),
     ("anthropic/x", "/v1", "/v1/messages"),
     ("anthropic/x", "/anthropic", "/anthropic/v1/messages"),
+    ("minimax/x", "/anthropic", "/anthropic/v1/messages"),
     ("azure/x", "/openai/v1", "/openai/v1/chat/completions"),
     (
         "azure/x",
@@ -279,8 +280,8 @@ async def test_the_address_is_completed_as_the_provider_needs_it(
             await ask(make_client(model, config, environ={}, start={}), request_)
         (sent,) = server.requests
     assert sent.path == path
-    header = {"anthropic": "x-api-key", "azure": "api-key"}.get(model.partition("/")[0])
-    assert KEY in sent.headers[header or "authorization"]
+    headers = {"anthropic": "x-api-key", "minimax": "x-api-key", "azure": "api-key"}
+    assert KEY in sent.headers[headers.get(model.partition("/")[0], "authorization")]
 
 
 @pytest.mark.parametrize(
