@@ -125,7 +125,7 @@ COUNTS = [
     ("how many penguins have body mass at least 5,000", "**67** of 344 rows"),
     ("How many penguins have flipper length of at least 210 mm?", "**114** of 344 rows"),
     ("how many penguins where flipper_length_mm < 180", "**8** of 344 rows"),
-    ("what percentage of penguins are Gentoo", "**124** of 344 rows", "36.0 %"),
+    ("what percentage of penguins are Gentoo", "**36.0 %** (124 of 344 rows"),
     ("how many species are there", "3 different values"),
     ("How many different islands are there?", "3 different values"),
     ("unique values of island", "| Biscoe | 168 |"),

@@ -16,7 +16,7 @@ from ipyagent.explorer.vocabulary import PHRASES
 NAMES = ["species", "body_mass_g", "sex", "order date", "paid", "Adelie", "male", "data/p.csv"]
 TABLE = "species: str, body_mass_g: float64, sex: str, order date: datetime64[us], paid: bool"
 CALLED = {"print", "len", "list", "map", "str", "dict", "profile", "outliers", "differences"}
-MODULES = {"pandas", "polars", "polars.selectors", "matplotlib.pyplot", "scipy"}
+MODULES = {"pandas", "polars", "polars.selectors", "matplotlib.pyplot", "scipy", "json"}
 ATTRIBUTES_REFUSED = {
     "system",
     "popen",

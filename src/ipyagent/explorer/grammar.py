@@ -55,7 +55,7 @@ def sentence(tokens: Sequence[Token]) -> Sentence:
     """Return the tokens with their clauses set apart."""
     rest, clauses = _join_pairs(_mark_question(tuple(tokens))), []
     for name, pattern in _CLAUSES:
-        while found := _search(pattern, rest):
+        while found := find_pattern(pattern, rest):
             start, end = found
             clauses.append((name, rest[start:end]))
             rest = rest[:start] + rest[end:]
@@ -94,7 +94,8 @@ def values(tokens: Sequence[Token], *tags: str) -> list[Any]:
     return [each.value for each in tokens if each.tag in tags]
 
 
-def _search(pattern: str, tokens: Sequence[Token]) -> tuple[int, int] | None:
+def find_pattern(pattern: str, tokens: Sequence[Token]) -> tuple[int, int] | None:
+    """Return where tokens match the pattern first; None if they do nowhere."""
     tags = _tags(tokens)
     for found in _compile_pattern(pattern).finditer(tags):
         if found[0]:

@@ -20,6 +20,7 @@ from ipyagent.explorer.workspace import (
 )
 
 _MAX_VALUES = 500  # of the text columns together
+_DIFFERENT = (".melt()", ".dropna()", ".drop_duplicates()", f".head({_MAX_VALUES})")
 
 
 def at_variables(workspace: Workspace) -> Look:
@@ -34,15 +35,22 @@ def at_files(workspace: Workspace) -> Look:
     return Look("which files there are", "list_files", {"path": ".", "recursive": True}, learn)
 
 
-def at_file(path: str, workspace: Workspace) -> Look:
-    """Load a table file into an unused variable, for its columns."""
+def at_file(path: str, workspace: Workspace, *, values: bool = False) -> Look:
+    """Load a table file into an unused variable, for its columns, and perhaps their values."""
     name = fresh(PurePosixPath(path).stem, workspace.variables)
+    texts = f'{name}.select_dtypes(["object", "string", "category"])'
+    lines = print_chain(texts, *_DIFFERENT, ".to_csv(index=False)") if values else []
 
     def learn(output: str) -> Workspace:
-        known = workspace.with_table(Table(name, columns=dict(block(output, SCHEMA))))
+        table = Table(name, columns=dict(block(output, SCHEMA)))
+        if values:
+            pairs = block(output, ["variable", "value"])
+            table = replace(table, values=tuple((column, value) for column, value in pairs))
+        known = workspace.with_table(table)
         return replace(known, loaded={**known.loaded, path: name})
 
-    return Look(f"load {path}", "run_python", {"code": load_code(path, name)}, learn)
+    code = "\n".join([load_code(path, name), *lines])
+    return Look(f"load {path}", "run_python", {"code": code}, learn)
 
 
 def at_columns(table: Table, workspace: Workspace) -> Look:
@@ -69,8 +77,7 @@ def at_values(table: Table, workspace: Workspace) -> Look:
         links = [".unpivot()", ".drop_nulls()", ".unique(maintain_order=True)"]
         lines = print_chain(texts, *links, f".head({_MAX_VALUES})", ".write_csv()")
     else:
-        links = [".melt()", ".dropna()", ".drop_duplicates()", f".head({_MAX_VALUES})"]
-        lines = print_chain(texts, *links, ".to_csv(index=False)")
+        lines = print_chain(texts, *_DIFFERENT, ".to_csv(index=False)")
 
     def learn(output: str) -> Workspace:
         pairs = tuple((column, value) for column, value in block(output, ["variable", "value"]))

@@ -11,6 +11,7 @@ from ipyagent.explorer.workspace import Table
 
 _WIDTH = 88
 _IMPORTS = {
+    "json.": "import json",
     "plt.": "import matplotlib.pyplot as plt",
     "pd.": "import pandas as pd",
     "pl.": "import polars as pl",

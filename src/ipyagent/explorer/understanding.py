@@ -16,6 +16,7 @@ from ipyagent.explorer.families import comparisons, talk
 from ipyagent.explorer.grammar import Sentence, matches, sentence
 from ipyagent.explorer.lexer import ORDERS, names_of, tokens
 from ipyagent.explorer.markdown import code, codes
+from ipyagent.explorer.questions.reader import QuestionReader
 from ipyagent.explorer.rules import (
     A_VALUE,
     ALONE,
@@ -31,14 +32,23 @@ from ipyagent.explorer.workspace import Table, Workspace, is_table_file
 _NOWHERE = Table("")
 _NAMES_FIRST, _TABLES_FIRST, _ = ORDERS
 _MAX_UNSEEN = 3  # tables of unknown columns that are looked at when none is named
-_MAX_LENGTH = 500  # characters of a prompt: nothing longer is one request
+_MAX_LENGTH = 500  # characters of a command: anything longer is read sentence by sentence
 
 
 def next_step(prompt: str, workspace: Workspace) -> Step:
     """Return the next step for this prompt."""
-    if len(prompt) > _MAX_LENGTH:
-        return talk.decline(workspace, [], [f"That is more than {_MAX_LENGTH} characters."])
-    return _PromptReader(prompt, workspace).step()
+    command = None
+    if len(prompt) <= _MAX_LENGTH and "@" not in prompt:
+        command = _PromptReader(prompt, workspace).step()
+        if not (isinstance(command, Say) and command.declined):
+            return command
+    question = QuestionReader(prompt, workspace)
+    if step := question.step():
+        return step
+    if command is not None and not question.is_prose:
+        return command
+    reasons = [] if question.unknown else question.reasons
+    return talk.decline(workspace, question.unknown, reasons, question.offers)
 
 
 @dataclass

@@ -33,10 +33,10 @@ def _count(ask: Ask) -> Step:
     def answer(output: str) -> str:
         part, whole = figures(output, r"(\d+) of (\d+) rows")
         tests = " and ".join(code(str(each)) for each in ask.where)
-        return (
-            f"**{number(part)}** of {number(whole)} rows of {code(name)} "
-            f"({percent(part, whole)}) meet {tests}."
-        )
+        few, share = number(part), percent(part, whole)
+        head = f"**{share}** ({few} of" if ask.has("SHARE") else f"**{few}** of"
+        tail = ")" if ask.has("SHARE") else f" ({share})"
+        return f"{head} {number(whole)} rows of {code(name)}{tail} meet {tests}."
 
     return ask.python("count rows that meet a condition", [line], answer)
 

@@ -75,7 +75,12 @@ def _thanks(ask: Ask) -> Step:
     return Say("thanks", f"You're welcome. What next?\n\n{list_suggestions(ask.workspace)}")
 
 
-def decline(workspace: Workspace, unknown: Sequence[str], reasons: Sequence[str]) -> Say:
+def decline(
+    workspace: Workspace,
+    unknown: Sequence[str],
+    reasons: Sequence[str],
+    offers: Sequence[str] = (),
+) -> Say:
     """Decline honestly: name the unknown words, or why the matching rules do not apply."""
     if reasons:
         why = " ".join(dict.fromkeys(reasons))
@@ -85,11 +90,18 @@ def decline(workspace: Workspace, unknown: Sequence[str], reasons: Sequence[str]
         why = "I know these words, but not what they ask for together."
     text = (
         f"**I can't answer that without guessing.** I'm a data explorer, not a language model. "
-        f"{why}\n\nTry one of these:\n\n{list_suggestions(workspace)}\n\n{_suggest_model()}"
+        f"{why}\n\n{_did_you_mean(offers)}Try one of these:\n\n{list_suggestions(workspace)}"
+        f"\n\n{_suggest_model()}"
     )
     return Say(
         "declined: " + (f"unknown words {', '.join(unknown)}" if unknown else why), text, True
     )
+
+
+def _did_you_mean(offers: Sequence[str]) -> str:
+    if not offers:
+        return ""
+    return "Did you mean\n\n" + "\n".join(f"- {each}" for each in offers) + "\n\n"
 
 
 RULES = (SentenceRule("HELP", _help), SentenceRule("THANKS (AND? THANKS)*", _thanks))

@@ -1,0 +1,1 @@
+"""Questions in ordinary words: whole prompts of sentences, constraints and a form of answer."""
