@@ -2,13 +2,11 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 
 from harness import Lab
-from ipyagent.agent import validation
 from ipyagent.agent.validation import (
     GROUP,
     VALIDATORS,
@@ -94,12 +92,15 @@ def test_a_setting_names_validators_by_their_import_path(lab: Lab) -> None:
 
 @pytest.mark.spec("H24")
 def test_installed_packages_bring_validators_by_an_entry_point(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def found(group: str) -> list[EntryPoint]:
-        return [EntryPoint("secrets", HERE, group)] if group == GROUP else []
-
-    monkeypatch.setattr(validation, "entry_points", found)
+    # Of two packages with one name, the first on the path is the one that is installed.
+    for folder, value in (("first", HERE), ("second", "no_such_package:function")):
+        package = tmp_path / folder / "guards-1.0.dist-info"
+        package.mkdir(parents=True)
+        (package / "METADATA").write_text("Metadata-Version: 2.1\nName: guards\nVersion: 1.0\n")
+        (package / "entry_points.txt").write_text(f"[{GROUP}]\nsecrets = {value}\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "first"), str(tmp_path / "second"), *sys.path])
     installed_validators.cache_clear()
     try:
         with pytest.raises(AgentError, match="No secrets, please"):

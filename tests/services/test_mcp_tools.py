@@ -168,7 +168,7 @@ async def test_descriptions_are_short_and_hide_nothing(place: MCPLab) -> None:
 @pytest.mark.spec("A19")
 async def test_annotations_are_shown_and_never_loosen_the_policy(place: MCPLab) -> None:
     tools = named((await place.servers(place.raw("odd", "o")).tools())[0])
-    assert all(each.sensitive and each.reaches_out for each in tools.values())
+    assert all(each.sensitive and each.can_reach_out() for each in tools.values())
     reads, destroys = tools["mcp_o_reads"], tools["mcp_o_destroys"]
     assert "Only reads, by the MCP server o. It says that this only reads." in reads.description
     assert asked_why(reads) is None

@@ -305,7 +305,7 @@ def test_what_replaces_a_sensitive_tool_is_asked_about_as_that_was() -> None:
     for name in ("act", "look"):
         box.add(tool(name=name, allow_override=True)(lambda: "done"))
     act, look = box
-    assert (act.sensitive, act.reaches_out, act()) == (True, True, "done")
+    assert (act.sensitive, act.can_reach_out(), act()) == (True, True, "done")
     assert (look.sensitive, look()) == (False, "done")
 
 

@@ -252,7 +252,7 @@ def test_a_link_in_their_place_is_not_followed(tmp_path: Path, pad: Pad, name: s
 
 def test_a_note_is_asked_about_after_others_words_were_read(pad: Pad) -> None:
     record, recall = pad.tools["record_note"], pad.tools["recall_notes"]
-    assert (record.sensitive, record.reaches_out) == (False, True)
+    assert (record.sensitive, record.can_reach_out()) == (False, True)
     assert not recall.sensitive
     assert recall.source is not None
     assert recall.source(category=None) == ".ipyagent/notes.json"

@@ -244,7 +244,7 @@ async def test_a_script_has_no_network_no_secrets_and_no_way_to_our_state(
     assert result.output.count("Read-only file system") == 1
     assert "import os, pathlib, socket" in result.output, "it may read itself"
     assert "Error" in result.output
-    assert not desk.tool.reaches_out
+    assert not desk.tool.can_reach_out()
 
 
 def test_sensitive_but_asked_about_each_time_only_outside_of_a_box(
@@ -256,7 +256,7 @@ def test_sensitive_but_asked_about_each_time_only_outside_of_a_box(
         lambda: detection.SandboxSupport(problem="bubblewrap is not installed"),
     )
     tool = tool_of(lab.environment.workspace)
-    assert (tool.sensitive, tool.reaches_out) == (True, True)
+    assert (tool.sensitive, tool.can_reach_out()) == (True, True)
     assert tool.always_asks is not None
     assert tool.source is not None
     run, create = (

@@ -55,7 +55,7 @@ async def test_a_command_runs_in_the_workspace_without_a_way_out(shell: Tool, tm
     assert result.output == f"{tmp_path}\ncat: .env: Permission denied\nexit code 1"
     assert (tmp_path / "made.txt").read_text() == "made\n"
     assert (shell.sensitive, shell.where, shell.command) == (True, Where.LOOP, "command")
-    assert not shell.reaches_out
+    assert not shell.can_reach_out()
     assert shell.always_asks is not None
     assert shell.always_asks(command="x", timeout=None) is None
 
@@ -64,7 +64,7 @@ async def test_without_a_sandbox_it_is_labelled_and_asked_about_each_time(
     bare: None, tmp_path: Path
 ):
     shell = shell_of(Workspace(tmp_path))
-    assert shell.reaches_out
+    assert shell.can_reach_out()
     assert shell.always_asks is not None
     why = "not sandboxed: bubblewrap is not installed (package bubblewrap)"
     assert shell.always_asks(command="x", timeout=None) == why

@@ -9,8 +9,8 @@ import pytest
 from comm import get_comm_manager
 
 from ipyagent.kernel.pages import TARGET, Pages
+from ipyagent.ui.notebook_view import DRAWING, HANDSHAKE, patience
 from ipyagent.ui.page_bridge import PageBridge
-from ipyagent.ui.views import DRAWING, HANDSHAKE, patience
 
 
 @pytest.fixture

@@ -149,7 +149,7 @@ class Policy:
     def _unaccepted_sources(self, tool: Tool) -> str | None:
         """Return the newest source that the user did not know of when they allowed the tool."""
         known = self.grants.known_sources(tool.name)
-        if not tool.reaches_out or known >= self.sources:
+        if known >= self.sources or not tool.can_reach_out():
             return None
         new = [source for source in self.sources if source not in known]
         more = [f"{len(new) - MAX_NAMED_SOURCES} more"] if len(new) > MAX_NAMED_SOURCES else []

@@ -9,9 +9,9 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, distribution, distributions
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -83,8 +83,23 @@ def installed_validators() -> tuple[Validator, ...]:
         _load_validator(
             each.load, f"{each.value} of the package {each.dist.name if each.dist else '?'}"
         )
-        for each in entry_points(group=GROUP)
+        for each in _entry_points()
     )
+
+
+def _entry_points() -> Iterator[EntryPoint]:
+    """Yield the entry points of GROUP.
+
+    Their files are searched for its name first: to parse those of a few hundred packages, as
+    `entry_points` does, takes longer than all else before a script's first request.
+    """
+    named = {
+        each.name: None
+        for each in distributions()
+        if GROUP in (each.read_text("entry_points.txt") or "")
+    }
+    for name in named:  # the first of a name on the path counts
+        yield from distribution(name).entry_points.select(group=GROUP)
 
 
 def configured_validators(paths: Iterable[str], folder: Path) -> tuple[Validator, ...]:

@@ -32,7 +32,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import (
     AfterValidator,
     BeforeValidator,
@@ -285,6 +284,8 @@ def _parse_rules(value: object) -> Any:
     """Parse a list given as text (environment, `%agent config`): YAML's short form, or JSON."""
     if not isinstance(value, str):
         return value
+    import yaml  # rules are rarely text
+
     try:
         return yaml.safe_load(value)
     except (yaml.YAMLError, ValueError, RecursionError):

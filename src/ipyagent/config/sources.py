@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import platformdirs
-import yaml
 from pydantic import ValidationError
 
 from ipyagent.config.field_types import PARTIAL
@@ -20,7 +19,6 @@ from ipyagent.config.keys import (
 )
 from ipyagent.config.sections import Config
 from ipyagent.config.workspace_limits import PINNED_KEYS, limit_key
-from ipyagent.config.yaml_lines import describe_lines
 from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict, JsonMapping
 from ipyagent.plaintext import visible
@@ -92,6 +90,10 @@ def read_config_file(path: Path, source: str) -> bytes:
 
 def parse_yaml(data: bytes, source: str) -> JsonDict:
     """Parse YAML sections; raises ConfigError, which quotes nothing: it may be a key."""
+    if not data.strip():
+        return {}
+    import yaml  # many folders and users have no settings
+
     try:
         values = yaml.safe_load(data.decode("utf-8"))
     except yaml.MarkedYAMLError as error:
@@ -177,13 +179,20 @@ def validate_layer(layer: Layer) -> Config:
         config = Config.model_validate(dict(layer.values), context=PARTIAL)
     except ValidationError as error:
         keys = [each["loc"] for each in error.errors(include_context=False)]
-        where = describe_lines(layer.text, keys)
+        where = _describe_lines(layer, keys)
         raise ConfigError(f"{layer.source}{where}: {explain_error(error)}") from None
     for key, _ in iter_settings(config, only_set=True):
         if key in MISPLACED:
-            where = describe_lines(layer.text, [key])
+            where = _describe_lines(layer, [key])
             raise ConfigError(f"{layer.source}{where}: {misplaced_message(key)}")
     return config
+
+
+def _describe_lines(layer: Layer, keys: Iterable[tuple[object, ...]]) -> str:
+    """Return where in the layer's text the settings are."""
+    from ipyagent.config.yaml_lines import describe_lines
+
+    return describe_lines(layer.text, keys)
 
 
 def merge(below: Mapping[str, object], above: Mapping[str, object]) -> JsonDict:

@@ -14,7 +14,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Itera
 from pathlib import Path
 from typing import Any, Literal, Self
 
-import yaml
 from pydantic import Field, NonNegativeFloat, ValidationError
 
 from ipyagent.errors import ConfigError, ModelError, ModelRefusedError, ModelUnavailableError
@@ -84,6 +83,8 @@ class Scripted:
     @classmethod
     def from_file(cls, path: str | Path, *, model: str | None = None) -> Self:
         """Load a script from a YAML or JSON file; raises ConfigError with what is wrong with it."""
+        import yaml  # replies are mostly given as a list
+
         path = Path(path)
         try:
             text = path.read_text(encoding="utf-8")

@@ -20,6 +20,7 @@ NOT_LOADED = (
 )
 
 _CELLS = "ipyagent.magic.cells"
+_VIEW = "ipyagent.ui.notebook_view"
 _COMPLETION = "ipyagent.magic.completions"
 
 _imported: Future[None] | None = None
@@ -92,6 +93,7 @@ def _import_all(imported: Future[None], home: Path | None) -> None:
     with suppress(Exception):
         try:
             import_or_explain(_CELLS)
+            import_or_explain(_VIEW)
         finally:
             imported.set_result(None)
         import_or_explain(_COMPLETION)

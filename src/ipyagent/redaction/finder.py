@@ -54,12 +54,12 @@ class SecretFinder:
 
     def _here(self, raw: bytes) -> Iterator[Span]:
         yield from self._values_in(raw)
-        tokens, a_place, places = _patterns()
+        tokens, a_place = _patterns()
         for match in tokens.finditer(raw):
             yield match.span(1)
         if not a_place.search(raw):
             return
-        for place, check in places:
+        for place, check in _places():
             for match in place.finditer(raw):
                 name = match[0][:_NAME].decode("utf-8", "replace")
                 if check(match[1].decode("utf-8", "replace")) and not is_ordinary_key(name):
@@ -76,12 +76,17 @@ class SecretFinder:
 
 
 @cache
-def _patterns() -> tuple[Any, Any, list[tuple[Any, Check]]]:
-    """Return patterns of tokens, one for any place, and those of each place."""
+def _patterns() -> tuple[Any, Any]:
+    """Return patterns of tokens, and of any place where secrets are."""
     tokens = rf"(?:\b|_)({'|'.join(TOKENS)})"
     a_place = "|".join(f"(?:{place})" for place, _ in PLACES)
-    places = [(_compile(place), check) for place, check in PLACES]
-    return _compile(tokens), _compile(a_place), places
+    return _compile(tokens), _compile(a_place)
+
+
+@cache
+def _places() -> list[tuple[Any, Check]]:
+    """Return the pattern of each place, and the check of what stands there."""
+    return [(_compile(place), check) for place, check in PLACES]
 
 
 def _any_of(values: Iterable[str]) -> Any:

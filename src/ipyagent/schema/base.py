@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import (
+    VERSION,
     AfterValidator,
     AliasChoices,
     AwareDatetime,
@@ -54,6 +55,14 @@ JsonObject = Annotated[JsonDict, AfterValidator(as_json)]
 """A JSON object, validated the same way."""
 
 
+BUILDS_SAFELY = tuple(map(int, VERSION.split(".")[:2])) >= (2, 14)
+"""True if pydantic builds a model at its first use under a lock.
+
+A process needs a third of the models. Before 2.14, two threads that needed one at the same time
+could validate with its base class.
+"""
+
+
 class Model(BaseModel):
     """A frozen record. Sequences are tuples; a change is a new record (`model_copy`).
 
@@ -67,6 +76,7 @@ class Model(BaseModel):
         allow_inf_nan=False,
         validate_by_name=True,
         validate_by_alias=True,
+        defer_build=BUILDS_SAFELY,
     )
 
     if not TYPE_CHECKING:  # else every misspelt attribute would pass the type checker

@@ -5,11 +5,10 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from textwrap import dedent
 from typing import Any
 from urllib.parse import unquote
-
-import yaml
 
 from ipyagent.json_types import JsonDict
 from ipyagent.plaintext import strip_escapes, visible
@@ -30,19 +29,22 @@ _LINK = re.compile(
 )
 
 
-class _TextLoader(yaml.SafeLoader):
-    """Loads text, lists and mappings only: no dates, and no aliases, which grow when copied."""
+@cache
+def _text_loader() -> Any:
+    """Return a loader of text, lists and mappings: no dates, and no aliases, which grow."""
+    import yaml
 
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("aliases are not read")
-        return super().compose_node(parent, index)
+    class TextLoader(yaml.SafeLoader):
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            if self.check_event(yaml.AliasEvent):
+                raise yaml.YAMLError("aliases are not read")
+            return super().compose_node(parent, index)
 
-
-_TextLoader.yaml_implicit_resolvers = {
-    first: [each for each in resolvers if each[0] == _NULL]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
+    TextLoader.yaml_implicit_resolvers = {
+        first: [each for each in resolvers if each[0] == _NULL]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+    return TextLoader
 
 
 def parse(text: str, folder: str, path: str) -> Skill:
@@ -119,8 +121,10 @@ def _split_front_matter(text: str) -> tuple[str, str]:
 def _parse_front_matter(header: str) -> JsonDict:
     if len(header) > _MAX_HEADER:
         raise ValueError(f"its front matter is longer than {_MAX_HEADER:,} characters")
+    import yaml  # most folders have no skills
+
     try:
-        parsed = yaml.load(header, _TextLoader)  # noqa: S506 - a SafeLoader
+        parsed = yaml.load(header, _text_loader())  # noqa: S506 - a SafeLoader
     except yaml.MarkedYAMLError:
         parsed = _line_by_line(header) or header
     except (yaml.YAMLError, ValueError, TypeError, RecursionError):
@@ -148,8 +152,11 @@ def _line_by_line(header: str) -> JsonDict:
 
 def _parse_value(key: str, lines: list[str]) -> Any:
     """Return a key's value, parsed as YAML if possible, or else as plain text."""
+    import yaml
+
+    text = "\n".join([f"{key}: {lines[0]}", *lines[1:]])
     try:
-        return yaml.load("\n".join([f"{key}: {lines[0]}", *lines[1:]]), _TextLoader)[key]  # noqa: S506
+        return yaml.load(text, _text_loader())[key]  # noqa: S506 - a SafeLoader
     except (yaml.YAMLError, ValueError, TypeError, LookupError, RecursionError):
         text = " ".join(line.strip().removeprefix("- ") for line in lines)
         if key == "name" and text.startswith(_YAML_MARKS):

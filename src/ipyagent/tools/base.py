@@ -65,8 +65,11 @@ class Tool:
     """True if it may replace another tool with its name."""
     idempotent: bool = False
     """True if a failed call may be repeated as it is."""
-    reaches_out: bool = False
-    """True if it sends data away or runs code: asked about again after untrusted content."""
+    reaches_out: bool | Callable[[], bool] = False
+    """True if it sends data away or runs code: asked about again after untrusted content.
+
+    A function finds out when it matters, as where that depends on a sandbox.
+    """
     paths: Callable[..., Iterable[str]] | None = None
     """Returns the files and folders that a call concerns."""
     source: Callable[..., str | None] | None = None
@@ -97,6 +100,10 @@ class Tool:
     def parallel(self) -> bool:
         """True if calls may run in parallel."""
         return not self.sensitive and self.where is not Where.MAIN
+
+    def can_reach_out(self) -> bool:
+        """Return whether it sends data away or runs code."""
+        return self.reaches_out() if callable(self.reaches_out) else self.reaches_out
 
     def definition(self) -> ToolDefinition:
         """Return the definition for the model."""
@@ -210,7 +217,7 @@ class ToolOptions(TypedDict, total=False):
     truncate: TruncationConfig
     allow_override: bool
     idempotent: bool
-    reaches_out: bool
+    reaches_out: bool | Callable[[], bool]
     paths: Callable[..., Iterable[str]] | None
     source: Callable[..., str | None] | None
     always_asks: Callable[..., str | None] | None

@@ -158,7 +158,7 @@ class ScriptRunner:
             command="content",
             refuse_controls=True,
             effects=_script_effects,
-            reaches_out=not self._sandbox.available,
+            reaches_out=lambda: not self._sandbox.available,
             always_asks=self._always_asks,
             source=self._output_source,
         )(self.python_script)

@@ -32,7 +32,7 @@ def shell_tools(
         validate=lambda command, timeout: time_limit(timeout),
         command="command",
         effects=lambda preview: analyze_command(preview.text),
-        reaches_out=not sandbox.available,
+        reaches_out=lambda: not sandbox.available,
         always_asks=lambda **_: (
             sandbox.unavailable_reason and f"{UNSANDBOXED}: {sandbox.unavailable_reason}"
         ),

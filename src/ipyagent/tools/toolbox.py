@@ -66,7 +66,7 @@ class Toolbox:
                 "to replace the other with allow_override=True"
             )
         if old is not None and old.sensitive and not _is_redefinition(old, new):
-            reaches_out = old.reaches_out or new.reaches_out
+            reaches_out = new.reaches_out if old.reaches_out is False else old.can_reach_out
             new = replace(new, sensitive=True, reaches_out=reaches_out)
         self._tools[new.name] = new
 

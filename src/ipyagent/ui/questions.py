@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from ipyagent.agent.approvals import Answer, Approval, Approvals
 from ipyagent.errors import NoFrontendError
+from ipyagent.kernel.frontend import Frontend
 from ipyagent.kernel.main_thread import MainThread
 from ipyagent.schema import DecidedBy, Decision, PlanStep, Question, Run, Scope, ToolExecution
 from ipyagent.ui.plan_editing import edit_plan
@@ -95,6 +96,18 @@ class InputAsker:
             answer = await asyncio.wrap_future(self.main.post(lambda: _ask_once(approval, input)))
             if answer is not None:
                 self.approvals.decide(approval.id, answer)
+
+
+def choose_asker(frontend: Frontend, prompt: InputAsker) -> InputAsker | NoAsker:
+    """Return what asks where no button can be clicked: `prompt`, if `input()` reaches a user."""
+    return prompt if frontend.can_input else NoAsker()
+
+
+def print_approval(approval: Approval) -> None:
+    """Print all that an approval is about."""
+    from ipyagent.ui.call_text import request_text  # most runs of scripts ask nothing
+
+    print(request_text(approval.subject, color=False), flush=True)  # noqa: T201
 
 
 def _ask_once(approval: Approval, ask: Ask) -> Answer | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pydantic import Field, SecretStr, ValidationError
@@ -22,10 +22,9 @@ from ipyagent.schema import Model
 from ipyagent.services.openapi import urls
 from ipyagent.services.openapi.operation_codec import pack, unpack
 from ipyagent.services.openapi.operations import Operation
+from ipyagent.services.openapi.stored_services import REGISTRY, Configured, configured_services
 
 log = logging.getLogger("ipyagent")
-
-_REGISTRY = UserDataFile("services.json")
 
 
 class Service(Model):
@@ -56,9 +55,6 @@ class Service(Model):
     operations: tuple[Operation, ...] = Field(default=(), exclude=True, repr=False)
 
 
-Configured = Callable[[], Iterable[MCPServerConfig]] | Iterable[MCPServerConfig]
-
-
 class Registry:
     """The services of one folder."""
 
@@ -70,18 +66,12 @@ class Registry:
     def all(self) -> dict[str, Service]:
         """Return all services by name, those of the settings first; raises ConfigError."""
         stored = self._load_stored()
-        settings = map(_from_config, self._configured_services())
+        settings = map(_from_config, configured_services(self._configured))
         services = {each.name: self._merge(each, stored.get(each.name)) for each in settings}
         for name, service in stored.items():
             if not service.configured:
                 services.setdefault(name, self._complete(service))
         return services
-
-    def is_used(self) -> bool:
-        """Return whether there are services, without importing the packages they need."""
-        with contextlib.suppress(ConfigError):
-            return bool(self._configured_services() or self._load_stored())
-        return True
 
     def get(self, name: str) -> Service:
         """Return the service with that name; raises ConfigError with the names of all."""
@@ -111,22 +101,17 @@ class Registry:
             mine = data.get(self._folder)
             return {**data, self._folder: edit(mine if isinstance(mine, dict) else {})}
 
-        _REGISTRY.update(change)
+        REGISTRY.update(change)
 
     def _load_stored(self) -> dict[str, Service]:
-        mine = _REGISTRY.read().get(self._folder)
+        mine = REGISTRY.read().get(self._folder)
         services = {}
         for name, record in mine.items() if isinstance(mine, dict) else ():
             try:
                 services[name] = Service.from_dict({**record, "name": name})
             except (ValidationError, TypeError) as error:
-                log.warning("%s: %s is not a service: %s", _REGISTRY.path, name, error)
+                log.warning("%s: %s is not a service: %s", REGISTRY.path, name, error)
         return services
-
-    def _configured_services(self) -> list[MCPServerConfig]:
-        source = self._configured
-        listed = source() if callable(source) else source
-        return [each for each in listed if each.kind == "openapi" and not each.disabled]
 
     def _merge(self, current: Service, stored: Service | None) -> Service:
         """Return a service of the settings with the stored facts that were discovered."""

@@ -19,8 +19,9 @@ from ipyagent.services.addresses import Resolve, system_resolve
 from ipyagent.services.openapi import calls, discovery, urls
 from ipyagent.services.openapi.lookup import OperationFinder, count_operations
 from ipyagent.services.openapi.operations import Operation
-from ipyagent.services.openapi.registry import Configured, Registry, Service, header_variables
+from ipyagent.services.openapi.registry import Registry, Service, header_variables
 from ipyagent.services.openapi.request_builder import HEADER_NAME, PreparedRequest
+from ipyagent.services.openapi.stored_services import Configured, has_services
 from ipyagent.services.openapi.tools import build_tools, typed_services
 from ipyagent.services.switch_notes import notebook_note
 from ipyagent.tools.base import Tool
@@ -47,6 +48,7 @@ class OpenAPIServices:
         *,
         resolve: Resolve = system_resolve,
     ) -> None:
+        self._folder, self._configured = folder, configured
         self._home, self._environ, self._resolve = home, environ, resolve
         self._registry, self._notebook_switches = Registry(folder, configured), here
         self._finder = OperationFinder(environ, resolve)
@@ -150,7 +152,7 @@ class OpenAPIServices:
     def notices(self) -> list[str]:
         """Return notices about services without tools."""
         if not _has_packages():
-            return [_MISSING] if self._registry.is_used() else []
+            return [_MISSING] if has_services(self._folder, self._configured) else []
         try:
             services = [each for each in self._list_services() if each.active]
         except AgentError as error:

@@ -1,0 +1,35 @@
+"""The file of registered services, and whether a folder has any.
+
+Nothing is imported here that only services need: most folders have none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from ipyagent.config import MCPServerConfig
+from ipyagent.config.user_data import UserDataFile, folder_key
+from ipyagent.errors import ConfigError
+
+REGISTRY = UserDataFile("services.json")
+"""The services of each folder by name, in the user's own data directory."""
+
+Configured = Callable[[], Iterable[MCPServerConfig]] | Iterable[MCPServerConfig]
+"""The services of the settings, among MCP servers."""
+
+
+def has_services(folder: Path, configured: Configured = ()) -> bool:
+    """Return whether a folder has services; also if their file cannot be read."""
+    if configured_services(configured):
+        return True
+    with contextlib.suppress(ConfigError):
+        return bool(REGISTRY.read().get(folder_key(folder)))
+    return True
+
+
+def configured_services(configured: Configured) -> list[MCPServerConfig]:
+    """Return the OpenAPI services of the settings."""
+    listed = configured() if callable(configured) else configured
+    return [each for each in listed if each.kind == "openapi" and not each.disabled]
