@@ -60,7 +60,7 @@ class ShellNamespace:
         return {
             name: value
             for name, value in self.shell.user_ns.items()
-            if _is_public(name) and hidden.get(name, self) is not value
+            if type(name) is str and name[:1] != "_" and hidden.get(name, self) is not value
         }
 
     def run(self, code: str, outputs: Outputs | None = None) -> ToolResult | Awaitable[ToolResult]:
@@ -83,7 +83,11 @@ class PlainNamespace:
 
     def variables(self) -> Mapping[str, object]:
         """Return the dictionary's public names."""
-        return {name: value for name, value in self._variables.items() if _is_public(name)}
+        return {
+            name: value
+            for name, value in self._variables.items()
+            if type(name) is str and name[:1] != "_"
+        }
 
     def run(self, code: str, outputs: Outputs | None = None) -> ToolResult:
         """Run `code` as Python."""
@@ -117,10 +121,6 @@ class WatchedNamespace:
         return result
 
 
-def _is_public(name: object) -> bool:
-    return type(name) is str and not name.startswith("_")
-
-
 _TABLE, _DATA, _CODE, _MODULE = range(4)
 
 
@@ -150,7 +150,7 @@ def _by_kind(namespace: Mapping[str, object], hidden: Collection[str]) -> list[l
     groups: list[list[str]] = [[], [], [], []]
     kinds: dict[int, int] = {}  # each type is looked at once, however many variables have it
     for name in reversed(list(namespace)):
-        if _is_public(name) and name not in hidden:
+        if type(name) is str and name[:1] != "_" and name not in hidden:
             cls = type(namespace[name])
             if id(cls) not in kinds:
                 kinds[id(cls)] = _kind(cls)

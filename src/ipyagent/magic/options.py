@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -45,6 +46,7 @@ class _Parser(argparse.ArgumentParser):
         raise ConfigError(f"%%agent: {message}. {BELOW} {self.format_usage().strip()}")
 
 
+@cache  # it takes a third of the time before a request to build
 def _make_parser() -> tuple[_Parser, list[argparse.Action]]:
     """Return the parser of a cell's first line, and its options in the order of its help."""
     parser = _Parser(prog="%%agent", add_help=False, allow_abbrev=False)

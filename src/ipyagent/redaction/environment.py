@@ -25,13 +25,14 @@ def known_secrets(environ: Mapping[str, str]) -> frozenset[str]:
     return frozenset(
         value.strip()
         for name, value in environ.items()
-        if len(value.strip()) >= SHORTEST and _tells(name, value.strip())
+        if (secret := secrecy(name))
+        and len(value.strip()) >= SHORTEST
+        and _tells(name, value.strip(), secret)
     )
 
 
-def _tells(name: str, value: str) -> bool:
-    secret = secrecy(name)
-    if not secret or (secret is Secrecy.MAYBE and (is_identifier(value) or value[0] in "/~")):
+def _tells(name: str, value: str, secret: Secrecy) -> bool:
+    if secret is Secrecy.MAYBE and (is_identifier(value) or value[0] in "/~"):
         return False
     if "webhook" in name.lower() and _ADDRESS.fullmatch(value):
         return any(

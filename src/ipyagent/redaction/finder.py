@@ -39,40 +39,44 @@ class SecretFinder:
     def _in_bytes(self, raw: bytes) -> list[Span]:
         found: list[Span] = []
         # Without a secret its neighbour may stand out: a token begins where a word begins.
-        while more := _unite_spans([*self._here(raw), *self._encoded_spans(raw)]):
+        while spans := self._all_in(raw):
+            more = _unite_spans(spans)
             found += more
             blanked = bytearray(raw)
             for start, end in more:
                 blanked[start:end] = bytes(end - start)
             raw = bytes(blanked)
-        return _unite_spans(found)
+        return _unite_spans(found) if found else found
 
-    def _encoded_spans(self, raw: bytes) -> Iterator[Span]:
+    def _all_in(self, raw: bytes) -> list[Span]:
+        """Return the spans in the text and in what it encodes."""
+        spans = self._here(raw)
         for text, back in decode_all(raw):
-            for start, end in self._here(text):
-                yield back(start, end)
+            spans += [back(*span) for span in self._here(text)]
+        # An empty one would be found again and again.
+        return [(start, end) for start, end in spans if end > start]
 
-    def _here(self, raw: bytes) -> Iterator[Span]:
-        yield from self._values_in(raw)
+    def _here(self, raw: bytes) -> list[Span]:
+        spans = self._values_in(raw) if self.values else []
         tokens, a_place = _patterns()
-        for match in tokens.finditer(raw):
-            yield match.span(1)
+        spans += [match.span(1) for match in tokens.finditer(raw)]
         if not a_place.search(raw):
-            return
+            return spans
         for place, check in _places():
             for match in place.finditer(raw):
                 name = match[0][:_NAME].decode("utf-8", "replace")
                 if check(match[1].decode("utf-8", "replace")) and not is_ordinary_key(name):
-                    yield match.span(1)
+                    spans.append(match.span(1))
+        return spans
 
-    def _values_in(self, raw: bytes) -> Iterator[Span]:
-        if not self.values:
-            return
+    def _values_in(self, raw: bytes) -> list[Span]:
         self._known = self._known or _any_of(self.values)
+        spans = []
         match = self._known.search(raw)
         while match:
-            yield match.span()
+            spans.append(match.span())
             match = self._known.search(raw, match.start() + 1)  # two may overlap
+        return spans
 
 
 @cache

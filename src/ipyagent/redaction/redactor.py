@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from functools import cache, partial
+from functools import cache
+from operator import is_
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -80,31 +81,37 @@ class Redactor:
     def _data(self, data: object, depth: int) -> Any:
         if not depth:
             return HIDDEN
-        clean = partial(self._data, depth=depth - 1)
         match data:
             case str():
                 return self.text(data)
             case BaseModel():
                 return self._record(data, depth)
             case dict():
-                pairs = [
-                    (clean(key), value if _is_bitmap(key) else clean(value))
-                    for key, value in data.items()
-                ]
-                return data if _same(pairs, data.items()) else dict(pairs)
+                return self._mapping(data, depth - 1)
             case list() | tuple():
-                items = type(data)(map(clean, data))
-                return data if _same([items], [data]) else items
+                items = type(data)([self._data(each, depth - 1) for each in data])
+                return data if all(map(is_, items, data)) else items
         return data
 
+    def _mapping(self, data: dict[Any, Any], depth: int) -> dict[Any, Any]:
+        clean = {}
+        is_clean = True
+        for key, value in data.items():
+            clean_key = self._data(key, depth)
+            clean_value = value if _is_bitmap(key) else self._data(value, depth)
+            is_clean = is_clean and clean_key is key and clean_value is value
+            clean[clean_key] = clean_value
+        return data if is_clean else clean
+
     def _record(self, model: AnyModel, depth: int) -> AnyModel:
-        values = {name: getattr(model, name) for name in _fields(type(model))}
-        values |= model.model_extra or {}
-        clean = {
-            name: value if type(value) in _WORDLESS else self._data(value, depth - 1)
-            for name, value in values.items()
-        }
-        changed = {name: value for name, value in clean.items() if value is not values[name]}
+        changed = {}
+        for name in (*_fields(type(model)), *(model.model_extra or ())):
+            value = getattr(model, name)
+            if type(value) in _WORDLESS:
+                continue
+            clean = self.text(value) if type(value) is str else self._data(value, depth - 1)
+            if clean is not value:
+                changed[name] = clean
         return model.model_copy(update=changed) if changed else model
 
 
@@ -122,12 +129,6 @@ def _fields(model: type[BaseModel]) -> tuple[str, ...]:
 
 def _is_bitmap(mime: object) -> bool:
     return isinstance(mime, str) and mime.startswith("image/") and not mime.endswith("xml")
-
-
-def _same(new: Iterable[Iterable[object]], old: Iterable[Iterable[object]]) -> bool:
-    """Return whether the rows consist of the very same objects."""
-    rows = zip(new, old, strict=True)
-    return all(now is then for row in rows for now, then in zip(*row, strict=True))
 
 
 @cache

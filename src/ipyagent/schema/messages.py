@@ -80,8 +80,12 @@ class TokenUsage(Model):
         }
 
     def __add__(self, other: TokenUsage) -> TokenUsage:
-        counts = {name: count + getattr(other, name) for name, count in self}
-        return self.model_copy(update=counts)
+        return TokenUsage.model_construct(
+            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
+            completion_tokens=self.completion_tokens + other.completion_tokens,
+            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
+            cache_creation_tokens=self.cache_creation_tokens + other.cache_creation_tokens,
+        )
 
 
 class Message(Model):
@@ -111,22 +115,22 @@ class Message(Model):
     @property
     def text(self) -> str:
         """All text blocks, joined."""
-        return "".join(b.text for b in self.content if isinstance(b, TextContent))
+        return "".join([b.text for b in self.content if isinstance(b, TextContent)])
 
     @property
     def thinking(self) -> str:
         """All thinking blocks, joined."""
-        return "".join(b.thinking for b in self.content if isinstance(b, ThinkingContent))
+        return "".join([b.thinking for b in self.content if isinstance(b, ThinkingContent)])
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
         """The calls in this message, in order."""
-        return tuple(b for b in self.content if isinstance(b, ToolCall))
+        return tuple([b for b in self.content if isinstance(b, ToolCall)])
 
     @property
     def tool_results(self) -> tuple[ToolResultContent, ...]:
         """The tool results in this message, in order."""
-        return tuple(b for b in self.content if isinstance(b, ToolResultContent))
+        return tuple([b for b in self.content if isinstance(b, ToolResultContent)])
 
     @property
     def is_from_user(self) -> bool:

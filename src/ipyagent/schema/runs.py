@@ -241,14 +241,15 @@ class Run(Model):
     @property
     def executions(self) -> tuple[ToolExecution, ...]:
         """All calls of all steps, in order."""
-        return tuple(e for step in self.steps for e in step.executions)
+        return tuple([e for step in self.steps for e in step.executions])
 
     @property
     def todos(self) -> tuple[Todo, ...]:
         """The newest checklist."""
-        for execution in reversed(self.executions):
-            if execution.call.name == TODOS and execution.status is ToolStatus.SUCCESS:
-                return todos_in(execution.call.arguments)
+        for step in reversed(self.steps):
+            for execution in reversed(step.executions):
+                if execution.call.name == TODOS and execution.status is ToolStatus.SUCCESS:
+                    return todos_in(execution.call.arguments)
         return ()
 
     @property
@@ -280,7 +281,8 @@ class Run(Model):
     @property
     def usage(self) -> TokenUsage:
         """Tokens of all steps together."""
-        return sum((step.usage for step in self.steps), TokenUsage())
+        usages = [step.usage for step in self.steps]
+        return sum(usages[1:], usages[0]) if usages else TokenUsage()
 
     @property
     def cost_usd(self) -> float | None:

@@ -42,6 +42,9 @@ class Toolbox:
         A service's tool takes precedence over one that a cell defined, as a built-in does, and
         comes after all others.
         """
+        tools = tuple(tools)
+        if not tools:
+            return self
         box = Toolbox(each for each in self if each.name not in self._from_cells)
         box.notices = self.notices
         for each in tools:
@@ -84,8 +87,9 @@ class Toolbox:
         Raises ToolNotFoundError for a missing one; `lenient`: it is left out.
         """
         names = list(names)
-        found = [self.get(name) for name in names if not lenient or name in self]
-        return Toolbox(found if names else self)
+        if not names:
+            return self
+        return Toolbox([self.get(name) for name in names if not lenient or name in self])
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
         """Return the definitions of all tools for the model."""

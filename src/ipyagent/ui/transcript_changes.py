@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import zip_longest
 
 from pydantic import BaseModel
@@ -13,6 +12,8 @@ from ipyagent.ui.transcript import Transcript
 
 Path = tuple[str | int, ...]
 
+_NESTED = (BaseModel, tuple)
+
 
 def find_changes(old: Transcript, new: Transcript) -> list[JsonDict]:
     """Return the changes from `old` to `new`, in order.
@@ -20,22 +21,24 @@ def find_changes(old: Transcript, new: Transcript) -> list[JsonDict]:
     Each has the `path` of a value, from the top, and the new `value`, or the text to `append`. An
     index just past the end of a list extends it.
     """
-    return list(_changes(old, new, ()))
+    changes: list[JsonDict] = []
+    _collect(old, new, (), changes)
+    return changes
 
 
-def _changes(old: object, new: object, path: Path) -> Iterator[JsonDict]:
-    # A block that has not changed is the same object, most of the time: see `Transcriber`.
+def _collect(old: object, new: object, path: Path, changes: list[JsonDict]) -> None:
     if isinstance(new, BaseModel) and type(old) is type(new):
-        for name in type(new).model_fields:
-            before, after = getattr(old, name), getattr(new, name)
-            if before is not after:
-                yield from _changes(before, after, (*path, name))
+        before = vars(old)
+        for name, value in vars(new).items():
+            # A block that has not changed is the same object, most of the time: see `Transcriber`.
+            if before[name] is not value and (isinstance(value, _NESTED) or before[name] != value):
+                _collect(before[name], value, (*path, name), changes)
     elif isinstance(new, tuple) and isinstance(old, tuple) and len(new) >= len(old):
-        for index, (before, after) in enumerate(zip_longest(old, new)):
-            if before is not after:
-                yield from _changes(before, after, (*path, index))
+        for index, (each, value) in enumerate(zip_longest(old, new)):
+            if each is not value:
+                _collect(each, value, (*path, index), changes)
     elif isinstance(new, str) and isinstance(old, str) and old and new.startswith(old):
         if len(new) > len(old):
-            yield {"path": list(path), "append": new[len(old) :]}
+            changes.append({"path": list(path), "append": new[len(old) :]})
     elif old != new:
-        yield {"path": list(path), "value": to_jsonable_python(new)}
+        changes.append({"path": list(path), "value": to_jsonable_python(new)})

@@ -10,6 +10,7 @@ import platformdirs
 
 from ipyagent.config import MCPServerConfig
 from ipyagent.config.mcp_json import ListedServer, parse_servers
+from ipyagent.config.snapshot import snapshot, stamp_files
 from ipyagent.config.sources import read_config_file
 from ipyagent.config.trust import workspace_servers
 from ipyagent.config.user_data import UserDataFile, folder_key
@@ -48,6 +49,11 @@ class ServerChoices:
     def __post_init__(self) -> None:
         # Not mcp.json: on some systems settings and data are in one directory.
         self._file = UserDataFile("mcp-servers.json")
+
+    @property
+    def path(self) -> Path:
+        """The path of the file, existing or not."""
+        return self._file.path
 
     def load_added(self) -> JsonDict:
         """Return the added servers in mcp.json's format; raises ConfigError."""
@@ -98,9 +104,24 @@ class ServerSources:
 
     def __post_init__(self) -> None:
         self.choices = ServerChoices(self.folder)
+        self._collected: tuple[object, dict[str, NamedServer], list[str]] | None = None
 
     def collect(self) -> tuple[dict[str, NamedServer], list[str]]:
-        """Return the servers by name, and notices for the user about the others."""
+        """Return the servers by name, and notices for the user about the others.
+
+        Files are read again only when one of them has changed.
+        """
+        now = (
+            snapshot(self.environ, self.home),
+            stamp_files((self.choices.path, own_file())),
+            tuple(self.configured()),
+        )
+        if self._collected is None or self._collected[0] != now:
+            self._collected = now, *self._read_sources()
+        _, servers, notices = self._collected
+        return dict(servers), list(notices)
+
+    def _read_sources(self) -> tuple[dict[str, NamedServer], list[str]]:
         notices: list[str] = []
         servers: dict[str, NamedServer] = {}
         for each in self._iter_servers(notices):

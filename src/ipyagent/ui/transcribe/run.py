@@ -127,7 +127,7 @@ class Transcriber:
             calls = tuple(_calls(run, step, context, going, known))
             transcribed = transcribe_step(step, calls, around)
             self._known[index] = _TranscribedStep(step, is_newest, transcribed)
-        return tuple(self._known[index].drawn for index in range(len(run.steps)))
+        return tuple([self._known[index].drawn for index in range(len(run.steps))])
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ def _header(run: Run, live: Live | None) -> transcript.Header:
 def _how_far(run: Run) -> list[str]:
     if run.plan:
         return [f"step {count_begun(run)}/{len(run.plan)}"]
-    requests = sum(not step.closing for step in run.steps)
+    requests = len([step for step in run.steps if not step.closing])
     closing = ["closing"] if requests < len(run.steps) else []
     return [f"step {requests}/{run.max_steps}", *closing] if run.steps else []
 

@@ -41,9 +41,11 @@ def transcribe_step(
         is_streaming=streaming is not None,
         is_answer=context.is_answer,
         images=tuple(
-            transcribe_image(block, "Figure from the model")
-            for block in blocks
-            if isinstance(block, ImageContent)
+            [
+                transcribe_image(block, "Figure from the model")
+                for block in blocks
+                if isinstance(block, ImageContent)
+            ]
         ),
         calls=calls,
         facts=step_facts(step, context.calls.verbose),

@@ -17,12 +17,13 @@ def transcribe_footer(run: Run) -> transcript.Footer:
 
 def usage_text(usage: TokenUsage) -> str:
     """Return the tokens in and out, and the share of the provider's cache."""
+    if not usage.total_tokens:
+        return ""
     read, made = usage.cache_read_tokens, usage.cache_creation_tokens
     parts = [f"{read:,} from cache" if read else "", f"{made:,} to cache" if made else ""]
     cache = ", ".join(part for part in parts if part)
     cache = f" ({cache})" if cache else ""
-    text = f"{usage.prompt_tokens:,} tokens in{cache}, {usage.completion_tokens:,} out"
-    return text if usage.total_tokens else ""
+    return f"{usage.prompt_tokens:,} tokens in{cache}, {usage.completion_tokens:,} out"
 
 
 def step_facts(step: Step, verbose: int) -> str:
