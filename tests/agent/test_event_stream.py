@@ -1,16 +1,18 @@
 """One stream, many listeners."""
 
+import asyncio
 import logging
 from collections.abc import Iterator
 
 import pytest
 
 from harness import Lab, new_session
-from ipyagent.agent.event_stream import EventStream
+from ipyagent.agent.event_stream import INTERVAL, EventStream
 from ipyagent.redaction import HIDDEN, Redactor
 from ipyagent.schema import Event, MessageDelta, Notice, RunStarted, RunState
 from ipyagent.schema.state import Kind
 from ipyagent.store.journal import Journal
+from virtual_time import run_in_virtual_time
 
 
 @pytest.fixture
@@ -141,3 +143,68 @@ def test_a_secret_in_pieces_is_hidden_also_where_another_kind_comes_between(
         assert HIDDEN in text
         shown = text.replace(HIDDEN, "")
         assert not any(secret[at : at + 4] in shown for at in range(len(secret) - 3)), cut
+
+
+class Reply:
+    """A reply that streams in, and what listeners are told of it at which time."""
+
+    def __init__(self, lab: Lab, aside: Journal) -> None:
+        self.told: list[tuple[float, str]] = []
+        self.stream = EventStream(new_session(aside), [self.listen], Redactor([KNOWN]))
+        for event in lab.run(["Hello."]) and lab.watcher.events:
+            if isinstance(event, MessageDelta):
+                self.step = event.step
+                break
+            self.stream.emit(event)
+
+    def listen(self, event: Event, state: RunState) -> None:
+        if isinstance(event, MessageDelta):
+            self.told.append((asyncio.get_running_loop().time(), event.text))
+
+    def add(self, text: str) -> None:
+        self.stream.emit(MessageDelta(step=self.step, kind="text", text=text))
+
+
+def test_pieces_within_an_interval_become_one_and_the_first_does_not_wait(
+    lab: Lab, aside: Journal
+) -> None:
+    reply = Reply(lab, aside)
+
+    async def stream() -> None:
+        for text in ("The ", "North ", "lost ", "most."):
+            reply.add(text)
+        assert [text for _, text in reply.told] == ["The "]
+        await asyncio.sleep(3 * INTERVAL)
+        reply.add(" Then")
+
+    run_in_virtual_time(stream())
+    assert reply.told == [(0.0, "The "), (INTERVAL, "North lost most."), (3 * INTERVAL, " Then")]
+
+
+def test_what_is_too_short_to_be_a_secret_is_held_back_for_an_interval_only(
+    lab: Lab, aside: Journal
+) -> None:
+    reply = Reply(lab, aside)
+
+    async def stream() -> None:
+        reply.add("It is 12")
+        await asyncio.sleep(3 * INTERVAL)
+        reply.add(f" and {KNOWN[:4]}")
+        await asyncio.sleep(100 * INTERVAL)
+        reply.add(f"{KNOWN[4:]} and")
+
+    run_in_virtual_time(stream())
+    assert [text for _, text in reply.told] == ["It is ", "12", " and ", f"{HIDDEN} and"]
+    assert reply.told[1][0] == INTERVAL
+
+
+def test_the_end_of_a_reply_passes_on_what_still_waits(lab: Lab, aside: Journal) -> None:
+    reply = Reply(lab, aside)
+
+    async def stream() -> None:
+        for text in ("The ", "key", " is", " a"):
+            reply.add(text)
+        reply.stream.end_reply()
+
+    run_in_virtual_time(stream())
+    assert [text for _, text in reply.told] == ["The ", "key is ", "a"]

@@ -1,6 +1,7 @@
 """Text that comes in pieces: a secret is never shown in part, and all else soon."""
 
 import itertools
+import re
 from collections.abc import Iterable
 
 import pytest
@@ -135,3 +136,89 @@ def test_a_secret_without_end_costs_neither_memory_nor_a_letter() -> None:
     shown = "".join(map(stream.add, pieces(text, 999)))
     assert shown == f"key: {HIDDEN}"
     assert stream.add(", and so on ") + stream.end() == ", and so on "
+
+
+SENTENCES = (
+    "The revenue of the North fell by a third in the third quarter, because two shops were closed. "
+    "It's not the price: units didn't change much elsewhere, and **margins** (as expected) held. "
+    "Penguins weigh more on Biscoe. Les équipes étaient prêtes, und die Läden waren geschlossen."
+)
+HELD = {" a", " North"}
+KEYS = ["sk-proj-aB3dE6gH9jK2mN5pQ8sT1", "tr0ub4dor&3", "hunter2hunter2"]
+
+
+def test_the_words_of_ordinary_sentences_are_shown_at_once() -> None:
+    """Single letters wait, and capital M, N and O, with which Discord's tokens begin."""
+    tokens = re.findall(r"\s?[^\W\d_']+(?:'\w+)?|\W", SENTENCES)
+    assert "".join(tokens) == SENTENCES
+    for redactor in (BY_LOOKS, Redactor(KEYS)):
+        stream, behind = redactor.stream(), []
+        told = read = ""
+        for token in tokens:
+            read += token
+            told += stream.add(token)
+            assert read.startswith(told)
+            behind.append(0 if told == read else 1)
+        assert {token for token, late in zip(tokens, behind, strict=True) if late} <= HELD
+        assert sum(behind) == 3 < len(tokens) / 20
+
+
+def test_words_wait_that_may_become_a_token_or_stand_where_secrets_do() -> None:
+    for text, held in {
+        "It is a secret": "secret",
+        "Use the do": "do",
+        "A cafe": "cafe",
+        "password: mother": "mother",
+        "Authorization: Bearer mother": "mother",
+        "mysql -u root -pmother": "-pmother",
+        "my hunter": "hunter",
+        "xkcdq": "xkcdq",
+    }.items():
+        assert Redactor(KEYS).stream().add(text) == text.removesuffix(held)
+
+
+def leak(redactor: Redactor, text: str, secret: str) -> str:
+    """The longest part of the secret, four characters at least, shown where each byte may wait."""
+    stream, shown = redactor.stream(), ""
+    for char in text:
+        shown += stream.add(char)
+        shown += stream.release()
+    shown += stream.end()
+    parts = (secret[at : at + 4] for at in range(len(secret) - 3))
+    return "".join(part for part in parts if part in shown.replace(HIDDEN, "\0"))
+
+
+@pytest.mark.spec("H15")
+def test_no_secret_of_any_kind_is_shown_in_part_though_the_stream_pauses_at_every_byte() -> None:
+    secrets = {**{kind: (token, token) for kind, token in TOKENS.items()}, **PLACED}
+    for known in KNOWN:
+        secrets[known] = known, known
+    redactor = Redactor(KNOWN)
+    told = {
+        kind: leak(redactor, f"See the\n{text}\nor so.", secret)
+        for kind, (text, secret) in secrets.items()
+    }
+    assert {kind: each for kind, each in told.items() if each} == {}
+
+
+@pytest.mark.spec("H15")
+def test_a_secret_that_begins_with_a_word_is_hidden_where_its_place_gives_it_away() -> None:
+    for kind, (text, secret) in PLACED.items():
+        worded = "mother4xQ9" + secret
+        text = f"See the\n{text.replace(secret, worded)}\nor so."
+        if "mother" not in BY_LOOKS.text(text):
+            assert not leak(BY_LOOKS, text, worded), kind
+
+
+def test_a_text_without_a_secret_is_not_searched_again_as_a_whole() -> None:
+    redactor, text = Redactor(), SENTENCES * 20
+    searched: list[int] = []
+    find = redactor._finder.spans
+    redactor._finder.spans = lambda each: searched.append(len(each)) or find(each)  # type: ignore[method-assign,func-returns-value]
+    assert "".join(streamed(redactor, pieces(text, 40))) == text
+    streaming = len(searched)
+    assert redactor.text("".join([text])) is not None
+    assert len(searched) == streaming
+    secret = text + TOKENS["GitHub"]
+    assert "".join(streamed(redactor, pieces(secret, 40))) == redactor.text(secret) != secret
+    assert searched[-1] == len(secret)

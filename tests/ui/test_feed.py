@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from sample import run
 
 from ipyagent.agent.approvals import Approvals
 from ipyagent.schema import (
     Event,
+    MessageDelta,
+    MessageStarted,
     Notice,
     RunFinished,
     RunStarted,
     RunState,
     RunStatus,
+    StepStarted,
     StopReason,
     advance,
 )
-from ipyagent.ui.feed import Feed
+from ipyagent.ui.feed import INTERVAL, Feed
 from ipyagent.ui.page_bridge import PageBridge
 from memory_pages import MemoryPages
+from virtual_time import run_in_virtual_time
 
 BEGUN = RunStarted(run=run(status=RunStatus.RUNNING, stop_reason=None, duration=None))
 RUN_ID = BEGUN.run.id
@@ -99,3 +105,63 @@ def test_a_run_that_has_ended_is_no_longer_the_desks_to_show(desk: PageBridge, p
     desk.end(feed)
     desk.on_message(page, {"type": "ask", "id": 8, "what": "bundle", "run_id": RUN_ID})
     assert out.sent[-1] == {"type": "reply", "id": 8, "value": None}
+
+
+class StreamedText:
+    """A feed that is told pieces of a reply, and the times at which its page gets messages."""
+
+    def __init__(self) -> None:
+        self.feed = Feed(Approvals(), lambda: None)
+        self.state: RunState | None = None
+        for event in (BEGUN, StepStarted(step=1), MessageStarted(step=1)):
+            self.tell(event)
+        self.times: list[float] = []
+        loop = asyncio.get_running_loop()
+        self.feed.follow(lambda message: None)
+        self.feed.followers.append(lambda message: self.times.append(loop.time()))
+
+    def tell(self, event: Event) -> None:
+        self.state = advance(self.state, event)
+        self.feed(event, self.state)
+
+    def add(self, text: str) -> None:
+        self.tell(MessageDelta(step=1, kind="text", text=text))
+
+
+def test_the_first_piece_and_the_first_after_a_pause_do_not_wait() -> None:
+    async def stream() -> list[float]:
+        page = StreamedText()
+        page.add("One ")
+        assert page.times == [0.0]
+        page.add("two ")
+        assert page.times == [0.0]
+        await asyncio.sleep(10 * INTERVAL)
+        page.add("three.")
+        return page.times
+
+    assert run_in_virtual_time(stream()) == [0.0, INTERVAL, 10 * INTERVAL]
+
+
+def test_no_rate_of_pieces_sends_more_than_thirty_messages_a_second() -> None:
+    async def stream(rate: int) -> list[float]:
+        page = StreamedText()
+        for _ in range(2 * rate):
+            page.add("word ")
+            await asyncio.sleep(1 / rate)
+        return page.times
+
+    for rate in (10, 100, 1_000):
+        times = run_in_virtual_time(stream(rate))
+        assert min(20, rate) <= len(times) <= 2 * 30
+        assert times[0] == 0.0
+
+
+def test_text_is_sent_in_time_though_chunks_never_let_a_timer_run() -> None:
+    async def stream() -> list[float]:
+        page, loop = StreamedText(), asyncio.get_running_loop()
+        for _ in range(1_000):
+            page.add("word ")
+            loop._jumping.seconds += 0.001  # type: ignore[attr-defined]
+        return page.times
+
+    assert len(run_in_virtual_time(stream())) == pytest.approx(1 / INTERVAL, abs=1)

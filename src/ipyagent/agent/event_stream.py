@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 
 from ipyagent.agent.session import Session
 from ipyagent.redaction import Redactor, StreamRedactor
@@ -19,6 +22,9 @@ from ipyagent.schema.state import Kind, Listener
 
 log = logging.getLogger("ipyagent")
 
+INTERVAL = 0.04
+"""Seconds in which pieces of a reply are collected, once one was passed on."""
+
 RecordedEvents = list[tuple[Event, RunState]]
 """Events that the session has applied, each with the state after it."""
 
@@ -28,7 +34,8 @@ class EventStream:
 
     A listener that fails is logged and dropped: a view never breaks a run. A failure of the session
     is raised, because what it cannot record must not be shown as done. Events pass the redactor
-    before anyone sees them.
+    before anyone sees them. A reply's first piece is passed on at once, as is the first after a
+    pause; those within an interval become one.
     """
 
     def __init__(
@@ -43,6 +50,10 @@ class EventStream:
         self._redactors: dict[Kind, StreamRedactor] = {}
         self._last_kind: Kind | None = None
         self._state: RunState | None = None
+        self._pieces: list[MessageDelta] = []
+        self._step = 0
+        self._due = 0.0
+        self._timer: asyncio.TimerHandle | None = None
 
     @property
     def run(self) -> Run:
@@ -53,15 +64,20 @@ class EventStream:
 
     def emit(self, event: Event) -> None:
         """Pass an event to the session and the listeners."""
-        self.notify(self.record(event))
+        if not isinstance(event, MessageDelta):
+            self.notify(self.record(event))
+            return
+        self._pieces.append(event)
+        if self._is_due():
+            self._pass_on()
+
+    def end_reply(self) -> None:
+        """Pass on what is left of a reply's pieces: no more will come."""
+        self._apply_and_notify(self._redact_rest())
 
     def record(self, event: Event) -> RecordedEvents:
         """Apply an event to the session; return what `notify` passes to the listeners."""
-        events: RecordedEvents = []
-        for each in self._redact(event):
-            self._state = self.session.apply_event(each)
-            events.append((each, self._state))
-        return events
+        return self._apply(self._redact(event))
 
     def notify(self, events: RecordedEvents) -> None:
         """Pass recorded events to the listeners."""
@@ -73,29 +89,93 @@ class EventStream:
                     log.exception("a listener failed on %s and is left out", each.type)
                     self.listeners.remove(listener)
 
+    def _apply_and_notify(self, events: Iterable[Event]) -> None:
+        self.notify(self._apply(events))
+
+    def _apply(self, events: Iterable[Event]) -> RecordedEvents:
+        applied: RecordedEvents = []
+        for each in events:
+            self._state = self.session.apply_event(each)
+            applied.append((each, self._state))
+        return applied
+
+    def _is_due(self) -> bool:
+        """Return whether pieces are passed on now; else they will be when the interval is over."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return True
+        if loop.time() >= self._due:
+            return True
+        self._wait(loop)
+        return False
+
+    def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._timer is None:
+            self._timer = loop.call_at(self._due, self._pass_on)
+
+    def _pass_on(self) -> None:
+        """Pass on the pieces; if there are none, what is held back for no good reason."""
+        self._stop_timer()
+        had_pieces = bool(self._pieces)
+        events = self._redact_pieces() if had_pieces else self._release()
+        self._apply_and_notify(events)
+        with contextlib.suppress(RuntimeError):  # no timer without a loop
+            loop = asyncio.get_running_loop()
+            self._due = loop.time() + INTERVAL
+            if had_pieces and any(each.holds for each in self._redactors.values()):
+                self._wait(loop)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
     def _redact(self, event: Event) -> Iterator[Event]:
-        """Yield the event redacted; of streaming text, only what cannot be half of a secret."""
+        """Yield the event redacted, after what came before it."""
         match event:
-            case MessageDelta(step=step, kind=kind, text=text):
-                yield from self._flush_other_kind(step, kind)
-                if kind not in self._redactors:
-                    self._redactors[kind] = self.redactor.stream()
-                if safe_text := self._redactors[kind].add(text):
-                    yield event.model_copy(update={"text": safe_text})
+            case MessageDelta():
+                self._pieces.append(event)
+                yield from self._redact_pieces()
                 return
-            case MessageStarted():
-                self._redactors.clear()
-                self._last_kind = None
-            case MessageFinished(step=step):
-                # The kind that streamed last is ended first: its words stand on an open line.
-                for each in sorted(self._redactors, key=lambda kind: kind != self._last_kind):
-                    if rest := self._redactors[each].end():
-                        yield MessageDelta(step=step, kind=each, text=rest)
-                self._redactors.clear()
+            case MessageFinished():
+                yield from self._redact_rest()
+            case _:
+                yield from self._redact_pieces()
+        if isinstance(event, MessageStarted):
+            self._redactors.clear()
+            self._last_kind = None
         yield self.redactor.record(event)
 
-    def _flush_other_kind(self, step: int, kind: Kind) -> Iterator[Event]:
+    def _redact_pieces(self) -> Iterator[Event]:
+        """Yield the pieces, without what may be half of a secret."""
+        self._stop_timer()
+        pieces, self._pieces = self._pieces, []
+        for (step, kind), each in groupby(pieces, key=lambda piece: (piece.step, piece.kind)):
+            yield from self._flush_other_kind(kind)
+            if kind not in self._redactors:
+                self._redactors[kind] = self.redactor.stream()
+            self._step = step
+            yield from self._delta(kind, self._redactors[kind].add("".join(p.text for p in each)))
+
+    def _redact_rest(self) -> Iterator[Event]:
+        yield from self._redact_pieces()
+        # The kind that streamed last is ended first: its words stand on an open line.
+        for each in sorted(self._redactors, key=lambda kind: kind != self._last_kind):
+            yield from self._delta(each, self._redactors[each].end())
+        self._redactors.clear()
+
+    def _release(self) -> Iterator[Event]:
+        for kind, redactor in self._redactors.items():
+            if kind == self._last_kind:  # the other one's text would come out of turn
+                yield from self._delta(kind, redactor.release())
+
+    def _flush_other_kind(self, kind: Kind) -> Iterator[Event]:
         """Yield the text held back from one kind of streaming when another kind begins."""
         before, self._last_kind = self._last_kind, kind
-        if before is not None and before != kind and (rest := self._redactors[before].pause()):
-            yield MessageDelta(step=step, kind=before, text=rest)
+        if before is not None and before != kind:
+            yield from self._delta(before, self._redactors[before].pause())
+
+    def _delta(self, kind: Kind, text: str) -> Iterator[Event]:
+        if text:
+            yield MessageDelta(step=self._step, kind=kind, text=text)

@@ -173,6 +173,7 @@ class AgentLoop(StepMachine):
                     self.stream.emit(MessageDelta(step=step, kind="text", text=chunk.data))
                 elif chunk.type == "thinking":
                     self.stream.emit(MessageDelta(step=step, kind="thinking", text=chunk.data))
+        self.stream.end_reply()
         reply.complete()
         reply.make_ids_unique(self.session.conversation.call_ids)
         self._emit_reply(reply)

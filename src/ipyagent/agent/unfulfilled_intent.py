@@ -16,19 +16,26 @@ from collections.abc import Set as AbstractSet
 from ipyagent.agent import intent_lexicon
 from ipyagent.agent.intent_lexicon import any_prefix_pattern, any_word_pattern, phrase_set
 
+_END = 4_000
+"""Characters at the beginning and at the end of a reply in which it may announce something."""
+
 
 def announces_actions(text: str, offered: AbstractSet[str], called: AbstractSet[str]) -> bool:
     """Return whether `text` announces actions; `offered` and `called` are names of tools."""
     if not offered:
         return False
-    plain = unicodedata.normalize("NFKC", text).replace("\u2019", "'").casefold()
-    prose = _FENCE.sub("\n", plain)
+    prose = _ends_of(_FENCE.sub("\n", text) if "```" in text or "~~~" in text else text)
+    prose = unicodedata.normalize("NFKC", prose).replace("\u2019", "'").casefold()
     sentences = [each for each in _SENTENCE_END.split(prose) if each.strip()]
     return (
         _announces_tool(sentences, offered - called)
         or _has_headed_plan(prose, reports=bool(called))
         or any(_asks_for_yes(each) for each in sentences)
     )
+
+
+def _ends_of(text: str) -> str:
+    return text if len(text) <= 2 * _END else f"{text[:_END]}\n{text[-_END:]}"
 
 
 def _announces_tool(sentences: list[str], uncalled: AbstractSet[str]) -> bool:

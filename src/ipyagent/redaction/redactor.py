@@ -19,6 +19,7 @@ _WINDOW = 10_000
 _DEPTH = 200
 _WORDLESS = {bool, int, float, datetime, type(None)}
 _RECENT_TEXTS, _RECENT_LENGTH = 500, 2_000  # redacted texts that are remembered, and their length
+_CLEAN_TEXTS = 4  # longer ones without a secret: a reply comes again in several records
 
 
 class Redactor:
@@ -31,18 +32,19 @@ class Redactor:
     def __init__(self, values: Iterable[str] = ()) -> None:
         self._finder = SecretFinder(values)
         self._recent: dict[str, str] = {}
+        self._clean: dict[str, None] = {}
 
     def learn(self, values: Iterable[str]) -> None:
         """Hide these values too, from now on."""
         finder = SecretFinder({*self._finder.values, *values})
         if finder.values != self._finder.values:
             self._finder = finder
-            self._recent = {}
+            self._recent, self._clean = {}, {}
 
     def text(self, text: str) -> str:
         """Return the text without its secrets."""
         if len(text) > _RECENT_LENGTH:
-            return self._redact(text)
+            return text if text in self._clean else self._redact_long(text)
         # Names, words and arguments come again in every event and every view of a run.
         recent = self._recent
         clean = recent.get(text)
@@ -51,6 +53,18 @@ class Redactor:
                 recent.clear()
             clean = recent[text] = self._redact(text)
         return text if clean == text else clean
+
+    def _redact_long(self, text: str) -> str:
+        clean = self._redact(text)
+        if clean is text:
+            self._remember_clean(text)
+        return clean
+
+    def _remember_clean(self, text: str) -> None:
+        if len(text) > _RECENT_LENGTH:
+            self._clean[text] = None
+            if len(self._clean) > _CLEAN_TEXTS:
+                del self._clean[next(iter(self._clean))]
 
     def _redact(self, text: str) -> str:
         parts: list[str] = []
@@ -76,7 +90,13 @@ class Redactor:
 
     def stream(self) -> StreamRedactor:
         """Return a redactor for text in pieces: the end result is `text` of the whole."""
-        return StreamRedactor(self._finder)
+        finder = self._finder
+
+        def remember(text: str) -> None:
+            if finder is self._finder:  # else more values are known now
+                self._remember_clean(text)
+
+        return StreamRedactor(finder, remember)
 
     def _data(self, data: object, depth: int) -> Any:
         if not depth:

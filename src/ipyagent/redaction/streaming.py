@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from ipyagent.redaction.finder import SecretFinder, Span
+from ipyagent.redaction.secret_patterns import GLUED_NAMES, PLACE_HINT, TOKEN_NAMES
 
 HIDDEN = "\u2039hidden\u203a"
 """Shown in a secret's place."""
@@ -22,15 +24,46 @@ _REST = re.compile(r"[\w.~+/=%-]*", re.ASCII)
 """The rest of a secret that is longer than any."""
 
 
-class StreamRedactor:
-    """Shows text as it arrives: a word when it is complete, a secret when it is over.
+_FOLLOWERS = {
+    "a": "bcdefghiklmnprstuvwyz", "b": "aeilorsuy", "c": "acehikloqrstuy", "d": "adegilmnorsuvwy",
+    "e": "abcdefghiklmnopqrstuvwxyz", "f": "aefilorstuy", "g": "aeghilmnorstuy",
+    "h": "aeilmnortuwy",
+    "i": "abcdefgklmnopqrstuvxz", "j": "aeou", "k": "aeilnorsuwy", "l": "abcdefgiklmopstuvyz",
+    "m": "abefilmnopstuy", "n": "acdefgijklmnoqrstuvyz", "o": "abcdefghiklmnoprstuvwxyz",
+    "p": "aefhilmoprstuy", "q": "u", "r": "abcdefghiklmnopqrstuvwyz", "s": "acehiklmnopqrstuwyz",
+    "t": "acefhilmnorstuwyz", "u": "abcdefgiklmnoprstxyz", "v": "aeioruy", "w": "aefhiklnorstuy",
+    "x": "aceiopqtuy", "y": "abcdeilmnoprstwz", "z": "aeilouwyz",
+}  # fmt: skip
+"""The letters that follow each letter in words: in random text the pairs soon are others."""
+_MARKED = "\u00df-\u00f6\u00f8-\u024f"
+_LETTER = "|".join(f"{each}(?=[{after}{_MARKED}]|$)" for each, after in _FOLLOWERS.items())
+_ONSET = "[bdgkpctf]r|[bgkpcf]l|[cspwtrg]h|[gksp]n|s[ckmpqtw]|s[cpt]r|[td]w|s[cp][hl]|wr|thr|chr|qu"
+_LETTERS = re.compile(
+    rf"(?![a-f]+$)(?=(?:{_ONSET}|[a-z])?[aeiouy{_MARKED}])(?:{_LETTER}|[{_MARKED}])+"
+)
+"""Letters as words have them; a to f alone might be hexadecimal."""
+_PLAIN = re.compile(
+    rf"(?:[(*#>|\u00a1\u00ab\u00bf]{{0,3}}([A-Za-z{_MARKED}][a-z{_MARKED}]+)(?:'[a-z]{{1,2}})?)?"
+    r"[.,;:!?)(*#>|\u00bb-]{0,3}"
+)
+"""A word with its punctuation, or punctuation alone."""
+_LONGEST_PLAIN = 40
 
-    Words of more than 8,192 characters are shown in parts; of a secret of more than 65,536 the rest
-    is dropped.
+
+class StreamRedactor:
+    """Shows text as it arrives: a plain word at once, others when complete, a secret when over.
+
+    A plain word has the letters of one and stands where no secret is expected; of a secret at most
+    such a word at its beginning is ever shown. Words of more than 8,192 characters are shown in
+    parts; of a secret of more than 65,536 the rest is dropped.
     """
 
-    def __init__(self, finder: SecretFinder) -> None:
-        self._finder = finder
+    def __init__(
+        self, finder: SecretFinder, on_clean: Callable[[str], object] = lambda text: None
+    ) -> None:
+        """`on_clean` is called at the end with the whole text, if nothing in it was hidden."""
+        self._finder, self._on_clean = finder, on_clean
+        self._pieces: list[str] | None = []  # None: some of it was hidden
         self._phrases = [value for value in finder.values if not _WORD.fullmatch(value)]
         self._long = max(_LONG, 4 * max(map(len, finder.values), default=0))
         self._patience = self._long
@@ -41,14 +74,31 @@ class StreamRedactor:
 
     def add(self, text: str) -> str:
         """Return what can be shown after this piece."""
+        if self._pieces is not None:
+            self._pieces.append(text)
         if self._endless:
             rest = _REST.match(text)
             text = text[rest.end() :] if rest else text
             self._endless = not text
         self._held += text
-        if _WORD.fullmatch(text) and len(self._held) < self._patience:
+        in_word = _WORD.fullmatch(text) and len(self._held) < self._patience
+        if in_word and not self._ends_plainly(self._told + self._held):
             return ""
         return self._show(final=False)
+
+    def release(self) -> str:
+        """Return what is held back and too short to matter, while nothing more arrives."""
+        text = self._told + self._held
+        word = _last_word(text)
+        is_short = len(word) < _BEGINNING and len(self._held) <= len(word)
+        if not self._held or not is_short or _may_be_place(text, word) or self._is_open(text):
+            return ""
+        return self._show(final=True)
+
+    @property
+    def holds(self) -> bool:
+        """True if something is held back."""
+        return bool(self._held)
 
     def pause(self) -> str:
         """Return what is held back, before text of another kind; more may follow all the same.
@@ -59,7 +109,11 @@ class StreamRedactor:
 
     def end(self) -> str:
         """Return what is still held back."""
-        return self._show(final=True)
+        rest = self._show(final=True)
+        if self._pieces:
+            self._on_clean("".join(self._pieces))
+        self._pieces = None
+        return rest
 
     def _may_go_on(self) -> bool:
         text = self._told + self._held
@@ -71,9 +125,31 @@ class StreamRedactor:
         so_far = self._finder.spans(text)
         return any(self._finder.spans(text + more) != so_far for more in _CONTINUATIONS)
 
+    def _is_open(self, text: str) -> bool:
+        """Return whether the text ends with a secret."""
+        spans = self._finder.spans(text)
+        return bool(spans) and not text[spans[-1][1] :].strip()
+
+    def _ends_plainly(self, text: str) -> bool:
+        """Return whether the last word is plain, and neither a secret nor the beginning of one."""
+        if len(self._held) > _LONGEST_PLAIN:
+            return False
+        word = _last_word(text)
+        plain = _PLAIN.fullmatch(word)
+        if not plain or _may_be_place(text, word):
+            return False
+        if (letters := plain[1]) and not _are_of_a_word(letters):
+            return False
+        known = min(len(word), _BEGINNING)
+        return not any(
+            len(text) - _beginning_at_end(text, value) >= known for value in self._finder.values
+        )
+
     def _show(self, *, final: bool) -> str:
         text = self._told + self._held
         spans = self._finder.spans(text)
+        if spans:
+            self._pieces = None
         safe = len(text) if final else max(len(self._told), self._safe(text, spans))
         redacted = self._redact(text, safe, spans)
         if len(text) - safe > _ENDLESS:
@@ -83,7 +159,7 @@ class StreamRedactor:
 
     def _safe(self, text: str, spans: list[Span]) -> int:
         """Return how far the text is certain: to the last word, or an unfinished secret."""
-        word = len(text) - _word_length(text[::-1])
+        word = len(text) if self._ends_plainly(text) else len(text) - len(_last_word(text))
         begun = min(
             (_beginning_at_end(text, phrase) for phrase in self._phrases), default=len(text)
         )
@@ -91,6 +167,7 @@ class StreamRedactor:
         safe = min(word, begun, spans[-1][0] if is_open else len(text))
         if is_open or begun < len(text) or len(text) - safe < self._long:
             return safe
+        self._pieces = None
         middle = len(text) - self._long // 2
         return next((end for start, end in spans if start < middle < end), middle)
 
@@ -119,6 +196,23 @@ class StreamRedactor:
 def _word_length(text: str) -> int:
     word = _WORD.match(text)
     return word.end() if word else 0
+
+
+def _last_word(text: str) -> str:
+    return text[len(text) - _word_length(text[::-1]) :]
+
+
+def _are_of_a_word(letters: str) -> bool:
+    """Return whether letters look like those of a word, and not like a token's first ones."""
+    if letters.startswith(GLUED_NAMES) or not _LETTERS.fullmatch(letters.lower()):
+        return False
+    return not any(name.startswith(letters) for name in (*TOKEN_NAMES, *GLUED_NAMES))
+
+
+def _may_be_place(text: str, word: str) -> bool:
+    """Return whether what stands before the last word may announce a secret."""
+    before = text[: len(text) - len(word)].rsplit(None, 2)
+    return bool(PLACE_HINT.search(" ".join(before[-2:])))
 
 
 def _beginning_at_end(text: str, phrase: str) -> int:

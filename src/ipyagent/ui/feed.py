@@ -43,7 +43,7 @@ from ipyagent.ui.transcript import Late, Transcript, Waiting
 from ipyagent.ui.transcript_changes import find_changes
 
 INTERVAL = 0.04
-"""Seconds between two messages while text streams: 25 a second."""
+"""Seconds between two messages while text streams: 25 a second. The first piece does not wait."""
 
 Send = Callable[[JsonDict], object]
 """Sends a message to one follower."""
@@ -68,17 +68,29 @@ class Feed:
         self._shown: Transcript | None = None
         self._waits = _PendingDecisions()
         self._timer: asyncio.TimerHandle | None = None
+        self._text_due = 0.0
 
     def __call__(self, event: Event, state: RunState) -> None:
-        """Show an event; streaming text is collected briefly, everything else is sent at once."""
+        """Show an event at once, or text that follows other text when an interval has passed."""
         with self._lock:
             self._state = state
             self._waits.note(event)
         if not isinstance(event, MessageDelta):
             self.flush()
             self.changed()
+        else:
+            self._pace(asyncio.get_running_loop())
+
+    def _pace(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Send text now or when it is due, also where chunks keep timers waiting."""
+        if loop.time() >= self._text_due:
+            self._send_text(loop)
         elif self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(INTERVAL, self.flush)
+            self._timer = loop.call_at(self._text_due, self._send_text, loop)
+
+    def _send_text(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.flush()
+        self._text_due = loop.time() + INTERVAL
 
     def flush(self) -> None:
         """Send the current state."""
