@@ -1,7 +1,8 @@
 """What the model is told beside the prompt."""
 
 from harness import Lab
-from ipyagent.agent.prompts import SYSTEM_PROMPT, context_block, describe_mentions
+from ipyagent.agent.prompts import context_block, describe_mentions, system_prompt
+from ipyagent.kernel.installed import installed_packages
 
 
 def test_a_mentioned_variable_is_described_and_a_mentioned_file_named() -> None:
@@ -35,7 +36,7 @@ def test_variables_and_files_travel_with_the_prompt_and_not_in_the_system_prompt
     assert "notes.txt" in run.context
     assert lab.client is not None
     system, asked, told = lab.client.requests[0].messages
-    assert system.text == SYSTEM_PROMPT
+    assert system.text == system_prompt(installed_packages())
     assert (asked.text, asked.synthetic) == ("What is @answer?", False)
     assert (told.text, told.synthetic) == (run.context, True)
 

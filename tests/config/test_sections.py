@@ -70,6 +70,7 @@ DEFAULTS = {
     "tools.notes": True,
     "tools.skills": True,
     "tools.mcp": True,
+    "tools.offer": "auto",
     "tools.timeout": 120,
     "tools.max_timeout": 600,
     "workspace.root": Path(),

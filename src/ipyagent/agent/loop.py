@@ -201,7 +201,7 @@ class AgentLoop(StepMachine):
         return CALL_NOW if self._announces_calls(reply) else None
 
     def _announces_calls(self, reply: StreamedReply) -> bool:
-        offered = {tool.name for tool in self.context.toolbox}
+        offered = {tool.name for tool in self.context.toolbox.offered()}
         called = {each.call.name for each in self.stream.run.executions}
         text = reply.message.text if reply.message else ""
         return announces_actions(text, offered, called)

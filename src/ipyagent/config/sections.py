@@ -180,7 +180,8 @@ class ToolsConfig(Section):
     notebook: bool = True
     """Whether notebooks can be read and changed, cell by cell."""
     scripts: bool = True
-    """Whether scripts can be saved and run, in a process of their own."""
+    """Whether scripts can be saved and run, in a process of their own; set to true, the model is
+    always offered to do so."""
     shell: bool = Field(default=False, validation_alias=AliasChoices("shell", "enable_bash"))
     """Whether shell commands can be run."""
     notes: bool = Field(default=True, validation_alias=AliasChoices("notes", "enable_note"))
@@ -189,6 +190,10 @@ class ToolsConfig(Section):
     """Whether skills can be read."""
     mcp: bool = Field(default=True, validation_alias=AliasChoices("mcp", "enable_mcp"))
     """Whether services, such as MCP servers, bring tools."""
+    offer: Literal["auto", "core", "small", "all"] = "auto"
+    """The built-in tools that the model is offered: `core`, and others where they are of use;
+    `small`, the few that a small model can handle; `all`; `auto`: `small` for small models, else
+    `core`."""
     timeout: PositiveFloat = 120.0
     """Default time limit in seconds of a script or shell command."""
     max_timeout: PositiveFloat = 600.0

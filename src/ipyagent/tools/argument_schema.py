@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from itertools import islice
-from types import CodeType, SimpleNamespace
+from types import CodeType, MappingProxyType, SimpleNamespace
 from typing import Annotated, Any, NotRequired, Protocol, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, with_config
@@ -16,12 +16,15 @@ from pydantic_core import core_schema
 from typing_extensions import TypedDict
 
 from ipyagent.errors import ConfigError, InvalidArgumentsError
-from ipyagent.json_types import JsonDict
+from ipyagent.json_types import JsonDict, JsonMapping
 
 _MAX_PROBLEMS = 10
 _MAX_PROBLEM = 300
 # With these, other parts of the schema may define more properties.
 _COMBINING = frozenset({"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if"})
+_BOILERPLATE = frozenset(
+    {"$defs", "title", "additionalProperties", "minLength", "maxLength", "maxItems"}
+)
 _own_schemas: dict[CodeType, TypedArgumentSchema] = {}
 
 
@@ -108,7 +111,8 @@ def signature_schema(
         return _build_schema(function, local or {})
     # Our own tools are made anew for each run, from the same code.
     if code not in _own_schemas:
-        _own_schemas[code] = _build_schema(function, local or {})
+        own = _own_schemas[code] = _build_schema(function, local or {})
+        own.schema = _shorten(own.schema)
     return _own_schemas[code]
 
 
@@ -173,3 +177,33 @@ class _ClosedSchema(GenerateJsonSchema):
         """Forbid additional properties, which pydantic's models ignore by default."""
         model = super().model_schema(schema)
         return model | {"additionalProperties": False} if "properties" in model else model
+
+
+def _shorten(schema: Any, definitions: JsonMapping = MappingProxyType({})) -> Any:
+    """Return the schema of a tool of ours without what a model can do without.
+
+    Each request carries it. The check refuses unknown arguments and lengths anyway, null may be
+    left out, and the docstrings of our classes are for programmers.
+    """
+    if isinstance(schema, list):
+        return [_shorten(each, definitions) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    definitions = schema.get("$defs", definitions)
+    if "$ref" in schema:
+        target = {**definitions[schema["$ref"].removeprefix("#/$defs/")]}
+        target.pop("description", None)
+        schema = {**target, **{key: value for key, value in schema.items() if key != "$ref"}}
+    elif schema.get("default", schema) is None and len(kinds := _non_null(schema)) == 1:
+        schema = {**kinds[0], **{key: schema[key] for key in schema if key != "anyOf"}}
+    return {
+        key: {name: _shorten(each, definitions) for name, each in value.items()}
+        if key == "properties"
+        else _shorten(value, definitions)
+        for key, value in schema.items()
+        if not (key in _BOILERPLATE or (key == "default" and value is None))
+    }
+
+
+def _non_null(schema: JsonDict) -> list[JsonDict]:
+    return [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]

@@ -24,8 +24,8 @@ def _build_question(question: str, choices: list[str] | None) -> Question:
 
 @tool(name="ask_user", question=_build_question)
 def _ask_user(question: Text, choices: Choices | None = None) -> str:
-    """Ask the user something that only they know; they may pick one of the choices.
+    """Ask what only the user knows; they may pick one of the choices.
 
-    Do not ask for permission to act: call the tool, and the user is asked automatically.
+    Never ask for permission: call the tool, and the user is asked automatically.
     """
     raise AssertionError("the answer is the result; there is nothing to call")

@@ -82,9 +82,9 @@ class FileEditTools:
     def edit_file(
         self, path: str, old_string: str, new_string: str, replace_all: bool = False
     ) -> ToolResult:
-        """Replace old_string, which must occur exactly once unless replace_all, by new_string.
+        """Replace old_string by new_string; it must occur exactly once unless replace_all.
 
-        Copy old_string from the file without line numbers, with its indentation.
+        Copy it from the file with its indentation, without line numbers.
         """
         call = digest_json(["edit", path, old_string, new_string, replace_all])
         return self._apply_change(call, path, _plan_edit(old_string, new_string, replace_all))

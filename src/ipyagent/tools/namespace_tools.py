@@ -27,7 +27,7 @@ def namespace_tools(
 
     @tool(where=Where.MAIN)
     def list_variables(pattern: str | None = None) -> ToolResult:
-        """List the notebook's variables with types and shapes; `pattern` is a glob like `df*`."""
+        """List variables with types and shapes; pattern is a glob like df*."""
         found = namespace.variables()
         if pattern is not None:
             found = {k: v for k, v in found.items() if text_pattern(pattern).match(k)}
@@ -42,7 +42,7 @@ def namespace_tools(
 
     @tool(where=Where.MAIN, requires=check_variable)
     def inspect_variable(name: str) -> ToolResult:
-        """Describe one variable: a table's columns, types, missing values and first rows."""
+        """Describe a variable: a table's columns, types, nulls and first rows."""
         known = namespace.variables()
         if name not in known:
             return with_sources(
@@ -61,10 +61,9 @@ def namespace_tools(
         effects=lambda preview: sourced.analyze(preview.text),
     )
     def run_python(code: str) -> ToolResult | Awaitable[ToolResult]:
-        """Run Python in the notebook's kernel, among its live variables, as a cell would.
+        """Run a cell among the notebook's live variables; %magics, !commands and await work.
 
-        Returns printed text, the last expression's value, figures and errors. `%magics`,
-        `!commands` and top-level `await` work. Changes to variables stay.
+        Returns printed text, the last expression, figures, errors, and names that are new.
         """
         return sourced.run(code)
 

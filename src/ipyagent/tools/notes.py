@@ -20,6 +20,8 @@ from ipyagent.tools.tracked_namespace import with_sources
 from ipyagent.tools.workspace import StateFolder, Workspace
 
 NOTES_FILE = "notes.json"
+NOTES_PATH = f"{STATE}/{NOTES_FILE}"
+"""The file's path in the workspace."""
 MAX_BYTES = 1_000_000
 """Bytes of the file above which no note is added."""
 
@@ -41,7 +43,7 @@ def note_tools(
     notes = NoteTools(workspace, read_sources)
     return [
         tool(where=Where.THREAD, reaches_out=True, refuse_controls=True)(notes.record_note),
-        tool(where=Where.THREAD, source=lambda **_: f"{STATE}/{NOTES_FILE}")(notes.recall_notes),
+        tool(where=Where.THREAD, source=lambda **_: NOTES_PATH)(notes.recall_notes),
     ]
 
 
@@ -71,7 +73,7 @@ class NoteTools:
 
     def recall_notes(self, category: Category | None = None) -> str | ToolResult:
         """Read the notes of this and earlier sessions, all or those of a category."""
-        if self._workspace.stat(f"{STATE}/{NOTES_FILE}") is None:
+        if self._workspace.stat(NOTES_PATH) is None:
             return with_sources(ToolResult(output="No notes recorded yet."), ())
         state = self._workspace.state_folder()
         with state.lock(f"{NOTES_FILE}.lock"):

@@ -28,9 +28,9 @@ def todo_tool(read_sources: Callable[[], Collection[str]] = tuple) -> Tool:
 
     @tool(name=TODOS, where=Where.THREAD)
     def todo_write(todos: Todos) -> str:
-        """Keep the checklist of a task with several steps; the user sees it.
+        """Keep the checklist of a long task; the user sees it.
 
-        Give the whole list each time, with one task in_progress; an empty list clears it.
+        Give the whole list each time, one task in_progress; [] clears it.
         """
         if not todos:
             return "The checklist is empty."

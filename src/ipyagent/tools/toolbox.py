@@ -1,4 +1,4 @@
-"""The tools that a model may call, each under a unique name."""
+"""The tools that a model may call, each under a unique name, and those that it is offered."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ class Toolbox:
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         self._tools: dict[str, Tool] = {}
         self._from_cells: set[str] = set()
+        self._offered: tuple[str, ...] | None = None
         self.notices: tuple[str, ...] = ()
         """Notices about tools that were left out."""
         for each in tools:
@@ -78,7 +79,7 @@ class Toolbox:
         try:
             return self._tools[name]
         except KeyError:
-            known = ", ".join(self._tools) or "none"
+            known = ", ".join(each.name for each in self.offered()) or "none"
             raise ToolNotFoundError(f"no tool is named {name!r}; available: {known}") from None
 
     def select(self, names: Iterable[str], *, lenient: bool = False) -> Toolbox:
@@ -91,9 +92,21 @@ class Toolbox:
             return self
         return Toolbox([self.get(name) for name in names if not lenient or name in self])
 
+    def offer(self, names: Iterable[str]) -> Toolbox:
+        """Return a toolbox with the same tools, of which the model is offered these, in order."""
+        box = Toolbox(self)
+        box.notices, box._from_cells = self.notices, set(self._from_cells)
+        box._offered = tuple(name for name in names if name in self)
+        return box
+
+    def offered(self) -> tuple[Tool, ...]:
+        """Return the tools that the model is offered; by default all."""
+        names = self._tools if self._offered is None else self._offered
+        return tuple(self._tools[name] for name in names)
+
     def definitions(self) -> tuple[ToolDefinition, ...]:
-        """Return the definitions of all tools for the model."""
-        return tuple(each.definition() for each in self._tools.values())
+        """Return the definitions of the offered tools for the model."""
+        return tuple(each.definition() for each in self.offered())
 
     def __contains__(self, name: str) -> bool:
         return name in self._tools

@@ -79,6 +79,11 @@ class Environment:
         toolbox.add_from_cells(find_tools(self.namespace.variables().values()))
         return toolbox
 
+    @property
+    def page_is_open(self) -> bool:
+        """True if a page shows the notebook of this namespace."""
+        return bool(self._open_notebooks().pages())
+
     def take_new_notices(self, toolbox: Toolbox) -> tuple[str, ...]:
         """Return notices about the tools that the user has not seen yet."""
         new = tuple(each for each in toolbox.notices if each not in self._known_notices)

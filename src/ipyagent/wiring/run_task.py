@@ -21,12 +21,13 @@ from ipyagent.agent.plan_approval import (
 )
 from ipyagent.agent.plan_runner import PlanRunner
 from ipyagent.agent.policy import Policy
-from ipyagent.agent.prompts import SYSTEM_PROMPT
+from ipyagent.agent.prompts import system_prompt
 from ipyagent.agent.session import Session
 from ipyagent.agent.tool_context import DRY_RUN, ToolContext
 from ipyagent.config import Config, has_profile_tools
 from ipyagent.errors import AgentError
 from ipyagent.kernel.drivers import Cell
+from ipyagent.kernel.installed import installed_packages
 from ipyagent.kernel.interrupt import without_interrupts
 from ipyagent.llm.client import Client
 from ipyagent.redaction import Redactor, known_secrets, mask_arguments
@@ -37,10 +38,12 @@ from ipyagent.telemetry import logs, tracing
 from ipyagent.telemetry.eventlog import EventLog
 from ipyagent.tools.base import Tool
 from ipyagent.tools.file_rendering import decode_utf8
+from ipyagent.tools.notes import NOTES_PATH
 from ipyagent.tools.truncate import OutputStore
 from ipyagent.tools.workspace import Workspace
 from ipyagent.ui.views import View
 from ipyagent.wiring.environment import Environment
+from ipyagent.wiring.offered_tools import Occasion, offer_tools
 from ipyagent.wiring.run_request import RunRequest
 from ipyagent.wiring.runtime import runtime
 
@@ -85,6 +88,7 @@ class RunTask:
         self.toolbox = environment.build_toolbox(
             config, own, self.redactor, cell.main.post, lambda: session.conversation.sources
         )
+        self.page_is_open = environment.page_is_open
         self.prompt = self.redactor.text(request.prompt)
         self.notes += environment.take_new_notices(self.toolbox)
 
@@ -126,9 +130,21 @@ class RunTask:
         tools, notes = await self.environment.services.load_tools(self.request.config)
         settings = self.request.config.agent
         lenient = has_profile_tools(self.request.agent, settings)
-        offered = self.toolbox.merge_services(tools)
-        self.toolbox = offered.select(settings.allowed_tools, lenient=lenient)
-        self.notes += (*notes, *self.environment.take_new_notices(offered))
+        merged = self.toolbox.merge_services(tools)
+        self.toolbox = offer_tools(
+            merged.select(settings.allowed_tools, lenient=lenient),
+            self.request.config,
+            self._describe_occasion(),
+            [each.name for each in self.session.conversation.tools],
+        )
+        self.notes += (*notes, *self.environment.take_new_notices(merged))
+
+    def _describe_occasion(self) -> Occasion:
+        return Occasion(
+            prompt=self.prompt,
+            page_is_open=self.page_is_open,
+            has_notes=self.environment.workspace.stat(NOTES_PATH) is not None,
+        )
 
     def _create_redactor(self) -> Redactor:
         """Return a redactor that knows the secrets of the environment and of the settings."""
@@ -238,4 +254,5 @@ def _load_instructions(config: Config, workspace: Workspace) -> tuple[str, tuple
             own = decode_utf8(workspace.read_bytes(path), path)
         except AgentError as error:
             notes = (f"agent.system_prompt_path: {error}; the standard instructions are used.",)
-    return f"{SYSTEM_PROMPT}\n\n{own.strip()}" if own else SYSTEM_PROMPT, notes
+    standard = system_prompt(installed_packages())
+    return f"{standard}\n\n{own.strip()}" if own else standard, notes

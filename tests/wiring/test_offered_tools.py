@@ -1,0 +1,141 @@
+"""Which of the tools a model is offered, and how many bytes they cost in each request."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from harness import Lab, call
+from ipyagent.agent.prompts import system_prompt
+from ipyagent.config import Config, Layer, resolve_config
+from ipyagent.kernel.installed import installed_packages
+from ipyagent.schema import ToolDefinition
+from ipyagent.tools.base import tool
+from ipyagent.wiring.offered_tools import CORE, SMALL, Occasion, offer_tools
+
+ROOM = 250
+"""Bytes of a tool that may be added."""
+CELL_TOOLS = {"read_notebook", "insert_cell", "edit_cell"}
+NOTE_TOOLS = {"record_note", "recall_notes"}
+
+
+def offered(lab: Lab, prompt: str = "Go on.", **settings: object) -> list[str]:
+    lab.run(["Ok."], prompt, settings=settings)
+    assert lab.client is not None
+    return [each.name for each in lab.client.requests[-1].tools]
+
+
+def choose(lab: Lab, occasion: Occasion, *earlier: str) -> list[ToolDefinition]:
+    toolbox = lab.environment.build_toolbox(Config())
+    return list(offer_tools(toolbox, Config(), occasion, earlier).definitions())
+
+
+def count_bytes(definitions: list[ToolDefinition]) -> int:
+    texts = [json.dumps(each.to_openai(), separators=(",", ":")) for each in definitions]
+    prompt = system_prompt(installed_packages())
+    return len("".join([prompt, *texts]).encode())
+
+
+@pytest.mark.parametrize(
+    ("occasion", "most"),
+    [
+        (Occasion(), 6_000),
+        (Occasion(page_is_open=True), 6_000),
+        (Occasion(has_notes=True), 6_000),
+        (Occasion(model_is_small=True), 3_000),
+    ],
+)
+def test_system_prompt_and_tools_cost_few_bytes(lab: Lab, occasion: Occasion, most: int) -> None:
+    assert count_bytes(choose(lab, occasion)) + ROOM <= most
+
+
+def test_all_tools_would_cost_more(lab: Lab) -> None:
+    assert count_bytes(list(lab.environment.build_toolbox(Config()).definitions())) > 6_000
+
+
+def test_a_schema_holds_nothing_that_a_model_can_do_without(lab: Lab) -> None:
+    for each in lab.environment.build_toolbox(Config()).definitions():
+        text = json.dumps(each.input_schema)
+        for boilerplate in ("null", "$defs", "$ref", '"title"', "additionalProperties"):
+            assert boilerplate not in text, each.name
+
+
+def test_twelve_tools_are_offered_at_most_and_six_to_a_small_model(lab: Lab) -> None:
+    assert set(offered(lab)) == CORE & {e.name for e in lab.environment.build_toolbox(Config())}
+    assert len(CORE) <= 12
+    assert set(offered(lab, tools={"offer": "small"})) <= SMALL
+    assert len(SMALL) <= 7
+
+
+def test_more_tools_are_offered_where_they_are_of_use(lab: Lab) -> None:
+    assert {each.name for each in choose(lab, Occasion(page_is_open=True))} >= CELL_TOOLS
+    assert {each.name for each in choose(lab, Occasion(has_notes=True))} >= NOTE_TOOLS
+    for prompt, wanted in {
+        "Insert a cell that plots it.": CELL_TOOLS,
+        "Remember that the sales are in euros.": NOTE_TOOLS,
+        "Write a script that does this each night.": {"python_script"},
+        "Use record_note.": NOTE_TOOLS - {"recall_notes"},
+    }.items():
+        assert wanted <= {each.name for each in choose(lab, Occasion(prompt=prompt))}
+        assert not wanted & {each.name for each in choose(lab, Occasion(prompt="Sum the sales."))}
+
+
+def test_notes_that_exist_are_offered(lab: Lab) -> None:
+    assert not NOTE_TOOLS & set(offered(lab))
+    lab.run([{"calls": [call("record_note", content="Sales are in euros.")]}, "Ok."])
+    assert set(offered(lab)) >= NOTE_TOOLS
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({"tools": {"scripts": True}}, "python_script"),
+        ({"tools": {"shell": True}}, "run_shell"),
+        ({"tools": {"offer": "all"}}, "record_note"),
+        ({"workspace": {"allow_delete": True}}, "delete_file"),
+        ({"agent": {"allowed_tools": ["recall_notes"]}}, "recall_notes"),
+        (
+            {"policy": {"rules": [{"effect": "ask", "tool": "record_note"}]}},
+            "record_note",
+        ),
+    ],
+)
+def test_a_tool_that_settings_name_is_always_offered(
+    lab: Lab, settings: dict[str, object], name: str
+) -> None:
+    config = resolve_config(Layer("the test", settings))
+    toolbox = lab.environment.build_toolbox(config).select(config.agent.allowed_tools)
+    found = offer_tools(toolbox, config, Occasion(model_is_small=name == "recall_notes"))
+    assert name in {each.name for each in found.offered()}
+    assert name not in {each.name for each in choose(lab, Occasion())}
+
+
+def test_the_users_own_tools_are_offered_to_small_models_too(lab: Lab) -> None:
+    @tool
+    def query(sql: str) -> str:
+        """Run a query."""
+        return sql
+
+    lab.run(["Ok."], tools=[query], settings={"tools": {"offer": "small"}})
+    assert lab.client is not None
+    assert "query" in {each.name for each in lab.client.requests[0].tools}
+
+
+def test_a_tool_that_is_not_offered_can_be_called(lab: Lab) -> None:
+    run = lab.run([{"calls": [call("recall_notes")]}, "Ok."])
+    assert run.results[0].output == "No notes recorded yet."
+
+
+def test_tools_stay_in_their_order_once_they_were_offered(lab: Lab) -> None:
+    before = offered(lab)
+    after = offered(lab, "Insert a cell.")
+    assert after[: len(before)] == before
+    assert set(after) >= CELL_TOOLS
+    assert offered(lab, "Thanks.") == after
+
+
+def test_a_smaller_model_does_not_inherit_the_tools_of_a_larger_one(lab: Lab) -> None:
+    before = [each.name for each in choose(lab, Occasion(page_is_open=True))]
+    after = {each.name for each in choose(lab, Occasion(model_is_small=True), *before)}
+    assert after <= SMALL
