@@ -76,9 +76,9 @@ dist: .venv/dist
 docs: .venv/docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 
-## Compare CPU time with a raw client; not part of the tests.
+## Compare CPU time with a raw client; BASE=REV: and with the code of that revision.
 bench: .venv/test
-	$(BIN)/python benchmarks/compare.py
+	$(BIN)/python benchmarks/compare.py $(if $(BASE),--base $(BASE))
 
 ## Compare answers, requests and bytes of %%agent with a bare loop, with any model; without a key.
 effect: .venv/test

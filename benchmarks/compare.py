@@ -2,6 +2,7 @@
 
     make bench              print the table, and write it to benchmarks/results/
     make bench BASE=REV     the same, beside what the code of that revision costs
+    .venv/bin/python benchmarks/compare.py --only turns,steps    some of it
 
 Times are the processor time of processes that do the same work, with a model's server in this one,
 on loopback and without think time. What is compared is run in turn, several times, and the median
@@ -10,12 +11,15 @@ counts; ratios hold to about ±15 % on a busy machine.
 
 from __future__ import annotations
 
+import argparse
+import compileall
 import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
@@ -31,20 +35,44 @@ from table import Row, print_table
 
 from servers.model_server import ModelServer, Reply, answer
 
-REPETITIONS = 5
-FEW, MANY = 500, 5_500
-"""Chunks of a reply: the difference is what one costs, without start and end."""
-STEPS = {10: 0.8, 100: 0.16, 1_000: 0.03}
-"""Steps of history at which one more is measured, and the goals of the ratio to raw."""
-AROUND = 8
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is measured."""
+
+    repetitions: int = 5
+    few: int = 500
+    many: int = 5_500
+    """Chunks of a reply: the difference is what one costs, without start and end."""
+    turns: int = 25
+    steps: Mapping[int, float] = field(default_factory=lambda: {10: 0.8, 100: 0.16, 1_000: 0.03})
+    """Steps of history at which one more is measured, and the goals of the ratio to raw."""
+    around: int = 8
+    """Steps before and after each of these that are measured as well."""
+    nodes: int = 3_400
+    """Calls in the session that is opened."""
+    work: int = memory.STEPS
+    runs: tuple[int, ...] = (50, memory.STEPS)
+    """Steps of work after which memory is compared, taken so many a run."""
+
+
+FULL = Scale()
+TINY = Scale(1, 2, 4, 2, {1: 0.8, 2: 0.16}, around=1, nodes=2, work=2, runs=(1, 2))
+"""Enough to see that everything runs."""
 
 SOURCE = os.environ.get("BENCH_SOURCE", "")
 """The source of another revision, measured instead of the installed one."""
 
 
+class ProgramError(Exception):
+    """A measured program failed."""
+
+
 def run(code: str, server: ModelServer | None = None, **environment: object) -> tuple[float, Any]:
     """Return the CPU seconds of a process that runs `code`, and what it printed, as JSON."""
     environ = os.environ | {name: str(value) for name, value in environment.items()}
+    # Elsewhere modules are compiled once, not at each start.
+    environ.pop("PYTHONDONTWRITEBYTECODE", None)
     environ |= {"OPENAI_API_KEY": "none", "PYTHONPATH": SOURCE}
     if server is not None:
         environ |= {"URL": server.url, "IPYAGENT_LLM__API_BASE": server.url}
@@ -54,22 +82,22 @@ def run(code: str, server: ModelServer | None = None, **environment: object) -> 
             [sys.executable, "-c", code], cwd=folder, env=environ, capture_output=True, text=True
         )
     if done.returncode:
-        raise SystemExit(f"{code}\nfailed:\n{done.stderr}")
+        raise ProgramError(f"{code}\nfailed:\n{done.stderr}")
     after = getrusage(RUSAGE_CHILDREN)
     spent = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
     return spent, json.loads(done.stdout) if done.stdout.strip() else None
 
 
-def in_turn(measures: Mapping[str, Callable[[], float]]) -> dict[str, float]:
+def in_turn(scale: Scale, measures: Mapping[str, Callable[[], float]]) -> dict[str, float]:
     """Return the median of each measure, taken in turn."""
     figures: dict[str, list[float]] = {name: [] for name in measures}
-    for _ in range(REPETITIONS):
+    for _ in range(scale.repetitions):
         for name, measure in measures.items():
             figures[name].append(measure())
     return {name: median(each) for name, each in figures.items()}
 
 
-def measure_start() -> Iterable[Row]:
+def measure_start(scale: Scale, _server: ModelServer) -> Iterable[Row]:
     """Yield what comes before a first request."""
     codes = {
         "raw": programs.IMPORT_OPENAI,
@@ -77,7 +105,8 @@ def measure_start() -> Iterable[Row]:
         "load": programs.LOAD,
         "explorer": programs.EXPLORER,
     }
-    cpu = in_turn({name: lambda code=code: run(code)[0] * 1e3 for name, code in codes.items()})
+    measures = {name: lambda code=code: run(code)[0] * 1e3 for name, code in codes.items()}
+    cpu = in_turn(scale, measures)
     for label, name, goal in (
         ("%load_ext ipyagent, beside import openai", "load", 0.2),
         ("first answer of the explorer", "explorer", None),
@@ -85,31 +114,32 @@ def measure_start() -> Iterable[Row]:
         yield Row(label, "ms", cpu[name] - cpu["ipython"], raw=cpu["raw"], goal=goal)
 
 
-def measure_chunks(server: ModelServer) -> Iterable[Row]:
+def measure_chunks(scale: Scale, server: ModelServer) -> Iterable[Row]:
     """Yield what one more streamed chunk costs."""
 
     def per_chunk(code: str) -> float:
         spent = []
-        for number in (FEW, MANY):
+        for number in (scale.few, scale.many):
             server.replies = [_words(number)]
             spent.append(run(code, server, CHUNKS=number)[0])
-        return (spent[1] - spent[0]) / (MANY - FEW) * 1e6
+        return (spent[1] - spent[0]) / (scale.many - scale.few) * 1e6
 
-    cpu = in_turn({k: lambda c=code: per_chunk(c) for k, code in programs.CHUNKS.items()})
+    measures = {k: lambda c=code: per_chunk(c) for k, code in programs.CHUNKS.items()}
+    cpu = in_turn(scale, measures)
     yield Row("a streamed chunk", "µs", cpu["ours"], raw=cpu["raw"], http=cpu["http"], goal=0.8)
 
 
-def measure_turns(server: ModelServer) -> Iterable[Row]:
+def measure_turns(scale: Scale, server: ModelServer) -> Iterable[Row]:
     """Yield what a first prompt costs, and a later one."""
     cold: dict[str, list[float]] = {name: [] for name in programs.TURNS}
     warm: dict[str, list[float]] = {name: [] for name in programs.TURNS}
-    for _ in range(REPETITIONS):
+    for _ in range(scale.repetitions):
         for name, code in programs.TURNS.items():
             server.replies = [answer("ok")]
             cold[name].append(run(code, server, TURNS=1)[0] * 1e3)
-            server.replies = [answer("ok") for _ in range(25)]
-            spent = run(code, server, TURNS=25)[1]
-            warm[name].append(median(spent[5:]) * 1e3)
+            server.replies = [answer("ok") for _ in range(scale.turns)]
+            spent = run(code, server, TURNS=scale.turns)[1]
+            warm[name].append(median(spent[scale.turns // 5 :]) * 1e3)
     for label, figures, goal in (
         ("a script with one prompt, cold", cold, None),
         ("a prompt and its answer, warm", warm, None),
@@ -125,22 +155,24 @@ def measure_turns(server: ModelServer) -> Iterable[Row]:
     )
 
 
-def measure_steps(server: ModelServer) -> Iterable[Row]:
+def measure_steps(scale: Scale, server: ModelServer) -> Iterable[Row]:
     """Yield what one more step costs, and what its request holds."""
-    most = max(STEPS)
-    ours = _marks(programs.STEPS["ours"], server, most + 2 * AROUND, PERSIST="yes")
+    first, *_, most = scale.steps
+    around = scale.around
+    middle = [*scale.steps][1]
+    ours = _marks(programs.STEPS["ours"], server, most + 2 * around, PERSIST="yes")
     requests = server.requests[:]
-    silent = _marks(programs.STEPS["ours"], server, 100 + 2 * AROUND, PERSIST="no")
-    for step, goal in STEPS.items():
+    silent = _marks(programs.STEPS["ours"], server, middle + 2 * around, PERSIST="no")
+    for step, goal in scale.steps.items():
         bare = {
-            name: median(_marks(programs.STEPS[name], server, 2 * AROUND, BEFORE=step - AROUND))
+            name: median(_marks(programs.STEPS[name], server, 2 * around, BEFORE=step - around))
             for name in ("raw", "http")
         }
-        yield Row(f"step {step:,}, all in", "ms", _at(ours, step), **bare, goal=goal)
-    flat = _at(ours, most) / _at(ours, 10)
-    yield Row(f"step {most:,} beside step 10", "times", flat, goal=1.5)
-    recorded = _at(ours, 100) / _at(silent, 100)
-    yield Row("step 100 beside one without a record", "times", recorded)
+        yield Row(f"step {step:,}, all in", "ms", _at(ours, step, around), **bare, goal=goal)
+    flat = _at(ours, most, around) / _at(ours, first, around)
+    yield Row(f"step {most:,} beside step {first:,}", "times", flat, goal=1.5)
+    recorded = _at(ours, middle, around) / _at(silent, middle, around)
+    yield Row(f"step {middle:,} beside one without a record", "times", recorded)
     bodies = [request.body for request in requests]
     extended = sum(
         after["messages"][: len(before["messages"])] == before["messages"]
@@ -155,68 +187,102 @@ def measure_steps(server: ModelServer) -> Iterable[Row]:
     yield Row("growth of a request with each step", "bytes", growth)
 
 
-def measure_rest(server: ModelServer) -> Iterable[Row]:
+def measure_rest(scale: Scale, server: ModelServer) -> Iterable[Row]:
     """Yield what is measured for itself."""
-    spent = run(programs.KEY_TO_WIRE)[1]
-    yield Row("key to wire, warm kernel", "ms", median(spent[5:]) * 1e3, goal=15.0)
-    seconds = median(run(programs.PARALLEL)[1])
+    spent = run(programs.KEY_TO_WIRE, PROMPTS=max(2, 4 * scale.repetitions))[1]
+    yield Row("key to wire, warm kernel", "ms", median(spent[len(spent) // 4 :]) * 1e3, goal=15.0)
+    seconds = median(run(programs.PARALLEL, TIMES=scale.repetitions)[1])
     yield Row("8 calls of 0.2 s, by the clock", "s", seconds, goal=0.25)
     server.replies = [answer("ok") for _ in range(4)]
     yield Row("memory after four turns", "MB", run(programs.MEMORY, server)[1], goal=95.0)
     with tempfile.TemporaryDirectory() as folder:
         inside = f"import os; os.chdir({folder!r})\n"
-        run(inside + programs.LONG_SESSION, STEPS=3_400)
+        run(inside + programs.LONG_SESSION, STEPS=scale.nodes)
         nodes, seconds = run(inside + programs.REVIVE)[1]
     yield Row(f"a session of {nodes:,} nodes is opened", "s", seconds)
-    for each in (50, memory.STEPS):
-        grown = memory.grow(run, each)
-        yield Row(
-            f"memory for {memory.STEPS:,} steps, {each:,} a run", "MB", grown, goal=memory.GOAL
-        )
+    for each in scale.runs:
+        grown = memory.grow(run, scale.work, each)
+        label = f"memory for {scale.work:,} steps, {each:,} a run"
+        yield Row(label, "MB", grown, goal=memory.GOAL)
 
 
-def measure() -> list[Row]:
-    """Return all rows."""
-    with ModelServer() as server:
-        return [
-            *measure_start(),
-            *measure_turns(server),
-            *measure_chunks(server),
-            *measure_steps(server),
-            *measure_rest(server),
-        ]
+SECTIONS = {
+    "start": measure_start,
+    "turns": measure_turns,
+    "chunks": measure_chunks,
+    "steps": measure_steps,
+    "rest": measure_rest,
+}
 
 
-def measure_base(revision: str) -> list[Row]:
+def measure(scale: Scale, sections: Iterable[str]) -> Iterator[Row]:
+    """Yield the rows of all `sections`.
+
+    Another revision may lack what a program uses: then the rest of that section is left out.
+    """
+    for section in sections:
+        with ModelServer() as server:
+            try:
+                yield from SECTIONS[section](scale, server)
+            except ProgramError as error:
+                if not SOURCE:
+                    raise SystemExit(str(error)) from None
+                print(f"{section}: not all of it could be measured: {error}", file=sys.stderr)
+
+
+def measure_base(revision: str, options: list[str]) -> list[Row]:
     """Return the rows of another revision's code, measured by these programs."""
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run(
-            ["git", "worktree", "add", "--detach", folder, revision], cwd=ROOT, check=True
-        )
+        git = ["git", "worktree"]
+        quiet = {"cwd": ROOT, "check": True, "stdout": subprocess.DEVNULL}
+        subprocess.run([*git, "add", "--quiet", "--detach", folder, revision], **quiet)
         try:
-            environ = os.environ | {"BENCH_SOURCE": f"{folder}/src", "BENCH_JSON": "-"}
-            command = [sys.executable, __file__]
+            compileall.compile_dir(f"{folder}/src", quiet=1)
+            environ = os.environ | {"BENCH_SOURCE": f"{folder}/src"}
+            command = [sys.executable, __file__, *options, "--json", "-"]
             done = subprocess.run(command, env=environ, stdout=subprocess.PIPE, check=True)
         finally:
-            subprocess.run(["git", "worktree", "remove", "--force", folder], cwd=ROOT, check=True)
-    return [Row(**each) for each in json.loads(done.stdout)]
+            subprocess.run([*git, "remove", "--force", folder], **quiet)
+    return [Row(**each) for each in json.loads(done.stdout)["rows"]]
+
+
+def parse_options() -> argparse.Namespace:
+    """Return the options of the command line."""
+    parser = argparse.ArgumentParser(description="Compare CPU time with a raw client.")
+    parser.add_argument("--base", metavar="REV", help="measure that revision's code as well")
+    parser.add_argument("--only", default=",".join(SECTIONS), help="sections, by commas")
+    parser.add_argument("--tiny", action="store_true", help="only see that everything runs")
+    parser.add_argument("--json", metavar="PATH", help="write the figures there; -: print them")
+    options = parser.parse_args()
+    options.sections = options.only.split(",")
+    if unknown := set(options.sections) - set(SECTIONS):
+        parser.error(f"no section is named {', '.join(unknown)}; there are {', '.join(SECTIONS)}")
+    return options
 
 
 def main() -> None:
     """Measure and print."""
-    base = measure_base(revision) if (revision := os.environ.get("BASE")) else []
-    rows = measure()
-    if os.environ.get("BENCH_JSON") == "-":
-        print(json.dumps([row.to_dict() for row in rows]))
+    options = parse_options()
+    scale = ["--tiny"] if options.tiny else []
+    base = measure_base(options.base, ["--only", options.only, *scale]) if options.base else []
+    rows = list(measure(TINY if options.tiny else FULL, options.sections))
+    figures = {"commit": _commit("HEAD"), "rows": [row.to_dict() for row in rows]}
+    if options.base:
+        before = {"commit": _commit(options.base), "rows": [row.to_dict() for row in base]}
+        figures["base"] = before
+    if options.json == "-":
+        print(json.dumps(figures))
         return
     print_table(rows, base)
-    results = ROOT / "benchmarks/results"
-    results.mkdir(exist_ok=True)
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True
-    )
-    path = results / f"{commit.stdout.strip() or 'unknown'}.json"
-    path.write_text(json.dumps([row.to_dict() for row in rows], indent=1))
+    path = Path(options.json or ROOT / f"benchmarks/results/{figures['commit']}.json")
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(figures, indent=1))
+
+
+def _commit(revision: str) -> str:
+    command = ["git", "rev-parse", "--short", revision]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    return done.stdout.strip() or "unknown"
 
 
 def _words(number: int) -> Reply:
@@ -233,9 +299,9 @@ def _marks(code: str, server: ModelServer, steps: int, **environment: object) ->
     return [(after - before) * 1e3 for before, after in pairwise(marks)]
 
 
-def _at(costs: list[float], step: int) -> float:
+def _at(costs: list[float], step: int, around: int) -> float:
     """The usual cost around a step."""
-    return median(costs[step - AROUND : step + AROUND])
+    return median(costs[step - around : step + around])
 
 
 def _kilobytes(part: object) -> float:

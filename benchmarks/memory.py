@@ -53,13 +53,13 @@ def work(steps):
 steps, each = int(os.environ["STEPS"]), int(os.environ["EACH"])
 worker = Worker()
 agent = Agent(worker, tools=[look], max_steps=steps + 10, session="long")
-work(300 if each <= 300 else each)
+work(max(each, min(300, steps)))
 before = resident()
 work(steps)
 print(json.dumps(resident() - before))
 """
 
 
-def grow(run: Callable[..., tuple[float, Any]], each: int) -> float:
+def grow(run: Callable[..., tuple[float, Any]], steps: int, each: int) -> float:
     """Return the megabytes that the steps add, with `each` of them in a run."""
-    return float(run(WORK, STEPS=STEPS, EACH=each)[1])
+    return float(run(WORK, STEPS=steps, EACH=each)[1])

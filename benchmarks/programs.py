@@ -144,7 +144,7 @@ print(json.dumps(marks))
 """,
 }
 KEY_TO_WIRE = """
-import json, time
+import json, os, time
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.io import capture_output
 from ipyagent.schema import StreamChunk
@@ -160,14 +160,14 @@ shell = InteractiveShell.instance()
 shell.run_line_magic("load_ext", "ipyagent")
 from ipyagent.magic import cells
 cells.client_for = lambda *args, **kwargs: Noting()
-for _ in range(20):
+for _ in range(int(os.environ["PROMPTS"])):
     begun = time.process_time()
     with capture_output():
         shell.run_cell_magic("agent", "-m openai/noting", "Go.")
 print(json.dumps(spent))
 """
 PARALLEL = """
-import asyncio, json, time
+import asyncio, json, os, time
 from ipyagent import Agent, Scripted
 async def wait(n: int) -> str:
     "Wait."
@@ -175,7 +175,7 @@ async def wait(n: int) -> str:
     return str(n)
 calls = [{"name": "wait", "arguments": {"n": n}} for n in range(8)]
 spent = []
-for _ in range(5):
+for _ in range(int(os.environ["TIMES"])):
     agent = Agent(Scripted([{"calls": calls}, "Done."]), tools=[wait])
     begun = time.perf_counter()
     run = agent.ask("Go.")

@@ -1,5 +1,6 @@
 """The package as others see it."""
 
+import os
 import subprocess
 import sys
 import tomllib
@@ -10,6 +11,8 @@ from packaging.requirements import Requirement
 
 import floors
 import ipyagent
+from ipyagent.schema.base import BUILDS_SAFELY
+from servers.model_server import ModelServer, answer
 
 ROOT = Path(__file__).parents[1]
 
@@ -39,18 +42,84 @@ def test_importing_brings_in_nothing_else() -> None:
     assert fresh(code) == "[]"
 
 
-def test_loading_brings_in_neither_the_model_room_nor_the_widgets_up_front() -> None:
+def test_loading_brings_in_nothing_but_how_a_cell_is_entered() -> None:
     code = """
 import sys
 from IPython.core.interactiveshell import InteractiveShell
-import ipyagent.magic as magic
-magic._prepare = lambda: None   # what the background does is not up front
 shell = InteractiveShell.instance()
+from ipyagent.magic import entry
+entry.import_in_background = lambda home: None   # what the background does is not up front
 shell.run_line_magic('load_ext', 'ipyagent')
-heavy = {'litellm', 'openai', 'ipywidgets', 'anywidget', 'pandas', 'PIL', 'matplotlib'}
+heavy = {'litellm', 'openai', 'mcp', 'httpx', 'pydantic', 'packaging', 're2', 'tenacity', 'yaml',
+         'ipywidgets', 'anywidget', 'pandas', 'PIL', 'matplotlib'}
 print(sorted(heavy & set(sys.modules)))
 """
     assert fresh(code).endswith("[]")
+
+
+NOT_FOR_SCRIPTS = {
+    *("IPython", "ipykernel", "ipywidgets", "anywidget", "traitlets"),
+    *("litellm", "openai", "mcp", "pandas", "numpy", "opentelemetry"),
+    *("jsonschema", "markdown_it", "nbformat", "nh3", "packaging", "yaml"),
+}
+ROOMS_NOT_FOR_SCRIPTS = (
+    *("cli", "compat", "explorer", "magic", "services.openapi.services", "services.mcp.servers"),
+    *("ui.card", "ui.notebook_view", "ui.terminal_view", "ui.transcript", "ui.static_html"),
+    *("llm.gateway", "llm.scripted", "llm.warmup"),
+)
+ASK = """
+import sys
+from ipyagent import Agent
+run = Agent(model="openai/test-model", root=sys.argv[1]).ask("Hi")
+assert run.output == "Hello.", run.error
+print(*sys.modules)
+"""
+
+
+def test_a_script_imports_only_what_its_prompt_needs(tmp_path: Path) -> None:
+    with ModelServer([answer("Hello.")]) as server:
+        environ = os.environ | {"OPENAI_API_KEY": "none", "IPYAGENT_LLM__API_BASE": server.url}
+        command = [sys.executable, "-c", ASK, str(tmp_path)]
+        done = subprocess.run(command, capture_output=True, text=True, env=environ)
+    assert done.returncode == 0, done.stderr
+    modules = set(done.stdout.split())
+    assert "ipyagent.api" in modules
+    assert sorted(NOT_FOR_SCRIPTS & modules) == []
+    assert [each for each in ROOMS_NOT_FOR_SCRIPTS if f"ipyagent.{each}" in modules] == []
+
+
+DEFERRED = """
+from ipyagent import schema
+models, more = set(), {schema.Model}
+while more:
+    models |= more
+    more = {sub for each in more for sub in each.__subclasses__()} - models
+print(sum(each.__pydantic_complete__ for each in models), len(models))
+"""
+
+
+@pytest.mark.skipif(not BUILDS_SAFELY, reason="this pydantic builds models when they are defined")
+def test_few_models_are_built_before_they_are_used() -> None:
+    built, defined = map(int, fresh(DEFERRED).split())
+    assert 0 < built < defined / 4
+
+
+@pytest.mark.skipif(not BUILDS_SAFELY, reason="this pydantic builds models when they are defined")
+def test_threads_that_need_a_model_first_at_the_same_time_all_get_it() -> None:
+    code = """
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from ipyagent.schema import RunFinished, RunStatus, StopReason
+assert not RunFinished.__pydantic_complete__
+ready = Barrier(8)
+def make(number):
+    ready.wait()
+    return RunFinished(status=RunStatus.DONE, stop_reason=StopReason.FINISHED, duration=number)
+with ThreadPoolExecutor(8) as threads:
+    made = list(threads.map(make, range(8)))
+print([each.duration for each in made] == list(range(8)), {type(each).__name__ for each in made})
+"""
+    assert fresh(code) == "True {'RunFinished'}"
 
 
 def test_loading_twice_and_unloading_leaves_the_shell_as_it_was() -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterator
-from importlib import import_module, metadata
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-
-from packaging.requirements import InvalidRequirement, Requirement
+from typing import TYPE_CHECKING
 
 from ipyagent import descriptors
 from ipyagent.errors import InstallationError
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 _RESTART = "and restart the kernel"
 
@@ -31,7 +33,7 @@ def explain(error: BaseException) -> str:
         return f"{summary} {descriptors.advice()} If that does not help, restart the kernel."
     try:
         return _with_packages(error, summary)
-    except OSError:  # the packages' own descriptions cannot be read
+    except (OSError, ImportError):  # the packages' own descriptions cannot be read
         return f"{summary} Run `%pip install --upgrade ipyagent` {_RESTART}."
 
 
@@ -49,6 +51,10 @@ def _with_packages(error: BaseException, summary: str) -> str:
 
 def _unmet_requirements() -> Iterator[Requirement]:
     """Yield ipyagent's own requirements, without extras, that this environment does not meet."""
+    from importlib import metadata  # all goes well, mostly
+
+    from packaging.requirements import InvalidRequirement, Requirement
+
     try:
         lines = metadata.requires("ipyagent") or []
     except metadata.PackageNotFoundError:
@@ -71,6 +77,8 @@ def _unmet_requirements() -> Iterator[Requirement]:
 
 def _at_fault(error: BaseException) -> str | None:
     """Return the distribution that could not be imported, or in which the import failed."""
+    from importlib import metadata
+
     names = [name] if (name := getattr(error, "name", None)) else []
     files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
     names += [_package(file) for file in reversed(files)]
@@ -88,6 +96,8 @@ def _package(file: str) -> str:
 
 
 def _version(name: str) -> str:
+    from importlib import metadata
+
     try:
         return f"{name} {metadata.version(name)} is installed"
     except metadata.PackageNotFoundError:

@@ -13,6 +13,7 @@ import logging
 from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -32,7 +33,12 @@ from ipyagent.store.tolerant_loading import describe_error, load_tolerant
 log = logging.getLogger("ipyagent")
 
 VERSION = 1
-EVENTS: TypeAdapter[Event] = TypeAdapter(Event)
+
+
+@cache
+def _events() -> TypeAdapter[Event]:
+    """Return what reads events; built when a journal is read first."""
+    return TypeAdapter(Event)
 
 
 @dataclass(frozen=True)
@@ -105,7 +111,7 @@ class Decoder:
             data = json.loads(text)
             if data["v"] != VERSION:
                 raise ValueError(f"it has version {data['v']}")
-            event, dropped = load_tolerant(EVENTS, self._whole(run_id, data["event"]))
+            event, dropped = load_tolerant(_events(), self._whole(run_id, data["event"]))
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             log.warning("event %s of the journal was skipped: %s", seq, describe_error(error))
             return None

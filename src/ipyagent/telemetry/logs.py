@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from typing import Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
 
-from ipyagent.redaction import Redactor
+if TYPE_CHECKING:
+    from ipyagent.redaction import Redactor
 
 Level = Literal["debug", "info", "warn", "error"]
 
@@ -33,7 +35,7 @@ def setup(level: Level = "info", redactor: Redactor | None = None) -> None:
     logger.setLevel(_LEVELS[level])
     for former in [each for each in logger.filters if isinstance(each, RedactingFilter)]:
         logger.removeFilter(former)
-    logger.addFilter(RedactingFilter(redactor or Redactor()))
+    logger.addFilter(RedactingFilter(redactor))
     # Where nobody handles a warning, Python prints it to stderr, and that is the user's cell.
     if not any(isinstance(handler, logging.NullHandler) for handler in logger.handlers):
         logger.addHandler(logging.NullHandler())
@@ -42,13 +44,23 @@ def setup(level: Level = "info", redactor: Redactor | None = None) -> None:
 class RedactingFilter(logging.Filter):
     """Redacts a record's message, arguments, traceback and stack."""
 
-    def __init__(self, redactor: Redactor) -> None:
+    def __init__(self, redactor: Redactor | None = None) -> None:
         super().__init__()
-        self._redactor = redactor
+        self._given = redactor
+
+    @cached_property
+    def _redactor(self) -> Redactor:
+        """The redactor; its code is imported for the first record, not while ipyagent loads."""
+        from ipyagent.redaction import Redactor
+
+        return self._given or Redactor()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Redact every record and pass it on."""
-        text = self._redactor.text
+        """Redact every record and pass it on; drop it if that is impossible."""
+        try:
+            text = self._redactor.text
+        except (ImportError, OSError):  # no descriptor is left, perhaps
+            return False
         with contextlib.suppress(TypeError, ValueError):  # logging itself reports a bad format
             message = record.getMessage()
             if (clean := text(message)) != message:

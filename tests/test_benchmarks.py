@@ -1,0 +1,80 @@
+"""The benchmark runs: at its smallest, where figures mean nothing."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+SECTIONS = {
+    "start": ["%load_ext ipyagent, beside import openai", "first answer of the explorer"],
+    "turns": [
+        "a script with one prompt, cold",
+        "a prompt and its answer, warm",
+        "… beside the bare loop, cold",
+    ],
+    "chunks": ["a streamed chunk"],
+    "steps": [
+        "step 1, all in",
+        "step 2, all in",
+        "step 2 beside step 1",
+        "step 2 beside one without a record",
+        "requests that do not extend the last",
+        "connections",
+        "system prompt and tools",
+        "growth of a request with each step",
+    ],
+    "rest": [
+        "key to wire, warm kernel",
+        "8 calls of 0.2 s, by the clock",
+        "memory after four turns",
+        "a session of 12 nodes is opened",
+        "memory for 2 steps, 1 a run",
+        "memory for 2 steps, 2 a run",
+    ],
+}
+"""The rows of the table."""
+
+
+def compare(folder: Path, *options: str) -> tuple[str, dict[str, Any]]:
+    """Return the table, and what was written as JSON; temporary files are in the folder."""
+    path = folder / "figures.json"
+    command = [sys.executable, str(ROOT / "benchmarks/compare.py"), "--tiny"]
+    done = subprocess.run(
+        [*command, "--json", str(path), *options],
+        env=os.environ | {"TMPDIR": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout, json.loads(path.read_text())
+
+
+@pytest.mark.parametrize(("section", "labels"), SECTIONS.items(), ids=SECTIONS)
+def test_every_row_of_the_table_is_measured(
+    section: str, labels: list[str], tmp_path: Path
+) -> None:
+    table, figures = compare(tmp_path, "--only", section)
+    assert [row["label"] for row in figures["rows"]] == labels
+    assert all(math.isfinite(row["ours"]) for row in figures["rows"])
+    for label, line in zip(labels, table.splitlines()[1:], strict=True):
+        assert line.startswith(label)
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="there is no other revision to compare")
+def test_another_revision_is_measured_beside_this_one(tmp_path: Path) -> None:
+    table, figures = compare(tmp_path, "--only", "start", "--base", "HEAD")
+    now, before = figures["rows"], figures["base"]["rows"]
+    assert [row["label"] for row in now] == [row["label"] for row in before] == SECTIONS["start"]
+    assert table.splitlines()[0].split()[-1] == "before"
+    listed = subprocess.run(
+        ["git", "worktree", "list"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert str(tmp_path) not in listed.stdout, "it is removed again"
