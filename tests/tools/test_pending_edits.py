@@ -16,6 +16,7 @@ from ipyagent.tools import previews
 from ipyagent.tools.base import Tool
 from ipyagent.tools.edits import FileEditTools
 from ipyagent.tools.file_tools import file_tools
+from ipyagent.tools.previews import Previews
 from ipyagent.tools.workspace import Workspace
 
 TEXT = [f"line {number}" for number in range(1, 41)]
@@ -154,7 +155,7 @@ def test_three_hundred_seconds_unless_it_is_set(
     clock = [0.0]
     monkeypatch.setattr("ipyagent.tools.previews.monotonic", lambda: clock[0])
     workspace = Workspace(tmp_path)
-    for settings, seconds in (({}, 300.0), ({"edit_seconds": 5.0}, 5.0)):
+    for settings, seconds in (({}, 300.0), ({"previews": Previews(5.0)}, 5.0)):
         write = file_tools(workspace, allow_delete=False, **settings)[2]
         assert write.preview is not None
         for late in (0.0, 0.1):

@@ -132,10 +132,10 @@ def late_variables(environ: Mapping[str, str], start: Mapping[str, str]) -> list
     """Return variables for pinned keys that were set later, perhaps by a `.env` file."""
     return [
         name
-        for name, value in environ.items()
+        for name in environ
         if name.startswith(PREFIX)
         and limit_key(_setting_key(name)) in PINNED_KEYS
-        and start.get(name) != value
+        and start.get(name) != environ.get(name)
     ]
 
 

@@ -22,12 +22,15 @@ def known_secrets(environ: Mapping[str, str]) -> frozenset[str]:
     words if the name does not clearly say that they are secret (`JUPYTER_TOKEN=datascience`): they
     would be hidden everywhere.
     """
+    # Names first: reading all values as well takes twice as long.
+    named = [(name, secret) for name in environ if (secret := secrecy(name))]
+    secrets = [(name, environ.get(name, "").strip(), secret) for name, secret in named]
     return frozenset(
-        value.strip()
-        for name, value in environ.items()
-        if (secret := secrecy(name))
-        and len(value.strip()) >= SHORTEST
-        and _tells(name, value.strip(), secret)
+        [
+            value
+            for name, value, secret in secrets
+            if len(value) >= SHORTEST and _tells(name, value, secret)
+        ]
     )
 
 

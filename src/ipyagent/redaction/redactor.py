@@ -34,6 +34,11 @@ class Redactor:
         self._recent: dict[str, str] = {}
         self._clean: dict[str, None] = {}
 
+    @property
+    def values(self) -> frozenset[str]:
+        """The known values."""
+        return self._finder.values
+
     def learn(self, values: Iterable[str]) -> None:
         """Hide these values too, from now on."""
         finder = SecretFinder({*self._finder.values, *values})

@@ -49,11 +49,12 @@ class FileEditTools:
         allow_delete: bool,
         edit_seconds: float = EDIT_SECONDS,
         check: PathCheck = lambda path: None,
+        previews: Previews | None = None,
     ) -> None:
         self._workspace = workspace
         self._allow_delete = allow_delete
         self._check = check
-        self.previews = Previews(edit_seconds)
+        self.previews = previews or Previews(edit_seconds)
         self._checkpoints = Checkpoints(workspace)
 
     def tools(self) -> Iterator[Tool]:

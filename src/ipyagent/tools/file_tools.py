@@ -13,9 +13,10 @@ from ipyagent.plaintext import spell
 from ipyagent.schema import ToolResult
 from ipyagent.tools import file_rendering, path_rules
 from ipyagent.tools.base import Tool, Where, tool
-from ipyagent.tools.edits import EDIT_SECONDS, FileEditTools, PathCheck
+from ipyagent.tools.edits import FileEditTools, PathCheck
 from ipyagent.tools.entries import WalkBudget
 from ipyagent.tools.file_pattern import FilePattern
+from ipyagent.tools.previews import Previews
 from ipyagent.tools.tracked_namespace import with_sources
 from ipyagent.tools.workspace import Workspace
 
@@ -26,16 +27,14 @@ def file_tools(
     workspace: Workspace,
     *,
     allow_delete: bool,
-    edit_seconds: float = EDIT_SECONDS,
+    previews: Previews | None = None,
     check: PathCheck = lambda path: None,
 ) -> list[Tool]:
     """Return list_files, read_file, write_file, edit_file and delete_file for that workspace.
 
-    A change runs at most `edit_seconds` after it was shown, and never if `check` raises.
+    `previews` holds what was shown until its call runs; no change is made if `check` raises.
     """
-    edits = FileEditTools(
-        workspace, allow_delete=allow_delete, edit_seconds=edit_seconds, check=check
-    )
+    edits = FileEditTools(workspace, allow_delete=allow_delete, previews=previews, check=check)
     return [*FileReadTools(workspace).tools(), *edits.tools()]
 
 

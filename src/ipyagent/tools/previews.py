@@ -34,6 +34,11 @@ class Previews:
         self._previews: dict[str, list[_RecordedPreview]] = {}
         self._lock = threading.Lock()
 
+    def clear(self) -> None:
+        """Forget all previews: a run begins."""
+        with self._lock:
+            self._previews.clear()
+
     def add(self, call: str, change: Change) -> None:
         """Remember the preview of a call, which is identified by the digest of its arguments."""
         preview = _RecordedPreview(digest_content(change.before), monotonic(), change.edit)

@@ -149,6 +149,10 @@ class ScriptRunner:
         self._timeout, self._max_timeout = timeout, max_timeout
         self._previewed_digests: dict[str, str] = {}
 
+    def forget_previews(self) -> None:
+        """Forget what was previewed: a run begins."""
+        self._previewed_digests.clear()
+
     def as_tool(self) -> Tool:
         """Return `python_script`."""
         return tool(

@@ -44,6 +44,8 @@ def reveal(text: str) -> str:
     are those that alternate. Letters that look Latin and are not are spelled out in names that also
     have Latin letters.
     """
+    if len(text) <= _BLANKS and text.isascii() and text.isprintable():
+        return text
     return _reveal(text, signs="")
 
 
@@ -53,8 +55,6 @@ def reveal_diff(text: str) -> str:
 
 
 def _reveal(text: str, signs: str) -> str:
-    if text.isascii() and text.isprintable() and len(text) <= _BLANKS:
-        return text
     end = "\n" if text.endswith("\n") else ""
     rows: list[str] = []
     kinds = ((line, *_kind_of_line(line, signs)) for line in text.removesuffix("\n").split("\n"))

@@ -12,8 +12,6 @@ from ipyagent.ui.transcript import Transcript
 
 Path = tuple[str | int, ...]
 
-_NESTED = (BaseModel, tuple)
-
 
 def find_changes(old: Transcript, new: Transcript) -> list[JsonDict]:
     """Return the changes from `old` to `new`, in order.
@@ -22,23 +20,25 @@ def find_changes(old: Transcript, new: Transcript) -> list[JsonDict]:
     index just past the end of a list extends it.
     """
     changes: list[JsonDict] = []
-    _collect(old, new, (), changes)
+    if old != new:
+        _collect(old, new, (), changes)
     return changes
 
 
 def _collect(old: object, new: object, path: Path, changes: list[JsonDict]) -> None:
+    """Add the changes between two unequal values."""
     if isinstance(new, BaseModel) and type(old) is type(new):
         before = vars(old)
         for name, value in vars(new).items():
             # A block that has not changed is the same object, most of the time: see `Transcriber`.
-            if before[name] is not value and (isinstance(value, _NESTED) or before[name] != value):
+            if before[name] is not value and before[name] != value:
                 _collect(before[name], value, (*path, name), changes)
     elif isinstance(new, tuple) and isinstance(old, tuple) and len(new) >= len(old):
         for index, (each, value) in enumerate(zip_longest(old, new)):
-            if each is not value:
+            if each is not value and each != value:
                 _collect(each, value, (*path, index), changes)
     elif isinstance(new, str) and isinstance(old, str) and old and new.startswith(old):
         if len(new) > len(old):
             changes.append({"path": list(path), "append": new[len(old) :]})
-    elif old != new:
+    else:
         changes.append({"path": list(path), "value": to_jsonable_python(new)})

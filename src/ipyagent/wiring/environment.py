@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 
 from ipyagent.agent.approvals import Approvals
 from ipyagent.agent.prompts import context_block, describe_mentions
+from ipyagent.agent.session import Session
 from ipyagent.config import Config
 from ipyagent.json_types import JsonDict
+from ipyagent.kernel.describe.secrets import secret_strings
 from ipyagent.kernel.namespace import Namespace, ShellNamespace, WatchedNamespace, digest
 from ipyagent.kernel.open_notebooks import OpenNotebooks, current
 from ipyagent.kernel.provenance import Provenance
@@ -23,6 +25,7 @@ from ipyagent.tools.namespace_tools import namespace_tools
 from ipyagent.tools.notebook.notebook_tools import NotebookTools, check_not_open
 from ipyagent.tools.notebook.run_cell import Post, RunCellTool
 from ipyagent.tools.notes import note_tools
+from ipyagent.tools.previews import Previews
 from ipyagent.tools.sandbox import Sandbox
 from ipyagent.tools.scripts import ScriptRunner
 from ipyagent.tools.search import search_tools
@@ -45,11 +48,23 @@ class Environment:
     """The settings' folder; None: the workspace's root."""
     approvals: Approvals = field(default_factory=Approvals)
     _known_notices: set[str] = field(default_factory=set, init=False)
+    _redactor: Redactor | None = field(default=None, init=False)
+    _kept: _BuiltInTools | None = field(default=None, init=False)
 
     @cached_property
     def services(self) -> Services:
         """Return the services that bring tools from elsewhere."""
         return Services(self.workspace.root, self.home or self.workspace.root)
+
+    def redactor(self, secrets: Iterable[str]) -> Redactor:
+        """Return the redactor of a run, which knows `secrets` and those among the variables.
+
+        It is that of the last run if it knows exactly these.
+        """
+        new = Redactor({*secrets, *secret_strings(self.namespace.variables())})
+        if self._redactor is None or self._redactor.values != new.values:
+            self._redactor = new
+        return self._redactor
 
     def build_toolbox(
         self,
@@ -57,25 +72,19 @@ class Environment:
         own_tools: Iterable[Tool] = (),
         redactor: Redactor | None = None,
         post: Post = lambda job: Future(),
-        read_sources: Callable[[], Collection[str]] = tuple,
+        session: Session | None = None,
     ) -> Toolbox:
         """Return the built-in tools, `own_tools`, and those that the user defined in the namespace.
 
-        Outputs that tools save pass the redactor, which learns the secrets among the variables;
-        `post` runs a job on the main thread; `read_sources` returns the sources that the model has
-        read.
+        Outputs that tools save pass the redactor, which learns the secrets that code brings among
+        the variables; `post` runs a job on the main thread; the session knows the sources that the
+        model has read. A run's built-in tools are those of the last run, unless something that
+        they depend on has changed; only those for notebooks belong to the running cell.
         """
-        # Who only lists the tools, as completion does, need not look for secrets.
-        namespace = WatchedNamespace(self.namespace, redactor.learn) if redactor else self.namespace
-        clean = redactor.text if redactor else str
         desktop = self._open_notebooks()
-        toolbox = Toolbox(
-            [
-                *self._built_in_tools(config, namespace, clean, desktop, read_sources),
-                *self._notebook_tools(config, namespace, desktop, post),
-                *own_tools,
-            ]
-        )
+        built_in = self._built_in_tools(config, redactor, session, desktop)
+        notebook_tools = self._notebook_tools(config, built_in.namespace, desktop, post)
+        toolbox = Toolbox([*built_in.tools, *notebook_tools, *own_tools])
         toolbox.add_from_cells(find_tools(self.namespace.variables().values()))
         return toolbox
 
@@ -100,7 +109,8 @@ class Environment:
         )
 
     @cached_property
-    def _provenance(self) -> Provenance:
+    def provenance(self) -> Provenance:
+        """Return the sources of the variables' values."""
         return Provenance()
 
     @cached_property
@@ -116,7 +126,7 @@ class Environment:
         seconds = config.workspace.edit_seconds
         yield from NotebookTools(self.workspace, desktop, seconds).tools()
         if config.tools.python and desktop.pages():
-            sourced = TrackedNamespace(namespace, self._provenance)
+            sourced = TrackedNamespace(namespace, self.provenance)
             yield RunCellTool(sourced, desktop, post, seconds).as_tool()
 
     def _open_notebooks(self) -> OpenNotebooks:
@@ -127,37 +137,86 @@ class Environment:
     def _built_in_tools(
         self,
         config: Config,
-        namespace: Namespace,
-        clean: Callable[[str], str],
+        redactor: Redactor | None,
+        session: Session | None,
         desktop: OpenNotebooks,
-        read_sources: Callable[[], Collection[str]],
+    ) -> _BuiltInTools:
+        """Return the tools that do not depend on the running cell."""
+        lasting = replace(desktop, client=None, cell_id=None, number=None, next_input=None)
+        inputs = (
+            *(config.tools, config.workspace, redactor, session),
+            *(lasting.folder, lasting.saved),
+        )
+        if redactor is None:  # whoever only lists the tools, as completion does, gets others
+            return _BuiltInTools(self, inputs, config, redactor, session, lasting)
+        if self._kept is None or self._kept.inputs != inputs:
+            self._kept = _BuiltInTools(self, inputs, config, redactor, session, lasting)
+        self._kept.forget_previews()
+        return self._kept
+
+
+class _BuiltInTools:
+    """The built-in tools for certain `inputs`, and the namespace that they use."""
+
+    def __init__(
+        self,
+        around: Environment,
+        inputs: object,
+        config: Config,
+        redactor: Redactor | None,
+        session: Session | None,
+        notebooks: OpenNotebooks,
+    ) -> None:
+        self.inputs = inputs
+        self.namespace: Namespace = around.namespace
+        if redactor is not None:
+            self.namespace = WatchedNamespace(around.namespace, redactor.learn)
+        self._previews = Previews(config.workspace.edit_seconds)
+        self._scripts: ScriptRunner | None = None
+        self._clean = redactor.text if redactor else str
+        self._session = session
+        self.tools = tuple(self._make_tools(around, config, notebooks))
+
+    def forget_previews(self) -> None:
+        """Forget what the last run previewed: nobody approved that for another one."""
+        self._previews.clear()
+        if self._scripts is not None:
+            self._scripts.forget_previews()
+
+    def _read_sources(self) -> tuple[str, ...]:
+        """Return the sources that the model has read."""
+        return tuple(self._session.conversation.sources) if self._session else ()
+
+    def _make_tools(
+        self, around: Environment, config: Config, notebooks: OpenNotebooks
     ) -> Iterator[Tool]:
-        flags, workspace = config.tools, self.workspace
+        flags, workspace = config.tools, around.workspace
         if flags.files:
             yield from file_tools(
                 workspace,
                 allow_delete=config.workspace.allow_delete,
-                edit_seconds=config.workspace.edit_seconds,
-                check=partial(check_not_open, workspace, desktop),
+                previews=self._previews,
+                check=partial(check_not_open, workspace, notebooks),
             )
             yield from search_tools(workspace)
         yield from namespace_tools(
-            namespace,
+            self.namespace,
             variables=flags.namespace,
             python=flags.python,
-            provenance=self._provenance,
+            provenance=around.provenance,
         )
         store = OutputStore(workspace)
         ways: JsonDict = {
-            "save": lambda text: store.save(clean(text)),
+            "save": lambda text: store.save(self._clean(text)),
             "timeout": flags.timeout,
             "max_timeout": flags.max_timeout,
         }
         if flags.scripts:
-            yield ScriptRunner(workspace, self.sandbox, **ways).as_tool()
+            self._scripts = ScriptRunner(workspace, around.sandbox, **ways)
+            yield self._scripts.as_tool()
         if flags.shell:
-            yield from shell_tools(self.sandbox, **ways)
+            yield from shell_tools(around.sandbox, **ways)
         if flags.notes:
-            yield from note_tools(workspace, read_sources)
-        yield todo_tool(read_sources)
+            yield from note_tools(workspace, self._read_sources)
+        yield todo_tool(self._read_sources)
         yield question_tool()

@@ -86,7 +86,7 @@ class RunTask:
         self.skills = Skills(workspace, personal_folder()) if config.tools.skills else None
         own = [*own_tools, *self._load_skills()]
         self.toolbox = environment.build_toolbox(
-            config, own, self.redactor, cell.main.post, lambda: session.conversation.sources
+            config, own, self.redactor, cell.main.post, session
         )
         self.page_is_open = environment.page_is_open
         self.prompt = self.redactor.text(request.prompt)
@@ -147,11 +147,11 @@ class RunTask:
         )
 
     def _create_redactor(self) -> Redactor:
-        """Return a redactor that knows the secrets of the environment and of the settings."""
+        """Return a redactor that knows the secrets of variables, environment and settings."""
         config = self.request.config
         key = config.llm.api_key.get_secret_value() if config.llm.api_key else ""
         servers = self.environment.services.secrets() if config.tools.mcp else ()
-        return Redactor({*known_secrets(os.environ), key, *servers})
+        return self.environment.redactor({*known_secrets(os.environ), key, *servers})
 
     def _load_skills(self) -> list[Tool]:
         """Tell the model which skills there are, if any; return the tool that reads them."""
