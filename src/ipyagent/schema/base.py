@@ -55,14 +55,6 @@ JsonObject = Annotated[JsonDict, AfterValidator(as_json)]
 """A JSON object, validated the same way."""
 
 
-BUILDS_SAFELY = tuple(map(int, VERSION.split(".")[:2])) >= (2, 14)
-"""True if pydantic builds a model at its first use under a lock.
-
-A process needs a third of the models. Before 2.14, two threads that needed one at the same time
-could validate with its base class.
-"""
-
-
 class Model(BaseModel):
     """A frozen record. Sequences are tuples; a change is a new record (`model_copy`).
 
@@ -76,7 +68,6 @@ class Model(BaseModel):
         allow_inf_nan=False,
         validate_by_name=True,
         validate_by_alias=True,
-        defer_build=BUILDS_SAFELY,
     )
 
     if not TYPE_CHECKING:  # else every misspelt attribute would pass the type checker
@@ -93,6 +84,22 @@ class Model(BaseModel):
     def from_dict(cls, data: JsonDict) -> Self:
         """Return the record that `to_dict` described; raises pydantic.ValidationError otherwise."""
         return cls.model_validate(data)
+
+
+BUILDS_SAFELY = tuple(map(int, VERSION.split(".")[:2])) >= (2, 14)
+"""True if pydantic builds a model at its first use under a lock.
+
+Before, two threads that needed it at the same time could validate with its base class.
+"""
+
+
+class LazyModel(Model):
+    """A record that pydantic builds at its first use, for those that few processes need.
+
+    Not for what other records hold: each of these would build it again.
+    """
+
+    model_config = ConfigDict(defer_build=BUILDS_SAFELY)
 
 
 @cache

@@ -30,13 +30,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ipyagent.schema.base import Amount, Count, Flag, Model, Text
+from ipyagent.schema.base import Amount, Count, Flag, LazyModel, Text
 from ipyagent.schema.messages import Message, TokenUsage
 from ipyagent.schema.results import DecidedBy, Decision, ToolDefinition, ToolExecution
 from ipyagent.schema.runs import Run, RunStatus, StopReason
 
 
-class RunStarted(Model):
+class RunStarted(LazyModel):
     """A run begins; `run` has no steps yet.
 
     `system_prompt` and `tools` are given if they differ from those of the session so far.
@@ -48,7 +48,7 @@ class RunStarted(Model):
     tools: tuple[ToolDefinition, ...] | None = None
 
 
-class PlanProposed(Model):
+class PlanProposed(LazyModel):
     """The user is asked about a whole plan: `run` is a draft, stored before it is shown.
 
     `approval_id` is valid for one decision; None if nobody can be asked now.
@@ -59,7 +59,7 @@ class PlanProposed(Model):
     approval_id: str | None = None
 
 
-class PlanWaiting(Model):
+class PlanWaiting(LazyModel):
     """The cell has stopped asking about its plan, which waits unless decided on elsewhere.
 
     The last event of that cell.
@@ -68,7 +68,7 @@ class PlanWaiting(Model):
     type: Literal["plan_waiting"] = "plan_waiting"
 
 
-class StepStarted(Model):
+class StepStarted(LazyModel):
     """The model is about to be asked for the `step`-th time (from 1).
 
     `nudge` is a text of ours before it: to continue a reply that was cut, or to finish because the
@@ -81,7 +81,7 @@ class StepStarted(Model):
     nudge: Text | None = None
 
 
-class Compacted(Model):
+class Compacted(LazyModel):
     """The older part of the conversation became `summary`.
 
     `before` and `after` are the ids of the nodes that stay verbatim on either side of it.
@@ -94,7 +94,7 @@ class Compacted(Model):
     after: tuple[str, ...] = ()
 
 
-class RetryScheduled(Model):
+class RetryScheduled(LazyModel):
     """A request failed in a transient way; it is retried after `delay` seconds."""
 
     type: Literal["retry_scheduled"] = "retry_scheduled"
@@ -105,14 +105,14 @@ class RetryScheduled(Model):
     reason: Text
 
 
-class MessageStarted(Model):
+class MessageStarted(LazyModel):
     """A reply begins to stream. After a retry it begins again, and earlier pieces are void."""
 
     type: Literal["message_started"] = "message_started"
     step: Count
 
 
-class MessageDelta(Model):
+class MessageDelta(LazyModel):
     """A piece of the reply."""
 
     type: Literal["message_delta"] = "message_delta"
@@ -121,7 +121,7 @@ class MessageDelta(Model):
     text: str
 
 
-class MessageFinished(Model):
+class MessageFinished(LazyModel):
     """The whole reply, also if it was cut short; None if the model said nothing."""
 
     type: Literal["message_finished"] = "message_finished"
@@ -133,7 +133,7 @@ class MessageFinished(Model):
     thinking_seconds: Amount | None = None
 
 
-class ToolStarted(Model):
+class ToolStarted(LazyModel):
     """A call was checked and is about to be decided on."""
 
     type: Literal["tool_started"] = "tool_started"
@@ -141,7 +141,7 @@ class ToolStarted(Model):
     execution: ToolExecution
 
 
-class ApprovalRequested(Model):
+class ApprovalRequested(LazyModel):
     """The user is asked about exactly this call; `approval_id` is valid for one decision."""
 
     type: Literal["approval_requested"] = "approval_requested"
@@ -150,7 +150,7 @@ class ApprovalRequested(Model):
     approval_id: str
 
 
-class ApprovalDecided(Model):
+class ApprovalDecided(LazyModel):
     """A call was decided on."""
 
     type: Literal["approval_decided"] = "approval_decided"
@@ -161,7 +161,7 @@ class ApprovalDecided(Model):
     reason: Text | None = None
 
 
-class ToolRunning(Model):
+class ToolRunning(LazyModel):
     """A call's tool has begun to run."""
 
     type: Literal["tool_running"] = "tool_running"
@@ -169,7 +169,7 @@ class ToolRunning(Model):
     call_id: str
 
 
-class ToolFinished(Model):
+class ToolFinished(LazyModel):
     """A call has its one result."""
 
     type: Literal["tool_finished"] = "tool_finished"
@@ -177,21 +177,21 @@ class ToolFinished(Model):
     execution: ToolExecution
 
 
-class StepFinished(Model):
+class StepFinished(LazyModel):
     """A step's calls all have results."""
 
     type: Literal["step_finished"] = "step_finished"
     step: Count
 
 
-class Notice(Model):
+class Notice(LazyModel):
     """Something the user should know."""
 
     type: Literal["notice"] = "notice"
     text: Text
 
 
-class RunFinished(Model):
+class RunFinished(LazyModel):
     """A run ended."""
 
     type: Literal["run_finished"] = "run_finished"

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import AliasChoices, BeforeValidator, Field, TypeAdapter, ValidationError
 
-from ipyagent.schema.base import Count, Flag, JsonObject, Model, Moment, Positive, Text, now
+from ipyagent.schema.base import Count, Flag, JsonObject, LazyModel, Moment, Positive, Text, now
 
 
 def _names(value: object) -> Any:
@@ -34,7 +34,7 @@ class TodoStatus(StrEnum):
     COMPLETED = "completed"
 
 
-class Todo(Model):
+class Todo(LazyModel):
     """One task of a checklist; `active_form` describes it in progress: "Running tests"."""
 
     content: Text = Field(min_length=1)
@@ -54,7 +54,7 @@ def todos_in(arguments: Mapping[str, object]) -> tuple[Todo, ...]:
         return ()
 
 
-class Note(Model):
+class Note(LazyModel):
     """A note for later sessions.
 
     `origin` names the sources that had been read when it was written, beside the user.
@@ -68,7 +68,7 @@ class Note(Model):
     )
 
 
-class Skill(Model):
+class Skill(LazyModel):
     """Instructions for one kind of task; `content` is read when the task comes up."""
 
     name: str = Field(min_length=1)
@@ -86,14 +86,14 @@ class Skill(Model):
         return f"# Skill: {self.name}\n\n{self.description}\n\n---\n\n{self.content}\n"
 
 
-class Endpoint(Model):
+class Endpoint(LazyModel):
     """One operation that a service's description allows."""
 
     method: str
     path: str
 
 
-class PendingEdit(Model):
+class PendingEdit(LazyModel):
     """An edit that waits for the user; lines are counted from 1."""
 
     file_path: str
@@ -107,7 +107,7 @@ class PendingEdit(Model):
     match_count: Positive = 1
 
 
-class PythonScript(Model):
+class PythonScript(LazyModel):
     """A script that the agent saved; times are those of its last run."""
 
     file_id: str = Field(min_length=1)
