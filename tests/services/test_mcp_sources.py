@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ipyagent.config import MCPServerConfig, trust
+from ipyagent.config import MCPServerConfig, distrust, trust
 from ipyagent.services.mcp.servers import MCPServers
 from servers.mcp_lab import MCPLab, named
 
@@ -147,3 +147,33 @@ async def test_choices_belong_to_one_folder_and_are_stored_with_the_user(
     assert "is not the JSON that ipyagent wrote" in notice
     assert notice in servers.describe_servers()
     assert place.heard("good") == []
+
+
+@pytest.mark.parametrize("changed", ["nothing", "own", "added", "folder", "trust", "settings"])
+def test_the_sources_are_read_again_only_after_a_change(
+    place: MCPLab, own_folders: Path, changed: str
+) -> None:
+    own = own_folders / "config" / "ipyagent" / "mcp.json"
+    write(own, a=program(place, "good"))
+    write(place.home / "mcp.json", b=program(place, "good"))
+    trust(place.home)
+    configured: list[MCPServerConfig] = []
+    servers = MCPServers(place.home, place.home, os.environ, lambda: configured)
+    before, _ = servers.sources.collect()
+    match changed:
+        case "own":
+            write(own, a=program(place, "dies"))
+        case "added":
+            servers.add("c", place.words("good"), {})
+        case "folder":
+            write(place.home / "mcp.json", b=program(place, "dies"))
+        case "trust":
+            distrust(place.home)
+        case "settings":
+            configured.append(place.raw("good", "d"))
+    after, _ = servers.sources.collect()
+    assert (after["a"] is before["a"]) is (changed == "nothing")
+    names = {"added": {"a", "b", "c"}, "settings": {"a", "b", "d"}}.get(changed, {"a", "b"})
+    assert set(after) == names
+    assert after["b"].trusted is (changed not in ("folder", "trust"))
+    assert ("dies" in after["a"].description) is (changed == "own")

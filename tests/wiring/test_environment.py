@@ -1,10 +1,11 @@
 """Which tools there are, by the settings."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from harness import Lab
+from harness import NO, Lab, call, new_session
 from ipyagent.config import Config, Layer, resolve_config
 
 FILES = {"list_files", "read_file", "write_file", "edit_file", "delete_file", "search_files"}
@@ -66,3 +67,72 @@ def test_a_skill_that_cannot_be_read_is_told_of_where_there_is_no_other(tmp_path
     (skill / "SKILL.md").write_bytes(b"\xff\xfe\x00bad")
     run = Lab(tmp_path).run(["Hello."])
     assert any("skills/broken" in note for note in run.notes)
+
+
+@pytest.mark.parametrize("variables", [{}, {"api_key": "a1b2c3d4e5f6"}])
+def test_the_redactor_and_tools_of_a_run_serve_the_next_one(
+    tmp_path: Path, variables: dict[str, Any]
+) -> None:
+    lab = Lab(tmp_path, variables)
+    first, second = (lab.environment.redactor({"hunter22hunter22"}) for _ in range(2))
+    assert first is second
+    boxes = [
+        lab.environment.build_toolbox(Config(), redactor=first, session=lab.session)
+        for _ in range(2)
+    ]
+    for name in ("read_file", "write_file", "run_python", "python_script", "record_note"):
+        assert boxes[0].get(name) is boxes[1].get(name)
+
+
+@pytest.mark.parametrize(
+    "changed", ["settings", "session", "secret", "new variable", "variable that is gone"]
+)
+def test_a_run_has_tools_and_a_redactor_of_its_own_after_a_change(
+    tmp_path: Path, changed: str
+) -> None:
+    lab = Lab(tmp_path, {"api_key": "a1b2c3d4e5f6"})
+    environment, config, session = lab.environment, Config(), lab.session
+    redactor = environment.redactor({"hunter22hunter22"})
+    before = environment.build_toolbox(config, redactor=redactor, session=session)
+    secret = "hunter22hunter22"
+    match changed:
+        case "settings":
+            config = resolve_config(Layer("the test", {"workspace": {"allow_delete": True}}))
+        case "session":
+            session = new_session()
+        case "secret":
+            secret = "correct horse battery"
+        case "new variable":
+            lab.variables["password"] = "tr0ub4dor&3"
+        case "variable that is gone":
+            del lab.variables["api_key"]
+    after_change = environment.redactor({secret})
+    after = environment.build_toolbox(config, redactor=after_change, session=session)
+    assert after.get("write_file") is not before.get("write_file")
+    assert (after_change is redactor) is (changed in ("settings", "session"))
+    assert secret not in after_change.text(f"It is {secret}.")
+    for value in lab.variables.values():
+        assert value not in after_change.text(f"It is {value}.")
+
+
+def test_a_preview_of_an_earlier_run_does_not_bind_a_later_one(tmp_path: Path) -> None:
+    """Kept tools that remembered it would refuse the change: the file is another one by then."""
+    lab, file = Lab(tmp_path), tmp_path / "a.txt"
+    replies = [{"calls": [call("write_file", path="a.txt", content="new")]}, "Done."]
+    assert not lab.run(replies, answer=NO).results[0].success
+    file.write_text("by the user")
+    assert lab.run(replies, confirm_mode="yolo").results[0].success
+    assert file.read_text() == "new"
+
+
+def test_a_preview_of_an_earlier_run_does_not_bind_a_later_script(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    made = lab.run(
+        [{"calls": [call("python_script", action="create", content="print(1)")]}, "Done."],
+        confirm_mode="yolo",
+    )
+    script = made.results[0].value
+    replies = [{"calls": [call("python_script", action="run", file_id=script.file_id)]}, "Done."]
+    assert not lab.run(replies, answer=NO).results[0].success
+    Path(script.file_path).write_text("print(2)")
+    assert "2" in lab.run(replies, confirm_mode="yolo").results[0].output

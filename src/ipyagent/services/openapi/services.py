@@ -151,8 +151,10 @@ class OpenAPIServices:
 
     def notices(self) -> list[str]:
         """Return notices about services without tools."""
+        if not has_services(self._folder, self._configured):
+            return []
         if not _has_packages():
-            return [_MISSING] if has_services(self._folder, self._configured) else []
+            return [_MISSING]
         try:
             services = [each for each in self._list_services() if each.active]
         except AgentError as error:
@@ -176,7 +178,8 @@ class OpenAPIServices:
         return service if on == service.active else service.model_copy(update={"active": on})
 
     def _active_services(self) -> list[Service]:
-        if not _has_packages():
+        # First whether there are any: looking for packages searches the whole path.
+        if not has_services(self._folder, self._configured) or not _has_packages():
             return []
         try:
             services = self._list_services()
