@@ -1,12 +1,14 @@
 """Which tools there are, by the settings."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness import NO, Lab, call, new_session
+from harness import Lab, new_session
 from ipyagent.config import Config, Layer, resolve_config
+from ipyagent.tools.toolbox import Toolbox
 
 FILES = {"list_files", "read_file", "write_file", "edit_file", "delete_file", "search_files"}
 ALWAYS = {"todo_write", "ask_user"}
@@ -115,24 +117,26 @@ def test_a_run_has_tools_and_a_redactor_of_its_own_after_a_change(
         assert value not in after_change.text(f"It is {value}.")
 
 
-def test_a_preview_of_an_earlier_run_does_not_bind_a_later_one(tmp_path: Path) -> None:
-    """Kept tools that remembered it would refuse the change: the file is another one by then."""
+def test_what_an_earlier_run_previewed_does_not_bind_a_later_one(tmp_path: Path) -> None:
+    """Kept tools that remembered it would refuse: the files are other ones by then."""
     lab, file = Lab(tmp_path), tmp_path / "a.txt"
-    replies = [{"calls": [call("write_file", path="a.txt", content="new")]}, "Done."]
-    assert not lab.run(replies, answer=NO).results[0].success
+    redactor = lab.environment.redactor(())
+
+    def begin_run() -> Toolbox:
+        return lab.environment.build_toolbox(Config(), redactor=redactor, session=lab.session)
+
+    first = begin_run()
+    script = asyncio.run(first.get("python_script")(action="create", content="print(1)")).value
+    wanted = {"action": "run", "file_id": script.file_id, "content": None, "timeout": None}
+    write, run = first.get("write_file").preview, first.get("python_script").preview
+    assert write
+    assert run
+    write(path="a.txt", content="new", mode="overwrite")
+    run(**wanted)
     file.write_text("by the user")
-    assert lab.run(replies, confirm_mode="yolo").results[0].success
-    assert file.read_text() == "new"
-
-
-def test_a_preview_of_an_earlier_run_does_not_bind_a_later_script(tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
-    made = lab.run(
-        [{"calls": [call("python_script", action="create", content="print(1)")]}, "Done."],
-        confirm_mode="yolo",
-    )
-    script = made.results[0].value
-    replies = [{"calls": [call("python_script", action="run", file_id=script.file_id)]}, "Done."]
-    assert not lab.run(replies, answer=NO).results[0].success
     Path(script.file_path).write_text("print(2)")
-    assert "2" in lab.run(replies, confirm_mode="yolo").results[0].output
+    second = begin_run()
+    assert second.get("write_file") is first.get("write_file")
+    second.get("write_file")(path="a.txt", content="new", mode="overwrite")
+    assert file.read_text() == "new"
+    assert "2" in asyncio.run(second.get("python_script")(**wanted)).output
