@@ -44,6 +44,56 @@ def test_a_session_comes_back_as_it_was(lab: Lab, path: Path) -> None:
     assert after.record.state is SessionState.ACTIVE
 
 
+def test_a_session_is_revived_in_one_pass_and_its_runs_are_read_when_asked_for(
+    lab: Lab, path: Path
+) -> None:
+    journal = Journal.open(path)
+    sessions = Sessions(journal)
+    lab.session = sessions.begin("one")
+    look = {"calls": [{"name": "list_files", "arguments": {}}]}
+    for number in range(8):
+        lab.run([look, "Done."], f"Prompt {number}.")
+    sessions.close()
+    journal.close()
+
+    journal = Journal.open(path)
+    recorded = len(list(journal.events(lab.session.id)))
+    every_run = journal.runs(lab.session.id)
+    journal.events_read = 0
+    after = Sessions(journal).resume("one").session
+    assert journal.events_read < recorded
+    journal.events_read = 0
+    assert after.runs.ids == tuple(run.id for run in every_run)
+    assert after.runs[2] == every_run[2]
+    assert journal.events_read == recorded / 8
+    assert list(after.runs) == every_run
+    assert after.messages == lab.session.messages
+
+
+def test_a_run_that_never_began_is_not_in_a_revived_session(lab: Lab, path: Path) -> None:
+    journal = Journal.open(path)
+    sessions = Sessions(journal)
+    lab.session = session = sessions.begin("one")
+    lab.run(["One."], "A.")
+    lost = Run(id="lost", session_id=session.id, prompt="B.")
+    journal.begin(lost, session.id)
+    journal.finish(lost.id, RunStatus.ERROR)
+    planned = Run(
+        id="planned",
+        session_id=session.id,
+        prompt="C.",
+        status=RunStatus.DRAFT,
+        plan=(PlanStep(call=ToolCall(id="1", name="list_files")),),
+    )
+    journal.draft(planned, session.id)
+    sessions.close()
+    journal.close()
+    journal = Journal.open(path)
+    after = Sessions(journal).resume("one").session
+    assert list(after.runs) == journal.runs(session.id)
+    assert planned.id in after.runs.ids
+
+
 def test_a_branch_of_a_branch_has_the_whole_line(lab: Lab, path: Path) -> None:
     sessions = Sessions(Journal.open(path))
     lab.session = trunk = sessions.begin("trunk")

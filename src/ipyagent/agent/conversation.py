@@ -51,6 +51,20 @@ from ipyagent.schema.base import now
 from ipyagent.schema.graph import COMPACTED, OF_RUN, text_of_prompts, with_prompt
 from ipyagent.schema.messages import add_to_exchange
 
+CONVERSATION_EVENTS = frozenset(
+    {
+        "plan_proposed",
+        "run_started",
+        "step_started",
+        "compacted",
+        "message_finished",
+        "tool_finished",
+        "step_finished",
+        "run_finished",
+    }
+)
+"""The types of events that change a conversation."""
+
 
 class Conversation:
     """A conversation that starts with `nodes`, continues from `heads`, and grows by events.
@@ -279,9 +293,10 @@ class Conversation:
 
     def _apply_summary(self, summary: str, ids: list[str]) -> None:
         """Put a summary and the verbatim rest in the place of all messages before them."""
-        covered = {node.id for node in self.graph.ancestors(summary)}
+        covered = self.graph.ancestor_ids(summary)
+        known = dict(zip(self.node_ids, self.messages, strict=True))
         self.node_ids = [*(each for each in self.node_ids if each not in covered), *ids]
-        node_data = (self.graph.nodes[each].data for each in self.node_ids)
+        node_data = (known.get(each) or self.graph.nodes[each].data for each in self.node_ids)
         self.messages = [data for data in node_data if isinstance(data, Message)]
         self.since_summary = 0
         self._counted_tokens = 0

@@ -25,6 +25,9 @@ log = logging.getLogger("ipyagent")
 INTERVAL = 0.04
 """Seconds in which pieces of a reply are collected, once one was passed on."""
 
+MOST = 16_384
+"""Characters that are collected: redacting more at once would hold up the loop."""
+
 RecordedEvents = list[tuple[Event, RunState]]
 """Events that the session has applied, each with the state after it."""
 
@@ -51,6 +54,7 @@ class EventStream:
         self._last_kind: Kind | None = None
         self._state: RunState | None = None
         self._pieces: list[MessageDelta] = []
+        self._collected = 0
         self._step = 0
         self._due = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -68,7 +72,8 @@ class EventStream:
             self.notify(self.record(event))
             return
         self._pieces.append(event)
-        if self._is_due():
+        self._collected += len(event.text)
+        if self._collected >= MOST or self._is_due():
             self._pass_on()
 
     def end_reply(self) -> None:
@@ -150,7 +155,7 @@ class EventStream:
     def _redact_pieces(self) -> Iterator[Event]:
         """Yield the pieces, without what may be half of a secret."""
         self._stop_timer()
-        pieces, self._pieces = self._pieces, []
+        pieces, self._pieces, self._collected = self._pieces, [], 0
         for (step, kind), each in groupby(pieces, key=lambda piece: (piece.step, piece.kind)):
             yield from self._flush_other_kind(kind)
             if kind not in self._redactors:

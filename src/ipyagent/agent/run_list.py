@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import overload
 
 from ipyagent.schema import Run
@@ -15,10 +15,13 @@ LIVE = 3
 class RunList(Sequence[Run]):
     """Runs by position, oldest first, and by id."""
 
-    def __init__(self, runs: Iterable[Run] = ()) -> None:
-        self._runs = Packed(Run, LIVE)
-        for run in runs:
-            self.add(run)
+    def __init__(
+        self, unread: Iterable[str] = (), read: Callable[[str], Run] | None = None
+    ) -> None:
+        """`read` returns the runs whose ids are `unread`, each when it is asked for."""
+        self._runs = Packed(Run, LIVE, read)
+        for run_id in unread:
+            self._runs.announce(run_id)
 
     @property
     def ids(self) -> tuple[str, ...]:

@@ -53,19 +53,22 @@ from ipyagent.store.plans import plan_name
 
 
 class Session:
-    """A session that every prompt continues. Without `record` it gets a new one in the journal."""
+    """A session that every prompt continues. Without `record` it gets a new one in the journal.
+
+    `run_ids` are those of its earlier runs, which are read when they are asked for.
+    """
 
     def __init__(
         self,
         record: schema.Session | None = None,
         journal: Journal | None = None,
         conversation: Conversation | None = None,
-        runs: Iterable[Run] = (),
+        run_ids: Iterable[str] = (),
     ) -> None:
         self._record = record or schema.Session()
         self.journal = journal or _memory_journal(self._record)
         self.conversation = conversation or Conversation()
-        self.runs = RunList(runs)
+        self.runs = RunList(run_ids, self.journal.run)
         self.validators: list[Validator] = []
         """Functions that check each prompt first; one that raises ValueError refuses it."""
         self.grants = Grants()
@@ -308,7 +311,7 @@ class Session:
                 follows.append(find_node(self.graph, each))
         if not follows:
             raise SessionError("the conversation is empty, so there is nothing to merge")
-        covered = {node.id for node in Graph(nodes.values()).ancestors(*follows)}
+        covered = Graph(nodes.values()).ancestor_ids(*follows)
         others = [each for each in self.heads if each not in covered]
         follows = list(dict.fromkeys(follows))
         beginning = replace(self.continuation, follows=tuple(follows), heads=(*follows, *others))

@@ -11,7 +11,9 @@ neither loses anything.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,11 +22,11 @@ from types import MappingProxyType
 from pydantic import JsonValue
 
 from ipyagent import schema
-from ipyagent.agent.conversation import Conversation
+from ipyagent.agent.conversation import CONVERSATION_EVENTS, Conversation
 from ipyagent.agent.initial_graph import NOTEBOOK, initial_conversation, load_initial_graph
 from ipyagent.agent.session import Session
 from ipyagent.errors import SessionError
-from ipyagent.schema import Node, Run, SessionState
+from ipyagent.schema import Node, PlanProposed, Run, RunStarted, SessionState
 from ipyagent.store.journal import Journal
 from ipyagent.store.plans import plan_name
 
@@ -179,15 +181,27 @@ class Sessions:
             if parent is None:
                 raise SessionError(f"{record.name!r} was branched from a session that is gone")
             line.append(parent)
-        conversation = Conversation()
+        conversation, begun = Conversation(), set[str]()
         for each in reversed(line):
             if each.origin:
                 conversation = conversation.up_to(each.origin[1])
             else:
                 conversation = initial_conversation(each, self.journal.nodes(each.id))
-            for entry in self.journal.events(each.id):
+            begun.clear()
+            for entry in self.journal.events(each.id, CONVERSATION_EVENTS):
                 conversation.add(entry.event)
-        return Session(record, self.journal, conversation, self.journal.runs(record.id))
+                if isinstance(entry.event, RunStarted | PlanProposed):
+                    begun.add(entry.run_id)
+        run_ids = [each for each in self.journal.run_ids(record.id) if self._is_known(each, begun)]
+        return Session(record, self.journal, conversation, run_ids)
+
+    def _is_known(self, run_id: str, begun: AbstractSet[str]) -> bool:
+        """Return whether the run can be read: its beginning was, or it is a plan without events."""
+        if run_id in begun:
+            return True
+        with contextlib.suppress(SessionError):
+            return bool(self.journal.run(run_id))
+        return False
 
 
 def find_ongoing(records: Iterable[schema.Session], notebook: str) -> schema.Session | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -37,19 +38,25 @@ class LiteLLMClient(ServiceClient):
         litellm = await asyncio.to_thread(warmup.litellm)
         provider = self._provider(litellm)
         where = self._destination(provider)
+        with silence(litellm, where.key):  # once: it takes a lock
+            async with aclosing(self._read_reply(litellm, request, provider, where)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+
+    async def _read_reply(
+        self, litellm: Any, request: ModelRequest, provider: str, where: Destination
+    ) -> AsyncGenerator[StreamChunk, None]:
         reader = ReplyReader(self._price(where))
         try:
-            stream = await self._wait(litellm, where, self._open(litellm, request, provider, where))
+            stream = await self._wait(where, self._open(litellm, request, provider, where))
         except ModelError as error:
             if request.max_tokens is None or not refuses_length(str(error)):
                 raise
             # It has a limit of its own, or another name for it; ours is watched over here as well.
             request = replace(request, max_tokens=None)
-            stream = await self._wait(litellm, where, self._open(litellm, request, provider, where))
+            stream = await self._wait(where, self._open(litellm, request, provider, where))
         try:
-            while (
-                chunks := await self._wait(litellm, where, self._next(stream, reader))
-            ) is not None:
+            while (chunks := await self._wait(where, self._next(stream, reader))) is not None:
                 for chunk in chunks:
                     yield chunk
         finally:
@@ -144,12 +151,11 @@ class LiteLLMClient(ServiceClient):
             return _Whole(whole)
         raise ModelRefusedError(f"{self._model} {unstreamed.describe(kind, body)}.")
 
-    async def _wait(self, litellm: Any, where: Destination, pending: Awaitable[Any]) -> Any:
+    async def _wait(self, where: Destination, pending: Awaitable[Any]) -> Any:
         """Await `pending` within the time limit; all its failures become ours."""
         try:
-            with silence(litellm, where.key):
-                async with asyncio.timeout(self._config.timeout):
-                    return await pending
+            async with asyncio.timeout(self._config.timeout):
+                return await pending
         except Exception as error:
             failure = self._explain(error, where)
         raise failure

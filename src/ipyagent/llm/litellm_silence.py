@@ -50,7 +50,8 @@ def silence(litellm: Any, key: str | None = None) -> Iterator[None]:
     try:
         yield
     finally:
-        _ours.reset(token)
+        with suppress(ValueError):  # a reply that was given up is closed in another context
+            _ours.reset(token)
         with _lock:
             _depth -= 1
             if not _depth:

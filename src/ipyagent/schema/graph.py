@@ -151,6 +151,7 @@ class Graph:
 
     def __init__(self, nodes: Iterable[Node] = ()) -> None:
         self._nodes = Packed(Node, LIVE)
+        self._parents: dict[str, tuple[str, ...]] = {}  # beside the nodes, which may be packed
         for node in nodes:
             self.add(node)
 
@@ -161,24 +162,25 @@ class Graph:
 
     def add(self, node: Node) -> None:
         """Add a node; raises ValueError for an id that is taken or a parent that is missing."""
-        if node.id in self.nodes:
+        if node.id in self._parents:
             raise ValueError(f"two nodes have the id {node.id!r}")
-        if missing := [each for each in node.parent_ids if each not in self.nodes]:
+        if missing := [each for each in node.parent_ids if each not in self._parents]:
             raise ValueError(f"node {node.id!r} follows {missing[0]!r}, which does not exist")
+        self._parents[node.id] = node.parent_ids
         self._nodes.put(node.id, node)
 
     @property
     def heads(self) -> tuple[str, ...]:
         """The ids of nodes without children, in order."""
-        parents = {parent for node in self.nodes.values() for parent in node.parent_ids}
-        return tuple(each for each in self.nodes if each not in parents)
+        parents = {parent for parents in self._parents.values() for parent in parents}
+        return tuple(each for each in self._parents if each not in parents)
 
-    def ancestors(self, *heads: str) -> list[Node]:
-        """Return the nodes and all their ancestors, parents before children.
+    def ancestor_ids(self, *heads: str) -> set[str]:
+        """Return the ids of the nodes and all their ancestors; no node is loaded.
 
         Raises ValueError for an unknown node.
         """
-        if missing := [each for each in heads if each not in self.nodes]:
+        if missing := [each for each in heads if each not in self._parents]:
             raise ValueError(f"there is no node {missing[0]!r}")
         reached: set[str] = set()
         stack = [*heads]
@@ -186,8 +188,16 @@ class Graph:
             each = stack.pop()
             if each not in reached:
                 reached.add(each)
-                stack += self.nodes[each].parent_ids
-        return [node for each, node in self.nodes.items() if each in reached]
+                stack += self._parents[each]
+        return reached
+
+    def ancestors(self, *heads: str) -> list[Node]:
+        """Return the nodes and all their ancestors, parents before children.
+
+        Raises ValueError for an unknown node.
+        """
+        reached = self.ancestor_ids(*heads)
+        return [self._nodes[each] for each in self._parents if each in reached]
 
     def to_messages(self, head: str) -> tuple[Message, ...]:
         """Return the messages sent to a model at `head`: a summary replaces what it summarizes."""
@@ -198,7 +208,7 @@ class Graph:
             match node.metadata.get(COMPACTED):
                 case {"before": list(before), "after": list(after)}:
                     # A branch that was merged is not part of what was summarized.
-                    covered = {each.id for each in self.ancestors(node.id)}
+                    covered = self.ancestor_ids(node.id)
                     nodes = [each for each in nodes if each.id not in covered]
                     nodes += [*map(self._node, before), node, *map(self._node, after)]
                 case _:

@@ -1,4 +1,4 @@
-"""Compact collections: the newest records as objects, older ones as text until needed.
+"""Compact collections: the newest records as objects, older ones as text or unread until needed.
 
 A long session has thousands of records, and uses the last few.
 """
@@ -6,7 +6,7 @@ A long session has thousands of records, and uses the last few.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Generic, TypeVar
 from weakref import ReferenceType, ref
 
@@ -19,11 +19,11 @@ class Packed(Mapping[str, M], Generic[M]):
     """Records of one kind by their ids, in the order in which they were put.
 
     A record that is still referenced elsewhere is returned as that very object, with everything
-    that is never serialized.
+    that is never serialized. `read` returns a record that was only announced.
     """
 
-    def __init__(self, kind: type[M], live: int) -> None:
-        self._kind, self._most = kind, live
+    def __init__(self, kind: type[M], live: int, read: Callable[[str], M] | None = None) -> None:
+        self._kind, self._most, self._read = kind, live, read
         self._live: dict[str, M] = {}
         self._texts: dict[str, bytes | None] = {}
         self._references: dict[str, ReferenceType[M]] = {}
@@ -36,6 +36,10 @@ class Packed(Mapping[str, M], Generic[M]):
         while len(self._live) > self._most:
             self._pack(next(iter(self._live)))
 
+    def announce(self, record_id: str) -> None:
+        """Add the id of a record as the newest, which is read when it is asked for."""
+        self._texts[record_id] = None
+
     def drop(self, record_id: str) -> None:
         """Remove a record, if present."""
         for known in (self._texts, self._live, self._references):
@@ -47,9 +51,12 @@ class Packed(Mapping[str, M], Generic[M]):
         if (reference := self._references.get(record_id)) and (record := reference()):
             return record
         text = self._texts[record_id]
-        if text is None:
+        if text is not None:
+            record = self._kind.model_validate_json(zlib.decompress(text))
+        elif self._read is not None:
+            record = self._read(record_id)
+        else:
             raise KeyError(record_id)
-        record = self._kind.model_validate_json(zlib.decompress(text))
         self._hold(record_id, record)
         return record
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 import logging
 from collections import defaultdict
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import TypeAdapter
 
@@ -39,6 +40,16 @@ VERSION = 1
 def _events() -> TypeAdapter[Event]:
     """Return what reads events; built when a journal is read first."""
     return TypeAdapter(Event)
+
+
+_ALL_TYPES = frozenset(
+    get_args(each.model_fields["type"].annotation)[0] for each in get_args(get_args(Event)[0])
+)
+
+
+def _beginnings(types: AbstractSet[str]) -> tuple[str, ...]:
+    """Return how rows of those types begin, if nothing in them is needed for later rows."""
+    return tuple(f'{{"v":{VERSION},"event":{{"type":"{each}"' for each in types - {"tool_started"})
 
 
 @dataclass(frozen=True)
@@ -99,19 +110,26 @@ class Encoder:
 
 
 class Decoder:
-    """Decodes the rows of a session or a run, in order."""
+    """Decodes the rows of a session or a run, in order; of other types than `types` none."""
 
-    def __init__(self) -> None:
+    def __init__(self, types: AbstractSet[str] | None = None) -> None:
+        self._skipped = _beginnings(_ALL_TYPES - types) if types else ()
+        self._types = types or _ALL_TYPES
         self._calls: dict[tuple[str, str], dict[str, Any]] = {}
         self._started: dict[tuple[str, str], dict[str, Any]] = {}
 
     def decode(self, seq: int, run_id: str, at: str, text: str) -> Record | None:
         """Return the record; None, with a log message, if this version cannot read it."""
+        if self._skipped and text.startswith(self._skipped):
+            return None
         try:
             data = json.loads(text)
             if data["v"] != VERSION:
                 raise ValueError(f"it has version {data['v']}")
-            event, dropped = load_tolerant(_events(), self._whole(run_id, data["event"]))
+            whole = self._whole(run_id, data["event"])
+            if whole["type"] == "tool_started" and "tool_started" not in self._types:
+                return None
+            event, dropped = load_tolerant(_events(), whole)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             log.warning("event %s of the journal was skipped: %s", seq, describe_error(error))
             return None

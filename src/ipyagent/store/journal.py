@@ -6,10 +6,12 @@ death of the kernel and a power cut.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sqlite3
 import weakref
 from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
@@ -39,6 +41,8 @@ class Journal:
         self._writer, self._locks = writer, locks
         self.open_sessions: WeakValueDictionary[str, Any] = WeakValueDictionary()
         """The sessions open in this process, so that opening one again gives the same object."""
+        self.events_read = 0
+        """The number of events that were read back: what opening a session costs."""
         weakref.finalize(self, writer.stop).atexit = False
 
     @classmethod
@@ -129,9 +133,9 @@ class Journal:
         """Return a future, done when everything so far is on the disk; fails with JournalError."""
         return self._writer.flush()
 
-    def events(self, session_id: str) -> Iterator[Record]:
-        """Yield the events of a session, in order."""
-        return self._records("session_id", session_id)
+    def events(self, session_id: str, types: AbstractSet[str] | None = None) -> Iterator[Record]:
+        """Yield the events of a session, in order; None: of all types."""
+        return self._records("session_id", session_id, types)
 
     # -- runs
 
@@ -141,6 +145,10 @@ class Journal:
         folded = _fold_runs(self.events(session_id))
         recorded = (_with_recorded_status(folded.get(row["id"]), row) for row in rows)
         return [run for run in recorded if run is not None]
+
+    def run_ids(self, session_id: str) -> list[str]:
+        """Return the ids of the runs of a session, oldest first; no event is read."""
+        return [row["id"] for row in self._rows("session_id", session_id)]
 
     def run(self, run_id: str) -> Run:
         """Return one run; raises SessionError."""
@@ -186,7 +194,12 @@ class Journal:
         abandoned = {row["id"]: row for row in rows if row["status"] in runs.ACTIVE}
         for row in abandoned.values():
             self._recover(row)
-        return [run for run in self.runs(session_id) if run.id in abandoned] if abandoned else []
+        return list(self._readable(abandoned))
+
+    def _readable(self, run_ids: Iterable[str]) -> Iterator[Run]:
+        for each in run_ids:
+            with contextlib.suppress(SessionError):
+                yield self.run(each)
 
     def _recover(self, row: sqlite3.Row) -> None:
         run_id, session_id = row["id"], row["session_id"]
@@ -222,16 +235,19 @@ class Journal:
         query = f"SELECT * FROM runs WHERE {column} = ? ORDER BY rowid"  # noqa: S608 - our names
         return self._writer.perform(lambda db: db.execute(query, (value,)).fetchall())
 
-    def _records(self, column: str, value: str) -> Iterator[Record]:
+    def _records(
+        self, column: str, value: str, types: AbstractSet[str] | None = None
+    ) -> Iterator[Record]:
         query = (
             f"SELECT * FROM events WHERE {column} = ? AND seq > ?"  # noqa: S608 - our names
             f" ORDER BY seq LIMIT {PAGE}"
         )
-        decoder, last = Decoder(), 0
+        decoder, last = Decoder(types), 0
         while page := self._page(query, value, last):
             for row in page:
                 record = decoder.decode(row["seq"], row["run_id"], row["at"], row["data"])
                 if record is not None:
+                    self.events_read += 1
                     yield record
             last = page[-1]["seq"]
 
