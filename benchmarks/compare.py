@@ -31,6 +31,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 import memory
 import programs
+import sessions
 from table import Row, print_table
 
 from servers.model_server import ModelServer, Reply, answer
@@ -54,10 +55,16 @@ class Scale:
     work: int = memory.STEPS
     runs: tuple[int, ...] = (50, memory.STEPS)
     """Steps of work after which memory is compared, taken so many a run."""
+    sentences: int = 13_000
+    """Sentences of a long reply."""
+    earlier: int = 300
+    """Runs of the session that is returned to, of 40 kB each in the journal."""
 
 
 FULL = Scale()
-TINY = Scale(1, 2, 4, 2, {1: 0.8, 2: 0.16}, around=1, nodes=2, work=2, runs=(1, 2))
+TINY = Scale(
+    1, 2, 4, 2, {1: 0.8, 2: 0.16}, around=1, nodes=2, work=2, runs=(1, 2), sentences=9, earlier=2
+)
 """Enough to see that everything runs."""
 
 SOURCE = os.environ.get("BENCH_SOURCE", "")
@@ -206,12 +213,18 @@ def measure_rest(scale: Scale, server: ModelServer) -> Iterable[Row]:
         yield Row(label, "MB", grown, goal=memory.GOAL)
 
 
+def measure_sessions(scale: Scale, _server: ModelServer) -> Iterable[Row]:
+    """Yield the costs of long replies and long sessions."""
+    return sessions.measure(run, sentences=scale.sentences, runs=scale.earlier)
+
+
 SECTIONS = {
     "start": measure_start,
     "turns": measure_turns,
     "chunks": measure_chunks,
     "steps": measure_steps,
     "rest": measure_rest,
+    "sessions": measure_sessions,
 }
 
 

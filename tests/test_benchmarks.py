@@ -38,6 +38,12 @@ SECTIONS = {
         "memory for 2 steps, 1 a run",
         "memory for 2 steps, 2 a run",
     ],
+    "sessions": [
+        "the end of a reply, for each MB",
+        "a first piece waits",
+        "a session of 2 runs is opened",
+        "memory for a session of 2 runs",
+    ],
 }
 """The rows of the table."""
 

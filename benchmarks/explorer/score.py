@@ -71,7 +71,9 @@ def _shown(text: str, value: float) -> bool:
         return False
     decimals = len(plain.partition("e")[0].partition(".")[2])
     exponent = int(plain.partition("e")[2] or 0)
-    return math.isclose(float(plain), value, rel_tol=1e-9, abs_tol=0.51 * 10 ** (exponent - decimals))
+    return math.isclose(
+        float(plain), value, rel_tol=1e-9, abs_tol=0.51 * 10 ** (exponent - decimals)
+    )
 
 
 def _same(written: str | None, value: Any, digits: int | None) -> bool:
@@ -106,7 +108,9 @@ def score(half: str, show: Sequence[str] = (), every: int = 1) -> dict[str, Coun
         counts.setdefault(question["kind"], Counter())[result] += 1
         if "brief" in show and half == "work" and result == "declined":
             why = re.sub(r"(?s).*language model\. |\n.*", "", text)
-            print(f"{question['kind']}: {question['question'][:230]!r} [{question['table']}]\n   {why[:200]}")
+            print(
+                f"{question['kind']}: {question['question'][:230]!r} [{question['table']}]\n   {why[:200]}"
+            )
         if result in show and half == "work":
             print(f"--- {result}: {question['kind']} {question['table']}\n{question['question']}")
             print(f"    expected {question['expected']}\n    {thinking}")
@@ -117,14 +121,18 @@ def score(half: str, show: Sequence[str] = (), every: int = 1) -> dict[str, Coun
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--show", nargs="*", default=[], choices=["wrong", "declined", "right", "brief"])
+    parser.add_argument(
+        "--show", nargs="*", default=[], choices=["wrong", "declined", "right", "brief"]
+    )
     parser.add_argument("--half", default="both")
     show, half_only = (args := parser.parse_args()).show, args.half
     for half in ("work", "held out") if half_only == "both" else (half_only,):
         counts = score(half, show)
         total = sum(counts.values(), Counter())
-        print(f"== {half}: {total.total()} questions:",
-              *(f"{n} {r} ({n / total.total():.0%})" for r, n in sorted(total.items())))
+        print(
+            f"== {half}: {total.total()} questions:",
+            *(f"{n} {r} ({n / total.total():.0%})" for r, n in sorted(total.items())),
+        )
         if half == "work":
             for kind, each in sorted(counts.items()):
                 print(f"   {kind}: {dict(each)}")

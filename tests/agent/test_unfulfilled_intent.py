@@ -225,3 +225,13 @@ def test_one_reminder_a_run_also_after_calls(lab: Lab) -> None:
 def test_a_spent_budget_is_not_exceeded_for_a_reminder(lab: Lab) -> None:
     run = lab.run(["I will call list_files", "never asked"], max_steps=1)
     assert (len(run.steps), run.notes) == (1, (NOTHING_PENDING,))
+
+
+def test_a_long_reply_announces_something_at_its_beginning_or_its_end() -> None:
+    plan, tools = "I will now call write_file to save it.", {"write_file"}
+    report = "The North lost a third of its revenue. " * 30_000
+    assert announces_actions(f"{report}\n{plan}", tools, set())
+    assert announces_actions(f"{plan}\n{report}", tools, set())
+    assert not announces_actions(report, tools, set())
+    fenced = f"```\n{report}\n```\n"
+    assert announces_actions(f"{fenced}{plan}\n{fenced}", tools, set())
