@@ -10,7 +10,15 @@ from harness import Lab, new_session
 from ipyagent.config import Config, Layer, resolve_config
 from ipyagent.tools.toolbox import Toolbox
 
-FILES = {"list_files", "read_file", "write_file", "edit_file", "delete_file", "search_files"}
+FILES = {
+    "list_files",
+    "read_file",
+    "inspect_file",
+    "write_file",
+    "edit_file",
+    "delete_file",
+    "search_files",
+}
 ALWAYS = {"todo_write", "ask_user"}
 GROUPS = {
     "files": FILES,

@@ -8,7 +8,7 @@ hits.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ipyagent.kernel.namespace import describe
 
@@ -62,11 +62,13 @@ need to know something first, ask in plain text and call no tool.
 </planning>\
 """
 
-MENTION = re.compile(r"(?<![\w@])@([^\W\d][\w./-]*)")
-"""A reference to a variable or a file."""
+MENTION = re.compile(r"""(?<![\w@])@(?:([^\W\d][\w./-]*)|"([^"\n]+)"|'([^'\n]+)'|`([^`\n]+)`)""")
+"""A reference to a variable or a file; a name with spaces stands in quotes or backticks."""
 
 
-def context_block(variables: str, files: Sequence[str], mentions: Sequence[str]) -> str:
+def context_block(
+    variables: str, files: Sequence[str], mentions: Sequence[str], tables: Sequence[str] = ()
+) -> str:
     """Return the text that accompanies a prompt, or "" if there is nothing to add."""
     parts = []
     if variables:
@@ -75,18 +77,26 @@ def context_block(variables: str, files: Sequence[str], mentions: Sequence[str])
         parts.append("Files:\n" + "\n".join(f"- {each}" for each in files))
     if mentions:
         parts.append("Mentioned with @:\n" + "\n\n".join(mentions))
+    if tables:
+        parts.append("Tables:\n" + "\n\n".join(tables))
     return "<context>\n" + "\n".join(parts) + "\n</context>" if parts else ""
 
 
 def describe_mentions(
-    prompt: str, variables: Mapping[str, object], is_file: Callable[[str], bool]
+    prompt: str,
+    variables: Mapping[str, object],
+    is_file: Callable[[str], bool],
+    tables: Collection[str] = (),
 ) -> list[str]:
-    """Describe each live variable or file that the prompt mentions as `@name`."""
+    """Describe each live variable or file that the prompt mentions as `@name`.
+
+    The files in `tables` are described elsewhere.
+    """
     descriptions: dict[str, str] = {}
     for match in MENTION.finditer(prompt):
-        name = match[1].rstrip(".")
+        name = (match[1] or "").rstrip(".") or next(filter(None, match.groups()), "")
         if name in variables:
             descriptions[name] = describe(name, variables[name], detail=True)
-        elif is_file(name):
+        elif name not in tables and is_file(name):
             descriptions[name] = f"{name}: a file in the workspace; read_file shows it"
     return list(descriptions.values())

@@ -39,9 +39,13 @@ class ReadSources:
 
 def _prose_in_context(text: str) -> Iterator[tuple[str, frozenset[str]]]:
     """Yield the sources in a context, each with its prose."""
-    part, files, mentions = "", [], []
+    part = ""
+    files: list[str] = []
+    mentions: list[str] = []
+    tables: list[str] = []
     for line in text.splitlines():
-        if line in {"Variables:", "Files:", "Mentioned with @:"}:
+        # Cells of tables can look like a heading, so nothing follows them.
+        if part != "Tables:" and line in {"Variables:", "Files:", "Mentioned with @:", "Tables:"}:
             part = line
         elif part == "Variables:":
             source, prose = prose_of_line(line)
@@ -49,9 +53,13 @@ def _prose_in_context(text: str) -> Iterator[tuple[str, frozenset[str]]]:
                 yield source, prose
         elif part == "Files:" and is_prose(line.removeprefix("- ").rpartition("  ")[0]):
             files.append(line)
-        elif part:
+        elif part == "Tables:":
+            tables.append(line)
+        elif part == "Mentioned with @:":
             mentions.append(line)
     if files:
         yield "names of files", frozenset(files)
-    if part == "Mentioned with @:" and (prose := prose_in("\n".join(mentions))):
+    if prose := prose_in("\n".join(mentions)):
         yield "values that the prompt mentions", prose
+    if prose := prose_in("\n".join(tables)):
+        yield "tables beside the prompt", prose

@@ -12,6 +12,7 @@ from ipyagent.json_types import JsonDict
 _READING_TOOLS = (
     "list_files",
     "read_file",
+    "inspect_file",
     "search_files",
     "list_variables",
     "inspect_variable",

@@ -83,8 +83,10 @@ def is_table_file(path: str) -> bool:
 
 def of_context(context: str) -> Workspace:
     """Return the workspace in a context block."""
-    parts = re.split(r"^(Variables|Files|Mentioned with @):\n", context, flags=re.MULTILINE)
-    sections = dict(zip(parts[1::2], parts[2::2], strict=True))
+    parts = re.split(r"^(Variables|Files|Mentioned with @|Tables):\n", context, flags=re.MULTILINE)
+    sections: dict[str, str] = {}
+    for name, text in zip(parts[1::2], parts[2::2], strict=True):
+        sections.setdefault(name, text)  # a cell of a table can look like a heading
     workspace = with_variables(Workspace(), sections.get("Variables", ""))
     return with_files(workspace, sections.get("Files", ""))
 

@@ -13,6 +13,7 @@ from ipyagent.plaintext import spell
 from ipyagent.schema import ImageContent, ToolResult
 from ipyagent.tools.line_endings import ENDING_NAMES, MIXED, detect_line_ending, normalize_newlines
 from ipyagent.tools.path_rules import human_size
+from ipyagent.tools.tables.delimited import CELL, ENDINGS, shorten_cells
 from ipyagent.tools.text_encoding import BOM, decode_file
 
 _MAX_CHARS = 28_000  # with room for notes, below what `truncate` cuts
@@ -42,6 +43,9 @@ def render_file(data: bytes, path: str, offset: int, limit: int | None) -> str:
     if path.lower().endswith(".ipynb"):
         text = render_saved_notebook(text)
     notes = [f"encoding {file.encoding_note}"] if file.encoding_note else []
+    if path.lower().rpartition(".")[2] in ENDINGS and (short := shorten_cells(text, path)) != text:
+        text = short
+        notes.append(f"cells cut at {CELL} characters")
     if ends in ("\r", MIXED):
         notes.append(f"line ends {ENDING_NAMES[ends]}")
     remarks = f"\n({'; '.join(notes)})" if notes else ""

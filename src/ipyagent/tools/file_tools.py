@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Annotated
 
 from pydantic import Field
 
+from ipyagent.errors import InvalidArgumentsError, PathValidationError
 from ipyagent.kernel.prose import is_prose
 from ipyagent.phrases import limit_lines
 from ipyagent.plaintext import spell
 from ipyagent.schema import ToolResult
 from ipyagent.tools import file_rendering, path_rules
 from ipyagent.tools.base import Tool, Where, tool
+from ipyagent.tools.binary_files import PROBE, describe_binary, is_binary
 from ipyagent.tools.edits import FileEditTools, PathCheck
 from ipyagent.tools.entries import WalkBudget
 from ipyagent.tools.file_pattern import FilePattern
 from ipyagent.tools.previews import Previews
+from ipyagent.tools.tables.inspect import describe_table, table_ending
+from ipyagent.tools.tables.sample import NotTableError
 from ipyagent.tools.tracked_namespace import with_sources
 from ipyagent.tools.workspace import Workspace
 
 MAX_LINES = 500
+_LINES_HINT = "(read_file with a limit shows its lines.)"
 
 
 def file_tools(
@@ -45,7 +51,7 @@ class FileReadTools:
         self._workspace = workspace
 
     def tools(self) -> Iterator[Tool]:
-        """Yield list_files and read_file."""
+        """Yield list_files, read_file and inspect_file."""
         named = self._workspace.normalize_path
         yield tool(
             where=Where.THREAD,
@@ -54,15 +60,16 @@ class FileReadTools:
             requires=lambda path, **_: self._workspace.check_folder(path),
             paths=lambda path, **_: (named(path),),
         )(self.list_files)
-        yield tool(
-            refuse_controls=True,
-            where=Where.THREAD,
-            validate=lambda path, **_: self._workspace.readable_path(path),
-            requires=lambda path, **_: self._workspace.check_file(path),
-            paths=lambda path, **_: (named(path),),
-            source=lambda path, **_: spell(named(path)),
-            always_asks=lambda path, **_: self._workspace.read_approval_reason(path),
-        )(self.read_file)
+        for function in (self.read_file, self.inspect_file):
+            yield tool(
+                refuse_controls=True,
+                where=Where.THREAD,
+                validate=lambda path, **_: self._workspace.readable_path(path),
+                requires=lambda path, **_: self._workspace.check_file(path),
+                paths=lambda path, **_: (named(path),),
+                source=lambda path, **_: spell(named(path)),
+                always_asks=lambda path, **_: self._workspace.read_approval_reason(path),
+            )(function)
 
     def _validate_list(self, path: str, pattern: str | None, **_: object) -> None:
         self._workspace.readable_path(path)
@@ -98,7 +105,32 @@ class FileReadTools:
         limit: Annotated[int, Field(ge=1)] | None = None,
     ) -> str | ToolResult:
         """Read text (numbered lines, limit of them from offset), a notebook or an image."""
+        whole = offset == 1 and limit is None
+        if whole and table_ending(path) is not None:
+            with contextlib.suppress(NotTableError):
+                return f"{describe_table(self._workspace, path)}\n\n{_LINES_HINT}"
+        with self._workspace.open_file(path) as file:
+            start = file.read(PROBE)
+        if is_binary(start) and not file_rendering.is_image(start):
+            return describe_binary(self._workspace, path)
         data = self._workspace.read_bytes(path)
         if file_rendering.is_image(data):
             return file_rendering.render_image(data, path)
-        return file_rendering.render_file(data, path, offset, limit)
+        try:
+            return file_rendering.render_file(data, path, offset, limit)
+        except PathValidationError:  # no text in any encoding
+            return describe_binary(self._workspace, path)
+
+    def inspect_file(self, path: str) -> str:
+        """Describe a table file (columns, types, nulls, rows) or a binary one."""
+        problem = "inspect_file describes tables and binary files"
+        if table_ending(path) is not None:
+            try:
+                return describe_table(self._workspace, path)
+            except NotTableError as error:
+                problem = f"{spell(path)} is not shown as a table: {error}"
+        with self._workspace.open_file(path) as file:
+            start = file.read(PROBE)
+        if is_binary(start):
+            return describe_binary(self._workspace, path)
+        raise InvalidArgumentsError(f"{problem}; read_file shows it")

@@ -11,6 +11,7 @@ import weakref
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from ipyagent.errors import AgentError, PathTraversalError, PathValidationError
 from ipyagent.plaintext import spell
@@ -100,6 +101,12 @@ class Folder:
             os.close(fd)
             raise
         return fd
+
+    @contextlib.contextmanager
+    def open_file(self, path: str) -> Iterator[BinaryIO]:
+        """Yield a regular file of any size, open for reading; raises AgentError."""
+        with os.fdopen(self._open_file(self.readable_path(path)), "rb") as file:
+            yield file
 
     def read_bytes(self, path: str, limit: int = MAX_BYTES) -> bytes:
         """Return the content of a regular file of at most `limit` bytes."""

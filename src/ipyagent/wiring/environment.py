@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 
 from ipyagent.agent.approvals import Approvals
+from ipyagent.agent.named_tables import find_named_tables
 from ipyagent.agent.prompts import context_block, describe_mentions
 from ipyagent.agent.session import Session
 from ipyagent.config import Config
+from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
+from ipyagent.kernel.describe.libraries import is_table
 from ipyagent.kernel.describe.secrets import secret_strings
 from ipyagent.kernel.namespace import Namespace, ShellNamespace, WatchedNamespace, digest
 from ipyagent.kernel.open_notebooks import OpenNotebooks, current
@@ -30,6 +34,8 @@ from ipyagent.tools.sandbox import Sandbox
 from ipyagent.tools.scripts import ScriptRunner
 from ipyagent.tools.search import search_tools
 from ipyagent.tools.shell import shell_tools
+from ipyagent.tools.tables.inspect import describe_table, list_tables
+from ipyagent.tools.tables.sample import GLANCE, MOST_BYTES, NotTableError
 from ipyagent.tools.todos import todo_tool
 from ipyagent.tools.toolbox import Toolbox
 from ipyagent.tools.tracked_namespace import TrackedNamespace
@@ -99,14 +105,43 @@ class Environment:
         self._known_notices.update(new)
         return new
 
-    def prompt_context(self, prompt: str) -> str:
-        """Return the context that the model gets with the prompt."""
+    def prompt_context(
+        self,
+        prompt: str,
+        may_read: Callable[[str], bool] = lambda path: True,
+        is_known: Callable[[str], bool] = lambda text: False,
+    ) -> str:
+        """Return the context that the model gets with the prompt.
+
+        Of the tables that the prompt names, those are described that `may_read` allows without
+        asking, unless the model knows the description already.
+        """
         variables = self.namespace.variables()
+        tables = self._describe_tables(prompt, variables, may_read)
         return context_block(
             digest(variables),
             self.workspace.overview(),
-            describe_mentions(prompt, variables, self.workspace.is_file),
+            describe_mentions(prompt, variables, self.workspace.is_file, tables),
+            [text for text in tables.values() if not is_known(text)],
         )
+
+    def _describe_tables(
+        self, prompt: str, variables: Mapping[str, object], may_read: Callable[[str], bool]
+    ) -> dict[str, str]:
+        """Describe the tables that the prompt names; if none, the only one, unless one is loaded.
+
+        No library is imported for it, and nothing is loaded.
+        """
+        paths = list_tables(self.workspace)
+        named = find_named_tables(prompt, paths)
+        if not named and len(paths) == 1:
+            loaded = any(is_table(type(value)) for value in variables.values())
+            named = [] if loaded else paths
+        described: dict[str, str] = {}
+        for path in filter(may_read, named):
+            with contextlib.suppress(AgentError, NotTableError):
+                described[path] = describe_table(self.workspace, path, GLANCE, MOST_BYTES)
+        return described
 
     @cached_property
     def provenance(self) -> Provenance:

@@ -53,7 +53,12 @@ class RunFactory:
         validate(request.prompt, (*validators, *self._extra_validators(request)))
         self.session.check_ready()
         task = self._create_task(request)
-        return partial(task.answer_prompt, self.environment.prompt_context(request.prompt))
+        context = self.environment.prompt_context(request.prompt, task.may_read, self._is_known)
+        return partial(task.answer_prompt, context)
+
+    def _is_known(self, text: str) -> bool:
+        """Return whether a text is among the messages that the model gets anyway."""
+        return any(text in message.text for message in self.session.conversation.messages)
 
     def build_decision(
         self, request: RunRequest, answer: Answer, reference: str = ""

@@ -20,7 +20,7 @@ from ipyagent.agent.plan_approval import (
     resolve_plan,
 )
 from ipyagent.agent.plan_runner import PlanRunner
-from ipyagent.agent.policy import Policy
+from ipyagent.agent.policy import Effect, Policy
 from ipyagent.agent.prompts import system_prompt
 from ipyagent.agent.session import Session
 from ipyagent.agent.tool_context import DRY_RUN, ToolContext
@@ -91,6 +91,17 @@ class RunTask:
         self.page_is_open = environment.page_is_open
         self.prompt = self.redactor.text(request.prompt)
         self.notes += environment.take_new_notices(self.toolbox)
+
+    def may_read(self, path: str) -> bool:
+        """Return whether read_file would read this file without asking."""
+        if "read_file" not in self.toolbox:
+            return False
+        tool = self.toolbox.get("read_file")
+        try:
+            arguments = tool.check_arguments({"path": path})
+        except AgentError:
+            return False
+        return self._create_policy().evaluate(tool, arguments).effect is Effect.ALLOW
 
     async def answer_prompt(self, context: str) -> Run:
         """Answer the prompt; `context` is added for the model."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from ipyagent.kernel.describe.preview import key_secrecy, preview, text
@@ -21,6 +22,10 @@ COUNTED_CELLS = 5_000_000
 """Cells up to which missing values are counted; above that, counting takes too long."""
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _UNIQUE_ROWS = 100_000
+_SHORTER = ((COLUMNS, 2), (COLUMNS, 0), (40, 0), (25, 0), (15, 0), (8, 0), (4, 0), (1, 0))
+"""Columns and rows that are tried to shorten a description."""
+_NAMES = 300
+"""Bytes for the names of columns that are left out."""
 _NULLS = {"nan", "NaN", "NaT", "None", "<NA>"}
 
 
@@ -55,11 +60,15 @@ class Table:
     memory: Callable[[], int]
     suffix: str = ""
     secret: Secrecy = Secrecy.NONE
+    row_count: str = ""
+    """The number of rows in words, if `rows` are only the first of a table in a file."""
+    facts: tuple[str, ...] | None = None
+    """Lines below the size; None: how much memory it takes."""
 
     @property
     def size(self) -> str:
         """Type and shape."""
-        size = f"{self.kind}, {self.rows:,} rows"
+        size = f"{self.kind}, {self.row_count or f'{self.rows:,} rows'}"
         return size if self.is_series else f"{size} {_TIMES} {self.width:,} columns"
 
     @property
@@ -76,12 +85,33 @@ class Table:
             labels.append(f"… {self.width - len(labels):,} more")
         return f"{self.size} ({', '.join(labels)}){self.suffix}"
 
-    def detail(self) -> str:
-        """Return size, memory, a description of each column, and the first rows."""
-        facts = [self.size + self.suffix, f"memory: {_bytes(self.memory())}"]
+    def detail(self, limit: int | None = None) -> str:
+        """Return size, memory, a description of each column, and the first rows.
+
+        To stay within `limit` bytes, rows are left out first, then columns; the others are named.
+        """
+        full = self._render_detail(HEAD)
+        if limit is None or len(full.encode()) <= limit:
+            return full
+        for columns, rows in _SHORTER:
+            table = replace(self, columns=self.columns[:columns])
+            text = table._render_detail(rows)
+            room = limit - len(text.encode())
+            if room >= (_NAMES if columns < len(self.columns) else 0):
+                return text + _name_columns(self.columns[columns:], room)
+        # No column fits: labels can be long in bytes.
+        return self._facts().encode()[:limit].decode(errors="ignore")
+
+    def _render_detail(self, rows: int) -> str:
+        first_rows = [self._first_rows(rows)] if rows and (self.rows or not self.row_count) else []
+        return "\n\n".join([self._facts(), self._profile(), *first_rows])
+
+    def _facts(self) -> str:
+        facts = [self.size + self.suffix]
+        facts += [f"memory: {_bytes(self.memory())}"] if self.facts is None else self.facts
         if not self._count_missing:
             facts.append("nulls: not counted (large)")
-        return "\n\n".join(["\n".join(facts), self._profile(), self._first_rows()])
+        return "\n".join(facts)
 
     @property
     def _count_missing(self) -> bool:
@@ -110,15 +140,26 @@ class Table:
             for v in column.values(slice(HEAD))
         ]
 
-    def _first_rows(self) -> str:
+    def _first_rows(self, most: int) -> str:
         columns = self.columns[:NAMED]
-        rows = zip(*map(self._cells, columns), strict=False)
+        rows = islice(zip(*map(self._cells, columns), strict=False), most)
         of = f", first {len(columns)} columns" if self.width > len(columns) else ""
         buffer = io.StringIO()
-        buffer.write(f"first {min(HEAD, self.rows)} rows{of}:\n")
+        buffer.write(f"first {min(most, self.rows)} rows{of}:\n")
         writer = csv.writer(buffer, lineterminator="\n")
         writer.writerows([[column.name for column in columns], *rows])
         return buffer.getvalue().rstrip("\n")
+
+
+def _name_columns(columns: Sequence[Column], room: int) -> str:
+    """Return a line that names columns, in at most `room` bytes."""
+    text = ", ".join(column.name for column in columns).encode()
+    room -= len(b"\nalso: ,") + len("…".encode())
+    if not text or room < 20:
+        return ""
+    if len(text) <= room:
+        return f"\nalso: {text.decode()}"
+    return f"\nalso: {text[:room].rpartition(b', ')[0].decode()}, …"
 
 
 def _bytes(count: float) -> str:

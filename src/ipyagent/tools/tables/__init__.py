@@ -1,0 +1,1 @@
+"""Tables in files, described from their first rows: columns, types, missing values."""

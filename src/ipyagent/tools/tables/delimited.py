@@ -1,0 +1,244 @@
+"""CSV files and their kin: encoding, separator, quotes and number of rows are found out."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from ipyagent.errors import PathValidationError
+from ipyagent.tools.line_endings import detect_line_ending
+from ipyagent.tools.tables.grid import Row, arrange, common_width
+from ipyagent.tools.tables.sample import HEAD_BYTES, NotTableError, Sample, Source
+from ipyagent.tools.text_encoding import BOM, TextFile, decode_file
+
+ENDINGS = {"csv": "CSV file", "tsv": "TSV file", "tab": "TSV file", "psv": "PSV file"}
+_SEPARATORS = {"\t": "tab", ";": ";", "|": "|", ",": ","}
+"""From the rarest within cells to the most common."""
+CELL = 60
+"""Characters of a cell where lines are shown as they are."""
+_PROBE = 16_000
+_ROWS_JUDGED = 50
+_LONG_LINE = 4_000_000
+"""Bytes that are read of a file whose first line is longer than the usual sample."""
+_MOST_CELLS = 300_000
+_CHUNK = 1 << 20
+_LINES_IN_CELL = 100
+"""Lines in one cell from which a quote was probably never closed."""
+_BREAKS = re.compile(r"\r\n|\r|\n")
+
+
+@dataclass(frozen=True)
+class Head:
+    """The beginning of a text file: whole lines, and whether they are all of it."""
+
+    text: str
+    encoding: str
+    note: str
+    size: int
+    """The bytes of `text` in the file."""
+    whole: bool
+
+
+@dataclass(frozen=True)
+class _Layout:
+    separator: str
+    rows: list[Row]
+    quoted: bool = True
+
+
+def read_delimited(source: Source) -> Sample:
+    """Return the table in a delimited file; raises NotTableError for other content."""
+    head = read_head(source)
+    if not head.text.strip():
+        raise NotTableError("it is empty")
+    layout, notes = _parse(head, source.ending)
+    grid = arrange(layout.rows)
+    decimal = "." if layout.separator == "," else ","
+    facts = (*_describe_form(head, layout), *notes, *grid.facts)
+    total, exact = _count_rows(source, head, len(grid.rows), grid.top)
+    kind = ENDINGS.get(source.ending, "CSV file")
+    columns = grid.columns(decimal)
+    return Sample(kind, columns, grid.width, total, len(grid.rows), exact, facts)
+
+
+def read_head(source: Source, count: int = HEAD_BYTES) -> Head:
+    """Return the first whole lines of a text file; raises NotTableError if it is binary."""
+    data, whole = _read_start(source, count)
+    if not whole and not re.search(rb"[\r\n]", data):
+        data, whole = _read_start(source, _LONG_LINE)
+    file, nulls = _decode(data, source.path, whole)
+    text = file.text.removeprefix(BOM)
+    if not whole:
+        breaks = max(text.rfind("\n"), text.rfind("\r"))
+        text = text[: breaks + 1] if breaks >= 0 else text
+    notes = [f"encoding {file.encoding_note}"] if file.encoding_note else []
+    notes += ["has NUL bytes, left out here"] if nulls else []
+    size = len(text.encode(file.encoding, "replace")) if not whole else len(data)
+    return Head(text, file.encoding, "; ".join(notes), size, whole)
+
+
+def _read_start(source: Source, count: int) -> tuple[bytes, bool]:
+    """Return the first bytes, unpacked if they are packed, and whether they are all."""
+    data = source.read_at(0, count + 1)
+    if source.ending != "gz":
+        return data[:count], len(data) <= count
+    source.file.seek(0)
+    try:
+        with gzip.GzipFile(fileobj=source.file) as unpacked:
+            data = unpacked.read(count + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise NotTableError(f"it cannot be unpacked: {error}") from None
+    return data[:count], len(data) <= count
+
+
+def _decode(data: bytes, path: str, whole: bool) -> tuple[TextFile, bool]:
+    """Return the text of a file's start, and whether NUL bytes were left out of it."""
+    if not whole:
+        data = data[: len(data) // 4 * 4]
+    try:
+        if b"\0" not in data[:8192]:
+            return _decode_bytes(data, path, whole), False
+        return decode_file(data, path), False
+    except PathValidationError:
+        if data.count(0) > len(data) // 20:
+            raise NotTableError("it is not text") from None
+    return _decode_bytes(data.replace(b"\0", b""), path, whole), True
+
+
+def _decode_bytes(data: bytes, path: str, whole: bool) -> TextFile:
+    """Decode UTF-8, else guess the encoding from a part: that costs far more than decoding."""
+    try:
+        return TextFile(data.decode(), "utf-8")
+    except UnicodeDecodeError as error:
+        if not whole and error.start > len(data) - 4:  # the last character is cut
+            return TextFile(data[: error.start].decode(), "utf-8")
+    try:
+        found = decode_file(_pick_probe(data), path)
+    except PathValidationError:
+        raise NotTableError("it is not text") from None
+    return TextFile(data.decode(found.encoding, "replace"), found.encoding, found.guessed)
+
+
+def _pick_probe(data: bytes) -> bytes:
+    """Return a few lines with bytes beyond ASCII."""
+    probe = bytearray()
+    for line in re.finditer(rb"[^\r\n]*[\x80-\xff][^\r\n]*[\r\n]*", data):
+        probe += line[0]
+        if len(probe) > _PROBE:
+            break
+    return bytes(probe)
+
+
+def _parse(head: Head, ending: str) -> tuple[_Layout, list[str]]:
+    separator = "\t" if ending in ("tsv", "tab") and "\t" in head.text else _sniff(head.text)
+    rows, closed = _read_rows(head.text, separator)
+    notes = []
+    if not closed:
+        rows, _ = _read_rows(head.text, separator, quotes=False)
+        notes.append("a quote is not closed, so quotes were taken as ordinary characters")
+    if not head.whole and len(rows) > 1:
+        rows.pop()  # its last cell may go on behind a line end
+    return _Layout(separator, rows, closed), notes
+
+
+def _read_rows(text: str, separator: str, quotes: bool = True) -> tuple[list[Row], bool]:
+    """Return the rows, and whether all quotes were closed."""
+    lines = io.StringIO(text, newline="")
+    reader = csv.reader(
+        lines, delimiter=separator, quoting=csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE
+    )
+    rows: list[Row] = []
+    cells = 0
+    try:
+        for row in reader:
+            rows.append(row)
+            cells += len(row) + 1
+            if cells > _MOST_CELLS:
+                break
+    except csv.Error:  # a cell is longer than the module takes
+        if not quotes:
+            raise NotTableError("one of its cells is longer than 131,072 characters") from None
+        return rows, False
+    lengthy = any(len(_BREAKS.findall(cell)) > _LINES_IN_CELL for row in rows for cell in row)
+    return rows, not lengthy
+
+
+def _sniff(text: str) -> str:
+    """Return the separator that cuts most rows into the same number of cells."""
+    best, best_share = ",", 0.0
+    start = text[:50_000]
+    for separator in _SEPARATORS:
+        if separator not in start:
+            continue
+        try:
+            reader = csv.reader(io.StringIO(start, newline=""), delimiter=separator)
+            rows = [row for row in islice(reader, _ROWS_JUDGED) if row]
+        except csv.Error:
+            continue
+        width = common_width(rows)
+        share = sum(len(row) == width for row in rows) / len(rows) if width > 1 else 0.0
+        if share > best_share + 0.05:
+            best, best_share = separator, share
+    return best
+
+
+def _describe_form(head: Head, layout: _Layout) -> Iterator[str]:
+    """Yield what a reader has to know to load the file, apart from the usual."""
+    parts = []
+    if layout.separator != ",":
+        name = _SEPARATORS[layout.separator]
+        parts.append(f"separator {name if name == 'tab' else repr(name)}")
+    if head.note:
+        parts.append(head.note)
+    ending = detect_line_ending(head.text)
+    if ending in ("\r", "mixed"):
+        parts.append("line ends CR" if ending == "\r" else "line ends mixed")
+    if parts:
+        yield "; ".join(parts)
+
+
+def _count_rows(source: Source, head: Head, sampled: int, top: int) -> tuple[int | None, bool]:
+    """Return the number of rows, and whether it is exact."""
+    if head.whole:
+        return sampled, True
+    if source.ending == "gz" or not sampled:
+        return None, False
+    wide = head.encoding.startswith(("utf-16", "utf-32"))
+    if source.size <= source.effort.count_bytes and not wide:
+        counted = count_lines(source, head)
+        if counted is not None:
+            return max(counted - top, sampled), True
+    return max(round(source.size / head.size * sampled), sampled), False
+
+
+def count_lines(source: Source, head: Head, *, quotes: bool = True) -> int | None:
+    """Return the number of lines, or None if lines are not rows: in quotes, or without content."""
+    byte, ending = (b"\r", "\r") if detect_line_ending(head.text) == "\r" else (b"\n", "\n")
+    if detect_line_ending(head.text) == "mixed" or ending not in head.text:
+        return None
+    source.file.seek(0)
+    count, last = 0, b""
+    while chunk := source.file.read(_CHUNK):
+        if (
+            (quotes and b'"' in chunk)
+            or byte * 2 in (last[-1:] + chunk).rstrip(byte)
+            or b"\n\r" in chunk
+        ):
+            return None
+        count += chunk.count(byte)
+        last = chunk
+    return count + (not last.endswith(byte))
+
+
+def shorten_cells(text: str, path: str, most: int = CELL) -> str:
+    """Return the lines of a table with its long cells cut."""
+    ending = path.lower().rpartition(".")[2]
+    separator = re.escape("\t" if ending in ("tsv", "tab") else _sniff(text))
+    long_cell = re.compile(rf'"(?:[^"\n]|""){{{most},}}"|[^\n"{separator}]{{{most + 1},}}')
+    return long_cell.sub(lambda match: match[0][: most - 1] + "…", text)

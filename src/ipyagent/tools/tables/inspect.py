@@ -1,0 +1,106 @@
+"""Descriptions of tables in files, by the kind of file."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from ipyagent.errors import AgentError
+from ipyagent.plaintext import spell
+from ipyagent.tools.entries import WalkBudget
+from ipyagent.tools.tables import decode, delimited, parquet, records, spreadsheet, sqlite
+from ipyagent.tools.tables.sample import (
+    LOOK,
+    Effort,
+    NotTableError,
+    Sample,
+    SampleColumn,
+    Source,
+)
+from ipyagent.tools.workspace import Workspace
+
+log = logging.getLogger("ipyagent")
+
+_LINE_BYTES = 500
+
+
+def _read_parquet(source: Source) -> list[Sample]:
+    sample = parquet.read_parquet(source)
+    rows = decode.first_rows(source)
+    if not rows:
+        return [sample]
+    columns = [
+        SampleColumn(each.label, each.dtype, [row.get(each.label) for row in rows], each.nulls)
+        for each in sample.columns
+    ]
+    facts = sample.facts[:-1]  # what the examples are
+    return [replace(sample, columns=columns, sampled=len(rows), facts=facts)]
+
+
+def _single(read: Callable[[Source], Sample]) -> Callable[[Source], Sequence[Sample]]:
+    return lambda source: [read(source)]
+
+
+_READERS: Mapping[str, Callable[[Source], Sequence[Sample]]] = {
+    **dict.fromkeys(delimited.ENDINGS, _single(delimited.read_delimited)),
+    **dict.fromkeys(records.ENDINGS, _single(records.read_records)),
+    **dict.fromkeys(parquet.ENDINGS, _read_parquet),
+    **dict.fromkeys(decode.ARROW_ENDINGS, _single(decode.read_arrow)),
+    **dict.fromkeys(spreadsheet.ENDINGS, spreadsheet.read_workbook),
+    **dict.fromkeys(sqlite.ENDINGS, sqlite.read_database),
+    "csv.gz": _single(delimited.read_delimited),
+    "tsv.gz": _single(delimited.read_delimited),
+}
+
+
+def table_ending(path: str) -> str | None:
+    """Return the ending by which a file is read as a table; None for other files."""
+    name = path.lower().rpartition("/")[2]
+    parts = name.split(".")
+    last_two, last = ".".join(parts[-2:]), parts[-1]
+    if len(parts) > 2 and last_two in _READERS:
+        return last_two
+    return last if len(parts) > 1 and last in _READERS else None
+
+
+def list_tables(workspace: Workspace) -> list[str]:
+    """Return the paths of visible files that are tables by their names; of large trees, a part."""
+    budget = WalkBudget(entries=2_000, seconds=0.2)
+    return [
+        entry.path
+        for entry in workspace.walk(".", budget, with_sizes=False)
+        if entry.kind == "file"
+        and table_ending(entry.path) is not None
+        and not ("/" + entry.path).count("/.")
+        and workspace.is_file(entry.path)
+    ]
+
+
+def describe_table(
+    workspace: Workspace, path: str, effort: Effort = LOOK, limit: int | None = None
+) -> str:
+    """Describe the table in a file, in at most `limit` bytes if there is one.
+
+    Raises NotTableError if it holds none, and AgentError if it cannot be read.
+    """
+    ending = table_ending(path)
+    if ending is None:
+        raise NotTableError("its name does not end like that of a table")
+    with workspace.open_file(path) as file:
+        size = file.seek(0, 2)
+        try:
+            samples = _READERS[ending](Source(path, size, file, effort))
+        except (AgentError, NotTableError):
+            raise
+        except Exception as error:  # a damaged file fails in as many ways as it can be damaged
+            log.info("%s is not described", path, exc_info=True)
+            raise NotTableError(f"it is damaged ({type(error).__name__})") from None
+    start = f"{spell(path)}: "
+    lines = [each.table().line() for each in samples[1:]]
+    more = "".join(f"\n\n{line[:_LINE_BYTES]}" for line in lines)
+    if limit is not None:
+        room = max(0, limit // 3) if more else 0
+        more = more.encode()[:room].decode(errors="ignore")
+        limit -= len((start + more).encode())
+    return start + samples[0].table().detail(limit) + more

@@ -1,0 +1,134 @@
+"""A sample of a table in a file, and its description in the form that variables have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import BinaryIO
+
+from ipyagent.kernel.describe.table import COLUMNS, Column, Table
+
+HEAD_BYTES = 200_000
+"""Bytes from which types are inferred."""
+MOST_BYTES = 1_500
+"""Bytes of the description that goes with a prompt."""
+
+
+class NotTableError(Exception):
+    """The file holds no table, or none that can be read here; the text says why."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """The effort that a description is worth: bytes that are read to count rows, and libraries.
+
+    A library's decoder runs native code on data that nobody has vouched for, and costs up to two
+    seconds to import.
+    """
+
+    count_bytes: int
+    decode: bool
+
+
+GLANCE = Effort(64_000_000, decode=False)
+"""For the context of a prompt, which waits for it."""
+LOOK = Effort(2_000_000_000, decode=True)
+"""For a call of a tool."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """An open file: its path in the workspace, its size, and the effort that it is worth."""
+
+    path: str
+    size: int
+    file: BinaryIO
+    effort: Effort
+
+    @property
+    def ending(self) -> str:
+        """The lower-case ending of the name, without the dot."""
+        return self.path.lower().rpartition(".")[2]
+
+    def read_at(self, start: int, count: int) -> bytes:
+        """Return up to `count` bytes from `start`."""
+        self.file.seek(start)
+        return self.file.read(count)
+
+
+@dataclass(frozen=True)
+class SampleColumn:
+    """A column: None in `values` is missing; `nulls` and `unique` are None if not counted."""
+
+    label: str
+    dtype: str
+    values: Sequence[object] = ()
+    nulls: int | None = None
+    unique: int | None = None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The first rows of a table, at most COLUMNS of its columns, and what is known of the rest.
+
+    `total` is the number of all rows, None if unknown; `sampled` of them were looked at.
+    """
+
+    kind: str
+    columns: Sequence[SampleColumn]
+    width: int
+    total: int | None
+    sampled: int
+    exact: bool = True
+    facts: tuple[str, ...] = ()
+    declared: bool = False
+    """True if the file itself declares the types."""
+
+    @property
+    def row_count(self) -> str:
+        """The number of rows in words."""
+        if self.total is None:
+            return "rows not counted"
+        return f"{self.total:,} rows" if self.exact else f"{approximate(self.total)} rows"
+
+    def table(self) -> Table:
+        """Return it in the form of tables among the variables."""
+        facts = self.facts
+        if self.sampled and self.total != self.sampled and not self.declared:
+            facts = (*facts, f"types, nulls, unique: from the first {self.sampled:,} rows")
+        return Table(
+            self.kind,
+            self.sampled,
+            self.width,
+            [_describe_column(each) for each in self.columns[:COLUMNS]],
+            memory=lambda: 0,
+            row_count=self.row_count,
+            facts=facts,
+        )
+
+
+def _describe_column(column: SampleColumn) -> Column:
+    nulls, unique = column.nulls, column.unique
+    return Column(
+        column.label,
+        column.dtype,
+        None if nulls is None else lambda: nulls,
+        None if unique is None else lambda: unique,
+        lambda rows: [_plain(value) for value in column.values[rows]],
+    )
+
+
+def _plain(value: object) -> object:
+    """Return a date as text; other values as they are."""
+    return value.isoformat() if type(value) is date else value
+
+
+def approximate(count: int) -> str:
+    """Return a number in words with two digits: about 1.2 M, about 34,000."""
+    for size, unit in ((1e9, " G"), (1e6, " M")):
+        if count >= 0.995 * size:
+            amount = count / size
+            return f"about {amount:.1f}{unit}" if amount < 9.95 else f"about {amount:,.0f}{unit}"
+    digits = len(str(count))
+    return f"about {round(count, 2 - digits) if digits > 2 else count:,}"

@@ -1,0 +1,297 @@
+"""Sheets of .xlsx files, read from their XML in bounded memory, without formulas or macros."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import BinaryIO
+from xml.parsers import expat
+
+from ipyagent.kernel.describe.safe_inspect import one_line
+from ipyagent.tools.tables.grid import arrange
+from ipyagent.tools.tables.sample import NotTableError, Sample, Source
+
+ENDINGS = ("xlsx", "xlsm")
+_MOST_XML = 3_000_000
+"""Unpacked bytes that are read of one part: a few kilobytes can unpack to gigabytes."""
+_MOST_ROWS = 1_000
+_MOST_COLUMNS = 16_384
+_MOST_CELLS = 30_000
+_SHEETS = 20
+_GAP = 20
+"""Empty rows that are kept between two others."""
+_DIRECTORY = 2_000_000
+"""Bytes of the longest list of contents that is read."""
+_BUILT_IN_DATES = {*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)}
+_DATE_CODE = re.compile(r"[dmyhs]", re.IGNORECASE)
+_LITERALS = re.compile(r'"[^"]*"|\[[^\]]*\]|\\.')
+_REFERENCE = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
+_EPOCH = datetime.datetime(1899, 12, 30)
+_ELEMENT = Callable[[str, dict[str, str]], object]
+
+
+class _EnoughError(Exception):
+    """Enough of a part was read."""
+
+
+def open_archive(file: BinaryIO, size: int) -> zipfile.ZipFile:
+    """Return a zip archive whose list of contents is not too long; raises NotTableError."""
+    file.seek(max(0, size - 65_557))
+    tail = file.read(65_557)
+    at = tail.rfind(b"PK\5\6")
+    if at < 0 or len(tail) < at + 22:
+        raise NotTableError("it is no zip archive, or is damaged")
+    (directory,) = struct.unpack_from("<I", tail, at + 12)
+    if directory > _DIRECTORY:
+        raise NotTableError("it holds too many files to list")
+    try:
+        return zipfile.ZipFile(file)
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+        raise NotTableError(f"it is damaged: {error}") from None
+
+
+def read_workbook(source: Source) -> list[Sample]:
+    """Return the sheets of a workbook in their order; raises NotTableError."""
+    with open_archive(source.file, source.size) as archive:
+        book = _Workbook(archive)
+        sheets = book.sheets()
+        samples = [
+            sample for name, part in sheets[:_SHEETS] if (sample := _read_sheet(book, name, part))
+        ]
+    if not samples:
+        raise NotTableError("its sheets are empty")
+    return samples
+
+
+def _read_sheet(book: _Workbook, name: str, part: str) -> Sample | None:
+    sheet = _Sheet(book.strings(), book.date_styles())
+    whole = book.parse(part, sheet.start, sheet.end, sheet.text)
+    rows = sheet.rows if whole else sheet.rows[:-1]
+    while rows and not any(rows[-1]):
+        rows.pop()
+    width = max((len(row) for row in rows), default=0)
+    grid = arrange([[*row, *[""] * (width - len(row))] for row in rows])
+    if not grid.names:
+        return None
+    total = len(grid.rows)
+    if not whole:
+        total = max(total, sheet.last_row - grid.top)
+    kind = f"Excel sheet {one_line(name)!r}"
+    return Sample(kind, grid.columns(), grid.width, total, len(grid.rows), whole, grid.facts)
+
+
+@dataclass
+class _Workbook:
+    """The parts of a workbook; each is read in bounded memory."""
+
+    archive: zipfile.ZipFile
+    _strings: list[str] | None = None
+    _dates: set[int] | None = None
+
+    def parse(
+        self, part: str, start: _ELEMENT, end: _ELEMENT | None = None, text: object = None
+    ) -> bool:
+        """Parse a part of XML; return whether it was read as a whole."""
+        parser = expat.ParserCreate()
+        parser.buffer_text = True
+        parser.StartDoctypeDeclHandler = _refuse_doctype
+        parser.StartElementHandler = lambda name, given: start(name.rpartition(":")[2], given)
+        if end is not None:
+            parser.EndElementHandler = lambda name: end(name.rpartition(":")[2], {})
+        if callable(text):
+            parser.CharacterDataHandler = text
+        try:
+            with self.archive.open(part) as file:
+                data = file.read(_MOST_XML + 1)
+            parser.Parse(data[:_MOST_XML], len(data) <= _MOST_XML)
+        except _EnoughError:
+            return False
+        except KeyError:
+            raise NotTableError(f"its part {one_line(part)} is missing") from None
+        except (expat.ExpatError, zipfile.BadZipFile, zlib.error, OSError, EOFError) as error:
+            raise NotTableError(f"it is damaged: {error}") from None
+        except (RuntimeError, NotImplementedError, ValueError) as error:  # encrypted, for example
+            raise NotTableError(f"it cannot be unpacked: {error}") from None
+        return len(data) <= _MOST_XML
+
+    def sheets(self) -> list[tuple[str, str]]:
+        """Return the names of the sheets and of the parts that hold them."""
+        targets: dict[str, str] = {}
+        listed: list[tuple[str, str]] = []
+
+        def add_target(name: str, given: dict[str, str]) -> None:
+            if name == "Relationship":
+                target = given.get("Target", "")
+                path = target.lstrip("/") if target.startswith("/") else f"xl/{target}"
+                targets[given.get("Id", "")] = path
+
+        def add_sheet(name: str, given: dict[str, str]) -> None:
+            if name == "sheet" and given.get("state", "visible") == "visible":
+                key = next((v for k, v in given.items() if k.endswith(":id")), "")
+                listed.append((given.get("name", ""), key))
+
+        self.parse("xl/_rels/workbook.xml.rels", add_target)
+        self.parse("xl/workbook.xml", add_sheet)
+        return [(name, targets[key]) for name, key in listed if key in targets]
+
+    def strings(self) -> list[str]:
+        """Return the shared strings, as many as are read."""
+        if self._strings is None:
+            self._strings = []
+            if "xl/sharedStrings.xml" in self.archive.namelist():
+                reader = _Strings(self._strings)
+                self.parse("xl/sharedStrings.xml", reader.start, reader.end, reader.text)
+        return self._strings
+
+    def date_styles(self) -> set[int]:
+        """Return the numbers of the styles that show dates."""
+        if self._dates is None:
+            styles = _Styles()
+            if "xl/styles.xml" in self.archive.namelist():
+                self.parse("xl/styles.xml", styles.start, styles.end)
+            self._dates = styles.dates
+        return self._dates
+
+
+def _refuse_doctype(*_: object) -> None:
+    raise NotTableError("its XML declares a document type, which sheets do not")
+
+
+class _Strings:
+    """The shared strings: each is the text within one element, phonetic hints left out."""
+
+    def __init__(self, found: list[str]) -> None:
+        self._found, self._parts, self._inside, self._hint = found, [""], False, False
+
+    def start(self, name: str, given: dict[str, str]) -> None:
+        if name == "si":
+            self._parts = []
+        self._hint = self._hint or name == "rPh"
+        self._inside = name == "t" and not self._hint
+
+    def end(self, name: str, given: dict[str, str]) -> None:
+        self._inside = False
+        if name == "rPh":
+            self._hint = False
+        if name == "si":
+            self._found.append("".join(self._parts))
+
+    def text(self, data: str) -> None:
+        if self._inside:
+            self._parts.append(data)
+
+
+class _Styles:
+    """The styles of cells, by number: which of them show dates."""
+
+    def __init__(self) -> None:
+        self.dates: set[int] = set()
+        self._codes: set[int] = set(_BUILT_IN_DATES)
+        self._inside, self._number = False, 0
+
+    def start(self, name: str, given: dict[str, str]) -> None:
+        if name == "numFmt" and given.get("numFmtId", "").isdecimal():
+            code = _LITERALS.sub("", given.get("formatCode", ""))
+            if _DATE_CODE.search(code) and "0" not in code.split(".")[0]:
+                self._codes.add(int(given["numFmtId"]))
+        elif name == "cellXfs":
+            self._inside = True
+        elif name == "xf" and self._inside:
+            if given.get("numFmtId", "") in map(str, self._codes):
+                self.dates.add(self._number)
+            self._number += 1
+
+    def end(self, name: str, given: dict[str, str]) -> None:
+        if name == "cellXfs":
+            self._inside = False
+
+
+@dataclass
+class _Sheet:
+    """The first rows of a sheet as text."""
+
+    strings: list[str]
+    date_styles: set[int]
+    rows: list[list[str]] = field(default_factory=list)
+    last_row: int = 0
+    """The last row by the sheet's own account."""
+    _kind: str = ""
+    _style: int = 0
+    _column: int = 0
+    _cells: int = 0
+    _parts: list[str] | None = None
+
+    def start(self, name: str, given: dict[str, str]) -> None:
+        match name:
+            case "dimension":
+                ends = _REFERENCE.findall(given.get("ref", ""))
+                self.last_row = int(ends[-1][1]) if ends else 0
+            case "row":
+                self._start_row(given.get("r", ""))
+            case "c":
+                reference = _REFERENCE.fullmatch(given.get("r", ""))
+                self._column = _column_number(reference[1]) if reference else self._column + 1
+                self._kind, style = given.get("t", "n"), given.get("s", "0")
+                self._style = int(style) if style.isdecimal() and len(style) < 8 else 0
+            case "v" | "t":
+                self._parts = []
+
+    def _start_row(self, number: str) -> None:
+        wanted = int(number) if number.isdecimal() and len(number) < 8 else len(self.rows) + 1
+        if len(self.rows) >= _MOST_ROWS or self._cells > _MOST_CELLS:
+            raise _EnoughError
+        # Empty rows are left out of the file; a table that begins far below is not looked for.
+        self.rows += [[] for _ in range(max(1, min(wanted - len(self.rows), _GAP)))]
+        self._column = -1
+
+    def text(self, data: str) -> None:
+        if self._parts is not None:
+            self._parts.append(data)
+
+    def end(self, name: str, given: dict[str, str]) -> None:
+        if name in ("v", "t") and self._parts is not None and self.rows:
+            self._add_cell("".join(self._parts))
+            self._parts = None
+
+    def _add_cell(self, raw: str) -> None:
+        if not 0 <= self._column < _MOST_COLUMNS:
+            return
+        row = self.rows[-1]
+        missing = max(1, self._column + 1 - len(row))
+        row.extend([""] * (self._column + 1 - len(row)))
+        self._cells += missing
+        row[self._column] += self._convert(raw)
+
+    def _convert(self, raw: str) -> str:
+        match self._kind:
+            case "s":
+                at = int(raw) if raw.isdecimal() and len(raw) < 9 else -1
+                return self.strings[at] if 0 <= at < len(self.strings) else "…"
+            case "b":
+                return "True" if raw == "1" else "False"
+            case "n" if self._style in self.date_styles:
+                return _date_text(raw)
+        return raw
+
+
+def _column_number(letters: str) -> int:
+    number = 0
+    for letter in letters:
+        number = 26 * number + ord(letter) - 64
+    return number - 1
+
+
+def _date_text(raw: str) -> str:
+    """Return the date of a day's number in a sheet, as ISO text; other text as it is."""
+    try:
+        moment = _EPOCH + datetime.timedelta(seconds=round(float(raw) * 86_400))
+    except (ValueError, OverflowError):
+        return raw
+    if moment.time() == datetime.time():
+        return moment.date().isoformat()
+    return moment.isoformat(" ")

@@ -1,0 +1,139 @@
+"""Binary files: described by kind, size and contents; tables among them as tables."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import sqlite3
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from ipyagent.errors import InvalidArgumentsError
+from ipyagent.tools import binary_files
+from ipyagent.tools.binary_files import describe_binary, is_binary
+from ipyagent.tools.file_tools import FileReadTools
+from ipyagent.tools.workspace import Workspace
+
+
+def describe(root: Path, name: str, data: bytes | None = None) -> str:
+    if data is not None:
+        (root / name).write_bytes(data)
+    return describe_binary(Workspace(root), name)
+
+
+@pytest.mark.parametrize("data", [b"plain", "wide".encode("utf-16"), "wide".encode("utf-16-le")])
+def test_text_is_not_binary(data: bytes) -> None:
+    assert not is_binary(data)
+
+
+def test_kinds_are_known_by_their_first_bytes(tmp_path: Path) -> None:
+    for start, kind in {
+        b"%PDF-1.7": "PDF document",
+        b"\x93NUMPY": "NumPy array",
+        b"\x89HDF\r\n\x1a\n": "HDF5 file",
+        b"PAR1": "Parquet file",
+    }.items():
+        data = start + b"\0" * 100
+        assert is_binary(data)
+        assert describe(tmp_path, "x", data).startswith(f"x: {kind}, 1")
+    assert describe(tmp_path, "x.dat", b"\1\0\2\0\0") == (
+        "x.dat: binary file (unknown type), 5 B; open it with code"
+    )
+
+
+def test_the_contents_of_zip_archives_are_listed(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("data/t.csv", "a,b\n1,2\n")
+        archive.writestr("evil\x1b[2J\n../../x", "")
+    text = describe(tmp_path, "a.zip")
+    assert text.splitlines()[1:] == [
+        "2 files and folders:",
+        "  data/t.csv  8 B",
+        r"  evil\x1b[2J\n../../x  0 B",
+    ]
+    with zipfile.ZipFile(tmp_path / "b.zip", "w") as archive:
+        for number in range(150):
+            archive.writestr(f"{number}", "")
+    lines = describe(tmp_path, "b.zip").splitlines()
+    assert lines[1] == "150 files and folders:"
+    assert lines[-1] == "  … and more"
+    assert len(lines) == 102
+    assert "cannot be listed" in describe(tmp_path, "c.zip", b"PK\3\4 nothing")
+
+
+def tar(members: dict[str, int]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name, size in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = size
+            archive.addfile(info, io.BytesIO(b"\0" * size))
+    return buffer.getvalue()
+
+
+def test_the_contents_of_tar_archives_are_listed(tmp_path: Path) -> None:
+    data = tar({"a.txt": 10, "b/c.txt": 2_000})
+    wanted = ["  a.txt  10 B", "  b/c.txt  2.0 kB"]
+    assert describe(tmp_path, "a.tar", data).splitlines()[1:] == wanted
+    assert describe(tmp_path, "a.tar.gz", gzip.compress(data)).splitlines()[1:] == wanted
+    assert "cannot be listed" in describe(tmp_path, "b.tar.gz", b"\x1f\x8b nothing")
+
+
+def test_a_packed_archive_is_unpacked_only_so_far(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tar({"first": 10, "zeros": 200_000_000, "last": 10})
+    (tmp_path / "bomb.tgz").write_bytes(gzip.compress(data, 1))
+    del data
+    sizes = []
+    unpack = binary_files._unpack_start
+    monkeypatch.setattr(
+        binary_files,
+        "_unpack_start",
+        lambda source: sizes.append(len(got := unpack(source))) or got,
+    )
+    lines = describe(tmp_path, "bomb.tgz").splitlines()
+    assert lines[1:] == ["  first  10 B", "  zeros  200.0 MB"]
+    assert sizes == [binary_files._UNPACKED]
+
+
+def test_reading_a_binary_file_describes_it(tmp_path: Path) -> None:
+    tools = FileReadTools(Workspace(tmp_path))
+    connection = sqlite3.connect(tmp_path / "t.db")
+    connection.execute("CREATE TABLE t (a, b)")
+    connection.close()
+    for read in (tools.read_file, tools.inspect_file):
+        assert "t.db: SQLite table 't', 0 rows" in str(read("t.db"))
+    (tmp_path / "other.db").write_bytes(b"\0\1\2" * 100)
+    text = str(tools.read_file("other.db"))
+    assert text.startswith("other.db: binary file")
+    assert "not shown as a table: it is no SQLite database" in text
+
+
+def test_tables_are_described_and_their_lines_shown_with_a_limit(tmp_path: Path) -> None:
+    tools = FileReadTools(Workspace(tmp_path))
+    (tmp_path / "t.csv").write_text('id,text\n1,"' + "long " * 100 + '"\n2,short\n')
+    text = str(tools.read_file("t.csv"))
+    assert text.startswith("t.csv: CSV file, 2 rows")
+    assert text.endswith("(read_file with a limit shows its lines.)")
+    assert tools.inspect_file("t.csv") in text
+    lines = str(tools.read_file("t.csv", limit=2)).splitlines()
+    assert lines[0] == "     1\tid,text"
+    assert lines[1].startswith('     2\t1,"long')
+    assert len(lines[1]) < 80
+    assert "cells cut at 60 characters" in lines[-1]
+    assert "3\t2,short" in str(tools.read_file("t.csv", offset=3))
+
+
+def test_text_is_not_inspected_but_read(tmp_path: Path) -> None:
+    tools = FileReadTools(Workspace(tmp_path))
+    (tmp_path / "a.txt").write_text("hello")
+    with pytest.raises(InvalidArgumentsError, match="read_file shows it"):
+        tools.inspect_file("a.txt")
+    (tmp_path / "settings.json").write_text('{"a": 1}')
+    with pytest.raises(InvalidArgumentsError, match="not a list of objects; read_file shows it"):
+        tools.inspect_file("settings.json")
+    assert '{"a": 1}' in str(tools.read_file("settings.json"))
