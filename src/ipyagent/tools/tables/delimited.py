@@ -224,16 +224,16 @@ def count_lines(source: Source, head: Head, *, quotes: bool = True) -> int | Non
         return None
     source.file.seek(0)
     count, last = 0, b""
-    while chunk := source.file.read(_CHUNK):
-        if (
-            (quotes and b'"' in chunk)
-            or byte * 2 in (last[-1:] + chunk).rstrip(byte)
-            or b"\n\r" in chunk
-        ):
+    chunk = source.file.read(_CHUNK)
+    while chunk:
+        following = source.file.read(_CHUNK)
+        lines = chunk if following else chunk.rstrip(b"\r\n")
+        empty = byte * 2 in lines or b"\n\r" in lines or (last == byte and lines[:1] in (byte, b""))
+        if empty or (quotes and b'"' in lines):
             return None
-        count += chunk.count(byte)
-        last = chunk
-    return count + (not last.endswith(byte))
+        count += lines.count(byte)
+        chunk, last = following, chunk[-1:]
+    return count + 1
 
 
 def shorten_cells(text: str, path: str, most: int = CELL) -> str:

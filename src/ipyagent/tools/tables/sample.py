@@ -31,7 +31,7 @@ class Effort:
     decode: bool
 
 
-GLANCE = Effort(64_000_000, decode=False)
+GLANCE = Effort(16_000_000, decode=False)
 """For the context of a prompt, which waits for it."""
 LOOK = Effort(2_000_000_000, decode=True)
 """For a call of a tool."""
