@@ -53,6 +53,7 @@ DEFAULTS = {
     "agent.max_usd": None,
     "agent.allowed_tools": (),
     "agent.plan": False,
+    "agent.check_form": True,
     "context.token_limit": 80_000,
     "chat.max_messages": 50,
     "chat.persist": True,

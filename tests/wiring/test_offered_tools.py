@@ -107,7 +107,7 @@ def test_a_tool_that_settings_name_is_always_offered(
     config = resolve_config(Layer("the test", settings))
     toolbox = lab.environment.build_toolbox(config).select(config.agent.allowed_tools)
     found = offer_tools(toolbox, config, Occasion(model_is_small=name == "recall_notes"))
-    assert name in {each.name for each in found.offered()}
+    assert name in {each.name for each in found.offered_tools()}
     assert name not in {each.name for each in choose(lab, Occasion())}
 
 

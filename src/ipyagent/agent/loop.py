@@ -15,6 +15,7 @@ from functools import cached_property
 from ipyagent.agent import budgets
 from ipyagent.agent.allowance import RunBudget
 from ipyagent.agent.compaction import Compactor
+from ipyagent.agent.form_check import REMINDER, find_missing_form
 from ipyagent.agent.lifecycle import RunEnding, run_lifecycle
 from ipyagent.agent.plan_draft import is_plan, planning_context
 from ipyagent.agent.prompts import CALL_NOW, CLOSING, CONTINUE, PLANNING
@@ -39,6 +40,8 @@ from ipyagent.schema.messages import exchange
 NOTHING_PENDING = (
     "No action is pending: steps were announced, but nothing was proposed that could be approved."
 )
+
+ASKED_AGAIN = "The answer lacked the form asked for ({form}), so the model was asked once more."
 
 _BUDGET_LABELS = {StopReason.MAX_STEPS: "number of steps", StopReason.MAX_SECONDS: "time"}
 
@@ -66,6 +69,7 @@ class AgentLoop(StepMachine):
     planning: bool = False
     _unfinished: StreamedReply | None = field(default=None, init=False)
     _unattended: list[str] = field(default_factory=list, init=False)
+    _is_reminded: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         if self.planning:
@@ -197,11 +201,25 @@ class AgentLoop(StepMachine):
     def _nudge_after(self, reply: StreamedReply) -> str | None:
         """Return the nudge, given once, after a reply that is not an answer yet."""
         if reply.is_truncated:
+            self._is_reminded = True  # the form of an answer in pieces is not known
             return CONTINUE
-        return CALL_NOW if self._announces_calls(reply) else None
+        return CALL_NOW if self._announces_calls(reply) else self._remind_of_form(reply)
+
+    def _remind_of_form(self, reply: StreamedReply) -> str | None:
+        """Return the one reminder of a run that the answer lacks the form asked for."""
+        unchecked = self.planning or self._is_reminded or not self.config.agent.check_form
+        if unchecked or getattr(self.client, "gives_up", False):
+            return None
+        text = reply.message.text if reply.message else ""
+        missing = find_missing_form(self.stream.run.prompt, text)
+        if missing is None:
+            return None
+        self._is_reminded = True
+        self.stream.emit(Notice(text=ASKED_AGAIN.format(form=missing)))
+        return REMINDER.format(form=missing)
 
     def _announces_calls(self, reply: StreamedReply) -> bool:
-        offered = {tool.name for tool in self.context.toolbox.offered()}
+        offered = {tool.name for tool in self.context.toolbox.offered_tools()}
         called = {each.call.name for each in self.stream.run.executions}
         text = reply.message.text if reply.message else ""
         return announces_actions(text, offered, called)

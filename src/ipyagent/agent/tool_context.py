@@ -43,6 +43,8 @@ class ToolContext:
     """Saves an output that is too long for the model; returns the file's path."""
     dry_run: str | None = None
     """The result of every call when calls are only checked."""
+    max_chars: int | None = None
+    """Characters of a result at most, if the model's context is short."""
     planning: bool = False
     """True if calls are steps of a plan, so that one may depend on what another will have made."""
 
@@ -53,5 +55,7 @@ class ToolContext:
     def prepare_result(self, tool: str, result: ToolResult) -> ToolResult:
         """Return the result without secrets, cut to what a model should read at once."""
         limits = self.toolbox.get(tool).truncate if tool in self.toolbox else STANDARD
+        if self.max_chars is not None and self.max_chars < limits.max_chars:
+            limits = limits.model_copy(update={"max_chars": self.max_chars})
         clean = self.stream.redactor.record(result)
         return truncate_result(clean, tool=tool, save=self.save_output, limits=limits)

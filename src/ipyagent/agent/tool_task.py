@@ -73,8 +73,7 @@ class ToolTask:
         on_main = self.tool.where in (Where.MAIN, Where.RELAY)
         if result is not None and result.success:
             note = INTERRUPTED if interrupted and on_main else ""
-            output = "\n".join(filter(None, (result.output, note)))
-            return ToolStatus.SUCCESS, result.model_copy(update={"output": output})
+            return ToolStatus.SUCCESS, result.with_note(note) if note else result
         if self._start_time is None:
             return ToolStatus.CANCELLED, ToolResult.failure("cancelled before it had begun")
         if self.tool.where is Where.LOOP or (interrupted and on_main):

@@ -153,6 +153,8 @@ class AgentConfig(Section):
     """The only tools that may be used; empty: all."""
     plan: bool = False
     """Whether the model proposes a plan first, as with `--plan`."""
+    check_form: bool = True
+    """Whether an answer without the form that the prompt asks for is asked for once more."""
 
     @model_validator(mode="after")
     def _check_single_prompt(self) -> AgentConfig:

@@ -24,6 +24,7 @@ _COLUMN = re.compile(
     rf"(?P<name>{_NAME}): [ ] (?P<dtype>.+?) (?: , [ ] (?=(?:{_NAME}):[ ]) | \Z)", re.VERBOSE
 )
 _SIZE = re.compile(r"(?: \([^()]*\)|\s{2,}.*|\t.*)$")
+_SAME = re.compile(r"same columns as (?P<name>\w+)")
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,7 @@ def of_context(context: str) -> Workspace:
 
 def with_variables(workspace: Workspace, listing: str) -> Workspace:
     """Return the workspace with the variables of a listing."""
+    known: dict[str, Table] = {}
     for line in listing.splitlines():
         found = _VARIABLE.fullmatch(line.strip())
         if not found or found["name"] == "modules":
@@ -101,7 +103,11 @@ def with_variables(workspace: Workspace, listing: str) -> Workspace:
             listed = frame["rest"].removesuffix(" [polars]").removeprefix(" (").removesuffix(")")
             columns = _named_in_line(listed, _integer(frame["width"]))
             library = _library(frame["rest"], columns)
-            workspace = workspace.with_table(Table(found["name"], library, columns))
+            if same := _SAME.fullmatch(listed):
+                other = known.get(same["name"])
+                columns, library = (other.columns, other.library) if other else (None, library)
+            known[found["name"]] = Table(found["name"], library, columns)
+            workspace = workspace.with_table(known[found["name"]])
         workspace = replace(workspace, variables=workspace.variables | {found["name"]})
     return workspace
 

@@ -69,7 +69,9 @@ def run_plain(namespace: Variables, code: str, outputs: Outputs | None = None) -
         recording.value = _execute(namespace, code)
         if recording.value is not None:
             with _limit_tables(recording.value):
-                recording.outputs.value({"text/plain": repr(recording.value)})
+                plain = repr(recording.value)
+                recording.outputs.value({"text/plain": plain})
+                recording.abbreviate_value(plain)
     return recording.result()
 
 
@@ -150,6 +152,7 @@ class _Cell(Recording):
             with _limit_tables(value):
                 bundle, metadata = self.shell.display_formatter.format(value)
             self.outputs.value(bundle, metadata)
+            self.abbreviate_value(bundle.get("text/plain"))
 
     def _with_tables(self, past: Callable[..., _Formatted]) -> Callable[..., _Formatted]:
         """Return a formatter whose bundles hold the tables they show."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import types
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Protocol
 
 from ipyagent.json_types import JsonMapping
@@ -16,6 +18,7 @@ from ipyagent.kernel.describe.secrets import secret_strings
 from ipyagent.kernel.namespace_diff import NamespaceDiff
 from ipyagent.kernel.outputs import Outputs
 from ipyagent.kernel.protocols import Shell, Variables
+from ipyagent.phrases import ellipsize
 from ipyagent.schema import ToolResult
 
 __all__ = [
@@ -23,6 +26,7 @@ __all__ = [
     "PlainNamespace",
     "ShellNamespace",
     "WatchedNamespace",
+    "brief_line",
     "describe",
     "digest",
     "rank_names",
@@ -31,6 +35,9 @@ __all__ = [
 LINES = 100
 """Variables that a digest describes; the others are counted."""
 _MODULES = 30
+_COLUMNS = re.compile(r" columns \(.*\)")
+_SHORT = 60  # characters of a list of columns that may be repeated
+_BRIEF = 250  # characters of a brief line
 
 
 class Namespace(Protocol):
@@ -133,12 +140,40 @@ def digest(
     """
     groups = _by_kind(namespace, hidden)
     names = groups[_TABLE] + groups[_DATA] + groups[_CODE]
-    lines = [f"- {describe(name, namespace[name], detail=False)}" for name in names[:limit]]
+    lines = [f"- {line}" for line in _describe_each(names[:limit], namespace)]
     if len(names) > limit:
         lines.append(f"… and {len(names) - limit:,} more variables")
     if groups[_MODULE]:
         lines.append(_modules(namespace, groups[_MODULE]))
     return "\n".join(lines)
+
+
+def _describe_each(names: Iterable[str], namespace: Mapping[str, object]) -> Iterator[str]:
+    """Yield a line for each variable; columns that another table has too are named once."""
+    owners: dict[str, str] = {}
+    for name in names:
+        line = describe(name, namespace[name], detail=False)
+        columns = _COLUMNS.search(line)
+        owner = name
+        if columns is not None and len(columns[0]) >= _SHORT:
+            owner = owners.setdefault(columns[0], name)
+        yield line if owner == name else _refer_to(owner, line)
+
+
+def _refer_to(owner: str, line: str) -> str:
+    return _COLUMNS.sub(lambda _: f" columns (same columns as {owner})", line, count=1)
+
+
+def brief_line(name: str, namespace: Mapping[str, object]) -> str:
+    """Describe a variable in a short line; columns of an older table are not named again."""
+    line = describe(name, namespace[name], detail=False)
+    if (columns := _COLUMNS.search(line)) is not None and len(columns[0]) >= _SHORT:
+        for other in islice((each for each in namespace if each != name), LINES):
+            if is_table(type(namespace[other])) and columns[0] in describe(
+                other, namespace[other], detail=False
+            ):
+                return _refer_to(other, line)
+    return ellipsize(line, _BRIEF)
 
 
 def rank_names(namespace: Mapping[str, object]) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from ipyagent.json_types import JsonDict
+from ipyagent.kernel.describe.compact import compact_value
 from ipyagent.kernel.images import as_image
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import Display, ImageContent
@@ -46,6 +47,7 @@ class _Piece:
         self.image: ImageContent | None = None
         self.display: Display | None = None
         self.table: Any = None
+        self.brief: str | None = None
         self._buffer = io.StringIO()
         self.write(text)
 
@@ -97,6 +99,11 @@ class Outputs:
         """Add an error."""
         self.show({"text/plain": trace})
 
+    def abbreviate(self, text: str) -> None:
+        """Give the model this text for the newest output."""
+        if self._pieces:
+            self._pieces[-1].brief = text
+
     def update(
         self,
         bundle: JsonDict,
@@ -120,11 +127,22 @@ class Outputs:
 
     def text(self) -> str:
         """Return all text in order, without terminal escapes; text from stderr is marked."""
-        pieces = list(self._pieces)  # code may still print in another thread
+        return self._join_text(list(self._pieces), brief=False)
+
+    def text_for_model(self) -> str | None:
+        """Return the text with brief forms of errors and values; None if there are none."""
+        pieces = list(self._pieces)
+        if all(piece.brief is None for piece in pieces):
+            return None
+        return self._join_text(pieces, brief=True)
+
+    def _join_text(self, pieces: list[_Piece], *, brief: bool) -> str:
+        # A copy of the pieces: code may still print in another thread.
         if not self._dropped:
-            return _text(pieces)
+            return _text(pieces, brief=brief)
         gap = f"[… {self._dropped:,} characters were not kept …]"
-        return "\n".join([_text(pieces[:HEAD]), gap, _text(pieces[HEAD:])])
+        halves = (_text(half, brief=brief) for half in (pieces[:HEAD], pieces[HEAD:]))
+        return f"\n{gap}\n".join(halves)
 
     @property
     def images(self) -> tuple[ImageContent, ...]:
@@ -170,12 +188,21 @@ class Outputs:
         piece.display = _rich(bundle) if len(self.displays) < MAX_DISPLAYS else None
         if isinstance(bundle, TableBundle) and len(self.frames) < MAX_TABLES:
             piece.table = bundle.table
+            piece.brief = _brief(bundle.table, piece.text)
         return piece
 
 
-def _text(pieces: list[_Piece]) -> str:
+def _brief(table: object, plain: str) -> str | None:
+    try:
+        brief = compact_value(table, plain)
+    except Exception:  # a library's own object can be broken
+        return None
+    return brief and strip_escapes(brief)
+
+
+def _text(pieces: list[_Piece], *, brief: bool) -> str:
     blocks, before = [], "stdout"
-    for channel, text in _join_pieces(pieces):
+    for channel, text in _join_pieces(pieces, brief=brief):
         cleaned = strip_escapes(text).rstrip("\n")
         if not cleaned:
             continue
@@ -185,13 +212,14 @@ def _text(pieces: list[_Piece]) -> str:
     return "\n".join(blocks)
 
 
-def _join_pieces(pieces: list[_Piece]) -> list[tuple[Channel, str]]:
+def _join_pieces(pieces: list[_Piece], *, brief: bool) -> list[tuple[Channel, str]]:
     joined: list[tuple[Channel, list[str]]] = []
     for piece in pieces:
+        text = piece.brief if brief and piece.brief is not None else piece.text
         if joined and piece.channel != "display" and joined[-1][0] == piece.channel:
-            joined[-1][1].append(piece.text)
+            joined[-1][1].append(text)
         else:
-            joined.append((piece.channel, [piece.text]))
+            joined.append((piece.channel, [text]))
     return [(channel, "".join(texts)) for channel, texts in joined]
 
 

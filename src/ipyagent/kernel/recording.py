@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from typing import Any, Self
 
 from ipyagent.kernel import partial_output, tracebacks
+from ipyagent.kernel.describe.compact import compact_value
 from ipyagent.kernel.images import open_figures, take_figures
 from ipyagent.kernel.interrupt import without_reminders
 from ipyagent.kernel.outputs import Channel, Outputs, Stream
@@ -79,6 +80,14 @@ class Recording:
             trace = tracebacks.format_error(error, self.title)
             kind, _, text = strip_escapes(tracebacks.summary(error)).partition(": ")
             self.outputs.error(kind, text, trace)
+            self.outputs.abbreviate(tracebacks.brief_error(error, self.title))
+
+    def abbreviate_value(self, plain: object) -> None:
+        """Give the model the last value in a form of its own, if that serves it better."""
+        with contextlib.suppress(Exception):  # a library's object can be broken
+            brief = compact_value(self.value, plain) if isinstance(plain, str) else None
+            if brief is not None:
+                self.outputs.abbreviate(strip_escapes(brief))
 
     def result(self) -> ToolResult:
         """Return what the code did."""
@@ -89,6 +98,7 @@ class Recording:
         return ToolResult(
             success=why is None,
             output=self.outputs.text(),
+            for_model=self.outputs.text_for_model(),
             error=why,
             value=self.value,
             images=self.outputs.images,

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import linecache
 import site
 import sysconfig
 import traceback
+import types
 from collections.abc import Callable
 from pathlib import Path
+
+from ipyagent.kernel.error_hints import find_hint
+from ipyagent.phrases import ellipsize
 
 CODE = "<code>"
 """The name of the code that was run, in tracebacks."""
 
 _FRAMES = 40
+_LINES, _LINE, _MESSAGE = 6, 120, 1_000  # of a brief error: lines, and characters
 _LIBRARIES = {
     *(sysconfig.get_path(key) for key in ("stdlib", "platstdlib", "purelib", "platlib")),
     *site.getsitepackages(),
@@ -43,6 +49,40 @@ def format_error(error: BaseException, title: Callable[[str], str] = str) -> str
     return "".join(report.format()).rstrip("\n")
 
 
+def brief_error(error: BaseException, title: Callable[[str], str] = str) -> str:
+    """Return the error as short as a model needs it: the user's lines, the error, and a hint."""
+    if isinstance(error, SyntaxError | BaseExceptionGroup):
+        return format_error(error, title)
+    frames = [
+        (frame, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if _own(frame.f_code.co_filename)
+    ]
+    first = frames[0][0].f_code.co_filename if frames else ""
+    shown = frames if len(frames) <= _LINES else [frames[0], *frames[1 - _LINES :]]
+    lines = [_format_line(frame, line, first, title) for frame, line in shown]
+    hint = find_hint(error, *frames[-1]) if frames else ""
+    last = ellipsize(summary(error), _MESSAGE)
+    return "\n".join([*lines, f"{last.rstrip('.')}. {hint}" if hint else last, *_cause(error)])
+
+
+def _format_line(frame: types.FrameType, line: int, first: str, title: Callable[[str], str]) -> str:
+    name, function = frame.f_code.co_filename, frame.f_code.co_name
+    text = ellipsize(linecache.getline(name, line, frame.f_globals).strip(), _LINE)
+    place = "" if name == first else f"{title(name)}, "
+    inside = "" if function == "<module>" else f" in {function}"
+    return f"{place}line {line}{inside}: {text}"
+
+
+def _cause(error: BaseException) -> list[str]:
+    """Return the error that the user's code turned into this one, if it did."""
+    cause = error.__cause__
+    own = cause is not None and any(
+        _own(frame.f_code.co_filename) for frame, _ in traceback.walk_tb(cause.__traceback__)
+    )
+    return [f"caused by {ellipsize(summary(cause), _MESSAGE)}"] if cause and own else []
+
+
 def _trim(report: traceback.TracebackException, title: Callable[[str], str]) -> None:
     frames = list(report.stack)
     while frames and not _own(frames[0].filename):
@@ -61,4 +101,5 @@ def _trim(report: traceback.TracebackException, title: Callable[[str], str]) -> 
 
 
 def _own(filename: str) -> bool:
-    return not filename.startswith(("<frozen", *_LIBRARIES))
+    compiled = filename.endswith((".pyx", ".pxd", ".pxi"))  # a library's, by a relative name
+    return not compiled and not filename.startswith(("<frozen", *_LIBRARIES))

@@ -25,6 +25,42 @@ class ModelRequest:
     max_tokens: int | None = None
 
 
+SMALL_PARAMETERS = 14.0
+"""Billions of parameters up to which a model is small."""
+SMALL_WINDOW = 16_384
+"""Tokens of a context up to which a model is small."""
+SHORT_WINDOW = 32_768
+"""Tokens of a context up to which results are short."""
+
+
+@dataclass(frozen=True)
+class ModelSize:
+    """Billions of parameters, and tokens of the context window; None: not known."""
+
+    parameters: float | None = None
+    window: int | None = None
+
+    @property
+    def is_small(self) -> bool:
+        """True if the model is known to be small."""
+        return bool(self.reason)
+
+    @property
+    def has_short_window(self) -> bool:
+        """True if long results would fill its context."""
+        return self.window is not None and self.window <= SHORT_WINDOW
+
+    @property
+    def reason(self) -> str:
+        """What makes the model small, in words; "" if nothing does."""
+        facts = []
+        if self.parameters is not None and self.parameters <= SMALL_PARAMETERS:
+            facts.append(f"{self.parameters:g} billion parameters")
+        if self.window is not None and self.window <= SMALL_WINDOW:
+            facts.append(f"a context of {self.window:,} tokens")
+        return ", ".join(facts)
+
+
 class Client(Protocol):
     """A model's client.
 
@@ -45,6 +81,15 @@ class Client(Protocol):
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         """Yield the reply to `request`, piece by piece."""
+        ...
+
+
+@runtime_checkable
+class Sized(Protocol):
+    """A client that knows more of its model's size than the window."""
+
+    def size(self) -> ModelSize:
+        """Return the size of the model. May block."""
         ...
 
 

@@ -9,10 +9,11 @@ from urllib.parse import quote
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelError, ModelRefusedError, ModelUnavailableError
 from ipyagent.llm import modelmap
-from ipyagent.llm.client import ModelRequest
+from ipyagent.llm.client import ModelRequest, ModelSize
 from ipyagent.llm.destinations import Destination, destination
 from ipyagent.llm.environment import start_environ
 from ipyagent.llm.error_mapping import add_advice, map_error
+from ipyagent.llm.model_size import ask_ollama, size_in_name
 
 NOT_FOUND = 404  # a whole answer instead of a stream often means another service's address
 
@@ -56,6 +57,14 @@ class ServiceClient:
     def context_window(self) -> int | None:
         """The context window in tokens by LiteLLM's map."""
         return modelmap.window(self._facts)
+
+    def size(self) -> ModelSize:
+        """Return the size by Ollama's own word, else by LiteLLM's map and the model's name."""
+        provider, _, name = self._model.partition("/")
+        served = None
+        if provider in ("ollama", "ollama_chat"):
+            served = ask_ollama(self._destination(provider).base or "", name)
+        return served or ModelSize(size_in_name(self._model), self.context_window)
 
     @property
     def _facts(self) -> modelmap.Facts:

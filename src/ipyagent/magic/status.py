@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from ipyagent.agent.session import Session
 from ipyagent.config import Settings
 from ipyagent.errors import AgentError, ConfigError
+from ipyagent.llm.client import ModelSize
+from ipyagent.llm.resolve import BUILT_IN, SCRIPTED
+from ipyagent.llm.service_client import ServiceClient
 from ipyagent.magic.notebook import Notebook
 from ipyagent.phrases import plural
 from ipyagent.schema import ToolExecution
@@ -34,6 +37,7 @@ def describe(book: Notebook) -> str:
 
     lines = {
         "model": lambda: _model(book, settings, notes),
+        "tools": lambda: _tools(book, settings),
         "confirm": lambda: settings.config.agent.confirm_mode,
         "always allowed": lambda: _describe_permissions(book.sessions.get()),
         "workspace": lambda: str(book.environment.workspace.root),
@@ -97,6 +101,21 @@ def _model(book: Notebook, settings: Settings, notes: list[str]) -> str:
     resolved = book.model.resolve(settings.config)
     notes.extend(resolved.notes)
     return f"{resolved.model} ({resolved.why})"
+
+
+def _tools(book: Notebook, settings: Settings) -> str:
+    """Return which tools the model is offered, and why fewer."""
+    config = settings.config
+    if config.agent.allowed_tools:
+        return f"only {', '.join(config.agent.allowed_tools)}"
+    model = book.model.resolve(config).model
+    built_in = model.startswith((BUILT_IN, SCRIPTED))
+    size = ModelSize() if built_in else ServiceClient(model, config.llm).size()
+    if config.tools.offer == "auto" and size.is_small:
+        return f"few, and short results: a small model ({size.reason})"
+    return {"all": "all", "small": "few, and short results"}.get(
+        config.tools.offer, "the usual ones, others where they are of use"
+    )
 
 
 def _describe_permissions(session: Session) -> str:

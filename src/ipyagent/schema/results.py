@@ -119,10 +119,12 @@ class FileChange(Model):
 class ToolResult(Model):
     """A tool's result.
 
-    `output` is the text for the model, always present. `value` is the live object and `full_output`
-    the uncut text, both never serialized and never sent. `images` reach models that can see;
-    `displays` are for the user; `files` and `variables` are those that changed. `frames` are the
-    live tables that it displayed or returned, never serialized; `tables` is their number.
+    `output` is the text for the model, always present; `for_model` replaces it where the model is
+    better served by another text than the user, such as a compact table. `value` is the live object
+    and `full_output` the uncut text, both never serialized and never sent. `images` reach models
+    that can see; `displays` are for the user; `files` and `variables` are those that changed.
+    `frames` are the live tables that it displayed or returned, never serialized; `tables` is their
+    number.
     `repeatable` is False for a failure that would only repeat; not serialized. `source`, if the
     tool can tell, names the sources of its content, one on a line: "" for none. `advice` tells the
     model what to do next, and is not shown.
@@ -131,6 +133,7 @@ class ToolResult(Model):
     success: Flag = True
     output: Shown = Field(default="", validation_alias=AliasChoices("output", "content"))
     error: Shown | None = None
+    for_model: Shown | None = Field(default=None, exclude_if=lambda text: text is None)
     advice: Shown = ""
     value: Any = Field(default=None, exclude=True, repr=False)
     images: tuple[ImageContent, ...] = ()
@@ -177,8 +180,18 @@ class ToolResult(Model):
     @property
     def content(self) -> tuple[TextContent | ImageContent, ...]:
         """The blocks that the model gets."""
-        text = self.output or "(no output)"
+        text = (self.output if self.for_model is None else self.for_model) or "(no output)"
         return (TextContent(text=f"{text} {self.advice}".rstrip(" ")), *self.images)
+
+    def with_note(self, note: str) -> ToolResult:
+        """Return the result with a note below its output, for user and model."""
+        texts = {"output": self.output, "for_model": self.for_model}
+        notes = {
+            name: "\n".join(filter(None, (text, note)))
+            for name, text in texts.items()
+            if text is not None
+        }
+        return self.model_copy(update=notes)
 
     def to_content(self, call_id: str) -> ToolResultContent:
         """Return the result as the model gets it, as the answer to the call with that id."""

@@ -95,7 +95,10 @@ def truncate_result(
     """
     output, cut = truncate(result.output, tool=tool, save=save, limits=limits)
     error = result.error and truncate(result.error, tool=tool, save=None, limits=_ERRORS)[0]
-    return result.model_copy(update={"output": output, "error": error, "truncated": cut})
+    changes = {"output": output, "error": error, "truncated": cut}
+    if result.for_model is not None:
+        changes["for_model"] = truncate(result.for_model, tool=tool, save=save, limits=limits)[0]
+    return result.model_copy(update=changes)
 
 
 def _is_block(value: object) -> bool:

@@ -79,7 +79,7 @@ class Toolbox:
         try:
             return self._tools[name]
         except KeyError:
-            known = ", ".join(each.name for each in self.offered()) or "none"
+            known = ", ".join(each.name for each in self.offered_tools()) or "none"
             raise ToolNotFoundError(f"no tool is named {name!r}; available: {known}") from None
 
     def select(self, names: Iterable[str], *, lenient: bool = False) -> Toolbox:
@@ -99,14 +99,14 @@ class Toolbox:
         box._offered = tuple(name for name in names if name in self)
         return box
 
-    def offered(self) -> tuple[Tool, ...]:
+    def offered_tools(self) -> tuple[Tool, ...]:
         """Return the tools that the model is offered; by default all."""
         names = self._tools if self._offered is None else self._offered
         return tuple(self._tools[name] for name in names)
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
         """Return the definitions of the offered tools for the model."""
-        return tuple(each.definition() for each in self.offered())
+        return tuple(each.definition() for each in self.offered_tools())
 
     def __contains__(self, name: str) -> bool:
         return name in self._tools

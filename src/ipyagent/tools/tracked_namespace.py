@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Iterator, Mapping
+from types import ModuleType
 
-from ipyagent.kernel.namespace import Namespace
+from ipyagent.kernel.describe.safe_inspect import one_line
+from ipyagent.kernel.namespace import Namespace, brief_line
 from ipyagent.kernel.outputs import Outputs
 from ipyagent.kernel.prose import holds_prose, value_holds_prose
 from ipyagent.kernel.provenance import Labels, Provenance
 from ipyagent.plaintext import spell
-from ipyagent.schema import ToolResult
+from ipyagent.schema import ToolResult, VariableChange
 from ipyagent.tools.static_analysis import UNKNOWN_EFFECTS, Effects, analyze_code
 from ipyagent.tools.static_analysis.code import text_literals
 
 CODE_OUTPUT = "the output of code"
 _TRIES = 5
+_CHANGES = 10
+"""Changed variables that the model is told of."""
 
 
 def with_sources(result: ToolResult, sources: Iterable[str]) -> ToolResult:
@@ -59,6 +63,17 @@ class TrackedNamespace:
             return self._await_and_label(result, code, effects, origins)
         return self._label_result(result, code, effects, origins)
 
+    def _add_changes(self, result: ToolResult) -> ToolResult:
+        """Return the result that tells the model which variables are new or changed."""
+        variables = self.variables()
+        lines = list(_describe_changes(result.variables, variables))
+        if len(lines) > _CHANGES:
+            lines[_CHANGES:] = [f"… and {len(lines) - _CHANGES} more"]
+        if not lines:
+            return result
+        text = result.output if result.for_model is None else result.for_model
+        return result.model_copy(update={"for_model": "\n".join(filter(None, [text, *lines]))})
+
     async def _await_and_label(
         self, result: Awaitable[ToolResult], code: str, effects: Effects, origins: Labels
     ) -> ToolResult:
@@ -77,6 +92,7 @@ class TrackedNamespace:
         self, result: ToolResult, code: str, effects: Effects, origins: Labels
     ) -> ToolResult:
         touched = [each.name for each in result.variables if each.change != "deleted"]
+        result = self._add_changes(result)
         if not effects.touches:
             self._provenance.derive(touched, origins, self.variables())
         if not holds_prose(_output_and_error(result), text_literals(code)):
@@ -86,6 +102,18 @@ class TrackedNamespace:
         return with_sources(result, [*origins, *beyond])
 
 
+def _describe_changes(
+    changes: Iterable[VariableChange], variables: Mapping[str, object]
+) -> Iterator[str]:
+    """Yield a line for each variable that is new or changed, for the model."""
+    for each in changes:
+        if each.change == "deleted":
+            yield f"deleted: {one_line(each.name)}"
+        elif each.name in variables and type(variables[each.name]) is not ModuleType:
+            word = "new" if each.change == "created" else "changed"
+            yield f"{word}: {brief_line(each.name, variables)}"
+
+
 def _output_and_error(result: ToolResult) -> str:
-    error = result.error or ""
-    return result.full_output if error in result.full_output else f"{result.full_output}\n{error}"
+    texts = [result.full_output, result.error or "", result.for_model or ""]
+    return "\n".join(text for i, text in enumerate(texts) if not i or text not in texts[0])

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from ipyagent.config import Config
+from ipyagent.llm.client import ModelSize
 from ipyagent.tools.toolbox import Toolbox
 
 CORE = frozenset(
@@ -25,6 +26,9 @@ SMALL = frozenset(
     {"read_file", "write_file", "inspect_file", "inspect_variable", "run_python", "ask_user"}
 )
 """The built-in tools that a small model is offered; the context lists its files."""
+
+SHORT_RESULT = 8_000
+"""Characters of a result for a small model, or one with a short context."""
 
 _CELLS = re.compile(r"\b(?:cells?|notebooks?)\b|\.ipynb\b", re.IGNORECASE)
 _NOTES = re.compile(r"\b(?:notes?|remember|recall|memor(?:y|i[sz]e))\b", re.IGNORECASE)
@@ -46,7 +50,7 @@ _BUILT_IN = CORE | _SUBJECTS.keys() | {"delete_file", "run_shell"}
 
 @dataclass(frozen=True)
 class Occasion:
-    """What a run is about, as far as it decides which tools are of use."""
+    """The facts about a run that decide which tools are of use."""
 
     prompt: str = ""
     page_is_open: bool = False
@@ -78,6 +82,14 @@ def wants_small_set(config: Config, model_is_small: bool) -> bool:
     """Return whether the settings, or the model's size, ask for the small set of tools."""
     chosen = config.tools.offer
     return chosen == "small" or (chosen == "auto" and model_is_small)
+
+
+def describe_small_set(model: str, size: ModelSize) -> str:
+    """Return the notice that a small model gets fewer tools."""
+    return (
+        f"{model} is a small model ({size.reason}), so it gets fewer tools and shorter results. "
+        "`%agent config tools.offer=core` gives it the usual ones."
+    )
 
 
 def _useful_tools(config: Config, occasion: Occasion) -> Iterator[str]:

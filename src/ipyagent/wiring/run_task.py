@@ -29,7 +29,8 @@ from ipyagent.errors import AgentError
 from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.installed import installed_packages
 from ipyagent.kernel.interrupt import without_interrupts
-from ipyagent.llm.client import Client
+from ipyagent.llm.client import Client, ModelSize
+from ipyagent.llm.model_size import size_of
 from ipyagent.redaction import Redactor, known_secrets, mask_arguments
 from ipyagent.schema import Decision, Run, StopReason
 from ipyagent.schema.state import Listener
@@ -43,7 +44,13 @@ from ipyagent.tools.truncate import OutputStore
 from ipyagent.tools.workspace import Workspace
 from ipyagent.ui.views import View
 from ipyagent.wiring.environment import Environment
-from ipyagent.wiring.offered_tools import Occasion, offer_tools
+from ipyagent.wiring.offered_tools import (
+    SHORT_RESULT,
+    Occasion,
+    describe_small_set,
+    offer_tools,
+    wants_small_set,
+)
 from ipyagent.wiring.run_request import RunRequest
 from ipyagent.wiring.runtime import runtime
 
@@ -88,6 +95,7 @@ class RunTask:
         self.toolbox = environment.build_toolbox(
             config, own, self.redactor, cell.main.post, session
         )
+        self.size = ModelSize()
         self.page_is_open = environment.page_is_open
         self.prompt = self.redactor.text(request.prompt)
         self.notes += environment.take_new_notices(self.toolbox)
@@ -139,21 +147,29 @@ class RunTask:
 
     async def _load_services(self) -> None:
         tools, notes = await self.environment.services.load_tools(self.request.config)
-        settings = self.request.config.agent
+        config, settings = self.request.config, self.request.config.agent
+        self.size = await asyncio.to_thread(size_of, self.client)
         lenient = has_profile_tools(self.request.agent, settings)
         merged = self.toolbox.merge_services(tools)
         self.toolbox = offer_tools(
             merged.select(settings.allowed_tools, lenient=lenient),
-            self.request.config,
+            config,
             self._describe_occasion(),
             [each.name for each in self.session.conversation.tools],
         )
         self.notes += (*notes, *self.environment.take_new_notices(merged))
+        if self._has_small_set and config.tools.offer == "auto":
+            self.notes += (describe_small_set(self.client.model, self.size),)
+
+    @property
+    def _has_small_set(self) -> bool:
+        return wants_small_set(self.request.config, self.size.is_small)
 
     def _describe_occasion(self) -> Occasion:
         return Occasion(
             prompt=self.prompt,
             page_is_open=self.page_is_open,
+            model_is_small=self.size.is_small,
             has_notes=self.environment.workspace.stat(NOTES_PATH) is not None,
         )
 
@@ -216,6 +232,7 @@ class RunTask:
             threads=runtime().tool_threads,
             save_output=OutputStore(self.environment.workspace).save,
             dry_run=DRY_RUN if self.request.dry_run else None,
+            max_chars=SHORT_RESULT if self._has_small_set or self.size.has_short_window else None,
         )
 
     def _create_policy(self) -> Policy:

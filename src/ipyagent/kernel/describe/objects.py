@@ -81,11 +81,12 @@ def _append_items(line: str, items: Iterable[str], size: int) -> str:
 
 def function(value: types.FunctionType, secret: Secrecy, detail: bool) -> str:
     """Describe a function: its parameters and the first line of its docstring."""
-    head = f"function({_parameters(value)})"
+    head = f"function({parameters(value)})"
     return head + _doc_line(value.__doc__, detail)
 
 
-def _parameters(value: types.FunctionType) -> str:
+def parameters(value: types.FunctionType) -> str:
+    """Return the parameters of a function, with previews of their defaults."""
     if "__signature__" in value.__dict__:
         return "…"
     stars: dict[Any, str] = {

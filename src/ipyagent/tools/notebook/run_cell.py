@@ -71,7 +71,7 @@ class RunCellTool:
             await asyncio.to_thread(write_outputs)
         except PageError as error:
             note = f"The outputs were not put into cell {target.number}: {error}."
-            return result.model_copy(update={"output": f"{result.output}\n\n{note}".lstrip()})
+            return result.with_note(note)
         return result
 
     def _preview_cell(self, cell: CellRef) -> Preview:

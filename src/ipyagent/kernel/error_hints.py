@@ -1,0 +1,289 @@
+"""Hints that help to repair an error, from the names that are there when it is raised.
+
+They run no code of the user's classes: variables are looked up in frames, never as properties, and
+only tables of libraries, plain dictionaries, modules, functions and folders are looked into.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import difflib
+import linecache
+import os
+import re
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from ipyagent.kernel.describe.libraries import table_of
+from ipyagent.kernel.describe.objects import parameters
+from ipyagent.kernel.describe.safe_inspect import ancestors, class_dict, one_line, type_name
+from ipyagent.kernel.installed import installed_alternatives
+from ipyagent.phrases import ellipsize
+
+_NEAR = 3
+_LIST = 140  # characters of a list of names
+_MOST = 2_000  # names that are compared, and entries of a folder that are read
+_FOLDERS = 30  # folders below the working folder in which a missing file may be
+_QUOTED = re.compile(r"name '(\w+)'")
+_CALLEE = re.compile(r"(?:\w+\.)*(\w+)\(\) ")
+
+_ALIASES = {
+    "pd": "pandas", "np": "numpy", "pl": "polars", "plt": "matplotlib.pyplot", "sns": "seaborn",
+    "sp": "scipy", "sm": "statsmodels.api", "px": "plotly.express",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A statement that failed: its syntax, and the variables that it saw."""
+
+    statement: ast.stmt
+    variables: Mapping[str, object]
+
+    def names(self) -> list[str]:
+        """Return the variables in the statement, in order, each once."""
+        nodes = (each.id for each in ast.walk(self.statement) if isinstance(each, ast.Name))
+        return [name for name in dict.fromkeys(nodes) if name in self.variables]
+
+    def texts(self) -> list[str]:
+        """Return the text constants in the statement."""
+        return [
+            each.value
+            for each in ast.walk(self.statement)
+            if isinstance(each, ast.Constant) and type(each.value) is str
+        ]
+
+
+def find_hint(error: BaseException, frame: types.FrameType | None, line: int) -> str:
+    """Return what may help to repair the error, "" if nothing is known; never raises."""
+    for kind, hint in _HINTS:
+        if isinstance(error, kind):
+            try:
+                return hint(error, _find_failure(frame, line))
+            except Exception:  # an object, or a folder, is not what it seems
+                return ""
+    return ""
+
+
+def _find_failure(frame: types.FrameType | None, line: int) -> Failure:
+    """Return the innermost statement at that line of the frame's file."""
+    nothing = Failure(ast.Pass(), {})
+    if frame is None:
+        return nothing
+    # The body of a class may have variables of a mapping of the user's own.
+    own = type(frame.f_locals).__name__ in {"dict", "FrameLocalsProxy"}
+    variables = {**frame.f_globals, **(frame.f_locals if own else {})}
+    source = "".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals))
+    try:
+        nodes = [
+            each
+            for each in ast.walk(ast.parse(source))
+            if isinstance(each, ast.stmt) and each.lineno <= line <= (each.end_lineno or 0)
+        ]
+    except (SyntaxError, ValueError):  # a cell with magics
+        nodes = []
+    if not nodes:
+        return Failure(_parse_line(linecache.getline(frame.f_code.co_filename, line)), variables)
+    return Failure(min(nodes, key=lambda each: (each.end_lineno or 0) - each.lineno), variables)
+
+
+def _parse_line(line: str) -> ast.stmt:
+    try:
+        return ast.parse(line.strip()).body[0]
+    except (SyntaxError, ValueError, IndexError):
+        return ast.Pass()
+
+
+# The errors ---------------------------------------------------------------------------------------
+
+
+def _hint_key(error: BaseException, failure: Failure) -> str:
+    message = _first_argument(error)
+    wanted = [text for text in failure.texts() if text == message or repr(text) in message]
+    if not wanted and type(message) is str:
+        wanted = [message]
+    for name in failure.names():
+        owner, kind = _keys_of(failure.variables[name])
+        missing = [text for text in wanted if text not in owner]
+        if owner and missing:
+            return _compose_missing(name, kind, missing[0], owner)
+    return ""
+
+
+def _field(error: BaseException, cls: type[BaseException], name: str) -> Any:
+    """Return an attribute of an error as its built-in class keeps it."""
+    return class_dict(cls)[name].__get__(error)
+
+
+def _hint_column(missing: str, failure: Failure) -> str:
+    for name in failure.names():
+        keys, kind = _keys_of(failure.variables[name])
+        if kind == "column" and missing not in keys:
+            return _compose_missing(name, kind, missing, keys)
+    return ""
+
+
+def _first_argument(error: BaseException) -> str:
+    args = _field(error, BaseException, "args")
+    return str.__str__(args[0]) if args and isinstance(args[0], str) else ""
+
+
+def _keys_of(value: object) -> tuple[list[str], str]:
+    """Return the text keys of a table or a plain dictionary, and what they are called."""
+    table = table_of(value)
+    if table is not None and not table.is_series:
+        return [each.label for each in table.columns if type(each.label) is str], "column"
+    if type(value) is dict:
+        return [key for key in islice(value, _MOST) if type(key) is str], "key"
+    return [], ""
+
+
+def _compose_missing(name: str, kind: str, missing: str, keys: list[str]) -> str:
+    listed = ", ".join(islice((one_line(each, 40) for each in keys), 50))
+    near = _quote_near(missing, keys)
+    close = f"; near: {near}" if near else ""
+    absent = f"{name} has no {kind} {one_line(repr(missing), 60)}{close}."
+    return f"{absent} {kind.capitalize()}s: {ellipsize(listed, _LIST)}"
+
+
+def _hint_attribute(error: BaseException, failure: Failure) -> str:
+    missing, owner = _field(error, AttributeError, "name"), _field(error, AttributeError, "obj")
+    if type(missing) is not str:
+        return ""
+    keys, kind = _keys_of(owner)
+    if kind == "column":
+        name = next((n for n in failure.names() if failure.variables[n] is owner), "the table")
+        if _close(missing, keys):
+            return _compose_missing(name, kind, missing, keys)
+    return _name_near(missing, _public_names(owner))
+
+
+def _public_names(value: object) -> Iterator[str]:
+    """Yield the names in a module, or in the classes of an object, without asking it."""
+    if type(value) is types.ModuleType:
+        places: Iterable[Mapping[str, object]] = [value.__dict__]
+    else:
+        places = map(class_dict, ancestors(type(value)))
+    for place in places:
+        yield from (name for name in place if type(name) is str and not name.startswith("_"))
+
+
+def _hint_name(error: BaseException, failure: Failure) -> str:
+    missing = _field(error, NameError, "name")
+    if type(missing) is not str:  # of a query, by pandas
+        quoted = _QUOTED.search(_first_argument(error))
+        return _hint_column(quoted[1], failure) if quoted else ""
+    if missing in _ALIASES:
+        return f"Import it first: import {_ALIASES[missing]} as {missing}"
+    known = [n for n in failure.variables if type(n) is str and not n.startswith("_")]
+    return _name_near(missing, [*known, *vars(builtins)])
+
+
+def _hint_file(error: BaseException, failure: Failure) -> str:
+    path = _field(error, OSError, "filename")
+    if type(path) is not str:
+        path = next((text for text in failure.texts() if text and text in str(error)), None)
+    if path is None or "://" in path:
+        return ""
+    file = Path(path)
+    here = [_join(file.parent, name) for name in _entries(file.parent)]
+    if not (near := _close(path, here)):
+        below = (each for each in _entries(Path()) if Path(each).is_dir())
+        near = [
+            _join(Path(folder), name)
+            for folder in islice(below, _FOLDERS)
+            for name in _entries(Path(folder))
+            if name.casefold() == file.name.casefold()
+        ]
+    return f"Near: {', '.join(repr(each) for each in near[:_NEAR])}" if near else ""
+
+
+def _join(folder: Path, name: str) -> str:
+    return one_line(str(folder / name), 100)
+
+
+def _entries(folder: Path) -> list[str]:
+    """Return the names of a folder's visible entries, some of them if there are many."""
+    try:
+        with os.scandir(folder) as entries:
+            names = [each.name for each in islice(entries, _MOST)]
+    except OSError:
+        return []
+    return sorted(name for name in names if not name.startswith("."))
+
+
+def _hint_module(error: BaseException, failure: Failure) -> str:
+    name = _field(error, ImportError, "name")
+    root = name.partition(".")[0] if type(name) is str else ""
+    instead = installed_alternatives(root)
+    return f"Installed instead: {', '.join(instead)}" if instead else ""
+
+
+def _hint_call(error: BaseException, failure: Failure) -> str:
+    called = _CALLEE.match(_first_argument(error))
+    for node in ast.walk(failure.statement):
+        if called and isinstance(node, ast.Call):
+            function, name = _look_up(node.func, failure.variables), called[1]
+            if isinstance(function, type):
+                name, function = type_name(function), class_dict(function).get("__init__")
+            if type(function) is types.FunctionType and function.__name__ == called[1]:
+                return f"Signature: {name}({ellipsize(parameters(function), _LIST)})"
+    return ""
+
+
+def _look_up(node: ast.expr, variables: Mapping[str, object]) -> object:
+    """Return the object that a name, or an attribute of a module or of an object, stands for."""
+    if isinstance(node, ast.Name):
+        return variables.get(node.id)
+    if not isinstance(node, ast.Attribute):
+        return None
+    owner = _look_up(node.value, variables)
+    if owner is None:
+        return None
+    if type(owner) is types.ModuleType:
+        return owner.__dict__.get(node.attr)
+    for base in ancestors(type(owner)):
+        if node.attr in class_dict(base):
+            return class_dict(base)[node.attr]
+    return None
+
+
+_HINTS: tuple[tuple[type[BaseException], Callable[[BaseException, Failure], str]], ...] = (
+    (KeyError, _hint_key),
+    (AttributeError, _hint_attribute),
+    (NameError, _hint_name),
+    (FileNotFoundError, _hint_file),
+    (ModuleNotFoundError, _hint_module),
+    (TypeError, _hint_call),
+)
+
+
+# Near names ---------------------------------------------------------------------------------------
+
+
+def _name_near(wanted: str, names: Iterable[str]) -> str:
+    near = _quote_near(wanted, names)
+    return f"Near: {near}" if near else ""
+
+
+def _quote_near(wanted: str, names: Iterable[str]) -> str:
+    close = _close(wanted, list(islice(names, _MOST)))
+    return ", ".join(repr(one_line(each, 40)) for each in close)
+
+
+def _close(wanted: str, names: list[str]) -> list[str]:
+    """Return the names most like the wanted one; case, spaces and signs matter least."""
+    folded: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        folded.setdefault(_fold(name), []).append(name)
+    matches = difflib.get_close_matches(_fold(wanted), folded, n=_NEAR, cutoff=0.7)
+    return [name for match in matches for name in folded[match]][:_NEAR]
+
+
+def _fold(name: str) -> str:
+    return re.sub(r"[\W_]+", "", name.casefold()) or name
