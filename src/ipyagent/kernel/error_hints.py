@@ -50,6 +50,17 @@ class Failure:
         nodes = (each.id for each in ast.walk(self.statement) if isinstance(each, ast.Name))
         return [name for name in dict.fromkeys(nodes) if name in self.variables]
 
+    def owners(self, text: str) -> list[str]:
+        """Return the variables in the order in which the text is likely to belong to them."""
+        nearest = [
+            root
+            for node in ast.walk(self.statement)
+            if isinstance(node, ast.Subscript | ast.Call) and _has_text(node, text)
+            for root in [_root_name(node)]
+        ]
+        names = self.names()
+        return list(dict.fromkeys([*(name for name in nearest[::-1] if name in names), *names]))
+
     def texts(self) -> list[str]:
         """Return the text constants in the statement."""
         return [
@@ -57,6 +68,20 @@ class Failure:
             for each in ast.walk(self.statement)
             if isinstance(each, ast.Constant) and type(each.value) is str
         ]
+
+
+def _has_text(node: ast.Subscript | ast.Call, text: str) -> bool:
+    """Return whether the text is in the brackets or the parentheses of the node."""
+    inner = [node.slice] if isinstance(node, ast.Subscript) else [*node.args, *node.keywords]
+    found = (each for part in inner for each in ast.walk(part) if isinstance(each, ast.Constant))
+    return any(each.value == text for each in found)
+
+
+def _root_name(node: ast.expr) -> str:
+    """Return the variable at the beginning of a chain such as `df.groupby("x")["y"]`."""
+    while isinstance(node, ast.Subscript | ast.Call | ast.Attribute):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def find_hint(error: BaseException, frame: types.FrameType | None, line: int) -> str:
@@ -107,11 +132,11 @@ def _hint_key(error: BaseException, failure: Failure) -> str:
     wanted = [text for text in failure.texts() if text == message or repr(text) in message]
     if not wanted and type(message) is str:
         wanted = [message]
-    for name in failure.names():
-        owner, kind = _keys_of(failure.variables[name])
-        missing = [text for text in wanted if text not in owner]
-        if owner and missing:
-            return _compose_missing(name, kind, missing[0], owner)
+    for text in wanted:
+        for name in failure.owners(text):
+            keys, kind = _keys_of(failure.variables[name])
+            if keys and text not in keys:
+                return _compose_missing(name, kind, text, keys)
     return ""
 
 
