@@ -52,7 +52,7 @@ class ModelSize:
 
     @property
     def reason(self) -> str:
-        """What makes the model small, in words; "" if nothing does."""
+        """The facts that make the model small, in words; "" if none does."""
         facts = []
         if self.parameters is not None and self.parameters <= SMALL_PARAMETERS:
             facts.append(f"{self.parameters:g} billion parameters")
