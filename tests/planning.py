@@ -15,10 +15,11 @@ from ipyagent.agent.loop import AgentLoop, UserPrompt
 from ipyagent.agent.plan_approval import carry_out, decide_plan, find_plan, propose_plan
 from ipyagent.agent.plan_runner import STEP_RETRY, PlanRunner
 from ipyagent.agent.policy import CallPolicy, Policy
-from ipyagent.agent.prompts import SYSTEM_PROMPT
+from ipyagent.agent.prompts import system_prompt
 from ipyagent.agent.tool_context import ToolContext
 from ipyagent.config import Config, Layer, resolve_config
 from ipyagent.kernel.drivers import Cell, drive_sync
+from ipyagent.kernel.installed import installed_packages
 from ipyagent.llm.scripted import Scripted
 from ipyagent.schema import Event, Run, StopReason
 from ipyagent.tools.base import Tool
@@ -60,7 +61,8 @@ class PlanLab(Lab):
         config = resolve_config(Layer("the test", {"agent": agent}))
         answers = (lambda _: answer) if isinstance(answer, Answer) else answer
         first = self._runner(config, answers, heard)
-        loop = AgentLoop(config, self.client, first.context, SYSTEM_PROMPT, planning=True)
+        instructions = system_prompt(installed_packages())
+        loop = AgentLoop(config, self.client, first.context, instructions, planning=True)
 
         async def again() -> PlanRunner:
             return self._runner(config, answers, heard)

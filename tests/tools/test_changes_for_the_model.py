@@ -26,6 +26,8 @@ def run(code: str, **variables: object) -> ToolResult:
         ("del n", ["deleted: n"]),
         ("n = 2; n", ["2", "changed: n: int = 2"]),
         ("import math", []),
+        ("def f(x):\n    'Do it.'", ["new: f: function"]),
+        ("from pathlib import Path", ["new: Path: class"]),
         ("print(1)", ["1"]),
     ],
 )

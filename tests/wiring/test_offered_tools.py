@@ -93,7 +93,6 @@ def test_notes_that_exist_are_offered(lab: Lab) -> None:
         ({"tools": {"scripts": True}}, "python_script"),
         ({"tools": {"shell": True}}, "run_shell"),
         ({"tools": {"offer": "all"}}, "record_note"),
-        ({"workspace": {"allow_delete": True}}, "delete_file"),
         ({"agent": {"allowed_tools": ["recall_notes"]}}, "recall_notes"),
         (
             {"policy": {"rules": [{"effect": "ask", "tool": "record_note"}]}},

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from ipyagent.json_types import JsonMapping
 from ipyagent.kernel.capture import loop_is_running, needs_await, run, run_async, run_plain
-from ipyagent.kernel.describe import describe
+from ipyagent.kernel.describe import describe, kind
 from ipyagent.kernel.describe.libraries import is_table
 from ipyagent.kernel.describe.objects import module_title
 from ipyagent.kernel.describe.safe_inspect import ancestors, one_line
@@ -165,7 +165,12 @@ def _refer_to(owner: str, line: str) -> str:
 
 
 def brief_line(name: str, namespace: Mapping[str, object]) -> str:
-    """Describe a variable in a short line; columns of an older table are not named again."""
+    """Describe a variable in a short line, without docstrings.
+
+    Columns of an older table are not named again.
+    """
+    if _kind(type(namespace[name])) == _CODE:
+        return f"{one_line(name)}: {kind(namespace[name])}"
     line = describe(name, namespace[name], detail=False)
     if (columns := _COLUMNS.search(line)) is not None and len(columns[0]) >= _SHORT:
         for other in islice((each for each in namespace if each != name), LINES):

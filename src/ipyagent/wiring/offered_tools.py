@@ -16,8 +16,9 @@ from ipyagent.tools.toolbox import Toolbox
 
 CORE = frozenset(
     {
-        "list_files", "read_file", "write_file", "edit_file", "search_files", "inspect_file",
-        "list_variables", "inspect_variable", "run_python", "todo_write", "ask_user",
+        "list_files", "read_file", "write_file", "edit_file", "delete_file", "search_files",
+        "inspect_file", "list_variables", "inspect_variable", "run_python",
+        "todo_write", "ask_user",
     }
 )  # fmt: skip
 """The built-in tools that every model is offered."""
@@ -45,7 +46,7 @@ _SUBJECTS: Mapping[str, re.Pattern[str]] = {
 }
 """Words in a prompt that ask for a tool."""
 
-_BUILT_IN = CORE | _SUBJECTS.keys() | {"delete_file", "run_shell"}
+_BUILT_IN = CORE | _SUBJECTS.keys() | {"run_shell"}
 
 
 @dataclass(frozen=True)
@@ -96,8 +97,6 @@ def _useful_tools(config: Config, occasion: Occasion) -> Iterator[str]:
     """Yield the names of tools beyond the core that are of use now."""
     asked_for = {name for name, words in _SUBJECTS.items() if words.search(occasion.prompt)}
     yield from asked_for
-    if config.workspace.allow_delete:
-        yield "delete_file"
     if config.tools.shell:
         yield "run_shell"
     if "scripts" in config.tools.model_fields_set:  # switched on, not only on by default
