@@ -1,4 +1,4 @@
-"""Columns as people write them: `wind speed` for WINDSPEED, `blood pressure` for BP."""
+"""Columns as people write them: `room size` for ROOMSIZE, `blood pressure` for BP."""
 
 from __future__ import annotations
 
@@ -48,11 +48,13 @@ def _names(run: Words, column: str) -> bool:
         joined = "".join(way)
         if joined in (compact, "".join(own)):
             return True
-        if len(way) > 1 or len(joined) > 3:
-            if _is_abbreviation(compact, way) or _is_abbreviation("".join(own), way):
+        if len(way) == 1:
+            if _stands_alone("".join(own), joined):
                 return True
-            if _pairs_up(own, way):
-                return True
+        elif _is_abbreviation(compact, way) or _is_abbreviation("".join(own), way):
+            return True
+        elif _pairs_up(own, way):
+            return True
     return False
 
 
@@ -74,6 +76,14 @@ def _shortens(short: str, word: str) -> bool:
     return len(short) >= 3 and short[0] == word[0] and _has_gaps(short, word)
 
 
+def _stands_alone(short: str, word: str) -> bool:
+    """Return whether one word is clearly meant by its beginning: `educ`, but not `age` of agency.
+
+    What ends in a vowel is rather a word of its own.
+    """
+    return len(short) >= 4 and short[-1] not in "aeiouy" and word.startswith(short)
+
+
 def _has_gaps(short: str, word: str) -> bool:
     """Return whether the letters stand in the word in this order, its last one included."""
     rest = iter(word)
@@ -81,20 +91,23 @@ def _has_gaps(short: str, word: str) -> bool:
 
 
 def _is_abbreviation(compact: str, run: Words) -> bool:
-    """Return whether a name is made of beginnings of all the words: `mpg`, `watertemp`."""
-    if len(compact) < (2 if len(run) > 1 else 3):
-        return False
-    return _consume(compact, run)
+    """Return whether a name is made of beginnings of all the words: `bmi`, `roomtemp`."""
+    return len(compact) > 1 and _consume(compact, run, after_word=False)
 
 
-def _consume(rest: str, run: Words) -> bool:
+def _consume(rest: str, run: Words, *, after_word: bool) -> bool:
+    """Return whether pieces of the words, one of each, make up the rest of the name.
+
+    After a whole word a piece has three letters: `income` is not `incom` and an `e`.
+    """
     if not run:
         return not rest
     first, *others = run
-    return any(
-        rest.startswith(first[:length]) and _consume(rest[length:], tuple(others))
-        for length in range(1, min(len(first), len(rest)) + 1)
-    ) or any(
-        _shortens(rest[:length], first) and _consume(rest[length:], tuple(others))
-        for length in range(3, len(rest) + 1)
-    )
+    for length in range(3 if after_word else 1, len(rest) + 1):
+        piece = rest[:length]
+        if not (first.startswith(piece) or (length >= 3 and _shortens(piece, first))):
+            continue
+        whole = after_word or piece == first
+        if _consume(rest[length:], tuple(others), after_word=whole):
+            return True
+    return False

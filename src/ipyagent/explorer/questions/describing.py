@@ -265,7 +265,9 @@ def most_missing(query: Query) -> list[Measure]:
             "",
             frozenset({"column", "name", "variable"}),
             "text",
-            lambda v: one[0] if isinstance(one := v["most missing"], list) and len(one) == 1 else None,
+            lambda v: (
+                one[0] if isinstance(one := v["most missing"], list) and len(one) == 1 else None
+            ),
         ),
     )
 

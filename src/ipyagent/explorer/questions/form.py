@@ -54,7 +54,9 @@ def _kinds(slot: Slot) -> set[Kind]:
         return {"text"}
     if _WHOLE.search(slot.about):
         return {"count", "number"}
-    return {"number", "count"} if _digits_in(slot.about) is not None else {"number", "count", "text"}
+    return (
+        {"number", "count"} if _digits_in(slot.about) is not None else {"number", "count", "text"}
+    )
 
 
 def _beyond_names(slot: Slot) -> str:

@@ -13,6 +13,7 @@ from ipyagent.explorer.chunks import Token
 from ipyagent.explorer.grammar import find_pattern
 from ipyagent.explorer.markdown import code
 from ipyagent.explorer.names import words
+from ipyagent.explorer.questions.dates import month_tokens
 from ipyagent.explorer.steps import MisfitError
 from ipyagent.explorer.workspace import Table
 
@@ -83,9 +84,23 @@ class Frame:
             if each.tag not in STRUCTURE and each.tag not in _JOINTS:
                 if each.tag != "ROWS" or counts:
                     self._mark(each)
-        if core:
+        if self.main and core and {each.tag for each in core} <= {"STAT", "AND"}:
+            self.main[-1] += (Token("AND", "", ","), *core)  # `Report the mean.`
+        elif core:
             self.main.append(core)
             self.raw.append(raw)
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns that are asked about, each once."""
+        named = [*self.where, *(token for core in self.main for token in core)]
+        columns = [each.value for each in named if each.tag in ("COL", "PLURAL")]
+        return list(dict.fromkeys([*columns, *self.by, *self._dated()]))
+
+    def _dated(self) -> list[str]:
+        """Return the year, if a number or date is a condition without a column: `in 2013`."""
+        loose = self.where and not any(each.tag in ("COL", "VALUE") for each in self.where)
+        return ["year"] if loose else []
 
     def _mark(self, token: Token) -> None:
         if token.tag in self.marks and self.marks[token.tag] not in ("", token.value):
@@ -181,6 +196,9 @@ def _pairs(found: Core) -> Core:
         same = left.tag == right.tag == "VALUE" and left.value[0] == right.value[0]
         if between.tag in ("AND", "WITH", "TO") and same and left.value != right.value:
             pair = Token("PAIR", (left.value, right.value), f"{left.text} and {right.text}")
+            others = [e for e in (*found[:i], *found[i + 3 :]) if e.tag == "VALUE"]
+            if any(each.value[0] == left.value[0] for each in others):
+                raise MisfitError("I compare two groups, not more.")
             return (*found[:i], pair, *_pairs(found[i + 3 :]))
     return found
 
@@ -190,7 +208,7 @@ def _name_adjectives(found: Core, table: Table) -> Core:
     kept: list[Token] = []
     for token in found:
         if token.tag not in ("THAN", "AGED"):
-            kept.append(token)
+            kept += month_tokens(token.text, table) if token.tag == "MONTH" else [token]
             continue
         noun = str(token.value).lstrip("<>")
         columns = [each for each in table.of_kind("number") if noun in words(each)]

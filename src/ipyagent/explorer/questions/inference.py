@@ -39,7 +39,9 @@ def correlation(query: Query) -> list[Measure]:
         results = [Result("r", f"{_column(pair, a)}.corr({_column(pair, b)}{how})", r_words)]
         drop = (pair,)
     report = partial(_report_correlation, query, method, a, b)
-    return [Measure(f"{method} correlation of {a} and {b}", tuple(results), report, tuple(lines), drop)]
+    return [
+        Measure(f"{method} correlation of {a} and {b}", tuple(results), report, tuple(lines), drop)
+    ]
 
 
 def _asks_p(query: Query) -> bool:
@@ -96,7 +98,9 @@ def strongest_correlation(query: Query) -> list[Measure]:
 
     def report(values: Values) -> str:
         other = f"**{code(str(values['column']))}**"
-        return f"{other} correlates most strongly with {code(column)}: {_figure(query, values['r'])}."
+        return (
+            f"{other} correlates most strongly with {code(column)}: {_figure(query, values['r'])}."
+        )
 
     return [Measure(f"strongest correlation with {column}", results, report, lines, (name,))]
 
@@ -150,7 +154,9 @@ def t_test(query: Query) -> list[Measure]:
     welch = query.has("WELCH")
     groups = query.ask.name("groups")
     source = rows(query.table, query.ask.where)
-    lines = (f"{groups} = {source}.dropna(subset=[{literal(column)}]).groupby({literal(key)})[{literal(column)}]",)
+    lines = (
+        f"{groups} = {source}.dropna(subset=[{literal(column)}]).groupby({literal(key)})[{literal(column)}]",
+    )
     pair = ", ".join(f"{groups}.get_group({literal(each)})" for each in (one, other))
     call = f"stats.ttest_ind({pair}{', equal_var=False' if welch else ''})"
     kind = "Welch's t-test" if welch else "Student's t-test (equal variances)"
@@ -177,7 +183,9 @@ def independence(query: Query) -> list[Measure]:
         return f"{code(a)} and {code(b)} are {'not ' if dependent else ''}independent"
 
     title, call = "Chi-squared test", f"stats.chi2_contingency({name})"
-    return [_test(query, title, call, decision, say, lines, (name,), extra="chi2 chi squared square")]
+    return [
+        _test(query, title, call, decision, say, lines, (name,), extra="chi2 chi squared square")
+    ]
 
 
 # The column that explains, and the one that is explained, by the words between them.
@@ -202,7 +210,9 @@ def regression(query: Query) -> list[Measure]:
         f"{fit} = stats.linregress({_column(pair, x)}, {_column(pair, y)})",
     )
     results = (
-        Result("slope", f"{fit}.slope", frozenset({"slope", "coefficient", "b", "beta", *words(x)})),
+        Result(
+            "slope", f"{fit}.slope", frozenset({"slope", "coefficient", "b", "beta", *words(x)})
+        ),
         Result("intercept", f"{fit}.intercept", frozenset({"intercept", "a", "constant"})),
         Result("r squared", f"{fit}.rvalue ** 2", frozenset({"r2", "r", "squared", "rsquared"})),
         Result("p", f"{fit}.pvalue", _P),

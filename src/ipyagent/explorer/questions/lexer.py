@@ -11,6 +11,7 @@ from typing import Any
 from ipyagent.explorer.chunks import Token
 from ipyagent.explorer.names import UNITS, Words, spellings, words
 from ipyagent.explorer.questions.columns import match_loosely
+from ipyagent.explorer.questions.dates import month_tokens
 from ipyagent.explorer.questions.vocabulary import (
     ENTITIES,
     IDLE,
@@ -34,7 +35,6 @@ _PIECE = re.compile(
     re.VERBOSE,
 )
 _SILENT = frozenset(".?!;:()[]{}'\"`_–—@’")
-
 
 
 @dataclass
@@ -149,7 +149,7 @@ def _known_loosely(way: Words, text: str, names: Names) -> Token | None:
     if way[0] in _EDGES or way[-1] in _EDGES or any(map(_has_a_role, way)):
         return None
     if any(names.columns.get(way[:length]) for length in range(1, len(way))):
-        return None  # `income exceeds` begins with a whole name
+        return None  # `age exceeds` begins with a whole name
     return _loose(way, text, names)
 
 
@@ -198,6 +198,8 @@ def _phrase(way: Words, text: str) -> Token | None:
 
 def _single(piece: _Piece, names: Names) -> Token:
     word = piece.text.casefold()
+    if month_tokens(piece.text, names.table):
+        return Token("MONTH", word, piece.text)
     if word in IDLE:
         return Token("IDLE", word, piece.text)
     if _is_entity(word, names):

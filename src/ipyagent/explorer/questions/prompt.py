@@ -14,6 +14,7 @@ _LABEL = re.compile(
 )
 _SLOT = re.compile(r"@(?P<name>\w+)\[(?P<held>[^\]\[\n]*)\]")
 _END = re.compile(r"(?<=[.?!;])[\"'”)]*\s+|\n+")
+_OPENING = re.compile(r"\s[\"'`“‘]$")  # of the next name
 _QUOTES = "\"'`“”‘’"
 _DESCRIBES = re.compile(r"^(?:and |or )?(?:where|here|both|each|all|the|with)\b", re.IGNORECASE)
 
@@ -94,5 +95,5 @@ def _about_each(description: str, held: Iterable[str]) -> dict[str, str]:
     starts.sort()
     ends = [*(start for start, _, _ in starts[1:]), len(description)]
     cut = zip(starts, ends, strict=False)
-    pieces = {name: description[s:end].rstrip(_QUOTES) for (_, s, name), end in cut}
+    pieces = {name: _OPENING.sub("", description[s:end]) for (_, s, name), end in cut}
     return {name: pieces.get(name, description) for name in held}

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 from ipyagent.explorer import lookups
 from ipyagent.explorer.chunks import Token
 from ipyagent.explorer.markdown import code, codes
-from ipyagent.explorer.names import words
+from ipyagent.explorer.names import fresh, words
 from ipyagent.explorer.questions import form
-from ipyagent.explorer.questions.columns import nearest
+from ipyagent.explorer.questions.columns import nearest, parted
+from ipyagent.explorer.questions.dates import assign_parts, with_date_parts
 from ipyagent.explorer.questions.frame import Frame
 from ipyagent.explorer.questions.intents import measures_of
-from ipyagent.explorer.questions.lexer import Names, names_of, tokens
+from ipyagent.explorer.questions.lexer import names_of, tokens
 from ipyagent.explorer.questions.measure import Measure, Query, print_results, read_results
 from ipyagent.explorer.questions.prompt import Prompt, read_prompt
 from ipyagent.explorer.snippets import script
@@ -24,6 +25,7 @@ from ipyagent.explorer.vocabulary import TURNING
 from ipyagent.explorer.workspace import Table, Workspace
 
 _MAX_MEASURES = 6
+_IN_FILE = re.compile(r"(?:\s(?:in|of|from))?\s+this file(?=\W|$)")
 _YES_OR_NO = re.compile(r"(?:is|are|was|were|do|does|did|has|have)\b(?! there)", re.IGNORECASE)
 
 
@@ -36,6 +38,7 @@ class QuestionReader:
     reasons: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     offers: list[str] = field(default_factory=list)
+    looked: bool = False  # into a table, for its columns
 
     def step(self) -> Step | None:
         """Return a look or a task; None if the question is not fully understood."""
@@ -56,9 +59,12 @@ class QuestionReader:
     def is_prose(self) -> bool:
         """True if this is more than a command, or something near it is understood."""
         prompt = read_prompt(self.text, self.workspace.files)
-        understood = bool(self.unknown or self.reasons)
-        return bool(self.offers) or (
-            understood and bool(prompt.files or prompt.slots or len(prompt.sentences) > 1)
+        named = bool(prompt.files) and self.looked
+        why = bool(self.unknown or self.reasons)
+        return (
+            bool(self.offers)
+            or named
+            or (why and bool(prompt.files or prompt.slots or len(prompt.sentences) > 1))
         )
 
     def _of_file(self, prompt: Prompt, path: str) -> Step | None:
@@ -74,6 +80,8 @@ class QuestionReader:
         nowhere = names_of(Table(""), "")
         found = [t for each in prompt.sentences for t in tokens(each, nowhere)]
         turned = [w for t in found if t.tag == "UNKNOWN" for w in words(t.text) if w in TURNING]
+        if not any(t.tag == "IF" for t in found):
+            turned += [t.text for t in found if t.tag == "NOT"]
         self.unknown = turned
         asks = {"STAT", "EXTREME", "COUNT", "SHARE", "MODE", "OFTEN", "MISSING", "NORMAL", "CORR",
                 "OUTLIERS", "REGRESSION", "TTEST", "WELCH", "CHI2", "QUANTILE", "UNIQUE", "SIZE",
@@ -95,10 +103,11 @@ class QuestionReader:
     def _of_table(self, prompt: Prompt, table: Table, stem: str) -> Step | None:
         if table.columns is None:
             return None if table.opaque else lookups.at_columns(table, self.workspace)
+        self.looked = True
         steps: list[Task] = []
         strange: list[Token] = []
         for names_first in (True, False):
-            reading = self._read(prompt, names_of(table, stem), names_first=names_first)
+            reading = self._read(prompt, table, stem, names_first=names_first)
             steps += [s for s in reading[:1] if isinstance(s, Task)]
             strange = strange or [each for each in reading if isinstance(each, Token)]
         if len({str(each.arguments) for each in steps}) > 1:
@@ -113,10 +122,10 @@ class QuestionReader:
         return None
 
     def _read(
-        self, prompt: Prompt, names: Names, *, names_first: bool
+        self, prompt: Prompt, table: Table, stem: str, *, names_first: bool
     ) -> list[Task] | list[Token]:
         """Return the task of the prompt, or the tokens that nothing accounts for."""
-        frame = Frame()
+        frame, names = Frame(), names_of(with_date_parts(table), stem)
         try:
             for each in prompt.sentences:
                 found = tokens(each, names, names_first=names_first)
@@ -125,8 +134,14 @@ class QuestionReader:
                 frame.add(found, names.table)
                 frame.asks |= bool(_YES_OR_NO.match(each))
             form.check_description(prompt, [*prompt.sentences, *(names.table.columns or {})])
-            measures = self._measures(prompt, frame, names.table)
-            return [self._task(prompt, frame, measures, names.table)] if measures else []
+            used = [c for c in frame.columns if c not in (table.columns or {})]
+            name = fresh(f"{table.name}_by_date", self.workspace.variables)
+            asked = replace(names.table, name=name) if used else table
+            measures = self._measures(prompt, frame, asked)
+            if not measures:
+                return []
+            dated = [assign_parts(table, used, name)] if used else []
+            return [self._task(prompt, frame, measures, table, dated)]
         except MisfitError as misfit:
             self.reasons.append(str(misfit))
             return []
@@ -145,14 +160,20 @@ class QuestionReader:
         return found
 
     def _task(
-        self, prompt: Prompt, frame: Frame, measures: Sequence[Measure], table: Table
+        self,
+        prompt: Prompt,
+        frame: Frame,
+        measures: Sequence[Measure],
+        table: Table,
+        dated: list[str],
     ) -> Task:
         filled = form.assign(prompt, measures)
         results = list({r.name: r for each in measures for r in each.results}.values())
-        lines = [line for each in measures for line in each.lines]
+        lines = [*dated, *(line for each in measures for line in each.lines)]
         printed = print_results(results)
         drop = [name for each in measures for name in each.drop]
         drop += ["results"] if len(printed) > 1 else []
+        drop += [line.split()[0] for line in dated]
         if len(set(drop)) < len(drop):
             raise MisfitError("Please ask one question after the other.")
         lines += [*printed, *([f"del {', '.join(drop)}"] if drop else [])]
@@ -176,17 +197,28 @@ class QuestionReader:
             offered = QuestionReader(each, self.workspace)
             read = read_prompt(each, ())
             for names_first in (True, False):
-                reading = offered._read(read, names_of(table, table.name), names_first=names_first)
+                reading = offered._read(read, table, table.name, names_first=names_first)
                 if reading and isinstance(reading[0], Task):
-                    found.append(f"{each} ({code(table.name)})" if False else each)
+                    found.append(each)
                     break
         return list(dict.fromkeys(found))[:3]
 
 
 def _replacements(prompt: Prompt, table: Table, strange: list[Token]) -> Iterator[str]:
-    """Yield the sentence with unknown words replaced by columns that they may mean."""
+    """Yield the sentence without unknown words, or with columns that they may mean."""
     for token in strange[:1]:
-        holding = [each for each in prompt.sentences if token.text in each]
-        for column in nearest(words(token.text), table.columns or {}):
-            for sentence in holding[:1]:
+        for each in [each for each in prompt.sentences if token.text in each][:1]:
+            sentence = " ".join(_IN_FILE.sub("", each).split())
+            for column in nearest(words(token.text), table.columns or {}):
                 yield sentence.replace(token.text, f"`{column}`", 1)
+            idle = not TURNING & set(words(token.text)) and bool(words(token.text))
+            if idle and any(_beside(token.text, sentence, c) for c in table.columns or {}):
+                yield " ".join(sentence.replace(token.text, "", 1).split())
+
+
+def _beside(unknown: str, sentence: str, column: str) -> bool:
+    """Return whether unknown words stand beside a column's name, as in `engine displacement`."""
+    way = " ".join(parted(column))
+    plain = " ".join(words(sentence))
+    word = " ".join(words(unknown))
+    return f"{word} {way}" in plain or f"{way} {word}" in plain

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from ipyagent.explorer.names import Words
 
-IDLE = frozenset("""
+IDLE = frozenset(
+    """
     the a an any all this that these those our my your please kindly hey hi hello ok okay so now i me us
     you we can could would will want need like know to i'd let's it its their they them there s
     what which who whats calculate compute find out determine tell show give get report return
@@ -24,9 +25,11 @@ IDLE = frozenset("""
     form fit predicts predict predicting coefficient score scores size statsmodels
     resulting obtained associated off rounding's type
     coming belonging across inclusive
-""".split())
+""".split()
+)
 
-ENTITIES = frozenset("""
+ENTITIES = frozenset(
+    """
     row record observation entry sample point case instance individual person participant
     respondent subject patient customer client user passenger student employee worker household
     house home property country city town state district region company firm store shop product
@@ -34,7 +37,8 @@ ENTITIES = frozenset("""
     animal plant flower wine day year month week member woman people unit
     tumour tumor house listing apartment station school university county province nation
     visitor guest applicant candidate child children voter driver test-taker
-""".split()) - {"child", "woman"}
+""".split()
+) - {"child", "woman"}
 
 # tag, value, the ways to write it
 _WORDS: tuple[tuple[str, str, str], ...] = (
@@ -170,26 +174,32 @@ PHRASES: dict[Words, tuple[str, str]] = {
 
 LONGEST = max(map(len, PHRASES))
 
-MEASUREMENTS = frozenset("""
+MEASUREMENTS = frozenset(
+    """
     rate rates level levels content amount amounts time times score scores size sizes speed
     measurement measurements reading readings figure figures
-""".split())
+""".split()
+)
 """Nouns after a column's name that add nothing to it, as in `poverty rate` for `poverty`."""
 
-NO_NAMES = frozenset("""
+NO_NAMES = frozenset(
+    """
     value values data dataset column columns variable variables answer answers result results file
     table the a an i me us so all any this that it its their is are was were be do does did by s t d
     and of in
-""".split())
+""".split()
+)
 """Words that are no names of columns, unless they are quoted."""
 
-FORM = frozenset("""
+FORM = frozenset(
+    """
     where is a an the are be should must float floating point number numeric integer whole decimal
     decimals places place rounded round up to two three four one five six zero 1 2 3 4 5 6 value
     values string str text name as it stands in file either or yes no true false boolean with non
     negative positive between and representing represents calculated both all here each respectively
     percentage percent of up denotes real list format answer result for that column each slot
     corresponding which must will contain contains containing exactly such without any sign symbol
-    0 100
-""".split())
+    0 100 has have
+""".split()
+)
 """Words that describe the form of an answer, and nothing of how to find it."""
