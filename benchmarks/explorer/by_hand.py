@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-_NORMAL = 'if it is: "normal", "not normal"'
-
 BY_HAND: list[tuple[object, ...]] = [
     (
         "cars.csv",
@@ -168,30 +166,6 @@ BY_HAND: list[tuple[object, ...]] = [
         ),
     ),
     (
-        "stock prices.csv",
-        "What was the highest price of AAPL?",
-        None,
-        (None, "df[df.symbol == 'AAPL'].price.max()"),
-    ),
-    (
-        "stock prices.csv",
-        'Calculate the population standard deviation of the price column in "stock prices.csv".\n@std[std]\n2 decimals.',
-        2,
-        ("std", "df.price.std(ddof=0)"),
-    ),
-    (
-        "stock prices.csv",
-        "How many stock symbols are there in stock prices.csv?",
-        None,
-        (None, "df.symbol.nunique()"),
-    ),
-    (
-        "stock prices.csv",
-        "For each symbol calculate the mean price. Which one is the most expensive on average?\n@symbol[s]\nstock prices.csv",
-        None,
-        ("symbol", "df.groupby('symbol').price.mean().idxmax()"),
-    ),
-    (
         "Italian wines.csv",
         "What is the correlation between alcohol and proline? Is it significant (p < 0.05)?\n@correlation[r]\n@p_value[p]\n3 decimals\nItalian wines.csv",
         3,
@@ -287,18 +261,6 @@ BY_HAND: list[tuple[object, ...]] = [
         (None, "df[df.state == 'Texas'].murder.iloc[0]"),
     ),
     (
-        "copper.csv",
-        "Calculate the coefficient of variation of the copper price. copper.csv",
-        None,
-        (None, "df.COPPERPRICE.std() / df.COPPERPRICE.mean()"),
-    ),
-    (
-        "copper.csv",
-        "What was the average world consumption before 1960?",
-        None,
-        (None, "df[df.YEAR < 1960].WORLDCONSUMPTION.mean()"),
-    ),
-    (
         "engel.csv",
         "What fraction of income is spent on food on average? engel.csv",
         None,
@@ -310,12 +272,6 @@ BY_HAND: list[tuple[object, ...]] = [
         4,
         ("slope", "stats.linregress(df.income, df.foodexp).slope"),
         ("intercept", "stats.linregress(df.income, df.foodexp).intercept"),
-    ),
-    (
-        "creditcard.csv",
-        "Average AVGEXP of home owners (OWNRENT = 1)? creditcard.csv",
-        None,
-        (None, "df[df.OWNRENT == 1].AVGEXP.mean()"),
     ),
     (
         "grunfeld.csv",
@@ -342,33 +298,60 @@ BY_HAND: list[tuple[object, ...]] = [
         (None, "int(df.loc[df.UNEMP.idxmax(), 'YEAR'])"),
     ),
     (
-        "marriage survey.csv",
-        "Mean of affairs for women with at least 2 children, 3 decimals\n@affairs[mean]\nmarriage survey.csv",
-        3,
-        ("affairs", "df[df.children >= 2].affairs.mean()"),
+        "Palmer penguins.csv",
+        "What's the average flipper length of the penguins that live on Dream? Palmer penguins.csv",
+        None,
+        (None, "df[df.island == 'Dream'].flipper_length_mm.mean()"),
     ),
     (
-        "marriage survey.csv",
-        "Average age of women without children",
+        "Palmer penguins.csv",
+        'How many female penguins are there in "Palmer penguins.csv"?',
         None,
-        (None, "df[df.children == 0].age.mean()"),
+        (None, "(df.sex == 'female').sum()"),
     ),
     (
-        "scotvote.csv",
-        "Which council district voted YES the least? scotvote.csv",
-        None,
-        (None, "df.loc[df.YES.idxmin(), 'COUNCILDIST']"),
+        "Palmer penguins.csv",
+        "Is there a significant difference in body mass between male and female penguins? Please run an independent t-test and give the p-value.\n@p_value[p]\nwith 4 decimals\nFile: Palmer penguins.csv",
+        4,
+        (
+            "p_value",
+            "stats.ttest_ind(df[df.sex == 'male'].body_mass_g.dropna(), df[df.sex == 'female'].body_mass_g.dropna()).pvalue",
+        ),
     ),
     (
-        "heart.csv",
-        "Patients younger than 45: what is their median survival? heart.csv",
+        "Palmer penguins.csv",
+        "Which species is the heaviest on average?\n@species[name]\nPalmer penguins.csv",
         None,
-        (None, "df[df.age < 45].survival.median()"),
+        ("species", "df.groupby('species').body_mass_g.mean().idxmax()"),
     ),
     (
-        "heart.csv",
-        "Compare the mean age of patients with censors 0 and 1. heart.csv",
+        "iris flowers.csv",
+        "Which species has the shortest petals on average? iris flowers.csv",
         None,
-        (None, "df.groupby('censors').age.mean()[0]"),
+        (None, "df.groupby('species')['petal length (cm)'].mean().idxmin()"),
+    ),
+    (
+        "iris flowers.csv",
+        "Mean sepal width of setosa, two decimals.\n@mean[m]\niris flowers.csv",
+        2,
+        ("mean", "df[df.species == 'setosa']['sepal width (cm)'].mean()"),
+    ),
+    (
+        "iris flowers.csv",
+        "Calculate the ratio of petal length to petal width and report its mean. iris flowers.csv",
+        None,
+        (None, "(df['petal length (cm)'] / df['petal width (cm)']).mean()"),
+    ),
+    (
+        "macrodata.csv",
+        "What was the average inflation in 1980? macrodata.csv",
+        None,
+        (None, "df[df.year == 1980].infl.mean()"),
+    ),
+    (
+        "macrodata.csv",
+        "In how many quarters was unemployment above 8 percent? macrodata.csv",
+        None,
+        (None, "(df.unemp > 8).sum()"),
     ),
 ]

@@ -46,6 +46,8 @@ def judge(question: Question, thinking: str, text: str) -> str:
     """Return `right`, `wrong` or `declined`."""
     if thinking.startswith(("Rule: declined", "Rule: help", "the call failed")):
         return "declined"
+    if text.startswith("**I can't tell"):  # it gives the numbers to choose from
+        return "declined"
     if any(name for name, _ in question["expected"]):
         written = dict(re.findall(r"@(\w+)\[([^\]\n]*)\]", text))
         right = all(

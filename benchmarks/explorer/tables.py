@@ -67,20 +67,6 @@ TABLES = [
         ["variety", "site"],
     ),
     TableWords(
-        "driving.csv",
-        "years",
-        {"miles": ["miles", "miles driven"], "gas": ["gas", "gas price"], "year": ["year"]},
-    ),
-    TableWords(
-        "stock prices.csv",
-        "records",
-        {
-            "price": ["price", "stock price", "closing price"],
-            "symbol": ["symbol", "ticker symbol", "stock"],
-        },
-        ["symbol"],
-    ),
-    TableWords(
         "Italian wines.csv",
         "wines",
         {
@@ -157,29 +143,9 @@ TABLES = [
         },
     ),
     TableWords(
-        "copper.csv",
-        "years",
-        {
-            "WORLDCONSUMPTION": ["world consumption", "WORLDCONSUMPTION"],
-            "COPPERPRICE": ["copper price", "COPPERPRICE"],
-            "INCOMEINDEX": ["income index"],
-            "ALUMPRICE": ["aluminium price", "ALUMPRICE"],
-            "INVENTORYINDEX": ["inventory index"],
-        },
-    ),
-    TableWords(
         "engel.csv",
         "households",
         {"income": ["income", "household income"], "foodexp": ["food expenditure", "foodexp"]},
-    ),
-    TableWords(
-        "creditcard.csv",
-        "customers",
-        {
-            "AVGEXP": ["average expenditure", "AVGEXP"],
-            "AGE": ["age"],
-            "INCOME": ["income", "INCOME"],
-        },
     ),
     TableWords(
         "grunfeld.csv",
@@ -204,32 +170,41 @@ TABLES = [
         },
     ),
     TableWords(
-        "marriage survey.csv",
-        "women",
+        "Palmer penguins.csv",
+        "penguins",
         {
-            "age": ["age"],
-            "yrs_married": ["years married", "yrs_married"],
-            "children": ["children", "number of children"],
-            "educ": ["education", "educ"],
-            "rate_marriage": ["marriage rating", "rate_marriage"],
-            "affairs": ["affairs"],
+            "bill_length_mm": ["bill length", "bill_length_mm"],
+            "bill_depth_mm": ["bill depth"],
+            "flipper_length_mm": ["flipper length", "flipper_length_mm"],
+            "body_mass_g": ["body mass", "weight"],
+            "species": ["species"],
+            "island": ["island"],
+            "sex": ["sex", "gender"],
         },
+        ["species", "island", "sex"],
     ),
     TableWords(
-        "scotvote.csv",
-        "districts",
+        "iris flowers.csv",
+        "flowers",
         {
-            "YES": ["YES", "yes vote"],
-            "COUTAX": ["council tax", "COUTAX"],
-            "MOR": ["MOR", "mortality"],
-            "GDP": ["GDP", "gdp"],
-            "AGE": ["age", "AGE"],
-            "COUNCILDIST": ["council district", "COUNCILDIST"],
+            "sepal length (cm)": ["sepal length", "sepal length (cm)"],
+            "sepal width (cm)": ["sepal width"],
+            "petal length (cm)": ["petal length"],
+            "petal width (cm)": ["petal width", "width of the petals"],
+            "species": ["species"],
         },
-        [],
-        "COUNCILDIST",
+        ["species"],
     ),
     TableWords(
-        "heart.csv", "patients", {"survival": ["survival", "survival time"], "age": ["age"]}
+        "macrodata.csv",
+        "quarters",
+        {
+            "realgdp": ["real GDP", "realgdp"],
+            "realcons": ["real consumption", "realcons"],
+            "cpi": ["CPI", "consumer price index"],
+            "unemp": ["unemployment", "unemp", "unemployment rate"],
+            "infl": ["inflation", "infl"],
+            "pop": ["population", "pop"],
+        },
     ),
 ]

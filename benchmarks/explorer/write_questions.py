@@ -259,7 +259,7 @@ def counting(w: Writer) -> Iterator[dict[str, Any]]:
         low=low,
         high=high,
     )
-    yield w.question("count", text, [("count", "count", int(len(rows)))])
+    yield w.question("count", text, [("count", "count", len(rows))])
     rows = w.frame[w.frame[column] > high]
     text = w.pick(
         "How many {entity} have {said} greater than {high}?",
@@ -268,7 +268,7 @@ def counting(w: Writer) -> Iterator[dict[str, Any]]:
         said=said,
         high=high,
     )
-    yield w.question("count", text, [("n", "number", int(len(rows)))])
+    yield w.question("count", text, [("n", "number", len(rows))])
 
 
 def share(w: Writer) -> Iterator[dict[str, Any]]:
@@ -596,9 +596,9 @@ def all_questions() -> list[dict[str, Any]]:
     """Every question, numbered; the same text is asked once."""
     written: dict[str, dict[str, Any]] = {}
     for number, table in enumerate(TABLES):
-        writer = Writer(table, seed=number)
-        for kind in KINDS:
-            for question in kind(writer):
+        for seed in (number, 100 + number):
+            writer = Writer(table, seed)
+            for question in (each for kind in KINDS for each in kind(writer)):
                 written.setdefault(question["table"] + question["question"], question)
     for question in by_hand():
         written.setdefault(question["table"] + question["question"], question)

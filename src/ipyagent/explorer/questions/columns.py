@@ -12,7 +12,7 @@ from ipyagent.explorer.names import UNITS, Words, words
 _MOST_WORDS = 5
 
 
-def parted(name: str) -> Words:
+def split_name(name: str) -> Words:
     """Return a name's words, also those of camel case, without a unit at the end."""
     found = words(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name))
     while len(found) > 1 and found[-1] in UNITS:
@@ -34,13 +34,13 @@ def nearest(run: Words, columns: Iterable[str]) -> list[str]:
 
 
 def _likeness(run: Words, column: str) -> float:
-    shared = set(map(_singular, run)) & set(map(_singular, parted(column)))
+    shared = set(map(_singular, run)) & set(map(_singular, split_name(column)))
     whole = SequenceMatcher(None, "".join(run), "".join(words(column))).ratio()
     return max(whole, 0.9 if shared else 0.0)
 
 
 def _names(run: Words, column: str) -> bool:
-    compact, own = "".join(words(column)), parted(column)
+    compact, own = "".join(words(column)), split_name(column)
     if len(run) == 1 and len(own) > 2 and run[0] == "".join(word[0] for word in own):
         return True
     singular = (*run[:-1], _singular(run[-1]))
@@ -51,9 +51,11 @@ def _names(run: Words, column: str) -> bool:
         if len(way) == 1:
             if _stands_alone("".join(own), joined):
                 return True
-        elif _is_abbreviation(compact, way) or _is_abbreviation("".join(own), way):
-            return True
-        elif _pairs_up(own, way):
+        elif (
+            _is_abbreviation(compact, way)
+            or _is_abbreviation("".join(own), way)
+            or _pairs_up(own, way)
+        ):
             return True
     return False
 

@@ -11,9 +11,20 @@ from ipyagent.explorer.workspace import Table
 
 _PARTS = ("year", "quarter", "month")
 _SAYS_DATE = frozenset({"date", "datetime", "timestamp", "day"})
-_MONTHS = (
-    "January February March April May June July August September October November December"
-).split()
+_MONTHS = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
 
 
 def date_column(table: Table) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from ipyagent.explorer.chunks import Token
 from ipyagent.explorer.markdown import cell, code, label, number, table
@@ -12,13 +11,13 @@ from ipyagent.explorer.questions.measure import Measure, Query, Result, Values
 from ipyagent.explorer.snippets import literal, rows
 from ipyagent.explorer.steps import MisfitError
 
-_TITLES = {
+TITLES = {
     "mean": "mean", "median": "median", "std": "standard deviation", "var": "variance",
     "pstd": "population standard deviation", "pvar": "population variance", "sum": "sum",
     "skew": "skewness", "kurt": "excess kurtosis", "range": "range", "iqr": "interquartile range",
     "max": "maximum", "min": "minimum",
 }  # fmt: skip
-_WORDS = {
+WORDS = {
     "mean": "mean average avg", "median": "median", "std": "std standard deviation dev stdev sd",
     "pstd": "std standard deviation dev stdev sd population", "var": "var variance",
     "pvar": "var variance population", "sum": "sum total", "skew": "skew skewness",
@@ -29,7 +28,8 @@ _PANDAS = {"pstd": "std(ddof=0)", "pvar": "var(ddof=0)"}
 _POLARS = {**_PANDAS, "skew": "skew(bias=False)", "kurt": "kurtosis(bias=False)"}
 _NOTES = {
     "std": "of a sample (ddof=1)", "var": "of a sample (ddof=1)", "pstd": "ddof=0",
-    "pvar": "ddof=0", "skew": "adjusted, as in pandas", "kurt": "adjusted, normal = 0, as in pandas",
+    "pvar": "ddof=0", "skew": "adjusted, as in pandas",
+    "kurt": "adjusted, normal = 0, as in pandas",
 }  # fmt: skip
 
 Segment = tuple[list[str], list[str]]
@@ -60,15 +60,15 @@ def _by_groups(query: Query, keys: list[str]) -> Measure:
     source, groups = rows(query.table, query.ask.where), query.ask.name("groups")
     call = _PANDAS.get(stat, f"{stat}()")
     lines = (f"{groups} = {source}.groupby({literal(key)})[{literal(column)}].{call}",)
-    name = f"{_TITLES[stat]} of {column} by {key}"
+    name = f"{TITLES[stat]} of {column} by {key}"
     result = Result(name, f"{groups}.rename(str).to_dict()", frozenset())
 
     def report(values: Values) -> str:
         found = values[name]
         pairs = found.items() if isinstance(found, dict) else ()
         body = [[cell(str(k)), number(str(v), query.frame.digits)] for k, v in pairs]
-        shown = table([label(key), _TITLES[stat]], body)
-        head = f"{_TITLES[stat].capitalize()} of {code(column)} by {code(key)}"
+        shown = table([label(key), TITLES[stat]], body)
+        head = f"{TITLES[stat].capitalize()} of {code(column)} by {code(key)}"
         return f"**{head}** in {query.ask.about}\n\n{shown}"
 
     return Measure(name, (result,), report, lines, (groups,))
@@ -105,15 +105,15 @@ def _each_alone(stats: list[str], columns: list[str]) -> list[str]:
 
 def _statistic(query: Query, stat: str, column: str) -> Measure:
     stat, library = _of_library(stat, query.frame.marks.get("LIBRARY", ""))
-    name = f"{_TITLES[stat]} of {column}"
-    said = frozenset(_WORDS[stat].split()) | frozenset(words(column))
+    name = f"{TITLES[stat]} of {column}"
+    said = frozenset(WORDS[stat].split()) | frozenset(words(column))
     result = Result(name, _statistic_code(query, stat, column, library), said)
     note = "as in scipy, not adjusted" if library else _NOTES.get(stat, "")
     end = f" ({note}; {query.ask.about})" if note else f" (in {query.ask.about})"
 
     def report(values: Values) -> str:
         value = number(str(values[name]), query.frame.digits)
-        return f"The {_TITLES[stat]} of {code(column)} is **{value}**{end}."
+        return f"The {TITLES[stat]} of {code(column)} is **{value}**{end}."
 
     return Measure(name, (result,), report)
 
@@ -204,36 +204,28 @@ def distinct(query: Query) -> list[Measure]:
     return [_simple(query, f"number of different values of {code(column)}", result)]
 
 
-def mode(query: Query) -> list[Measure]:
-    """Return the most common value, and how often it occurs."""
+def count_named(query: Query) -> list[Measure]:
+    """Return how many `states have …`: a number only where rows and different values agree."""
     (column,) = query.columns
-    query.ask.pandas_only("Most common values")
-    if any(each.column == column for each in query.ask.where):
-        raise MisfitError(f"{code(column)} is restricted to some values already.")
-    counts = query.ask.name("counts")
-    lines = (f"{counts} = {query.values(column)}.value_counts()",)
-    tied = f"{counts}.index[{counts} == {counts}.max()]"
-    results = (
-        Result("most common", f"list(map(str, {tied}))", frozenset()),
-        Result("times", f"{counts}.max()", frozenset({"frequency", "count", "times"}), "count"),
-        Result("first", "", _MOST | frozenset(words(column)), "text", _only_one),
-    )
+    (different,) = distinct(query)[0].results
+    met = Result("rows", f"len({rows(query.table, query.ask.where)})", frozenset())
+    values = Result("different", different.code, frozenset())
 
-    def report(values: Values) -> str:
-        most, times = values["most common"], number(str(values["times"]))
-        names = ", ".join(map(cell, most if isinstance(most, list) else []))
-        where = query.ask.about
-        return f"The most common {code(column)} is **{names}** (**{times}** times in {where})."
+    def derive(found: Values) -> object:
+        return found["rows"] if found["rows"] == found["different"] else None
 
-    return [Measure(f"most common {column}", results, report, lines, (counts,))]
+    agreed = Result("count", "", different.words, "count", derive)
 
+    def report(found: Values) -> str:
+        n, many = (number(str(found[each])) for each in ("rows", "different"))
+        if found["count"] is None:
+            return (
+                f"**I can't tell which number you mean:** {n} rows of {query.ask.about}, "
+                f"with {many} different values of {code(column)}."
+            )
+        return f"**{n}** different values of {code(column)} (in {query.ask.about})."
 
-_MOST = frozenset({"most", "common", "frequent", "mode", "value", "name"})
-
-
-def _only_one(values: Values) -> object:
-    found = values["most common"]
-    return found[0] if isinstance(found, list) and len(found) == 1 else None
+    return [Measure(f"number of {column}", (met, values, agreed), report)]
 
 
 def missing(query: Query) -> list[Measure]:
@@ -249,36 +241,6 @@ def missing(query: Query) -> list[Measure]:
     said = frozenset({"missing", "count", "null", "number", *words(column)})
     result = Result(f"missing {column}", f"{values}.{gaps}.sum()", said, "count")
     return [_simple(query, f"number of missing values in {code(column)}", result)]
-
-
-def most_missing(query: Query) -> list[Measure]:
-    """Return the column with the most missing values, if it is one."""
-    query.ask.pandas_only("Comparisons of missing values")
-    gaps = query.ask.name("missing")
-    lines = (f"{gaps} = {rows(query.table, query.ask.where)}.isna().sum()",)
-    tied = f"list({gaps}.index[{gaps} == {gaps}.max()])"
-    results = (
-        Result("most missing", tied, frozenset()),
-        Result("missing", f"{gaps}.max()", frozenset({"count", "number", "missing"}), "count"),
-        Result(
-            "column",
-            "",
-            frozenset({"column", "name", "variable"}),
-            "text",
-            lambda v: (
-                one[0] if isinstance(one := v["most missing"], list) and len(one) == 1 else None
-            ),
-        ),
-    )
-
-    def report(values: Values) -> str:
-        if not int(str(values["missing"])):
-            return f"No column of {code(query.table.name)} has missing values."
-        most = values["most missing"]
-        names = ", ".join(f"**{code(str(each))}**" for each in most if isinstance(most, list))  # type: ignore[union-attr]
-        return f"{names} has the most missing values: {values['missing']}."
-
-    return [Measure("column with the most missing values", results, report, lines, (gaps,))]
 
 
 def outliers(query: Query) -> list[Measure]:
@@ -309,61 +271,3 @@ def outliers(query: Query) -> list[Measure]:
         return f"{code(column)} has **{found[name]}** outliers, values {how} (in {where})."
 
     return [Measure(name, (result,), report, tuple(lines), tuple(drop))]
-
-
-def best_group(query: Query) -> list[Measure]:
-    """Return the group with the highest or lowest statistic, and that statistic."""
-    key, column = query.columns
-    if query.frame.by not in ([], [key]):
-        raise MisfitError("I can group by one column only.")
-    query.ask.groups(key)
-    query.ask.pandas_only("Rankings of groups")
-    stat = query.ask.all("STAT")[0]
-    if stat not in ("mean", "median", "sum", "std", "var"):
-        raise MisfitError("To rank groups I need a mean, median, sum or standard deviation.")
-    query.numeric(column)
-    end = query.ask.all("EXTREME")[0]
-    groups = query.ask.name("groups")
-    source = rows(query.table, query.ask.where)
-    lines = (f"{groups} = {source}.groupby({literal(key)})[{literal(column)}].{stat}()",)
-    end_word = "highest" if end == "max" else "lowest"
-    title = f"{end_word} {_TITLES[stat]} of {column}"
-    return [_extreme_of(query, groups, title, lines, key, f"{_WORDS[stat]} {column}", end)]
-
-
-def _extreme_of(
-    query: Query, series: str, title: str, lines: tuple[str, ...], key: str, said: str, end: str
-) -> Measure:
-    tied = f"{series}.index[{series} == {series}.{end}()]"
-    of_name = frozenset({"name", "group", *words(key)})
-    results = (
-        Result("tied", f"list(map(str, {tied}))", frozenset()),
-        Result(title, f"{series}.{end}()", frozenset(words(said)) | {end, "value"}),
-        Result(key, "", of_name, "text", _first_tied),
-    )
-    return Measure(title, results, partial(_report_extreme, query, title, key), lines, (series,))
-
-
-def _first_tied(values: Values) -> object:
-    found = values["tied"]
-    return found[0] if isinstance(found, list) and len(found) == 1 else None
-
-
-def _report_extreme(query: Query, title: str, key: str, values: Values) -> str:
-    tied = values["tied"]
-    names = ", ".join(map(cell, tied if isinstance(tied, list) else []))
-    value = number(str(values[title]), query.frame.digits)
-    return f"The {code(key)} with the {title} is **{names}**: **{value}** (in {query.ask.about})."
-
-
-def extreme_row(query: Query) -> list[Measure]:
-    """Return what a column holds in the row with the highest or lowest value of another."""
-    label, column = query.columns
-    query.ask.pandas_only("Look-ups of rows")
-    query.numeric(column)
-    end = query.ask.all("EXTREME")[0]
-    series = query.ask.name("by_row")
-    source = rows(query.table, query.ask.where)
-    lines = (f"{series} = {source}.set_index({literal(label)})[{literal(column)}]",)
-    title = f"{'highest' if end == 'max' else 'lowest'} {column}"
-    return [_extreme_of(query, series, title, lines, label, column, end)]

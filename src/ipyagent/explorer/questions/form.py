@@ -12,12 +12,15 @@ from ipyagent.explorer.questions.prompt import Prompt, Slot
 from ipyagent.explorer.questions.vocabulary import FORM
 from ipyagent.explorer.steps import MisfitError
 
-_NUMBERS = {word: n for n, word in enumerate("zero one two three four five six seven".split())}
+_NUMBERS = {
+    word: n
+    for n, word in enumerate(["zero", "one", "two", "three", "four", "five", "six", "seven"])
+}
 _DIGITS = re.compile(rf"\b({'|'.join(_NUMBERS)}|\d+)[ -](?:decimal|digit)", re.IGNORECASE)
 _WHOLE = re.compile(r"\b(?:integer|whole number)\b", re.IGNORECASE)
 _TEXT = re.compile(r"\b(?:string|text|name)\b", re.IGNORECASE)
 _OFFERS = re.compile(r"\b(?:yes|no|true|false|either|one of)\b", re.IGNORECASE)
-_QUOTED = re.compile(r"(?:[\"“‘]|(?<!\w)')([^\"“”'‘’]+)(?:[\"”’]|'(?!\w))")
+_QUOTED = re.compile(r"(?:[\"“\u2018]|(?<!\w)')([^\"“”'\u2018\u2019]+)(?:[\"”\u2019]|'(?!\w))")
 
 Filled = list[tuple[Slot, Result]]
 

@@ -21,9 +21,46 @@ Core = tuple[Token, ...]
 
 # Structure is what has an order; all other words are marks, which may stand anywhere.
 STRUCTURE = frozenset(
-    "COL PLURAL STAT EXTREME VALUE QUOTED PAIR NUMBER PERCENT DATE AND UNKNOWN NOT IF OP THAN AGED".split()
+    [
+        "COL",
+        "PLURAL",
+        "STAT",
+        "EXTREME",
+        "VALUE",
+        "QUOTED",
+        "PAIR",
+        "NUMBER",
+        "PERCENT",
+        "DATE",
+        "AND",
+        "UNKNOWN",
+        "NOT",
+        "IF",
+        "OP",
+        "THAN",
+        "AGED",
+    ]
 )
-_JOINTS = frozenset("AT OF IN FOR WITH HAS WHERE ON IS AS TO ONLY GROUP BETWEEN BY EQ".split())
+_JOINTS = frozenset(
+    [
+        "AT",
+        "OF",
+        "IN",
+        "FOR",
+        "WITH",
+        "HAS",
+        "WHERE",
+        "ON",
+        "IS",
+        "AS",
+        "TO",
+        "ONLY",
+        "GROUP",
+        "BETWEEN",
+        "BY",
+        "EQ",
+    ]
+)
 
 _LEAD = "(AND|WHERE|FOR|IN|OF|ON|WITH|HAS|ONLY|IS)*"
 _IS = "(IS|EQ|OF|HAS|WITH|IN)*"
@@ -51,7 +88,7 @@ _CLAUSES: tuple[tuple[str, str], ...] = (
 
 @dataclass
 class Frame:
-    """What a prompt says, apart from the form of its answer."""
+    """The content of a prompt, apart from the form of its answer."""
 
     main: list[Core] = field(default_factory=list)
     marks: dict[str, str] = field(default_factory=dict)
@@ -81,9 +118,9 @@ class Frame:
         core = _strip(tuple(each for each in rest if each.tag in STRUCTURE))
         counts = any(each.tag in ("COUNT", "SHARE") for each in rest)
         for each in rest:
-            if each.tag not in STRUCTURE and each.tag not in _JOINTS:
-                if each.tag != "ROWS" or counts:
-                    self._mark(each)
+            placed = each.tag in STRUCTURE or each.tag in _JOINTS
+            if not placed and (each.tag != "ROWS" or counts):
+                self._mark(each)
         if self.main and core and {each.tag for each in core} <= {"STAT", "AND"}:
             self.main[-1] += (Token("AND", "", ","), *core)  # `Report the mean.`
         elif core:
@@ -95,9 +132,9 @@ class Frame:
         """All columns that are asked about, each once."""
         named = [*self.where, *(token for core in self.main for token in core)]
         columns = [each.value for each in named if each.tag in ("COL", "PLURAL")]
-        return list(dict.fromkeys([*columns, *self.by, *self._dated()]))
+        return list(dict.fromkeys([*columns, *self.by, *self._date_parts()]))
 
-    def _dated(self) -> list[str]:
+    def _date_parts(self) -> list[str]:
         """Return the year, if a number or date is a condition without a column: `in 2013`."""
         loose = self.where and not any(each.tag in ("COL", "VALUE") for each in self.where)
         return ["year"] if loose else []
@@ -124,9 +161,11 @@ class Frame:
             case "by":
                 self.by.append(part[-1].value)
             case _:
-                self.where += [each for each in _in_order(part) if each not in self._given()]
+                self.where += [
+                    each for each in _in_order(part) if each not in self._stated_values()
+                ]
 
-    def _given(self) -> list[Token]:
+    def _stated_values(self) -> list[Token]:
         """Return the values that are conditions already: said twice, they stay one condition."""
         return [each for each in self.where if each.tag == "VALUE"]
 

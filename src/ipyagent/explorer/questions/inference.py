@@ -33,14 +33,20 @@ def correlation(query: Query) -> list[Measure]:
             Result("p", f"{test}.pvalue", _P),
             _decision("significant", query.frame.alpha, below=True, extra="correlated correlation"),
         ]
-        drop = (pair, test)
+        drop = [pair, test]
     else:
         how = "" if method == "pearson" else f", method={literal(method)}"
         results = [Result("r", f"{_column(pair, a)}.corr({_column(pair, b)}{how})", r_words)]
-        drop = (pair,)
+        drop = [pair]
     report = partial(_report_correlation, query, method, a, b)
     return [
-        Measure(f"{method} correlation of {a} and {b}", tuple(results), report, tuple(lines), drop)
+        Measure(
+            f"{method} correlation of {a} and {b}",
+            tuple(results),
+            report,
+            tuple(lines),
+            tuple(drop),
+        )
     ]
 
 
@@ -153,10 +159,8 @@ def t_test(query: Query) -> list[Measure]:
     (key, one), (_, other) = query.ask.all("PAIR")[0]
     welch = query.has("WELCH")
     groups = query.ask.name("groups")
-    source = rows(query.table, query.ask.where)
-    lines = (
-        f"{groups} = {source}.dropna(subset=[{literal(column)}]).groupby({literal(key)})[{literal(column)}]",
-    )
+    source = f"{rows(query.table, query.ask.where)}.dropna(subset=[{literal(column)}])"
+    lines = (f"{groups} = {source}.groupby({literal(key)})[{literal(column)}]",)
     pair = ", ".join(f"{groups}.get_group({literal(each)})" for each in (one, other))
     call = f"stats.ttest_ind({pair}{', equal_var=False' if welch else ''})"
     kind = "Welch's t-test" if welch else "Student's t-test (equal variances)"

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from ipyagent.explorer.grammar import matches
-from ipyagent.explorer.questions import describing, inference
+from ipyagent.explorer.questions import describing, inference, ranking
 from ipyagent.explorer.questions.frame import Core
 from ipyagent.explorer.questions.measure import Measure, Query
+from ipyagent.explorer.steps import MisfitError
 
 
 @dataclass(frozen=True)
@@ -51,32 +52,35 @@ INTENTS = (
     Intent("", describing.size, "SIZE", where=False),
     Intent("", describing.count, "COUNT", "ROWS IGNORE", where=True),
     Intent("", describing.count, "COUNT ROWS", where=False),
-    Intent("COL", describing.distinct, "COUNT", "IGNORE ROWS", where=True),
+    Intent("COL", describing.count_named, "COUNT", "IGNORE ROWS", where=True),
     Intent("COL", describing.missing, "COUNT NO RECORDED", "ROWS"),
     Intent("", describing.share, "SHARE", "ROWS", where=True),
     Intent("COL", describing.distinct, "COUNT UNIQUE", "IGNORE"),
     Intent("COL", describing.distinct, "UNIQUE", "IGNORE"),
-    Intent("COL", describing.mode, "MODE", "TIMES IGNORE"),
-    Intent("COL", describing.mode, "OFTEN", "TIMES IGNORE"),
+    Intent("COL", ranking.mode, "MODE", "TIMES IGNORE"),
+    Intent("COL", ranking.mode, "OFTEN", "TIMES IGNORE"),
     Intent("COL", describing.missing, "MISSING", "COUNT SHARE ROWS"),
-    Intent("", describing.most_missing, "COLUMN MISSING MOST", "COUNT", where=False),
-    Intent("", describing.most_missing, "COLUMNMOST MISSING", "COUNT", where=False),
-    Intent("EXTREME", describing.most_missing, "COLUMN MISSING COUNT", where=False),
-    Intent("COL", describing.outliers, "OUTLIERS", "COUNT ROWS IQR ZSCORE LIBRARY IGNORE THRESHOLD"),
-    Intent("COL EXTREME STAT COL (AND STAT)?", describing.best_group, groups=True, allows="IGNORE"),
-    Intent("COL EXTREME COL", describing.extreme_row, allows="IGNORE"),
+    Intent("", ranking.most_missing, "COLUMN MISSING MOST", "COUNT", where=False),
+    Intent("", ranking.most_missing, "COLUMNMOST MISSING", "COUNT", where=False),
+    Intent("EXTREME", ranking.most_missing, "COLUMN MISSING COUNT", where=False),
+    Intent("COL", describing.outliers, "OUTLIERS", "COUNT ROWS IQR ZSCORE LIBRARY IGNORE"),
+    Intent("COL EXTREME STAT COL (AND STAT)?", ranking.best_group, groups=True, allows="IGNORE"),
+    Intent("COL EXTREME COL", ranking.extreme_row, allows="IGNORE"),
     Intent("COL AND? COL", inference.correlation, "CORR", f"METHOD STRONG {_TEST}", decides=True),
     Intent("EXTREME? COL", inference.strongest_correlation, "CORR COLUMN STRONG", "METHOD"),
-    Intent("COL", inference.normality, "NORMAL", f"SHAPIRO DAGOSTINO DISTRIBUTION {_TEST}", decides=True),
+    Intent("COL", inference.normality, "NORMAL",
+           f"SHAPIRO DAGOSTINO DISTRIBUTION {_TEST}", decides=True),
     Intent("COL", inference.normality, "SHAPIRO", f"DISTRIBUTION {_TEST}", decides=True),
     Intent("COL", inference.normality, "DAGOSTINO", f"DISTRIBUTION {_TEST}", decides=True),
     Intent("STAT? COL AND? PAIR | PAIR AND? STAT? COL", inference.t_test, "TTEST",
            f"WELCH DIFFERENCE COMPARE {_TEST}", decides=True),
     Intent("STAT? COL AND? PAIR | PAIR AND? STAT? COL", inference.t_test, "WELCH",
            f"DIFFERENCE COMPARE {_TEST}", decides=True),
-    Intent("COL AND? COL", inference.independence, "CHI2", f"INDEPENDENCE CORR {_TEST}", decides=True),
+    Intent("COL AND? COL", inference.independence, "CHI2",
+           f"INDEPENDENCE CORR {_TEST}", decides=True),
     Intent("COL AND? COL AND?", inference.regression, "REGRESSION",
-           "SLOPE INTERCEPT RSQUARED PREDICTS FUNCTION INDEPENDENT DEPENDENT IGNORE LIBRARY PVALUE"),
+           "SLOPE INTERCEPT RSQUARED PREDICTS FUNCTION INDEPENDENT DEPENDENT IGNORE "
+           "LIBRARY PVALUE"),
 )  # fmt: skip
 
 
@@ -86,6 +90,9 @@ def measures_of(query: Query) -> list[Measure] | None:
         tried = replace(query, core=core)
         for intent in INTENTS:
             if intent.fits(tried):
+                named = sum(each.tag == "COL" for each in core)
+                if intent.build is not describing.statistics and len(tried.columns) < named:
+                    raise MisfitError("I need two different columns for that.")
                 return intent.build(tried)
     return None
 

@@ -34,7 +34,7 @@ _PIECE = re.compile(
     """,
     re.VERBOSE,
 )
-_SILENT = frozenset(".?!;:()[]{}'\"`_–—@’")
+_SILENT = frozenset(".?!;:()[]{}'\"`_\u2013\u2014@\u2019")
 
 
 @dataclass
@@ -77,7 +77,7 @@ class _Piece:
 
 def _pieces(sentence: str) -> list[_Piece]:
     found: list[_Piece] = []
-    for match in _PIECE.finditer(sentence.replace("’", "'")):
+    for match in _PIECE.finditer(sentence.replace("\u2019", "'")):
         kind = str(match.lastgroup)
         if match["number"] is not None:
             plain = match["number"].replace(",", "")

@@ -14,8 +14,8 @@ _LABEL = re.compile(
 )
 _SLOT = re.compile(r"@(?P<name>\w+)\[(?P<held>[^\]\[\n]*)\]")
 _END = re.compile(r"(?<=[.?!;])[\"'”)]*\s+|\n+")
-_OPENING = re.compile(r"\s[\"'`“‘]$")  # of the next name
-_QUOTES = "\"'`“”‘’"
+_OPENING = re.compile(r"\s[\"'`“\u2018]$")  # of the next name
+_QUOTES = "\"'`“”\u2018\u2019"
 _DESCRIBES = re.compile(r"^(?:and |or )?(?:where|here|both|each|all|the|with)\b", re.IGNORECASE)
 
 
@@ -49,7 +49,7 @@ def read_prompt(text: str, files: Iterable[str]) -> Prompt:
     after = _SLOT.sub("\n", text[found[0].start() :])
     held = [match["held"].strip(_QUOTES + " ") for match in found]
     names = {each.casefold() for match in found for each in (match["name"], *held)}
-    description, sentences = [], list(_sentences(before))
+    sentences, description = list(_sentences(before)), list[str]()
     for each in _sentences(after):
         described = _mentions(each, names) or _DESCRIBES.match(each)
         (description if described or _is_rounding(each) else sentences).append(each)

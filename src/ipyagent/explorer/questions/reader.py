@@ -9,10 +9,10 @@ from pathlib import PurePosixPath
 
 from ipyagent.explorer import lookups
 from ipyagent.explorer.chunks import Token
-from ipyagent.explorer.markdown import code, codes
+from ipyagent.explorer.markdown import codes
 from ipyagent.explorer.names import fresh, words
 from ipyagent.explorer.questions import form
-from ipyagent.explorer.questions.columns import nearest, parted
+from ipyagent.explorer.questions.columns import nearest, split_name
 from ipyagent.explorer.questions.dates import assign_parts, with_date_parts
 from ipyagent.explorer.questions.frame import Frame
 from ipyagent.explorer.questions.intents import measures_of
@@ -218,7 +218,7 @@ def _replacements(prompt: Prompt, table: Table, strange: list[Token]) -> Iterato
 
 def _beside(unknown: str, sentence: str, column: str) -> bool:
     """Return whether unknown words stand beside a column's name, as in `engine displacement`."""
-    way = " ".join(parted(column))
+    way = " ".join(split_name(column))
     plain = " ".join(words(sentence))
     word = " ".join(words(unknown))
     return f"{word} {way}" in plain or f"{way} {word}" in plain

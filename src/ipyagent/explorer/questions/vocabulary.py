@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from ipyagent.explorer.names import Words
 
-IDLE = frozenset(
-    """
-    the a an any all this that these those our my your please kindly hey hi hello ok okay so now i me us
+_IDLE_WORDS = """
+    the a an any all this that these those our my your please kindly hey hi hello ok okay so now
+    i me us
     you we can could would will want need like know to i'd let's it its their they them there s
     what which who whats calculate compute find out determine tell show give get report return
     identify check whether perform run conduct do does did done make made apply using use via
@@ -25,20 +25,19 @@ IDLE = frozenset(
     form fit predicts predict predicting coefficient score scores size statsmodels
     resulting obtained associated off rounding's type
     coming belonging across inclusive
-""".split()
-)
+"""
+IDLE = frozenset(_IDLE_WORDS.split())
 
-ENTITIES = frozenset(
-    """
-    row record observation entry sample point case instance individual person participant
+_ENTITIES_WORDS = """
+    row record observation entry sample point case instance individual participant
     respondent subject patient customer client user passenger student employee worker household
     house home property country city town state district region company firm store shop product
     item order transaction player team game match movie film book song car vehicle flight trip
     animal plant flower wine day year month week member woman people unit
     tumour tumor house listing apartment station school university county province nation
     visitor guest applicant candidate child children voter driver test-taker
-""".split()
-) - {"child", "woman"}
+"""
+ENTITIES = frozenset(_ENTITIES_WORDS.split()) - {"child", "woman"}
 
 # tag, value, the ways to write it
 _WORDS: tuple[tuple[str, str, str], ...] = (
@@ -59,7 +58,7 @@ _WORDS: tuple[tuple[str, str, str], ...] = (
     ("EXTREME", "min", "min value"),
     ("MODE", "", "most common|most frequent|most frequent value|most common value"),
     ("OFTEN", "", "occurs most often|appears most often|occurs most frequently"),
-    ("TIMES", "", "how often it occurs|how often it appears|its frequency|how many times it occurs"),
+    ("TIMES", "", "how often it occurs|how often it appears|its frequency"),
     ("QUANTILE", "", "percentile|quantile"),
     ("COUNT", "", "how many|number of|count|count of|total number of|the number"),
     ("SHARE", "", "percentage|percent|proportion|share|fraction|percentage of|what percent of"),
@@ -123,7 +122,7 @@ _WORDS: tuple[tuple[str, str, str], ...] = (
     ("AS", "", "as"),
     ("TO", "", "to"),
     ("WHERE", "", "where|whose|when|in which|for which|that are|which are|who are|in rows where"),
-    ("ONLY", "", "only|consider only|only consider|only include|considering only|use only|consider"),
+    ("ONLY", "", "only|consider only|only consider|only include|considering only|consider"),
     ("ONLY", "", "considering|include|include only|restrict to|restricted to|filter"),
     ("IGNORE", "", "ignore missing values|ignoring missing values|drop missing values"),
     ("IGNORE", "", "exclude missing values|ignore nan values|ignore null values"),
@@ -174,25 +173,22 @@ PHRASES: dict[Words, tuple[str, str]] = {
 
 LONGEST = max(map(len, PHRASES))
 
-MEASUREMENTS = frozenset(
-    """
+_MEASUREMENTS_WORDS = """
     rate rates level levels content amount amounts time times score scores size sizes speed
     measurement measurements reading readings figure figures
-""".split()
-)
+"""
+MEASUREMENTS = frozenset(_MEASUREMENTS_WORDS.split())
 """Nouns after a column's name that add nothing to it, as in `poverty rate` for `poverty`."""
 
-NO_NAMES = frozenset(
-    """
+_NO_NAMES_WORDS = """
     value values data dataset column columns variable variables answer answers result results file
     table the a an i me us so all any this that it its their is are was were be do does did by s t d
     and of in
-""".split()
-)
+"""
+NO_NAMES = frozenset(_NO_NAMES_WORDS.split())
 """Words that are no names of columns, unless they are quoted."""
 
-FORM = frozenset(
-    """
+_FORM_WORDS = """
     where is a an the are be should must float floating point number numeric integer whole decimal
     decimals places place rounded round up to two three four one five six zero 1 2 3 4 5 6 value
     values string str text name as it stands in file either or yes no true false boolean with non
@@ -200,6 +196,6 @@ FORM = frozenset(
     percentage percent of up denotes real list format answer result for that column each slot
     corresponding which must will contain contains containing exactly such without any sign symbol
     0 100 has have
-""".split()
-)
+"""
+FORM = frozenset(_FORM_WORDS.split())
 """Words that describe the form of an answer, and nothing of how to find it."""
