@@ -2,6 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
+# Where it is set, as in many containers, every kernel that the tests start compiles all it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test floors canary soak lab lint js protocol build-js dist docs bench effect screenshots tour browser sandbox clean
 
 ## Run the quickstart headless, on the embedded default: no key, no network.
@@ -9,13 +12,15 @@ demo: .venv/lab
 	$(BIN)/python notebooks/demo.py
 
 ## Run every test: Python, real kernels, notebooks, TypeScript, JupyterLab in Chromium.
-test: .venv/test browser sandbox js lint
+test: .venv/test browser sandbox
+	$(MAKE) --jobs=2 --output-sync=target js lint
 	$(BIN)/python -m pytest -m 'not alone' -n logical --dist loadfile --no-loadscope-reorder
 	$(BIN)/python -m pytest -m alone
 	env IPYAGENT_AGENT__CONFIRM_MODE=yolo IPYAGENT_LLM__MODEL=offline/explorer \
 		IPYAGENT_CHAT__PERSIST=false XDG_CONFIG_HOME=$(abspath .venv/nbval) \
 		XDG_DATA_HOME=$(abspath .venv/nbval) \
-		$(BIN)/python -m pytest --nbval --nbval-kernel-name=python3 -p no:cacheprovider -o addopts= -W default notebooks
+		$(BIN)/python -m pytest --nbval --nbval-kernel-name=python3 -p no:cacheprovider -o addopts= -W default \
+		-n logical --dist loadfile notebooks
 
 ## Run the kernel tests on exactly the oldest versions that pyproject.toml allows.
 floors: .venv-floors/test

@@ -25,7 +25,8 @@ FLAGS = [
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The slowest first: of two workers none is left with a long file at the end."""
-    items.sort(key=lambda item: item.get_closest_marker("browser") is None)
+    slowest = ("browser", "kernel")
+    items.sort(key=lambda item: [item.get_closest_marker(each) is None for each in slowest])
 
 
 @pytest.fixture(scope="session", autouse=True)

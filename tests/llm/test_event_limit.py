@@ -37,13 +37,20 @@ async def test_an_event_without_end_is_ended_and_not_asked_for_again(
     model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(event_limit, "MAX_EVENT", 1024**2)
-    endless = Flood(lambda number: WORDS[min(number, 1)])
+    frames = []
+
+    def frame(number: int) -> bytes:
+        frames.append(number)
+        return WORDS[min(number, 1)]
+
+    endless = Flood(frame)
     reply = Reply((endless,), headers={"Content-Type": "text/event-stream"})
     with ModelServer([reply] * 3) as server:
         with pytest.raises(ModelRefusedError) as raised:
             await ask(server, model)
         assert await asyncio.to_thread(server.requests[0].closed.wait, 10)
         assert len(server.requests) == 1
+    assert len(frames) * len(WORDS[1]) < 32 * 1024**2, "the limit and what sockets hold"
     what, _, advice = str(raised.value).partition("\n")
     assert what == f"{model} was ended: more than 1 MB came in one piece."
     assert f"Asked at {server.origin}" in advice

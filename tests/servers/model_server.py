@@ -288,6 +288,9 @@ class ModelServer:
                 self.requests.append(request)
                 if not await self._answer(request, reader, writer):
                     break
+        if self._stop.is_set():
+            # A client that keeps its connection for later answers no goodbye of TLS.
+            writer.transport.abort()
         writer.close()
         with contextlib.suppress(ConnectionError):
             await writer.wait_closed()

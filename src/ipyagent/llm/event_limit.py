@@ -33,11 +33,19 @@ def limit_events(stream: Any) -> None:
 def response_of(stream: Any) -> Any:
     """Return the httpx response that a stream of LiteLLM's reads; None if it is hidden."""
     inner = getattr(stream, "completion_stream", None)
-    if (known := getattr(inner, "response", None) or getattr(inner, "http_response", None)) is None:
-        lines = getattr(inner, "streaming_response", None)  # `aiter_lines()` of the response
-        frame = getattr(lines, "ag_frame", None)
-        known = frame.f_locals.get("self") if frame else None
-    return known
+    known = getattr(inner, "response", None) or getattr(inner, "http_response", None)
+    return known or _response_behind(getattr(inner, "streaming_response", None))
+
+
+def _response_behind(lines: Any, depth: int = 3) -> Any:
+    """Return the response whose `aiter_lines()` or `aiter_text()` a chain of generators reads."""
+    frame = getattr(lines, "ag_frame", None)
+    if frame is None or not depth:
+        return None
+    values = list(frame.f_locals.values())
+    responses = (each for each in values if hasattr(each, "aiter_bytes"))
+    behind = (_response_behind(each, depth - 1) for each in values)
+    return next(responses, None) or next(filter(None, behind), None)
 
 
 def _limit_events(read: Callable[..., AsyncIterator[bytes]]) -> Callable[..., AsyncIterator[bytes]]:
