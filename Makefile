@@ -13,7 +13,7 @@ demo: .venv/lab
 
 ## Run every test: Python, real kernels, notebooks, TypeScript, JupyterLab in Chromium.
 test: .venv/test browser sandbox
-	$(MAKE) --jobs=2 --output-sync=target js lint
+	$(MAKE) --jobs=2 js lint
 	$(BIN)/python -m pytest -m 'not alone' -n logical --dist loadfile --no-loadscope-reorder
 	$(BIN)/python -m pytest -m alone
 	env IPYAGENT_AGENT__CONFIRM_MODE=yolo IPYAGENT_LLM__MODEL=offline/explorer \
