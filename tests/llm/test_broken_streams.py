@@ -234,12 +234,12 @@ async def test_litellm_left_alone_calls_a_cut_stream_finished_or_only_notices() 
             api_key="k",
             stream=True,
         )
+        finish = ""
         try:
-            last = [chunk async for chunk in reply][-1]
-        except litellm.exceptions.MidStreamFallbackError as error:  # from 1.110 on
-            assert "Stream ended before a finish_reason was received" in str(error)
-        else:
-            assert last.choices[0].finish_reason == "stop"
+            finish = [chunk async for chunk in reply][-1].choices[0].finish_reason
+        except litellm.exceptions.MidStreamFallbackError:
+            finish = "noticed"  # from 1.110 on
+        assert finish in ("stop", "noticed")
 
 
 async def test_comments_blank_lines_and_carriage_returns_are_skipped(
