@@ -42,8 +42,9 @@ def find_faults(files: dict[str, bytes], *, wheel: bool) -> Iterator[str]:
             yield f"{name} names a place on the builder"
     if not any(SHARED.match(name) and name.endswith("/install.json") for name in files) and wheel:
         yield "the extension of JupyterLab is missing"
-    if not any(name.endswith("ipyagent/ui/static/widget.js") for name in files):
-        yield "the widget is missing"
+    for name in ("loader.js", "widget.js", "widget.css"):
+        if not any(each.endswith(f"ipyagent/ui/static/{name}") for each in files):
+            yield f"the widget's {name} is missing"
 
 
 def main(paths: list[str]) -> int:

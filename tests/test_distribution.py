@@ -89,4 +89,7 @@ def test_what_does_not_belong_in_a_wheel_is_found(
 
 def test_what_is_missing_in_a_wheel_is_found(inspection: ModuleType) -> None:
     faults = list(inspection.find_faults({}, wheel=True))
-    assert faults == ["the extension of JupyterLab is missing", "the widget is missing"]
+    assert faults == [
+        "the extension of JupyterLab is missing",
+        *(f"the widget's {name} is missing" for name in ("loader.js", "widget.js", "widget.css")),
+    ]

@@ -11,11 +11,13 @@ import { links } from './lab/links';
 import { notify } from './lab/notify';
 import { panel } from './lab/panel';
 import { prose } from './lab/prose';
+import { provideWidget } from './lab/provideWidget';
 import { restore } from './lab/restore';
 import { settings } from './lab/settings';
 import { status } from './lab/status';
 
 const plugins: JupyterFrontEndPlugin<unknown>[] = [
+  provideWidget,
   links,
   settings,
   prose,

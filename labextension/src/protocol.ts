@@ -23,6 +23,8 @@ export type Decision = 'auto' | 'approved' | 'denied' | 'expired';
 export interface Protocol {
   from_run: Snapshot | Changes;
   to_run: Init | Resync | Stop | Decide;
+  from_card: ModuleRequest;
+  to_card: CardModule;
   to_page: OverviewChanged | RunSays | KernelReplies | PageRequest | Ping | Again | Bye | Left;
   to_kernel: Follow | SayToRun | Ask | Shows | Here | PageReplies;
 }
@@ -386,6 +388,21 @@ export interface EditedCall {
   arguments: {
     [k: string]: unknown;
   };
+}
+/**
+ * A card has no module that draws it: see labextension/src/loader.ts.
+ */
+export interface ModuleRequest {
+  type: 'module';
+}
+/**
+ * The module that draws cards, with its style.
+ */
+export interface CardModule {
+  type: 'module';
+  hash: string;
+  source: string;
+  style: string;
 }
 /**
  * The new overview of the notebook; after every change.

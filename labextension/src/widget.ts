@@ -1,4 +1,4 @@
-/** The live run: an anywidget module. */
+/** The live run: the module that draws a card, which `loader.ts` finds. */
 import { Channel, ToRun } from './channel';
 import { CUT_OFF } from './cutoff';
 import { RunView } from './view/run';
@@ -13,9 +13,11 @@ export interface WidgetModel {
   send(message: ToRun): void;
 }
 
-interface Widget {
-  initialize(context: { model: WidgetModel }): () => void;
-  render(context: { model: WidgetModel; el: HTMLElement }): () => void;
+type Cleanup = () => void;
+
+export interface Widget {
+  initialize(context: { model: WidgetModel }): Cleanup;
+  render(context: { model: WidgetModel; el: HTMLElement }): Cleanup;
 }
 
 /** One widget with all its views; anywidget calls this once for each widget model. */

@@ -51,6 +51,14 @@ def jupyterlab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="session")
+def bare_jupyterlab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """A JupyterLab without our extension: only widgets draw runs that are on."""
+    disabled = {"ipyagent": True}
+    with _server(tmp_path_factory, "jupyterlab", "LabApp", "lab/tree", disabled=disabled) as lab:
+        yield lab
+
+
+@pytest.fixture(scope="session")
 def notebook_seven(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     with _server(tmp_path_factory, "notebook", "JupyterNotebookApp", "notebooks") as lab:
         yield lab
@@ -58,7 +66,12 @@ def notebook_seven(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 @contextmanager
 def _server(
-    tmp_path_factory: pytest.TempPathFactory, module: str, app: str, path: str, *options: str
+    tmp_path_factory: pytest.TempPathFactory,
+    module: str,
+    app: str,
+    path: str,
+    *options: str,
+    disabled: dict[str, bool] | None = None,
 ) -> Iterator[Lab]:
     home, folder = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("notebooks")
     token = secrets.token_hex(8)
@@ -71,7 +84,7 @@ def _server(
     extensions.mkdir()
     (extensions / "ipyagent").symlink_to(BUILT)
     # The question about news would lie over the notebook.
-    disabled = {"@jupyterlab/apputils-extension:announcements": True}
+    disabled = {"@jupyterlab/apputils-extension:announcements": True, **(disabled or {})}
     (settings / "page_config.json").write_text(json.dumps({"disabledExtensions": disabled}))
     # Whatever else the machine does: a completion that takes more than a second is dropped.
     completer = home / "config/lab/user-settings/@jupyterlab/completer-extension"

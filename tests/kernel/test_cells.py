@@ -50,6 +50,22 @@ def test_an_agent_cell_answers_and_leaves_its_static_mirror(shared: Kernel, scri
     assert shared.value("__import__('ipyagent').last.output") == "'Hello **there**.'"
 
 
+def test_a_card_is_opened_with_few_bytes(shared: Kernel, script: Any) -> None:
+    """The code that draws cards is 400 kB; widgets are sent with their code."""
+    page, opened = Page(shared), list[Message]()
+
+    def listen(message: Message) -> None:
+        page(message)
+        if message["msg_type"] == "comm_open":
+            opened.append(message["content"])
+
+    for _ in range(2):
+        opened.clear()
+        shared.run(f"%%agent {script('Hello.')}\nSay hello.", page=listen)
+        assert any("_esm" in each["data"]["state"] for each in opened)
+        assert len(json.dumps(opened)) < 10_000
+
+
 def test_the_history_has_the_cell_as_it_was_written(shared: Kernel, script: Any) -> None:
     cell = f"%%agent {script('Hello.')}\n'Say' \"hello\"\u2028 to {{x}}."
     shared.run(f"\n{cell}\n", page=Page(shared))

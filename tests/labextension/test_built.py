@@ -14,6 +14,7 @@ from types import ModuleType
 import pytest
 
 import ipyagent
+from ipyagent.ui.card import card_module
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "labextension"
@@ -81,6 +82,15 @@ def test_the_widget_is_one_small_module():
     assert (WIDGET / "widget.css").stat().st_size > 0
 
 
+def test_a_card_is_sent_with_a_small_loader():
+    assert (WIDGET / "loader.js").stat().st_size < 4 * 1024
+
+
+def test_the_extension_provides_the_module_of_the_same_build():
+    built = "".join(path.read_text() for path in (BUILT / "static").glob("*.js"))
+    assert card_module().hash in built
+
+
 def test_no_built_file_names_a_place_on_the_builder():
     for path in [*BUILT.rglob("*"), *WIDGET.iterdir()]:
         assert path.suffix != ".map"
@@ -101,6 +111,6 @@ def test_the_wheel_has_the_extension_once_and_the_widget(wheel: list[str]):
     built = sorted(p.relative_to(BUILT).as_posix() for p in BUILT.rglob("*") if p.is_file())
     assert shared == sorted(["install.json", *built])
     assert not [name for name in wheel if name.startswith("ipyagent/labextension")]
-    assert [n for n in wheel if n.endswith("widget.js")] == ["ipyagent/ui/static/widget.js"]
-    assert "ipyagent/ui/static/widget.css" in wheel
+    for name in ("widget.js", "loader.js", "widget.css"):
+        assert [each for each in wheel if each.endswith(name)] == [f"ipyagent/ui/static/{name}"]
     assert not [name for name in wheel if "node_modules" in name or name.endswith(".ts")]

@@ -31,7 +31,7 @@ from ipyagent.schema import (
     ToolStarted,
     ToolStatus,
 )
-from ipyagent.ui.card import LiveCard
+from ipyagent.ui.card import LiveCard, card_module
 from page_transcript import PageTranscript
 
 CALL = call("c1", "fetch", {"url": "https://x.example", "api_key": "sk-1"})
@@ -166,6 +166,14 @@ def test_a_click_on_something_unknown_changes_nothing(wire: Wire):
     ):
         assert wire.heard(**message) == []
     assert len(wire.approvals.pending()) == 1
+
+
+def test_the_module_is_sent_to_the_card_that_asks_for_it(wire: Wire):
+    (module,) = wire.heard(type="module")
+    assert module["type"] == "module"
+    assert module["hash"] == wire.card.widget.module_hash == card_module().hash
+    assert "export" in module["source"]
+    assert ".ipyagent-run" in module["style"]
 
 
 def test_stop_stops(wire: Wire):

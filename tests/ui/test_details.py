@@ -50,7 +50,7 @@ BEGUN = RunStarted(run=run(status=RunStatus.RUNNING, stop_reason=None, duration=
 
 def told(of: Run, kind: str) -> str:
     """The text of a format as a person reads it."""
-    shown = str(saved_bundle(of)[kind])
+    shown = render(of) if kind == "text/plain" else str(saved_bundle(of)[kind])
     if kind == "text/markdown":
         shown = MarkdownIt("commonmark").render(shown)
     return shown if kind == "text/plain" else BeautifulSoup(shown, "html.parser").get_text()

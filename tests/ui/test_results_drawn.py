@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pictures import render
 from sample import call, done, figure, run
 
 from ipyagent.schema import Display, Run, Step, ToolResult
@@ -27,7 +28,8 @@ def media(result: ToolResult) -> tuple[Media, ...]:
 
 def drawn(**changes: Any) -> dict[str, Any]:
     execution = done(call("c1", "run_python", {"code": "total = 1204"}), "", **changes)
-    return saved_bundle(run((Step(number=1, executions=(execution,)),)))
+    of = run((Step(number=1, executions=(execution,)),))
+    return {**saved_bundle(of), "text/plain": render(of)}
 
 
 @pytest.mark.parametrize(("before", "order"), ORDERS)

@@ -27,6 +27,7 @@ from ipyagent.schema import (
     ToolResult,
     ToolStatus,
 )
+from ipyagent.ui.plain_text import SUMMARY, render
 from ipyagent.ui.saved import TRANSCRIPT_MIME
 from ipyagent.ui.static_html import RUN_MIME, saved_bundle
 from ipyagent.ui.transcribe.run import Live, state_of, transcribe
@@ -54,7 +55,7 @@ def told(of: Run) -> dict[str, str]:
     return {
         "html": BeautifulSoup(str(mirrored["text/html"]), "html.parser").get_text(),
         "markdown": BeautifulSoup(markdown, "html.parser").get_text(),
-        "plain": str(mirrored["text/plain"]),
+        "plain": render(transcribe(of)),
     }
 
 
@@ -76,6 +77,28 @@ def test_the_bundle_has_a_format_for_every_front_end():
     ]
     assert Run.from_dict(mirrored[RUN_MIME]).output == sample_run().output
     json.dumps(mirrored)
+
+
+def test_where_nothing_is_drawn_the_answer_is_read():
+    plain = str(saved_bundle(sample_run())["text/plain"])
+    assert plain.startswith("ipyagent · anthropic/claude-sonnet · done")
+    assert "Revenue fell in **Q3 because of " in plain
+    assert "inspect_variable" not in plain
+    long = run((Step(number=1, message=said(text("a" * SUMMARY + "bc"))),))
+    assert str(saved_bundle(long)["text/plain"]).endswith("\n" + "a" * SUMMARY + "…")
+
+
+def test_where_nothing_is_drawn_a_failure_is_read():
+    failed = run(status=RunStatus.ERROR, stop_reason=StopReason.ERROR, error="No route to host.")
+    assert "No route to host." in str(saved_bundle(failed)["text/plain"])
+
+
+def test_a_notebook_says_a_long_answer_three_times():
+    """HTML and Markdown for those who read it, the run for programs; a summary is short."""
+    answer = " ".join(f"word{number}" for number in range(2_000))
+    of = run((Step(number=1, message=said(text(answer))),))
+    assert len(json.dumps(of.to_dict())) > len(answer)
+    assert len(json.dumps(saved_bundle(of))) < 3.3 * len(answer)
 
 
 @pytest.mark.parametrize("kind", ["html", "markdown", "plain"])

@@ -54,7 +54,7 @@ function* replaced(value: unknown, by: unknown): Generator {
   }
 }
 
-const saved = SAVED as Record<string, unknown>;
+const saved = JSON.parse(SAVED as string) as Record<string, unknown>;
 const read = (changes: Record<string, unknown>) => savedTranscript({ ...saved, ...changes }, RUN);
 
 describe('a saved transcript', () => {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import threading
 from collections.abc import Callable
 from functools import cache
@@ -10,21 +11,35 @@ from pathlib import Path
 
 import anywidget
 from ipywidgets import Layout
+from traitlets import Unicode
 
 from ipyagent.agent.approvals import Approval, Approvals
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.quiet_comms import handle_quietly
 from ipyagent.schema import Event, RunState
 from ipyagent.ui.feed import Feed
+from ipyagent.ui.messages import CardModule
 
 _STATIC = Path(__file__).parent / "static"
 
 
-class CardWidget(anywidget.AnyWidget):  # type: ignore[misc]
-    """The page's side of a card; all traffic is custom messages, no synced state."""
+@cache
+def card_module() -> CardModule:
+    """Return the module that draws cards."""
+    source, style = (_STATIC / name for name in ("widget.js", "widget.css"))
+    digest = hashlib.sha256(source.read_bytes() + style.read_bytes()).hexdigest()
+    return CardModule(hash=digest, source=source.read_text("utf-8"), style=style.read_text("utf-8"))
 
-    _esm = _STATIC / "widget.js"
-    _css = _STATIC / "widget.css"
+
+class CardWidget(anywidget.AnyWidget):  # type: ignore[misc]
+    """The page's side of a card; all traffic is custom messages.
+
+    Widgets are sent with their code, and this one's is 400 kB. So it is a loader: the page's
+    extension has the code, or the page asks for it once.
+    """
+
+    _esm = _STATIC / "loader.js"
+    module_hash = Unicode().tag(sync=True)
 
 
 class LiveCard:
@@ -35,7 +50,7 @@ class LiveCard:
     ) -> None:
         self.feed = Feed(approvals, stop, cell_id)
         _lasting_widget().open()
-        self.widget = CardWidget()
+        self.widget = CardWidget(module_hash=card_module().hash)
         self._send = self.widget.send
         self.feed.followers.append(self._send)
         self.widget.on_msg(self._on_message)
@@ -66,9 +81,12 @@ class LiveCard:
 
     def _on_message(self, _widget: object, message: JsonDict, _buffers: object) -> None:
         """Handle a message from the page; it may come on any thread."""
-        if message.get("type") == "init":
+        if message.get("type") in ("init", "module"):
             self._present.set()
-        self.feed.on_message(message, self._send)
+        if message.get("type") == "module":
+            self._send(card_module().to_dict())
+        else:
+            self.feed.on_message(message, self._send)
 
 
 @cache

@@ -128,6 +128,21 @@ class Decide(Model):
 ToRun = Annotated[Init | Resync | Stop | Decide, Field(discriminator="type")]
 
 
+class ModuleRequest(Model):
+    """A card has no module that draws it: see labextension/src/loader.ts."""
+
+    type: Literal["module"] = "module"
+
+
+class CardModule(Model):
+    """The module that draws cards, with its style."""
+
+    type: Literal["module"] = "module"
+    hash: str
+    source: str
+    style: str
+
+
 class OverviewChanged(Model):
     """The new overview of the notebook; after every change."""
 
@@ -251,5 +266,7 @@ class Protocol(Model):
 
     from_run: FromRun
     to_run: ToRun
+    from_card: ModuleRequest
+    to_card: CardModule
     to_page: ToPage
     to_kernel: ToKernel

@@ -14,6 +14,9 @@ from ipyagent.ui.reveal import reveal
 from ipyagent.ui.transcribe.call import OPEN
 from ipyagent.ui.transcript import Call, Fold, Image, Media, Step, Todo, Transcript
 
+SUMMARY = 1_000
+"""Characters of an answer that its summary has."""
+
 _STYLES = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33}
 _COLORS = {
     ToolStatus.SUCCESS: "green",
@@ -159,6 +162,26 @@ class TextPrinter:
             self.paint(f" {call.duration}", "dim") if call.duration else "",
         ]
         return " ".join(part for part in parts if part)
+
+
+def summarize(transcript: Transcript) -> str:
+    """Return how a run ended and what it answered, for where richer formats stand beside it."""
+    header, ending = transcript.header, transcript.ending
+    head = words.join_facts(["ipyagent", *words.header_parts(header), header.badge])
+    answers = [step.text for step in transcript.steps if step.is_answer]
+    parts = [
+        reveal(head),
+        plan_text(transcript.plan) if transcript.plan and transcript.is_draft else "",
+        transcript.plan.hint if transcript.plan and transcript.is_draft else "",
+        shorten_prose(prose(answers[-1]).strip("\n")) if answers else "",
+        clean_output(f"{ending.title}\n{ending.text}".rstrip()) if ending else "",
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def shorten_prose(text: str) -> str:
+    """Return the beginning of a text that is long."""
+    return text if len(text) <= SUMMARY else f"{text[:SUMMARY]}…"
 
 
 def render(transcript: Transcript) -> str:

@@ -1,8 +1,10 @@
 """The static view: a finished run as a MIME bundle, readable without kernel or extension.
 
-text/html plain tags, for GitHub, nbviewer, exports text/markdown where HTML is not drawn text/plain
-where nothing is drawn application/vnd.ipyagent.run+json the run itself, for programs
-application/vnd.ipyagent.transcript+json the run as the labextension draws it: as it was live
+text/html           plain tags, for GitHub, nbviewer, exports
+text/markdown       where HTML is not drawn: exports through LaTeX
+text/plain          where nothing is drawn: the answer
+…ipyagent.run+json  the run itself, for programs
+…transcript+json    the run as the labextension draws it: as it was live
 """
 
 from __future__ import annotations
@@ -14,10 +16,10 @@ from ipyagent.ui import transcript_text as words
 from ipyagent.ui.addresses import image_source
 from ipyagent.ui.formatting import clean_output
 from ipyagent.ui.masking import mask_run
-from ipyagent.ui.plain_text import render
+from ipyagent.ui.plain_text import summarize
 from ipyagent.ui.reveal import reveal
 from ipyagent.ui.sanitize import escape, markdown_to_html, safe_html, says_something
-from ipyagent.ui.saved import TRANSCRIPT_MIME, dump_transcript
+from ipyagent.ui.saved import TRANSCRIPT_MIME, dump_run, dump_transcript
 from ipyagent.ui.static_markdown import run_markdown
 from ipyagent.ui.transcribe.result import result_facts, transcribe_result
 from ipyagent.ui.transcribe.run import transcribe
@@ -44,11 +46,11 @@ _NO_MATH = 'class="tex2jax_ignore mathjax_ignore"'
 
 def saved_bundle(run: Run) -> dict[str, object]:
     """Return the run in all formats that a notebook may keep."""
-    transcript, data = transcribe(run), mask_run(run).to_dict()
+    transcript, data = transcribe(run), dump_run(mask_run(run))
     return {
         "text/html": run_html(transcript),
         "text/markdown": run_markdown(transcript),
-        "text/plain": render(transcript),
+        "text/plain": summarize(transcript),
         RUN_MIME: data,
         TRANSCRIPT_MIME: dump_transcript(transcript, data),
     }

@@ -1,0 +1,135 @@
+/**
+ * The anywidget module of every card: it finds the module that draws. JupyterLab's extension brings
+ * it; elsewhere the first card of a page asks the kernel, so that it is not sent with each card.
+ */
+import type { ToRun } from './channel';
+import type { Protocol } from './protocol';
+import type { Widget, WidgetModel } from './widget';
+import { MakeWidget, widgetModules } from './widgetModules';
+
+/** The synced state of the card: the hash of the module that draws it. */
+const KEY = 'module_hash';
+
+const FIRST_PAUSE = 1_000;
+const LONGEST_PAUSE = 30_000;
+
+/** The model of a card, as far as a loader uses it. */
+export interface CardModel extends WidgetModel {
+  get(name: string): unknown;
+  send(message: ToRun | Protocol['from_card']): void;
+}
+
+interface Loader {
+  initialize(context: { model: CardModel }): () => void;
+  render(context: { model: CardModel; el: HTMLElement }): Promise<() => void>;
+}
+
+type Import = (source: string) => Promise<{ default: MakeWidget }>;
+
+/** Make the widget; `importSource` evaluates the text of a module. */
+export default function loader(importSource: Import = importBlob): Loader {
+  let made: Promise<Widget> | null = null;
+  const closed = new AbortController();
+  const load = (model: CardModel): Promise<Widget> =>
+    (made ??= findModule(model, closed.signal, importSource).then(make => make()));
+  return {
+    // Not awaited: anywidget delivers messages, and so the module, only when it has returned.
+    initialize({ model }) {
+      const opened = load(model).then(widget => widget.initialize({ model }));
+      opened.catch(() => undefined); // the view says so
+      return () => {
+        closed.abort();
+        opened.then(close => close()).catch(() => undefined);
+      };
+    },
+    async render(place) {
+      const widget = await load(place.model);
+      return widget.render(place);
+    }
+  };
+}
+
+function findModule(
+  model: CardModel,
+  closed: AbortSignal,
+  importSource: Import
+): Promise<MakeWidget> {
+  const key = String(model.get(KEY));
+  const known = widgetModules().get(key);
+  return known === undefined ? askForModule(model, key, closed, importSource) : known();
+}
+
+/** A question may get lost while the page and its kernel are being connected, so it is repeated. */
+function askForModule(
+  model: CardModel,
+  key: string,
+  closed: AbortSignal,
+  importSource: Import
+): Promise<MakeWidget> {
+  return new Promise((resolve, reject) => {
+    let pause = FIRST_PAUSE;
+    let timer: ReturnType<typeof setTimeout>;
+    const finish = (load: () => Promise<MakeWidget>): void => {
+      stop();
+      load().then(resolve, reject);
+    };
+    const stop = (): void => {
+      clearTimeout(timer);
+      model.off('msg:custom', receive);
+    };
+    const receive = (message: unknown): void => {
+      if (isModule(message, key)) {
+        finish(addModule(key, message, importSource));
+      }
+    };
+    const ask = (): void => {
+      const known = widgetModules().get(key);
+      if (known !== undefined) {
+        finish(known);
+        return;
+      }
+      model.send({ type: 'module' });
+      timer = setTimeout(ask, pause);
+      pause = Math.min(2 * pause, LONGEST_PAUSE);
+    };
+    closed.addEventListener('abort', stop);
+    model.on('msg:custom', receive);
+    ask();
+  });
+}
+
+/** Add what the kernel sent to the page's modules. */
+function addModule(
+  key: string,
+  { source, style }: Protocol['to_card'],
+  importSource: Import
+): () => Promise<MakeWidget> {
+  const modules = widgetModules();
+  const known = modules.get(key);
+  if (known !== undefined) {
+    return known;
+  }
+  const element = document.createElement('style');
+  element.textContent = style;
+  document.head.append(element);
+  const loaded = importSource(source).then(module => module.default);
+  const load = (): Promise<MakeWidget> => loaded;
+  modules.set(key, load);
+  loaded.catch(() => modules.delete(key));
+  return load;
+}
+
+function isModule(message: unknown, key: string): message is Protocol['to_card'] {
+  const { type, hash } = (message ?? {}) as Partial<Protocol['to_card']>;
+  return type === 'module' && hash === key;
+}
+
+/** As anywidget does it with the module of a widget. */
+async function importBlob(source: string): Promise<{ default: MakeWidget }> {
+  const url = URL.createObjectURL(new Blob([source], { type: 'text/javascript' }));
+  try {
+    return (await import(url)) as { default: MakeWidget };
+  } finally {
+    URL.revokeObjectURL(url);
+  }
+}
