@@ -1,10 +1,10 @@
-"""SHA-256 digests, in hexadecimal digits: they identify something as exactly what it was.
+"""SHA-256 digests, in hexadecimal digits: they identify exact content.
 
     digest_json      a value as canonical JSON: a call as approved, a plan, a tool's identity
     digest_text      a text letter by letter: code as shown, a server's words
-    digest_content   what a file holds: a file as previewed or as a run left it
+    digest_content   the content of a file: as previewed or as a run left it
 
-Digests are stored in files and journals, so what a function returns must not change.
+Digests are stored in files and journals, so the results of these functions must not change.
 """
 
 from __future__ import annotations

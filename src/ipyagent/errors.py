@@ -21,7 +21,7 @@ AgentError
 ├─ PathTraversalError         a path leads out of the workspace
 ├─ PathValidationError        a path inside the workspace cannot be used
 ├─ NoFrontendError            the user has to be asked and nobody can be
-├─ PageError                  the page with the notebook cannot do what it was asked for
+├─ PageError                  the page with the notebook cannot fulfil a request
 ├─ BusyError                  this kernel already runs an agent
 ├─ InstallationError          a package that ipyagent needs is missing or does not fit
 └─ RunFailedError             raised by `--raise` for a run that did not succeed
@@ -63,11 +63,11 @@ class AgentNotFoundError(ConfigError):
 class ModelError(AgentError):
     """The model could not be asked, or its answer could not be used.
 
-    The first line says what happened, an optional second one what can be done.
+    The first line describes the failure, an optional second one the remedy.
     """
 
     advised = False
-    """True if the text says already what can be done."""
+    """True if the text names a remedy already."""
 
 
 class ModelUnavailableError(ModelError):
@@ -82,7 +82,7 @@ class ModelUnavailableError(ModelError):
 
 
 class RetryExhaustedError(ModelUnavailableError):
-    """A transient failure that stayed: `last` is what the last of `attempts` ended with."""
+    """A transient failure that stayed: `last` is the error of the last of `attempts`."""
 
     def __init__(self, attempts: int, last: ModelUnavailableError) -> None:
         times = "once" if attempts == 1 else f"{attempts} times"
@@ -156,7 +156,7 @@ class NoFrontendError(AgentError):
 
 
 class PageError(AgentError):
-    """The page that shows the notebook cannot do what it was asked for, or does not answer."""
+    """The page that shows the notebook cannot fulfil a request, or does not answer."""
 
 
 class BusyError(AgentError):

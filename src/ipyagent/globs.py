@@ -6,7 +6,7 @@ slash is about names in any folder; `folder/` is the folder and all that lies in
 bracket that is never closed, mean themselves. Case matters; callers fold both sides where it
 should not.
 
-Matching takes time in proportion to what is matched: a pattern may come from a stranger's folder.
+Matching takes time in proportion to the text: a pattern may come from a stranger's folder.
 """
 
 from __future__ import annotations

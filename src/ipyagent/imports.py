@@ -2,7 +2,7 @@
 
 A kernel looks for modules in its working folder first. That is right for the user's imports;
 installed code means the packages with which it was installed. So, while the guard is installed, an
-import by installed code finds what is installed, and ipyagent's dependencies never take an optional
+import by installed code finds installed modules, and ipyagent's dependencies never take an optional
 module from the folder. `ipyagent.py` itself is beyond reach: it would be loaded instead of all
 this.
 """
@@ -30,7 +30,7 @@ _INSTALLED = tuple(
     {os.path.realpath(sysconfig.get_path(key)) + os.sep for key in ("stdlib", "platstdlib")}
 )
 _LOADERS = frozenset({"IPython", "ipyagent", "ipykernel", "pydantic", "traitlets"})
-"""They import what a user names: extensions, settings, validators."""
+"""They import modules that a user names: extensions, settings, validators."""
 _PACKAGES = ("site-packages", "dist-packages")
 
 
@@ -51,7 +51,7 @@ class _Guard:
         if by_value and package in _LOADERS:
             return None
         found = PathFinder.find_spec(name, _path_elsewhere(), target)
-        # The standard library loads what users name (pickles), and other packages are not ours.
+        # The standard library loads modules that users name (pickles); other packages are not ours.
         if found is None and package in _modules_of_ours():
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         return found

@@ -19,7 +19,7 @@ def well_formed(text: str) -> str:
 
 
 def parse_arguments(text: str) -> tuple[JsonDict, str | None]:
-    """Return a call's arguments, or {} and what is wrong with them; nothing is repaired."""
+    """Return a call's arguments, or {} and the problem with them; nothing is repaired."""
     if not text:
         return {}, None
     try:

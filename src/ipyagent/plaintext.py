@@ -1,7 +1,7 @@
 """Make others' text safe: it cannot act or hide. The only place for it below the views.
 
 strip_escapes no terminal escapes: as a terminal would leave the text visible nothing hidden:
-invisible characters are spelled out, ⟨U+202E⟩ clean_text both, for what a program or a server wrote
+invisible characters are spelled out, ⟨U+202E⟩ clean_text both, for output of programs and servers
 cite exactly the text, on one line inside of our own: line breaks are spelled out, too flatten
 visible, on one line: blanks and line breaks become one blank excerpt clean_text, flattened and cut
 spell names of files, with the escapes of Python, as code would write them reveal_prose visible, but
@@ -29,7 +29,7 @@ _ESCAPE = re.compile(
         (?: [^\x18\x1a\x1b\x80-\x9f]* (?:\x1b\\|\x9c|[\x18\x1a]|(?=[\x1b\x80-\x9f])) | [^\n]* )
     | \x1b [ -/]+ [0-~]?                                # charsets and other nF sequences
     | \x1b [0-~]?                                       # two characters, or a lone ESC
-    | [\x07\x18\x1a\x7f-\x9f]                           # what is left of BEL, CAN, SUB, DEL, C1
+    | [\x07\x18\x1a\x7f-\x9f]                           # the rest of BEL, CAN, SUB, DEL, C1
     """,
     re.VERBOSE,
 )
@@ -46,7 +46,7 @@ def strip_escapes(text: str) -> str:
     """Return the text as a terminal would leave it on the screen, without escape sequences.
 
     All of ECMA-48 is removed, in 7-bit and 8-bit form, and every other control character but
-    newline and tab. Lines overwritten after a carriage return show what was written last. An
+    newline and tab. Lines overwritten after a carriage return show their last state. An
     unterminated string takes the rest of its line with it, never more. Lone surrogates become
     U+FFFD.
     """

@@ -103,7 +103,7 @@ class ReplyMeter:
             self._check_limits()
 
     def finish(self) -> Iterator[StreamChunk]:
-        """Yield what was held back; raise LimitReachedError if the allowance ended the reply."""
+        """Yield the rest of the reply; raise LimitReachedError if the allowance ended the reply."""
         if self._held_finish is None:
             return
         if max(self._counted, self.token_estimate) >= (self.allowance.tokens or 0):

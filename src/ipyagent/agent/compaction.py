@@ -107,7 +107,7 @@ class Compactor:
         conversation = self.session.conversation
         if conversation.since_summary == 0:
             return False
-        # Of what did not fit, half may.
+        # Half of the rest may.
         return await self._compact(
             step,
             find_cut(conversation) or find_cut(conversation, keep=1),

@@ -69,7 +69,7 @@ CONVERSATION_EVENTS = frozenset(
 class Conversation:
     """A conversation that starts with `nodes`, continues from `heads`, and grows by events.
 
-    Without `heads` it continues from the newest end. `messages` is what a model is sent, `ids` are
+    Without `heads` it continues from the newest end. `messages` go to the model, `ids` are
     the ids of their nodes. `history` has all prompts and answers, including those replaced by a
     summary. Only `add` changes them.
     """
@@ -257,7 +257,7 @@ class Conversation:
         return node
 
     def _apply_node(self, node: Node) -> None:
-        """Apply a node on the way to the head to what the next request holds."""
+        """Apply a node on the way to the head to the next request's messages."""
         match node.data:
             case SystemPrompt(content=text):
                 self._prompts = with_prompt(self._prompts, node)

@@ -77,7 +77,7 @@ class _CheckedCall:
         )
 
     def _describe_coverage(self) -> str | None:
-        """Return what an approval beyond this call would cover, if that is less than all calls."""
+        """Return the reach of an approval beyond this call; "" if it covers all calls."""
         return describe_coverage(self.effects.subject, self.effects.kinds) if self.effects else None
 
 

@@ -36,7 +36,7 @@ class EventStream:
     """Passes events to the session first, then to the listeners; the session keeps the run's state.
 
     A listener that fails is logged and dropped: a view never breaks a run. A failure of the session
-    is raised, because what it cannot record must not be shown as done. Events pass the redactor
+    is raised, because an event that it cannot record must not be shown. Events pass the redactor
     before anyone sees them. A reply's first piece is passed on at once, as is the first after a
     pause; those within an interval become one.
     """

@@ -32,7 +32,7 @@ class FolderPermissions:
         self._folder = folder_key(folder)
 
     def grant_for(self, tool: Tool) -> Grant | None:
-        """Return what the user allowed of this tool here."""
+        """Return the user's permissions for this tool here."""
         entry = self._cached_grants[0].get(tool.name)
         if entry is None or entry["tool"] != tool_identity(tool):
             return None
@@ -65,7 +65,7 @@ class FolderPermissions:
         return sorted(self._cached_grants[0])
 
     def describe_grant(self, name: str) -> str:
-        """Describe what is allowed of the tool with that name; "" for all of its calls."""
+        """Describe the allowed calls of the tool with that name; "" for all of them."""
         entry = self._cached_grants[0].get(name)
         return str(_parse_grant(entry)) if entry else ""
 

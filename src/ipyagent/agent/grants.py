@@ -12,7 +12,7 @@ from ipyagent.tools.static_analysis import Effects, describe_coverage
 class Grant:
     """The reach of an "Always": calls that touch no more than `kinds`; None without analysis.
 
-    `subject` is what is analyzed, such as "code".
+    `subject` names the analyzed argument, such as "code".
     """
 
     kinds: frozenset[str] | None = None

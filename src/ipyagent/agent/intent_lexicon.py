@@ -18,7 +18,7 @@ allora chiamo
 jeg_kaller
 将 我会 我来 接下来 これから
 """
-"""Words for what the writer is about to do."""
+"""Words that announce an action."""
 
 EXPLANATION = """
 explain explaining show showing describe describing summarize summarise walk

@@ -252,7 +252,7 @@ class AgentLoop(StepMachine):
         return f"{last.call.name} failed: {first_line(last.result.error or '')}"
 
     def _emit_unfinished(self) -> None:
-        """Emit what a model had streamed when it was cut off."""
+        """Emit the part of a reply that came before it was cut off."""
         reply, self._unfinished = self._unfinished, None
         if reply is not None:
             reply.cut_off()

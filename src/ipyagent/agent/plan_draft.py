@@ -89,7 +89,7 @@ class ApprovedStepPolicy:
         return Verdict(Effect.ALLOW, self.by, decision=Decision.APPROVED)
 
     def grant(self, tool: Tool, scope: Scope, effects: Effects | None = None) -> None:
-        """Remember what the user allowed beside the plan."""
+        """Remember a permission that the user gave beside the plan."""
         self.policy.grant(tool, scope, effects)
 
 

@@ -3,7 +3,7 @@
     run ─┬─ step: the plan's call ─▶ its result
          ├─ step: tried again, as it was         (idempotent tools)
          ├─ step: a changed command, asked about  (tools that run commands)
-         └─ closing step: what was done, in a sentence
+         └─ closing step: a sentence about the outcome
 
 The first step that fails for good is the last one.
 """
@@ -125,7 +125,7 @@ class PlanRunner(StepMachine):
 
     async def _try_changed(self, tool: Tool, tried: Sequence[ToolCall]) -> ToolExecution | None:
         """Run a changed call that the user approved; None if there is none."""
-        # Steps cost nothing here; what a model is asked costs tokens.
+        # Steps cost nothing here; requests to a model do.
         budget = self.config.agent.model_copy(update={"max_steps": len(self.stream.run.steps) + 1})
         if budgets.find_exhausted(self.stream.run, budget):
             return None
@@ -188,7 +188,7 @@ class PlanRunner(StepMachine):
         return self.stream.run.steps[-1].executions[0]
 
     def _summarize(self, ending: RunEnding) -> None:
-        """End with a sentence about what was done, so that the next prompt knows it too."""
+        """End with a sentence about the outcome, so that the next prompt knows it too."""
         plan, states, error = self.stream.run.plan, progress(self.stream.run), ending.error
         done, begun = states.count(ToolStatus.SUCCESS), len(plan) - states.count(ToolStatus.PENDING)
         parts = [f"{done} of {plural(len(plan), 'step')} done."]

@@ -63,11 +63,11 @@ class CallPolicy(Protocol):
 
 @dataclass
 class Policy:
-    """The policy of a session: confirm mode, rules, and what the user allowed before.
+    """The policy of a session: confirm mode, rules, and the user's earlier permissions.
 
     Denials come first, then what always asks, then yolo, then what allows. After untrusted content
     was read, a tool that reaches out is asked about once more; an approval then holds for those
-    sources. What was allowed of code covers only code that touches no more, as far as static
+    sources. A permission for code covers only code that touches no more, as far as static
     analysis can tell.
     """
 
@@ -178,7 +178,7 @@ class Policy:
 
 
 def _describe_excess(grant: Grant | None, effects: Effects | None) -> str | None:
-    """Describe what a call touches beyond what was allowed of its tool."""
+    """Describe the effects of a call beyond those allowed for its tool."""
     if grant is None or effects is None or grant.covers(effects):
         return None
     if effects.subject != grant.subject or not effects.is_known:

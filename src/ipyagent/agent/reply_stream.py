@@ -1,7 +1,7 @@
-"""The one way to a model: what is sent was recorded, and what comes back is limited.
+"""The one way to a model: requests are recorded first, and replies are limited.
 
 A kernel can end at any moment, most likely during the long one in which a model thinks. It must not
-be in doubt afterwards what the model had been sent by then.
+be in doubt afterwards how much the model had been sent by then.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from ipyagent.schema import Run
 from ipyagent.schema.packed import Packed
 
 LIVE = 3
-"""Runs that keep what is never recorded, such as the objects that tools returned."""
+"""Runs with the parts that are never recorded, such as the objects that tools returned."""
 
 
 class RunList(Sequence[Run]):

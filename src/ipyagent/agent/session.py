@@ -362,7 +362,7 @@ class Session:
 
     async def wait_until_recorded(self) -> None:
         """Wait until everything so far is on the disk; raises JournalError."""
-        # Shielded: a run that is stopped must not take back what others wait for as well.
+        # Shielded: others may wait for the same result when this run is stopped.
         await asyncio.shield(asyncio.wrap_future(self.journal.flush()))
 
     def _add_run(self, run: Run) -> None:

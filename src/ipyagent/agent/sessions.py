@@ -51,7 +51,7 @@ class Sessions:
 
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
-        self._own_sessions: list[Session] = []  # kept, with what the user allowed in them
+        self._own_sessions: list[Session] = []  # kept, with the user's permissions in them
         self._open_sessions = journal.open_sessions
 
     def records(self) -> list[schema.Session]:

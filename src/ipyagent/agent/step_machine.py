@@ -114,7 +114,7 @@ class StepMachine:
         """Return a function that announces retry n (from 1), its delay, and the reason."""
 
         def announce(attempt: int, seconds: float, problem: object) -> None:
-            reason = first_line(str(problem))  # what can be done matters when all has failed
+            reason = first_line(str(problem))  # the advice matters once all has failed
             self.stream.emit(
                 RetryScheduled(step=step, attempt=attempt, of=most, delay=seconds, reason=reason)
             )

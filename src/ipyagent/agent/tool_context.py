@@ -36,7 +36,7 @@ class ToolContext:
     asker: Asker
     stream: EventStream
     main: MainThread
-    """Runs what needs the notebook's main thread."""
+    """Runs work that needs the notebook's main thread."""
     threads: Executor
     """Runs blocking tools that may run on any thread."""
     save_output: Callable[[str], str] | None = None
@@ -53,7 +53,7 @@ class ToolContext:
         return self.stream.redactor.record(execution)
 
     def prepare_result(self, tool: str, result: ToolResult) -> ToolResult:
-        """Return the result without secrets, cut to what a model should read at once."""
+        """Return the result without secrets, cut to the size that a model should read at once."""
         limits = self.toolbox.get(tool).truncate if tool in self.toolbox else STANDARD
         if self.max_chars is not None and self.max_chars < limits.max_chars:
             limits = limits.model_copy(update={"max_chars": self.max_chars})

@@ -52,7 +52,7 @@ VALIDATORS: tuple[Validator, ...] = (check_not_empty, check_length)
 def validate(prompt: str, validators: Iterable[Validator] = VALIDATORS) -> None:
     """Call all validators; raise AgentError with the first objection.
 
-    A validator that fails refuses the prompt too: what it should have stopped must not pass.
+    A validator that fails refuses the prompt too: the prompt may be one that it should stop.
     """
     for check in validators:
         try:

@@ -20,7 +20,7 @@ from ipyagent.config.sources import Layer
 
 _MAX_KEYS = 50
 _MAX_ROUNDS = 10
-"""Rounds of checking and dropping; what is invalid after that is dropped entirely."""
+"""Rounds of checking and dropping; then all invalid sections are dropped."""
 
 
 def drop_invalid(layer: Layer) -> Layer:
@@ -140,7 +140,7 @@ def _drop_key(values: Any, key: tuple[Any, ...] | Key) -> Any:
         for part in key[:-1]:
             inner = inner[part]
         del inner[key[-1]]
-    except (LookupError, TypeError):  # gone with what it was in
+    except (LookupError, TypeError):  # gone with its section
         return copy
     if inner == []:  # set by nobody then
         return _drop_key(copy, key[:-1])

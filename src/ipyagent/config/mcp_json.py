@@ -59,7 +59,7 @@ class ListedServer:
     values: JsonMapping = field(repr=False)
 
     def __str__(self) -> str:
-        """Return the exact command or address, and the names of what is sent along."""
+        """Return the exact command or address, and the names of headers and variables."""
         values = self.values
         if values.get("command") is not None:
             args = values.get("args") or ()

@@ -59,7 +59,7 @@ def base_layers(
 def resolve_layers(*layers: Layer, agent: str | None = None) -> Settings:
     """Merge the layers, later ones winning; raises ConfigError.
 
-    A named `agent` is applied over all but the last layer, which is what the user sets right now.
+    A named `agent` is applied over all but the last layer, the options of the cell.
     """
     total = _Resolution()
     before = layers if agent is None else layers[:-1]
@@ -119,7 +119,7 @@ class _Resolution:
     def _replace_profiles(self, names: set[str]) -> None:
         """Drop the built-in profiles with these names: the user has profiles of the same name.
 
-        An untrusted folder changes profiles key by key, and so cannot widen what they allow.
+        An untrusted folder changes profiles key by key, and so cannot widen them.
         """
         for key in [key for key in self.values if key[0] == "agents" and key[1] in names]:
             if self.sources[key] is BUILT_IN_PROFILES:
@@ -164,7 +164,7 @@ class _Resolution:
         self.notices += _token_warnings(layer, values)
 
     def _tighten(self, layer: Layer, values: dict[Key, Any]) -> None:
-        """Drop what an untrusted folder may not set, with a notice."""
+        """Drop settings that an untrusted folder may not make, with a notice."""
         for key, limit in find_violations(values, self.values, layer.folder).items():
             rest = limit.allowed_part(values.pop(key))
             if rest:

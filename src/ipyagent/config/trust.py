@@ -47,7 +47,7 @@ class FolderSettings:
 
 
 def read_folder_settings(folder: Path) -> FolderSettings:
-    """Read the folder's files once, so that what is judged is what is used."""
+    """Read the folder's files once, so that the judged text is the one in use."""
     unreadable: list[str] = []
     table, _ = _read_values(folder / PYPROJECT, _tool_table, unreadable)
     values, data = _read_values(folder / YAML, lambda data: parse_yaml(data, YAML), unreadable)
@@ -97,7 +97,7 @@ def workspace_layers(folder: Path) -> tuple[Layer, ...]:
 
 
 def workspace_servers(folder: Path) -> tuple[tuple[ListedServer, ...], bool, tuple[str, ...]]:
-    """Return a folder's mcp.json servers, whether they are trusted, and what cannot be read."""
+    """Return a folder's mcp.json servers, whether they are trusted, and what stops their use."""
     settings = read_folder_settings(folder)
     trusted = _trusted_folders()[0].get(folder_key(folder)) == settings.digest
     return settings.servers, trusted, settings.problems

@@ -134,7 +134,7 @@ class Ask:
         return Task(f"{rule} ({self.table.name})", "run_python", arguments, answer)
 
     def pandas_only(self, what: str) -> None:
-        """Refuse what is only written for pandas."""
+        """Refuse tables of other libraries than pandas."""
         if self.table.library == "polars":
             raise MisfitError(
                 f"{what} work for pandas tables only; {code(self.table.name)} is polars."

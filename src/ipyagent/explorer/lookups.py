@@ -1,4 +1,4 @@
-"""Preliminary calls, for what a prompt cannot be understood without."""
+"""Preliminary calls, without which a prompt cannot be understood."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from ipyagent.explorer.workspace import Workspace
 class Task:
     """An understood prompt: one call, and how to put its result into words.
 
-    `answer` raises UnreadableError if the tool's output is not what the call should print.
+    `answer` raises UnreadableError if the tool's output has not the form of the call's.
     """
 
     rule: str

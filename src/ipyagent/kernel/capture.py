@@ -109,7 +109,7 @@ def _execute(namespace: Variables, code: str) -> Any:
 
 
 class _Cell(Recording):
-    """Records what an IPython shell does: displays, last values, errors, `!commands`."""
+    """Records an IPython shell's displays, last values, errors and `!commands`."""
 
     def __init__(self, shell: Shell, code: str, outputs: Outputs | None) -> None:
         super().__init__(outputs)
@@ -208,7 +208,7 @@ class _Publisher:
             self._past.publish(data, metadata, **how)
 
     def clear_output(self, wait: bool = False) -> None:
-        """Clear what was recorded, as a cell's output would be cleared."""
+        """Clear the recorded output, as a cell's would be."""
         clear = self._recording.outputs.clear if self._recording.mine() else self._past.clear_output
         clear(wait)
 

@@ -41,7 +41,7 @@ STOPPED = "stopped; the session continues with the next prompt"
 
 @dataclass
 class Cell:
-    """A cell that waits for a run, with what the run needs from the waiting thread."""
+    """A cell that waits for a run, and serves its calls on the waiting thread."""
 
     main: MainThread = field(default_factory=MainThread)
     interrupt: Interrupt = field(init=False)

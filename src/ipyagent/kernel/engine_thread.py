@@ -1,7 +1,7 @@
 """The engine's thread: one event loop that lives as long as the kernel.
 
 One loop for all runs keeps the connection to the model open between cells. Each run is a task in a
-copy of the cell's context, so that what it displays lands in that cell.
+copy of the cell's context, so that its displays land in that cell.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def without_reminders(function: F) -> F:
 
 
 class Interrupt:
-    """A context in which SIGINT, or a call of `stop`, ends what a cell does. It may be nested.
+    """A context in which SIGINT, or a call of `stop`, ends the cell's work. It may be nested.
 
     `on_stop` is called at once, from whichever thread asks; if a job occupies the main thread,
     KeyboardInterrupt is raised in it as well, or it is cancelled if it awaits.

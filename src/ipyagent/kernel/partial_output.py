@@ -17,7 +17,7 @@ _current: ContextVar[PartialOutput | None] = ContextVar("partial", default=None)
 class PartialOutput:
     """A place where a call's recorder leaves a way to read its output at any time.
 
-    `job` is what it has posted to the main thread, if anything.
+    `job` is its job on the main thread, if there is one.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class PartialOutput:
 
     @contextmanager
     def collect(self) -> Iterator[None]:
-        """Collect here what is offered within this context."""
+        """Collect the offers made within this context."""
         token = _current.set(self)
         try:
             yield
@@ -49,7 +49,7 @@ def offer(read: Callable[[], ToolResult], job: Future[Any] | None = None) -> Non
 
 
 def output_so_far(outputs: Outputs) -> ToolResult:
-    """Return what was printed, drawn and displayed until now."""
+    """Return the output until now: prints, figures, displays."""
     return ToolResult(
         output=outputs.text(),
         images=outputs.images,

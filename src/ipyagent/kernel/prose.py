@@ -63,7 +63,7 @@ def is_prose(piece: str) -> bool:
 
 
 def holds_prose(text: str, own: Iterable[str] = ()) -> bool:
-    """Return whether a text that may be a drawn table holds prose beside what is in `own`."""
+    """Return whether a text that may be a drawn table holds prose beside that in `own`."""
     for own_text in sorted(own, key=len, reverse=True):
         text = text.replace(own_text, "\n")
     return any(_reads_as_prose(piece) for line in text.splitlines() for piece in _pieces(line))

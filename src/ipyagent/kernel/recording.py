@@ -53,7 +53,7 @@ class Recording:
         return True
 
     def patches(self) -> Iterator[tuple[Any, str, Any]]:
-        """Yield what is replaced while the code runs: owner, name, value."""
+        """Yield the attributes replaced while the code runs: owner, name, value."""
         channels: tuple[Channel, ...] = ("stdout", "stderr")
         for channel in channels:
             past = getattr(sys, channel)
@@ -90,7 +90,7 @@ class Recording:
                 self.outputs.abbreviate(strip_escapes(brief))
 
     def result(self) -> ToolResult:
-        """Return what the code did."""
+        """Return the outcome of the code."""
         why = None
         if self.error is not None:
             self.show_error(self.error)

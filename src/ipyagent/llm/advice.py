@@ -65,7 +65,7 @@ def address_of(where: Destination) -> str:
 
 
 def next_step(where: Destination, model: str, status: int, trouble: Trouble = "") -> str:
-    """Return what the user can do about that failure."""
+    """Return a remedy for that failure."""
     is_ollama = where.provider == "ollama"
     match status:
         case 401 | 403:

@@ -26,7 +26,7 @@ def close_if_given_up(call: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
         except StopIteration as end:
             return cast("T", end.value)
         go_on = partial(call.send, None)
-        shield = asyncio.shield(future)  # else a cancellation would lose what the thread brings
+        shield = asyncio.shield(future)  # else a cancellation would lose the thread's result
         try:
             prepared = asyncio.iscoroutine((yield from shield))
         except BaseException as error:

@@ -54,7 +54,7 @@ def map_error(
 ) -> ModelError:
     """Return the error to raise instead of `error`; never shows `secret`.
 
-    Its first line says what happened, the second where the model was asked and what to do.
+    Its first line describes the failure, the second where the model was asked, and the remedy.
     """
     failure = _fault(error, model, secret)
     if where is None or isinstance(failure, ContextOverflowError) or failure.advised:

@@ -1,4 +1,4 @@
-"""A limit on what a service may send in one piece, applied where the bytes arrive.
+"""A size limit on each event of a service, applied where the bytes arrive.
 
 The SDK's and LiteLLM's parsers collect a whole event before they pass on any of it, and the time
 for that can grow with the square of its size.

@@ -26,7 +26,7 @@ _ABOVE = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
 
 
 def facts_of(model: str) -> Facts:
-    """Return what the map says of a model. Some are listed without their provider, as a field."""
+    """Return the map's entry for a model. Some are listed without their provider, as a field."""
     imported = getattr(sys.modules.get("litellm"), "model_cost", None)
     return _select(model, imported) if imported else _read(model)
 

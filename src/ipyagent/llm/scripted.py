@@ -82,7 +82,7 @@ class Scripted:
 
     @classmethod
     def from_file(cls, path: str | Path, *, model: str | None = None) -> Self:
-        """Load a script from a YAML or JSON file; raises ConfigError with what is wrong with it."""
+        """Load a script from a YAML or JSON file; raises ConfigError with the problem."""
         import yaml  # replies are mostly given as a list
 
         path = Path(path)

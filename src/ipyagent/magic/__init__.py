@@ -36,7 +36,7 @@ class Extension:
         self._depth = 0
 
     def add(self) -> None:
-        """Register magics, transformer and completion, and start to import what they will need."""
+        """Register magics, transformer and completion, and start to import their dependencies."""
         environment.prepare()
         logs.setup()
         current_session.provider = self

@@ -52,7 +52,7 @@ class _Job:
     engine: RunFunction
 
     def finish(self, run: Run) -> None:
-        """Do what the options ask for after the run."""
+        """Apply the options that concern a finished run."""
         self.book.tell_pages()
         if self.options.out:
             self.book.shell.user_ns[self.options.out] = run

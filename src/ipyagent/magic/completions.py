@@ -111,7 +111,7 @@ def _may_be_named(path: str, sign: str) -> bool:
 
 
 def _mentions(text: str) -> bool:
-    """Return whether the agent is told what a prompt's mention means."""
+    """Return whether the agent resolves a prompt's mention."""
     return MENTION.fullmatch(text) is not None and not text.endswith(".")
 
 

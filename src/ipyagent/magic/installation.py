@@ -19,7 +19,7 @@ _RESTART = "and restart the kernel"
 
 
 def import_or_explain(name: str) -> ModuleType:
-    """Import one of ipyagent's modules; raises InstallationError naming what is missing."""
+    """Import one of ipyagent's modules; raises InstallationError naming the missing package."""
     try:
         return import_module(name)
     except Exception as error:

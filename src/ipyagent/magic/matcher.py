@@ -1,6 +1,6 @@
 """Completion in `%%agent` cells and on `%agent` lines, for every front end.
 
-A prompt is prose: only what is found here is offered there, even if it is nothing. Python's names,
+A prompt is prose: only these completions are offered there, even if there are none. Python's names,
 magics and files would only be in the way.
 """
 

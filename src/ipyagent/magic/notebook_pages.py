@@ -50,7 +50,7 @@ class NotebookPages:
         return self._overview(session, feeds, self.desk.drawn, around)
 
     def _look_around(self, session: Session | None, *, is_running: bool) -> OverviewContext:
-        """Return what is known beside the runs; looked up between runs, because it costs time."""
+        """Return the facts beside the runs; looked up between runs, because it costs time."""
         if self._around is None or session is not self._around[0] or not is_running:
             self._around = session, self._look(session)
         return self._around[1]

@@ -62,12 +62,12 @@ class NotebookSettings:
         self.prepare_model()
 
     def prepare_model(self) -> None:
-        """Start to import what the current model needs."""
+        """Start to import the current model's dependencies."""
         with suppress(AgentError):  # the next cell reports it
             warm_up(resolve(self.config.llm, os.environ), self.config.llm)
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what is unusual about the environment."""
+        """Return peculiarities of the environment."""
         warnings = [
             f"{name} was set after this kernel started, perhaps by a .env file, and is ignored. "
             "To set it on purpose: %agent config KEY=VALUE."

@@ -34,7 +34,7 @@ def run(book: Notebook, rest: str) -> str:
 
 
 class Permission(NamedTuple):
-    """A permission of the user's: a tool, what is covered, and for how long."""
+    """A permission of the user's: a tool, its reach, and its duration."""
 
     tool: str
     covers: str

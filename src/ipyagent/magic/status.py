@@ -81,7 +81,7 @@ def read_damaged(book: Notebook) -> tuple[Settings, tuple[str, ...]]:
 
 
 def _rows(lines: Mapping[str, Callable[[], str]]) -> Iterator[str]:
-    """Yield a row for each fact; what cannot be known is reported once, with the reason."""
+    """Yield a row for each fact; unknown ones are reported once, with the reason."""
     problems: set[str] = set()
     for key, value in lines.items():
         try:

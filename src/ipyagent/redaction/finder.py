@@ -21,7 +21,7 @@ class SecretFinder:
     """Finds the `values`, and everything that looks like a secret."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        # NUL marks what was found already.
+        # NUL marks earlier finds.
         stripped = (value.strip().strip("\0") for value in values)
         self.values = frozenset(value for value in stripped if len(value) >= SHORTEST)
         self._known: Any = None

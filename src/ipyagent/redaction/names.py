@@ -42,7 +42,7 @@ _ABOUT = re.compile(
     r"|rules?|hint|reset|changed|expir\w*|age|date|status|enabled|method|mode|level|required|class)$",
     re.IGNORECASE,
 )
-"""Endings of names of what is only related to a secret."""
+"""Endings of names for facts about a secret."""
 _ORDINARY = re.compile(
     r"(?:[a-z0-9]+_)*?(?:primary|foreign|sort|partition|index|group|join|merge|cache|s3)_?keys?"
     r"(?![a-z])",

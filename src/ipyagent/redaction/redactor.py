@@ -82,7 +82,7 @@ class Redactor:
     def data(self, data: object) -> Any:
         """Return JSON data without secrets in texts and keys; the same object if there are none.
 
-        Bitmaps in MIME bundles stay as they are; what is nested more than 200 deep is hidden.
+        Bitmaps in MIME bundles stay as they are; values nested more than 200 deep are hidden.
         """
         return self._data(data, _DEPTH)
 

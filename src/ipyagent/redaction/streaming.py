@@ -73,7 +73,7 @@ class StreamRedactor:
         self._endless = False
 
     def add(self, text: str) -> str:
-        """Return what can be shown after this piece."""
+        """Return the text that can be shown after this piece."""
         if self._pieces is not None:
             self._pieces.append(text)
         if self._endless:
@@ -101,14 +101,14 @@ class StreamRedactor:
         return bool(self._held)
 
     def pause(self) -> str:
-        """Return what is held back, before text of another kind; more may follow all the same.
+        """Return the text held back, before text of another kind; more may follow all the same.
 
         A possible beginning of a secret stays held back.
         """
         return "" if not self._held or self._may_go_on() else self._show(final=True)
 
     def end(self) -> str:
-        """Return what is still held back."""
+        """Return the text still held back."""
         rest = self._show(final=True)
         if self._pieces:
             self._on_clean("".join(self._pieces))
@@ -184,7 +184,7 @@ class StreamRedactor:
         return "".join(parts)
 
     def _keep(self, text: str, safe: int) -> None:
-        """Hold what is not safe, and remember some of what is, from a word's beginning."""
+        """Hold unsafe text, and remember some of the safe text, from a word's beginning."""
         start = max(0, safe - _CONTEXT)
         rest = _word_length(text[start:safe])
         if start and start + rest < safe:

@@ -207,7 +207,7 @@ class Graph:
                 continue
             match node.metadata.get(COMPACTED):
                 case {"before": list(before), "after": list(after)}:
-                    # A branch that was merged is not part of what was summarized.
+                    # A merged branch is not part of the summarized messages.
                     covered = self.ancestor_ids(node.id)
                     nodes = [each for each in nodes if each.id not in covered]
                     nodes += [*map(self._node, before), node, *map(self._node, after)]

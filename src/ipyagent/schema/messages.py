@@ -70,7 +70,7 @@ class TokenUsage(Model):
         }
 
     def to_anthropic(self) -> dict[str, int]:
-        """Return Anthropic's count, in which `input_tokens` leaves out what was cached."""
+        """Return Anthropic's count, in which `input_tokens` leaves out cached tokens."""
         cached = self.cache_read_tokens + self.cache_creation_tokens
         return {
             "input_tokens": max(0, self.prompt_tokens - cached),

@@ -15,7 +15,7 @@ from ipyagent.schema.messages import Message, TokenUsage
 class StreamChunk(Model):
     """One piece of a streamed reply.
 
-    content, thinking, signature: `data` is appended to what came before.
+    content, thinking, signature: `data` is appended to the text so far.
     tool_call: the call number `index`; `id` and `name` come once, `data` is a piece of its JSON.
     usage: tokens of the whole request, and its price in US dollars where known.
     finish: `data` is the provider's finish reason.

@@ -1,6 +1,6 @@
 """The journal: everything that happened in the sessions of a workspace, without loss.
 
-Events are appended at once and flushed where it matters: what a finished flush covers survives the
+Events are appended at once and flushed where it matters: events before a finished flush survive the
 death of the kernel and a power cut.
 """
 
@@ -65,7 +65,7 @@ class Journal:
         return self._writer.commits
 
     def close(self) -> None:
-        """Write what is queued, and release the sessions for other kernels."""
+        """Write queued events, and release the sessions for other kernels."""
         self._writer.close()
 
     # -- sessions
@@ -126,7 +126,7 @@ class Journal:
         self._writer.append(session_id, run_id, event, open_message)
 
     def save(self) -> None:
-        """Start to write what was appended so far; the next flush reports a failure."""
+        """Start to write the events appended so far; the next flush reports a failure."""
         self._writer.save()
 
     def flush(self) -> Future[None]:

@@ -1,7 +1,7 @@
 """The tables of the journal, and the migrations between their versions.
 
 sessions ─┬─ nodes       an initial history
-          ├─ events      what happened, in order; rows are only ever added
+          ├─ events      all events, in order; rows are only ever added
           ├─ runs        the status of each run: the guard of its transitions
           └─ replies     the text so far of replies that still stream in
 """

@@ -1,4 +1,4 @@
-"""Stored plans: exactly what was shown, and its digest."""
+"""Stored plans: exactly as shown, with a digest."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class JournalSummary:
 
 
 def read_summary(path: Path) -> JournalSummary:
-    """Return what the journal in that file holds; nothing if none can be read."""
+    """Return the content of the journal in that file; nothing if none can be read."""
     try:
         with _open_readonly(path) as db:
             return JournalSummary(tuple(sessions.newest_first(db)), dict(_plans(db)))

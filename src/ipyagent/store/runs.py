@@ -245,7 +245,7 @@ def _name(row: sqlite3.Row) -> str:
 
 
 def _describe(row: sqlite3.Row) -> str:
-    """Return what happened to a run before a late decision."""
+    """Return the state of a run before a late decision."""
     name, status = _name(row), row["status"]
     if status == RunStatus.DRAFT:
         return f"the plan {name} waits for you: `%agent approve {name}` or `%agent deny {name}`"

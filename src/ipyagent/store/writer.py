@@ -122,7 +122,7 @@ class Writer:
             self._enqueue(session_id, run_id, event)
 
     def save(self) -> None:
-        """Start to write what was appended so far; the next flush reports a failure."""
+        """Start to write the events appended so far; the next flush reports a failure."""
         if not self._worker.is_copy:
             self._submit(self._write)
 
@@ -151,11 +151,11 @@ class Writer:
         return self._submit(work).result()
 
     def stop(self) -> None:
-        """Write what is queued, soon. Takes no lock: the garbage collector may call it."""
+        """Write queued events soon. Takes no lock: the garbage collector may call it."""
         self._worker.stop(self._end)
 
     def close(self) -> None:
-        """Write what is queued, now."""
+        """Write queued events now."""
         self.stop()
         self._worker.join()
 

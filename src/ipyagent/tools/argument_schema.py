@@ -1,4 +1,4 @@
-"""Arguments of tools: the JSON Schema for the model, and the check of what it sends."""
+"""Arguments of tools: the JSON Schema for the model, and the check of its calls."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Tool:
     sensitive: bool = False
     where: Where = Where.MAIN
     preview: Callable[..., Preview] | None = None
-    """Returns what the approval card shows."""
+    """Returns the preview on the approval card."""
     validate: Callable[..., object] | None = None
     """Raises AgentError for a call that can never run. Called on any thread, in dry runs too."""
     requires: Callable[..., object] | None = None

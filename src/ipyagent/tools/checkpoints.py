@@ -81,7 +81,7 @@ class Checkpoints:
 def _merge_changes(changes: Iterable[FileChange]) -> list[FileChange]:
     """Return one change for each file: the newest, merged with those it directly follows.
 
-    What others did between two changes is not undone.
+    Changes by others in between are not undone.
     """
     merged: dict[str, FileChange] = {}
     for change in changes:

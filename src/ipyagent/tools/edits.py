@@ -38,7 +38,7 @@ class FileEditTools:
     """The tools that change files.
 
     A preview is remembered until its call runs. If the file has changed in between, or the preview
-    is older than `edit_seconds`, the call fails: nobody approved what it would do now. Only an
+    is older than `edit_seconds`, the call fails: nobody approved its present effect. Only an
     approved call runs; no tool lets a model approve one.
     """
 

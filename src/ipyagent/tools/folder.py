@@ -30,7 +30,7 @@ class Folder:
     """A directory and what lies beneath it; links are refused, not followed.
 
     `root` is only a name for messages and absolute paths: the descriptor counts, so neither
-    `os.chdir` nor renaming the directory changes what is reached.
+    `os.chdir` nor renaming the directory leads elsewhere.
     """
 
     def __init__(self, fd: int, root: Path, opener: safe_open.Opener) -> None:

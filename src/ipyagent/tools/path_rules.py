@@ -56,8 +56,8 @@ _SENSITIVE = (
     "service_account*.json",
 )
 
-# What some program runs or obeys without being asked: hooks, start-up files, policies. What a user
-# runs by name stays free (Makefile, setup.py, package.json): they ask for such files.
+# Files that some program runs or obeys without being asked: hooks, start-up files, policies. Files
+# that a user runs by name stay free (Makefile, setup.py, package.json): they ask for such files.
 _PROTECTED = (
     # Version control, whose settings name programs to run
     ".git",
@@ -178,7 +178,7 @@ _PROTECTED = (
     "usercustomize",
     "usercustomize.*",
     "*.pth",
-    # Jupyter, and what it loads
+    # Jupyter, and files that it loads
     ".ipython",
     ".jupyter",
     ".ipynb_checkpoints",

@@ -1,4 +1,4 @@
-"""Convert what a tool returns or raises into a `ToolResult` that a model can read."""
+"""Convert a tool's value or error into a `ToolResult` that a model can read."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def truncate_result(
     save: Callable[[str], str] | None,
     limits: TruncationConfig = STANDARD,
 ) -> ToolResult:
-    """Return the result cut to what a model should read at once; `full_output` stays whole.
+    """Return the result cut to a size that a model should read at once; `full_output` stays whole.
 
     `save` saves a text that is cut and returns its path.
     """

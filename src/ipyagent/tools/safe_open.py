@@ -81,7 +81,7 @@ def _open_component(folder: int, name: str, flags: int, mode: int) -> int:
     try:
         return os.open(name, flags | os.O_NOFOLLOW, mode, dir_fd=folder)
     except NotADirectoryError:
-        # With O_DIRECTORY a link fails as "not a directory"; say what it is, as openat2 does.
+        # With O_DIRECTORY a link fails as "not a directory"; name the link, as openat2 does.
         if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
         raise

@@ -236,7 +236,7 @@ class ScriptRunner:
 
 
 def _script_effects(preview: Preview) -> Effects:
-    """Return what a script would touch; listing or deleting one touches nothing."""
+    """Return the effects of a script; listing or deleting one has none."""
     if preview.kind != "code":
         return Effects(
             {} if preview.text.startswith("list") else {"deletes scripts": ""}, subject=_SUBJECT

@@ -1,4 +1,4 @@
-"""The full text of what the user decides on: a call, a question, a plan."""
+"""The full text of a decision: a call, a question, a plan."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PIECE = re.compile(r"\x1b\[[0-9;]*m|[^\x1b]")
 
 
 def request_text(about: ToolExecution | Run, *, color: bool) -> str:
-    """Return the full text of what the user decides on."""
+    """Return the full text of the user's decision."""
     if isinstance(about, Run):
         plan = transcribe_plan(about, is_whole=True)
         return plan_text(plan) if plan else ""

@@ -15,7 +15,7 @@ class EscapeFilter:
         self._held = ""
 
     def feed(self, piece: str) -> str:
-        """Return what can be shown now; an incomplete sequence is held back."""
+        """Return the text that can be shown now; an incomplete sequence is held back."""
         text = self._held + piece.replace("\r", "")
         cut = len(text)
         while cut > 0 and not _whole(text[:cut]):
@@ -26,7 +26,7 @@ class EscapeFilter:
         return strip_escapes(text[:cut])
 
     def flush(self) -> str:
-        """Return what was held back, now that nothing follows."""
+        """Return the text held back, now that nothing follows."""
         pending, self._held = self._held, ""
         return strip_escapes(pending)
 
@@ -41,11 +41,11 @@ class ProseFilter:
         self._before = ""
 
     def feed(self, piece: str) -> str:
-        """Return what can be shown now."""
+        """Return the text that can be shown now."""
         return self._reveal(self._escapes.feed(piece))
 
     def flush(self) -> str:
-        """Return what was held back, now that nothing follows."""
+        """Return the text held back, now that nothing follows."""
         rest = self._reveal(self._escapes.flush())
         self._before = ""
         return rest
@@ -57,5 +57,5 @@ class ProseFilter:
 
 
 def _whole(text: str) -> bool:
-    """Return whether no sequence is open at the end: it would swallow what comes next."""
+    """Return whether no sequence is open at the end: it would swallow the next text."""
     return strip_escapes(text + "~") == strip_escapes(text) + "~"

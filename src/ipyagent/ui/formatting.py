@@ -18,7 +18,7 @@ MAX_CHARS, MAX_LINES = 5_000, 40
 def clean_output(text: str) -> str:
     """Return a program's output as a terminal leaves it, hidden characters made visible.
 
-    Only for output: in a call it would hide what was overwritten, and what was overwritten runs.
+    Only for output: in a call it would hide overwritten text, which runs all the same.
     """
     return visible(strip_escapes(text))
 

@@ -1,6 +1,6 @@
 """Mask arguments with secret names, in saved notebooks and in views.
 
-If the user decides about a call they see all of it: what is approved is what is shown.
+If the user decides about a call they see all of it: they approve the text on the screen.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def mask_run(run: Run, *, asking: bool = False) -> Run:
 
 
 def mask_event(event: Event) -> Event:
-    """Return the event masked for pages, except for what the user has to decide on."""
+    """Return the event masked for pages, except for calls that wait for the user."""
     match event:
         case RunStarted(run=run):
             return event.model_copy(update={"run": mask_run(run)})

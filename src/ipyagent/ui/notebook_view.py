@@ -53,7 +53,7 @@ class NotebookView:
             self._replace(state.run)
 
     def _replace(self, run: Run) -> None:
-        """Replace the card by what can be read without a kernel."""
+        """Replace the card by a copy that needs no kernel."""
         data, how = static_html.saved_bundle(run), {"transient": self.transient, "update": True}
         if self.cell.is_released and self.publisher is not None:
             # Its own cell's: the one that runs now may be captured.

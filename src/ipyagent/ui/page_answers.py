@@ -1,4 +1,4 @@
-"""Validate clicks: a page can only answer what it was offered."""
+"""Validate clicks: a page can only choose among its offers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STEPS = TypeAdapter(tuple[PlanStep, ...])
 
 
 def parse_click(given: object, about: ToolExecution | Run) -> Answer | None:
-    """Return the answer in a click; None if it is invalid for what was asked."""
+    """Return the answer in a click; None if it is no answer to the question."""
     match given:
         case {"decision": "deny", **rest}:
             reason = str(rest.get("reason") or "").strip() or None

@@ -42,7 +42,7 @@ class TextPrinter:
         self._at_line_start = True
 
     def print_head(self, transcript: Transcript) -> None:
-        """Write what comes before the first step."""
+        """Write the part before the first step."""
         header, fold = transcript.header, transcript.context
         self.line(words.join_facts(["ipyagent", header.model, header.badge]), "bold")
         if fold:

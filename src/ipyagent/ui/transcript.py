@@ -2,7 +2,7 @@
 
     Transcript
     ├─ header      model, state, progress, tokens, cost, time
-    ├─ context     what the model got beside the prompt
+    ├─ context     facts sent beside the prompt
     ├─ notes
     ├─ plan        its steps, and how to decide on it
     ├─ steps
@@ -66,7 +66,7 @@ class Choice(Model):
 
 
 class Approval(Model):
-    """A pending decision; `covers` is what a longer approval allows."""
+    """A pending decision; `covers` is the reach of a longer approval."""
 
     id: str
     question: str

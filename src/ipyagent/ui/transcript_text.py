@@ -1,4 +1,4 @@
-"""Texts for views without folds and buttons: a call's line, and what does not fit into it."""
+"""Texts for views without folds and buttons: a call's line, and what it has no room for."""
 
 from __future__ import annotations
 

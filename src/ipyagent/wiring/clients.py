@@ -59,7 +59,7 @@ def service_client(
 
 
 def warm_up(model: Resolved, config: LLMConfig) -> None:
-    """Begin to import what the model's client needs; returns at once."""
+    """Begin to import the dependencies of the model's client; returns at once."""
     if model.model.startswith((SCRIPTED, BUILT_IN)):
         return
     from ipyagent.llm.direct.routes import find_route

@@ -33,7 +33,7 @@ class RunRequest:
     switches: Mapping[str, bool] | None = None
     """Switches of services where the request is made; None: those of the session."""
     one_time_notices: tuple[str, ...] = ()
-    """Notices about what has just happened."""
+    """Notices about recent events."""
 
 
 def failed_run(prompt: str, error: AgentError) -> Run:

@@ -34,7 +34,7 @@ class Plot:
     def run(
         self, rule: str, lines: Sequence[str], answer: Callable[[str], str], *drop: str
     ) -> Step:
-        """Return a task that draws; what the code needed on the way is deleted."""
+        """Return a task that draws; its helper variables are deleted."""
         picked = [self.source] if self.lines else []
         return self.ask.python(rule, [*self.lines, *lines], answer, *picked, *drop)
 

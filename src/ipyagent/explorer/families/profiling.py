@@ -107,7 +107,7 @@ def _duplicate(count: str) -> str:
 
 
 def _notes(found: list[list[str]], rows: int) -> str:
-    """Return what an analyst would look at first."""
+    """Return the first look of an analyst at a table."""
     notes = []
     if gaps := sorted((row for row in found if int(row[2])), key=lambda row: -int(row[2])):
         name, _, count, *_ = gaps[0]

@@ -67,7 +67,7 @@ def _help(ask: Ask) -> Step:
 
 
 def helping(workspace: Workspace) -> Say:
-    """Describe what the explorer can do."""
+    """Describe the explorer's abilities."""
     return Say("help", f"{_ABOUT}\n\n{list_suggestions(workspace)}\n\n{_suggest_model()}")
 
 

@@ -30,7 +30,7 @@ class ChatFormat:
         self._history = EncodedHistory(self._encode_messages)
 
     def encode(self, request: ModelRequest, *, stream: bool, omitted: frozenset[str]) -> bytes:
-        """Return the body: first all that stays the same, the messages, then what may change."""
+        """Return the body: first all that stays the same, the messages, then changing settings."""
         provider = self._target.provider
         head: JsonDict = {"model": self._target.name, "stream": stream}
         if stream and provider.stream_options:

@@ -54,7 +54,7 @@ class ChatReader:
         return self.read(body) if is_reply else None
 
     def end(self) -> Iterator[StreamChunk]:
-        """Yield what was held back."""
+        """Yield the chunks held back."""
         for kind, text in self._tags.end():
             yield StreamChunk(type=kind, data=text)
 

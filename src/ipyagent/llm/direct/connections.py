@@ -74,7 +74,7 @@ def trust(bundle: str | None, folder: str | None) -> ssl.SSLContext:
 
 
 def prepare() -> None:
-    """Do in advance what the first request needs: certificates take the longest."""
+    """Prepare the first request in advance: certificates take the longest."""
     trust(_bundle(), os.environ.get("SSL_CERT_DIR"))
 
 

@@ -32,7 +32,7 @@ class Target:
 
 
 class Reader(Protocol):
-    """Reads one reply. What is not as the format says is skipped, as long as that is safe."""
+    """Reads one reply. Parts that break the format are skipped, as long as that is safe."""
 
     usage: TokenUsage | None
     """The tokens of the whole request, as soon as they are known."""
@@ -50,7 +50,7 @@ class Reader(Protocol):
         ...
 
     def end(self) -> Iterator[StreamChunk]:
-        """Yield what was held back."""
+        """Yield the chunks held back."""
         ...
 
 

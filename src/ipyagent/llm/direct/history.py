@@ -1,4 +1,4 @@
-"""The conversation as bytes: what was sent once is not serialized again."""
+"""The conversation as bytes: each message is serialized once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ipyagent.llm.wire import is_sent
 from ipyagent.schema import Message, Role
 
 Encode = Callable[[Sequence[Message]], Iterable[JsonDict]]
-"""Returns the wire form of messages; those after an answer do not change what is before it."""
+"""Returns the wire form of messages; those after an answer do not change those before it."""
 
 
 def dump(value: object) -> bytes:

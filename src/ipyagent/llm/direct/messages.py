@@ -40,7 +40,7 @@ class MessagesFormat:
     """Anthropic's format for one model.
 
     The service is asked to cache tools and system prompt by a mark on the latter, and the
-    conversation by one at the end of the request, where it changes nothing of what was sent before.
+    conversation by one at the end of the request, where it changes nothing sent before.
     """
 
     path = "/v1/messages"
@@ -51,7 +51,7 @@ class MessagesFormat:
         self._history = EncodedHistory(self._encode_messages)
 
     def encode(self, request: ModelRequest, *, stream: bool, omitted: frozenset[str]) -> bytes:
-        """Return the body: first all that stays the same, the messages, then what may change."""
+        """Return the body: first all that stays the same, the messages, then changing settings."""
         system, messages = _split_system(request.messages)
         head: JsonDict = {"model": self._target.name, "stream": stream}
         if request.tools:

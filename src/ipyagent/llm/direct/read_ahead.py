@@ -42,7 +42,7 @@ class ReadAhead:
     async def take(self) -> bytes | None:
         """Return all that has arrived, after waiting for something; None at the end.
 
-        Raises what the reading raised, once all that came before was taken.
+        Raises the reader's error, once all that came before was taken.
         """
         await self._arrived.wait()
         if self._waiting:

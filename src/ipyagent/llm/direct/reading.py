@@ -33,7 +33,7 @@ def read_chunks(events: list[list[str]], reader: Reader) -> Iterator[StreamChunk
             else:
                 yield chunk
     except Exception:
-        if texts:  # what was said before the failure is kept
+        if texts:  # text before the failure is kept
             yield _join(texts)
         raise
     if texts:

@@ -38,7 +38,7 @@ class ResponsesFormat:
         self._history = EncodedHistory(self._encode_messages)
 
     def encode(self, request: ModelRequest, *, stream: bool, omitted: frozenset[str]) -> bytes:
-        """Return the body: first all that stays the same, the messages, then what may change."""
+        """Return the body: first all that stays the same, the messages, then changing settings."""
         head: JsonDict = {"model": self._target.name, "stream": stream, "store": False}
         head["include"] = ["reasoning.encrypted_content"]
         if request.tools:

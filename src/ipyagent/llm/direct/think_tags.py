@@ -17,7 +17,7 @@ _BEGIN, _END = "<think>", "</think>"
 class ThinkTags:
     """Tells thinking at the beginning of an answer from the answer.
 
-    Tags count only before any other text: later, they are what the model writes about.
+    Tags count only before any other text: later, the model writes about them.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class ThinkTags:
         self._held = ""
 
     def feed(self, text: str) -> Iterator[Piece]:
-        """Yield what is complete after `text`; part of a tag is held back."""
+        """Yield the complete parts after `text`; part of a tag is held back."""
         self._held += text
         if self._state == "start":
             self._look_for_begin()
@@ -40,7 +40,7 @@ class ThinkTags:
             yield from self.end()
 
     def end(self) -> Iterator[Piece]:
-        """Yield what was held back."""
+        """Yield the text held back."""
         held, self._held = self._held, ""
         if held:
             yield "thinking" if self._state == "thinking" else "content", held

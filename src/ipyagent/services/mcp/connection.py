@@ -203,7 +203,7 @@ class Connection:
                 async with self._open_transport(sse=sse) as streams:
                     await self._run_session(streams, mode, ready)
                 return
-            except Exception as error:  # the SDK's task groups wrap what they raise
+            except Exception as error:  # the SDK's task groups wrap their errors
                 if ready.done():
                     raise
                 if (fallback := self._fallback(error, mode, sse=sse)) is None:

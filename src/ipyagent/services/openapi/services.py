@@ -64,7 +64,7 @@ class OpenAPIServices:
         get_unasked: bool = False,
         base: str | None = None,
     ) -> str:
-        """Register a service by its address or its description file; return what was found.
+        """Register a service by its address or its description file; return the services.
 
         An unreachable service is registered all the same, without tools. Raises ConfigError.
         """

@@ -83,7 +83,7 @@ class CellList:
         return found[1] if found else ""
 
     def _line_break(self, deeper: int) -> str:
-        """Return a line break with the indentation of the list's line, or of what is in it."""
+        """Return a line break with the indentation of the list's line, or of its items."""
         if not self._newline:
             return ""
         line = self.text.rfind("\n", 0, self.span.start) + 1

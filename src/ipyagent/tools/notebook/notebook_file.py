@@ -92,7 +92,7 @@ class NotebookFile:
         self._workspace.compare_and_swap(self._path, self._before, text.encode())
 
     def _parse_notebook(self, text: str) -> JsonDict:
-        """Return the notebook in a text; raises AgentError with what is wrong with it."""
+        """Return the notebook in a text; raises AgentError with the problem."""
         try:
             notebook = json.loads(text)
         except (ValueError, RecursionError) as error:

@@ -19,7 +19,7 @@ _SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/dev", "/
 
 @dataclass(frozen=True)
 class SandboxResult:
-    """A command's outcome: where it ran, for how long, and what was undone after it."""
+    """A command's outcome: its place, its duration, and changes undone after it."""
 
     outcome: ProcessOutcome
     sandboxed: bool

@@ -59,7 +59,7 @@ def _describe_failure(ran: SandboxResult, timeout: float) -> str:
     code = ran.outcome.code
     if code < 0:
         return f"ended by {_describe_signal(-code)}"
-    # A shell and bubblewrap say so that what they ran was ended by a signal.
+    # A shell and bubblewrap report so that their command was ended by a signal.
     by_signal = (
         f", as after {_describe_signal(code - 128)}"
         if code > 128 and _describe_signal(code - 128)

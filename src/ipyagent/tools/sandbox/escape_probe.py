@@ -1,4 +1,4 @@
-"""The program that tries to escape from the sandbox and reports what it managed.
+"""The program that tries to escape from the sandbox and reports its successes.
 
 It is started as `python -I -S -c SOURCE TRIES` and uses only the standard library.
 """

@@ -149,7 +149,7 @@ class SupervisedProcess:
         )  # a command outside of any box may have stopped it
 
     def kill_supervisor(self) -> None:
-        """Kill a supervisor that does not finish; what is left of its command stays."""
+        """Kill a supervisor that does not finish; remains of its command stay."""
         self._supervisor.kill()
 
     def _wait_for_exit(self) -> None:

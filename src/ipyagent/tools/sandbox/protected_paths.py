@@ -76,8 +76,8 @@ class ProtectedPaths:
 class WorkspaceScan:
     """One scan of a workspace, without the absolute paths in `skip`.
 
-    `before` is the result of the scan before a command: what it closed or hid since is scanned as
-    well.
+    `before` is the result of the scan before a command: folders that it closed or hid since are
+    scanned as well.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class WorkspaceScan:
         *,
         kept: bool,
     ) -> bool:
-        """Record what is at `path`; return whether it is a folder to scan."""
+        """Record the entry at `path`; return whether it is a folder to scan."""
         if entry.is_symlink():
             self._record_link(entry, path, meaning)
             return False
@@ -205,7 +205,7 @@ class WorkspaceScan:
 
 
 def undo_harm(workspace: Workspace, before: ProtectedPaths, survey: WorkspaceScan) -> list[str]:
-    """Undo what a command did that would do harm later; return what was undone.
+    """Undo a command's changes that would do harm later; return them.
 
     `survey` is the second scan, which is run here.
     """

@@ -1,4 +1,4 @@
-"""Static analysis of code and commands: what a call would touch, as far as it can be read.
+"""Static analysis of code and commands: the effects of a call, as far as they can be read.
 
 It names effects on the approval card and limits what "Always" covers. It is no sandbox: Python
 cannot be judged by reading, so nothing is called safe or runs without asking because of it.

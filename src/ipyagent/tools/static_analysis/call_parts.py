@@ -16,7 +16,7 @@ def reads_input(name: str) -> bool:
 
 
 def kinds_touched_by(name: str) -> list[str]:
-    """Return what a method or attribute of that name touches."""
+    """Return the effects of a method or attribute of that name."""
     kinds = [kind for kind, names in library_tables.METHODS.items() if name in names]
     if name.startswith(library_tables.WRITERS) and WRITES not in kinds:
         kinds.append(WRITES)

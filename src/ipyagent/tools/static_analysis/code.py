@@ -1,4 +1,4 @@
-"""Static analysis of Python code: what it would touch beside variables."""
+"""Static analysis of Python code: its effects beside those on variables."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def analyze_code(code: str, variables: Mapping[str, object], subject: str = "cod
 
 
 def text_literals(code: str) -> list[str]:
-    """Return the literal texts in code, such as what it prints beside values."""
+    """Return the literal texts in code, such as printed labels of values."""
     try:
         tree = compile(code, "<code>", "exec", _FLAGS)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -124,7 +124,7 @@ class _CodeVisitor(ast.NodeVisitor):
                 self._judge_library(f"{node.module}.{each.name}", node)
 
     def visit_Name(self, node: ast.Name) -> None:
-        """Judge what a name stands for."""
+        """Judge the object behind a name."""
         if isinstance(node.ctx, ast.Load):
             self.loaded[node.id] = None
             if _HIDDEN_NAME.fullmatch(node.id) and node.id not in _DUNDERS:
@@ -182,7 +182,7 @@ class _CodeVisitor(ast.NodeVisitor):
             self._judge_input(node)
         plain = isinstance(node.func, ast.Name)
         if plain and name in {"getattr", "hasattr", "open"}:
-            self._visit_arguments(node)  # judged above, by what they are given
+            self._visit_arguments(node)  # judged above, by their arguments
             return
         given = node.args or any(k.arg in {None, *_OUTPUTS} for k in node.keywords)
         if name in library_tables.TO_TEXT and not given:

@@ -49,11 +49,11 @@ class Effects:
 
     @property
     def is_known(self) -> bool:
-        """True if static analysis can tell what it touches."""
+        """True if static analysis can name all effects."""
         return UNKNOWN_EFFECTS not in self.touches
 
     def summary(self) -> str:
-        """Return what it touches in a line such as "touches: network (requests); redefines df"."""
+        """Return the effects in a line such as "touches: network (requests); redefines df"."""
         named = ", ".join(
             _format_kind(kind, self.touches[kind]) for kind in sort_kinds(self.touches)
         )
@@ -61,7 +61,7 @@ class Effects:
         return "; ".join(part for part in parts if part)
 
     def describe_beyond(self, kinds: Collection[str]) -> str:
-        """Return what it touches beyond `kinds`, in words; "" if nothing."""
+        """Return the effects beyond `kinds`, in words; "" if there are none."""
         more = [kind for kind in sort_kinds(self.touches) if kind not in kinds]
         return ", ".join(_format_kind(kind, self.touches[kind]) for kind in more)
 
@@ -80,7 +80,7 @@ def sort_kinds(kinds: Collection[str]) -> list[str]:
 
 
 def describe_coverage(subject: str, kinds: Collection[str]) -> str:
-    """Return what an approval beyond one call covers: "code that only works on variables"."""
+    """Return the reach of an approval beyond one call: "code that only works on variables"."""
     if subject == "commands":
         return "commands that only run " + join_words(sorted(kinds))
     does = [_DOES.get(kind, kind) for kind in sort_kinds(kinds)]

@@ -63,7 +63,7 @@ class NameOrigins:
                 self._texts.setdefault(name, []).append(value)
 
     def origins_of(self, node: ast.expr) -> Origins:
-        """Return what an expression may stand for."""
+        """Return the objects that an expression may stand for."""
         match node:
             case ast.Name(id=name):
                 return self._origins_of_name(name)

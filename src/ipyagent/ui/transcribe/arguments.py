@@ -22,7 +22,7 @@ _IN_DIFF = {
     "write_file": {"content"},
     "edit_cell": {"source"},
 }
-"""Arguments that a diff shows already, as what they change."""
+"""Arguments that a diff shows already."""
 
 
 def summarize_arguments(call: ToolCall) -> str:

@@ -39,7 +39,7 @@ def output_text(result: ToolResult) -> str:
 
 
 def truncation_text(cut: TruncatedOutput) -> str:
-    """Return what was cut from an output, and where the full text is."""
+    """Return the size of the cut from an output, and where the full text is."""
     size = f"{plural(cut.original_lines, 'line')}, {cut.original_chars:,} characters"
     return f"Cut from {size}." + (f" All of it: {reveal(cut.path)}" if cut.path else "")
 
