@@ -135,7 +135,7 @@ export interface Argument {
   value: string;
 }
 /**
- * A pending decision; `covers` is what a longer approval allows.
+ * A pending decision; `covers` is the reach of a longer approval.
  */
 export interface Approval {
   id: string;
@@ -234,12 +234,15 @@ export interface Question {
 }
 /**
  * The result of a call: `error` is "" if it succeeded or `output` says the same.
+ *
+ * `for_model` is the text that the model read, if that is another than the output.
  */
 export interface Result {
   output: string;
   error: string;
   tone: 'plain' | 'error';
   media: (Image | Display)[];
+  for_model: Fold | null;
 }
 /**
  * One rich output, as MIME type to text; never drawn without sanitizing.
@@ -337,7 +340,7 @@ export interface Stop {
   type: 'stop';
 }
 /**
- * The user decides; each answer is checked against what was offered, see clicks.py.
+ * The user decides; each answer is checked against the offer, see page_answers.py.
  */
 export interface Decide {
   type: 'decide';

@@ -258,6 +258,7 @@ def plotting() -> Iterator[s.Event]:
     yield s.ToolRunning(step=2, call_id="c2")
     result = s.ToolResult(
         output="quarter     Q1     Q2     Q3\nNorth    120.4  131.9   84.2\n(3 rows)",
+        for_model="3 rows × 4 columns\nquarter,Q1,Q2,Q3\nNorth,120.4,131.9,84.2\nchanged: sales",
         images=(s.ImageContent(data=figure(), width=360, height=160),),
         displays=(s.Display(data={"text/html": TABLE, "text/plain": "quarter Q1 Q2 Q3"}),),
         variables=(

@@ -77,6 +77,7 @@ def words_of_call(call: Call) -> Iterator[tuple[str, str]]:
     if call.question is None:
         yield from (("argument", argument.value) for argument in call.request.shown)
     yield from (("result", text) for text in words.texts_beside_line(call))
+    yield "for model", call.result.for_model.title if call.result and call.result.for_model else ""
 
 
 @pytest.mark.parametrize("view", VIEWS)

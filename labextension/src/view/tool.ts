@@ -1,6 +1,6 @@
 /** One tool call: a line that says all, and everything behind it. */
 import type { Answer } from '../channel';
-import type { Call, Late, Result } from '../protocol';
+import type { Call, Fold, Late, Result } from '../protocol';
 import { approvalForm } from './approval';
 import { wholeCall } from './call';
 import { media } from './displays';
@@ -152,7 +152,23 @@ export function lateNote(late: Late | null): Child[] {
 function outcome({ remarks, result, facts }: Call): Child[] {
   const lines = (texts: readonly string[]): Child[] =>
     texts.map(text => h('p', { class: 'ipyagent-note' }, reveal(text)));
-  return [...lines(remarks), ...(result === null ? [] : texts(result)), ...lines(facts)];
+  const forModel = result?.for_model ?? null;
+  return [
+    ...lines(remarks),
+    ...(result === null ? [] : texts(result)),
+    ...lines(facts),
+    forModel === null ? null : textForModel(forModel)
+  ];
+}
+
+/** What the model read in place of the output, which is drawn for users. */
+function textForModel({ title, text, is_open }: Fold): HTMLElement {
+  return h(
+    'details',
+    { class: 'ipyagent-for-model', ...(is_open ? { open: '' } : {}) },
+    h('summary', {}, title),
+    h('pre', { class: 'ipyagent-pre ipyagent-output', tabindex: '0' }, reveal(text))
+  );
 }
 
 function texts({ output, error, tone }: Result): Child[] {

@@ -171,6 +171,8 @@ def _call_body(call: Call) -> str:
         *map(_pre, words.texts_beside_line(call)),
         *map(_note, call.facts),
     ]
+    if call.result and (text := call.result.for_model):
+        parts.append(_fold(text.title, _pre(text.text), text))
     return _join_html(parts)
 
 

@@ -95,8 +95,13 @@ def _call(call: Call) -> str:
         *(fence(reveal(text), "text") for text in words.texts_beside_line(call)),
         *map(_remark, call.facts),
         *map(_media, call.result.media if call.result else ()),
+        *_for_model(call.result.for_model if call.result else None),
     ]
     return _join_markdown(parts)
+
+
+def _for_model(text: Fold | None) -> list[str]:
+    return [_remark(text.title), fence(reveal(text.text), "text")] if text else []
 
 
 def _call_line(call: Call) -> str:

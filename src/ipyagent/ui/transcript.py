@@ -134,12 +134,16 @@ class CallRequest(Model):
 
 
 class Result(Model):
-    """The result of a call: `error` is "" if it succeeded or `output` says the same."""
+    """The result of a call: `error` is "" if it succeeded or `output` says the same.
+
+    `for_model` is the text that the model read, if that is another than the output.
+    """
 
     output: str = ""
     error: str = ""
     tone: Tone = "plain"
     media: tuple[Media, ...] = ()
+    for_model: Fold | None = None
 
 
 class Call(Model):

@@ -24,6 +24,7 @@ def transcribe_result(result: ToolResult, name: str) -> transcript.Result:
         error="" if result.success else text,
         tone="plain" if result.success else "error",
         media=tuple(_transcribe_media(result, displays, f"Figure from {name}")),
+        for_model=_transcribe_for_model(result),
     )
 
 
@@ -64,6 +65,13 @@ def transcribe_image(image: ImageContent, label: str) -> transcript.Image:
         width=image.width,
         height=image.height,
     )
+
+
+def _transcribe_for_model(result: ToolResult) -> transcript.Fold | None:
+    """Return the text that the model read in place of the output."""
+    if result.for_model is None or result.for_model.strip() == result.output.strip():
+        return None
+    return transcript.Fold(title="What the model read", text=_bare(result.for_model))
 
 
 def _text_and_displays(result: ToolResult) -> tuple[str, list[Display]]:

@@ -199,6 +199,7 @@
 
 .ipyagent-thinking,
 .ipyagent-context,
+.ipyagent-for-model > summary,
 .ipyagent-earlier > summary {
   color: var(--ipyagent-muted);
   font-size: var(--ipyagent-small);
