@@ -303,3 +303,9 @@ def test_a_test_without_scipy_says_what_to_install(kernel: Kernel) -> None:
     kernel.run_python = without_scipy  # type: ignore[method-assign]
     text = kernel.ask("Test body mass for normality. Palmer penguins.csv").text
     assert "`%pip install scipy`" in text
+
+
+def test_a_mention_is_no_form_of_an_answer(kernel: Kernel) -> None:
+    kernel.ask("Load Palmer penguins.csv")
+    text = kernel.ask("Missing values in @Palmer_penguins").text
+    assert "I can't answer" not in text

@@ -156,7 +156,8 @@ def test_three_hundred_seconds_unless_it_is_set(
     monkeypatch.setattr("ipyagent.tools.previews.monotonic", lambda: clock[0])
     workspace = Workspace(tmp_path)
     for settings, seconds in (({}, 300.0), ({"previews": Previews(5.0)}, 5.0)):
-        write = file_tools(workspace, allow_delete=False, **settings)[2]
+        tools = {each.name: each for each in file_tools(workspace, allow_delete=False, **settings)}
+        write = tools["write_file"]
         assert write.preview is not None
         for late in (0.0, 0.1):
             arguments = {"path": "new.txt", "content": str(seconds + late), "mode": "overwrite"}

@@ -79,11 +79,13 @@ def test_the_bundle_has_a_format_for_every_front_end():
     json.dumps(mirrored)
 
 
-def test_where_nothing_is_drawn_the_answer_is_read():
+def test_where_nothing_is_drawn_calls_are_lines_above_the_answer():
     plain = str(saved_bundle(sample_run())["text/plain"])
     assert plain.startswith("ipyagent · anthropic/claude-sonnet · done")
     assert "Revenue fell in **Q3 because of " in plain
-    assert "inspect_variable" not in plain
+    assert "✓ inspect_variable sales → 18,204 rows" in plain
+    assert "groupby" in plain
+    assert len(plain.splitlines()) < 30
     long = run((Step(number=1, message=said(text("a" * SUMMARY + "bc"))),))
     assert str(saved_bundle(long)["text/plain"]).endswith("\n" + "a" * SUMMARY + "…")
 

@@ -16,6 +16,7 @@ from ipyagent.explorer.families import comparisons, talk
 from ipyagent.explorer.grammar import Sentence, matches, sentence
 from ipyagent.explorer.lexer import ORDERS, names_of, tokens
 from ipyagent.explorer.markdown import code, codes
+from ipyagent.explorer.questions.prompt import asks_for_form
 from ipyagent.explorer.questions.reader import QuestionReader
 from ipyagent.explorer.rules import (
     A_VALUE,
@@ -38,7 +39,7 @@ _MAX_LENGTH = 500  # characters of a command: anything longer is read sentence b
 def next_step(prompt: str, workspace: Workspace) -> Step:
     """Return the next step for this prompt."""
     command = None
-    if len(prompt) <= _MAX_LENGTH and "@" not in prompt:
+    if len(prompt) <= _MAX_LENGTH and not asks_for_form(prompt):
         command = _PromptReader(prompt, workspace).step()
         if not (isinstance(command, Say) and command.declined):
             return command

@@ -23,7 +23,7 @@ _MAX_PROBLEM = 300
 # With these, other parts of the schema may define more properties.
 _COMBINING = frozenset({"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if"})
 _BOILERPLATE = frozenset(
-    {"$defs", "title", "additionalProperties", "minLength", "maxLength", "maxItems"}
+    {"$defs", "title", "additionalProperties", "minLength", "maxLength", "maxItems", "minimum"}
 )
 _own_schemas: dict[CodeType, TypedArgumentSchema] = {}
 
@@ -201,7 +201,7 @@ def _shorten(schema: Any, definitions: JsonMapping = MappingProxyType({})) -> An
         if key == "properties"
         else _shorten(value, definitions)
         for key, value in schema.items()
-        if not (key in _BOILERPLATE or (key == "default" and value is None))
+        if not (key in _BOILERPLATE or (key == "default" and value in (None, False, "")))
     }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import threading
 from collections.abc import Callable
 from functools import cache
@@ -14,6 +13,7 @@ from ipywidgets import Layout
 from traitlets import Unicode
 
 from ipyagent.agent.approvals import Approval, Approvals
+from ipyagent.digests import digest_bytes
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.quiet_comms import handle_quietly
 from ipyagent.schema import Event, RunState
@@ -27,7 +27,7 @@ _STATIC = Path(__file__).parent / "static"
 def card_module() -> CardModule:
     """Return the module that draws cards."""
     source, style = (_STATIC / name for name in ("widget.js", "widget.css"))
-    digest = hashlib.sha256(source.read_bytes() + style.read_bytes()).hexdigest()
+    digest = digest_bytes(source.read_bytes() + style.read_bytes())
     return CardModule(hash=digest, source=source.read_text("utf-8"), style=style.read_text("utf-8"))
 
 

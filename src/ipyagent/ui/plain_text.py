@@ -95,7 +95,7 @@ class TextPrinter:
     def print_call(self, call: Call, index: int) -> None:
         """Write the line and result of a finished call; `index` is its position."""
         texts = words.texts_beside_line(call)
-        self.line(self._call_line(call, "" if texts else words.outcome_line(call)))
+        self.line(self.call_line(call, "" if texts else words.outcome_line(call)))
         if call.is_open and not (call.was_asked or call.is_sensitive):
             self.line(call_body(call, color=self.color))
         for text in texts:
@@ -155,7 +155,8 @@ class TextPrinter:
             plain = clean_output(media.data.get("text/plain", "")).strip("\n")
             self.write_indented(plain if plain != words.outcome_line(call) else "")
 
-    def _call_line(self, call: Call, outcome: str) -> str:
+    def call_line(self, call: Call, outcome: str) -> str:
+        """Return the line of a call, with the first line of its outcome."""
         glyph = self.paint(call.glyph, "dim" if call.is_dry else _COLORS.get(call.status, ""))
         parts = [
             f"{glyph} {self.paint(reveal(call.name), 'bold')}",
@@ -168,14 +169,16 @@ class TextPrinter:
 
 
 def summarize(transcript: Transcript) -> str:
-    """Return how a run ended and what it answered, for where richer formats stand beside it."""
-    header, ending = transcript.header, transcript.ending
-    head = words.join_facts(["ipyagent", *words.header_parts(header), header.badge])
+    """Return what was asked, done and answered in few lines; richer formats stand beside it."""
+    header, ending, plan = transcript.header, transcript.ending, transcript.plan
+    printer = TextPrinter(str, color=False)
+    calls = [call for step in transcript.steps for call in step.calls]
     answers = [step.text for step in transcript.steps if step.is_answer]
     parts = [
-        reveal(head),
-        plan_text(transcript.plan) if transcript.plan and transcript.is_draft else "",
-        transcript.plan.hint if transcript.plan and transcript.is_draft else "",
+        reveal(words.join_facts(["ipyagent", *words.header_parts(header), header.badge])),
+        *map(reveal, transcript.notes),
+        *([plan_text(plan), plan.hint] if plan and transcript.is_draft else []),
+        *(printer.call_line(call, words.outcome_line(call)) for call in calls),
         shorten_prose(prose(answers[-1]).strip("\n")) if answers else "",
         clean_output(f"{ending.title}\n{ending.text}".rstrip()) if ending else "",
     ]

@@ -26,6 +26,7 @@ _OUTPUT = "data"
 _ALWAYS = {
     *("type", "role", "number", "content", "text", "thinking", "name", "arguments"),
     *("executions", "call", "result", "status", "sensitive", "success", "output"),
+    *("error", "images", "truncated"),
 }
 """Fields of a run's steps and calls that are kept whatever they hold, for programs that read it."""
 

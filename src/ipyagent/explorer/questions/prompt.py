@@ -38,6 +38,11 @@ class Prompt:
     files: tuple[str, ...] = ()
 
 
+def asks_for_form(text: str) -> bool:
+    """Return whether the answer is wanted in a form such as `@mean[value]`."""
+    return _SLOT.search(text) is not None
+
+
 def read_prompt(text: str, files: Iterable[str]) -> Prompt:
     """Return the parts of a prompt; names of files, also with spaces, are taken out of it."""
     text, named = _take_files(text, files)

@@ -114,8 +114,10 @@ def _parse_yaml(text: str) -> Any:
     try:
         _check_flat(yaml.parse(text, loader))
         return yaml.load(text, loader)  # noqa: S506 (it is a SafeLoader)
-    except (yaml.YAMLError, ValueError, TypeError):
-        raise ConfigError("it is neither JSON nor YAML") from None
+    except (yaml.YAMLError, ValueError, TypeError) as error:
+        is_deep = "nesting depth" in str(error)  # newer versions of LibYAML have a limit
+        why = "nested too deeply" if is_deep else "neither JSON nor YAML"
+        raise ConfigError(f"it is {why}") from None
 
 
 def _check_flat(events: Iterator[object]) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from ipyagent.errors import PathValidationError
+from ipyagent.phrases import ellipsize
 from ipyagent.tools.line_endings import detect_line_ending
 from ipyagent.tools.tables.grid import Row, arrange, common_width
 from ipyagent.tools.tables.sample import HEAD_BYTES, NotTableError, Sample, Source
@@ -241,4 +242,4 @@ def shorten_cells(text: str, path: str, most: int = CELL) -> str:
     ending = path.lower().rpartition(".")[2]
     separator = re.escape("\t" if ending in ("tsv", "tab") else _sniff(text))
     long_cell = re.compile(rf'"(?:[^"\n]|""){{{most},}}"|[^\n"{separator}]{{{most + 1},}}')
-    return long_cell.sub(lambda match: match[0][: most - 1] + "…", text)
+    return long_cell.sub(lambda match: ellipsize(match[0], most), text)
