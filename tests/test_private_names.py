@@ -16,6 +16,7 @@ REASONS = {
     ("kernel/describe/libraries.py", "_df"): "a subclass's data without the subclass's methods",
     ("kernel/describe/libraries.py", "_from_pydf"): "a subclass's data as polars' own class",
     ("kernel/describe/libraries.py", "_from_pyseries"): "a subclass's data as polars' own class",
+    ("kernel/describe/libraries.py", "_mgr"): "the memory of a frame at once; guarded",
     ("kernel/describe/libraries.py", "_s"): "a subclass's data without the subclass's methods",
     ("llm/unstreamed.py", "_hidden_params"): "where LiteLLM keeps a response's headers; guarded",
     ("services/mcp/http.py", "_meta"): "a key of the messages of the protocol",

@@ -17,6 +17,8 @@ import polars as pl
 import pytest
 from pandas.api.extensions import ExtensionArray, ExtensionDtype
 
+from ipyagent.kernel.describe.libraries import table_of
+from ipyagent.kernel.describe.table import COLUMNS
 from ipyagent.kernel.namespace import PlainNamespace, describe, digest
 from ipyagent.redaction import HIDDEN, is_secret_name, is_secret_value
 
@@ -357,6 +359,94 @@ def test_subclasses_of_built_in_types_are_read_with_the_types_own_methods(
     base: type, make: Any, text: str
 ):
     assert describe_x(make(trapped_class(base))).startswith(f"x: {text}".replace("set()", "{}"))
+
+
+def count_calls(monkeypatch: pytest.MonkeyPatch, cls: type, name: str) -> list[None]:
+    """Return a list that grows by one with each call of a method that belongs to a library."""
+    calls: list[None] = []
+    method = getattr(cls, name)
+
+    def counted(self: Any, *args: Any, **kwargs: Any) -> Any:
+        calls.append(None)
+        return method(self, *args, **kwargs)
+
+    monkeypatch.setattr(cls, name, counted)
+    return calls
+
+
+def wide_frame(columns: int) -> pd.DataFrame:
+    return pd.DataFrame({f"c{n}": ["a", "b"] if n % 3 else [n, 1.5] for n in range(columns)})
+
+
+def test_columns_that_are_not_shown_are_not_looked_at(monkeypatch: pytest.MonkeyPatch):
+    frame = wide_frame(1_000)
+    calls = count_calls(monkeypatch, pd.Series, "memory_usage")
+    frame.memory_usage()
+    assert len(calls) == 1_000, "what pandas offers looks at each column"
+    calls.clear()
+    taken = count_calls(monkeypatch, pd.DataFrame, "_ixs")
+    nulls = count_calls(monkeypatch, pd.Series, "isna")
+    assert "c99 " in describe("x", frame, detail=True)
+    assert not calls
+    assert not nulls, "they are counted in all columns at once"
+    assert 0 < len(taken) < 2 * COLUMNS
+
+
+def test_a_line_reads_no_column_of_a_wide_table(monkeypatch: pytest.MonkeyPatch):
+    frame = wide_frame(300)
+    taken = count_calls(monkeypatch, pd.DataFrame, "_ixs")
+    assert "… 270 more" in line(frame)
+    assert not taken
+
+
+def test_the_types_of_a_wide_polars_table_are_not_all_named(monkeypatch: pytest.MonkeyPatch):
+    frame = pl.DataFrame({f"c{n}": [n] for n in range(300)})
+    schemas: list[int] = []
+    taken = pl.DataFrame.schema.fget
+
+    def schema(self: pl.DataFrame) -> Any:
+        schemas.append(self.width)
+        return taken(self)
+
+    monkeypatch.setattr(pl.DataFrame, "schema", property(schema))
+    assert "… 200 more" in describe("x", frame, detail=True)
+    assert all(width <= COLUMNS for width in schemas)
+    assert frame.schema
+    assert schemas[-1] == 300, "the whole one names them all"
+
+
+@pytest.mark.parametrize("names", ["i", "iu", "fiob", "sc", "fiobuscdtnp"])
+def test_the_memory_of_a_frame_is_what_pandas_says(names: str):
+    columns = {
+        "i": pd.Series([1, 2, 3]),
+        "u": pd.Series([1, 2, 3], dtype="uint8"),
+        "f": pd.Series([1.5, None, 3]),
+        "o": pd.Series([1, "a", None], dtype=object),
+        "b": pd.Series([True, False, True]),
+        "s": pd.Series(["a", "b", None]),
+        "c": pd.Series([10, 20, 20], dtype="Int64"),
+        "d": pd.Series(pd.to_datetime(["2020-01-01"] * 3)),
+        "t": pd.Series(pd.to_datetime(["2020-01-01"] * 3)).dt.tz_localize("UTC"),
+        "n": pd.Series([True, None, False], dtype="boolean"),
+        "p": pd.Series(pd.period_range("2020-01", periods=3, freq="M")),
+    }
+    frame = pd.DataFrame({name: columns[name] for name in names})
+    table = table_of(frame)
+    assert table is not None
+    assert table.memory() == frame.memory_usage().sum()
+    whole = table_of(frame[list(frame.columns[::2])])
+    assert whole is not None
+    assert whole.memory() == frame[list(frame.columns[::2])].memory_usage().sum()
+
+
+def test_columns_of_one_name_are_described_each_by_its_own_values():
+    frame = pd.DataFrame([[1, True, None], [2, True, 2.5]], columns=["x", "x", "x"])
+    rows = describe("t", frame, detail=True).split("\n\n")[1].splitlines()[1:]
+    assert [row.split()[2:] for row in rows] == [
+        ["0", "2", "1"],
+        ["0", "1", "True"],
+        ["1", "1", "2.5"],
+    ]
 
 
 def test_a_frame_of_a_users_class_is_read_with_pandas_own_methods():

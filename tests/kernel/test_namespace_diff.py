@@ -9,6 +9,8 @@ import pandas as pd
 import pytest
 
 from growth import LINEAR, growth
+from ipyagent.kernel import namespace_diff
+from ipyagent.kernel.describe import describe
 from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.kernel.namespace_diff import MOST
 
@@ -89,3 +91,38 @@ def test_a_large_namespace_costs_little():
         PlainNamespace({f"v{i}": object() for i in range(size)}).run("v1")
 
     assert growth(run, 10_000) < LINEAR
+
+
+def test_names_that_stay_as_they_are_are_not_described(monkeypatch: pytest.MonkeyPatch):
+    looked_at: list[str] = []
+
+    def describe_and_note(name: str, value: object, *, detail: bool) -> str:
+        looked_at.append(name)
+        return describe(name, value, detail=detail)
+
+    monkeypatch.setattr(namespace_diff, "describe", describe_and_note)
+    known = {f"v{i}": i for i in range(5_000)} | {f"df{i}": frame() for i in range(3)}
+    assert changes_of("zz = v7", **known) == [("zz", "created", "int")]
+    assert set(looked_at) == {"v7"}
+    assert changes_of("v8 = v7", **known) == [("v8", "changed", "int")]
+
+
+def test_a_new_object_at_an_old_address_is_a_change():
+    class Thing:
+        pass
+
+    variables: dict[str, Any] = {"x": Thing(), "Thing": Thing}
+    code = """
+old = id(x)
+del x
+kept = []
+for _ in range(1_000):
+    x = Thing()
+    if id(x) == old:
+        break
+    kept.append(x)
+same = id(x) == old
+"""
+    result = PlainNamespace(variables).run(code)
+    assert variables["same"], "Python reuses an address that it has just freed"
+    assert ("x", "changed") in [(each.name, each.change) for each in result.variables]

@@ -10,6 +10,8 @@ import polars as pl
 import pytest
 
 from growth import CONSTANT, growth
+from ipyagent.kernel.describe import secrets
+from ipyagent.kernel.describe.libraries import table_of
 from ipyagent.kernel.describe.secrets import MOST, secret_strings
 from ipyagent.kernel.namespace import PlainNamespace, WatchedNamespace
 from ipyagent.redaction import HIDDEN, Redactor
@@ -129,3 +131,29 @@ def test_a_redactor_keeps_the_secrets_that_it_learned() -> None:
     redactor.learn(["second-secret", "short"])
     redactor.learn([])
     assert redactor.text("first-secret second-secret short") == f"{HIDDEN} {HIDDEN} short"
+
+
+def test_the_types_of_a_tables_columns_are_read_only_if_one_is_secret(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[object] = []
+
+    def read_and_note(value: object) -> object:
+        read.append(value)
+        return table_of(value)
+
+    monkeypatch.setattr(secrets, "table_of", read_and_note)
+    ordinary = pd.DataFrame({"city": ["Hamburg, Altona, north"]})
+    password = pd.DataFrame({"password": ["correct horse battery"]})
+    assert secret_strings({"a": ordinary, "b": password}) == {"correct horse battery"}
+    assert [each is password for each in read if type(each) is pd.DataFrame] == [True]
+    assert secret_strings({"api_key": pd.DataFrame({0: ["Xy7-9aB2kQ-plmr"]})}) == {
+        "Xy7-9aB2kQ-plmr"
+    }
+
+
+def test_numbers_hide_no_secret_behind_them() -> None:
+    numbers: dict[str, object] = {f"n{i}": i for i in range(6_000)}
+    assert secret_strings(numbers | {"password": "correct horse battery"}) == {
+        "correct horse battery"
+    }

@@ -86,7 +86,7 @@ def _secrecy(name: str) -> Secrecy:
 
 
 # The same names are looked at again before each run.
-_known_secrecy = lru_cache(maxsize=4_096)(_secrecy)
+_known_secrecy = lru_cache(maxsize=16_384)(_secrecy)
 
 
 def is_secret_name(name: str) -> bool:

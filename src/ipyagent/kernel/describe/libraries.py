@@ -7,8 +7,9 @@ digest reads no cell, so its cost does not depend on the number of rows.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from ipyagent.kernel.describe.preview import preview
@@ -38,25 +39,83 @@ def pandas_frame(value: object) -> Table | None:
     frame = _plain(value, sys.modules["pandas"].DataFrame)
     if frame is None:
         return None
-    labels = frame.columns[:COLUMNS].tolist()
-    dtypes = list(frame.dtypes.array[:COLUMNS])
-    columns = [
-        _pandas_column(frame, i, *pair) for i, pair in enumerate(zip(labels, dtypes, strict=True))
-    ]
     rows, width = frame.shape
-    return Table("DataFrame", rows, width, columns, lambda: int(frame.memory_usage().sum()))
-
-
-def _pandas_column(frame: Any, i: int, label: Any, dtype: Any) -> Column:
-    known = _is_library_storage(dtype)
-    hashable = known and str(dtype) != "object"
-    return Column(
-        label,
-        one_line(str(dtype)) if known else type_name(type(dtype)),
-        (lambda: int(frame.iloc[:, i].isna().sum())) if known else None,
-        (lambda: int(frame.iloc[:, i].nunique())) if hashable else None,
-        lambda rows: frame.iloc[rows, i].tolist() if known else [],
+    return Table(
+        "DataFrame",
+        rows,
+        width,
+        _pandas_columns(frame, _pandas_labels(frame)),
+        lambda: _pandas_memory(frame),
     )
+
+
+def _pandas_columns(frame: Any, labels: list[Any]) -> list[Column]:
+    dtypes = list(frame.dtypes.array[:COLUMNS])
+    # Most columns share a few types, and spelling one takes longer than all else in a line.
+    storages = {id(each): each for each in dtypes}
+    kinds = {key: _Storage(dtype) for key, dtype in storages.items()}
+    reader = _FrameReader(frame, len(dtypes), all(kind.known for kind in kinds.values()))
+    pairs = zip(labels, dtypes, strict=True)
+    return [reader.column(i, label, kinds[id(dtype)]) for i, (label, dtype) in enumerate(pairs)]
+
+
+class _Storage:
+    """The kind of storage that columns of one type share."""
+
+    def __init__(self, dtype: object) -> None:
+        self.known = _is_library_storage(dtype)
+        text = str(dtype) if self.known else ""
+        self.hashable = self.known and text != "object"
+        self.name = one_line(text) if self.known else type_name(type(dtype))
+
+
+class _FrameReader:
+    """Reads the first columns of a frame: each is taken out of it once, nulls are counted at once.
+
+    If not `all_known`, one of them has a storage whose code must not run.
+    """
+
+    def __init__(self, frame: Any, width: int, all_known: bool) -> None:
+        self._frame, self._width, self._all_known = frame, width, all_known
+
+    def column(self, i: int, label: Any, storage: _Storage) -> Column:
+        """Return a column; of one whose storage is unknown, no more than label and type."""
+        if not storage.known:
+            return Column(label, storage.name, None, None, lambda rows: [])
+        return Column(
+            label,
+            storage.name,
+            lambda: self._nulls[i] if self._all_known else int(self._at(i).isna().sum()),
+            (lambda: int(self._at(i).nunique())) if storage.hashable else None,
+            lambda rows: self._at(i).iloc[rows].tolist(),
+        )
+
+    def _at(self, i: int) -> Any:
+        return self._series[i] if self._all_known else self._frame.iloc[:, i]
+
+    @cached_property
+    def _part(self) -> Any:
+        return self._frame.iloc[:, : self._width]  # a slice is a view, a list of positions a copy
+
+    @cached_property
+    def _series(self) -> list[Any]:
+        return [series for _, series in self._part.items()]
+
+    @cached_property
+    def _nulls(self) -> list[int]:
+        return self._part.isna().sum().tolist()  # type: ignore[no-any-return]
+
+
+def _pandas_labels(frame: Any) -> list[Any]:
+    return frame.columns[:COLUMNS].tolist()  # type: ignore[no-any-return]
+
+
+def _pandas_memory(frame: Any) -> int:
+    """Return what `memory_usage` adds up column by column, from the arrays that hold them."""
+    arrays = getattr(getattr(frame, "_mgr", None), "arrays", None)
+    if arrays is None:  # it is no public name
+        return int(frame.memory_usage().sum())
+    return int(frame.index.memory_usage() + sum(array.nbytes for array in arrays))
 
 
 def _is_library_storage(dtype: object) -> bool:
@@ -76,8 +135,8 @@ def pandas_series(value: object) -> Table | None:
     series = _plain(value, sys.modules["pandas"].Series)
     if series is None:
         return None
-    column = _pandas_column(series.to_frame(), 0, series.name, series.dtype)
-    return Table("Series", series.shape[0], 1, [column], lambda: int(series.memory_usage()))
+    columns = _pandas_columns(series.to_frame(), [series.name])
+    return Table("Series", series.shape[0], 1, columns, lambda: int(series.memory_usage()))
 
 
 def pandas_index(value: Any, secret: Secrecy, detail: bool) -> str | None:
@@ -99,10 +158,9 @@ def polars_frame(value: Any) -> Table | None:
     if overrides(type(value), cls, _OWN):
         return None
     frame = value if type(value) is cls else cls._from_pydf(value._df)
-    columns = [
-        _polars_column(frame.get_column(name), dtype)
-        for name, dtype in list(frame.schema.items())[:COLUMNS]
-    ]
+    # Its whole schema would name the type of each of thousands of columns.
+    first = frame[:, :COLUMNS].get_columns()
+    columns = [_polars_column(series, series.dtype) for series in first]
     size = frame.estimated_size
     return Table("DataFrame", frame.height, frame.width, columns, size, " [polars]")
 
@@ -165,6 +223,15 @@ def table_of(value: object) -> Table | None:
         if cls is not None and is_a(cls, type) and is_a(value, cls):
             return read(value)
     return None
+
+
+def column_labels(value: object) -> Sequence[object]:
+    """Return the labels of the columns that `table_of` reads, without a look at their types."""
+    module = sys.modules.get("pandas")
+    if module is not None and type(value) is module.DataFrame:
+        return _pandas_labels(value)
+    table = table_of(value)
+    return [column.label for column in table.columns] if table else ()
 
 
 def _table(read: Callable[[Any], Table | None]) -> Describer:

@@ -13,7 +13,7 @@ from itertools import islice
 from types import ModuleType
 from typing import Any
 
-from ipyagent.kernel.describe.libraries import table_of
+from ipyagent.kernel.describe.libraries import column_labels, table_of
 from ipyagent.kernel.describe.preview import key_secrecy
 from ipyagent.kernel.describe.safe_inspect import is_a, own_attributes
 from ipyagent.kernel.describe.table import Column
@@ -44,7 +44,9 @@ def secret_strings(variables: Mapping[str, object]) -> frozenset[str]:
 
 def _walk(variables: Mapping[str, object]) -> Iterator[str]:
     waiting: deque[_Item] = deque(
-        (key_secrecy(name), value, _DEPTH) for name, value in variables.items()
+        (key_secrecy(name), value, _DEPTH)
+        for name, value in variables.items()
+        if type(value) not in _WORDLESS
     )
     seen: set[int] = set()
     for _ in range(_VISITS):
@@ -78,6 +80,8 @@ def _items(secrecy: Secrecy, value: Any, depth: int) -> Iterator[_Item]:
 
 
 def _of_table(secrecy: Secrecy, value: object) -> Iterator[str]:
+    if not secrecy and not any(map(key_secrecy, column_labels(value))):
+        return
     table = table_of(value)
     for column in table.columns if table else ():
         column_secrecy = max(secrecy, key_secrecy(column.label))
