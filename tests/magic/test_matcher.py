@@ -239,6 +239,35 @@ def test_ten_thousand_variables_and_files_take_no_time(tmp_path: Path) -> None:
     assert max(float(line.split()[0]) for line in lines) < 500, lines
 
 
+BEHIND = """
+from IPython.core.completer import provisionalcompleter
+from ipyagent.magic import completions
+
+def found(text, entries, seconds=60):
+    completions.WALKING = entries, seconds, seconds
+    with provisionalcompleter():
+        return [c.text for c in get_ipython().Completer.completions(text, len(text))]
+
+print(completions.WALKING[0] >= 5_000 * 10)
+print(found("%%agent\\n@row29_", 5_000))
+print(found("%%agent\\n@row29_", 100_000))
+print(found("%%agent\\n@d29", 300))
+"""
+
+
+def test_a_name_behind_the_first_thousands_of_files_is_found(tmp_path: Path) -> None:
+    for number in range(30):
+        folder = tmp_path / f"d{number:02}"
+        folder.mkdir()
+        for n in range(200):
+            (folder / f"{n}.txt").touch()
+    (tmp_path / "d29" / "row29_a.txt").touch()
+    with kernel(tmp_path) as started:
+        enough, few, all_of_it, typed = started.run(BEHIND).stdout.splitlines()
+    assert (enough, few, all_of_it) == ("True", "[]", "['@d29/row29_a.txt']")
+    assert typed.count("'@d29/") == 100
+
+
 TERMINAL = """
 from IPython.terminal.interactiveshell import TerminalInteractiveShell
 from IPython.terminal.ptutils import IPythonPTCompleter

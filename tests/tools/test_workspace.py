@@ -20,7 +20,7 @@ import pytest
 
 from ipyagent.errors import AgentError, ConfigError, PathTraversalError, PathValidationError
 from ipyagent.tools import atomic_replace
-from ipyagent.tools.entries import WalkBudget
+from ipyagent.tools.entries import Entry, WalkBudget
 from ipyagent.tools.file_tools import file_tools
 from ipyagent.tools.safe_open import Opener, choose_opener, open_by_walking, open_with_openat2
 from ipyagent.tools.search import search_tools
@@ -594,6 +594,67 @@ def test_a_walk_stops_when_its_budget_is_spent(root: Path) -> None:
     late = WalkBudget(seconds=-1)
     assert list(Workspace(root).walk(".", late)) == []
     assert late.exhausted
+
+
+def test_a_walk_counts_the_work_of_its_thread_before_the_clock(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = {"monotonic": 0.0, "thread_time": 0.0}
+    monkeypatch.setattr(time, "monotonic", lambda: clock["monotonic"])
+    monkeypatch.setattr(time, "thread_time", lambda: clock["thread_time"])
+
+    def is_left(monotonic: float, thread_time: float) -> bool:
+        clock.update(monotonic=0.0, thread_time=0.0)
+        budget = WalkBudget(seconds=1.5)
+        clock.update(monotonic=monotonic, thread_time=thread_time)
+        return budget.spend() and not budget.exhausted
+
+    assert is_left(monotonic=3.0, thread_time=0.1), "the machine was busy with something else"
+    assert not is_left(monotonic=3.0, thread_time=1.6)
+    assert not is_left(monotonic=6.1, thread_time=0.1), "a disk that never answers"
+
+
+def test_a_walk_looks_first_into_the_folders_that_are_asked_for(root: Path) -> None:
+    for folder in range(20):
+        (root / f"d{folder:02}").mkdir()
+        for number in range(10):
+            (root / f"d{folder:02}" / f"{number}.txt").touch()
+    level = [entry.path for entry in Workspace(root).scan(".")]
+
+    def walk(budget: WalkBudget, **first: Any) -> list[str]:
+        return [entry.path for entry in Workspace(root).walk(".", budget, **first)]
+
+    enough = WalkBudget(entries=len(level) + 10)
+    assert "d17/3.txt" not in walk(WalkBudget(entries=len(level) + 10))
+    assert "d17/3.txt" in walk(enough, is_next=lambda folder: folder == "d17")
+
+
+def test_the_overview_of_a_large_folder_looks_at_no_more_than_it_shows(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in range(20):
+        (root / f"d{folder:02}").mkdir()
+        for number in range(60):
+            (root / f"d{folder:02}" / f"{number}.txt").write_text("x" * number)
+    opened: list[str] = []
+    measured: list[str] = []
+    scan, status = Workspace.scan, Workspace.stat
+
+    def scan_and_note(self: Workspace, path: str, *rest: Any, **more: Any) -> list[Entry]:
+        opened.append(path)
+        return scan(self, path, *rest, **more)
+
+    def stat_and_note(self: Workspace, path: str) -> os.stat_result | None:
+        measured.append(path)
+        return status(self, path)
+
+    monkeypatch.setattr(Workspace, "scan", scan_and_note)
+    monkeypatch.setattr(Workspace, "stat", stat_and_note)
+    lines = Workspace(root).overview(max_files=5)
+    assert "d00/10.txt  10 B" in lines
+    assert lines[-1] == "… and more; list_files shows them"
+    assert len(measured) == 5
+    assert "d05" not in opened
 
 
 def test_a_walk_follows_no_link_and_skips_what_is_dull_or_private(root: Path) -> None:

@@ -47,17 +47,36 @@ class Entry:
         )
 
 
-class WalkBudget:
-    """The number of entries that a walk may visit, so that any tree gets an answer."""
+_CALLS = 50
 
-    def __init__(self, entries: int = 100_000, seconds: float = 1.5) -> None:
+
+class WalkBudget:
+    """Limits for the cost of a walk, so that any tree gets an answer.
+
+    The work of its thread is counted, since on a busy machine a clock runs on while nothing is
+    done; a clock ends it too, much later, for a slow disk.
+    """
+
+    def __init__(
+        self, entries: int = 100_000, seconds: float = 1.5, waiting: float | None = None
+    ) -> None:
+        """Allow `seconds` of processor time, and of `waiting` altogether: four times that."""
         self._entries = entries
-        self._until = time.monotonic() + seconds
+        self._calls = 0
+        self._work_until = time.thread_time() + seconds
+        self._until = time.monotonic() + (4 * seconds if waiting is None else waiting)
         self.exhausted = False
 
     def spend(self, entries: int = 1) -> bool:
         """Count entries before they are visited; return False, and set `exhausted`, if too many."""
         self._entries -= entries
-        if self._entries < 0 or time.monotonic() > self._until:
+        self._calls += 1
+        if self._entries < 0 or self._is_late():
             self.exhausted = True
         return not self.exhausted
+
+    def _is_late(self) -> bool:
+        if time.monotonic() > self._until:
+            return True
+        # To ask for a thread's time takes as long as an entry.
+        return self._calls % _CALLS == 1 and time.thread_time() > self._work_until

@@ -9,7 +9,7 @@ import secrets
 import stat
 import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -186,8 +186,18 @@ class Folder:
             raise self._path_error(error, path) from None
         return sorted(found, key=lambda each: each.path)
 
-    def walk(self, path: str, budget: WalkBudget, *, with_sizes: bool = True) -> Iterator[Entry]:
-        """Yield everything beneath a folder, level by level, until the budget is spent."""
+    def walk(
+        self,
+        path: str,
+        budget: WalkBudget,
+        *,
+        with_sizes: bool = True,
+        is_next: Callable[[str], bool] = lambda folder: False,
+    ) -> Iterator[Entry]:
+        """Yield everything beneath a folder, level by level, until the budget is spent.
+
+        Folders for which `is_next` holds come before all others that wait.
+        """
         start = self.relative_path(path)
         waiting = deque([""])
         while waiting and not budget.exhausted:
@@ -204,7 +214,7 @@ class Folder:
                 name, below = entry.path, "/".join(filter(None, (folder, entry.path)))
                 yield Entry(below, entry.kind, entry.size)
                 if entry.kind == "folder" and not is_skipped_folder(name):
-                    waiting.append(below)
+                    (waiting.appendleft if is_next(below) else waiting.append)(below)
 
     def _check_readable(self, path: str) -> str:
         """Let subclasses restrict which paths may be read; raises PathValidationError."""

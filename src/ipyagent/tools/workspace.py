@@ -7,6 +7,8 @@ import os
 import stat
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import platformdirs
@@ -15,7 +17,7 @@ from ipyagent.atomic_files import try_lock
 from ipyagent.errors import AgentError, ConfigError, PathValidationError
 from ipyagent.plaintext import spell
 from ipyagent.tools import path_rules, safe_open
-from ipyagent.tools.entries import WalkBudget
+from ipyagent.tools.entries import Entry, WalkBudget
 from ipyagent.tools.folder import Folder
 
 _LOCK_SECONDS = 10.0
@@ -78,16 +80,25 @@ class Workspace(Folder):
 
     def overview(self, max_files: int = 50) -> list[str]:
         """Return the visible files as lines for the model; an overview, not a complete list."""
-        budget = WalkBudget(entries=2_000, seconds=0.2)
-        files = [
+        budget = WalkBudget(entries=2_000, seconds=0.2, waiting=0.2)
+        visible = (
             entry
-            for entry in self.walk(".", budget)
+            for entry in self.walk(".", budget, with_sizes=False)
             if entry.kind == "file" and not ("/" + entry.path).count("/.")
-        ]
-        lines = [str(entry) for entry in sorted(files[:max_files], key=lambda each: each.path)]
+        )
+        files = list(islice(visible, max_files + 1))
+        named = sorted(files[:max_files], key=lambda each: each.path)
+        lines = [str(self._measure(entry)) for entry in named]
         if budget.exhausted or len(files) > max_files:
             lines.append("… and more; list_files shows them")
         return lines
+
+    def _measure(self, entry: Entry) -> Entry:
+        """Return the entry of a file with its size, as far as it can still be read."""
+        with contextlib.suppress(AgentError):
+            status = self.stat(entry.path)
+            return replace(entry, size=status.st_size if status else 0)
+        return entry
 
     def normalize_path(self, path: str) -> str:
         """Return the path from the root, as rules name it; a path that leads out stays as it is."""

@@ -66,7 +66,7 @@ def table_ending(path: str) -> str | None:
 
 def list_tables(workspace: Workspace) -> list[str]:
     """Return the paths of visible files that are tables by their names; of large trees, a part."""
-    budget = WalkBudget(entries=2_000, seconds=0.2)
+    budget = WalkBudget(entries=2_000, seconds=0.2, waiting=0.2)
     return [
         entry.path
         for entry in workspace.walk(".", budget, with_sizes=False)
