@@ -29,6 +29,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
+import large
 import memory
 import programs
 import sessions
@@ -59,11 +60,28 @@ class Scale:
     """Sentences of a long reply."""
     earlier: int = 300
     """Runs of the session that is returned to, of 40 kB each in the journal."""
+    columns: int = 5_000
+    names: int = 5_000
+    folders: int = 100
+    """Folders of a workspace, of a thousand files each."""
 
 
 FULL = Scale()
 TINY = Scale(
-    1, 2, 4, 2, {1: 0.8, 2: 0.16}, around=1, nodes=2, work=2, runs=(1, 2), sentences=9, earlier=2
+    1,
+    2,
+    4,
+    2,
+    {1: 0.8, 2: 0.16},
+    around=1,
+    nodes=2,
+    work=2,
+    runs=(1, 2),
+    sentences=9,
+    earlier=2,
+    columns=2,
+    names=20,
+    folders=1,
 )
 """Enough to see that everything runs."""
 
@@ -218,6 +236,11 @@ def measure_sessions(scale: Scale, _server: ModelServer) -> Iterable[Row]:
     return sessions.measure(run, sentences=scale.sentences, runs=scale.earlier)
 
 
+def measure_large(scale: Scale, _server: ModelServer) -> Iterable[Row]:
+    """Yield the costs of wide tables, many variables and many files."""
+    return large.measure(run, columns=scale.columns, names=scale.names, folders=scale.folders)
+
+
 SECTIONS = {
     "start": measure_start,
     "turns": measure_turns,
@@ -225,6 +248,7 @@ SECTIONS = {
     "steps": measure_steps,
     "rest": measure_rest,
     "sessions": measure_sessions,
+    "large": measure_large,
 }
 
 

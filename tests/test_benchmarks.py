@@ -44,6 +44,15 @@ SECTIONS = {
         "a session of 2 runs is opened",
         "memory for a session of 2 runs",
     ],
+    "large": [
+        "2 columns described, pandas",
+        "2 columns described, polars",
+        "code among 20 names",
+        "digest of 20 names",
+        "digest of 2 frames",
+        "what a prompt says of 1,000 files",
+        "a name completed among 1,000 files",
+    ],
 }
 """The rows of the table."""
 
