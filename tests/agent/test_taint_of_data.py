@@ -224,7 +224,7 @@ def test_a_realistic_analysis_with_always_asks_once_for_each_source(tmp_path: Pa
     runs = world.run(*calls, answer=ALWAYS)
     assert [each.call.arguments for each in runs if each.status is not ToolStatus.SUCCESS] == []
     named = [each for each in world.concerns if each and each.startswith("after")]
-    assert named == ["after reading values of df"]
+    assert named == ["after reading tables beside the prompt", "after reading values of df"]
     assert len(world.concerns) == 2, "and once to begin with"
 
 

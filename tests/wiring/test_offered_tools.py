@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import Future
+from pathlib import Path
 
 import pytest
 
@@ -10,8 +12,12 @@ from harness import Lab, call
 from ipyagent.agent.prompts import system_prompt
 from ipyagent.config import Config, Layer, resolve_config
 from ipyagent.kernel.installed import installed_packages
+from ipyagent.kernel.open_notebooks import OpenNotebooks
+from ipyagent.kernel.provenance import Provenance
 from ipyagent.schema import ToolDefinition
 from ipyagent.tools.base import tool
+from ipyagent.tools.notebook.run_cell import RunCellTool
+from ipyagent.tools.tracked_namespace import TrackedNamespace
 from ipyagent.wiring.offered_tools import CORE, SMALL, Occasion, offer_tools
 
 CELL_TOOLS = {"read_notebook", "insert_cell", "edit_cell"}
@@ -46,6 +52,14 @@ def count_bytes(definitions: list[ToolDefinition]) -> int:
 )
 def test_system_prompt_and_tools_cost_few_bytes(lab: Lab, occasion: Occasion, most: int) -> None:
     assert count_bytes(choose(lab, occasion)) <= most
+
+
+def test_they_do_so_where_a_page_can_run_cells_too(lab: Lab, tmp_path: Path) -> None:
+    namespace = TrackedNamespace(lab.environment.namespace, Provenance())
+    notebooks = OpenNotebooks(folder=tmp_path)
+    run_cell = RunCellTool(namespace, notebooks, lambda job: Future(), 5.0).as_tool()
+    definitions = [*choose(lab, Occasion(page_is_open=True)), run_cell.definition()]
+    assert count_bytes(definitions) <= 6_000
 
 
 def test_all_tools_would_cost_more(lab: Lab) -> None:

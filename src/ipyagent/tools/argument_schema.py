@@ -201,8 +201,12 @@ def _shorten(schema: Any, definitions: JsonMapping = MappingProxyType({})) -> An
         if key == "properties"
         else _shorten(value, definitions)
         for key, value in schema.items()
-        if not (key in _BOILERPLATE or (key == "default" and value in (None, False, "")))
+        if not (key in _BOILERPLATE or (key == "default" and _goes_without_saying(value)))
     }
+
+
+def _goes_without_saying(default: object) -> bool:
+    return default is None or default is False or default == ""
 
 
 def _non_null(schema: JsonDict) -> list[JsonDict]:

@@ -26,6 +26,6 @@ def _build_question(question: str, choices: list[str] | None) -> Question:
 def _ask_user(question: Text, choices: Choices | None = None) -> str:
     """Ask what only the user knows; they may pick one of the choices.
 
-    Never ask for permission: call the tool, and the user is asked automatically.
+    Never ask for permission: calls do that themselves.
     """
     raise AssertionError("the answer is the result; there is nothing to call")

@@ -75,7 +75,7 @@ class FileEditTools:
             )(function)
 
     def write_file(self, path: str, content: str, mode: WriteMode = "overwrite") -> ToolResult:
-        """Write a text file, or append to it. Parent folders are made."""
+        """Write a text file or append to it; parent folders are made."""
         return self._apply_change(
             digest_json(["write", path, content, mode]), path, _plan_write(content, mode)
         )
@@ -83,9 +83,9 @@ class FileEditTools:
     def edit_file(
         self, path: str, old_string: str, new_string: str, replace_all: bool = False
     ) -> ToolResult:
-        """Replace old_string by new_string; it must occur exactly once unless replace_all.
+        """Replace old_string by new_string; it must occur once unless replace_all.
 
-        Copy it from the file with its indentation, without line numbers.
+        Copy it with its indentation, without line numbers.
         """
         call = digest_json(["edit", path, old_string, new_string, replace_all])
         return self._apply_change(call, path, _plan_edit(old_string, new_string, replace_all))

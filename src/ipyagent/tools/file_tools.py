@@ -79,7 +79,7 @@ class FileReadTools:
     def list_files(
         self, path: str = ".", pattern: str | None = None, recursive: bool = False
     ) -> ToolResult:
-        """List a folder with sizes; pattern is a glob such as *.csv or data/**/*.py."""
+        """List a folder with sizes; pattern is a glob like *.csv or data/**/*.py."""
         glob = FilePattern(pattern) if pattern else None
         budget = WalkBudget()
         deep = recursive or (glob is not None and glob.spans_folders)
@@ -122,7 +122,7 @@ class FileReadTools:
             return describe_binary(self._workspace, path)
 
     def inspect_file(self, path: str) -> str:
-        """Describe a table file (columns, types, nulls, rows) or a binary one."""
+        """Describe a table (columns, types, nulls, rows) or a binary file."""
         problem = "inspect_file describes tables and binary files"
         if table_ending(path) is not None:
             try:

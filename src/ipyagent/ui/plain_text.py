@@ -106,9 +106,9 @@ class TextPrinter:
             self._print_media(media, call)
         for fact in call.facts:
             self.line(f"  {fact}", "dim")
-        if call.result and (text := call.result.for_model):
+        if call.result and (fold := call.result.for_model):
             where = f"ipyagent.last.results[{index}].for_model"
-            self.line(f"  {text.title}: {where}", "dim")
+            self.line(f"  {fold.title}: {where}", "dim")
 
     def print_todos(self, todos: Iterable[Todo]) -> None:
         """Write the checklist."""

@@ -49,10 +49,7 @@ class RunCellTool:
         return traits(self.run_cell)
 
     async def run_cell(self, cell: CellRef) -> ToolResult:
-        """Run a code cell of the user's notebook, given by id or number, as run_python would.
-
-        Its outputs appear in the cell.
-        """
+        """Run a code cell of the user's notebook, by id or number; its outputs appear in it."""
         notebook, target = await asyncio.to_thread(self._take_approved_cell, cell)
         outputs = CellOutputs(self._desktop.number)
         job = self._post(lambda: self._namespace.run(target.source, outputs))
