@@ -26,6 +26,7 @@ WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 RUNNING = "ipyagent is running…"
 
 KNOWN_LINES = (
+    "warning: Plugin @jupyterlab/",  # too slow on a loaded machine
     "debug: Starting application in workspace",
     "debug: Starting WebSocket",
 )
