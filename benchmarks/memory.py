@@ -10,38 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from worker import RESIDENT, WORKER
+
 STEPS = 1_500
 GOAL = 30.0
 """Megabytes."""
 
-WORK = """
-import gc, json, os
-from ipyagent import Agent
-from ipyagent.schema import StreamChunk
-
-class Worker:
-    model, context_window = "worker", None
-    left = number = 0
-
-    async def stream(self, request):
-        self.number += 1
-        if self.left and request.tools:  # a summary is asked for without
-            self.left -= 1
-            call = f"call_{self.number}"
-            yield StreamChunk(type="tool_call", index=0, id=call, name="look", data="{}")
-            yield StreamChunk(type="finish", data="tool_calls")
-        else:
-            yield StreamChunk(type="content", data="That is done.")
-            yield StreamChunk(type="finish", data="stop")
+WORK = (
+    WORKER
+    + RESIDENT
+    + """
+ANSWER = "That is done."
 
 def look() -> str:
     "Look at something."
     return "0123456789abc" * 100
-
-def resident():
-    gc.collect()
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 def work(steps):
     while steps > 0:
@@ -58,6 +41,7 @@ before = resident()
 work(steps)
 print(json.dumps(resident() - before))
 """
+)
 
 
 def grow(run: Callable[..., tuple[float, Any]], steps: int, each: int) -> float:

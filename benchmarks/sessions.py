@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from table import Row
+from worker import RESIDENT, WORKER
 
 END = """
 import json, os, time
@@ -38,25 +39,10 @@ assert run.output == TEXT.strip() or run.output == TEXT
 print(json.dumps(spent * 1e9 / len(TEXT)))
 """
 
-WORK = """
-import os
-from ipyagent import Agent
-from ipyagent.schema import StreamChunk
-
-class Worker:
-    model, context_window = "worker", None
-    left = number = 0
-
-    async def stream(self, request):
-        self.number += 1
-        if self.left and request.tools:  # a summary is asked for without
-            self.left -= 1
-            call = f"call_{self.number}"
-            yield StreamChunk(type="tool_call", index=0, id=call, name="look", data="{}")
-            yield StreamChunk(type="finish", data="tool_calls")
-        else:
-            yield StreamChunk(type="content", data="That is done, as you asked. " * 8)
-            yield StreamChunk(type="finish", data="stop")
+WORK = (
+    WORKER
+    + """
+ANSWER = "That is done, as you asked. " * 8
 
 def look() -> str:
     "Look at something."
@@ -68,18 +54,16 @@ for _ in range(int(os.environ["RUNS"])):
     worker.left = 2
     agent.ask("Go on with it.")
 """
+)
 
-REVIVE = """
-import gc, json, os, time
+REVIVE = (
+    RESIDENT
+    + """
+import json, time
 from pathlib import Path
 from ipyagent import Agent
 from ipyagent.agent.sessions import Sessions
 from ipyagent.store.journal import Journal
-
-def resident():
-    gc.collect()
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 sessions = Sessions(Journal.open(Path(".ipyagent/state.db")))
 sessions.records()
@@ -89,6 +73,7 @@ spent = time.process_time() - begun
 assert len(session.runs) == int(os.environ["RUNS"])
 print(json.dumps([spent, resident() - memory]))
 """
+)
 
 FIRST_PIECE = """
 import asyncio, json

@@ -94,17 +94,21 @@ _JSON = re.compile(
     r"(?!\s+(?:files?|columns?|data|lines?|parsers?|schema|keys?|fields?))",
     re.IGNORECASE,
 )
-_ELSEWHERE = re.compile(
-    r"\b(?:write|save|store|export|dump|load|read|parse|convert|function|script|plot|"
-    r"column|columns|cell|file|files|variable|database|SQL|API|endpoint|request|def)\b|\bto_\w+|"
-    r"\.(?:json|csv|md|html|txt|ipynb|py)\b",
-    re.IGNORECASE,
+_FILES = (
+    r"write|save|store|export|dump|load|read|parse|convert|function|script|files?|database|API|"
+    r"endpoint|def"
 )
-_IN_A_FILE = re.compile(
-    r"\b(?:write|save|store|export|dump|load|read|parse|convert|function|script|file|"
-    r"files|database|API|endpoint|def)\b|\bto_\w+|\.(?:json|csv|md|html|txt|ipynb|py)\b",
-    re.IGNORECASE,
-)
+_OTHER_PLACES = r"plot|columns?|cell|variable|SQL|request"
+
+
+def _elsewhere(words: str) -> re.Pattern[str]:
+    """Return the pattern of words that put the form into something else than the answer."""
+    names = r"\bto_\w+|\.(?:json|csv|md|html|txt|ipynb|py)\b"
+    return re.compile(rf"\b(?:{words})\b|{names}", re.IGNORECASE)
+
+
+_IN_A_FILE = _elsewhere(_FILES)
+_ELSEWHERE = _elsewhere(f"{_FILES}|{_OTHER_PLACES}")
 _TABLE = re.compile(
     r"\b(?:answer|respond|reply|give|present|summari[sz]e|list|report|return|format)\b"
     r"[^.?!\n]{0,60}?\b(?:as|in|with)\s+(?:a\s+)?(?:short\s+|small\s+|markdown\s+)*table\b"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
 from functools import cache
 from importlib import metadata
 
@@ -61,11 +60,8 @@ def installed_alternatives(module: str) -> list[str]:
 
 def _version(name: str) -> str:
     """Return the first two parts of a package's version; "" if it is not installed."""
-    return ".".join(next(_versions(name), "").split(".")[:2])
-
-
-def _versions(name: str) -> Iterator[str]:
     try:
-        yield metadata.version(name) or ""
+        version = metadata.version(name) or ""
     except (metadata.PackageNotFoundError, OSError, ValueError):  # or its record is damaged
-        return
+        return ""
+    return ".".join(version.split(".")[:2])

@@ -6,16 +6,14 @@ which tells both of a model that it serves.
 
 from __future__ import annotations
 
-import json
 import re
 from functools import lru_cache
-from http.client import HTTPConnection, HTTPException
 from typing import Any
 from urllib.parse import urlsplit
 
 from ipyagent.llm.client import Client, ModelSize, Sized
+from ipyagent.llm.local_servers import ask_server
 
-CONNECT_SECONDS = 0.2
 ANSWER_SECONDS = 1.0
 _ANSWER_BYTES = 5_000_000
 
@@ -69,17 +67,7 @@ def _window(info: Any, settings: Any) -> int | None:
 
 def _post(url: str, body: dict[str, str]) -> Any:
     """Return the JSON answer of a local server, or None."""
-    parts = urlsplit(url)
-    if parts.scheme != "http":
+    if urlsplit(url).scheme != "http":
         return None
-    connection = HTTPConnection(parts.netloc, timeout=CONNECT_SECONDS)
-    try:
-        connection.connect()
-        connection.sock.settimeout(ANSWER_SECONDS)
-        connection.request("POST", parts.path, json.dumps(body).encode())
-        response = connection.getresponse()
-        return json.loads(response.read(_ANSWER_BYTES)) if response.status == 200 else None
-    except (OSError, HTTPException, ValueError, RecursionError):
-        return None
-    finally:
-        connection.close()
+    answer = ask_server(url, body, seconds=ANSWER_SECONDS, most_bytes=_ANSWER_BYTES)
+    return answer[1] if answer and answer[0] == 200 else None

@@ -8,23 +8,20 @@ port.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException
 from typing import Any
-from urllib.parse import urlsplit
 
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ConfigError
 from ipyagent.llm.destinations import ANY_KEY
+from ipyagent.llm.local_servers import ask_server
 from ipyagent.providers import default_models
 
 BUILT_IN = "offline/"
 OFFLINE = f"{BUILT_IN}explorer"
 SCRIPTED = "scripted/"
 
-CONNECT_SECONDS = 0.2
 ANSWER_SECONDS = 0.3
 
 Probe = Callable[[str], Any]
@@ -73,17 +70,8 @@ def offers(probe: Probe) -> list[str]:
 
 def fetch(url: str) -> Any:
     """Return the JSON at an http URL on this machine, or None; takes at most half a second."""
-    parts = urlsplit(url)
-    connection = HTTPConnection(parts.netloc, timeout=CONNECT_SECONDS)
-    try:
-        connection.connect()
-        connection.sock.settimeout(ANSWER_SECONDS)
-        connection.request("GET", parts.path)
-        return json.loads(connection.getresponse().read(1_000_000))
-    except (OSError, HTTPException, ValueError, RecursionError):
-        return None
-    finally:
-        connection.close()
+    answer = ask_server(url, seconds=ANSWER_SECONDS, most_bytes=1_000_000)
+    return None if answer is None else answer[1]
 
 
 def _of_a_service(config: LLMConfig) -> str | None:

@@ -61,7 +61,7 @@ TOKEN_NAMES = tuple(_BEGINNINGS.split())
 """The letters with which tokens begin: a word that may become one of them is not over."""
 
 GLUED_NAMES = ("dapi", "cio", "pat", "M", "N", "O")
-"""Those that letters of the secret follow; the last three are Discord's."""
+"""Beginnings that letters of the secret follow; the last three are Discord's."""
 
 PLACE_HINT = re.compile(
     r"pass|pwd|secret|key|token|signature|bearer|basic|auth|digest|login|pat\b", re.IGNORECASE

@@ -201,11 +201,11 @@ def _shorten(schema: Any, definitions: JsonMapping = MappingProxyType({})) -> An
         if key == "properties"
         else _shorten(value, definitions)
         for key, value in schema.items()
-        if not (key in _BOILERPLATE or (key == "default" and _goes_without_saying(value)))
+        if not (key in _BOILERPLATE or (key == "default" and _is_implied(value)))
     }
 
 
-def _goes_without_saying(default: object) -> bool:
+def _is_implied(default: object) -> bool:
     return default is None or default is False or default == ""
 
 

@@ -32,7 +32,7 @@ _ALWAYS = {
 
 Path = tuple[str | int, ...]
 Key = tuple[str, str]
-"""What is kept once: a text, or arguments, which may have the same JSON as a text."""
+"""A value that is kept once: a text, or arguments, which may have the same JSON as a text."""
 
 
 def dump_run(run: Run) -> JsonDict:

@@ -39,7 +39,7 @@ from ipyagent.telemetry import logs, tracing
 from ipyagent.telemetry.eventlog import EventLog
 from ipyagent.tools.base import Tool
 from ipyagent.tools.file_rendering import decode_utf8
-from ipyagent.tools.notes import NOTES_PATH
+from ipyagent.tools.notes import has_notes
 from ipyagent.tools.truncate import OutputStore
 from ipyagent.tools.workspace import Workspace
 from ipyagent.ui.views import View
@@ -170,7 +170,7 @@ class RunTask:
             prompt=self.prompt,
             page_is_open=self.page_is_open,
             model_is_small=self.size.is_small,
-            has_notes=_has_notes(self.environment.workspace),
+            has_notes=has_notes(self.environment.workspace),
         )
 
     def _create_redactor(self) -> Redactor:
@@ -271,13 +271,6 @@ def _observers(config: Config, workspace: Workspace) -> Iterator[Listener]:
         yield EventLog(workspace.root / config.logging.file, mask=mask_arguments)
     if config.chat.enable_observability:
         yield tracing.spans(os.environ)
-
-
-def _has_notes(workspace: Workspace) -> bool:
-    try:
-        return workspace.stat(NOTES_PATH) is not None
-    except AgentError:  # a file stands where the folder should be
-        return False
 
 
 def _load_instructions(config: Config, workspace: Workspace) -> tuple[str, tuple[str, ...]]:
