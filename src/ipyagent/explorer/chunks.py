@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,3 +153,15 @@ def _politeness(phrase_words: Words) -> tuple[int, int]:
             if phrase_words[i : i + len(phrase)] == phrase:
                 return i, i + len(phrase)
     return 0, 0
+
+
+def join_unknown(found: Iterable[Token]) -> list[Token]:
+    """Return the tokens, unknown words that follow each other as one."""
+    joined: list[Token] = []
+    for token in found:
+        last = joined[-1] if joined else None
+        if last and last.tag == token.tag == "UNKNOWN":
+            joined[-1] = Token("UNKNOWN", f"{last.text} {token.text}", f"{last.text} {token.text}")
+        else:
+            joined.append(token)
+    return joined

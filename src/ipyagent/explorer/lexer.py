@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
-from ipyagent.explorer.chunks import Token, chunks, without_politeness
+from ipyagent.explorer.chunks import Token, chunks, join_unknown, without_politeness
 from ipyagent.explorer.names import UNITS, Words, spellings, words
 from ipyagent.explorer.vocabulary import PHRASES, STOP_LIST, TURNING
 from ipyagent.explorer.workspace import Table, Workspace
@@ -156,11 +156,9 @@ def _units_dropped(found: list[Token]) -> list[Token]:
 def _join_neighbors(found: list[Token]) -> list[Token]:
     """Join neighboring unknown words, and a value beside its own column."""
     joined: list[Token] = []
-    for token in found:
+    for token in join_unknown(found):
         last = joined[-1] if joined else None
-        if last and last.tag == token.tag == "UNKNOWN":
-            joined[-1] = Token("UNKNOWN", f"{last.text} {token.text}", f"{last.text} {token.text}")
-        elif last and _same_column(last, token):
+        if last and _same_column(last, token):
             joined[-1] = last if last.tag == "VALUE" else token
         else:
             joined.append(token)

@@ -9,6 +9,12 @@ from __future__ import annotations
 # Allowed anywhere, because they do not change the request.
 STOP_LIST = frozenset({"the", "a", "an", "any", "all", "this", "our", "my", "please", "kindly"})
 
+NUMBER_WORDS = (
+    *("zero", "one", "two", "three", "four", "five"),
+    *("six", "seven", "eight", "nine", "ten"),
+)
+"""Numbers in words, from zero."""
+
 # tag, value, the ways to write it
 _WORDS: tuple[tuple[str, str, str], ...] = (
     ("STAT", "mean", "mean|average|avg|mean value|average value|means|averages"),
@@ -131,9 +137,7 @@ _WORDS: tuple[tuple[str, str, str], ...] = (
     ("DATES", "", "date range|time range|date span|time span|range of dates|period covered"),
     ("RESAMPLE", "", "resample|resampled"),
     ("STOP", "", ".|?|!|;|:|(|)"),
-    *(("NUMBER", str(n), word) for n, word in enumerate(
-        ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
-    )),
+    *(("NUMBER", str(n), word) for n, word in enumerate(NUMBER_WORDS)),
 )  # fmt: skip
 
 PHRASES: dict[tuple[str, ...], tuple[str, str]] = {

@@ -11,11 +11,9 @@ from ipyagent.explorer.questions.measure import Kind, Measure, Result, Values, a
 from ipyagent.explorer.questions.prompt import Prompt, Slot
 from ipyagent.explorer.questions.vocabulary import FORM
 from ipyagent.explorer.steps import MisfitError
+from ipyagent.explorer.vocabulary import NUMBER_WORDS
 
-_NUMBERS = {
-    word: n
-    for n, word in enumerate(["zero", "one", "two", "three", "four", "five", "six", "seven"])
-}
+_NUMBERS = {word: n for n, word in enumerate(NUMBER_WORDS[:8])}
 _DIGITS = re.compile(rf"\b({'|'.join(_NUMBERS)}|\d+)[ -](?:decimal|digit)", re.IGNORECASE)
 _WHOLE = re.compile(r"\b(?:integer|whole number)\b", re.IGNORECASE)
 _TEXT = re.compile(r"\b(?:string|text|name)\b", re.IGNORECASE)

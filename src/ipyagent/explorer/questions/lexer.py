@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ipyagent.explorer.chunks import Token
+from ipyagent.explorer.chunks import Token, join_unknown
 from ipyagent.explorer.names import UNITS, Words, spellings, words
 from ipyagent.explorer.questions.columns import match_loosely
 from ipyagent.explorer.questions.dates import month_tokens
@@ -106,7 +105,7 @@ def tokens(sentence: str, names: Names, *, names_first: bool = True) -> list[Tok
         found += [token] if token.tag not in ("IDLE", "ENTITY") else []
         at += length
     found = _mark_rows(_without_units(found, names), names)
-    return _resolve_values(_join_unknown(found))
+    return _resolve_values(join_unknown(found))
 
 
 def _next(pieces: list[_Piece], at: int, names: Names, names_first: bool) -> tuple[Token, int]:
@@ -212,17 +211,6 @@ def _is_entity(word: str, names: Names) -> bool:
     if word.endswith("ies"):
         ways.add(word[:-3] + "y")
     return bool(ways & ENTITIES) or bool(ways & names.stem)
-
-
-def _join_unknown(found: Sequence[Token]) -> list[Token]:
-    joined: list[Token] = []
-    for token in found:
-        last = joined[-1] if joined else None
-        if last and last.tag == token.tag == "UNKNOWN":
-            joined[-1] = Token("UNKNOWN", f"{last.text} {token.text}", f"{last.text} {token.text}")
-        else:
-            joined.append(token)
-    return joined
 
 
 def _without_units(found: list[Token], names: Names) -> list[Token]:

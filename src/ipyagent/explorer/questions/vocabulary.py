@@ -7,6 +7,7 @@ alternatives and comparisons between rows are in no list: they would change the 
 from __future__ import annotations
 
 from ipyagent.explorer.names import Words
+from ipyagent.explorer.vocabulary import NUMBER_WORDS
 
 _IDLE_WORDS = """
     the a an any all this that these those our my your please kindly hey hi hello ok okay so now
@@ -159,9 +160,7 @@ _WORDS: tuple[tuple[str, str, str], ...] = (
     ("ROWS", "", "rows|records|observations"),
     ("COLUMNS", "", "number of columns|how many columns"),
     ("SIZE", "", "how many rows and columns|shape|number of rows and columns"),
-    *(("NUMBER", str(n), word) for n, word in enumerate(
-        ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
-    )),
+    *(("NUMBER", str(n), word) for n, word in enumerate(NUMBER_WORDS)),
 )  # fmt: skip
 
 # Words of the phrases that are idle elsewhere would be lost; so phrases are matched first.
