@@ -5,7 +5,8 @@ BIN := .venv/bin
 # Where it is set, as in many containers, every kernel that the tests start compiles all it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test floors canary soak lab lint js protocol build-js dist docs bench effect screenshots tour browser sandbox clean
+.DELETE_ON_ERROR:
+.PHONY: demo test test-all floors canary soak lab lint js protocol build-js dist docs bench effect screenshots tour browser sandbox clean
 
 ## Run the quickstart headless, on the embedded default: no key, no network.
 demo: .venv/lab
@@ -22,6 +23,9 @@ test: .venv/test browser sandbox
 		$(BIN)/python -m pytest --nbval --nbval-kernel-name=python3 -p no:cacheprovider -o addopts= -W default \
 		-n logical --dist loadfile notebooks
 
+## Run everything: the tests, the oldest dependencies, the distribution and the documentation.
+test-all: test floors dist docs
+
 ## Run the kernel tests on exactly the oldest versions that pyproject.toml allows.
 floors: .venv-floors/test
 	.venv-floors/bin/python -m pip check
@@ -32,7 +36,7 @@ floors: .venv-floors/test
 ## Run what depends on LiteLLM, IPython, ipykernel and JupyterLab on their newest versions,
 ## also on those that pyproject.toml does not allow yet.
 canary: .venv-canary/test
-	.venv-canary/bin/python -m pip install --quiet --upgrade litellm ipython ipykernel jupyterlab
+	$(call install,.venv-canary,--upgrade litellm ipython ipykernel jupyterlab)
 	.venv-canary/bin/python -m pip freeze | grep -E '^(litellm|ipython|ipykernel|jupyterlab)=='
 	sh tests/browser/install_chromium.sh .venv-canary/bin/python
 	.venv-canary/bin/python -m pytest -m 'not alone' -n logical --dist loadfile \
@@ -103,37 +107,29 @@ browser: .venv/test
 sandbox:
 	sh tests/tools/install_bubblewrap.sh
 
+# uv installs in seconds, and pip where uv is not to be had or fails.
+# usage: $(call install,ENVIRONMENT,WHAT)
+define install
+test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
+{ $(1)/bin/python -m pip install --quiet uv && $(1)/bin/uv pip install --quiet --python $(1)/bin/python $(2); } \
+	|| $(1)/bin/python -m pip install --quiet $(2)
+endef
+
 # The built front end is copied into the environment when the package is installed.
-.venv/lab: pyproject.toml src/ipyagent/__init__.py src/ipyagent/labextension/package.json
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable ".[lab]"
+.venv/lab .venv/test .venv-canary/test: pyproject.toml src/ipyagent/__init__.py src/ipyagent/labextension/package.json
+	$(call install,$(@D),--editable ".[$(@F)]")
 	touch $@
 
-.venv/test: pyproject.toml src/ipyagent/__init__.py src/ipyagent/labextension/package.json
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable ".[test]"
+.venv/docs .venv/dist: pyproject.toml
+	$(call install,$(@D),--editable ".[$(@F)]")
 	touch $@
 
-.venv/docs: pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable ".[docs]"
-	touch $@
+.venv-floors/constraints.txt: pyproject.toml tests/floors.py
+	$(call install,$(@D),packaging)
+	$(@D)/bin/python tests/floors.py > $@
 
-.venv/dist: pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable ".[dist]"
-	touch $@
-
-.venv-floors/test: pyproject.toml tests/floors.py src/ipyagent/labextension/package.json
-	test -x .venv-floors/bin/python || $(PYTHON) -m venv .venv-floors
-	.venv-floors/bin/python -m pip install --quiet packaging
-	.venv-floors/bin/python tests/floors.py > .venv-floors/constraints.txt
-	.venv-floors/bin/python -m pip install --quiet --constraint .venv-floors/constraints.txt --editable ".[test]"
-	touch $@
-
-.venv-canary/test: pyproject.toml src/ipyagent/labextension/package.json
-	test -x .venv-canary/bin/python || $(PYTHON) -m venv .venv-canary
-	.venv-canary/bin/python -m pip install --quiet --editable ".[test]"
+.venv-floors/test: .venv-floors/constraints.txt src/ipyagent/labextension/package.json
+	$(call install,$(@D),--constraint $< --editable ".[test]")
 	touch $@
 
 labextension/node_modules/.yarn-state.yml: labextension/package.json labextension/yarn.lock .venv/test
