@@ -263,32 +263,6 @@ def test_a_stop_in_any_phase_returns_at_once_and_the_next_prompt_works(
     assert shared.value(handler) == "True"
 
 
-def test_the_page_gets_text_in_few_messages_and_a_snapshot_when_it_asks(
-    shared: Kernel, script: Any
-) -> None:
-    page, snapshots = Page(shared), []
-
-    def watch(message: Message) -> None:
-        page(message)
-        content = message["content"].get("data", {}).get("content", {})
-        if message["msg_type"] == "comm_msg" and content.get("type") == "snapshot":
-            snapshots.append(content)
-
-    def ask_again(page: Page, moment: Message) -> None:
-        if moment["type"] == "streamed" and len(snapshots) < 2:
-            page.say({"type": "resync"})
-
-    page.on_moment = ask_again
-    text = "".join(f"{i:04d} " for i in range(2000))
-    shared.run(f"%%agent {script({'text': text})}\nBegin.", page=watch)
-    pieces = [each for each in page.moments if each["type"] == "streamed"]
-    assert 1 < len(pieces) < 200
-    assert snapshots
-    (step,) = snapshots[-1]["transcript"]["steps"]
-    assert text.startswith(step["text"])
-    assert page.transcript.now["steps"][0]["text"] == text
-
-
 def test_the_namespace_is_live_and_the_agents_code_leaves_no_history(
     shared: Kernel, script: Any
 ) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kernels import Kernel, Page, kernel
+from kernels import Kernel, Message, Page, kernel
 from servers.model_server import Cut, ModelServer, answer, delta, failure, stream
 
 pytestmark = pytest.mark.kernel
@@ -109,6 +109,35 @@ def test_a_model_with_vision_gets_a_figure_as_an_image_and_others_get_a_note(
         assert (b"data:image/png;base64," in body) is sees
         if not sees:
             assert b"iVBOR" not in body
+
+
+def test_the_page_gets_text_in_few_messages_and_a_snapshot_when_it_asks(
+    served: tuple[Kernel, ModelServer],
+) -> None:
+    kernel, server = served
+    text, heard = "".join(f"{i:04d} " for i in range(2000)), threading.Event()
+    server.replies = [answer(text).pause(heard, after=1000)]
+    page, snapshots = Page(kernel), list[Message]()
+
+    def watch(message: Message) -> None:
+        page(message)
+        content = message["content"].get("data", {}).get("content", {})
+        if page.moments and content.get("type") == "snapshot":
+            snapshots.append(content)
+            heard.set()
+
+    def ask_again(page: Page, moment: Message) -> None:
+        if moment["type"] == "streamed" and not snapshots:
+            page.say({"type": "resync"})
+
+    page.on_moment = ask_again
+    kernel.run("%%agent\nBegin.", page=watch)
+    pieces = [each for each in page.moments if each["type"] == "streamed"]
+    assert 1 < len(pieces) < 200
+    (step,) = snapshots[0]["transcript"]["steps"]
+    assert step["text"]
+    assert text.startswith(step["text"])
+    assert page.transcript.now["steps"][0]["text"] == text
 
 
 def test_an_interrupt_while_the_model_streams_closes_the_connection(
