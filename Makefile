@@ -6,25 +6,37 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: demo test test-all floors canary soak lab lint js protocol build-js dist docs bench effect screenshots tour browser sandbox clean
+.PHONY: demo test test-all pytest nbval floors canary soak lab lint js protocol build-js dist docs bench effect screenshots tour browser sandbox clean
 
 ## Run the quickstart headless, on the embedded default: no key, no network.
 demo: .venv/lab
 	$(BIN)/python notebooks/demo.py
 
-## Run every test: Python, real kernels, notebooks, TypeScript, JupyterLab in Chromium.
-test: .venv/test browser sandbox
-	$(MAKE) --jobs=2 js lint
-	$(BIN)/python -m pytest -m 'not alone' -n logical --dist loadfile --no-loadscope-reorder
-	$(BIN)/python -m pytest -m alone
-	env IPYAGENT_AGENT__CONFIRM_MODE=yolo IPYAGENT_LLM__MODEL=offline/explorer \
-		IPYAGENT_CHAT__PERSIST=false XDG_CONFIG_HOME=$(abspath .venv/nbval) \
-		XDG_DATA_HOME=$(abspath .venv/nbval) \
-		$(BIN)/python -m pytest --nbval --nbval-kernel-name=python3 -p no:cacheprovider -o addopts= -W default \
-		-n logical --dist loadfile notebooks
+# The parts of the tests run beside each other; the output of one is shown if it fails.
+ifneq ($(filter test,$(MAKECMDGOALS)),)
+MAKEFLAGS += --jobs=4 --keep-going
+endif
+quietly = ( $(1) ) > .venv/$@.log 2>&1 && echo "$@: passed" || { cat .venv/$@.log; echo "$@: FAILED"; exit 1; }
 
-## Run everything: the tests, the oldest dependencies, the distribution and the documentation.
-test-all: test floors dist docs
+## Run the tests that prove every requirement: Python, kernels, JupyterLab, notebooks, TypeScript.
+test: pytest js lint nbval
+
+## Run everything: also the slow tests, the oldest dependencies, the distribution, the documentation.
+test-all:
+	$(MAKE) test
+	$(BIN)/python -m pytest -m 'slow and not alone' -n logical --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -m 'slow and alone'
+	$(MAKE) floors dist docs
+
+pytest: .venv/test browser sandbox
+	$(BIN)/python -m pytest -m 'not slow' -n logical --dist loadfile --no-loadscope-reorder --durations=10
+
+nbval: .venv/test
+	@$(call quietly,env IPYAGENT_AGENT__CONFIRM_MODE=yolo IPYAGENT_LLM__MODEL=offline/explorer \
+		IPYAGENT_CHAT__PERSIST=false XDG_CONFIG_HOME=$(abspath .venv/nbval) \
+		XDG_DATA_HOME=$(abspath .venv/nbval) PYTHONPATH=tests \
+		$(BIN)/python -m pytest -p leftovers --nbval --nbval-kernel-name=python3 -p no:cacheprovider \
+		-o addopts= -W default notebooks)
 
 ## Run the kernel tests on exactly the oldest versions that pyproject.toml allows.
 floors: .venv-floors/test
@@ -55,15 +67,11 @@ lab: .venv/lab
 	cd notebooks && ../$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) 01_quickstart.ipynb
 
 lint: .venv/test
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
+	@$(call quietly,$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports)
 
 ## Test the TypeScript; `make build-js` rebuilds the committed bundles after a change.
 js: .venv/test labextension/node_modules/.yarn-state.yml
-	$(BIN)/python labextension/protocol.py --check
-	cd labextension && ../$(BIN)/jlpm lint && ../$(BIN)/jlpm test
+	@$(call quietly,$(BIN)/python labextension/protocol.py --check && cd labextension && ../$(BIN)/jlpm lint && ../$(BIN)/jlpm test)
 
 ## Write the front end's types anew from the Python classes that say what is sent.
 protocol: .venv/test labextension/node_modules/.yarn-state.yml
@@ -104,7 +112,8 @@ tour: .venv/test browser
 browser: .venv/test
 	sh tests/browser/install_chromium.sh $(BIN)/python
 
-sandbox:
+# After the browser, since one of them at a time may install packages.
+sandbox: browser
 	sh tests/tools/install_bubblewrap.sh
 
 # uv installs in seconds, and pip where uv is not to be had or fails.

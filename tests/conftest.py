@@ -9,6 +9,9 @@ from hypothesis import settings
 from playwright.sync_api import Browser, sync_playwright
 
 from harness import Lab
+from leftovers import no_process_is_left, pytest_sessionstart
+
+__all__ = ["no_process_is_left", "pytest_sessionstart"]
 
 # The same examples each time; `make soak` looks for new ones.
 settings.register_profile("steady", derandomize=True, deadline=None)

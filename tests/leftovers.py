@@ -47,9 +47,9 @@ def end_started(mark: str) -> None:
         psutil.wait_procs(started, PATIENCE)
 
 
-def follow_make() -> None:
-    """End when `make` is killed: nobody would read the outcome."""
-    if sys.platform == "linux" and "MAKELEVEL" in os.environ:
+def pytest_sessionstart() -> None:
+    """End with `make`, and with the pytest process that distributes the tests."""
+    if sys.platform == "linux" and {"MAKELEVEL", "PYTEST_XDIST_WORKER"} & os.environ.keys():
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 

@@ -72,7 +72,13 @@ def compare(folder: Path, *options: str) -> tuple[str, dict[str, Any]]:
     return done.stdout, json.loads(path.read_text())
 
 
-@pytest.mark.parametrize(("section", "labels"), SECTIONS.items(), ids=SECTIONS)
+@pytest.mark.parametrize(
+    ("section", "labels"),
+    [
+        pytest.param(*row, id=row[0], marks=() if row[0] == "turns" else pytest.mark.slow)
+        for row in SECTIONS.items()
+    ],
+)
 def test_every_row_of_the_table_is_measured(
     section: str, labels: list[str], tmp_path: Path
 ) -> None:
@@ -83,6 +89,7 @@ def test_every_row_of_the_table_is_measured(
         assert line.startswith(label)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="there is no other revision to compare")
 def test_another_revision_is_measured_beside_this_one(tmp_path: Path) -> None:
     table, figures = compare(tmp_path, "--only", "start", "--base", "HEAD")

@@ -53,6 +53,7 @@ def wheel(sdist: Path) -> Path:
     return built
 
 
+@pytest.mark.slow
 def test_the_source_distribution_builds_the_wheel_without_node_and_network(
     inspection: ModuleType, wheel: Path
 ) -> None:

@@ -256,6 +256,7 @@ def test_no_pattern_takes_long() -> None:
         assert not path_pattern(deep, below=below).match("aa/" * 1_300)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["[{}", "{}[]", "[]{}", "{}]", "[!{}]"])
 @pytest.mark.parametrize("unit", ["[", "[!", "[]", "]["])
 def test_a_long_pattern_is_read_in_proportion_to_its_length(shape: str, unit: str) -> None:

@@ -1,4 +1,8 @@
+import pytest
+
 from growth import CONSTANT, LINEAR, growth
+
+pytestmark = pytest.mark.slow
 
 
 def test_work_is_told_from_work_that_grows_with_the_square() -> None:

@@ -125,6 +125,7 @@ def test_whatever_comes_in_nothing_that_acts_comes_out(text: str):
     assert strip_escapes(once) == once
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit", ["\x1b]", "\x9d", "\x1b[", "\x1bP", "\x90", "\r", "x\r\n", "\r\x1b["]
 )

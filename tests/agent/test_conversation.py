@@ -323,6 +323,7 @@ def test_a_request_does_not_walk_through_what_was_said_before(lab: Lab) -> None:
     assert conversation.messages is first
 
 
+@pytest.mark.slow
 def test_a_long_chain_needs_no_recursion() -> None:
     ids = [str(n) for n in range(10_000)]
     chain = [

@@ -47,6 +47,7 @@ agent.ask("Mark them all.")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.spec("P06", "M14", "H26")
 @pytest.mark.parametrize("seed", range(KILLS))
 def test_what_was_done_is_in_the_journal_and_the_session_goes_on(

@@ -64,6 +64,7 @@ class Schedule:
         (self.ran if answer.decision is Decision.APPROVED else self.denied).append(run.id)
 
 
+@pytest.mark.slow
 @pytest.mark.spec("P05", "P23", "P43", "D20")
 def test_a_thousand_schedules_of_answers_lead_to_one_run_or_none() -> None:
     """Double clicks, approve against deny, approve after cancel, in one kernel."""

@@ -135,6 +135,7 @@ def test_a_notice_is_told_once_until_it_changes() -> None:
     assert Session().take_notices(["b"]) == ("b",)
 
 
+@pytest.mark.slow
 def test_old_runs_and_steps_are_not_held_as_objects(lab: Lab) -> None:
     """However long a session gets; what was said and done stays there to be read."""
 

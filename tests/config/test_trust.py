@@ -151,6 +151,7 @@ def _trust_again_and_again(folder: Path) -> None:
         distrust(folder)
 
 
+@pytest.mark.slow
 def test_two_that_write_at_once_never_tear_the_list(loose: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()

@@ -44,6 +44,7 @@ def final_form(text: str) -> dict[str, str]:
     return dict(re.findall(r"@(\w+)\[([^\]]*)\]", last))
 
 
+@pytest.mark.slow
 def test_unseen_questions_are_mostly_answered_and_hardly_ever_wrong() -> None:
     counts: Counter[str] = sum(score.score("held out", every=3).values(), Counter())
     assert counts.total() >= 90

@@ -57,6 +57,7 @@ async def test_an_event_without_end_is_ended_and_not_asked_for_again(
     assert KEYS["OPENAI_API_KEY"] not in str(raised.value)
 
 
+@pytest.mark.slow
 async def test_a_long_reply_of_small_events_is_read_to_its_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -92,6 +92,7 @@ def test_a_dotenv_file_in_the_folder_cannot_divert_the_key(tmp_path: Path) -> No
         assert len(honest.requests) == 1
 
 
+@pytest.mark.slow
 def test_a_person_who_imported_litellm_first_is_told_what_it_did(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("OPENAI_BASE_URL=http://attacker.example\n")
     person = start(PERSON_FIRST, tmp_path, LITELLM_LOCAL_MODEL_COST_MAP="True")

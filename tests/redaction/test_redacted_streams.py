@@ -35,6 +35,7 @@ def pieces(text: str, size: int) -> list[str]:
     return [text[i : i + size] for i in range(0, len(text), size)]
 
 
+@pytest.mark.slow
 @pytest.mark.spec("H15", "A06")
 def test_two_hundred_canaries_in_pieces_are_hidden_where_a_naive_filter_shows_them() -> None:
     assert len(CANARIES) == 200

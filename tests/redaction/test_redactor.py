@@ -137,6 +137,7 @@ _PIECES = st.sampled_from(
 _TEXTS = st.lists(st.one_of(_PIECES, st.text(max_size=12)), max_size=6).map("".join)
 
 
+@pytest.mark.slow
 @given(text=_TEXTS)
 def test_redacting_twice_changes_nothing_more(text: str) -> None:
     for redactor in (BY_LOOKS, Redactor(KNOWN)):
@@ -252,6 +253,7 @@ LARGE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.spec("H15")
 @pytest.mark.parametrize("kind", LARGE)
 def test_the_time_grows_with_the_length_whatever_the_text_is(kind: str) -> None:

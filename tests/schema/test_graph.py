@@ -228,6 +228,7 @@ def test_a_graph_refuses_duplicate_ids_and_missing_parents() -> None:
         Node(id="", data=SystemPrompt(content="x"))
 
 
+@pytest.mark.slow
 @pytest.mark.spec("N18")
 def test_a_long_conversation_needs_no_deep_stack() -> None:
     count = 10_000

@@ -105,6 +105,7 @@ async def test_a_flooding_server_does_not_block_others(place: MCPLab) -> None:
         assert (await each.function(text="hi")).output == "hi"
 
 
+@pytest.mark.slow
 async def test_an_endless_message_takes_a_bounded_amount_of_memory(
     place: MCPLab,
 ) -> None:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from servers.mcp_lab import RAW, gone, until
 
 KERNEL = """
@@ -40,6 +42,7 @@ def pids(tmp_path: Path) -> list[int]:
     return next(each["pids"] for each in said if "pids" in each)
 
 
+@pytest.mark.slow
 async def test_servers_end_with_the_kernel_and_print_nothing(
     tmp_path: Path,
 ) -> None:

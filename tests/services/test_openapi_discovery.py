@@ -308,6 +308,7 @@ def test_a_slightly_invalid_description_is_used_with_a_warning(user: User) -> No
     assert "api_s_x" in user.tools
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "width"), [(64, 40), (1_500, 1)])
 def test_a_description_in_any_script_is_stored_for_the_next_kernel(
     number: int, width: int, user: User

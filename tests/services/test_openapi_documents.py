@@ -298,6 +298,7 @@ def test_an_operation_with_an_unknown_parameter_style_is_left_out() -> None:
     assert result.operations[0].parameters == ()
 
 
+@pytest.mark.slow
 @pytest.mark.spec("P39")
 def test_a_huge_description_is_cut_to_what_can_be_stored() -> None:
     fat = {f"p{i}": {"type": "string", "description": "x" * 250} for i in range(30)}

@@ -452,6 +452,7 @@ def test_large_and_binary_files_are_named_and_not_included(shelf: Shelf) -> None
     assert len(text) < 30_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", ["[", "](", "](<", "[x]: <", "![a](b", "[" * 300 + "]:", "---\n"])
 @pytest.mark.parametrize("own", [True, False])
 def test_a_hostile_text_is_processed_in_linear_time(shelf: Shelf, piece: str, own: bool) -> None:

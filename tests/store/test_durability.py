@@ -76,6 +76,7 @@ def test_no_acknowledged_event_is_lost_when_the_process_is_killed(
     assert len(run.notes) > max(acknowledged, default=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("writers", [2, 4])
 def test_processes_that_write_at_once_lose_nothing_and_keep_their_order(
     writers: int, journal: Journal, path: Path

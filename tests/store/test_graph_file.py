@@ -445,6 +445,7 @@ def test_a_save_that_fails_leaves_the_old_file(
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_chain_of_ten_thousand_nodes_needs_no_recursion_in_any_order(
     order: int, tmp_path: Path

@@ -266,6 +266,7 @@ except AgentError as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.spec("P05")
 def test_one_of_many_processes_confirms(journal: Journal, path: Path) -> None:
     session = begun(journal)

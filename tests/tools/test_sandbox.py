@@ -479,6 +479,7 @@ def test_a_folder_of_the_system_is_no_workspace_of_a_sandbox(root: str):
     assert "belongs to the system" in why
 
 
+@pytest.mark.slow
 @as_root
 def test_all_that_holds_for_an_ordinary_user_too(tmp_path_factory: pytest.TempPathFactory):
     """The same tests once more, as nobody and with a Python that nobody may start."""

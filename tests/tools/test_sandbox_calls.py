@@ -144,6 +144,7 @@ async def test_the_box_denies_them(place: Place):
     assert naively["ptrace"] != errno.EPERM
 
 
+@pytest.mark.slow
 @needs_bubblewrap
 async def test_ordinary_programs_do_what_they_always_do(place: Place):
     (place.root / "made.py").write_text(ORDINARY)

@@ -84,6 +84,7 @@ def test_no_expression_takes_exponential_time(
     find(pattern, regex=True)
 
 
+@pytest.mark.slow
 def test_the_same_expressions_stall_pythons_own_engine() -> None:
     """In a process of its own, because nothing else could stop it."""
     code = "import re, sys; re.search(sys.argv[1], 'a' * 40 + '!')"
@@ -128,6 +129,7 @@ def test_a_search_that_takes_too_long_stops_and_says_so(
     assert answer.endswith("… stopped early, there is too much to search; narrow path or pattern")
 
 
+@pytest.mark.slow
 def test_a_large_tree_is_searched_to_its_end(find: Callable[..., str], tmp_path: Path) -> None:
     for folder in range(20):
         (tmp_path / str(folder)).mkdir()

@@ -171,6 +171,7 @@ def test_about_has_two_digits() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_packed_file_is_unpacked_only_at_its_beginning(tmp_path: Path) -> None:
     rows = "id,name\n" + "".join(f"{n},name\n" for n in range(100_000))
     text = describe(tmp_path, gzip.compress(rows.encode()), "t.csv.gz")
@@ -198,6 +199,7 @@ def test_one_line_of_many_megabytes_is_read_in_part(tmp_path: Path) -> None:
         describe_table(Workspace(tmp_path), "t.csv", GLANCE, MOST_BYTES)
 
 
+@pytest.mark.slow
 def test_a_million_columns_are_described_in_part(tmp_path: Path) -> None:
     header = ",".join(f"c{n}" for n in range(1_000_000))
     text = describe(tmp_path, header + "\n" + "1," * 999_999 + "1\n")

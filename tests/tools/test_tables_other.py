@@ -203,6 +203,7 @@ def replace_part(path: Path, part: str, data: bytes) -> None:
             archive.writestr(name, content)
 
 
+@pytest.mark.slow
 def test_a_sheet_that_unpacks_to_hundreds_of_megabytes_is_read_in_part(tmp_path: Path) -> None:
     path = workbook(tmp_path, [["a", "b"], [1, 2]])
     cell = b'<c r="A1" t="inlineStr"><is><t>' + b"x" * 300_000_000

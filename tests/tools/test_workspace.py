@@ -288,6 +288,7 @@ def swapping(one: Path, other: Path) -> Iterator[None]:
         thread.join()
 
 
+@pytest.mark.slow
 @pytest.mark.spec("A17", "A45")
 @both_openers
 def test_swapping_a_folder_for_a_link_never_leads_out(root: Path, opener: Opener) -> None:

@@ -222,6 +222,7 @@ def test_no_fork_and_no_end_is_folded_away(seed: int):
     assert waiting == 0
 
 
+@pytest.mark.slow
 @pytest.mark.spec("N24")
 def test_ten_thousand_nodes_are_drawn_without_recursion_and_folded_to_what_matters():
     graph = chain(10_000)

@@ -316,6 +316,7 @@ def test_a_run_that_goes_on_says_what_it_waits_for():
 # Safety
 
 
+@pytest.mark.slow
 @pytest.mark.spec("D5", "H17", "A27")
 def test_nothing_acts_whatever_field_it_comes_through():
     naive = "".join(f"<p>{payload}</p>" for payload in hostile.ALL)

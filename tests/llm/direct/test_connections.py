@@ -27,6 +27,7 @@ from servers.model_server import (
 )
 
 
+@pytest.mark.slow
 async def test_a_hundred_requests_take_one_connection(request_: ModelRequest) -> None:
     with ModelServer([HELLO.split(7) if n % 2 else HELLO for n in range(100)]) as server:
         client = client_of(server)
