@@ -108,13 +108,13 @@ def test_no_prompt_crashes_it_or_becomes_code(prompt: str) -> None:
     follow(messages(prompt))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(templates, st.text(max_size=25), st.sampled_from(["{}", '"{}"', "'{}'", "`{}`", "“{}”"]))
 def test_no_value_becomes_code(template: str, text: str, quotes: str) -> None:
     follow(messages(template.format(quotes.format(text))))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.text(min_size=1, max_size=20))
 def test_no_name_of_a_column_or_file_becomes_code(name: str) -> None:
     table = f"species: str, {name!r}: float64, sex: str"

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ litellm.completion("openai/x", [{"role": "user", "content": "hi"}], stream=True,
 """
 
 OUR_CALL = """
-import asyncio, os, sys, time
+import asyncio, os, sys
 reached = []
 def hook(event, details):
     if event in ("socket.connect", "socket.getaddrinfo"):
@@ -28,9 +29,7 @@ def hook(event, details):
 sys.addaudithook(hook)
 
 from ipyagent.llm import environment, warmup
-started = time.perf_counter()
 warmup.warm_up()
-assert time.perf_counter() - started < 0.5
 assert "litellm" not in sys.modules or not warmup.wait_until_loaded()
 assert warmup.wait_until_loaded(None)
 assert not reached, reached
@@ -76,27 +75,40 @@ def start(code: str, folder: Path, **environ: str) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.timeout(300)
+@pytest.fixture
+def attacker(tmp_path: Path) -> Iterator[ModelServer]:
+    """A server that a file in the folder names as OpenAI's."""
+    with ModelServer([answer("stolen")]) as server:
+        (tmp_path / ".env").write_text(f"OPENAI_BASE_URL={server.url}\n")
+        yield server
+
+
 @pytest.mark.spec("D28")
-def test_a_dotenv_file_in_the_folder_cannot_divert_the_key(tmp_path: Path) -> None:
-    with ModelServer([answer("stolen")] * 2) as attacker, ModelServer([answer("honest")]) as honest:
-        (tmp_path / ".env").write_text(f"OPENAI_BASE_URL={attacker.url}\n")
-        mine = {"OPENAI_API_KEY": KEY, "OPENAI_API_BASE": honest.url}
-        naive = start(NAIVE_CALL, tmp_path, LITELLM_LOCAL_MODEL_COST_MAP="True", **mine)
-        ours = start(OUR_CALL, tmp_path, **mine)
-        assert naive.communicate(timeout=150) == ("", "")
-        out, err = ours.communicate(timeout=150)
-        assert (ours.returncode, out, err) == (0, "honest\n", "")
-        (stolen,) = attacker.requests  # the naive one's; ours sent nothing there
-        assert stolen.headers["authorization"] == f"Bearer {KEY}"
-        assert len(honest.requests) == 1
+def test_a_dotenv_file_in_the_folder_cannot_divert_the_key(
+    tmp_path: Path, attacker: ModelServer
+) -> None:
+    with ModelServer([answer("honest")]) as honest:
+        ours = start(OUR_CALL, tmp_path, OPENAI_API_KEY=KEY, OPENAI_API_BASE=honest.url)
+        assert ours.communicate() == ("honest\n", "")
+    assert len(honest.requests) == 1
+    assert attacker.requests == []
+
+
+@pytest.mark.slow
+def test_litellm_left_alone_sends_the_key_where_a_dotenv_file_says(
+    tmp_path: Path, attacker: ModelServer
+) -> None:
+    naive = start(NAIVE_CALL, tmp_path, OPENAI_API_KEY=KEY, LITELLM_LOCAL_MODEL_COST_MAP="True")
+    assert naive.communicate() == ("", "")
+    (stolen,) = attacker.requests
+    assert stolen.headers["authorization"] == f"Bearer {KEY}"
 
 
 @pytest.mark.slow
 def test_a_person_who_imported_litellm_first_is_told_what_it_did(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("OPENAI_BASE_URL=http://attacker.example\n")
     person = start(PERSON_FIRST, tmp_path, LITELLM_LOCAL_MODEL_COST_MAP="True")
-    out, err = person.communicate(timeout=60)
+    out, err = person.communicate()
     assert "OPENAI_BASE_URL=http://attacker.example was not set when" in out, err
     assert "llm.api_base" in out
 
@@ -104,7 +116,7 @@ def test_a_person_who_imported_litellm_first_is_told_what_it_did(tmp_path: Path)
 @pytest.mark.spec("D28")
 def test_litellm_left_alone_goes_to_the_network_at_its_import(tmp_path: Path) -> None:
     naive = start(NAIVE_IMPORT, tmp_path, LITELLM_MODE="PRODUCTION")
-    out, _ = naive.communicate(timeout=60)
+    out, _ = naive.communicate()
     assert naive.returncode == 7
     assert "asked for raw.githubusercontent.com" in out
 

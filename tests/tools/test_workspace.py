@@ -25,6 +25,7 @@ from ipyagent.tools.file_tools import file_tools
 from ipyagent.tools.safe_open import Opener, choose_opener, open_by_walking, open_with_openat2
 from ipyagent.tools.search import search_tools
 from ipyagent.tools.workspace import Workspace
+from sampling import sample
 
 CANARY = b"canary-7f3a-outside"
 
@@ -131,10 +132,13 @@ def plant_links(root: Path) -> None:
 
 @pytest.mark.spec("A17", "A42", "A45", "D7", "D15")
 @both_openers
-def test_no_hostile_path_reads_or_changes_anything_outside(root: Path, opener: Opener) -> None:
+@pytest.mark.parametrize("share", [5, pytest.param(1, marks=pytest.mark.slow)])
+def test_no_hostile_path_reads_or_changes_anything_outside(
+    root: Path, opener: Opener, share: int
+) -> None:
     plant_links(root)
-    paths = hostile_paths(root)
-    assert len(set(paths)) >= 200
+    paths = sample(hostile_paths(root), share)
+    assert len(set(paths)) >= 200 // share
 
     naive = 0
     for path in paths:
@@ -143,7 +147,7 @@ def test_no_hostile_path_reads_or_changes_anything_outside(root: Path, opener: O
             with suppress(OSError):
                 naive += CANARY in os.read(fd, 4096)
             os.close(fd)
-    assert naive >= 20, "the corpus must be dangerous to those who just open"
+    assert naive >= 20 // share, "the corpus must be dangerous to those who just open"
 
     workspace = Workspace(root, opener)
     tools = [*file_tools(workspace, allow_delete=True), *search_tools(workspace)]
