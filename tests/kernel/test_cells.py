@@ -252,7 +252,7 @@ def test_a_stop_in_any_phase_returns_at_once_and_the_next_prompt_works(
                 page.say({"type": "stop"})
 
     page.on_moment = stop
-    reply = shared.run(f"%%agent {script(*replies)}\nBegin.", page=page, timeout=20)
+    reply = shared.run(f"%%agent {script(*replies)}\nBegin.", page=page)
     assert reply.status == "error"
     assert reply.content["ename"] == "AgentInterrupted"
     assert len(reply.of("error")[0]["traceback"]) == 1

@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 from kernels import Kernel, Page, Reply, kernel
+from patience import wait_until
 
 pytestmark = pytest.mark.kernel
 
@@ -68,12 +69,11 @@ def count_resources(kernel: Kernel) -> tuple[int, int]:
 
 
 def assert_nothing_is_left(kernel: Kernel, before: tuple[int, int]) -> None:
-    for _ in range(50):
+    def is_gone() -> bool:
         now = count_resources(kernel)
-        if all(b - a <= SPARE for a, b in zip(before, now, strict=True)):
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"threads, descriptors: {before} before, {now} after")
+        return all(b - a <= SPARE for a, b in zip(before, now, strict=True))
+
+    wait_until(is_gone, lambda: f"{before} threads and descriptors, now {count_resources(kernel)}")
 
 
 def test_an_interrupt_at_a_random_moment_is_one_line_and_leaves_nothing_behind(
@@ -101,7 +101,7 @@ def test_an_interrupt_at_a_random_moment_is_one_line_and_leaves_nothing_behind(
         sent = shared.client.execute(
             cell.format("yolo" if number % 2 else "confirm-all"), allow_stdin=True
         )
-        reply = shared.finish(sent, page=Page(shared), lost_after=1)
+        reply = shared.finish(sent, page=Page(shared), may_be_lost=True)
         if at and reply.status != "lost":
             waits.append(time.monotonic() - at[0])
         timer.cancel()
@@ -189,9 +189,7 @@ def interrupt_when(path: Path, pid: int) -> Callable[[Page, dict[str, Any]], Non
     path.unlink(missing_ok=True)
 
     def wait() -> None:
-        deadline = time.monotonic() + 60
-        while not path.exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_until(path.exists)
         os.kill(pid, signal.SIGINT)
 
     def on_moment(page: Page, moment: dict[str, Any]) -> None:
@@ -237,7 +235,7 @@ def test_an_interrupt_just_before_the_main_thread_sleeps_is_not_lost(
     """Python has recorded it, and checks its records only when the sleep is over."""
     (folder / "unseen.yaml").write_text(yaml.safe_dump([python(UNSEEN), "Done."]))
     begun = "%%agent -m scripted/unseen.yaml --confirm yolo\nBegin."
-    reply = shared.run(begun, page=Page(shared), timeout=30)
+    reply = shared.run(begun, page=Page(shared))
     assert is_quiet(reply)
     assert reply.run["stop_reason"] == "interrupted"
     assert shared.value("__import__('signal').set_wakeup_fd(-1)") == "-1"
@@ -264,7 +262,7 @@ def test_an_interrupt_of_a_forked_process_does_not_stop_the_run(
 ) -> None:
     (folder / "forked.yaml").write_text(yaml.safe_dump([python(FORKED), "Done."]))
     begun = "%%agent -m scripted/forked.yaml --confirm yolo\nBegin."
-    run = shared.run(begun, page=Page(shared), timeout=30).run
+    run = shared.run(begun, page=Page(shared)).run
     assert run["status"] == "done"
     assert "went on" in run["steps"][0]["executions"][0]["result"]["output"]
 

@@ -10,6 +10,7 @@ import nbformat
 import pytest
 
 from kernels import RUN_JSON, Kernel, Message, Page, asking, kernel
+from patience import PATIENCE
 from servers.model_server import ModelServer, answer
 
 pytestmark = pytest.mark.kernel
@@ -69,7 +70,7 @@ def test_a_kernel_killed_in_a_tool_leaves_an_unknown_outcome_and_a_working_sessi
             },
         )
         process = first.manager.provisioner.process
-        process.wait(60)
+        process.wait(PATIENCE)
     assert process.returncode == -signal.SIGKILL
     with kernel(tmp_path) as second:
         text = second.run("%agent runs").stdout

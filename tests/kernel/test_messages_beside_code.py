@@ -35,9 +35,7 @@ def started(tmp_path: Path) -> Iterator[Kernel]:
 @pytest.fixture
 def subshell(started: Kernel) -> str:
     """Return the subshell that handles messages while the main shell is blocked."""
-    control = started.client.control_channel
-    control.send(started.client.session.msg("create_subshell_request"))
-    return str(started.client.get_control_msg(timeout=20)["content"]["subshell_id"])
+    return started.create_subshell()
 
 
 def is_drawn(message: Message) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kernels import RUN_JSON, Kernel, Message, kernel
+from patience import PATIENCE
 
 pytestmark = pytest.mark.kernel
 
@@ -194,7 +195,7 @@ def leave_run_unfinished(folder: Path) -> None:
         message = first.client.session.msg("execute_request", content)
         message["metadata"]["cellId"] = "cell-1"
         first.client.shell_channel.send(message)
-        first.manager.provisioner.process.wait(60)  # type: ignore[union-attr]
+        first.manager.provisioner.process.wait(PATIENCE)  # type: ignore[union-attr]
 
 
 @pytest.mark.spec("P42", "P06")
@@ -218,9 +219,7 @@ def test_a_page_may_send_requests_while_the_first_cell_starts(tmp_path: Path) ->
     leave_run_unfinished(tmp_path)
     option = script(tmp_path, "again", "Fine.")
     with kernel(tmp_path) as second:
-        second.client.control_channel.send(second.client.session.msg("create_subshell_request"))
-        subshell = second.client.get_control_msg(timeout=20)["content"]["subshell_id"]
-        tab = Tab(second, "page", subshell=subshell)
+        tab = Tab(second, "page", subshell=second.create_subshell())
         tab.say({"type": "ask", "id": 1, "what": "bundle", "cell_id": "cell-1"})
         run(second, f"%%agent {option}\nBegin.\n", tab)
         assert "2 runs" in run(second, "%agent status", tab)

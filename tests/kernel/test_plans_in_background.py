@@ -56,13 +56,9 @@ class Watching(Page):
                 self.plan = moment["plan"]["hash"]
                 self.decide(moment["approval_id"], "approve")
 
-    def until(self, holds: Callable[[], Any], seconds: float = 60) -> None:
+    def until(self, holds: Callable[[], Any]) -> None:
         """Listen until the condition is true."""
-        deadline = time.monotonic() + seconds
-        while not holds():
-            assert time.monotonic() < deadline, [each["type"] for each in self.moments]
-            for message in self.kernel._iopub():
-                self(message)
+        self.kernel.listen(self, holds)
 
     @property
     def ended(self) -> Message:
