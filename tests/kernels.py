@@ -22,6 +22,14 @@ from servers.model_server import ModelServer
 
 Message = dict[str, Any]
 RUN_JSON = "application/vnd.ipyagent.run+json"
+FORGET = """\
+import sys
+if "ipyagent.wiring.runtime" in sys.modules:
+    sys.modules["ipyagent.wiring.runtime"]._runtime.last_run = None
+if "ipyagent.magic.notebook" in sys.modules:
+    sys.modules["ipyagent.magic.notebook"]._notebooks.clear()
+"""
+"""What unloading keeps: the newest run, and the notebook with its settings, model and session."""
 
 
 @dataclass
@@ -158,9 +166,10 @@ class Kernel:
         self.manager.interrupt_kernel()
 
     def reset(self, folder: Path) -> None:
-        """Begin anew in that folder, without variables, and with ipyagent loaded again."""
-        for line in ("%unload_ext ipyagent", "%reset -f", f"%cd -q {folder}", "%load_ext ipyagent"):
-            assert self.run(line).status == "ok"
+        """Begin anew in that folder, as far as one process can: not with other variables of it."""
+        lines = ["%unload_ext ipyagent", FORGET, "%reset -f", f"%cd -q {folder}"]
+        for code in (*lines, "%load_ext ipyagent"):
+            assert (reply := self.run(code)).status == "ok", reply
 
     def run(
         self,
