@@ -49,7 +49,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def shared(folder: Path) -> Iterator[Kernel]:
     replies = [{"calls": REPLIES[1]["calls"] + REPLIES[2]["calls"] + REPLIES[3]["calls"]}]
     (folder / "all.yaml").write_text(yaml.safe_dump([REPLIES[0] | replies[0], REPLIES[4]]))
+    (folder / "brief.yaml").write_text(yaml.safe_dump([python("1 + 1"), "Done."]))
     with kernel(folder) as started:
+        started.run("%%agent -m scripted/brief.yaml --confirm yolo\nBegin.", page=Page(started))
         yield started
 
 
@@ -76,6 +78,7 @@ def assert_nothing_is_left(kernel: Kernel, before: tuple[int, int]) -> None:
     wait_until(is_gone, lambda: f"{before} threads and descriptors, now {count_resources(kernel)}")
 
 
+@pytest.mark.slow
 def test_an_interrupt_at_a_random_moment_is_one_line_and_leaves_nothing_behind(
     shared: Kernel,
 ) -> None:
@@ -148,11 +151,10 @@ setattr(_holder, _name, _interrupted)
 def test_an_interrupt_before_and_after_the_run_is_one_line_as_well(
     shared: Kernel, where: str, name: str, blocking: bool
 ) -> None:
-    options = "-m scripted/all.yaml --confirm yolo"
+    options = "-m scripted/brief.yaml --confirm yolo"
     cell = f"get_ipython().run_cell_magic('agent', '{options}', 'Begin.')"
     if not blocking:
         cell = f"%%agent {options}\nBegin."
-    shared.run(f"%%agent {options}\nBegin.", page=Page(shared))
     before = count_resources(shared)
     shared.run(patch_code(where, name))
     assert is_quiet(shared.run(cell, page=Page(shared)))
@@ -165,7 +167,7 @@ def test_an_interrupt_handled_by_ipykernel_before_the_cell_is_one_line(shared: K
     awaited = "await __import__('ipyagent.magic.entry', fromlist=['run']).run"
     cell = (
         "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
-        f"{awaited}('-m scripted/all.yaml --confirm yolo', 'Begin.')"
+        f"{awaited}('-m scripted/brief.yaml --confirm yolo', 'Begin.')"
     )
     for _ in range(3):
         assert is_quiet(shared.run(cell, page=Page(shared)))
@@ -271,7 +273,7 @@ SLOW_TO_SHOW = """
 import asyncio, time
 def show_slowly():
     get_ipython().events.unregister('post_execute', show_slowly)
-    time.sleep(2.5)
+    time.sleep(1)
     print('shown at last')
 open('slow.ready', 'w').close()
 try:

@@ -94,6 +94,7 @@ def test_a_kernel_killed_in_a_tool_leaves_an_unknown_outcome_and_a_working_sessi
     assert (tmp_path / "ran").read_text() == "x"
 
 
+@pytest.mark.slow
 @pytest.mark.spec("P26")
 def test_two_kernels_that_begin_a_session_at_once_both_answer(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps(["One."]))

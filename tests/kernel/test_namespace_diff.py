@@ -86,6 +86,7 @@ def test_no_value_is_reported(secret: str):
     assert changes == [(secret, "created", "str"), ("numbers", "created", "list, 1 items")]
 
 
+@pytest.mark.slow
 def test_a_large_namespace_costs_little():
     def run(size: int) -> None:
         PlainNamespace({f"v{i}": object() for i in range(size)}).run("v1")

@@ -148,6 +148,7 @@ print(run.outcome, run.output, run.results[0].output, run.results[0].value)
     assert done.stdout.strip() == "success It is 42. 42 42"
 
 
+@pytest.mark.slow
 def test_an_inserted_cell_is_the_beginning_of_the_next_prompt(
     terminal: Any, tmp_path: Path
 ) -> None:

@@ -227,6 +227,7 @@ for text in ("%%agent\\n@", "%%agent\\nmany", "%%agent\\n@frame", "%%agent\\n@da
 """
 
 
+@pytest.mark.slow
 def test_ten_thousand_variables_and_files_take_no_time(tmp_path: Path) -> None:
     folder = tmp_path / "data/many"
     folder.mkdir(parents=True)
