@@ -12,14 +12,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import zmq
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
 from page_transcript import PageTranscript
+from patience import PATIENCE
 from servers.model_server import ModelServer
 
 Message = dict[str, Any]
 RUN_JSON = "application/vnd.ipyagent.run+json"
+FORGET = """\
+import sys
+if "ipyagent.wiring.runtime" in sys.modules:
+    sys.modules["ipyagent.wiring.runtime"]._runtime.last_run = None
+if "ipyagent.magic.notebook" in sys.modules:
+    sys.modules["ipyagent.magic.notebook"]._notebooks.clear()
+"""
+"""What unloading keeps: the newest run, and the notebook with its settings, model and session."""
 
 
 @dataclass
@@ -141,6 +151,10 @@ class Kernel:
     def __init__(self, manager: KernelManager, client: BlockingKernelClient) -> None:
         self.manager, self.client = manager, client
 
+    def end(self) -> None:
+        self.client.stop_channels()
+        self.manager.shutdown_kernel(now=True)
+
     def send(self, kind: str, content: Message, subshell: str | None = None) -> str:
         message = self.client.session.msg(kind, content)
         if subshell:
@@ -151,6 +165,12 @@ class Kernel:
     def interrupt(self) -> None:
         self.manager.interrupt_kernel()
 
+    def reset(self, folder: Path) -> None:
+        """Begin anew in that folder, as far as one process can: not with other variables of it."""
+        lines = ["%unload_ext ipyagent", FORGET, "%reset -f", f"%cd -q {folder}"]
+        for code in (*lines, "%load_ext ipyagent"):
+            assert (reply := self.run(code)).status == "ok", reply
+
     def run(
         self,
         code: str,
@@ -158,12 +178,11 @@ class Kernel:
         answers: list[str] | None = None,
         page: Callable[[Message], None] | None = None,
         on: Callable[[Message], None] = lambda message: None,
-        timeout: float = 60,
     ) -> Reply:
         """Execute a cell. Standard input is allowed if there are `answers` or a `page`."""
         allow = answers is not None or page is not None
         request = self.client.execute(code, allow_stdin=allow)
-        return self.finish(request, answers=answers, page=page, on=on, timeout=timeout)
+        return self.finish(request, answers=answers, page=page, on=on)
 
     def finish(
         self,
@@ -172,22 +191,21 @@ class Kernel:
         answers: list[str] | None = None,
         page: Callable[[Message], None] | None = None,
         on: Callable[[Message], None] = lambda message: None,
-        timeout: float = 60,
-        lost_after: float | None = None,
+        may_be_lost: bool = False,
     ) -> Reply:
         """Wait until a request has its reply and the kernel is idle again.
 
-        `lost_after`: seconds after which an idle kernel will not reply any more, because ipykernel
-        itself was interrupted before or after the cell's code; the reply's status is "lost" then.
+        `may_be_lost`: an interrupt of ipykernel itself, before or after the cell's code, leaves
+        an idle kernel that never replies. The reply to a later request tells, and the status is
+        "lost" then.
         """
-        reply, idle, idle_since = Reply(), False, 0.0
-        deadline = time.monotonic() + timeout
+        reply, idle, later = Reply(), False, ""
+        deadline = time.monotonic() + PATIENCE
         while not (idle and reply.content):
-            if idle and lost_after is not None:
-                idle_since = idle_since or time.monotonic()
-                if time.monotonic() > idle_since + lost_after:
-                    reply.content = {"status": "lost"}
-            assert time.monotonic() < deadline, f"no reply in {timeout} s: {reply}"
+            assert time.monotonic() < deadline, f"no reply in {PATIENCE} s: {reply}"
+            if idle and may_be_lost and not later:
+                later = self.client.kernel_info()
+            self._wait(1)
             for message in self._iopub():
                 if page:
                     page(message)
@@ -195,13 +213,14 @@ class Kernel:
                     reply.messages.append(message)
                     on(message)
                     idle |= message["content"].get("execution_state") == "idle"
-            if asked := self._get(self.client.get_stdin_msg):
+            if asked := self._get(self.client.stdin_channel):
                 reply.prompts.append(asked["content"]["prompt"])
                 self.client.input((answers or []).pop(0))
-            if (done := self._get(self.client.get_shell_msg)) and (
-                done["parent_header"].get("msg_id") == request
-            ):
-                reply.content = done["content"]
+            while done := self._get(self.client.shell_channel):
+                if done["parent_header"].get("msg_id") == request:
+                    reply.content = done["content"]
+                elif later and done["parent_header"].get("msg_id") == later:
+                    reply.content = reply.content or {"status": "lost"}
         return reply
 
     def value(self, expression: str) -> str:
@@ -210,14 +229,48 @@ class Kernel:
         assert reply.status == "ok", reply.content
         return reply.stdout.strip()
 
+    def listen(self, page: Callable[[Message], None], holds: Callable[[], Any]) -> None:
+        """Pass messages to the page until the condition is true."""
+        deadline = time.monotonic() + PATIENCE
+        while not holds():
+            assert time.monotonic() < deadline, f"not in {PATIENCE} s"
+            self._wait(0.02)
+            for message in self._iopub():
+                page(message)
+
+    def create_subshell(self) -> str:
+        """Return the id of a new subshell."""
+        self.client.control_channel.send(self.client.session.msg("create_subshell_request"))
+        return str(self.client.get_control_msg(timeout=PATIENCE)["content"]["subshell_id"])
+
+    def wait_until_ready(self) -> None:
+        """Wait until the kernel answers, and what it publishes arrives here."""
+        deadline = time.monotonic() + PATIENCE
+        has_replied = has_published = False
+        while not (has_replied and has_published):
+            if not self.manager.is_alive() or time.monotonic() > deadline:
+                raise RuntimeError("the kernel does not start")
+            self.client.kernel_info()
+            self._wait(0.1)
+            has_replied |= self._get(self.client.shell_channel) is not None
+            has_published |= self._get(self.client.iopub_channel) is not None
+
+    def _wait(self, seconds: float) -> None:
+        """Wait until there is a message."""
+        client, poller = self.client, zmq.Poller()
+        for channel in (client.iopub_channel, client.stdin_channel, client.shell_channel):
+            poller.register(channel.socket, zmq.POLLIN)
+        poller.poll(seconds * 1000)
+
     def _iopub(self) -> Iterator[Message]:
-        while message := self._get(self.client.get_iopub_msg, 0.02):
+        while message := self._get(self.client.iopub_channel):
             yield message
 
     @staticmethod
-    def _get(receive: Callable[..., Message], timeout: float = 0.001) -> Message | None:
+    def _get(channel: Any) -> Message | None:
+        """Return a message that is there."""
         try:
-            return receive(timeout=timeout)
+            return channel.get_msg(timeout=0)
         except queue.Empty:
             return None
 
@@ -232,30 +285,28 @@ def kernel(folder: Path, *, loads: bool = True, **environment: str) -> Iterator[
     """A kernel in `folder`, with no keys in its environment, that `loads` the extension."""
     kept = {k: v for k, v in os.environ.items() if "KEY" not in k and not k.startswith("IPYAGENT")}
     env = kept | {"XDG_CONFIG_HOME": str(folder / ".config"), "MPLBACKEND": ""} | environment
-    manager, client = _start(folder, env)
+    started = _start(folder, env)
     try:
-        started = Kernel(manager, client)
         assert not loads or started.run("%load_ext ipyagent").status == "ok"
         yield started
     finally:
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
+        started.end()
 
 
-def _start(folder: Path, env: dict[str, str]) -> tuple[KernelManager, BlockingKernelClient]:
+def _start(folder: Path, env: dict[str, str]) -> Kernel:
     """Start a kernel, again where somebody else has taken one of its ports meanwhile."""
     for attempt in range(3):
         manager = KernelManager(kernel_name="python3")
         manager.start_kernel(cwd=str(folder), env=env)
         client = manager.blocking_client()
         client.start_channels()
+        started = Kernel(manager, client)
         try:
-            client.wait_for_ready(timeout=60)
+            started.wait_until_ready()
         except RuntimeError:
-            client.stop_channels()
-            manager.shutdown_kernel(now=True)
+            started.end()
             if attempt == 2:
                 raise
         else:
-            return manager, client
+            return started
     raise AssertionError("the third attempt returns or raises")

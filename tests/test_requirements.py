@@ -14,19 +14,44 @@ ROW = re.compile(r"^\| ([A-Z]\d+) \| (.+) \|$", re.MULTILINE)
 UNPROVEN = "## Not proven by one test"
 
 
-def read_marks(source: str) -> Iterator[object]:
+def find_marks(node: ast.AST) -> list[ast.expr]:
+    """Return the marks of a test, a class or a module, and of nothing in it."""
+    marks = list(getattr(node, "decorator_list", []))
+    for child in getattr(node, "body", []):
+        if isinstance(child, ast.Assign) and ast.unparse(child.targets[0]) == "pytestmark":
+            is_list = isinstance(child.value, ast.List | ast.Tuple)
+            marks += child.value.elts if is_list else [child.value]
+    return marks
+
+
+def read_marks(node: ast.AST) -> Iterator[object]:
     """Yield the ids in the `spec` marks of Python source, or None for one that is computed."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("mark.spec"):
-            for argument in node.args:
+    for each in ast.walk(node):
+        if isinstance(each, ast.Call) and ast.unparse(each.func).endswith("mark.spec"):
+            for argument in each.args:
                 yield argument.value if isinstance(argument, ast.Constant) else None
 
 
+def read_marks_in_gate(node: ast.AST, inherited: frozenset[object] = frozenset()) -> set[object]:
+    """Return the ids of the tests that are not marked as slow, nor their class or module."""
+    marks = find_marks(node)
+    if any(ast.unparse(mark).endswith("mark.slow") for mark in marks):
+        return set()
+    known = inherited.union(*map(read_marks, marks))
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return set(known) if node.name.startswith("test_") else set()
+    children = [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.stmt)]
+    return set().union(*(read_marks_in_gate(each, known) for each in children))
+
+
 @cache
-def read_all_marks() -> frozenset[object]:
+def parse_all() -> tuple[ast.Module, ...]:
+    return tuple(ast.parse(path.read_text("utf-8")) for path in HERE.rglob("*.py"))
+
+
+def read_all_marks() -> set[object]:
     """Return every id that a test is marked with."""
-    paths = HERE.rglob("*.py")
-    return frozenset(name for path in paths for name in read_marks(path.read_text("utf-8")))
+    return {name for module in parse_all() for name in read_marks(module)}
 
 
 def split_table() -> tuple[list[str], list[str]]:
@@ -37,7 +62,29 @@ def split_table() -> tuple[list[str], list[str]]:
 
 def test_marks_are_read_from_source_in_any_place() -> None:
     source = 'pytestmark = [pytest.mark.spec("A1")]\n@pytest.mark.spec("B2", name)\ndef f(): ...\n'
-    assert set(read_marks(source)) == {"A1", "B2", None}
+    assert set(read_marks(ast.parse(source))) == {"A1", "B2", None}
+
+
+def test_marks_of_slow_tests_classes_and_modules_do_not_count_for_the_gate() -> None:
+    def read(source: str) -> set[object]:
+        return read_marks_in_gate(ast.parse(source))
+
+    spec, slow = '@pytest.mark.spec("{}")\n', "@pytest.mark.slow\n"
+    test = "def test_{}(): ...\n"
+    marked = spec.format("A1") + test.format("a")
+    assert read(marked + slow + spec.format("B2") + test.format("b")) == {"A1"}
+    assert read(marked + spec.format("B2") + slow + "async " + test.format("b")) == {"A1"}
+    assert read(f"{slow}class TestA:\n    {marked.replace(chr(10), chr(10) + '    ')}\n") == set()
+    assert read("pytestmark = [pytest.mark.kernel, pytest.mark.slow]\n" + marked) == set()
+    module = 'pytestmark = pytest.mark.spec("C3")\n'
+    assert read(module + slow + test.format("a")) == set()
+    assert read(module + test.format("a")) == {"C3"}
+
+
+def test_every_row_has_a_proof_in_the_gate() -> None:
+    proven, _ = split_table()
+    in_gate = set().union(*map(read_marks_in_gate, parse_all()))
+    assert [name for name in proven if name not in in_gate] == []
 
 
 def test_every_mark_has_a_row() -> None:

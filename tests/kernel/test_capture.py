@@ -17,6 +17,7 @@ from PIL import Image
 
 from ipyagent.kernel.capture import run_plain
 from ipyagent.kernel.outputs import KEPT, MAX_IMAGES, MAX_TABLES, Outputs
+from patience import PATIENCE
 
 SETUP = """
 import inspect as _inspect, json as _json
@@ -36,7 +37,7 @@ class Kernel:
         self.manager.start_kernel(env=os.environ | home, cwd=str(folder))
         self.client = self.manager.client()
         self.client.start_channels()
-        self.client.wait_for_ready(timeout=60)
+        self.client.wait_for_ready(timeout=PATIENCE)
         self.cell(SETUP)
 
     def cell(self, code: str) -> list[dict[str, Any]]:
@@ -47,7 +48,7 @@ class Kernel:
             if message["msg_type"] not in ("status", "execute_input"):
                 outputs.append({"type": message["msg_type"], **message["content"]})
 
-        reply = self.client.execute_interactive(code, output_hook=collect, timeout=60)
+        reply = self.client.execute_interactive(code, output_hook=collect, timeout=PATIENCE)
         self.reply = reply["content"]
         return outputs
 
@@ -499,7 +500,7 @@ def test_a_terminal_shell_works_the_same(tmp_path: Path):
         env=os.environ | {"IPYTHONDIR": str(tmp_path), "HOME": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=True,
     )
     leaked, _, report = done.stdout.partition("RESULTS")

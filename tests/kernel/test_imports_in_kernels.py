@@ -36,6 +36,7 @@ def test_the_explorer_needs_no_litellm(tmp_path: Path) -> None:
         assert not imports_litellm(started)
 
 
+@pytest.mark.slow
 def test_litellm_is_imported_in_advance_for_a_model_that_needs_it(tmp_path: Path) -> None:
     with kernel(tmp_path, IPYAGENT_LLM__MODEL="bedrock/nova") as started:
         assert imports_litellm(started)

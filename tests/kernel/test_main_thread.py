@@ -4,6 +4,7 @@ from concurrent.futures import Future
 import pytest
 
 from ipyagent.kernel.main_thread import MainThread
+from patience import PATIENCE, until
 
 
 def test_a_job_that_was_queued_before_the_stop_does_not_run_after_it() -> None:
@@ -20,10 +21,9 @@ async def test_an_awaiting_job_ends_when_it_is_stopped() -> None:
     main = MainThread()
     future: Future[None] = main.post(lambda: asyncio.sleep(60))
     serving = asyncio.ensure_future(main.serve_async())
-    await asyncio.sleep(0.01)
-    assert main.busy
+    await until(lambda: main.busy)
     main.stop()
-    await asyncio.wait_for(serving, 10)
+    await asyncio.wait_for(serving, PATIENCE)
     assert future.exception(0) is not None
     assert not main.busy
 

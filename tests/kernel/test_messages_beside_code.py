@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 import yaml
 from test_pages import Tab
 
-from kernels import Kernel, Message, Page, kernel
+from kernels import Kernel, Message, Page
 
 pytestmark = pytest.mark.kernel
 
@@ -26,18 +25,15 @@ print('figures:', plt.get_fignums())
 
 
 @pytest.fixture
-def started(tmp_path: Path) -> Iterator[Kernel]:
-    with kernel(tmp_path) as started:
-        started.run("%matplotlib inline")
-        yield started
+def started(fresh: Kernel) -> Kernel:
+    fresh.run("%matplotlib inline")
+    return fresh
 
 
 @pytest.fixture
 def subshell(started: Kernel) -> str:
     """Return the subshell that handles messages while the main shell is blocked."""
-    control = started.client.control_channel
-    control.send(started.client.session.msg("create_subshell_request"))
-    return str(started.client.get_control_msg(timeout=20)["content"]["subshell_id"])
+    return started.create_subshell()
 
 
 def is_drawn(message: Message) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from kernels import Kernel, Message, Page, kernel
+from patience import PATIENCE
 from servers.model_server import Cut, ModelServer, answer, delta, failure, stream
 
 pytestmark = pytest.mark.kernel
@@ -154,9 +155,9 @@ def test_an_interrupt_while_the_model_streams_closes_the_connection(
             kernel.interrupt()
 
     page.on_moment = stop
-    reply = kernel.run("%%agent\nBegin.", page=page, timeout=20)
+    reply = kernel.run("%%agent\nBegin.", page=page)
     assert reply.content["ename"] == "AgentInterrupted"
-    assert server.requests[-1].closed.wait(10)
+    assert server.requests[-1].closed.wait(PATIENCE)
     never.set()
     server.replies = [answer("Back.")]
     assert kernel.run("%%agent\nAnd now?").run["status"] == "done"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kernels import RUN_JSON, Kernel, Message, kernel
+from patience import PATIENCE
 
 pytestmark = pytest.mark.kernel
 
@@ -78,76 +78,62 @@ def script(folder: Path, name: str, *replies: Any) -> str:
     return f"-m scripted/{name}.json"
 
 
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
-    with kernel(tmp_path_factory.mktemp("pages")) as started:
-        yield started
-
-
-@pytest.fixture
-def loaded(shared: Kernel) -> Kernel:
-    """Return the kernel with ipyagent loaded again: no page is connected."""
-    shared.run("%unload_ext ipyagent")
-    shared.run("%load_ext ipyagent")
-    return shared
-
-
 @pytest.mark.spec("P42")
-def test_a_page_that_says_goodbye_leaves_nothing_behind(loaded: Kernel) -> None:
-    before = run(loaded, COMMS)
-    tab = Tab(loaded, "one")
-    assert int(run(loaded, COMMS, tab)) == int(before) + 2
+def test_a_page_that_says_goodbye_leaves_nothing_behind(fresh: Kernel) -> None:
+    before = run(fresh, COMMS)
+    tab = Tab(fresh, "one")
+    assert int(run(fresh, COMMS, tab)) == int(before) + 2
     tab.close()
-    assert run(loaded, COMMS, tab) == before
+    assert run(fresh, COMMS, tab) == before
     assert tab.closes == []  # an error in the pages that never saw that comm
-    after = Tab(loaded, "two")
-    run(loaded, "1", after)
+    after = Tab(fresh, "two")
+    run(fresh, "1", after)
     assert after.heard[0] == {"type": "left", "subshells": ["of one"]}
 
 
 @pytest.mark.spec("P42")
-def test_fifty_page_loads_without_goodbye_leave_no_leftovers(loaded: Kernel) -> None:
-    before = int(run(loaded, COMMS))
+def test_fifty_page_loads_without_goodbye_leave_no_leftovers(fresh: Kernel) -> None:
+    before = int(run(fresh, COMMS))
     for number in range(50):
-        tab = Tab(loaded, f"load-{number}")
-    assert int(run(loaded, COMMS, tab)) <= before + 2 * 2
+        tab = Tab(fresh, f"load-{number}")
+    assert int(run(fresh, COMMS, tab)) <= before + 2 * 2
     assert tab.types() == ["left", "overview"]
     assert tab.heard[0]["subshells"] == ["of load-47"]
 
 
 @pytest.mark.spec("P42")
-def test_pages_that_answer_are_kept_when_others_connect(loaded: Kernel) -> None:
-    stays = Tab(loaded, "stays")
-    run(loaded, "1", stays)
+def test_pages_that_answer_are_kept_when_others_connect(fresh: Kernel) -> None:
+    stays = Tab(fresh, "stays")
+    run(fresh, "1", stays)
     for number in range(5):
-        run(loaded, "1", stays, Tab(loaded, f"load-{number}"))
+        run(fresh, "1", stays, Tab(fresh, f"load-{number}"))
     assert "ping" in stays.types()
     assert "again" not in stays.types()
     stays.say({"type": "ask", "id": 1, "what": "bundle", "run_id": "none"})
-    run(loaded, "1", stays)
+    run(fresh, "1", stays)
     assert stays.value(1) is None
 
 
-def test_a_page_that_was_dropped_is_asked_to_connect_again(loaded: Kernel) -> None:
-    sleeps = Tab(loaded, "sleeps")
+def test_a_page_that_was_dropped_is_asked_to_connect_again(fresh: Kernel) -> None:
+    sleeps = Tab(fresh, "sleeps")
     sleeps.answers = False
     for number in range(3):
-        run(loaded, "1", sleeps, Tab(loaded, f"load-{number}"))
+        run(fresh, "1", sleeps, Tab(fresh, f"load-{number}"))
     assert sleeps.types() == ["overview", "ping", "again"]
 
 
-def test_a_page_that_reconnects_replaces_itself(loaded: Kernel) -> None:
-    tabs = [Tab(loaded, "same"), Tab(loaded, "same")]
+def test_a_page_that_reconnects_replaces_itself(fresh: Kernel) -> None:
+    tabs = [Tab(fresh, "same"), Tab(fresh, "same")]
     pages = "from ipyagent.magic import pages_of\nprint(len(pages_of(get_ipython()).all()))"
-    assert run(loaded, pages, *tabs) == "1"
+    assert run(fresh, pages, *tabs) == "1"
 
 
-def test_unloading_says_goodbye_to_all_pages(loaded: Kernel) -> None:
-    before, tab = int(run(loaded, COMMS)), Tab(loaded, "one")
-    run(loaded, "1", tab)
-    run(loaded, "%unload_ext ipyagent", tab)
+def test_unloading_says_goodbye_to_all_pages(fresh: Kernel) -> None:
+    before, tab = int(run(fresh, COMMS)), Tab(fresh, "one")
+    run(fresh, "1", tab)
+    run(fresh, "%unload_ext ipyagent", tab)
     assert tab.types()[-1] == "bye"
-    assert int(run(loaded, COMMS)) == before - 1
+    assert int(run(fresh, COMMS)) == before - 1
 
 
 SILENCE = """\
@@ -164,24 +150,24 @@ with concurrent.futures.ThreadPoolExecutor(1) as pool:
 print(pages_of(get_ipython()).answering())"""
 
 
-def test_a_page_that_does_not_answer_is_waited_for_only_once(loaded: Kernel) -> None:
-    tab = Tab(loaded, "silent")
-    run(loaded, "1", tab)
+def test_a_page_that_does_not_answer_is_waited_for_only_once(fresh: Kernel) -> None:
+    tab = Tab(fresh, "silent")
+    run(fresh, "1", tab)
     no_answer = "the page with the notebook does not answer; is it open?"
-    assert run(loaded, SILENCE, tab) == f"{no_answer} True\n{no_answer} False\n[]"
+    assert run(fresh, SILENCE, tab) == f"{no_answer} True\n{no_answer} False\n[]"
     tab.say({"type": "here"})
-    assert "Page(id='silent'" in run(loaded, "print(pages_of(get_ipython()).answering())", tab)
+    assert "Page(id='silent'" in run(fresh, "print(pages_of(get_ipython()).answering())", tab)
 
 
-def test_a_page_reports_its_notebooks_and_their_connections(loaded: Kernel) -> None:
-    tab = Tab(loaded, "first", "me")
+def test_a_page_reports_its_notebooks_and_their_connections(fresh: Kernel) -> None:
+    tab = Tab(fresh, "first", "me")
     notebooks = {"notebooks": ["a.ipynb", "b.ipynb"], "clients": ["me", "mine"]}
     tab.say({"type": "shows", **notebooks})
     code = """\
 from ipyagent.magic import pages_of
 [page] = pages_of(get_ipython()).all()
 print(*page.notebooks, *page.clients)"""
-    assert run(loaded, code, tab) == "a.ipynb b.ipynb me mine"
+    assert run(fresh, code, tab) == "a.ipynb b.ipynb me mine"
 
 
 def leave_run_unfinished(folder: Path) -> None:
@@ -194,7 +180,7 @@ def leave_run_unfinished(folder: Path) -> None:
         message = first.client.session.msg("execute_request", content)
         message["metadata"]["cellId"] = "cell-1"
         first.client.shell_channel.send(message)
-        first.manager.provisioner.process.wait(60)  # type: ignore[union-attr]
+        first.manager.provisioner.process.wait(PATIENCE)  # type: ignore[union-attr]
 
 
 @pytest.mark.spec("P42", "P06")
@@ -218,9 +204,7 @@ def test_a_page_may_send_requests_while_the_first_cell_starts(tmp_path: Path) ->
     leave_run_unfinished(tmp_path)
     option = script(tmp_path, "again", "Fine.")
     with kernel(tmp_path) as second:
-        second.client.control_channel.send(second.client.session.msg("create_subshell_request"))
-        subshell = second.client.get_control_msg(timeout=20)["content"]["subshell_id"]
-        tab = Tab(second, "page", subshell=subshell)
+        tab = Tab(second, "page", subshell=second.create_subshell())
         tab.say({"type": "ask", "id": 1, "what": "bundle", "cell_id": "cell-1"})
         run(second, f"%%agent {option}\nBegin.\n", tab)
         assert "2 runs" in run(second, "%agent status", tab)
@@ -228,10 +212,9 @@ def test_a_page_may_send_requests_while_the_first_cell_starts(tmp_path: Path) ->
 
 
 @pytest.mark.spec("P42")
-def test_a_request_of_a_page_does_not_create_a_journal(tmp_path: Path) -> None:
-    with kernel(tmp_path) as started:
-        tab = Tab(started, "page")
-        tab.say({"type": "ask", "id": 1, "what": "bundle", "cell_id": "cell-1"})
-        run(started, "1", tab)
-        assert tab.value(1) is None
+def test_a_request_of_a_page_does_not_create_a_journal(fresh: Kernel, tmp_path: Path) -> None:
+    tab = Tab(fresh, "page")
+    tab.say({"type": "ask", "id": 1, "what": "bundle", "cell_id": "cell-1"})
+    run(fresh, "1", tab)
+    assert tab.value(1) is None
     assert not (tmp_path / ".ipyagent").exists()

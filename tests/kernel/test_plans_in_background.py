@@ -1,7 +1,6 @@
 """`%%agent --plan --background` in kernels: the cell ends, the plan continues."""
 
 import contextlib
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,10 +9,11 @@ import pytest
 import yaml
 
 from kernels import RUN_JSON, Kernel, Message, Page, Reply, kernel
+from patience import PATIENCE
 
 pytestmark = [pytest.mark.kernel, pytest.mark.spec("P25")]
 
-SHELL = {"IPYAGENT_TOOLS__SHELL": "true"}
+ENVIRONMENT = {"IPYAGENT_TOOLS__SHELL": "true"}
 
 BEGUN, GO = "begun.txt", "go.txt"
 
@@ -56,18 +56,15 @@ class Watching(Page):
                 self.plan = moment["plan"]["hash"]
                 self.decide(moment["approval_id"], "approve")
 
-    def until(self, holds: Callable[[], Any], seconds: float = 60) -> None:
+    def until(self, holds: Callable[[], Any]) -> None:
         """Listen until the condition is true."""
-        deadline = time.monotonic() + seconds
-        while not holds():
-            assert time.monotonic() < deadline, [each["type"] for each in self.moments]
-            for message in self.kernel._iopub():
-                self(message)
+        self.kernel.listen(self, holds)
 
     @property
     def ended(self) -> Message:
-        """The run in the card, once it has ended there."""
+        """The run in the card, once it has ended there and in the kernel."""
         self.until(lambda: self.mirror)
+        self.until(lambda: "no plan runs" in self.kernel.run("%agent stop").stdout)
         assert self.mirror is not None
         return self.mirror
 
@@ -81,17 +78,16 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def background_plan(folder: Path) -> Iterator[tuple[Kernel, Watching, Reply]]:
-    """A kernel in which a plan is at its first step, its cell over."""
-    with kernel(folder, **SHELL) as started:
-        page = Watching(started)
-        reply = started.run(CELL, page=page)
-        page.until((folder / BEGUN).exists)
-        yield started, page, reply
+def background_plan(started: Kernel, folder: Path) -> Iterator[tuple[Kernel, Watching, Reply]]:
+    """Start a plan, and wait until it is at its first step, its cell over; then it ends."""
+    page = Watching(started)
+    reply = started.run(CELL, page=page)
+    page.until((folder / BEGUN).exists)
+    yield started, page, reply
 
 
-def test_the_cell_ends_and_other_cells_run_during_the_plan(folder: Path) -> None:
-    with background_plan(folder) as (started, page, reply):
+def test_the_cell_ends_and_other_cells_run_during_the_plan(fresh: Kernel, folder: Path) -> None:
+    with background_plan(fresh, folder) as (started, page, reply):
         assert reply.status == "ok", reply.content
         assert not (folder / "made.txt").exists()
         assert started.run("x = 41").status == "ok"
@@ -112,9 +108,10 @@ def test_the_cell_ends_and_other_cells_run_during_the_plan(folder: Path) -> None
 
 
 def test_an_interrupt_or_captured_output_of_another_cell_does_not_affect_the_plan(
+    fresh: Kernel,
     folder: Path,
 ) -> None:
-    with background_plan(folder) as (started, page, _reply):
+    with background_plan(fresh, folder) as (started, page, _reply):
         request = started.client.execute("import time; print('in'); time.sleep(60)")
         reply = started.finish(
             request,
@@ -132,23 +129,24 @@ def test_an_interrupt_or_captured_output_of_another_cell_does_not_affect_the_pla
 
 
 @pytest.mark.spec("P25", "P35", "A12")
-def test_calls_that_the_plan_does_not_cover_are_asked_about_after_the_cell(folder: Path) -> None:
+def test_calls_that_the_plan_does_not_cover_are_asked_about_after_the_cell(
+    fresh: Kernel, folder: Path
+) -> None:
     (folder / "plan.yaml").write_text(yaml.safe_dump([FAILS, INSTEAD, INSTEAD]))
-    with kernel(folder, **SHELL) as started:
-        page = Watching(started, decision="")
-        started.run(CELL.replace(" --confirm yolo", ""), page=page)
-        page.until(lambda: page.asked)
-        assert started.value("'free'") == "'free'"
-        assert page.asked in started.run("%agent status").stdout
-        assert "approved" in started.run("%agent approve", page=page).stdout
-        run = page.ended
-        assert (run["status"], len(run["steps"])) == ("done", 4)
-        assert run["steps"][1]["executions"][0]["decided_by"] == "magic"
+    page = Watching(fresh, decision="")
+    fresh.run(CELL.replace(" --confirm yolo", ""), page=page)
+    page.until(lambda: page.asked)
+    assert fresh.value("'free'") == "'free'"
+    assert page.asked in fresh.run("%agent status").stdout
+    assert "approved" in fresh.run("%agent approve", page=page).stdout
+    run = page.ended
+    assert (run["status"], len(run["steps"])) == ("done", 4)
+    assert run["steps"][1]["executions"][0]["decided_by"] == "magic"
 
 
 @pytest.mark.parametrize("how", ["card", "command"])
-def test_a_plan_in_the_background_can_be_stopped(folder: Path, how: str) -> None:
-    with background_plan(folder) as (started, page, _reply):
+def test_a_plan_in_the_background_can_be_stopped(fresh: Kernel, folder: Path, how: str) -> None:
+    with background_plan(fresh, folder) as (started, page, _reply):
         if how == "card":
             page.say({"type": "stop"})
         else:
@@ -156,7 +154,6 @@ def test_a_plan_in_the_background_can_be_stopped(folder: Path, how: str) -> None
         run = page.ended
         assert (run["status"], run["stop_reason"]) == ("cancelled", "interrupted")
         assert run["steps"][0]["executions"][0]["status"] == "cancelled"
-        assert "no plan runs" in started.run("%agent stop", page=page).stdout
         (folder / GO).touch()
         assert not (folder / "made.txt").exists()
         (folder / "plan.yaml").write_text(yaml.safe_dump(["Here."]))
@@ -165,50 +162,51 @@ def test_a_plan_in_the_background_can_be_stopped(folder: Path, how: str) -> None
 
 
 def test_a_plan_that_the_kernels_end_cut_off_is_recorded(folder: Path) -> None:
-    with background_plan(folder) as (started, _page, _reply):
-        started.manager.shutdown_wait_time = 60  # then it is killed
-        begun = time.monotonic()
+    with kernel(folder, **ENVIRONMENT) as started, background_plan(started, folder):
+        process = started.manager.provisioner.process  # type: ignore[union-attr]
+        started.manager.shutdown_wait_time = PATIENCE  # then it is killed
         started.manager.shutdown_kernel(now=False)
-        assert time.monotonic() - begun < started.manager.shutdown_wait_time
-    with kernel(folder, **SHELL) as again:
+        assert process.returncode == 0
+    with kernel(folder, **ENVIRONMENT) as again:
         assert "no plan runs" in again.run("%agent stop").stdout
         run = again.run("%agent show").run
         assert (run["status"], len(run["plan"])) == ("error", 2)
         assert "the kernel ended during the run" in run["error"]
 
 
-def test_a_plan_that_needs_the_notebook_runs_in_its_cell_and_says_so_before(folder: Path) -> None:
-    with kernel(folder, **SHELL) as started:
-        page = Watching(started)
-        reply = started.run(CELL.replace("plan.yaml", "tied.yaml"), page=page)
-        (proposed,) = [each for each in page.moments if each["type"] == "planned"]
-        assert "because step 1 (run_python) works" in proposed["notes"][0]
-        assert reply.of("update_display_data")[-1]["data"][RUN_JSON]["status"] == "done"
-        assert (folder / "made.txt").exists()
-        assert started.value("x") == "1"
+def test_a_plan_that_needs_the_notebook_runs_in_its_cell_and_says_so_before(
+    fresh: Kernel, folder: Path
+) -> None:
+    page = Watching(fresh)
+    reply = fresh.run(CELL.replace("plan.yaml", "tied.yaml"), page=page)
+    (proposed,) = [each for each in page.moments if each["type"] == "planned"]
+    assert "because step 1 (run_python) works" in proposed["notes"][0]
+    assert reply.of("update_display_data")[-1]["data"][RUN_JSON]["status"] == "done"
+    assert (folder / "made.txt").exists()
+    assert fresh.value("x") == "1"
 
 
-def test_a_waiting_plan_is_approved_to_run_in_the_background(folder: Path) -> None:
-    with kernel(folder, **SHELL) as started:
-        page = Watching(started)
-        started.run("%%agent -m scripted/tied.yaml --plan\nSet x.")
-        refused = started.run("%agent approve --background", page=page)
-        assert "cannot run in the background" in refused.stderr + str(refused.stdout), refused
-        started.run("%agent deny")
-        waiting = started.run("%%agent -m scripted/plan.yaml --plan\nMake a file.")
-        assert "%agent approve" in waiting.of("display_data")[-1]["data"]["text/plain"]
-        started.run("%agent approve --background", page=page)
-        page.until((folder / BEGUN).exists)
-        (folder / GO).touch()
-        assert page.ended["status"] == "done"
+def test_a_waiting_plan_is_approved_to_run_in_the_background(fresh: Kernel, folder: Path) -> None:
+    page = Watching(fresh)
+    fresh.run("%%agent -m scripted/tied.yaml --plan\nSet x.")
+    refused = fresh.run("%agent approve --background", page=page)
+    assert "cannot run in the background" in refused.stderr + str(refused.stdout), refused
+    fresh.run("%agent deny")
+    waiting = fresh.run("%%agent -m scripted/plan.yaml --plan\nMake a file.")
+    assert "%agent approve" in waiting.of("display_data")[-1]["data"]["text/plain"]
+    fresh.run("%agent approve --background", page=page)
+    page.until((folder / BEGUN).exists)
+    (folder / GO).touch()
+    assert page.ended["status"] == "done"
 
 
-def test_a_plan_in_the_background_is_refused_if_nobody_could_see_it(folder: Path) -> None:
-    with kernel(folder, **SHELL) as started:
-        for cell, says in (
-            (CELL, "needs somebody at the notebook"),
-            (CELL.replace("--plan ", ""), "add --plan"),
-            (CELL.replace("--plan ", "--plan --json "), "--json is about how the run ended"),
-        ):
-            reply = started.run(cell, page=Page(started) if says == "add --plan" else None)
-            assert says in reply.run["error"]
+def test_a_plan_in_the_background_is_refused_if_nobody_could_see_it(
+    fresh: Kernel, folder: Path
+) -> None:
+    for cell, says in (
+        (CELL, "needs somebody at the notebook"),
+        (CELL.replace("--plan ", ""), "add --plan"),
+        (CELL.replace("--plan ", "--plan --json "), "--json is about how the run ended"),
+    ):
+        reply = fresh.run(cell, page=Page(fresh) if says == "add --plan" else None)
+        assert says in reply.run["error"]

@@ -57,31 +57,31 @@ def same_plan(card: Message, run: Message) -> bool:
 
 
 @pytest.mark.spec("P01", "P28", "P30", "P31")
-def test_a_plan_is_shown_approved_by_a_click_and_run_as_it_was_shown(folder: Path) -> None:
-    with kernel(folder) as started:
-        page = Deciding(started, decision="approve")
-        reply = started.run(CELL, page=page)
-        assert reply.status == "ok", reply.content
-        planning, plan = runs(reply)
-        assert (planning["stop_reason"], plan["stop_reason"]) == ("planned", "finished")
-        assert plan["parent_id"] == planning["id"]
-        (proposed,) = [each["plan"] for each in page.moments if each["type"] == "plan asked"]
-        assert same_plan(proposed, plan)
-        assert started.value("__import__('ipyagent').last.output") == "'2 of 2 steps done.'"
+def test_a_plan_is_shown_approved_by_a_click_and_run_as_it_was_shown(
+    fresh: Kernel, folder: Path
+) -> None:
+    page = Deciding(fresh, decision="approve")
+    reply = fresh.run(CELL, page=page)
+    assert reply.status == "ok", reply.content
+    planning, plan = runs(reply)
+    assert (planning["stop_reason"], plan["stop_reason"]) == ("planned", "finished")
+    assert plan["parent_id"] == planning["id"]
+    (proposed,) = [each["plan"] for each in page.moments if each["type"] == "plan asked"]
+    assert same_plan(proposed, plan)
+    assert fresh.value("__import__('ipyagent').last.output") == "'2 of 2 steps done.'"
     assert (folder / "made.txt").read_text() == "made\n"
 
 
 @pytest.mark.spec("P28", "P24")
-def test_an_edited_plan_is_shown_again_and_only_that_one_runs(folder: Path) -> None:
+def test_an_edited_plan_is_shown_again_and_only_that_one_runs(fresh: Kernel, folder: Path) -> None:
     step = {"call": {"id": "x", **PLAN["calls"][0]}, "note": ""}  # type: ignore[dict-item]
     step["call"]["arguments"] = {"path": "mine.txt", "content": "mine\n"}
-    with kernel(folder) as started:
-        page = Deciding(started, decision="edit", plan=[step])
-        reply = started.run(CELL, page=page)
-        proposed = [each["plan"] for each in page.moments if each["type"] == "plan asked"]
-        assert [len(plan["steps"]) for plan in proposed] == [2, 1]
-        assert proposed[0]["hash"] != proposed[1]["hash"]
-        assert same_plan(proposed[1], runs(reply)[-1])
+    page = Deciding(fresh, decision="edit", plan=[step])
+    reply = fresh.run(CELL, page=page)
+    proposed = [each["plan"] for each in page.moments if each["type"] == "plan asked"]
+    assert [len(plan["steps"]) for plan in proposed] == [2, 1]
+    assert proposed[0]["hash"] != proposed[1]["hash"]
+    assert same_plan(proposed[1], runs(reply)[-1])
     assert not (folder / "made.txt").exists()
     assert (folder / "mine.txt").read_text() == "mine\n"
 
@@ -108,57 +108,54 @@ def test_without_a_user_a_plan_waits_even_across_a_restart(folder: Path) -> None
 
 @pytest.mark.spec("P20")
 @pytest.mark.parametrize(("word", "status"), [("Yes", "done"), ("no", "cancelled")])
-def test_a_cell_of_one_word_decides_on_the_plan(folder: Path, word: str, status: str) -> None:
-    with kernel(folder) as started:
-        started.run(CELL)
-        reply = started.run(f"%%agent -m scripted/plan.yaml\n{word}")
-        assert runs(reply)[0]["status"] == status
-        nothing = started.run("%agent deny")
-        assert "there is no pending plan" in nothing.stdout
+def test_a_cell_of_one_word_decides_on_the_plan(
+    fresh: Kernel, folder: Path, word: str, status: str
+) -> None:
+    fresh.run(CELL)
+    reply = fresh.run(f"%%agent -m scripted/plan.yaml\n{word}")
+    assert runs(reply)[0]["status"] == status
+    nothing = fresh.run("%agent deny")
+    assert "there is no pending plan" in nothing.stdout
     assert (folder / "made.txt").exists() is (status == "done")
 
 
 @pytest.mark.spec("P28")
-def test_scripts_learn_that_a_plan_waits(folder: Path) -> None:
+def test_scripts_learn_that_a_plan_waits(fresh: Kernel, folder: Path) -> None:
     cell = CELL.replace("--plan", "--plan --json")
-    with kernel(folder) as started:
-        summary = json.loads(started.run(cell).stdout)
-        assert summary["plan_id"]
-        assert f"%agent approve {summary['plan_id']}" in summary["notes"][0]
-        started.run("%agent deny")
-        raised = started.run(CELL.replace("--plan", "--plan --raise"))
-        assert raised.status == "error"
-        assert "The plan waits for you" in raised.content["evalue"]
+    summary = json.loads(fresh.run(cell).stdout)
+    assert summary["plan_id"]
+    assert f"%agent approve {summary['plan_id']}" in summary["notes"][0]
+    fresh.run("%agent deny")
+    raised = fresh.run(CELL.replace("--plan", "--plan --raise"))
+    assert raised.status == "error"
+    assert "The plan waits for you" in raised.content["evalue"]
 
 
 @pytest.mark.spec("P24", "M14")
-def test_a_notebook_shows_the_outcome_of_its_plans(folder: Path) -> None:
+def test_a_notebook_shows_the_outcome_of_its_plans(fresh: Kernel, folder: Path) -> None:
     """The same plan is in two cells: waiting in one, and run or denied in the other."""
     cells = [CELL, "%agent approve", CELL, "%agent deny"]
-    with kernel(folder) as started:
-        outputs = [runs(started.run(cell)) for cell in cells]
-        cards = [
-            {"output_type": "display_data", "metadata": {}, "data": {RUN_JSON: each}}
-            for output in outputs
-            for each in output
-        ]
-        book = {
-            "nbformat": 4,
-            "nbformat_minor": 5,
-            "metadata": {},
-            "cells": [
-                {"cell_type": "code", "source": "", "metadata": {}, "id": "a", "outputs": cards}
-            ],
-        }
-        (folder / "told.ipynb").write_text(json.dumps(book))
-        assert "The plan waits" not in json.dumps(outputs[3])
-        loaded = started.run("%agent session load told.ipynb")
-        assert "messages" in loaded.stdout, loaded
-        texts = started.value("[m.text for m in __import__('ipyagent').Session.current().messages]")
-        results = started.value(
-            "[b.text for m in __import__('ipyagent').Session.current().messages"
-            " for r in m.tool_results for b in r.content]"
-        )
+    outputs = [runs(fresh.run(cell)) for cell in cells]
+    cards = [
+        {"output_type": "display_data", "metadata": {}, "data": {RUN_JSON: each}}
+        for output in outputs
+        for each in output
+    ]
+    book = {
+        "nbformat": 4,
+        "nbformat_minor": 5,
+        "metadata": {},
+        "cells": [{"cell_type": "code", "source": "", "metadata": {}, "id": "a", "outputs": cards}],
+    }
+    (folder / "told.ipynb").write_text(json.dumps(book))
+    assert "The plan waits" not in json.dumps(outputs[3])
+    loaded = fresh.run("%agent session load told.ipynb")
+    assert "messages" in loaded.stdout, loaded
+    texts = fresh.value("[m.text for m in __import__('ipyagent').Session.current().messages]")
+    results = fresh.value(
+        "[b.text for m in __import__('ipyagent').Session.current().messages"
+        " for r in m.tool_results for b in r.content]"
+    )
     assert texts.count("The user approved the plan") == 1
     assert texts.count("I do not want this plan") == 1
     assert "wrote made.txt" in results

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from kernels import Kernel, Message, Page, asking, kernel
+from kernels import Kernel, Message, Page, kernel
 from servers.model_server import ModelServer, answer
 
 pytestmark = pytest.mark.kernel
+
+SECRET = "sk-canary-0123456789abcdef"
+ENVIRONMENT = {"LITELLM_API_KEY": SECRET}
 
 
 @pytest.fixture(scope="module")
@@ -149,39 +152,35 @@ def test_a_workspace_file_only_tightens_until_it_is_trusted(
 
 
 @pytest.mark.spec("A24", "A50", "A10")
-def test_a_profile_is_chosen_by_name(folder: Path, workspace_file: Path) -> None:
-    workspace_file.write_text(
+def test_a_profile_is_chosen_by_name(
+    asking_kernel: Kernel, server: ModelServer, tmp_path: Path
+) -> None:
+    (tmp_path / "ipyagent.yaml").write_text(
         "agents: {reviewer: {system_prompt: 'You review.', max_steps: 4, allowed_tools: read_file}}"
     )
-    with (
-        ModelServer([answer("One."), answer("Two.")]) as server,
-        kernel(folder, **asking(server)) as started,
-    ):
-        for cell in ("%%agent reviewer\nBegin.", "%%agent -a reviewer\nBegin."):
-            run = started.run(cell).run
-            assert run["agent"] == "reviewer"
-            assert run["max_steps"] == 4
-        for request in server.requests:
-            assert "You review." in request.body["messages"][0]["content"]
-            assert [t["function"]["name"] for t in request.body["tools"]] == ["read_file"]
-        refused = started.run("%%agent reviewr\nBegin.").run
-        assert "reviewr" in refused["error"]
-        assert "did you mean reviewer?" in refused["error"]
+    server.replies = [answer("One."), answer("Two.")]
+    for cell in ("%%agent reviewer\nBegin.", "%%agent -a reviewer\nBegin."):
+        run = asking_kernel.run(cell).run
+        assert run["agent"] == "reviewer"
+        assert run["max_steps"] == 4
+    for request in server.requests:
+        assert "You review." in request.body["messages"][0]["content"]
+        assert [t["function"]["name"] for t in request.body["tools"]] == ["read_file"]
+    refused = asking_kernel.run("%%agent reviewr\nBegin.").run
+    assert "reviewr" in refused["error"]
+    assert "did you mean reviewer?" in refused["error"]
 
 
 @pytest.mark.spec("A10", "M07")
 def test_instructions_can_come_from_a_file_and_a_missing_file_is_reported(
-    folder: Path, workspace_file: Path
+    asking_kernel: Kernel, server: ModelServer, tmp_path: Path
 ) -> None:
-    workspace_file.write_text("agent: {system_prompt_path: house.md}")
-    with (
-        ModelServer([answer("One."), answer("Two.")]) as server,
-        kernel(folder, **asking(server)) as started,
-    ):
-        run = started.run("%%agent\nBegin.").run
-        assert any("house.md" in note for note in run["notes"])
-        (folder / "house.md").write_text("Speak like a pirate.")
-        assert not started.run("%%agent\nBegin.").run["notes"]
+    (tmp_path / "ipyagent.yaml").write_text("agent: {system_prompt_path: house.md}")
+    server.replies = [answer("One."), answer("Two.")]
+    run = asking_kernel.run("%%agent\nBegin.").run
+    assert any("house.md" in note for note in run["notes"])
+    (tmp_path / "house.md").write_text("Speak like a pirate.")
+    assert not asking_kernel.run("%%agent\nBegin.").run["notes"]
     first, second = (r.body["messages"][0]["content"] for r in server.requests)
     assert "pirate" not in first
     assert second.startswith(first)
@@ -204,25 +203,21 @@ def test_v_expands_more_of_the_card(shared: Kernel) -> None:
 
 
 @pytest.mark.spec("P08")
-def test_a_trace_id_is_accepted_and_reaches_the_service_and_the_card(folder: Path) -> None:
-    with (
-        ModelServer([answer("One."), answer("Two.")]) as server,
-        kernel(
-            folder,
-            **asking(server),
-            IPYAGENT_LOGGING__FILE="runs.jsonl",
-        ) as started,
-    ):
-        trace_id = "0af7651916cd43dd8448eb211c80319c"
-        reply = started.run(f"%%agent --trace-id {trace_id}\nBegin.", page=Page(started))
-        assert reply.run["trace_id"] == trace_id
-        assert trace_id in reply.of("update_display_data")[0]["data"]["text/html"]
-        made = started.run("%%agent\nBegin.").run["trace_id"]
-        bad = started.run("%%agent --trace-id 'no good\x1b'\nBegin.").run["error"]
-        assert "trace-id" in bad or "trace id" in bad
+def test_a_trace_id_is_accepted_and_reaches_the_service_and_the_card(
+    asking_kernel: Kernel, server: ModelServer, tmp_path: Path
+) -> None:
+    server.replies = [answer("One."), answer("Two.")]
+    asking_kernel.run("%agent config logging.file=runs.jsonl")
+    trace_id = "0af7651916cd43dd8448eb211c80319c"
+    reply = asking_kernel.run(f"%%agent --trace-id {trace_id}\nBegin.", page=Page(asking_kernel))
+    assert reply.run["trace_id"] == trace_id
+    assert trace_id in reply.of("update_display_data")[0]["data"]["text/html"]
+    made = asking_kernel.run("%%agent\nBegin.").run["trace_id"]
+    bad = asking_kernel.run("%%agent --trace-id 'no good\x1b'\nBegin.").run["error"]
+    assert "trace-id" in bad or "trace id" in bad
     headers = [{k.lower(): v for k, v in r.headers.items()} for r in server.requests]
     assert [h["x-trace-id"] for h in headers] == [trace_id, made]
-    lines = [json.loads(line) for line in (folder / "runs.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text().splitlines()]
     assert {line["trace_id"] for line in lines} == {trace_id, made}
 
 
@@ -262,75 +257,69 @@ def test_the_error_for_a_long_prompt_names_the_limit_and_its_length(shared: Kern
 
 
 @pytest.mark.spec("A06")
-def test_secrets_are_in_no_output_of_the_notebook(folder: Path) -> None:
-    secret = "sk-canary-0123456789abcdef"
-    with (
-        ModelServer([answer("Hello.")]) as server,
-        kernel(
-            folder,
-            **asking(server),
-            LITELLM_API_KEY=secret,
-        ) as started,
-    ):
-        replies = [
-            started.run(cell) for cell in ("%%agent\nBegin.", "%agent config", "%agent status")
-        ]
-        replies.append(started.run(f"%agent config llm.api_key={secret}"))
-        replies.append(started.run("%agent config llm.api_key"))
-        replies.append(started.run(f"%agent config llm.timeout={secret}"))
-        headers = {name.lower(): value for name, value in server.requests[0].headers.items()}
-        assert headers["authorization"] == f"Bearer {secret}"
-    assert secret not in json.dumps([reply.messages for reply in replies], default=str).replace(
-        f"%agent config llm.api_key={secret}", ""
-    ).replace(f"%agent config llm.timeout={secret}", "")
-    assert secret.encode() not in (folder / ".ipyagent/state.db").read_bytes()
+def test_secrets_are_in_no_output_of_the_notebook(
+    asking_kernel: Kernel, server: ModelServer, tmp_path: Path
+) -> None:
+    server.replies = [answer("Hello.")]
+    replies = [
+        asking_kernel.run(cell) for cell in ("%%agent\nBegin.", "%agent config", "%agent status")
+    ]
+    replies.append(asking_kernel.run(f"%agent config llm.api_key={SECRET}"))
+    replies.append(asking_kernel.run("%agent config llm.api_key"))
+    replies.append(asking_kernel.run(f"%agent config llm.timeout={SECRET}"))
+    headers = {name.lower(): value for name, value in server.requests[0].headers.items()}
+    assert headers["authorization"] == f"Bearer {SECRET}"
+    assert SECRET not in json.dumps([reply.messages for reply in replies], default=str).replace(
+        f"%agent config llm.api_key={SECRET}", ""
+    ).replace(f"%agent config llm.timeout={SECRET}", "")
+    assert SECRET.encode() not in (tmp_path / ".ipyagent/state.db").read_bytes()
 
 
 @pytest.mark.spec("P10")
 def test_without_a_writable_journal_nothing_runs_until_the_user_turns_it_off(
+    fresh: Kernel,
     tmp_path: Path,
 ) -> None:
     (tmp_path / "acts.json").write_text(
         json.dumps([{"calls": [{"name": "run_python", "arguments": {"code": "acted = 1"}}]}, "Ok."])
     )
     (tmp_path / ".ipyagent").write_text("a file stands where the folder should be")
-    with kernel(tmp_path) as started:
-        cell = "%%agent -m scripted/acts.json --confirm yolo\nBegin."
-        run = started.run(cell).run
-        assert run["status"] == "error"
-        assert "chat.persist=false" in run["error"]
-        assert started.value("'acted' in globals()") == "False"
-        started.run("%agent config chat.persist=false")
-        assert started.run(cell).run["status"] == "done"
-        assert started.value("acted") == "1"
+    cell = "%%agent -m scripted/acts.json --confirm yolo\nBegin."
+    run = fresh.run(cell).run
+    assert run["status"] == "error"
+    assert "chat.persist=false" in run["error"]
+    assert fresh.value("'acted' in globals()") == "False"
+    fresh.run("%agent config chat.persist=false")
+    assert fresh.run(cell).run["status"] == "done"
+    assert fresh.value("acted") == "1"
 
 
 @pytest.mark.spec("H24", "H26")
-def test_the_prompts_of_cells_pass_validators(folder: Path) -> None:
-    (folder / "guard.py").write_text(
+def test_the_prompts_of_cells_pass_validators(fresh: Kernel, tmp_path: Path) -> None:
+    (tmp_path / "hello.json").write_text(json.dumps(["Hello."]))
+    (tmp_path / "guard.py").write_text(
         "def check(prompt):\n    if 'salary' in prompt: raise ValueError('Not about salaries.')\n"
     )
     append = "import ipyagent\nipyagent.Session.current().validators.append(no_names)"
     cell = "%%agent -m scripted/hello.json\n{}"
-    with kernel(folder) as started:
-        started.run("def no_names(prompt):\n    if 'Ann' in prompt: raise ValueError('No names.')")
-        assert started.run(append).status == "ok"
-        refused = started.run(cell.format("Who is Ann?"))
-        assert (refused.status, refused.run["status"], refused.run["error"]) == (
-            "ok",
-            "error",
-            "No names.",
-        )
-        started.run("%agent config chat.validators=guard:check")
-        unknown = started.run(cell.format("The salary?")).run
-        assert "do not trust" in unknown["error"]
-        assert started.run("import sys; print('guard' in sys.modules)").stdout == "False\n"
-        started.run("import guard")
-        assert started.run(cell.format("The salary?")).run["error"] == "Not about salaries."
-        raising = started.run("%%agent --raise -m scripted/hello.json\nThe salary?")
-        assert (raising.status, raising.content["evalue"]) == ("error", "Not about salaries.")
-        answered = started.run(cell.format("Hello?")).run
-        assert answered["status"] == "done"
+    fresh.run("def no_names(prompt):\n    if 'Ann' in prompt: raise ValueError('No names.')")
+    assert fresh.run(append).status == "ok"
+    refused = fresh.run(cell.format("Who is Ann?"))
+    assert (refused.status, refused.run["status"], refused.run["error"]) == (
+        "ok",
+        "error",
+        "No names.",
+    )
+    fresh.run("%agent config chat.validators=guard:check")
+    unknown = fresh.run(cell.format("The salary?")).run
+    assert "do not trust" in unknown["error"]
+    assert fresh.run("import sys; print('guard' in sys.modules)").stdout == "False\n"
+    fresh.run("import guard")
+    assert fresh.run(cell.format("The salary?")).run["error"] == "Not about salaries."
+    raising = fresh.run("%%agent --raise -m scripted/hello.json\nThe salary?")
+    assert (raising.status, raising.content["evalue"]) == ("error", "Not about salaries.")
+    answered = fresh.run(cell.format("Hello?")).run
+    assert answered["status"] == "done"
 
 
 def test_a_damaged_settings_file_is_reported_beside_the_rest_of_the_status(

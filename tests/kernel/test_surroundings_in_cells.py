@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,11 +13,9 @@ pytestmark = pytest.mark.kernel
 CELL = "%%agent -m scripted/hello.yaml\nGo on."
 
 
-@pytest.fixture
-def fresh(tmp_path: Path) -> Iterator[Kernel]:
+@pytest.fixture(autouse=True)
+def script(tmp_path: Path) -> None:
     (tmp_path / "hello.yaml").write_text("- Hello.\n")
-    with kernel(tmp_path) as started:
-        yield started
 
 
 def reply_text(reply: Reply) -> str:
@@ -55,7 +52,6 @@ def test_modules_that_were_removed_are_loaded_again(fresh: Kernel) -> None:
 
 
 def test_a_failed_import_names_the_package_and_the_required_version(tmp_path: Path) -> None:
-    (tmp_path / "hello.yaml").write_text("- Hello.\n")
     old = tmp_path / "old"
     (old / "nh3").mkdir(parents=True)
     (old / "nh3" / "__init__.py").write_text("clean = None\n")
@@ -91,7 +87,6 @@ for fd in held: os.close(fd)
 def test_a_kernel_without_descriptors_reports_it_and_recovers(
     tmp_path: Path, is_warm: bool
 ) -> None:
-    (tmp_path / "hello.yaml").write_text("- Hello.\n")
     profile = tmp_path / "ipython" / "profile_default"
     profile.mkdir(parents=True)
     # IPython's own thread for the history prints a traceback for want of a descriptor.

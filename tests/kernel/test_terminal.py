@@ -11,6 +11,8 @@ import pexpect
 import pytest
 import yaml
 
+from patience import PATIENCE
+
 pytestmark = pytest.mark.kernel
 
 PROMPT = r"In \[\d+\]: "
@@ -30,7 +32,7 @@ def terminal(tmp_path: Path) -> Iterator[Any]:
         cwd=str(tmp_path),
         env=environment(tmp_path),
         encoding="utf-8",
-        timeout=20,
+        timeout=PATIENCE,
         echo=False,
     )
     child.expect(PROMPT)
@@ -113,7 +115,7 @@ def test_without_a_tty_a_sensitive_call_is_denied_at_once(tmp_path: Path) -> Non
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert "--confirm yolo" in done.stdout
     assert "I could not." in done.stdout
@@ -141,11 +143,12 @@ print(run.outcome, run.output, run.results[0].output, run.results[0].value)
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert done.stdout.strip() == "success It is 42. 42 42"
 
 
+@pytest.mark.slow
 def test_an_inserted_cell_is_the_beginning_of_the_next_prompt(
     terminal: Any, tmp_path: Path
 ) -> None:

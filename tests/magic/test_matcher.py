@@ -15,6 +15,7 @@ from ipyagent.magic.options import parse
 from ipyagent.schema import Session
 from ipyagent.store.journal import Journal
 from kernels import Kernel, kernel
+from patience import PATIENCE
 
 pytestmark = pytest.mark.kernel
 
@@ -57,7 +58,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
 def asked(running: Kernel, text: str) -> dict[str, Any]:
     """The kernel's answer at the `|`, or at the end."""
     at = text.find("|") if "|" in text else len(text)
-    reply = running.client.complete(text.replace("|", ""), at, reply=True, timeout=30)
+    reply = running.client.complete(text.replace("|", ""), at, reply=True, timeout=PATIENCE)
     content: dict[str, Any] = reply["content"]
     assert content["status"] == "ok"
     return content
@@ -226,6 +227,7 @@ for text in ("%%agent\\n@", "%%agent\\nmany", "%%agent\\n@frame", "%%agent\\n@da
 """
 
 
+@pytest.mark.slow
 def test_ten_thousand_variables_and_files_take_no_time(tmp_path: Path) -> None:
     folder = tmp_path / "data/many"
     folder.mkdir(parents=True)

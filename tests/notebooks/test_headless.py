@@ -76,6 +76,7 @@ def test_what_was_seen_is_in_every_export_of_the_notebook(tmp_path: Path) -> Non
     assert "<strong>line</strong>" in markdown
 
 
+@pytest.mark.slow
 def test_the_run_is_there_for_the_cells_that_follow(tmp_path: Path) -> None:
     notebook = executed(
         tmp_path,

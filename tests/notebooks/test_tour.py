@@ -57,6 +57,7 @@ def test_each_script_can_be_played_and_is(path: Path) -> None:
     assert any(f"scripted/scripts/{path.name}" in each.read_text() for each in NOTEBOOKS)
 
 
+@pytest.mark.slow
 @pytest.mark.kernel
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("stem", ["05_plans_and_services", "06_sessions"])
