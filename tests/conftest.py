@@ -8,7 +8,7 @@ import pytest
 from hypothesis import settings
 from playwright.sync_api import Browser, sync_playwright
 
-from harness import Lab
+from harness import EngineClock, Lab
 from leftovers import no_process_is_left, pytest_sessionstart
 
 __all__ = ["no_process_is_left", "pytest_sessionstart"]
@@ -51,6 +51,12 @@ def no_kernel_in_this_process() -> Iterator[None]:
 @pytest.fixture
 def lab(tmp_path: Path) -> Lab:
     return Lab(tmp_path)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> EngineClock:
+    """The time of runs, which passes as the test says."""
+    return EngineClock(monkeypatch)
 
 
 @pytest.fixture(scope="module")

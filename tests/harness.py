@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from ipyagent import schema
 from ipyagent.agent.approvals import Answer, Approval
@@ -14,6 +17,7 @@ from ipyagent.agent.session import Session
 from ipyagent.config import Layer, resolve_config
 from ipyagent.errors import NoFrontendError
 from ipyagent.kernel.drivers import Cell, drive_sync
+from ipyagent.kernel.engine_thread import EngineThread
 from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.llm.client import Client
 from ipyagent.llm.scripted import Scripted
@@ -108,6 +112,23 @@ class Lab:
         )
         request = RunRequest(prompt, config, dry_run=dry_run, plan=plan)
         return drive_sync(self.cell, runs.build(request))
+
+
+class EngineClock:
+    """The clock of the engine's loop, by which runs measure their time limits.
+
+    A test advances it when what must not be late is there, so that limits may be long.
+    """
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.ahead = 0.0
+        self.loop = EngineThread.current().loop
+        patch.setattr(self.loop, "time", lambda: time.monotonic() + self.ahead, raising=False)
+
+    def advance(self, seconds: float) -> None:
+        """Let that much time pass at once, from any thread."""
+        self.ahead += seconds
+        self.loop.call_soon_threadsafe(lambda: None)  # it may wait for what is due now
 
 
 @cache

@@ -1,22 +1,35 @@
 """Hard budgets, their graceful end, and the time that a person takes."""
 
 import asyncio
-import threading
 from typing import Any
 
 import pytest
 
-from harness import YES, Lab, call
+from harness import YES, EngineClock, Lab, call
 from ipyagent.agent import budgets
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.agent.budgets import length_warning
 from ipyagent.agent.time_limits import TimeLimits
 from ipyagent.errors import AgentInterrupted, StepTimeoutError
-from ipyagent.schema import Outcome, Run, RunStatus, StopReason, ToolStatus
-from ipyagent.tools.base import tool
+from ipyagent.llm.client import ModelRequest
+from ipyagent.schema import Event, Outcome, Run, RunStatus, StopReason, ToolStatus
+from ipyagent.tools.base import Tool, tool
+from virtual_time import run_in_virtual_time
 
 LOOK = {"calls": [call("list_files")]}
 PRICED = LOOK | {"usage": {"prompt_tokens": 90, "completion_tokens": 20}, "cost_usd": 0.5}
+
+
+def nap_tool(clock: EngineClock, seconds: float) -> Tool:
+    """A tool that would take an hour, and lets so much time pass once it has begun."""
+
+    @tool
+    async def nap() -> None:
+        """Sleep."""
+        clock.advance(seconds)
+        await asyncio.sleep(3_600)
+
+    return nap
 
 
 @pytest.mark.spec("A13", "A53")
@@ -66,32 +79,39 @@ def test_without_a_last_word_the_run_is_partial_all_the_same(lab: Lab) -> None:
 
 
 @pytest.mark.spec("A53")
-def test_a_last_word_that_takes_too_long_is_cut_and_kept(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_last_word_that_takes_too_long_is_cut_and_kept(lab: Lab, clock: EngineClock) -> None:
     assert budgets.CLOSING_SECONDS == 30
-    monkeypatch.setattr(budgets, "CLOSING_SECONDS", 0.2)
-    run = lab.run([LOOK, {"text": "well " * 500, "delay": 0.02}], max_steps=1)
+
+    def hear(event: Event) -> None:
+        if event.type == "message_delta":
+            clock.advance(10)
+
+    run = lab.run([LOOK, {"text": "well " * 500, "delay": 0.01}], heard=hear, max_steps=1)
     assert run.stop_reason is StopReason.MAX_STEPS
     assert run.output.startswith("well")
     assert run.output.count("well") < 500
 
 
 @pytest.mark.spec("A53")
-def test_max_seconds_ends_a_run_that_calls_tools_with_a_last_word(lab: Lab) -> None:
-    @tool
-    async def nap() -> None:
-        """Sleep."""
-        await asyncio.sleep(60)
-
-    run = lab.run([{"calls": [call("nap")]}, "No time."], tools=[nap], max_seconds=0.2)
+def test_max_seconds_ends_a_run_that_calls_tools_with_a_last_word(
+    lab: Lab, clock: EngineClock
+) -> None:
+    run = lab.run(
+        [{"calls": [call("nap")]}, "No time."], tools=[nap_tool(clock, 601)], max_seconds=600
+    )
     assert (run.outcome, run.stop_reason) == (Outcome.PARTIAL, StopReason.MAX_SECONDS)
     assert run.output == "No time."
     assert run.executions[0].status is ToolStatus.CANCELLED
 
 
-def test_max_seconds_keeps_what_the_model_was_saying(lab: Lab) -> None:
-    run = lab.run([{"text": "slow " * 50, "delay": 0.05}, "Never asked."], max_seconds=0.3)
+def test_max_seconds_keeps_what_the_model_was_saying(lab: Lab, clock: EngineClock) -> None:
+    def hear(event: Event) -> None:
+        if event.type == "message_delta":
+            clock.advance(200)
+
+    run = lab.run(
+        [{"text": "slow " * 50, "delay": 0.01}, "Never asked."], heard=hear, max_seconds=600
+    )
     assert (run.outcome, run.stop_reason) == (Outcome.PARTIAL, StopReason.MAX_SECONDS)
     assert run.output.startswith("slow")
 
@@ -126,29 +146,30 @@ def test_an_interrupt_makes_no_further_request(lab: Lab) -> None:
 
 @pytest.mark.spec("A51")
 @pytest.mark.parametrize("slow", ["model", "tool"])
-def test_a_step_that_takes_too_long_ends_the_run_as_partial(lab: Lab, slow: str) -> None:
-    @tool
-    async def nap() -> None:
-        """Sleep."""
-        await asyncio.sleep(60)
+def test_a_step_that_takes_too_long_ends_the_run_as_partial(
+    lab: Lab, clock: EngineClock, slow: str
+) -> None:
+    def think(request: ModelRequest) -> dict[str, Any]:
+        clock.advance(601)
+        return {"text": "slow", "delay": 3_600}
 
-    reply = {"text": "slow", "delay": 60} if slow == "model" else {"calls": [call("nap")]}
-    run = lab.run([reply, "Never asked."], tools=[nap], step_seconds=0.2)
+    reply = think if slow == "model" else {"calls": [call("nap")]}
+    run = lab.run([reply, "Never asked."], tools=[nap_tool(clock, 601)], step_seconds=600)
     assert (run.outcome, run.stop_reason) == (Outcome.PARTIAL, StopReason.TIMEOUT)
-    assert run.error == "one step took more than 0.2 s"
+    assert run.error == "one step took more than 600 s"
     assert lab.client is not None
     assert len(lab.client.requests) == 1
     assert lab.run(["Back."]).output == "Back."
 
 
 @pytest.mark.spec("A51")
-def test_each_step_has_its_own_time(lab: Lab) -> None:
+def test_each_step_has_its_own_time(lab: Lab, clock: EngineClock) -> None:
     @tool
-    async def nap() -> None:
-        """Sleep."""
-        await asyncio.sleep(0.8)
+    async def work() -> None:
+        """Work for long."""
+        clock.advance(400)
 
-    run = lab.run([{"calls": [call("nap")]}] * 3 + ["Done."], tools=[nap], step_seconds=2)
+    run = lab.run([{"calls": [call("work")]}] * 3 + ["Done."], tools=[work], step_seconds=600)
     assert (run.output, run.outcome) == ("Done.", Outcome.SUCCESS)
 
 
@@ -161,43 +182,42 @@ def test_a_step_timeout_is_a_timeout_error_with_its_seconds() -> None:
 
 @pytest.mark.spec("A51")
 @pytest.mark.parametrize("limit", ["max_seconds", "step_seconds"])
-def test_the_time_that_a_user_takes_does_not_count(lab: Lab, limit: str) -> None:
-    seconds = 2  # what the run itself takes, also on a machine that does other things
-
-    def think(approval: Approval) -> None:
-        later = threading.Timer(seconds + 1, lab.environment.approvals.decide, (approval.id, YES))
-        later.start()
+def test_the_time_that_a_user_takes_does_not_count(
+    lab: Lab, clock: EngineClock, limit: str
+) -> None:
+    def think(approval: Approval) -> Answer:
+        clock.advance(601)
+        return YES
 
     run = lab.run(
         [{"calls": [call("write_file", path="x", content="y")]}, "Done."],
         answer=think,
-        **{limit: seconds},
+        **{limit: 600},
     )
     assert (run.outcome, run.output) == (Outcome.SUCCESS, "Done.")
-    assert (run.duration or 0) > seconds
 
 
 @pytest.mark.spec("A51")
-async def test_time_that_is_left_is_left_after_a_pause() -> None:
+def test_time_that_is_left_is_left_after_a_pause() -> None:
     time_limits = TimeLimits()
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.1):  # what a plain limit would do
-            await asyncio.sleep(0.2)
-    async with time_limits.limit(0.1, StepTimeoutError(0.1)):
-        with time_limits.pause():
-            await asyncio.sleep(0.2)
 
     async def wait() -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(10):  # what a plain limit would do
+                await asyncio.sleep(20)
+        async with time_limits.limit(10, StepTimeoutError(10)):
+            with time_limits.pause():
+                await asyncio.sleep(20)
         async with (
             time_limits.limit(60, StepTimeoutError(60)),
-            time_limits.limit(0.1, StepTimeoutError(0.1)),
+            time_limits.limit(10, StepTimeoutError(10)),
         ):
             with time_limits.pause():
-                await asyncio.sleep(0.2)
-            await asyncio.sleep(0.2)
+                await asyncio.sleep(20)
+            await asyncio.sleep(20)
 
     with pytest.raises(StepTimeoutError):
-        await wait()
+        run_in_virtual_time(wait())
     assert not time_limits.is_expired
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import YES, Lab, call
+from harness import YES, EngineClock, Lab, call
 from ipyagent import schema
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.agent.session import Session
@@ -17,6 +17,7 @@ from ipyagent.llm.client import ModelRequest
 from ipyagent.schema import Event, Outcome, RunStatus, ToolStatus
 from ipyagent.store.journal import Journal
 from ipyagent.tools.base import Tool, tool
+from patience import PATIENCE
 
 
 @pytest.fixture
@@ -256,35 +257,47 @@ def test_a_thread_that_goes_on_after_a_stop_has_an_unknown_outcome(lab: Lab) -> 
 
 
 @pytest.mark.spec("A51")
-def test_a_thread_that_outlives_its_step_has_an_unknown_outcome(lab: Lab) -> None:
+def test_a_thread_that_outlives_its_step_has_an_unknown_outcome(
+    lab: Lab, clock: EngineClock
+) -> None:
     leave = threading.Event()
 
     @tool(where="thread")
     def dig() -> None:
         """Dig for long."""
-        leave.wait(30)
+        clock.advance(601)
+        leave.wait(PATIENCE)
 
-    run = lab.run([{"calls": [call("dig")]}], tools=[dig], step_seconds=0.2)
+    run = lab.run([{"calls": [call("dig")]}], tools=[dig], step_seconds=600)
     leave.set()
     assert run.executions[0].status is ToolStatus.UNKNOWN
 
 
 @pytest.mark.spec("A51")
-def test_only_a_person_can_end_what_runs_on_the_main_thread(lab: Lab) -> None:
+def test_only_a_person_can_end_what_runs_on_the_main_thread(lab: Lab, clock: EngineClock) -> None:
+    ended = threading.Event()
+
     @tool
     def work() -> None:
         """Work in the person's own thread."""
-        time.sleep(0.5)
+        clock.advance(601)
+        ended.wait(PATIENCE)
 
-    run = lab.run([{"calls": [call("work")]}], tools=[work], step_seconds=0.2)
+    def hear(event: Event) -> None:
+        if event.type == "tool_finished":
+            ended.set()
+
+    run = lab.run([{"calls": [call("work")]}], tools=[work], heard=hear, step_seconds=600)
     assert run.executions[0].status is ToolStatus.UNKNOWN
 
-    def stop(event: Event) -> None:
-        if event.type == "tool_running":
-            threading.Timer(0.2, lab.cell.stop).start()
+    @tool
+    def wait() -> None:
+        """Wait in the person's own thread until the person stops it."""
+        lab.cell.stop()
+        threading.Event().wait(PATIENCE)
 
     with pytest.raises(AgentInterrupted):
-        lab.run([{"calls": [call("work")]}], tools=[work], heard=stop)
+        lab.run([{"calls": [call("wait")]}], tools=[wait])
     stopped = lab.session.runs[-1].executions[0]
     assert stopped.status is ToolStatus.CANCELLED
     assert stopped.result is not None
