@@ -12,7 +12,7 @@ from test_agent_cells import LOAD, python, script
 from conftest import Lab, Make, Notebook, opened_in
 from ipyagent.ui.card import card_module
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(280)]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(280)]
 
 RESTART = """() =>
     window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()"""

@@ -12,7 +12,7 @@ import yaml
 from deciding import APPROVE, DENY, decide_on_two_cells, press_until
 from playwright.sync_api import expect
 
-pytestmark = [pytest.mark.browser, pytest.mark.same_page]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.same_page]
 
 LOAD = "%load_ext ipyagent"
 ADD = "[data-command='ipyagent:add-cell']"

@@ -24,7 +24,7 @@ from ipyagent.ui.transcribe.cut_off import CUT_OFF
 
 __all__ = ["page", "site"]
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 ATOMS = [
     *VECTORS,

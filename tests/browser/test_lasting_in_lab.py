@@ -15,7 +15,7 @@ from test_agent_cells import LOAD, python, script
 from ipyagent.schema import Message, Node, Role
 from ipyagent.ui.formatting import shorten
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 MARKUP = [
     "<script>window.pwned = 1</script>",

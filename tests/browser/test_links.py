@@ -10,7 +10,7 @@ from held_messages import HeldMessages
 from playwright.sync_api import expect
 from test_agent_cells import LOAD, python, script
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 PAGES = """\
 import asyncio

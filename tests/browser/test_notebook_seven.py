@@ -9,7 +9,7 @@ import yaml
 from deciding import decide_on_two_cells, press
 from playwright.sync_api import expect
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 def script(folder: Any, name: str, *replies: Any) -> str:

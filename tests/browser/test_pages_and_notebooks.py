@@ -23,7 +23,7 @@ from test_reload_and_restart import (
 
 from conftest import Lab, Notebook
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(180)]
 
 RENAME = f"""async (name) => {{
     const {{context, sessionContext: {{session}}}} = {PANEL};

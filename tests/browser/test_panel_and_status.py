@@ -13,7 +13,7 @@ from deciding import press
 from playwright.sync_api import Locator, Page, expect
 from test_plans_and_questions import LOAD, call, plan, script
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 BEGINS = 30_000
 """Milliseconds for a kernel that has just started to come to its first question."""

@@ -9,7 +9,7 @@ import yaml
 from deciding import press
 from playwright.sync_api import expect
 
-pytestmark = [pytest.mark.browser, pytest.mark.same_page]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.same_page]
 
 LOAD = "%load_ext ipyagent"
 

@@ -18,7 +18,7 @@ from test_plans_and_questions import call
 
 from conftest import Lab, Notebook
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(180)]
 
 RUN_JSON = "application/vnd.ipyagent.run+json"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"

@@ -11,7 +11,7 @@ from test_hostile_browser import Site, page, site
 
 __all__ = ["page", "site"]
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 DECIDED = "() => window.sent.filter(({type}) => type === 'decide').length"
 SHOWN = """code => {

@@ -14,7 +14,7 @@ from rich_run import saved_run, snapshot
 
 STATIC = Path(__file__).parents[2] / "src/ipyagent/ui/static"
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 PAGE = """<!doctype html><meta charset="utf-8"><link rel="stylesheet" href="/widget.css">
 <div id="place"></div>
