@@ -1,3 +1,4 @@
+import asyncio
 import os
 import shutil
 import sys
@@ -5,10 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 from hypothesis import settings
 from playwright.sync_api import Browser, sync_playwright
 
-from harness import EngineClock, Lab
+from harness import Clock, Lab
+from ipyagent.kernel.engine_thread import EngineThread
 from leftovers import no_process_is_left, pytest_sessionstart
 
 __all__ = ["no_process_is_left", "pytest_sessionstart"]
@@ -54,9 +57,15 @@ def lab(tmp_path: Path) -> Lab:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> EngineClock:
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The time of runs, which passes as the test says."""
-    return EngineClock(monkeypatch)
+    return Clock(monkeypatch, EngineThread.current().loop)
+
+
+@pytest_asyncio.fixture
+async def own_clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The time of the test's own loop, which passes as the test says."""
+    return Clock(monkeypatch, asyncio.get_running_loop())
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -17,7 +18,6 @@ from ipyagent.agent.session import Session
 from ipyagent.config import Layer, resolve_config
 from ipyagent.errors import NoFrontendError
 from ipyagent.kernel.drivers import Cell, drive_sync
-from ipyagent.kernel.engine_thread import EngineThread
 from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.llm.client import Client
 from ipyagent.llm.scripted import Scripted
@@ -114,16 +114,15 @@ class Lab:
         return drive_sync(self.cell, runs.build(request))
 
 
-class EngineClock:
-    """The clock of the engine's loop, by which runs measure their time limits.
+class Clock:
+    """The clock of a loop, by which time limits are measured.
 
     A test advances it when what must not be late is there, so that limits may be long.
     """
 
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self.ahead = 0.0
-        self.loop = EngineThread.current().loop
-        patch.setattr(self.loop, "time", lambda: time.monotonic() + self.ahead, raising=False)
+    def __init__(self, patch: pytest.MonkeyPatch, loop: asyncio.AbstractEventLoop) -> None:
+        self.ahead, self.loop = 0.0, loop
+        patch.setattr(loop, "time", lambda: time.monotonic() + self.ahead, raising=False)
 
     def advance(self, seconds: float) -> None:
         """Let that much time pass at once, from any thread."""

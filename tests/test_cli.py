@@ -273,7 +273,7 @@ def press_ctrl_c_until(chat: Any, words: str) -> None:
     """
     for _ in range(20):
         chat.sendintr()
-        if chat.expect_exact([words, pexpect.TIMEOUT], timeout=3) == 0:
+        if chat.expect_exact([words, pexpect.TIMEOUT], timeout=10) == 0:
             return
     raise AssertionError(f"Ctrl-C is never answered by {words!r}")
 

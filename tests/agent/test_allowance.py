@@ -14,6 +14,7 @@ from ipyagent.errors import AgentInterrupted
 from ipyagent.llm.gateway import LiteLLMClient
 from ipyagent.llm.scripted import Scripted
 from ipyagent.schema import Event, Outcome, StopReason
+from patience import PATIENCE
 from servers.model_server import (
     Flood,
     ModelServer,
@@ -69,7 +70,7 @@ def test_a_budget_ends_a_reply_that_would_never_end(
     server.replies = [endless(kind)]
     run = lab.run([], model=model(server), **budget)
     assert (run.outcome, run.stop_reason) == (Outcome.PARTIAL, reason)
-    assert server.requests[0].closed.wait(10)
+    assert server.requests[0].closed.wait(PATIENCE)
     assert run.output.startswith("0 x") is (kind == "text")
     assert run.executions == ()
     assert len(run.output) <= 4_000
@@ -155,7 +156,7 @@ def test_a_reply_of_any_kind_is_ended_where_it_is_too_large(
     run = lab.run([], model=model(server))
     assert run.outcome is Outcome.PARTIAL
     assert "The reply was ended at 1 MB" in (run.error or "")
-    assert server.requests[0].closed.wait(10)
+    assert server.requests[0].closed.wait(PATIENCE)
     assert len(json.dumps(run.to_dict())) < 1.1 * 1024**2
     assert (len(run.output) > 1_000_000) is (kind == "text")
 

@@ -19,6 +19,7 @@ from ipyagent.kernel.drivers import Cell
 from ipyagent.schema import Run, RunStatus, StopReason
 from ipyagent.tools.base import Tool, tool
 from ipyagent.wiring import runtime
+from patience import PATIENCE
 from planning import PlanLab
 
 pytestmark = pytest.mark.spec("P25")
@@ -39,7 +40,7 @@ class Gate:
         def hold() -> str:
             """Wait."""
             self.begun.set()
-            assert self.go.wait(60)
+            assert self.go.wait(PATIENCE)
             return "held"
 
         @tool
@@ -67,7 +68,7 @@ def lab(tmp_path: Path) -> PlanLab:
 def ended(lab: PlanLab) -> Run:
     """The run that went on, as it ended."""
     assert lab.cell.background is not None
-    run: Run = lab.cell.background.done.result(60)
+    run: Run = lab.cell.background.done.result(PATIENCE)
     return run
 
 
@@ -76,7 +77,7 @@ def test_the_cell_ends_when_the_plan_is_approved_and_the_plan_runs_on(
 ) -> None:
     left = lab.plan([PLAN], tools=gate.tools, answer=YES)
     assert left.status is RunStatus.RUNNING
-    assert gate.begun.wait(60)
+    assert gate.begun.wait(PATIENCE)
     assert not (tmp_path / "made.txt").exists()
     gate.go.set()
     run = ended(lab)
@@ -88,7 +89,7 @@ def test_the_cell_ends_when_the_plan_is_approved_and_the_plan_runs_on(
 
 def test_it_is_stopped_as_a_run_in_a_cell_is(lab: PlanLab, gate: Gate, tmp_path: Path) -> None:
     lab.plan([PLAN], tools=gate.tools, answer=YES)
-    assert gate.begun.wait(60)
+    assert gate.begun.wait(PATIENCE)
     lab.cell.stop()
     run = ended(lab)
     assert (run.status, run.stop_reason) == (RunStatus.CANCELLED, StopReason.INTERRUPTED)
@@ -110,7 +111,7 @@ def test_a_step_that_does_not_end_when_it_is_stopped_does_not_keep_the_kernel_bu
 
     monkeypatch.setattr(drivers, "GRACE", 0.1)
     left = lab.plan([{"calls": [call("go_on")]}], tools=[go_on], answer=YES)
-    assert gate.begun.wait(60)
+    assert gate.begun.wait(PATIENCE)
     lab.cell.stop()
     with pytest.raises(asyncio.CancelledError):
         ended(lab)

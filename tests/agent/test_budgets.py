@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harness import YES, EngineClock, Lab, call
+from harness import YES, Clock, Lab, call
 from ipyagent.agent import budgets
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.agent.budgets import length_warning
@@ -20,7 +20,7 @@ LOOK = {"calls": [call("list_files")]}
 PRICED = LOOK | {"usage": {"prompt_tokens": 90, "completion_tokens": 20}, "cost_usd": 0.5}
 
 
-def nap_tool(clock: EngineClock, seconds: float) -> Tool:
+def nap_tool(clock: Clock, seconds: float) -> Tool:
     """A tool that would take an hour, and lets so much time pass once it has begun."""
 
     @tool
@@ -79,7 +79,7 @@ def test_without_a_last_word_the_run_is_partial_all_the_same(lab: Lab) -> None:
 
 
 @pytest.mark.spec("A53")
-def test_a_last_word_that_takes_too_long_is_cut_and_kept(lab: Lab, clock: EngineClock) -> None:
+def test_a_last_word_that_takes_too_long_is_cut_and_kept(lab: Lab, clock: Clock) -> None:
     assert budgets.CLOSING_SECONDS == 30
 
     def hear(event: Event) -> None:
@@ -93,9 +93,7 @@ def test_a_last_word_that_takes_too_long_is_cut_and_kept(lab: Lab, clock: Engine
 
 
 @pytest.mark.spec("A53")
-def test_max_seconds_ends_a_run_that_calls_tools_with_a_last_word(
-    lab: Lab, clock: EngineClock
-) -> None:
+def test_max_seconds_ends_a_run_that_calls_tools_with_a_last_word(lab: Lab, clock: Clock) -> None:
     run = lab.run(
         [{"calls": [call("nap")]}, "No time."], tools=[nap_tool(clock, 601)], max_seconds=600
     )
@@ -104,7 +102,7 @@ def test_max_seconds_ends_a_run_that_calls_tools_with_a_last_word(
     assert run.executions[0].status is ToolStatus.CANCELLED
 
 
-def test_max_seconds_keeps_what_the_model_was_saying(lab: Lab, clock: EngineClock) -> None:
+def test_max_seconds_keeps_what_the_model_was_saying(lab: Lab, clock: Clock) -> None:
     def hear(event: Event) -> None:
         if event.type == "message_delta":
             clock.advance(200)
@@ -147,7 +145,7 @@ def test_an_interrupt_makes_no_further_request(lab: Lab) -> None:
 @pytest.mark.spec("A51")
 @pytest.mark.parametrize("slow", ["model", "tool"])
 def test_a_step_that_takes_too_long_ends_the_run_as_partial(
-    lab: Lab, clock: EngineClock, slow: str
+    lab: Lab, clock: Clock, slow: str
 ) -> None:
     def think(request: ModelRequest) -> dict[str, Any]:
         clock.advance(601)
@@ -163,7 +161,7 @@ def test_a_step_that_takes_too_long_ends_the_run_as_partial(
 
 
 @pytest.mark.spec("A51")
-def test_each_step_has_its_own_time(lab: Lab, clock: EngineClock) -> None:
+def test_each_step_has_its_own_time(lab: Lab, clock: Clock) -> None:
     @tool
     async def work() -> None:
         """Work for long."""
@@ -182,9 +180,7 @@ def test_a_step_timeout_is_a_timeout_error_with_its_seconds() -> None:
 
 @pytest.mark.spec("A51")
 @pytest.mark.parametrize("limit", ["max_seconds", "step_seconds"])
-def test_the_time_that_a_user_takes_does_not_count(
-    lab: Lab, clock: EngineClock, limit: str
-) -> None:
+def test_the_time_that_a_user_takes_does_not_count(lab: Lab, clock: Clock, limit: str) -> None:
     def think(approval: Approval) -> Answer:
         clock.advance(601)
         return YES

@@ -21,6 +21,7 @@ from ipyagent.agent.sessions import Sessions
 from ipyagent.llm.wire import to_openai
 from ipyagent.schema import ToolStatus
 from ipyagent.store.journal import Journal
+from patience import PATIENCE
 
 KILLS = int(os.environ.get("JOURNAL_TEST_KILLS", "6"))
 POINTS = int(os.environ.get("JOURNAL_TEST_POINTS", "12"))
@@ -96,7 +97,7 @@ class Agents:
 
     def __init__(self) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0))
-        self.listener.settimeout(60)
+        self.listener.settimeout(PATIENCE)
         script = Path(__file__).with_name("agent_process.py")
         self.parent = subprocess.Popen(
             [sys.executable, script, str(self.listener.getsockname()[1])],

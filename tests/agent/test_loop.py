@@ -23,6 +23,7 @@ from ipyagent.schema import (
 )
 from ipyagent.tools.base import tool
 from ipyagent.wiring import runtime
+from patience import PATIENCE
 
 
 def stop_at(lab: Lab, moment: str) -> Callable[[Event], None]:
@@ -228,7 +229,7 @@ def test_an_async_tool_runs_in_the_loop_and_its_own_cancellation_is_its_failure(
 
 @pytest.mark.spec("A55", "N25")
 def test_read_only_calls_run_beside_each_other_and_results_keep_their_order(lab: Lab) -> None:
-    meeting = threading.Barrier(8, timeout=30)
+    meeting = threading.Barrier(8, timeout=PATIENCE)
 
     @tool(where="thread")
     def meet(n: int) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from harness import NO, YES, call
+from harness import NO, YES, Clock, call
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.agent.loop import NOTHING_PENDING
 from ipyagent.agent.plan_draft import PLANNED_OUTPUT
@@ -432,20 +432,21 @@ def test_a_stopped_plan_says_what_was_not_run(lab: PlanLab) -> None:
     lab.run(["Fine."])
 
 
-def test_a_plan_has_its_time_and_a_step_too(lab: PlanLab) -> None:
+def test_a_plan_has_its_time_and_a_step_too(lab: PlanLab, clock: Clock) -> None:
     @tool(sensitive=True)
     async def sleep() -> str:
         """Sleep."""
-        await asyncio.sleep(60)
+        clock.advance(601)
+        await asyncio.sleep(3_600)
         return "rested"
 
     plan = steps(call("sleep"), call("list_files"))
-    run = lab.plan([plan], tools=[sleep], answer=YES, max_seconds=1)
+    run = lab.plan([plan], tools=[sleep], answer=YES, max_seconds=600)
     assert (run.status, run.stop_reason) == (RunStatus.DONE, StopReason.MAX_SECONDS)
     assert run.output == (
         "0 of 2 steps done. Step 1 (sleep) did not end. Not run: step 2 (list_files)."
     )
-    run = lab.plan([plan], tools=[sleep], answer=YES, step_seconds=1)
+    run = lab.plan([plan], tools=[sleep], answer=YES, step_seconds=600)
     assert (run.status, run.stop_reason) == (RunStatus.DONE, StopReason.TIMEOUT)
     assert run.executions[0].status is ToolStatus.CANCELLED
 

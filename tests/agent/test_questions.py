@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import EngineClock, Lab, Watcher, call
+from harness import Clock, Lab, Watcher, call
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.schema import DecidedBy, Decision, Question, ToolExecution, ToolStatus
 
@@ -67,7 +67,7 @@ def test_without_a_person_a_question_is_declined_at_once(lab: Lab) -> None:
     assert "Nobody answered: nobody is here" in (run.results[0].error or "")
 
 
-def test_the_time_that_a_person_takes_is_not_the_runs(lab: Lab, clock: EngineClock) -> None:
+def test_the_time_that_a_person_takes_is_not_the_runs(lab: Lab, clock: Clock) -> None:
     def slowly(approval: Approval) -> Answer:
         clock.advance(601)
         return said("2024")

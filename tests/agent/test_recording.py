@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import YES, EngineClock, Lab, call
+from harness import YES, Clock, Lab, call
 from ipyagent import schema
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.agent.session import Session
@@ -234,7 +234,7 @@ def test_a_thread_that_goes_on_after_a_stop_has_an_unknown_outcome(lab: Lab) -> 
     @tool(where="thread")
     def dig() -> str:
         """Dig for long."""
-        leave.wait(30)
+        leave.wait(PATIENCE)
         left.set()
         return "deep"
 
@@ -252,14 +252,12 @@ def test_a_thread_that_goes_on_after_a_stop_has_an_unknown_outcome(lab: Lab) -> 
     assert digging.result.output.startswith("unknown outcome: dig was still running")
     answers = [m for m in lab.session.messages if m.tool_results][-1].tool_results
     assert [a.is_error for a in answers] == [True, True]
-    assert left.wait(30)
+    assert left.wait(PATIENCE)
     assert lab.run(["Back."]).output == "Back."
 
 
 @pytest.mark.spec("A51")
-def test_a_thread_that_outlives_its_step_has_an_unknown_outcome(
-    lab: Lab, clock: EngineClock
-) -> None:
+def test_a_thread_that_outlives_its_step_has_an_unknown_outcome(lab: Lab, clock: Clock) -> None:
     leave = threading.Event()
 
     @tool(where="thread")
@@ -274,7 +272,7 @@ def test_a_thread_that_outlives_its_step_has_an_unknown_outcome(
 
 
 @pytest.mark.spec("A51")
-def test_only_a_person_can_end_what_runs_on_the_main_thread(lab: Lab, clock: EngineClock) -> None:
+def test_only_a_person_can_end_what_runs_on_the_main_thread(lab: Lab, clock: Clock) -> None:
     ended = threading.Event()
 
     @tool
@@ -312,8 +310,8 @@ def test_a_call_that_still_waits_for_a_thread_never_runs(lab: Lab) -> None:
     def dig(n: int) -> None:
         """Dig for long."""
         ran.append(n)
-        all_begun.wait(30)
-        leave.wait(30)
+        all_begun.wait(PATIENCE)
+        leave.wait(PATIENCE)
 
     with pytest.raises(AgentInterrupted):
         lab.run([{"calls": [call("dig", n=n) for n in range(40)]}], tools=[dig])

@@ -16,6 +16,7 @@ from asking import HELLO, ONLY_LITELLM, ask, client_of
 from ipyagent.llm import warmup
 from ipyagent.llm.cancellation import close_if_given_up
 from ipyagent.llm.client import ModelRequest
+from patience import PATIENCE
 from servers.model_server import ModelServer
 
 
@@ -34,7 +35,7 @@ class Preparation:
 
     def _prepare(self) -> Coroutine[Any, Any, str]:
         self.begun.set()
-        assert self.go.wait(20)
+        assert self.go.wait(PATIENCE)
         return self.request
 
     async def call(self) -> str:
@@ -105,7 +106,7 @@ async def test_a_thread_may_fail_after_the_call_was_given_up() -> None:
 
     def prepare() -> None:
         begun.set()
-        assert go.wait(20)
+        assert go.wait(PATIENCE)
         raise ValueError("nobody hears of it")
 
     prepared = Preparation()
@@ -125,7 +126,7 @@ async def test_a_stop_while_litellm_prepares_the_request_warns_of_nothing(
 
     def slow(*args: object, **kwargs: object) -> object:
         begun.set()
-        assert go.wait(20)
+        assert go.wait(PATIENCE)
         request = completion(*args, **kwargs)
         made.set()
         return request

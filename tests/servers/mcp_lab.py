@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
@@ -88,10 +87,3 @@ def gone(pid: int) -> bool:
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().split(") ")[1][0] == "Z"
     return True
-
-
-async def until(is_so: Any, seconds: float = 10) -> None:
-    """Wait for a state."""
-    async with asyncio.timeout(seconds):
-        while not is_so():  # noqa: ASYNC110 - another process's state
-            await asyncio.sleep(0.01)

@@ -79,7 +79,7 @@ def served(app: Any, port: int = 0) -> Iterator[str]:
             yield f"http://127.0.0.1:{listening.getsockname()[1]}"
         finally:
             running.should_exit = True
-            thread.join(10)
+            thread.join(60)
 
 
 @contextlib.contextmanager

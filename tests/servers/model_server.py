@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from patience import PATIENCE, until
+
 
 @dataclass(frozen=True)
 class Cut:
@@ -98,8 +100,8 @@ class Request:
     closed: threading.Event = field(default_factory=threading.Event)
 
     async def gone(self) -> bool:
-        """Whether the client goes before the end, within five seconds."""
-        return await asyncio.to_thread(self.closed.wait, 5)
+        """Whether the client goes before the end."""
+        return await asyncio.to_thread(self.closed.wait, PATIENCE)
 
     @property
     def body(self) -> dict[str, Any]:
@@ -247,19 +249,17 @@ class ModelServer:
 
     async def asked(self, number: int = 1) -> Request:
         """The request of that number, as soon as it has arrived."""
-        async with asyncio.timeout(10):
-            while len(self.requests) < number:  # noqa: ASYNC110 - another thread's list
-                await asyncio.sleep(0.005)
+        await until(lambda: len(self.requests) >= number)
         return self.requests[number - 1]
 
     def __enter__(self) -> ModelServer:
         self._thread.start()
-        self._ready.wait(10)
+        self._ready.wait(PATIENCE)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(10)
+        self._thread.join(PATIENCE)
 
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:

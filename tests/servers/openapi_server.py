@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
+from patience import PATIENCE
+
 Document = dict[str, Any]
 
 
@@ -91,7 +93,7 @@ def echo(exchange: Exchange) -> None:
 
 def silence(exchange: Exchange) -> None:
     """No answer at all, until the client gives up."""
-    exchange.closing.wait(30)
+    exchange.closing.wait(PATIENCE)
 
 
 def drop(exchange: Exchange) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from servers.mcp_lab import RAW, gone, until
+from patience import PATIENCE, until
+from servers.mcp_lab import RAW, gone
 
 KERNEL = """
 import asyncio, os, sys
@@ -47,7 +48,7 @@ async def test_servers_end_with_the_kernel_and_print_nothing(
     tmp_path: Path,
 ) -> None:
     with kernel(tmp_path, "stubborn", "garbage", "dies", "flood-stderr") as process:
-        said, errors = process.communicate(timeout=30)
+        said, errors = process.communicate(timeout=PATIENCE)
     assert (errors, process.returncode) == ("", 0)
     assert said.startswith("3 The MCP server dies has no tools now")
     assert len(said.splitlines()) == 1
@@ -61,7 +62,7 @@ async def test_servers_end_when_the_kernel_is_killed(tmp_path: Path) -> None:
         server, child = pids(tmp_path)
         assert not gone(server)
         process.kill()
-        process.communicate(timeout=10)
+        process.communicate(timeout=PATIENCE)
     await until(lambda: gone(server))
     os.kill(child, signal.SIGKILL)  # what a server starts itself is its own affair then
 
@@ -69,7 +70,7 @@ async def test_servers_end_when_the_kernel_is_killed(tmp_path: Path) -> None:
 def test_without_the_sdk_there_is_one_notice(tmp_path: Path) -> None:
     before = "import sys; sys.modules['mcp'] = None\n"
     with kernel(tmp_path, "good", before=before) as process:
-        said, errors = process.communicate(timeout=30)
+        said, errors = process.communicate(timeout=PATIENCE)
     assert errors == ""
     assert said.startswith("0 MCP servers need the MCP SDK")
     assert said.endswith("pip install 'ipyagent[mcp]'\n")

@@ -15,7 +15,8 @@ from ipyagent.services.mcp.naming import tool_names
 from ipyagent.tools.base import Tool
 from ipyagent.tools.file_tools import file_tools
 from ipyagent.tools.toolbox import Toolbox
-from servers.mcp_lab import MCPLab, named, until
+from patience import until
+from servers.mcp_lab import MCPLab, named
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from ipyagent.services.addresses import (
     parse_address,
     system_resolve,
 )
+from patience import PATIENCE
 
 NAMES = {
     "10-0-0-1.nip.example": ["10.0.0.1"],
@@ -114,7 +115,7 @@ async def test_a_hanging_resolver_blocks_nothing(monkeypatch: pytest.MonkeyPatch
     gate = threading.Event()
 
     def hang(*args: object, **more: object) -> list[object]:
-        gate.wait(20)
+        gate.wait(PATIENCE)
         raise socket.gaierror("too late")
 
     monkeypatch.setattr(socket, "getaddrinfo", hang)

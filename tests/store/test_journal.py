@@ -20,6 +20,7 @@ from ipyagent.errors import JournalError, SessionError
 from ipyagent.schema import fold
 from ipyagent.store.codec import Decoder, Encoder
 from ipyagent.store.journal import Journal
+from patience import PATIENCE
 from schema.strategies import executions, messages
 from stories import (
     append,
@@ -452,7 +453,7 @@ session = s.Session(name="short")
 journal.create(session)
 journal.append(session.id, "r1", s.RunStarted(run=s.Run(id="r1")))
 """
-    subprocess.run([sys.executable, "-c", code, str(path)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code, str(path)], check=True, timeout=PATIENCE)
     journal = Journal.open(path)
     session = journal.session("short")
     assert session is not None
@@ -465,7 +466,7 @@ def test_a_fork_does_not_write_through_its_parent_s_connection(journal: Journal)
     child = os.fork()
     if child == 0:
         journal.append(session.id, "r1", s.Notice(text="from the child"))
-        refused = "forked" in str(journal.flush().exception(timeout=5))
+        refused = "forked" in str(journal.flush().exception(timeout=PATIENCE))
         try:
             journal.sessions()
         except JournalError:

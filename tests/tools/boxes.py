@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ipyagent.tools.sandbox import Sandbox, SandboxResult, bubblewrap, detection
 from ipyagent.tools.sandbox.protected_paths import WorkspaceScan
 from ipyagent.tools.workspace import Workspace
+from patience import PATIENCE
 
 CANARY = "canary-5e1f-outside"
 
@@ -84,16 +83,10 @@ def less(arguments: Iterable[str], without: Iterable[str]) -> list[str]:
 
 def output_of(command: list[str], cwd: Path | None = None) -> str:
     """What a command prints."""
-    options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 20, "check": False}
-    done = subprocess.run(command, cwd=cwd, **options)
+    done = subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
     return str(done.stdout + done.stderr)
-
-
-async def until(come: Callable[[], object]) -> None:
-    """Return when something has come to be."""
-    async with asyncio.timeout(20):
-        while not come():  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
 
 
 def alive(mark: str) -> list[int]:

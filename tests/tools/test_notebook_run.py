@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from harness import NO, YES, Lab, call
+from harness import NO, YES, Clock, Lab, call
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.errors import AgentInterrupted
 from ipyagent.kernel.open_notebooks import OpenNotebooks
 from ipyagent.schema import Event, Run, ToolStatus, VariableChange
 from open_notebooks import MemoryPage, cell, desktop
+from patience import PATIENCE, wait_until
 
 RUN = call("run_cell", cell="work")
 
@@ -89,9 +90,7 @@ def test_the_cell_gets_what_was_put_out_before_it_was_stopped(book: Book, page: 
     with pytest.raises(AgentInterrupted):
         book.play(RUN, heard=heard)
     assert "before" in book.session.runs[-1].results[0].output
-    deadline = time.monotonic() + 20
-    while not page.books[None][1]["outputs"] and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: page.books[None][1]["outputs"])
     printed, raised = page.books[None][1]["outputs"]
     assert (printed["text"], raised["ename"]) == ("before\n", "KeyboardInterrupt")
     assert page.books[None][1]["execution_count"] == 7
@@ -161,8 +160,15 @@ def test_it_is_offered_only_where_a_page_is_and_code_may_run(tmp_path: Path, pag
 
 
 def test_a_run_that_stops_waiting_does_not_say_that_the_cell_was_cancelled(
-    book: Book, page: MemoryPage
+    book: Book, page: MemoryPage, clock: Clock
 ):
-    page.books[None][1]["source"] = "import time\ntime.sleep(1.2)"
-    (done,) = book.play(RUN, step_seconds=0.4).executions
+    ended = threading.Event()
+    book.variables.update(clock=clock, ended=ended)
+    page.books[None][1]["source"] = f"clock.advance(601)\nended.wait({PATIENCE})"
+
+    def heard(event: Event) -> None:
+        if event.type == "tool_finished":
+            ended.set()
+
+    (done,) = book.play(RUN, heard=heard, step_seconds=600).executions
     assert done.status is ToolStatus.UNKNOWN

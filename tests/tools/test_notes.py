@@ -21,6 +21,7 @@ from ipyagent.tools import workspace as workspace_module
 from ipyagent.tools.notes import note_tools
 from ipyagent.tools.result_conversion import as_result
 from ipyagent.tools.workspace import StateFolder, Workspace
+from patience import PATIENCE
 
 
 class Pad:
@@ -156,7 +157,7 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path: Path, pad: Pad) -> 
         writer.stdin.write("go\n")
         writer.stdin.flush()
     for writer in writers:
-        writer.communicate(timeout=60)
+        writer.communicate(timeout=PATIENCE)
         assert writer.returncode == 0
     found = pad.contents()
     assert sorted(found) == sorted(f"{name} {number}" for name in "abc" for number in range(15))
@@ -172,7 +173,7 @@ def test_without_the_lock_a_note_would_be_lost(pad: Pad, monkeypatch: pytest.Mon
 
     def late_load(state: StateFolder) -> Any:
         loaded = load(state)
-        both_read.wait(10)
+        both_read.wait(PATIENCE)
         return loaded
 
     def record(content: str) -> None:

@@ -24,13 +24,13 @@ from boxes import (
     output_of,
     place_in,
     printed,
-    until,
 )
 
 from ipyagent.errors import AgentError
 from ipyagent.tools.sandbox import Sandbox, detection, escape_probe, process, protected_paths
 from ipyagent.tools.sandbox.protected_paths import WorkspaceScan
 from ipyagent.tools.workspace import Workspace
+from patience import PATIENCE, until
 
 pytestmark = [pytest.mark.spec("M27", "N23"), needs_bubblewrap]
 
@@ -364,7 +364,7 @@ async def test_other_processes_are_out_of_reach(place: Place):
         await place.shell("kill -9 -1; kill -9 $PPID; kill -9 1")
         assert victim.poll() is None
         place.plainly(kill, victim.pid)
-        assert victim.wait(5) == -9
+        assert victim.wait(PATIENCE) == -9
     finally:
         victim.kill()
         victim.wait()

@@ -12,12 +12,13 @@ import time
 from pathlib import Path
 
 import pytest
-from boxes import Place, alive, place_in, printed, until
+from boxes import Place, alive, place_in, printed
 
 from ipyagent.errors import AgentError
 from ipyagent.tools.sandbox import detection, process, supervisor
 from ipyagent.tools.sandbox.bounded_output import MAX_HEAD, BoundedOutput
 from ipyagent.tools.sandbox.command_result import build_result
+from patience import until
 
 pytestmark = [pytest.mark.spec("M27", "N23"), pytest.mark.alone]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from boxes import CANARY, alive, needs_bubblewrap, until
+from boxes import CANARY, alive, needs_bubblewrap
 
-from harness import YES, Lab, call
+from harness import YES, Clock, Lab, call
 from ipyagent.errors import AgentError, InvalidArgumentsError
 from ipyagent.schema import ToolResult, ToolStatus
 from ipyagent.tools.base import Tool, Where
@@ -18,6 +18,7 @@ from ipyagent.tools.sandbox import Sandbox, detection, process
 from ipyagent.tools.shell import shell_tools
 from ipyagent.tools.truncate import OutputStore
 from ipyagent.tools.workspace import Workspace
+from patience import until
 
 pytestmark = pytest.mark.spec("M27")
 
@@ -102,22 +103,32 @@ async def test_the_card_shows_the_command_and_the_session_knows_whose_words_foll
     assert shell.source(command=command, timeout=None) == "the output of a command"
 
 
-async def test_time_is_what_the_call_says_within_limits(tmp_path: Path):
-    shell = shell_of(Workspace(tmp_path), timeout=0.5, max_timeout=2.0)
-    result = await run(shell, "echo begun; sleep 60")
+async def test_time_is_what_the_call_says_within_limits(tmp_path: Path, own_clock: Clock):
+    shell = shell_of(Workspace(tmp_path), timeout=500, max_timeout=2_000)
+    mark = tmp_path / "begun"
+
+    async def run_for(seconds: float, command: str, **more: Any) -> ToolResult:
+        mark.unlink(missing_ok=True)
+        ran = asyncio.create_task(run(shell, command, **more))
+        await until(mark.exists)
+        own_clock.advance(seconds)
+        return await ran
+
+    result = await run_for(501, "echo begun; echo 1 > begun; sleep 60")
     assert "begun" in result.output
-    said = "ended after 0.5 s, its time limit; name a longer timeout, or do less"
+    said = "ended after 500 s, its time limit; name a longer timeout, or do less"
     assert result.error == said
-    assert (await run(shell, "sleep 0.7", timeout=1.9)).success
+    assert (await run_for(501, "echo 1 > begun; sleep 0.1", timeout=1_900)).success
     assert shell.preview is not None
     for refuse in (shell.preview, shell):
-        with pytest.raises(InvalidArgumentsError, match=r"timeout is 3 s; at most 2 s"):
-            await refuse(**shell.check_arguments({"command": "true", "timeout": 3}))  # type: ignore[misc]
+        with pytest.raises(InvalidArgumentsError, match=r"timeout is 3000 s; at most 2000 s"):
+            await refuse(**shell.check_arguments({"command": "true", "timeout": 3_000}))  # type: ignore[misc]
     for wrong in (0, -1, "soon", float("nan")):
         with pytest.raises(InvalidArgumentsError):
             shell.check_arguments({"command": "true", "timeout": wrong})
-    brief = shell_of(Workspace(tmp_path), timeout=120.0, max_timeout=0.2)
-    assert (await run(brief, "sleep 60")).error.startswith("ended after 0.2 s")  # type: ignore[union-attr]
+    shell = shell_of(Workspace(tmp_path), timeout=500, max_timeout=200)
+    result = await run_for(201, "echo 1 > begun; sleep 60")
+    assert (result.error or "").startswith("ended after 200 s")
 
 
 @pytest.mark.parametrize(

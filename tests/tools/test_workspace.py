@@ -25,6 +25,7 @@ from ipyagent.tools.file_tools import file_tools
 from ipyagent.tools.safe_open import Opener, choose_opener, open_by_walking, open_with_openat2
 from ipyagent.tools.search import search_tools
 from ipyagent.tools.workspace import Workspace
+from patience import PATIENCE
 from sampling import sample
 
 CANARY = b"canary-7f3a-outside"
@@ -348,7 +349,7 @@ def test_pipes_sockets_and_devices_are_refused_at_once(root: Path, opener: Opene
         with pytest.raises(PathValidationError, match="device or pipe"):
             Workspace(Path(folder), opener).read_bytes(name)
     (root / "fifo").open("wb").close()  # lets the waiting thread go
-    waiting.join(5)
+    waiting.join(PATIENCE)
     assert not waiting.is_alive()
 
 
