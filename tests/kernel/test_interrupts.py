@@ -1,6 +1,6 @@
 """Interrupts at any moment of an agent cell, in a real kernel: one quiet line, nothing left behind.
 
-`make soak` asks for a thousand random moments (INTERRUPT_TEST_MOMENTS).
+`make test-all` asks for some random moments, `make soak` for a thousand (INTERRUPT_TEST_MOMENTS).
 """
 
 from __future__ import annotations

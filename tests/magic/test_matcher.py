@@ -69,63 +69,65 @@ def matches(running: Kernel, text: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("%%agent\nWhy did @", "@sales @api_token @salt @threshold @Touchy @pd @ipyagent.yaml …"),
-        ("%%agent\nWhy did @sa", "@sales @salt @data/sales.csv"),
-        ("%%agent\nWhy did @SA", "@sales @salt @data/sales.csv"),
-        ("%%agent\nWhy did @data/", "@data/sales.csv"),
-        ("%%agent\nWhy did @data/s| drop?", "@data/sales.csv"),
-        ("%%agent\nWhy did sal", "sales salt"),
-        ("\n  %%agent --plan\nfirst line\nsal", "sales salt"),
-        ("%%agent\nme@sal", ""),
-        ("%%agent\n@../", ""),
-        ("%%agent\n@.ssh/", ""),
-        ("%%agent\n@/etc/", ""),
-        ("%%agent\n@key", ""),
-        ("%%agent\n@_priv", ""),
-        ("%%agent\nimp", ""),
-        ("%%agent\nfrom no", ""),
-        ("%%agent\nsales.he", ""),
-        ("%%agent\n%ti", ""),
-        ("%%agent\n", ""),
-        ("%%time\n\n%%agent\nWhy did @sa", "@sales @salt @data/sales.csv"),
-        ("%%time\n%%agent --pl", "--plan"),
-        ("%%agent --max-s", "--max-steps --max-seconds"),
-        ("%%agent --pl| --json\nprompt", "--plan"),
-        ("%%agent --plan --pl", ""),
-        ("%%agent -a ", "explain plan review write reviewer plotter"),
-        ("%%agent --agent rev", "review reviewer"),
-        ("%%agent --agent=rev", "review reviewer"),
-        ("%%agent rev", "review reviewer"),
-        ("%%agent @", "@explain @plan @review @write @reviewer @plotter"),
-        ("%%agent --confirm ", "confirm-sensitive confirm-all yolo"),
-        ("%%agent --confirm=y", "yolo"),
-        ("%%agent --tools read_file,li", "list_files list_variables"),
-        ("%%agent --tools list_files,li", "list_variables"),
-        ("%%agent -m ", "offline/explorer scripted/"),
-        ("%%agent -m scripted/s", "scripted/script.yaml"),
-        ("%%agent --config ", "ipyagent.yaml script.yaml"),
-        ("%%agent --out sal", ""),
-        ("%agent sta", "status"),
-        ("%agent session re", "resume"),
-        ("%agent sto", "stop"),
-        ("%agent approve a1b2 --b", "--background"),
-        ("%%agent --plan --ba", "--background"),
-        ("%agent mcp ad", "add"),
-        ("%agent api reg", "register"),
-        ("%agent model off", "offline/explorer"),
-        ("%agent config agent.max_s", "agent.max_steps agent.max_seconds"),
-        ("x = 1\n%agent sta", "status"),
-    ],
-)
-def test_what_fits_is_offered_and_nothing_else(running: Kernel, text: str, expected: str) -> None:
-    found = matches(running, text)
-    wanted = expected.split()
-    if "…" in wanted:
-        wanted, found = wanted[:-1], found[: len(wanted) - 1]
-    assert found == wanted
+OFFERED = [
+    ("%%agent\nWhy did @", "@sales @api_token @salt @threshold @Touchy @pd @ipyagent.yaml …"),
+    ("%%agent\nWhy did @sa", "@sales @salt @data/sales.csv"),
+    ("%%agent\nWhy did @SA", "@sales @salt @data/sales.csv"),
+    ("%%agent\nWhy did @data/", "@data/sales.csv"),
+    ("%%agent\nWhy did @data/s| drop?", "@data/sales.csv"),
+    ("%%agent\nWhy did sal", "sales salt"),
+    ("\n  %%agent --plan\nfirst line\nsal", "sales salt"),
+    ("%%agent\nme@sal", ""),
+    ("%%agent\n@../", ""),
+    ("%%agent\n@.ssh/", ""),
+    ("%%agent\n@/etc/", ""),
+    ("%%agent\n@key", ""),
+    ("%%agent\n@_priv", ""),
+    ("%%agent\nimp", ""),
+    ("%%agent\nfrom no", ""),
+    ("%%agent\nsales.he", ""),
+    ("%%agent\n%ti", ""),
+    ("%%agent\n", ""),
+    ("%%time\n\n%%agent\nWhy did @sa", "@sales @salt @data/sales.csv"),
+    ("%%time\n%%agent --pl", "--plan"),
+    ("%%agent --max-s", "--max-steps --max-seconds"),
+    ("%%agent --pl| --json\nprompt", "--plan"),
+    ("%%agent --plan --pl", ""),
+    ("%%agent -a ", "explain plan review write reviewer plotter"),
+    ("%%agent --agent rev", "review reviewer"),
+    ("%%agent --agent=rev", "review reviewer"),
+    ("%%agent rev", "review reviewer"),
+    ("%%agent @", "@explain @plan @review @write @reviewer @plotter"),
+    ("%%agent --confirm ", "confirm-sensitive confirm-all yolo"),
+    ("%%agent --confirm=y", "yolo"),
+    ("%%agent --tools read_file,li", "list_files list_variables"),
+    ("%%agent --tools list_files,li", "list_variables"),
+    ("%%agent -m ", "offline/explorer scripted/"),
+    ("%%agent -m scripted/s", "scripted/script.yaml"),
+    ("%%agent --config ", "ipyagent.yaml script.yaml"),
+    ("%%agent --out sal", ""),
+    ("%agent sta", "status"),
+    ("%agent session re", "resume"),
+    ("%agent sto", "stop"),
+    ("%agent approve a1b2 --b", "--background"),
+    ("%%agent --plan --ba", "--background"),
+    ("%agent mcp ad", "add"),
+    ("%agent api reg", "register"),
+    ("%agent model off", "offline/explorer"),
+    ("%agent config agent.max_s", "agent.max_steps agent.max_seconds"),
+    ("x = 1\n%agent sta", "status"),
+]
+
+
+def test_what_fits_is_offered_and_nothing_else(running: Kernel) -> None:
+    wrong = []
+    for text, expected in OFFERED:
+        found, wanted = matches(running, text), expected.split()
+        if "…" in wanted:
+            wanted, found = wanted[:-1], found[: len(wanted) - 1]
+        if found != wanted:
+            wrong.append((text, wanted, found))
+    assert not wrong
 
 
 def test_a_variable_is_told_by_type_and_size_and_its_own_code_is_not_run(running: Kernel) -> None:
