@@ -6,7 +6,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: demo test test-all pytest nbval floors canary soak lab lint js protocol build-js dist docs bench effect screenshots tour browser sandbox clean
+.PHONY: demo test test-all steady pytest nbval floors canary soak lab lint js protocol build-js dist docs bench effect screenshots tour browser sandbox clean
 
 ## Run the quickstart headless, on the embedded default: no key, no network.
 demo: .venv/lab
@@ -27,6 +27,10 @@ test-all:
 	$(BIN)/python -m pytest -m 'slow and not alone' -n logical --dist loadfile --no-loadscope-reorder
 	$(BIN)/python -m pytest -m 'slow and alone'
 	$(MAKE) floors dist docs
+
+## Run the tests five times in clean clones, twice beside other work: red and slow ones are listed.
+steady:
+	$(PYTHON) tests/steady.py
 
 pytest: .venv/test browser sandbox
 	$(BIN)/python -m pytest -m 'not slow' -n logical --dist loadfile --no-loadscope-reorder --durations=10

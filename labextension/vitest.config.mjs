@@ -3,6 +3,7 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     environment: 'jsdom',
+    setupFiles: ['src/__tests__/yielding.ts'],
     include: ['src/__tests__/*.test.ts'],
     // Also where other work shares the processors.
     testTimeout: 30_000,
