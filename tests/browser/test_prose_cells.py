@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, expect
 
-pytestmark = [pytest.mark.browser, pytest.mark.same_page]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.same_page]
 
 LOAD = """\
 %load_ext ipyagent

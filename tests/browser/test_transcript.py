@@ -20,7 +20,7 @@ from ipyagent.ui.static_html import saved_bundle
 
 __all__ = ["page", "site"]
 
-pytestmark = [pytest.mark.browser, pytest.mark.same_page]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.same_page]
 
 THEMES = ["JupyterLab Light", "JupyterLab Dark"]
 
