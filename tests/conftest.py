@@ -30,9 +30,42 @@ FLAGS = [
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The slowest first: of two workers none is left with a long file at the end."""
+    """The slowest first: of two workers none is left with a long file at the end.
+
+    Browser tests alone may be rerun, once.
+    """
     slowest = ("browser", "kernel")
     items.sort(key=lambda item: [item.get_closest_marker(each) is None for each in slowest])
+    for item in items:
+        if item.get_closest_marker("browser") is not None:
+            item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+MOST_RERUNS = 2
+"""Browser tests may be run a second time when they fail: so many in one run."""
+
+
+def list_reruns(config: pytest.Config) -> list[pytest.TestReport]:
+    """Return the failures after which tests were rerun; none in a worker of xdist."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    return reporter.stats.get("rerun", []) if reporter else []
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run in which more was rerun than may be."""
+    if session.exitstatus == pytest.ExitCode.OK and len(list_reruns(session.config)) > MOST_RERUNS:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reruns = list_reruns(terminalreporter.config)
+    for report in reruns:
+        terminalreporter.section(f"rerun: {report.nodeid}", yellow=True)
+        terminalreporter.write_line(report.longreprtext)
+    if len(reruns) > MOST_RERUNS:
+        told = f"{len(reruns)} tests were rerun, and at most {MOST_RERUNS} may be"
+        terminalreporter.write_line(told, red=True)
 
 
 @pytest.fixture(scope="session", autouse=True)

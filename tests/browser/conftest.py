@@ -20,11 +20,11 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 import ipyagent
+from patience import PATIENCE
 
 BUILT = Path(ipyagent.__file__).parent / "labextension"
 
-# Two browsers and their kernels may share two processors.
-expect.set_options(timeout=90_000)
+expect.set_options(timeout=PATIENCE * 1_000)
 
 SCREENSHOTS = os.environ.get("IPYAGENT_SCREENSHOTS")
 
@@ -109,7 +109,7 @@ def _server(
         yield Lab(_url(server), token, folder, path, home / "data" / "kernels")
     finally:
         server.terminate()
-        server.wait(60)
+        server.wait(PATIENCE)
         assert server.stderr is not None
         server.stderr.close()
 
@@ -131,23 +131,45 @@ def _url(server: subprocess.Popen[str]) -> str:
 _numbers = itertools.count()
 
 # JupyterLab asks a kernel once, and the answer may be lost while it is being connected; a kernel
-# whose ports were taken is started again by the server, and then answers on another connection.
-READY = """async () => {
-    const app = window.jupyterapp;
+# whose ports were taken is started again by the server, and then answers on another connection; one
+# that could not be started at all leaves a notebook without any. A panel that is not in sight yet
+# when it is activated gets no focus, and is not the current one then.
+READY = """async (name) => {
+    const { restored, shell } = window.jupyterapp;
+    const deadline = Date.now() + 150000;
     const wait = (ms) => new Promise(resolve => setTimeout(resolve, ms));
-    await app.restored;
-    while (!app.shell.currentWidget?.sessionContext) {
-        await new Promise(resolve => requestAnimationFrame(resolve));
+    const within = (ms, promise) => Promise.race([promise, wait(ms)]);
+    const isAt = (widget) => widget?.sessionContext && widget.context.path.endsWith(name);
+    const answers = async (kernel) => await within(5000, kernel.info.then(() => true)) === true;
+    await within(60000, restored);
+    for (let tries = 1; Date.now() < deadline; tries++) {
+        const panel = [...shell.widgets('main')].find(isAt);
+        const kernel = panel?.sessionContext.session?.kernel;
+        if (panel && panel !== shell.currentWidget) {
+            shell.activateById(panel.id);
+            await wait(100);
+        } else if (!panel || !await within(10000, panel.sessionContext.ready.then(() => true))) {
+            await wait(100);
+        } else if (kernel && await answers(kernel)) {
+            return;
+        } else if (tries % 5) {
+            kernel?.requestKernelInfo().catch(() => {});
+            await wait(500);
+        } else {
+            // It may have lost a port before it was up; the server still talks to the old one.
+            const other = { name: panel.sessionContext.kernelPreference.name };
+            await within(20000, panel.sessionContext.changeKernel(other).catch(() => {}));
+        }
     }
-    const { sessionContext } = app.shell.currentWidget;
-    await sessionContext.ready;
-    let known = false;
-    while (!known) {
-        const kernel = sessionContext.session?.kernel;
-        const info = kernel?.info.then(() => true) ?? wait(1000);
-        known = (await Promise.race([info, wait(5000)])) === true;
-        if (!known) kernel?.requestKernelInfo().catch(() => {});
-    }
+    throw new Error(JSON.stringify({
+        current: shell.currentWidget?.id,
+        focus: [document.hasFocus(), document.activeElement?.className],
+        panels: [...shell.widgets('main')].map(({ id, context, sessionContext }) => [
+            id, context?.path, sessionContext?.kernelDisplayStatus, sessionContext?.isReady,
+            sessionContext?.session?.kernel?.id, sessionContext?.session?.kernel?.connectionStatus,
+        ]),
+        dialogs: [...document.querySelectorAll('.jp-Dialog')].map(each => each.innerText),
+    }));
 }"""
 
 
@@ -159,12 +181,12 @@ class Notebook:
 
     def open(self) -> Notebook:
         self.page.goto(self.lab.address(self.name))
-        self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=90_000)
+        self.page.wait_for_selector(".jp-Notebook .jp-Cell")
         return self
 
     def ready(self) -> Notebook:
         """Wait for the kernel: a cell run before it is there opens a dialog."""
-        self.page.evaluate(READY)
+        self.page.evaluate(READY, self.name)
         return self
 
     def command(self, name: str) -> None:
@@ -179,6 +201,13 @@ class Notebook:
         self.cell(index).locator(".cm-content").click()
         self.page.keyboard.press("Shift+Enter")
 
+    def run_with(self, options: str) -> None:
+        """Run the agent cell that is written in, with options after its `%%agent`."""
+        self.page.keyboard.press("Control+Home")
+        self.page.keyboard.press("End")
+        self.page.keyboard.type(f" {options}")
+        self.page.keyboard.press("Control+Enter")
+
     def cell(self, index: int) -> Locator:
         return self.page.locator(".jp-Notebook .jp-CodeCell").nth(index)
 
@@ -188,14 +217,14 @@ class Notebook:
     def run(self, index: int) -> Locator:
         return self.output(index).locator("[data-ipyagent=run]")
 
-    def expect_state(self, index: int, state: str, timeout: float = 90_000) -> None:
-        expect(self.run(index)).to_have_attribute("data-state", state, timeout=timeout)
+    def expect_state(self, index: int, state: str) -> None:
+        expect(self.run(index)).to_have_attribute("data-state", state)
 
     def prompt(self, index: int) -> Locator:
         return self.cell(index).locator(".jp-InputPrompt")
 
-    def expect_done(self, index: int, timeout: float = 90_000) -> None:
-        expect(self.prompt(index)).to_have_text(re.compile(r"\[\d+\]:"), timeout=timeout)
+    def expect_done(self, index: int) -> None:
+        expect(self.prompt(index)).to_have_text(re.compile(r"\[\d+\]:"))
 
     def save(self) -> Any:
         self.command("docmanager:save")
@@ -223,9 +252,28 @@ CLEAR_AND_OPEN = """async (path) => {
         await commands.execute('apputils:change-theme', { theme: 'JupyterLab Light' });
     }
     // A moment without any document, and the launcher would come.
-    await commands.execute('docmanager:open', { path });
+    const opened = await commands.execute('docmanager:open', { path });
     open.forEach((widget) => widget.dispose());
+    shell.activateById(opened.id);
     await Promise.all(running.map(({ id }) => sessions.shutdown(id)));
+}"""
+
+# Other cells, no variables, and a session of its own.
+REPLACE_CELLS = """async (sources) => {
+    const { shell } = window.jupyterapp;
+    const { content, sessionContext } = shell.currentWidget;
+    shell.collapseRight();
+    const cells = sources.map((source) => ({ cell_type: 'code', source, outputs: [] }));
+    const { sharedModel } = content.model;
+    sharedModel.insertCells(0, cells);
+    sharedModel.deleteCellRange(cells.length, sharedModel.cells.length);
+    content.activeCellIndex = 0;
+    const code = [
+        "if 'agent' in get_ipython().magics_manager.magics['line']:",
+        "    get_ipython().run_line_magic('agent', 'session new')",
+        '%reset -f',
+    ].join('\\n');
+    await sessionContext.session.kernel.requestExecute({ code, silent: true }).done;
 }"""
 
 
@@ -239,24 +287,29 @@ class Window:
     def __init__(self, lab: Lab, chromium: Browser) -> None:
         self.lab = lab
         self.context = chromium.new_context(viewport=SIZE, reduced_motion="reduce")
+        self.context.set_default_timeout(PATIENCE * 1_000)
         self.page: Page | None = None
+        self.current: Notebook | None = None
 
     def open(self, name: str) -> Notebook:
         """Show a notebook and no other."""
         if self.page is None:
             self.page = self.context.new_page()
-            return Notebook(self.lab, self.page, name).open()
-        self.page.set_viewport_size(SIZE)
-        self.page.evaluate(CLEAR_AND_OPEN, name)
-        self.page.wait_for_selector(".jp-Notebook .jp-Cell")
-        return Notebook(self.lab, self.page, name)
+            self.current = Notebook(self.lab, self.page, name).open()
+        else:
+            self.page.set_viewport_size(SIZE)
+            self.page.evaluate(CLEAR_AND_OPEN, name)
+            self.page.wait_for_selector(".jp-Notebook .jp-Cell")
+            self.current = Notebook(self.lab, self.page, name)
+        return self.current
 
     def leave(self, *, is_fit: bool) -> None:
         """Keep the page for the next test, if it is fit for that."""
         for page in self.context.pages:
             if page is not self.page or not is_fit:
                 page.close()
-        self.page = self.page if self.page in self.context.pages else None
+        if self.page not in self.context.pages:
+            self.page = self.current = None
 
 
 @pytest.fixture(scope="module")
@@ -290,6 +343,7 @@ def write(lab: Lab, request: pytest.FixtureRequest, given: tuple[Any, ...], kern
 def opened_in(lab: Lab, chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Make]:
     """Make, open and get ready a notebook of the given cells, in a page of its own."""
     context = chromium.new_context(viewport=SIZE, reduced_motion="reduce")
+    context.set_default_timeout(PATIENCE * 1_000)
 
     def make(*cells: Any, ready: bool = True, kernel: str = "python3") -> Notebook:
         name = write(lab, request, cells, kernel)
@@ -318,6 +372,20 @@ def notebook(jupyterlab: Lab, chromium: Browser, request: pytest.FixtureRequest)
 
 
 @pytest.fixture
+def cells(notebook: Make, shared_window: Window) -> Callable[..., Notebook]:
+    """Put code cells in place of those of the module's notebook, whose kernel goes on."""
+
+    def make(*sources: str) -> Notebook:
+        if shared_window.current is None:
+            return notebook(*sources)
+        book = shared_window.current.ready()
+        book.page.evaluate(REPLACE_CELLS, sources)
+        return book
+
+    return make
+
+
+@pytest.fixture
 def seventh(
     notebook_seven: Lab, chromium: Browser, request: pytest.FixtureRequest
 ) -> Iterator[Make]:
@@ -333,6 +401,7 @@ def window(jupyterlab: Lab, chromium: Browser) -> Iterator[Callable[..., Noteboo
 
     def opened(name: str, **options: Any) -> Notebook:
         contexts.append(chromium.new_context(**options))
+        contexts[-1].set_default_timeout(PATIENCE * 1_000)
         return Notebook(jupyterlab, contexts[-1].new_page(), name).open().ready()
 
     yield opened

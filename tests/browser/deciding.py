@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from playwright.sync_api import Locator, expect
+
+from patience import wait_until
 
 APPROVE, DENY = "Control+Shift+Enter", "Control+Shift+Backspace"
 
@@ -22,19 +25,26 @@ PLACES = """() => {
 }"""
 
 
+def holds_soon(check: Callable[[], None]) -> bool:
+    """Say whether this expectation is met within its own time."""
+    try:
+        check()
+    except AssertionError:
+        return False
+    return True
+
+
 def await_active(button: Locator) -> None:
     """Wait for a button that is active once its whole call was in sight: scroll there."""
     card = button.locator("xpath=ancestor::*[@data-ipyagent][1]")
-    for _ in range(20):
+
+    def is_active() -> bool:
         # What is above may still find its room, and push it away.
         for part in (card, button):
             part.evaluate("part => part.scrollIntoView({ block: 'nearest' })")
-        try:
-            expect(button).to_be_enabled(timeout=1_000)
-        except AssertionError:
-            continue
-        return
-    raise AssertionError(f"never active: {button.page.evaluate(PLACES)}")
+        return holds_soon(lambda: expect(button).to_be_enabled(timeout=1_000))
+
+    wait_until(is_active, lambda: button.page.evaluate(PLACES))
 
 
 def press(button: Locator) -> None:
@@ -44,16 +54,16 @@ def press(button: Locator) -> None:
 
 
 def press_until(book: Any, keys: str, card: Any, state: str) -> None:
-    """As a person does who is told to read first."""
+    """As a user does who is told to read first: once more only if nothing was decided."""
     expect(card.locator("[data-ipyagent=deny]")).to_be_visible()
-    for _ in range(10):
+    undecided = card.locator("[data-ipyagent=deny]:enabled")
+
+    def is_decided() -> bool:
         book.page.keyboard.press(keys)
-        try:
-            expect(card).to_have_attribute("data-state", state, timeout=1_000)
-        except AssertionError:
-            continue
-        return
-    raise AssertionError(f"never {state}")
+        return holds_soon(lambda: expect(undecided).to_have_count(0, timeout=1_000))
+
+    wait_until(is_decided)
+    expect(card).to_have_attribute("data-state", state)
 
 
 def decide_on_two_cells(book: Any, first: int, second: int) -> None:
@@ -77,3 +87,8 @@ def decide_on_two_cells(book: Any, first: int, second: int) -> None:
     card = book.run(second + 1).locator("[data-ipyagent=tool]")
     press_until(book, APPROVE, card, "success")
     book.expect_done(second + 1)
+
+
+def the_plan(book: Any, index: int) -> Any:
+    """The card of the plan, below that of the run that proposed it."""
+    return book.run(index).nth(1)

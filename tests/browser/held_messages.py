@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 
 from playwright.sync_api import Page, WebSocketRoute
+
+from patience import wait_until
 
 
 class HeldMessages:
@@ -30,10 +31,7 @@ class HeldMessages:
 
     def wait(self) -> None:
         """Until one is held."""
-        deadline = time.monotonic() + 60
-        while not self._held:
-            assert time.monotonic() < deadline
-            self._page.wait_for_timeout(100)
+        wait_until(lambda: self._held or self._page.wait_for_timeout(100))
 
     def _between(self, page: WebSocketRoute) -> None:
         kernel = page.connect_to_server()

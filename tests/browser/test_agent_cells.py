@@ -1,33 +1,44 @@
-"""`%%agent` in JupyterLab, with real clicks."""
+"""The scenarios of `make test` that only a page can show; all others in this folder are slow.
+
+They share one JupyterLab, one page and, where they can, one notebook and its kernel.
+"""
 
 from __future__ import annotations
 
 import base64
+import itertools
+import re
 from pathlib import Path
-from typing import Any
 
+import nbformat
 import pytest
-import yaml
-from deciding import press
-from playwright.sync_api import expect
+from card_modules import MODULE_COLOUR, count_modules
+from commanding import ADD, actions, is_enabled, source, to_command_mode
+from deciding import APPROVE, DENY, decide_on_two_cells, press, press_until, the_plan
+from hostile_strings import AROUND, FOUND, NOTHING, Watch, hostile, kept, open_all, settle, strings
+from nbconvert import HTMLExporter
+from playwright.sync_api import Browser, expect
+from proposing import BETTER, PLOT, Book
+from reloading import HAS_WIDGETS, decide, expect_ended, listen, reload
+from scripts import LOAD, call, plan, python, script
+from side_panel import Side, writing
+
+from conftest import Lab, Make, Notebook, Window, write
 
 pytestmark = [pytest.mark.browser, pytest.mark.same_page]
 
-LOAD = "%load_ext ipyagent"
+
+@pytest.fixture
+def folder(jupyterlab: Lab) -> Path:
+    return jupyterlab.folder
 
 
-def script(folder: Path, name: str, *replies: Any) -> str:
-    (folder / f"{name}.yaml").write_text(yaml.safe_dump(list(replies)))
-    return f"-m scripted/{name}.yaml"
+# Deciding
 
 
-def python(code: str, **more: Any) -> dict[str, Any]:
-    return {"calls": [{"name": "run_python", "arguments": {"code": code}}], **more}
-
-
-def test_approve_by_a_click_while_the_cell_runs(jupyterlab: Any, notebook: Any) -> None:
+def test_approve_by_a_click_while_the_cell_runs(folder: Path, cells: Make) -> None:
     option = script(
-        jupyterlab.folder,
+        folder,
         "approve",
         python(
             "answer = 6 * 7\nprint('computed', answer)",
@@ -36,7 +47,7 @@ def test_approve_by_a_click_while_the_cell_runs(jupyterlab: Any, notebook: Any) 
         ),
         "The answer is **42**.",
     )
-    book = notebook(LOAD, f"%%agent {option}\nCompute.", "print('order', answer)")
+    book = cells(LOAD, f"%%agent {option}\nCompute.", "print('order', answer)")
     book.start_all()
     book.expect_state(1, "waiting")
     expect(book.prompt(1)).to_have_text("[*]:")
@@ -54,9 +65,9 @@ def test_approve_by_a_click_while_the_cell_runs(jupyterlab: Any, notebook: Any) 
     book.shot("approve-done")
 
 
-def test_deny_with_a_reason(jupyterlab: Any, notebook: Any) -> None:
-    option = script(jupyterlab.folder, "deny", python("danger = 1"), "Then I won't.")
-    book = notebook(LOAD, f"%%agent {option}\nBegin.", "print('danger' in globals())")
+def test_deny_with_a_reason(folder: Path, cells: Make) -> None:
+    option = script(folder, "deny", python("danger = 1"), "Then I won't.")
+    book = cells(LOAD, f"%%agent {option}\nBegin.", "print('danger' in globals())")
     book.start_all()
     book.expect_state(1, "waiting")
     book.run(1).locator("[data-ipyagent=reason]").fill("not on my watch")
@@ -67,9 +78,9 @@ def test_deny_with_a_reason(jupyterlab: Any, notebook: Any) -> None:
     expect(book.output(2)).to_contain_text("False")
 
 
-def test_always_asks_once_for_the_session(jupyterlab: Any, notebook: Any) -> None:
-    option = script(jupyterlab.folder, "always", python("a = 1"), python("b = 2"), "Both.")
-    book = notebook(LOAD, f"%%agent {option}\nBegin.", "print(a + b)")
+def test_always_asks_once_for_the_session(folder: Path, cells: Make) -> None:
+    option = script(folder, "always", python("a = 1"), python("b = 2"), "Both.")
+    book = cells(LOAD, f"%%agent {option}\nBegin.", "print(a + b)")
     book.start_all()
     book.expect_state(1, "waiting")
     press(book.run(1).locator("[data-ipyagent=always]"))
@@ -77,14 +88,86 @@ def test_always_asks_once_for_the_session(jupyterlab: Any, notebook: Any) -> Non
     expect(book.output(2)).to_contain_text("3")
 
 
-def test_stop_while_a_tool_blocks_the_main_thread(jupyterlab: Any, notebook: Any) -> None:
-    option = script(jupyterlab.folder, "stop", python("import time; time.sleep(60)"), "Never.")
-    again = script(jupyterlab.folder, "again", "Back.")
-    book = notebook(LOAD, f"%%agent {option} --confirm yolo\nSleep.", f"%%agent {again}\nAnd now?")
-    book.start_all()
-    expect(book.run(1).locator("[data-ipyagent=tool]")).to_have_attribute(
-        "data-state", "running", timeout=90_000
+def test_approve_and_deny_by_shortcuts_when_the_call_was_seen(folder: Path, cells: Make) -> None:
+    option = script(folder, "keys", python("first = 1"), python("second = 2"), "Done.")
+    book = cells(
+        LOAD, f"%%agent {option}\nBegin.", "print('first' in globals(), 'second' in globals())"
     )
+    assert not is_enabled(book, "ipyagent:approve")
+    book.start_all()
+    book.expect_state(1, "waiting")
+    to_command_mode(book, 1)
+    cards = book.run(1).locator("[data-ipyagent=tool]")
+    press_until(book, APPROVE, cards.nth(0), "success")
+    press_until(book, DENY, cards.nth(1), "denied")
+    book.expect_done(2)
+    expect(book.output(2)).to_contain_text("True False")
+    assert not is_enabled(book, "ipyagent:approve")
+
+
+def test_after_a_click_the_keyboard_works(folder: Path, cells: Make) -> None:
+    option = script(folder, "clicked", python("x = 1"), "Done.")
+    book = cells(LOAD, f"%%agent {option}\nOne.", f"%%agent {option}\nTwo.")
+    book.start_all()
+    decide_on_two_cells(book, 1, 2)
+
+
+def test_a_question_is_answered_by_a_choice_or_in_words(folder: Path, cells: Make) -> None:
+    asked = call("ask_user", question="Which year?", choices=["2024", "2025"])
+    free = call("ask_user", question="And which region?")
+    option = script(folder, "asked", {"calls": [asked]}, {"calls": [free]}, "Thanks.")
+    book = cells(LOAD, f"%%agent {option}\nBegin.", "import ipyagent; print(ipyagent.last.results)")
+    book.start_all()
+    book.expect_state(1, "waiting")
+    expect(book.run(1).locator("[data-ipyagent=choice]")).to_have_count(2)
+    book.shot("question")
+    book.run(1).locator("[data-ipyagent=choice]", has_text="2025").click()
+    field = book.run(1).locator("[data-ipyagent=answer-field]")
+    field.fill("the <b>North</b>")
+    book.run(1).locator("[data-ipyagent=send]").click()
+    book.expect_done(2)
+    book.expect_state(1, "done")
+    expect(book.run(1)).to_contain_text("the <b>North</b>")
+    expect(book.output(2)).to_contain_text("2025")
+
+
+@pytest.mark.spec("P01", "P28", "P30", "P05")
+def test_a_plan_is_approved_as_a_whole_and_its_progress_is_seen(folder: Path, cells: Make) -> None:
+    option = script(folder, "planned", plan("planned"))
+    book = cells(LOAD, f"%%agent {option} --plan\nSummarise.", "print('words', words)")
+    book.start_all()
+    card = the_plan(book, 1)
+    expect(card).to_have_attribute("data-state", "waiting")
+    expect(card.locator("[data-ipyagent=plan-step]")).to_have_count(2)
+    expect(card).to_contain_text("# Summary")
+    expect(card).to_contain_text("words = len(open(")
+    assert not (folder / "planned.md").exists()
+    # Each argument beside its name, whatever JupyterLab does to such lists.
+    name, value = (card.locator(f".ipyagent-arguments {part}").nth(1) for part in ("dt", "dd"))
+    expect(name).to_have_text("path")
+    expect(value).to_have_text("planned.md")
+    left, right = name.bounding_box(), value.bounding_box()
+    assert left
+    assert right
+    assert left["x"] + left["width"] <= right["x"]
+    assert abs(left["y"] - right["y"]) < 10
+    book.shot("plan-waiting")
+    press(card.locator("[data-ipyagent=approve]"))
+    book.expect_done(2)
+    expect(card).to_have_attribute("data-state", "done")
+    expect(card).to_contain_text("2 of 2 steps done")
+    expect(book.run(1).locator("button")).to_have_count(0)
+    expect(book.output(2)).to_contain_text("words 5")
+    book.shot("plan-done")
+
+
+def test_stop_while_a_tool_blocks_the_main_thread(folder: Path, cells: Make) -> None:
+    option = script(folder, "stop", python("import time; time.sleep(300)"), "Never.")
+    again = script(folder, "again", "Back.")
+    book = cells(LOAD, f"%%agent {option} --confirm yolo\nSleep.", f"%%agent {again}\nAnd now?")
+    book.start_all()
+    tool = book.run(1).locator("[data-ipyagent=tool]")
+    expect(tool).to_have_attribute("data-state", "running")
     book.run(1).locator("[data-ipyagent=stop]").click()
     book.expect_state(1, "cancelled")
     expect(book.output(1)).to_contain_text("ipyagent: stopped")
@@ -93,77 +176,75 @@ def test_stop_while_a_tool_blocks_the_main_thread(jupyterlab: Any, notebook: Any
     book.expect_state(2, "done")
 
 
-def test_the_transcript_survives_save_and_reopening_without_a_kernel(
-    jupyterlab: Any, notebook: Any
-) -> None:
-    code = "import matplotlib.pyplot as plt\n_ = plt.plot([1, 2, 3])"
-    option = script(
-        jupyterlab.folder, "survive", python(code, thinking="A line."), "See the **line**."
-    )
-    book = notebook(LOAD, f"%%agent {option} --confirm yolo\nPlot.")
+# Around the cell
+
+
+def test_a_call_is_approved_in_the_panel(folder: Path, cells: Make) -> None:
+    option = writing(folder, "panel")
+    book = cells(LOAD, f"%%agent {option}\nMake something.", "print(made)")
+    side = Side(book.page).open()
     book.start_all()
-    book.expect_done(1)
-    book.expect_state(1, "done")
-    saved = book.save()
-    assert "application/vnd.jupyter.widget-view+json" not in saved.cells[1].outputs[0].data
-    book.page.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")
-    # Another server's secret: the notebook is not trusted when it is opened again.
-    book.open()
-    book.expect_state(1, "done")
-    expect(book.run(1)).to_contain_text("See the line.")
-    expect(book.run(1).locator("img")).to_have_count(1)
-    expect(book.run(1).locator("button")).to_have_count(0)
-    book.shot("reopened")
-
-
-HOSTILE = [
-    '<img src=x onerror="window.pwned=1">',
-    "<script>window.pwned=1</script>",
-    '<svg onload="window.pwned=1">',
-    '<details open ontoggle="window.pwned=1">',
-    "[x](javascript:window.pwned=1)",
-    "![leak](http://127.0.0.1:9/leak.png)",
-    "<button data-ipyagent=approve>Approve</button>",
-    '<iframe srcdoc="<script>parent.pwned=1</script>"></iframe>',
-    "\x1b]0;pwned\x07 \x1b[31mred",
-]
-
-
-def test_hostile_text_runs_nothing_fetches_nothing_and_forges_no_button(
-    jupyterlab: Any, notebook: Any
-) -> None:
-    everything = "\n\n".join(HOSTILE)
-    option = script(
-        jupyterlab.folder,
-        "hostile",
-        python(f"print({everything!r})", thinking=everything, text=everything),
-        {"calls": [{"name": everything[:60], "arguments": {everything: everything}}]},
-        everything,
-    )
-    naive = base64.b64encode(HOSTILE[0].encode()).decode()
-    shows = (
-        f"import base64; from IPython.display import HTML, display; "
-        f"display(HTML(base64.b64decode('{naive}').decode()))"
-    )
-    book = notebook(LOAD, f"%%agent {option}\nBegin.", shows)
-    requests: list[str] = []
-    book.page.on("request", lambda request: requests.append(request.url))
-    book.page.on("dialog", lambda dialog: dialog.dismiss())
-    book.start(0)
-    book.start(1)
     book.expect_state(1, "waiting")
-    expect(book.page.locator("[data-ipyagent=approve]")).to_have_count(1)
-    press(book.run(1).locator("[data-ipyagent=approve]"))
+    expect(side.approvals).to_have_count(1)
+    expect(side.approvals).to_contain_text("made = 'made in panel'")
+    expect(side.find("panel-plan")).to_contain_text("1 of 2 done")
+    expect(side.status).to_have_text("ipyagent: scripted/panel.yaml · waiting for you")
+    expect(book.page).to_have_title(re.compile(r"^\(1\) "))
+    book.shot("panel-waiting")
+    side.press("approve", side.approvals)
     book.expect_state(1, "done")
-    book.run(1).evaluate(
-        "(run) => run.querySelectorAll('details').forEach((d) => { d.open = true })"
-    )
-    expect(book.page.locator("[data-ipyagent=approve]")).to_have_count(0)
-    assert not book.page.evaluate("window.pwned")
-    assert not [url for url in requests if "leak" in url]
-    # The same text in an output of its own does fire: the check above can fail.
-    book.start(2)
-    book.page.wait_for_function("window.pwned")
+    expect(book.run(1)).to_contain_text("approved by you")
+    book.expect_done(2)
+    expect(book.output(2)).to_contain_text("made in panel")
+    expect(side.approvals).to_have_count(0)
+    run = side.runs.filter(has_text="Make something.")
+    expect(run).to_have_attribute("data-state", "done")
+    expect(side.status).to_have_text("ipyagent: scripted/panel.yaml · done")
+    expect(book.page).not_to_have_title(re.compile(r"^\("))
+    book.shot("panel-done")
+
+
+def test_an_accepted_edit_is_in_the_cell_and_undone_by_the_notebook(
+    jupyterlab: Lab, cells: Make
+) -> None:
+    here = Book(jupyterlab, cells, "edit", [call("edit_cell", cell=2, source=BETTER)], PLOT)
+    here.book.save()
+    before = here.file.read_bytes()
+    here.ask().waits()
+    expect(here.book.cell(2).locator("[data-ipyagent=proposal]")).to_be_visible()
+    here.book.shot("edit-proposed")
+    here.accept()
+    here.expect_sources(BETTER)
+    expect(here.proposals()).to_have_count(0)
+    here.book.expect_state(1, "done")
+    here.book.shot("edit-accepted")
+    assert here.file.read_bytes() == before
+    here.undo()
+    here.expect_sources(PLOT)
+    here.redo()
+    here.expect_sources(BETTER)
+    here.book.save()
+    assert "by quarter" in here.file.read_text()
+
+
+def test_fix_asks_in_a_cell_below_that_is_not_run(cells: Make) -> None:
+    book = cells("prices = [1, 2]\nprices[7]", "1")
+    book.start_all()
+    book.expect_done(0)
+    expect(actions(book, 0)).to_have_text(["Fix with agent", "Explain"])
+    expect(actions(book, 1)).to_have_count(0)
+    book.shot("error-actions")
+    actions(book, 0).first.click()
+    expect(book.cell(1).locator(".cm-content")).to_be_focused()
+    failed = book.save().cells[0]
+    place = f"cell [{failed.execution_count}] (id {failed.id})"
+    first, task, *rest = source(book, 1).split("\n")
+    assert first == "%%agent"
+    assert task == f"Fix the error in {place}: find its cause, then change that cell."
+    assert "    ----> 2 prices[7]" in rest
+    assert rest[-1] == "    IndexError: list index out of range"
+    expect(book.prompt(1)).to_have_text("[ ]:")
+    book.shot("fix-with-agent")
 
 
 # Of the answer against what is under it; null while a card makes room for what is kept of it.
@@ -188,20 +269,218 @@ CONTRAST = """() => {
 }"""
 
 
-@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
-def test_text_is_readable_in_both_themes(jupyterlab: Any, notebook: Any, theme: str) -> None:
+def test_text_is_readable_in_both_themes(folder: Path, cells: Make) -> None:
     option = script(
-        jupyterlab.folder,
+        folder,
         "theme",
         python("import pandas as pd\npd.DataFrame({'a': [1, 2], 'b': ['x', 'y']})", thinking="Hm."),
         "Done: `a` and **b**.\n\n| a | b |\n|---|---|\n| 1 | x |",
     )
-    book = notebook(LOAD, f"%%agent {option} --confirm yolo\nBegin.")
-    book.page.evaluate(
-        "(theme) => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme
-    )
+    book = cells(LOAD, f"%%agent {option} --confirm yolo\nBegin.")
     book.start_all()
     book.expect_state(1, "done")
-    book.shot(f"theme-{theme.split()[-1].lower()}")
-    contrast = book.page.wait_for_function(CONTRAST).json_value()
-    assert contrast > 4.5
+    for theme, is_light in (("JupyterLab Dark", "false"), ("JupyterLab Light", "true")):
+        change = "theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})"
+        book.page.evaluate(change, theme)
+        expect(book.page.locator("body")).to_have_attribute("data-jp-theme-light", is_light)
+        book.shot(f"theme-{theme.split()[-1].lower()}")
+        assert book.page.wait_for_function(CONTRAST).json_value() > 4.5, theme
+
+
+# Saved, and opened again
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:nbconvert")
+def test_the_transcript_survives_save_reopening_without_a_kernel_and_export(
+    folder: Path, cells: Make
+) -> None:
+    code = "import matplotlib.pyplot as plt\n_ = plt.plot([1, 2, 3])"
+    option = script(folder, "survive", python(code, thinking="A line."), "See the **line**.")
+    book = cells(LOAD, f"%%agent {option} --confirm yolo\nPlot.")
+    book.start_all()
+    book.expect_done(1)
+    book.expect_state(1, "done")
+    saved = book.save()
+    assert "application/vnd.jupyter.widget-view+json" not in saved.cells[1].outputs[0].data
+    book.page.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")
+    # Another server's secret: the notebook is not trusted when it is opened again.
+    book.open()
+    book.expect_state(1, "done")
+    expect(book.run(1)).to_contain_text("See the line.")
+    expect(book.run(1).locator("img")).to_have_count(1)
+    expect(book.run(1).locator("button")).to_have_count(0)
+    book.shot("reopened")
+    html, _ = HTMLExporter().from_notebook_node(saved)
+    exported = book.page.context.new_page()
+    exported.route("http*://**", lambda route: route.abort())
+    exported.set_content(html, wait_until="domcontentloaded")
+    expect(exported.locator("body")).to_contain_text("See the line.")
+    expect(exported.locator(".jp-OutputArea-output img")).to_have_count(1)
+    expect(exported.locator(".jp-OutputArea-output button")).to_have_count(0)
+
+
+@pytest.mark.spec("P42", "P23")
+def test_a_card_is_back_after_a_reload_a_second_browser_follows_and_both_decide(
+    jupyterlab: Lab, cells: Make, chromium: Browser
+) -> None:
+    replies = python("a = 1", text="Let me compute."), python("b = 2"), "Both, **nearly**."
+    book = cells(LOAD, f"%%agent {script(jupyterlab.folder, 'reload', *replies)}\nBegin.")
+    book.save()
+    book.start_all()
+    book.expect_state(1, "waiting")
+    lines = listen(book.page)
+    reload(book)
+    book.expect_state(1, "waiting")
+    expect(book.prompt(1)).to_have_text("[*]:")
+    expect(book.run(1)).to_contain_text("Let me compute.")
+    book.shot("reload-waiting")
+    other = Notebook(jupyterlab, chromium.new_page(), book.name).open()
+    lines_of_other = listen(other.page)
+    other.expect_state(1, "waiting")
+    # JupyterLab complains of widgets that go before it has heard of them.
+    other.page.wait_for_function(HAS_WIDGETS)
+    decide(other, 1, "deny")
+    expect(book.run(1).locator("[data-ipyagent=tool]")).to_have_count(2)
+    decide(book, 1, "approve")
+    for each in (book, other):
+        each.expect_state(1, "done")
+        expect(each.run(1).locator("[data-ipyagent=tool][data-state=denied]")).to_have_count(1)
+        expect(each.run(1).locator("[data-ipyagent=tool][data-state=success]")).to_have_count(1)
+        expect(each.run(1)).to_have_count(1)
+    assert expect_ended(book, 1)["status"] == "done"
+    expect(book.run(1)).to_contain_text("Both, nearly.")
+    book.shot("reload-done")
+    assert lines() == []
+    assert lines_of_other() == []
+    other.page.close()
+
+
+@pytest.mark.spec("P42")
+def test_without_the_extension_the_card_is_sent_and_asks_and_no_comm_is_missed(
+    jupyterlab: Lab, shared_window: Window, request: pytest.FixtureRequest
+) -> None:
+    option = script(jupyterlab.folder, "alone", python("a = 1"), "Done.")
+    name = write(jupyterlab, request, (LOAD, f"%%agent {option}\nBegin."), "python3")
+    page = shared_window.context.new_page()
+    page.route("**/extensions/ipyagent/**", lambda route: route.abort())
+    modules = count_modules(page)
+    book = Notebook(jupyterlab, page, name).open()
+    lines = listen(page)
+    book.ready().start_all()
+    book.expect_state(1, "waiting")
+    assert modules() > 0
+    assert page.evaluate(MODULE_COLOUR)
+    decide(book, 1, "approve")
+    book.expect_state(1, "done")
+    expect(page.locator("[data-ipyagent=status]")).to_have_count(0)
+    assert lines() == []
+    page.close()
+
+
+# Hostile text
+
+
+@pytest.mark.spec("H17")
+def test_a_saved_notebook_draws_hundreds_of_hostile_strings_as_text(
+    jupyterlab: Lab, notebook: Make
+) -> None:
+    book = notebook("1", ready=False)
+    before = book.page.evaluate(AROUND)
+    watch = Watch(book.page, jupyterlab.url)
+    texts = itertools.cycle(strings(400))
+    drawn = [kept(hostile(texts)) for _ in range(4)]
+    outputs = [nbformat.v4.new_output("display_data", each) for each in drawn]
+    book = notebook(nbformat.v4.new_code_cell("1", outputs=outputs), ready=False)
+    book.page.wait_for_selector("[data-ipyagent=run] >> nth=3", state="attached")
+    address = book.page.url
+    open_all(book.page)
+    settle(book.page)
+    assert book.page.evaluate(FOUND, "[data-ipyagent=run]") == NOTHING
+    assert book.page.evaluate(AROUND) == before
+    assert watch.seen == []
+    assert book.page.url == address
+    watch.stop()
+
+
+HOSTILE = [
+    '<img src=x onerror="window.pwned=1">',
+    "<script>window.pwned=1</script>",
+    '<svg onload="window.pwned=1">',
+    '<details open ontoggle="window.pwned=1">',
+    "[x](javascript:window.pwned=1)",
+    "![leak](http://127.0.0.1:9/leak.png)",
+    "<button data-ipyagent=approve>Approve</button>",
+    '<iframe srcdoc="<script>parent.pwned=1</script>"></iframe>',
+    "\x1b]0;pwned\x07 \x1b[31mred",
+]
+
+
+def test_hostile_text_runs_nothing_fetches_nothing_and_forges_no_button(
+    jupyterlab: Lab, notebook: Make
+) -> None:
+    everything = "\n\n".join(HOSTILE)
+    option = script(
+        jupyterlab.folder,
+        "hostile",
+        python(f"print({everything!r})", thinking=everything, text=everything),
+        {"calls": [{"name": everything[:60], "arguments": {everything: everything}}]},
+        everything,
+    )
+    naive = base64.b64encode(HOSTILE[0].encode()).decode()
+    shows = (
+        f"import base64; from IPython.display import HTML, display; "
+        f"display(HTML(base64.b64decode('{naive}').decode()))"
+    )
+    book = notebook(LOAD, f"%%agent {option}\nBegin.", shows)
+    watch = Watch(book.page, jupyterlab.url)
+    book.start(0)
+    book.start(1)
+    book.expect_state(1, "waiting")
+    expect(book.page.locator("[data-ipyagent=approve]")).to_have_count(1)
+    press(book.run(1).locator("[data-ipyagent=approve]"))
+    book.expect_state(1, "done")
+    open_all(book.page)
+    settle(book.page)
+    expect(book.page.locator("[data-ipyagent=approve]")).to_have_count(0)
+    assert not book.page.evaluate("window.pwned")
+    assert watch.seen == []
+    # The same text in an output of its own does fire: the check above can fail.
+    book.start(2)
+    book.page.wait_for_function("window.pwned")
+    book.page.close()
+
+
+# Notebook 7
+
+
+def test_in_notebook_seven_an_error_and_a_new_cell_are_asked_about_and_reopened(
+    notebook_seven: Lab, seventh: Make
+) -> None:
+    mend = script(notebook_seven.folder, "mend", python("fixed = True"), "Mended.")
+    compute = script(notebook_seven.folder, "seven", python("answer = 6 * 7"), "It is **42**.")
+    book = seventh("1 / 0")
+    book.start(0)
+    book.expect_done(0)
+    book.shot("notebook-seven-error")
+    actions(book, 0).first.click()
+    expect(book.cell(1).locator(".cm-content")).to_be_focused()
+    book.run_with(mend)
+    book.expect_state(1, "waiting")
+    to_command_mode(book, 1)
+    press_until(book, APPROVE, book.run(1).locator("[data-ipyagent=tool]"), "success")
+    book.expect_state(1, "done")
+    book.page.locator(ADD).first.click()
+    expect(book.cell(2).locator(".cm-content")).to_be_focused()
+    book.page.keyboard.type("Compute.")
+    book.run_with(compute)
+    book.expect_state(2, "waiting")
+    book.shot("notebook-seven")
+    press(book.run(2).locator("[data-ipyagent=approve]"))
+    book.expect_state(2, "done")
+    book.expect_done(2)
+    book.save()
+    book.page.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")
+    book.open()
+    book.expect_state(2, "done")
+    expect(book.run(2)).to_contain_text("It is 42.")
+    expect(book.run(2).locator("button")).to_have_count(0)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
+from card_modules import MODULE_COLOUR, count_modules
 from deciding import press
-from playwright.sync_api import Browser, Page
-from test_agent_cells import LOAD, python, script
+from playwright.sync_api import Browser
+from scripts import LOAD, python, script
 
 from conftest import Lab, Make, Notebook, opened_in
-from ipyagent.ui.card import card_module
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(280)]
 
 RESTART = """() =>
     window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()"""
-MODULE_COLOUR = """() => getComputedStyle(document.querySelector('.ipyagent-run'))
-    .getPropertyValue('--ipyagent-accent')"""
 
 
 @pytest.fixture
@@ -25,20 +23,6 @@ def bare(bare_jupyterlab: Lab, chromium: Browser, request: pytest.FixtureRequest
     """Make, open and get ready a notebook where our extension is not."""
     with opened_in(bare_jupyterlab, chromium, request) as make:
         yield make
-
-
-def count_modules(page: Page) -> Callable[[], int]:
-    """Return how to count the messages that brought the module to the page, from its next load."""
-    marker = card_module().hash.encode()
-    sizes: list[int] = []
-
-    def receive(payload: str | bytes) -> None:
-        content = payload.encode() if isinstance(payload, str) else payload
-        if marker in content and len(content) > 100_000:
-            sizes.append(len(content))
-
-    page.on("websocket", lambda socket: socket.on("framereceived", receive))
-    return lambda: len(sizes)
 
 
 def two_cells(lab: Lab, make: Make, name: str) -> Notebook:

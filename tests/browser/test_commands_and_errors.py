@@ -8,14 +8,13 @@ import sys
 from typing import Any
 
 import pytest
-import yaml
-from deciding import APPROVE, DENY, decide_on_two_cells, press_until
+from commanding import ADD, actions, await_enabled, is_enabled, source, to_command_mode
+from deciding import APPROVE, DENY, press_until
 from playwright.sync_api import expect
+from scripts import LOAD, python, script
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.same_page]
 
-LOAD = "%load_ext ipyagent"
-ADD = "[data-command='ipyagent:add-cell']"
 MISSING = """\
 import sys
 class Missing:
@@ -26,35 +25,6 @@ sys.meta_path.insert(0, Missing())"""
 SPACE = 'from IPython.display import SVG\nSVG(\'<svg height="2000" width="9"></svg>\')'
 
 
-def script(folder: Any, name: str, *replies: Any) -> str:
-    (folder / f"{name}.yaml").write_text(yaml.safe_dump(list(replies)))
-    return f"-m scripted/{name}.yaml"
-
-
-def python(code: str) -> dict[str, Any]:
-    return {"calls": [{"name": "run_python", "arguments": {"code": code}}]}
-
-
-def actions(book: Any, index: int) -> Any:
-    return book.cell(index).locator("[data-ipyagent=fix], [data-ipyagent=explain]")
-
-
-def source(book: Any, index: int) -> str:
-    """What a cell holds; the editor draws only the lines that are in view."""
-    get = "index => window.jupyterapp.shell.currentWidget.content.widgets[index].model"
-    return str(book.page.evaluate(f"{get}.sharedModel.getSource()", index))
-
-
-def is_enabled(book: Any, command: str) -> bool:
-    check = "command => window.jupyterapp.commands.isEnabled(command)"
-    return bool(book.page.evaluate(check, command))
-
-
-def await_enabled(book: Any, command: str) -> None:
-    check = "command => window.jupyterapp.commands.isEnabled(command)"
-    book.page.wait_for_function(check, arg=command)
-
-
 def toggle_setting(book: Any, label: str) -> None:
     """In the settings editor, as a person does, and back."""
     book.command("settingeditor:open")
@@ -62,10 +32,6 @@ def toggle_setting(book: Any, label: str) -> None:
     book.page.locator(".jp-PluginList-entry", has_text="ipyagent").click()
     editor.get_by_label(label).click()
     book.page.locator(".lm-TabBar-tab", has_text=book.name).first.click()
-
-
-def to_command_mode(book: Any, index: int) -> None:
-    book.prompt(index).click()
 
 
 # An agent cell
@@ -144,27 +110,6 @@ def test_another_language_has_no_agent(jupyterlab: Any, notebook: Any) -> None:
 # A cell that failed
 
 
-def test_fix_asks_in_a_cell_below_that_is_not_run(notebook: Any) -> None:
-    book = notebook("prices = [1, 2]\nprices[7]", "1")
-    book.start_all()
-    book.expect_done(0)
-    expect(actions(book, 0)).to_have_text(["Fix with agent", "Explain"])
-    expect(actions(book, 1)).to_have_count(0)
-    book.shot("error-actions")
-    actions(book, 0).first.click()
-    expect(book.cell(1).locator(".cm-content")).to_be_focused()
-    cell_id = book.save().cells[0].id
-    first, task, *rest = source(book, 1).split("\n")
-    assert first == "%%agent"
-    assert (
-        task == f"Fix the error in cell [1] (id {cell_id}): find its cause, then change that cell."
-    )
-    assert "    ----> 2 prices[7]" in rest
-    assert rest[-1] == "    IndexError: list index out of range"
-    expect(book.prompt(1)).to_have_text("[ ]:")
-    book.shot("fix-with-agent")
-
-
 def test_a_double_click_asks_once(notebook: Any) -> None:
     book = notebook("1 / 0", "1")
     book.start(0)
@@ -199,10 +144,7 @@ def test_the_prompt_of_a_hostile_error_runs_nothing_but_the_agent(
     expect(book.cell(1).locator(".cm-content")).to_be_focused()
     lines = source(book, 1).split("\n")
     assert [line for line in lines[5:] if line and not line.startswith("    ")] == []
-    book.page.keyboard.press("Control+Home")
-    book.page.keyboard.press("End")
-    book.page.keyboard.type(f" {option}")
-    book.page.keyboard.press("Control+Enter")
+    book.run_with(option)
     book.expect_state(1, "done")
     assert not (jupyterlab.folder / "broken-out").exists()
 
@@ -265,25 +207,6 @@ def test_the_setting_takes_them_away_and_brings_them_back_at_once(notebook: Any)
 
 
 # Stop, approve, deny
-
-
-def test_approve_and_deny_by_shortcuts_when_the_call_was_seen(
-    jupyterlab: Any, notebook: Any
-) -> None:
-    option = script(jupyterlab.folder, "keys", python("first = 1"), python("second = 2"), "Done.")
-    book = notebook(
-        LOAD, f"%%agent {option}\nBegin.", "print('first' in globals(), 'second' in globals())"
-    )
-    assert not is_enabled(book, "ipyagent:approve")
-    book.start_all()
-    book.expect_state(1, "waiting")
-    to_command_mode(book, 1)
-    cards = book.run(1).locator("[data-ipyagent=tool]")
-    press_until(book, APPROVE, cards.nth(0), "success")
-    press_until(book, DENY, cards.nth(1), "denied")
-    book.expect_done(2)
-    expect(book.output(2)).to_contain_text("True False")
-    assert not is_enabled(book, "ipyagent:approve")
 
 
 def hold_approve(book: Any) -> None:
@@ -391,13 +314,6 @@ def test_a_click_by_a_script_on_a_card_that_nobody_sees_does_nothing(
     book.expect_done(1)
 
 
-def test_after_a_click_the_keyboard_works(jupyterlab: Any, notebook: Any) -> None:
-    option = script(jupyterlab.folder, "clicked", python("x = 1"), "Done.")
-    book = notebook(LOAD, f"%%agent {option}\nOne.", f"%%agent {option}\nTwo.")
-    book.start_all()
-    decide_on_two_cells(book, 1, 2)
-
-
 def test_the_keys_decide_nothing_where_text_is_written_outside_of_the_notebook(
     jupyterlab: Any, notebook: Any
 ) -> None:
@@ -424,7 +340,7 @@ def test_stop_ends_the_run_by_a_shortcut(jupyterlab: Any, notebook: Any) -> None
     assert not is_enabled(book, "ipyagent:stop")
     book.start_all()
     tool = book.run(1).locator("[data-ipyagent=tool]")
-    expect(tool).to_have_attribute("data-state", "running", timeout=90_000)
+    expect(tool).to_have_attribute("data-state", "running")
     await_enabled(book, "ipyagent:stop")
     to_command_mode(book, 1)
     book.page.keyboard.press("Control+Period")
@@ -441,7 +357,7 @@ def test_stop_interrupts_the_kernel_where_it_has_no_link(jupyterlab: Any, notebo
         book.expect_done(index)
     book.start(2)
     tool = book.run(2).locator("[data-ipyagent=tool]")
-    expect(tool).to_have_attribute("data-state", "running", timeout=90_000)
+    expect(tool).to_have_attribute("data-state", "running")
     assert is_enabled(book, "ipyagent:stop")
     book.command("ipyagent:stop")
     book.expect_state(2, "cancelled")

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 from playwright.sync_api import expect
-from test_agent_cells import LOAD, python, script
+from scripts import LOAD, python, script
 
 from ipyagent.schema import Message, Node, Role
 from ipyagent.ui.formatting import shorten
@@ -55,7 +55,7 @@ def test_a_session_survives_its_kernel_and_a_broken_run_is_told(
     book.start(2)
     # JupyterLab says that the kernel died, and has started another by then.
     dialog = book.page.locator(".jp-Dialog")
-    expect(dialog).to_contain_text("restart", timeout=90_000)
+    expect(dialog).to_contain_text("restart")
     dialog.locator("button.jp-mod-accept").click()
     book.ready()
     for index in (3, 4, 5, 6):

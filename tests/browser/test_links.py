@@ -8,7 +8,7 @@ import pytest
 from deciding import press
 from held_messages import HeldMessages
 from playwright.sync_api import expect
-from test_agent_cells import LOAD, python, script
+from scripts import LOAD, python, script
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

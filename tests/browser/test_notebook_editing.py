@@ -7,90 +7,13 @@ from typing import Any
 
 import nbformat
 import pytest
-import yaml
 from deciding import press
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import expect
+from proposing import BETTER, CELLS, PLOT, Book
+from reloading import PANEL
+from scripts import LOAD, call
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.same_page]
-
-LOAD = "%load_ext ipyagent"
-
-PANEL = "jupyterapp.shell.currentWidget"
-
-CELLS = f"{PANEL}.content.model.sharedModel.cells"
-
-PLOT = "import pandas as pd\n\nsales = pd.DataFrame({'q': [3, 4]})\nsales.plot(title='Sales')"
-BETTER = PLOT.replace("title='Sales'", "title='Sales by quarter', grid=True")
-
-
-def call(name: str, **arguments: Any) -> dict[str, Any]:
-    return {"name": name, "arguments": arguments}
-
-
-class Book:
-    """A notebook whose second cell asks an agent that makes these calls, one in each step."""
-
-    def __init__(
-        self, lab: Any, notebook: Any, name: str, calls: list[Any], *cells: str, options: str = ""
-    ) -> None:
-        replies = [*({"calls": [each]} for each in calls), "Done."]
-        (lab.folder / f"{name}.yaml").write_text(yaml.safe_dump(replies))
-        agent = f"%%agent -m scripted/{name}.yaml {options}\nImprove this notebook."
-        self.book = notebook(LOAD, agent, *cells)
-        self.page, self.file = self.book.page, lab.folder / self.book.name
-
-    def ask(self) -> Book:
-        for index in (0, 1):
-            self.book.start(index)
-        return self
-
-    def sources(self) -> list[str]:
-        """Of all cells but the first two, as the document has them."""
-        sources: list[str] = self.page.evaluate(f"() => {CELLS}.map(cell => cell.source)")
-        return sources[2:]
-
-    def cell_at(self, index: int) -> Locator:
-        return self.page.locator(f".jp-Cell[data-windowed-list-index='{index}']")
-
-    def scroll_to(self, index: int) -> None:
-        """Also where cells that are far away are not in the page."""
-        self.page.evaluate(f"at => {PANEL}.content.scrollToItem(at, 'center')", index)
-        expect(self.cell_at(index)).to_be_visible()
-
-    def proposals(self) -> Locator:
-        return self.page.locator("[data-ipyagent=proposal]")
-
-    def waits(self) -> None:
-        """The first run loads much."""
-        expect(self.proposals()).to_have_count(1, timeout=90_000)
-
-    def accept(self) -> None:
-        self.see().click()
-
-    def see(self) -> Any:
-        """Bring the proposal into sight; return the button that accepts it."""
-        accept = self.proposals().locator("[data-ipyagent=accept]")
-        for _ in range(20):
-            # What is above may still find its room, and push it away.
-            accept.scroll_into_view_if_needed()
-            try:
-                expect(accept).to_be_enabled(timeout=1_000)
-            except AssertionError:
-                continue
-            return accept
-        raise AssertionError("never in sight")
-
-    def expect_sources(self, *sources: str) -> None:
-        told = f"JSON.stringify({CELLS}.map(cell => cell.source).slice(2))"
-        wanted = f"wanted => {told} === JSON.stringify(wanted)"
-        # Not with each frame: a page of large figures draws none for a while.
-        self.page.wait_for_function(wanted, arg=list(sources), polling=100)
-
-    def undo(self) -> None:
-        self.book.command("notebook:undo-cell-action")
-
-    def redo(self) -> None:
-        self.book.command("notebook:redo-cell-action")
 
 
 @pytest.fixture
@@ -102,26 +25,6 @@ def book(jupyterlab: Any, notebook: Any, request: pytest.FixtureRequest) -> Any:
         return Book(jupyterlab, notebook, name, calls, *cells, options=options)
 
     return make
-
-
-def test_an_accepted_edit_is_in_the_cell_and_undone_by_the_notebook(book: Any) -> None:
-    here = book([call("edit_cell", cell=2, source=BETTER)], PLOT).ask()
-    before = here.file.read_bytes()
-    here.waits()
-    expect(here.book.cell(2).locator("[data-ipyagent=proposal]")).to_be_visible()
-    here.book.shot("edit-proposed")
-    here.accept()
-    here.expect_sources(BETTER)
-    expect(here.proposals()).to_have_count(0)
-    here.book.expect_state(1, "done")
-    here.book.shot("edit-accepted")
-    assert here.file.read_bytes() == before
-    here.undo()
-    here.expect_sources(PLOT)
-    here.redo()
-    here.expect_sources(BETTER)
-    here.book.save()
-    assert "by quarter" in here.file.read_text()
 
 
 def test_a_rejected_edit_leaves_the_cell_and_says_why(book: Any) -> None:
@@ -359,7 +262,7 @@ def test_allowed_changes_are_made_at_once_and_marked(book: Any) -> None:
     here.book.command("notebook:render-all-markdown")
     here.ask()
     marked = here.page.locator(".ipyagent-changed")
-    expect(marked).to_have_count(2, timeout=90_000)
+    expect(marked).to_have_count(2)
     here.book.shot("marked")
     expect(here.page.locator(".jp-MarkdownCell h1")).to_have_text(re.compile("New title"))
     expect(here.proposals()).to_have_count(0)

@@ -9,16 +9,11 @@ from typing import Any
 
 import nbformat
 import pytest
-from deciding import press
-from playwright.sync_api import Locator, Page, expect
-from test_plans_and_questions import LOAD, call, plan, script
+from playwright.sync_api import Page, expect
+from scripts import LOAD, call, plan, script
+from side_panel import Side, writing
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
-
-BEGINS = 30_000
-"""Milliseconds for a kernel that has just started to come to its first question."""
-
-TODOS = [{"content": "Load", "status": "completed"}, {"content": "Plot", "status": "pending"}]
 
 STUB = """() => {
     window.told = [];
@@ -42,81 +37,9 @@ ACTIVE = re.compile(r"\bjp-mod-active\b")
 THEME = "(theme) => window.jupyterapp.commands.execute('apputils:change-theme', { theme })"
 
 
-class Side:
-    """The side panel of a page, and what is around it."""
-
-    def __init__(self, page: Page) -> None:
-        self.page = page
-
-    def open(self) -> Side:
-        self.page.evaluate("() => window.jupyterapp.commands.execute('ipyagent:show-panel')")
-        expect(self.element).to_be_visible()
-        return self
-
-    @property
-    def element(self) -> Locator:
-        return self.page.locator("#ipyagent-panel")
-
-    @property
-    def status(self) -> Locator:
-        return self.page.locator("[data-ipyagent=status]")
-
-    @property
-    def approvals(self) -> Locator:
-        return self.find("panel-approval")
-
-    @property
-    def runs(self) -> Locator:
-        return self.find("panel-run")
-
-    def find(self, name: str) -> Locator:
-        return self.element.locator(f"[data-ipyagent={name}]")
-
-    def press(self, name: str, within: Locator | None = None) -> None:
-        press((within or self.element).locator(f"[data-ipyagent={name}]"))
-
-
-def writing(folder: Any, name: str) -> str:
-    """A script that asks once, and then answers."""
-    code = f"made = 'made in {name}'"
-    calls = [call("todo_write", todos=TODOS), call("run_python", code=code)]
-    return script(folder, name, {"calls": calls}, f"Done in {name}.")
-
-
 @pytest.fixture
 def folder(jupyterlab: Any) -> Any:
     return jupyterlab.folder
-
-
-def test_a_call_is_approved_in_the_panel(folder: Any, notebook: Callable[..., Any]):
-    option = writing(folder, "panel")
-    book = notebook(LOAD, f"%%agent {option}\nMake something.", "print(made)")
-    side = Side(book.page).open()
-    expect(side.element).to_contain_text("No agent yet")
-    expect(side.status).to_be_hidden()
-    book.shot("panel-empty")
-    book.start_all()
-    book.expect_state(1, "waiting")
-    expect(side.approvals).to_have_count(1)
-    expect(side.approvals).to_contain_text("made = 'made in panel'")
-    expect(side.find("panel-plan")).to_contain_text("1 of 2 done")
-    expect(side.status).to_have_text("ipyagent: scripted/panel.yaml · waiting for you")
-    expect(book.page).to_have_title(re.compile(r"^\(1\) "))
-    book.shot("panel-waiting")
-    book.page.evaluate(THEME, "JupyterLab Dark")
-    expect(book.page.locator("body")).to_have_attribute("data-jp-theme-light", "false")
-    book.shot("panel-waiting-dark")
-    side.press("approve", side.approvals)
-    book.expect_state(1, "done")
-    expect(book.run(1)).to_contain_text("approved by you")
-    book.expect_done(2)
-    expect(book.output(2)).to_contain_text("made in panel")
-    expect(side.approvals).to_have_count(0)
-    expect(side.runs).to_have_attribute("data-state", "done")
-    expect(side.status).to_have_text("ipyagent: scripted/panel.yaml · done")
-    expect(book.page).not_to_have_title(re.compile(r"^\("))
-    book.shot("panel-done-dark")
-    book.page.evaluate(THEME, "JupyterLab Light")  # the server remembers it
 
 
 def test_what_is_decided_in_the_card_vanishes_from_the_panel(
@@ -125,7 +48,7 @@ def test_what_is_decided_in_the_card_vanishes_from_the_panel(
     book = notebook(LOAD, f"%%agent {writing(folder, 'card')}\nMake something.")
     side = Side(book.page).open()
     book.start_all()
-    expect(side.approvals).to_have_count(1, timeout=BEGINS)
+    expect(side.approvals).to_have_count(1)
     side.approvals.locator("[data-ipyagent=reason]").fill("half a thou")
     book.run(1).locator("[data-ipyagent=deny]").click()
     expect(side.approvals).to_have_count(0)
@@ -157,13 +80,13 @@ def test_the_panel_follows_the_notebook_that_is_current(folder: Any, notebook: C
     first = notebook(LOAD, f"%%agent {writing(folder, 'one')}\nMake one.")
     page, side = first.page, Side(first.page).open()
     first.start_all()
-    expect(side.approvals).to_contain_text("made in one", timeout=BEGINS)
+    expect(side.approvals).to_contain_text("made in one")
     open_beside(page, folder, "second.ipynb", LOAD, f"%%agent {writing(folder, 'two')}\nMake two.")
     expect(side.approvals).to_have_count(0)
     expect(side.element).to_contain_text("second.ipynb")
     expect(side.status).to_be_hidden()
     first.start_all()
-    expect(side.approvals).to_contain_text("made in two", timeout=BEGINS)
+    expect(side.approvals).to_contain_text("made in two")
     expect(page).to_have_title(re.compile(r"^\(2\) "))
     side.press("approve", side.approvals)
     expect(side.status).to_have_text("ipyagent: scripted/two.yaml · done")
@@ -207,7 +130,7 @@ def test_a_plan_that_no_cell_asks_about_is_decided_on_in_a_new_cell(
     side = Side(book.page).open()
     book.start(0)
     book.start(1)
-    expect(side.approvals).to_have_count(1, timeout=BEGINS)
+    expect(side.approvals).to_have_count(1)
     expect(side.approvals.locator("[data-ipyagent=edit]")).to_have_count(1)
     book.command("notebook:interrupt-kernel")
     book.expect_done(1)
@@ -217,7 +140,7 @@ def test_a_plan_that_no_cell_asks_about_is_decided_on_in_a_new_cell(
     restart(book)
     expect(side.element).to_contain_text("No agent yet")
     book.start(0)
-    expect(side.approvals).to_contain_text("# Summary", timeout=BEGINS)
+    expect(side.approvals).to_contain_text("# Summary")
     expect(side.status).to_contain_text("waiting for you")
     side.press("approve", side.approvals)
     book.expect_done(2)
@@ -242,7 +165,7 @@ def test_a_plan_in_the_background_is_followed_and_stopped_while_other_cells_run(
     side = Side(book.page).open()
     for index in range(4):
         book.start(index)
-    expect(side.approvals).to_have_count(1, timeout=BEGINS)
+    expect(side.approvals).to_have_count(1)
     side.press("approve", side.approvals)
     book.expect_done(2)
     expect(book.output(3)).to_contain_text("meanwhile 42")
@@ -284,7 +207,7 @@ def test_when_the_kernel_restarts_nothing_can_be_approved(
     book = notebook(LOAD, f"%%agent {writing(folder, 'gone')}\nMake something.")
     side = Side(book.page).open()
     book.start_all()
-    expect(side.approvals).to_have_count(1, timeout=BEGINS)
+    expect(side.approvals).to_have_count(1)
     restart(book)
     expect(side.approvals).to_have_count(0)
     expect(side.status).to_be_hidden()

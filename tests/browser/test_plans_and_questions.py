@@ -5,68 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import yaml
-from deciding import press
+from deciding import press, the_plan
 from playwright.sync_api import expect
+from scripts import LOAD, call, plan, script
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.same_page]
-
-LOAD = "%load_ext ipyagent"
-
-
-def script(folder: Any, name: str, *replies: Any) -> str:
-    (folder / f"{name}.yaml").write_text(yaml.safe_dump(list(replies)))
-    return f"-m scripted/{name}.yaml"
-
-
-def call(name: str, **arguments: Any) -> dict[str, Any]:
-    return {"name": name, "arguments": arguments}
-
-
-def plan(name: str) -> dict[str, Any]:
-    return {
-        "thinking": "Two steps will do.",
-        "text": "1. Write the summary.\n2. Count its words.",
-        "calls": [
-            call("write_file", path=f"{name}.md", content="# Summary\n\nAll is well.\n"),
-            call("run_python", code=f"words = len(open('{name}.md').read().split())\nwords"),
-        ],
-    }
-
-
-def the_plan(book: Any, index: int) -> Any:
-    """The card of the plan, below that of the run that proposed it."""
-    return book.run(index).nth(1)
-
-
-@pytest.mark.spec("P01", "P28", "P30", "P05")
-def test_a_plan_is_approved_as_a_whole_and_its_progress_is_seen(
-    jupyterlab: Any, notebook: Any
-) -> None:
-    option = script(jupyterlab.folder, "planned", plan("planned"))
-    book = notebook(LOAD, f"%%agent {option} --plan\nSummarise.", "print('words', words)")
-    book.start_all()
-    card = the_plan(book, 1)
-    expect(card).to_have_attribute("data-state", "waiting", timeout=90_000)
-    expect(card.locator("[data-ipyagent=plan-step]")).to_have_count(2)
-    expect(card).to_contain_text("# Summary")
-    expect(card).to_contain_text("words = len(open(")
-    assert not (jupyterlab.folder / "planned.md").exists()
-    # Each argument beside its name, whatever JupyterLab does to such lists.
-    name, value = (card.locator(f".ipyagent-arguments {part}").nth(1) for part in ("dt", "dd"))
-    expect(name).to_have_text("path")
-    expect(value).to_have_text("planned.md")
-    left, right = name.bounding_box(), value.bounding_box()
-    assert left["x"] + left["width"] <= right["x"]
-    assert abs(left["y"] - right["y"]) < 10
-    book.shot("plan-waiting")
-    press(card.locator("[data-ipyagent=approve]"))
-    book.expect_done(2)
-    expect(card).to_have_attribute("data-state", "done")
-    expect(card).to_contain_text("2 of 2 steps done")
-    expect(book.run(1).locator("button")).to_have_count(0)
-    expect(book.output(2)).to_contain_text("words 5")
-    book.shot("plan-done")
 
 
 @pytest.mark.spec("P28", "P24")
@@ -100,27 +43,6 @@ def test_a_denied_plan_says_so_and_runs_nothing(jupyterlab: Any, notebook: Any) 
     expect(card).to_contain_text("not today")
     assert not (jupyterlab.folder / "refused.md").exists()
     book.shot("plan-denied")
-
-
-def test_a_question_is_answered_by_a_choice_or_in_words(jupyterlab: Any, notebook: Any) -> None:
-    asked = call("ask_user", question="Which year?", choices=["2024", "2025"])
-    free = call("ask_user", question="And which region?")
-    option = script(jupyterlab.folder, "asked", {"calls": [asked]}, {"calls": [free]}, "Thanks.")
-    book = notebook(
-        LOAD, f"%%agent {option}\nBegin.", "import ipyagent; print(ipyagent.last.results)"
-    )
-    book.start_all()
-    book.expect_state(1, "waiting")
-    expect(book.run(1).locator("[data-ipyagent=choice]")).to_have_count(2)
-    book.shot("question")
-    book.run(1).locator("[data-ipyagent=choice]", has_text="2025").click()
-    field = book.run(1).locator("[data-ipyagent=answer-field]")
-    field.fill("the <b>North</b>")
-    book.run(1).locator("[data-ipyagent=send]").click()
-    book.expect_done(2)
-    book.expect_state(1, "done")
-    expect(book.run(1)).to_contain_text("the <b>North</b>")
-    expect(book.output(2)).to_contain_text("2025")
 
 
 def test_after_reading_a_file_always_asks_again_and_says_why(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +10,29 @@ import nbformat
 import pytest
 from deciding import press
 from held_messages import HeldMessages
-from playwright.sync_api import Page, expect
-from test_agent_cells import LOAD, python, script
-from test_plans_and_questions import call
+from playwright.sync_api import expect
+from reloading import (
+    PANEL,
+    RUN_JSON,
+    WIDGET_VIEW,
+    WOULD_SAVE_QUESTION,
+    begin,
+    decide,
+    expect_ended,
+    go,
+    listen,
+    reload,
+    until,
+    waiting,
+)
+from scripts import LOAD, call, python, script
 
 from conftest import Lab, Notebook
+from patience import wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(180)]
 
-RUN_JSON = "application/vnd.ipyagent.run+json"
-WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
-
 RUNNING = "ipyagent is running…"
-
-KNOWN_LINES = (
-    "warning: Plugin @jupyterlab/",  # too slow on a loaded machine
-    "debug: Starting application in workspace",
-    "debug: Starting WebSocket",
-)
-"""What JupyterLab writes to the console by itself."""
 
 AT_A_RESTART = (
     "debug: Kernel: restarting",
@@ -40,12 +42,7 @@ AT_A_RESTART = (
     "error: Comm not found for comm id",
 )
 
-PANEL = "window.jupyterapp.shell.currentWidget"
 RESTART = f"() => {PANEL}.sessionContext.session.kernel.restart()"
-WOULD_SAVE_QUESTION = f"""() => {{
-    const run = {PANEL}.content.model.toJSON().cells[1].outputs[0].data['{RUN_JSON}'];
-    return run?.steps.at(-1)?.executions.at(-1)?.status === 'awaiting_approval';
-}}"""
 WOULD_SAVE_END = f"""(index) =>
     {PANEL}.content.model.toJSON().cells[index].outputs[0].data['{RUN_JSON}']?.status === 'done'"""
 WOULD_SAVE_PLAN = f"""() =>
@@ -58,51 +55,9 @@ subshells = get_ipython().kernel.shell_channel_thread.manager.list_subshell()
 print(comms["ipyagent"], comms["ipyagent.out"], len(subshells))"""
 
 
-def until(name: str) -> str:
-    """Python code that occupies the main thread until `go(name)`."""
-    wait = f"while not pathlib.Path('{name}.go').exists(): time.sleep(0.05)"
-    return f"import pathlib, time\n{wait}\nprint('went on')"
-
-
-def go(lab: Lab, name: str) -> None:
-    (lab.folder / f"{name}.go").touch()
-
-
 def wait_for(path: Path) -> None:
     """Until the agent has written that file."""
-    deadline = time.monotonic() + 60
-    while not path.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-
-
-def reload(book: Notebook) -> None:
-    """Load the page anew, as a person does who goes there again."""
-    book.page.goto(book.lab.address(book.name))
-    book.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=90_000)
-
-
-def listen(page: Page) -> Callable[[], list[str]]:
-    """What the page writes to its console from now on, but for JupyterLab's own lines."""
-    lines: list[str] = []
-    page.on("console", lambda message: lines.append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda error: lines.append(f"pageerror: {error}"))
-    return lambda: [line for line in lines if not line.startswith(KNOWN_LINES)]
-
-
-def begin(book: Notebook, index: int = 1) -> None:
-    """Load ipyagent, and start a cell."""
-    book.start(0)
-    book.expect_done(0)
-    book.start(index)
-
-
-def waiting(lab: Lab, notebook: Any, name: str, *replies: Any) -> Notebook:
-    """A notebook whose second cell plays `replies`, and waits for the first approval."""
-    book: Notebook = notebook(LOAD, f"%%agent {script(lab.folder, name, *replies)}\nBegin.")
-    begin(book)
-    book.expect_state(1, "waiting")
-    return book
+    wait_until(path.exists)
 
 
 def save_with_question(book: Notebook) -> Any:
@@ -113,32 +68,10 @@ def save_with_question(book: Notebook) -> Any:
     return saved
 
 
-def decide(book: Notebook, index: int, button: str) -> None:
-    press(book.run(index).locator(f"[data-ipyagent={button}]"))
-
-
-def expect_ended(book: Notebook, index: int, state: str = "done") -> Any:
-    """One card, static, and saved as if nothing had happened; returns what is saved."""
-    book.expect_state(index, state)
-    expect(book.prompt(index)).not_to_have_text("[*]:")
-    expect(book.run(index)).to_have_count(1)
-    expect(book.run(index).locator("button")).to_have_count(0)
-    (output,) = book.save().cells[index].outputs
-    assert WIDGET_VIEW not in output.data
-    assert {"text/html", "text/markdown", "text/plain"} < output.data.keys()
-    return output.data[RUN_JSON]
-
-
 @pytest.mark.spec("P42")
-def test_the_card_comes_back_after_a_reload_and_its_approval_counts(
-    jupyterlab: Lab, notebook: Any
-) -> None:
-    code = python("answer = 6 * 7", thinking="I should compute.", text="Let me compute.")
-    option = script(jupyterlab.folder, "reload", code, "It is **42**.")
-    book = notebook(LOAD, f"%%agent {option}\nCompute.", "print('order', answer)")
-    begin(book)
-    book.expect_state(1, "waiting")
-    # Without the extension the card is lost.
+def test_without_the_extension_a_reload_loses_the_card(jupyterlab: Lab, notebook: Any) -> None:
+    """What the other tests of reloads see is done by the extension."""
+    book = waiting(jupyterlab, notebook, "lost", python("a = 1"), "Done.")
     aborted = []
 
     def abort(route: Any) -> None:
@@ -152,37 +85,8 @@ def test_the_card_comes_back_after_a_reload_and_its_approval_counts(
     expect(book.run(1)).to_have_count(0)
     assert aborted
     book.page.unroute("**/extensions/ipyagent/**")
-    lines = listen(book.page)
     reload(book)
     book.expect_state(1, "waiting")
-    expect(book.prompt(1)).to_have_text("[*]:")
-    expect(book.run(1)).to_contain_text("Let me compute.")
-    book.shot("reload-waiting")
-    decide(book, 1, "approve")
-    assert expect_ended(book, 1)["status"] == "done"
-    expect(book.run(1)).to_contain_text("It is 42.")
-    book.shot("reload-done")
-    book.start(2)
-    expect(book.output(2)).to_contain_text("order 42")
-    assert lines() == []
-
-
-@pytest.mark.spec("P42")
-def test_without_the_extension_the_card_asks_by_itself_and_no_comm_is_missed(
-    jupyterlab: Lab, notebook: Any
-) -> None:
-    option = script(jupyterlab.folder, "alone", python("a = 1"), "Done.")
-    book = notebook(LOAD, f"%%agent {option}\nBegin.", ready=False)
-    book.page.route("**/extensions/ipyagent/**", lambda route: route.abort())
-    reload(book)
-    lines = listen(book.page)
-    book.ready()
-    begin(book)
-    book.expect_state(1, "waiting")
-    decide(book, 1, "approve")
-    book.expect_state(1, "done")
-    expect(book.page.locator("[data-ipyagent=status]")).to_have_count(0)
-    assert lines() == []
 
 
 @pytest.mark.spec("P42")
@@ -319,9 +223,9 @@ def test_a_run_whose_tool_occupies_the_main_thread_comes_back_and_goes_on(
     book = notebook(LOAD, f"%%agent {option} --confirm yolo\nBegin.")
     begin(book)
     tool = book.run(1).locator("[data-ipyagent=tool]")
-    expect(tool).to_have_attribute("data-state", "running", timeout=90_000)
+    expect(tool).to_have_attribute("data-state", "running")
     reload(book)
-    expect(tool).to_have_attribute("data-state", "running", timeout=90_000)
+    expect(tool).to_have_attribute("data-state", "running")
     expect(book.run(1).locator("[data-ipyagent=stop]")).to_be_visible()
     go(jupyterlab, "blocks")
     expect_ended(book, 1)
@@ -338,7 +242,7 @@ def test_a_run_that_ended_while_no_page_was_there_is_shown(
     option = script(jupyterlab.folder, name, python(until(name)), end, "Done, alone.")
     book = notebook(LOAD, f"%%agent {option} --confirm yolo\nBegin.")
     begin(book)
-    expect(book.run(1)).to_contain_text("run_python", timeout=90_000)
+    expect(book.run(1)).to_contain_text("run_python")
     if is_saved:
         book.save()
     other = book.page.context.new_page()
@@ -357,10 +261,10 @@ def test_what_streams_goes_on_after_a_reload(jupyterlab: Lab, notebook: Any) -> 
     option = script(jupyterlab.folder, "streams", {"text": "".join(words), "delay": 0.08})
     book = notebook(LOAD, f"%%agent {option}\nTalk.")
     begin(book)
-    expect(book.run(1)).to_contain_text("word3", timeout=90_000)
+    expect(book.run(1)).to_contain_text("word3")
     reload(book)
-    expect(book.run(1)).to_contain_text("word3", timeout=90_000)
-    book.expect_state(1, "done", timeout=90_000)
+    expect(book.run(1)).to_contain_text("word3")
+    book.expect_state(1, "done")
     run = expect_ended(book, 1)
     assert run["steps"][0]["message"]["content"][0]["text"] == "".join(words)
     expect(book.run(1)).to_contain_text("word118 word119")
@@ -382,7 +286,7 @@ def test_after_a_restart_the_card_says_so_and_then_shows_what_was_recorded(
     book.ready().start(0)
     # A restart interrupts first: either the kernel had time to record this, or it was recovered.
     recorded = re.compile("You stopped this run.|its work until then is kept")
-    expect(book.run(1)).to_contain_text(recorded, timeout=90_000)
+    expect(book.run(1)).to_contain_text(recorded)
     state = book.run(1).get_attribute("data-state")
     assert expect_ended(book, 1, state)["status"] in ("cancelled", "error")
     book.shot("restart-recovered")
@@ -406,7 +310,7 @@ def test_a_restored_card_of_a_kernel_that_dies_says_so(jupyterlab: Lab, notebook
     book.ready()
     begin(book, 2)
     recorded = "the kernel ended during the run"
-    expect(book.run(1)).to_contain_text(recorded, timeout=90_000)
+    expect(book.run(1)).to_contain_text(recorded)
     assert expect_ended(book, 1, "failed")["status"] == "error"
     decide(book, 2, "approve")
     book.expect_state(2, "failed")
@@ -456,16 +360,16 @@ def test_a_plan_in_the_background_is_followed_after_a_reload(
     book = notebook(load, f"%%agent {option} --plan --background\nBegin.")
     begin(book)
     card = book.run(1).nth(1)
-    expect(card).to_have_attribute("data-state", "waiting", timeout=90_000)
+    expect(card).to_have_attribute("data-state", "waiting")
     press(card.locator("[data-ipyagent=approve]"))
     book.expect_done(1)
     expect(card).to_have_attribute("data-state", "running")
     book.save()
     reload(book)
-    expect(card).to_have_attribute("data-state", "running", timeout=90_000)
+    expect(card).to_have_attribute("data-state", "running")
     expect(card.locator("[data-ipyagent=stop]")).to_be_visible()
     go(jupyterlab, "behind")
-    expect(card).to_have_attribute("data-state", "done", timeout=90_000)
+    expect(card).to_have_attribute("data-state", "done")
     book.page.wait_for_function(WOULD_SAVE_PLAN)
     outputs = book.save().cells[1].outputs
     assert [each.data[RUN_JSON]["status"] for each in outputs] == ["done", "done"]

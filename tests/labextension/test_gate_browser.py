@@ -9,6 +9,8 @@ from playwright.sync_api import Locator, Page, expect
 from rich_run import saved_run, snapshot
 from test_hostile_browser import Site, page, site
 
+from patience import wait_until
+
 __all__ = ["page", "site"]
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -48,14 +50,16 @@ def press(button: Locator) -> None:
 def look_until_active(approve: Locator) -> None:
     """As a user does who is shown what was not seen, and reads it."""
     expect(approve).to_have_attribute("aria-disabled", "true")
-    for _ in range(10):
+
+    def is_active() -> bool:
         press(approve)
         try:
             expect(approve).to_be_enabled(timeout=1_000)
         except AssertionError:
-            continue
-        return
-    raise AssertionError("never active")
+            return False
+        return True
+
+    wait_until(is_active)
 
 
 @pytest.mark.spec("H17")
@@ -77,6 +81,7 @@ def test_approve_does_nothing_before_the_end_of_the_code_was_in_sight(
 
 
 @pytest.mark.spec("H17")
+@pytest.mark.slow
 def test_a_box_is_unfolded_by_its_bar_and_a_flood_needs_none(site: Site, page: Page) -> None:
     page.set_viewport_size({"width": 1000, "height": 900})
     card = ask(page, f"x = '{'a' * 100_000}'; evil()")

@@ -126,6 +126,7 @@ def settle(page: Any) -> None:
     page.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done, 200)))")
 
 
+@pytest.mark.slow
 def test_hostile_text_set_as_markup_runs_and_leaks(site: Site, page: Any):
     page.evaluate("t => (document.getElementById('place').innerHTML = t)", "".join(VECTORS))
     settle(page)
