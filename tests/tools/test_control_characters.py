@@ -14,6 +14,7 @@ from ipyagent.tools.base import tool
 from ipyagent.tools.control_characters import check_control_characters
 
 CONTROLS = [chr(code) for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"]
+CONTROLS += ["\u2028", "\u2029"]
 
 PLACES: dict[str, Any] = {
     "code": lambda text: call("run_python", code=text),

@@ -172,3 +172,13 @@ def test_a_run_that_stops_waiting_does_not_say_that_the_cell_was_cancelled(
 
     (done,) = book.play(RUN, heard=heard, step_seconds=600).executions
     assert done.status is ToolStatus.UNKNOWN
+
+
+@pytest.mark.parametrize("end", ["\u2028", "\x85", "\x0c"])
+def test_a_cell_with_lines_that_nobody_sees_is_not_run(book: Book, page: MemoryPage, end: str):
+    page.books[None][1]["source"] = f"# the mean{end}?x{end}hidden = 1"
+    (refused,) = book.play(RUN).executions
+    assert refused.status is ToolStatus.FAILED
+    assert f"U+{ord(end):04X}" in str(refused.result.error)
+    assert book.watcher.asked == []
+    assert "hidden" not in book.variables

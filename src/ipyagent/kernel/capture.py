@@ -84,6 +84,20 @@ def needs_await(shell: Shell, code: str) -> bool:
     return bool(shell.should_run_async(code, transformed_cell=transformed))
 
 
+def runs_as_written(shell: Shell, code: str) -> bool:
+    """Return whether the shell runs `code` as Python reads it.
+
+    IPython and the user's own transformers rewrite lines, and IPython ends lines at characters at
+    which Python does not: in a comment there may be a line that only the shell sees.
+    """
+    if shell.ast_transformers:
+        return False
+    try:
+        return _dump_tree(shell.transform_cell(code)) == _dump_tree(code)
+    except Exception:  # a transformer of the user's may raise anything
+        return False
+
+
 def loop_is_running() -> bool:
     """Return whether an event loop runs in this thread."""
     try:
@@ -91,6 +105,11 @@ def loop_is_running() -> bool:
     except RuntimeError:
         return False
     return True
+
+
+def _dump_tree(code: str) -> str:
+    flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    return ast.dump(compile(code, "<code>", "exec", flags))
 
 
 def _execute(namespace: Variables, code: str) -> Any:

@@ -9,7 +9,14 @@ from itertools import islice
 from typing import Protocol
 
 from ipyagent.json_types import JsonMapping
-from ipyagent.kernel.capture import loop_is_running, needs_await, run, run_async, run_plain
+from ipyagent.kernel.capture import (
+    loop_is_running,
+    needs_await,
+    run,
+    run_async,
+    run_plain,
+    runs_as_written,
+)
 from ipyagent.kernel.describe import describe, kind
 from ipyagent.kernel.describe.libraries import is_table
 from ipyagent.kernel.describe.objects import module_title
@@ -54,6 +61,10 @@ class Namespace(Protocol):
         """
         ...
 
+    def runs_as_written(self, code: str) -> bool:
+        """Return whether what runs for `code` is what Python reads in it, from any thread."""
+        ...
+
 
 class ShellNamespace:
     """The namespace of an IPython shell: cell syntax, magics and rich output work."""
@@ -76,6 +87,10 @@ class ShellNamespace:
             return self._run_async(code, outputs)
         before = NamespaceDiff(self.variables(), code)
         return before.annotate(run(self.shell, code, outputs), self.variables())
+
+    def runs_as_written(self, code: str) -> bool:
+        """Return whether neither magics nor transformers make other code of it."""
+        return runs_as_written(self.shell, code)
 
     async def _run_async(self, code: str, outputs: Outputs | None) -> ToolResult:
         before = NamespaceDiff(self.variables(), code)
@@ -101,6 +116,10 @@ class PlainNamespace:
         before = NamespaceDiff(self.variables(), code)
         return before.annotate(run_plain(self._variables, code, outputs), self.variables())
 
+    def runs_as_written(self, code: str) -> bool:
+        """Return true: no shell rewrites it."""
+        return True
+
 
 class WatchedNamespace:
     """A namespace that passes secret strings to `learn`, now and each time code has run."""
@@ -117,6 +136,10 @@ class WatchedNamespace:
         """Run `code`, then look for secrets before anybody reads the result."""
         result = self._namespace.run(code, outputs)
         return self._look_at(result) if isinstance(result, ToolResult) else self._await(result)
+
+    def runs_as_written(self, code: str) -> bool:
+        """Return whether what runs is what Python reads in `code`."""
+        return self._namespace.runs_as_written(code)
 
     async def _await(self, result: Awaitable[ToolResult]) -> ToolResult:
         return self._look_at(await result)

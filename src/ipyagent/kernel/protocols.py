@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from ipyagent.json_types import JsonDict, JsonMapping
@@ -140,6 +140,7 @@ class Shell(Protocol):
     display_pub: DisplayPublisher
     display_trap: object
     displayhook: DisplayHook
+    ast_transformers: Sequence[object]
     input_transformers_cleanup: list[Transform]
     magics_manager: MagicsManager
     Completer: Matchers

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ipyagent.errors import InvalidArgumentsError
 from ipyagent.json_types import JsonDict
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]|\r(?!\n)")
 _NAMES = {
     "\0": "NUL",
     "\a": "bell",
@@ -19,14 +19,16 @@ _NAMES = {
     "\x1b": "escape",
     "\x7f": "delete",
     "\x85": "next line",
+    "\u2028": "line separator",
+    "\u2029": "paragraph separator",
 }
 
 
 def check_control_characters(arguments: JsonDict) -> None:
     """Raise InvalidArgumentsError for text with controls other than tab, newline and CRLF.
 
-    Terminals act on them, and Python ends a line at a carriage return, so the user would not read
-    what runs.
+    Terminals act on them, Python ends a line at a carriage return, and IPython at every character
+    at which `str.splitlines` does, so the user would not read what runs.
     """
     for place, text in _walk_texts("", arguments):
         if match := _CONTROL.search(text):

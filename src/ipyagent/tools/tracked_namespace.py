@@ -39,6 +39,12 @@ class TrackedNamespace:
 
     def analyze(self, code: str, subject: str = "code") -> Effects:
         """Return what code would touch among the variables as they are now, from any thread."""
+        effects = self._analyze_text(code, subject)
+        if UNKNOWN_EFFECTS in effects.touches or self._namespace.runs_as_written(code):
+            return effects
+        return Effects({UNKNOWN_EFFECTS: "IPython makes other code of it"}, subject=subject)
+
+    def _analyze_text(self, code: str, subject: str) -> Effects:
         for _ in range(_TRIES):
             try:
                 return analyze_code(code, self.variables(), subject)

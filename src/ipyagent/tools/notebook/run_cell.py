@@ -17,6 +17,7 @@ from ipyagent.kernel.cell_outputs import CellOutputs
 from ipyagent.kernel.open_notebooks import NotebookCell, OpenNotebook, OpenNotebooks
 from ipyagent.schema import Preview, ToolResult
 from ipyagent.tools.base import Tool, Where, tool
+from ipyagent.tools.control_characters import check_control_characters
 from ipyagent.tools.file_change import Change
 from ipyagent.tools.notebook.notebook_tools import NO_PAGE, CellRef, find_cell, fingerprint
 from ipyagent.tools.previews import Previews
@@ -92,6 +93,7 @@ class RunCellTool:
             raise InvalidArgumentsError(f"{name} is a {target.kind} cell; it cannot be run")
         if target.id == self._desktop.cell_id:
             raise InvalidArgumentsError(f"{name} is the one that is running now")
+        check_control_characters({name: target.source})
         if _NESTED.search(target.source):
             raise InvalidArgumentsError(f"{name} asks an agent; agents are not nested")
         return notebook, target
