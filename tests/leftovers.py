@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Iterator
 
@@ -18,7 +19,7 @@ import psutil
 import pytest
 
 MARK = "STARTED_BY_TESTS"
-PATIENCE = 10.0
+GRACE = 10.0
 """Seconds that processes get to end by themselves."""
 
 PR_SET_PDEATHSIG = 1
@@ -44,7 +45,7 @@ def end_started(mark: str) -> None:
                 process.kill()
             except psutil.NoSuchProcess:
                 continue
-        psutil.wait_procs(started, PATIENCE)
+        time.sleep(0.05)
 
 
 def pytest_sessionstart() -> None:
@@ -63,11 +64,12 @@ def no_process_is_left() -> Iterator[None]:
     assert guard.stdin is not None
     os.environ[MARK] = mark
     yield
-    _, left = psutil.wait_procs(find_started(mark), PATIENCE)
-    told = [f"{process.pid} {process.cmdline()}" for process in left if process.is_running()]
+    _, left = psutil.wait_procs(find_started(mark), GRACE)
+    lines = [f"{process.pid} {process.cmdline()}" for process in left if process.is_running()]
     guard.stdin.close()
     guard.wait()
-    assert told == []
+    if lines:
+        pytest.fail("tests left processes behind:\n" + "\n".join(lines), pytrace=False)
 
 
 if __name__ == "__main__":
