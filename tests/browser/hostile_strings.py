@@ -39,7 +39,6 @@ ATOMS = [
     "__proto__",
 ]
 
-
 WRAPS = [
     "{}",
     "<div title='{}'>{}</div>",
@@ -125,7 +124,6 @@ FOUND = """(selector) => [(inside) => [...document.querySelectorAll(selector)]
     buttons: all('button, input, textarea, select')
         .map((e) => e.dataset.ipyagent).filter((name) => !['copy', 'stop'].includes(name)),
 }))[0]"""
-
 
 NOTHING = {"ran": None, "named": [], "elements": [], "foreign": []}
 NOTHING |= {"sources": [], "links": [], "buttons": []}

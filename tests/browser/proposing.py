@@ -11,9 +11,7 @@ from scripts import LOAD, script
 
 CELLS = f"{PANEL}.content.model.sharedModel.cells"
 
-
 PLOT = "import pandas as pd\n\nsales = pd.DataFrame({'q': [3, 4]})\nsales.plot(title='Sales')"
-
 
 BETTER = PLOT.replace("title='Sales'", "title='Sales by quarter', grid=True")
 

@@ -13,9 +13,7 @@ from conftest import Lab, Notebook
 
 RUN_JSON = "application/vnd.ipyagent.run+json"
 
-
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
-
 
 KNOWN_LINES = (
     "warning: Plugin @jupyterlab/",  # too slow on a loaded machine
@@ -24,9 +22,7 @@ KNOWN_LINES = (
 )
 """What JupyterLab writes to the console by itself."""
 
-
 PANEL = "window.jupyterapp.shell.currentWidget"
-
 
 WOULD_SAVE_QUESTION = f"""() => {{
     const run = {PANEL}.content.model.toJSON().cells[1].outputs[0].data['{RUN_JSON}'];
