@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from asking import EVENTS, HELLO, KEY, ask, client_of, failed
 
-from ipyagent.errors import ModelUnavailableError
+from ipyagent.errors import ModelRefusedError, ModelUnavailableError
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.direct import client as direct
 from ipyagent.llm.direct.events import EventSplitter
@@ -105,23 +105,34 @@ async def test_a_proxy_of_the_environment_is_used_from_then_on(
 
 
 @pytest.mark.spec("A06")
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("model", ["openai/x", "anthropic/x", "gemini/x"])
+async def test_nothing_follows_a_redirection_to_another_origin(
+    model: str, status: int, request_: ModelRequest
+) -> None:
+    with ModelServer([HELLO]) as other, ModelServer() as service:
+        for target in (other.origin, f"https://127.0.0.1:{service.port}", "http://localhost:1"):
+            service.replies = [Reply(status=status, headers={"Location": f"{target}/v1/chat"})]
+            error, _ = await failed(client_of(service, model), request_)
+            assert isinstance(error, ModelRefusedError)
+            assert f"{service.origin} redirects to {target}" in str(error)
+        assert other.requests == []
+
+
 @pytest.mark.parametrize("model", ["openai/x", "anthropic/x"])
-async def test_a_key_does_not_follow_a_redirection_to_another_host(
+async def test_a_redirection_to_the_same_origin_is_followed(
     model: str, request_: ModelRequest
 ) -> None:
     good = anthropic_answer("ok") if model.startswith("anthropic") else answer("ok")
-    with ModelServer([good, good]) as other, ModelServer() as service:
-        for target in (other.origin, ""):  # to another one, and to itself
-            service.replies = [
-                lambda asked, to=target: Reply(
-                    status=307, headers={"Location": f"{to}{asked.path}?again"}
-                ),
-                good,
-            ]
-            assert (await ask(client_of(service, model), request_)).message().text == "ok"
-        assert KEY not in str(other.requests[0].headers)
-        assert other.requests[0].raw == service.requests[0].raw
-        assert [KEY in str(each.headers) for each in service.requests] == [True, True, True]
+    with ModelServer() as service:
+        service.replies = [
+            lambda asked: Reply(status=307, headers={"Location": f"{asked.path}?again"}),
+            good,
+        ]
+        assert (await ask(client_of(service, model), request_)).message().text == "ok"
+        first, second = service.requests
+        assert first.raw == second.raw
+        assert [KEY in str(each.headers) for each in service.requests] == [True, True]
 
 
 async def test_eight_requests_at_once_are_answered_at_once(request_: ModelRequest) -> None:

@@ -20,7 +20,7 @@ from ipyagent.llm.direct.events import EventSplitter
 from ipyagent.llm.direct.formats import LENGTH, Format, Reader, Target, object_of
 from ipyagent.llm.direct.messages import MessagesFormat
 from ipyagent.llm.direct.read_ahead import ReadAhead
-from ipyagent.llm.direct.reading import check_status, once, read_body, read_chunks
+from ipyagent.llm.direct.reading import check_status, once, read_body, read_chunks, unpacked
 from ipyagent.llm.direct.responses import ResponsesFormat
 from ipyagent.llm.direct.routes import Route, complete_address, insists_on_responses
 from ipyagent.llm.error_mapping import CUT_OFF, refuses_length
@@ -142,7 +142,6 @@ class DirectClient(ServiceClient):
             content=form.encode(request, stream=self._config.stream, omitted=self._omitted),
             headers=headers,
             timeout=self._config.timeout,
-            extensions=connections.mark_key(self._route.provider.key_header),
         )
 
     async def _read(
@@ -156,7 +155,7 @@ class DirectClient(ServiceClient):
                 return
             pieces: AsyncIterator[bytes] = once(body)
         else:
-            pieces = response.aiter_bytes()
+            pieces = unpacked(response)
         splitter = EventSplitter()
         async with ReadAhead(pieces) as ahead:
             async for events in self._read_events(ahead, splitter, reader):

@@ -15,13 +15,15 @@ from weakref import WeakKeyDictionary
 import certifi
 import httpx
 
+from ipyagent.errors import ModelRefusedError
+
 IDLE = 60.0
 """Seconds that an idle connection is kept; one that is silent for longer may have died unseen."""
 
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 _BUNDLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
-_KEY_HEADER, _ORIGIN = "ipyagent.key_header", "ipyagent.origin"
+_ORIGIN = "ipyagent.origin"
 
 _Environment = tuple[str | None, ...]
 _clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_Environment, httpx.AsyncClient]] = (
@@ -38,7 +40,7 @@ def client() -> httpx.AsyncClient:
             verify=trust(_bundle(), os.environ.get("SSL_CERT_DIR")),
             limits=httpx.Limits(max_connections=None, keepalive_expiry=IDLE),
             follow_redirects=True,
-            event_hooks={"request": [_drop_key_elsewhere]},
+            event_hooks={"request": [_stay_at_origin]},
         )
     return clients[environment]
 
@@ -49,20 +51,15 @@ async def close() -> None:
         await each.aclose()
 
 
-def mark_key(header: str) -> dict[str, str]:
-    """Return the extensions of a request whose key is in that header, and goes to its host only."""
-    return {_KEY_HEADER: header}
-
-
-async def _drop_key_elsewhere(request: httpx.Request) -> None:
-    """Drop the key of a request that was redirected to another host.
-
-    httpx does so only for `authorization`, and knows of no other header that holds a key.
-    """
-    origin = (request.url.scheme, request.url.host, request.url.port)
-    header = request.extensions.get(_KEY_HEADER)
-    if header and request.extensions.setdefault(_ORIGIN, origin) != origin:
-        request.headers.pop(header, None)
+async def _stay_at_origin(request: httpx.Request) -> None:
+    """Refuse a redirection to another scheme, host or port: key and conversation stay here."""
+    url = request.url
+    origin = f"{url.scheme}://{url.netloc.decode('ascii')}"
+    first = request.extensions.setdefault(_ORIGIN, origin)
+    if first != origin:
+        raise ModelRefusedError(
+            f"{first} redirects to {origin}; neither the key nor the conversation was sent there."
+        )
 
 
 @lru_cache(maxsize=4)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import AsyncIterator, Iterator
 
 import httpx
 
+from ipyagent.errors import ModelRefusedError
 from ipyagent.json_types import JsonDict
 from ipyagent.llm import event_limit
 from ipyagent.llm.direct.formats import Reader
@@ -15,6 +17,10 @@ from ipyagent.llm.service_error import ServiceError
 from ipyagent.schema import StreamChunk
 
 DONE = "[DONE]"
+_PACKED = frozenset({"gzip", "x-gzip", "deflate"})
+_GZIP_OR_ZLIB = 47
+_MAX_PIECE = 65_536
+"""Bytes that are unpacked at once."""
 
 
 def read_chunks(events: list[list[str]], reader: Reader) -> Iterator[StreamChunk]:
@@ -80,11 +86,33 @@ async def check_status(response: httpx.Response) -> None:
 async def read_body(response: httpx.Response) -> bytes:
     """Return the whole body; raises EventTooLargeError for one that does not end."""
     body = bytearray()
-    async for piece in response.aiter_bytes():
+    async for piece in unpacked(response):
         body += piece
         if len(body) > event_limit.MAX_EVENT:
             raise EventTooLargeError
     return bytes(body)
+
+
+async def unpacked(response: httpx.Response) -> AsyncIterator[bytes]:
+    """Yield the body in pieces, each of bounded size also where a service packed it unasked.
+
+    One layer is unpacked, since a few bytes of several can take all memory.
+    """
+    encoding = response.headers.get("content-encoding", "").strip().lower()
+    if encoding in ("", "identity"):
+        async for piece in response.aiter_raw():
+            yield piece
+        return
+    if encoding not in _PACKED:
+        raise ModelRefusedError(f"the service packs its answer as {encoding!r}, unasked")
+    unpacker = zlib.decompressobj(_GZIP_OR_ZLIB)
+    try:
+        async for piece in response.aiter_raw():
+            while piece:
+                yield unpacker.decompress(piece, _MAX_PIECE)
+                piece = unpacker.unconsumed_tail
+    except zlib.error as error:
+        raise httpx.DecodingError(str(error)) from None
 
 
 async def once(body: bytes) -> AsyncIterator[bytes]:
