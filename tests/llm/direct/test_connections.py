@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from contextlib import aclosing
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from asking import EVENTS, HELLO, KEY, ask, client_of, failed
 
 from ipyagent.errors import ModelRefusedError, ModelUnavailableError
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.direct import client as direct
+from ipyagent.llm.direct import deadline
 from ipyagent.llm.direct.events import EventSplitter
 from servers.model_server import (
     Cut,
@@ -22,6 +24,7 @@ from servers.model_server import (
     Silence,
     answer,
     anthropic_answer,
+    delta,
     failure,
     sse,
 )
@@ -59,25 +62,79 @@ async def test_an_answer_that_stays_open_after_its_end_is_not_waited_for(
 async def test_what_comes_after_the_reason_to_stop_may_be_lost(
     end: Cut | Silence, request_: ModelRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(direct, "FINISHED_SECONDS", 0.2)
+    monkeypatch.setattr(deadline, "FINISHED_SECONDS", 0.2)
     frames = tuple(f for f in HELLO.frames if isinstance(f, bytes) and b"usage" not in f)
     with ModelServer([Reply((*frames[:-1], end), headers=EVENTS)]) as server:
         said = await ask(client_of(server, timeout=300), request_)
     assert (said.message().text, said.finish_reason) == ("Hello wörld", "tool_calls")
 
 
-async def test_comments_alone_are_no_answer(request_: ModelRequest) -> None:
+def drip(text: bytes) -> Flood:
+    """That text for ever, twenty times a second."""
     stop = threading.Event()
 
-    def comments(number: int) -> bytes:
+    def frame(number: int) -> bytes:
         stop.wait(0.05)
-        return b": still here\n\n"
+        return text
 
-    with ModelServer([Reply((Flood(comments),), headers=EVENTS)]) as server:
-        error, _ = await failed(client_of(server, timeout=0.4), request_)
-        stop.set()
+    return Flood(frame)
+
+
+JSON = {"Content-Type": "application/json"}
+NOTHINGS: dict[str, Reply] = {
+    "comments": Reply((drip(b": still here\n\n"),), headers=EVENTS),
+    "roles": Reply((drip(sse(delta(role="assistant"))),), headers=EVENTS),
+    "empty words": Reply((drip(sse(delta(content=""))),), headers=EVENTS),
+    "token counts": Reply(
+        (drip(sse(delta() | {"choices": [], "usage": {"prompt_tokens": 1}})),), headers=EVENTS
+    ),
+    "a body of JSON": Reply((drip(b" "),), headers=JSON),
+    "a page": Reply((b"<html>", drip(b" ")), headers={"Content-Type": "text/html"}),
+    "an error": Reply((b"{", drip(b" ")), status=500, headers=JSON),
+}
+
+
+@pytest.mark.spec("A07")
+@pytest.mark.parametrize("what", NOTHINGS)
+@pytest.mark.parametrize("is_streamed", [True, False])
+async def test_what_cannot_be_used_is_no_answer(
+    what: str, is_streamed: bool, request_: ModelRequest
+) -> None:
+    with ModelServer([NOTHINGS[what]]) as server:
+        client = client_of(server, timeout=0.4, stream=is_streamed)
+        error, _ = await failed(client, request_)
+        assert await server.requests[0].gone()
     assert type(error) is ModelUnavailableError
     assert "no answer for 0.4 s" in str(error)
+
+
+@pytest.mark.parametrize("after", [HELLO.frames, HELLO.frames[:-1]], ids=["over", "finished"])
+async def test_what_was_complete_stays_complete_whatever_comes_then(
+    after: tuple[Any, ...], request_: ModelRequest
+) -> None:
+    pings = Reply((*after, drip(b": ping\n\n")), headers=EVENTS)
+    with ModelServer([pings]) as server:
+        said = await ask(client_of(server, timeout=1.0), request_)
+        assert await server.requests[0].gone()
+    assert said.message().text == "Hello wörld"
+    assert said.usage is not None
+
+
+@pytest.mark.parametrize("before", ["", "<think>Hm.</think>"])
+async def test_blanks_that_never_end_are_seen_as_they_arrive(
+    before: str, request_: ModelRequest
+) -> None:
+    blanks = Flood(lambda number: sse(delta(content=" \n" * 100)))
+    reply = Reply((sse(delta(content=before)), blanks), headers=EVENTS)
+    seen = 0
+    with ModelServer([reply]) as server:
+        async with aclosing(client_of(server).stream(request_)) as chunks:
+            async for chunk in chunks:
+                seen += len(chunk.data) if chunk.type == "content" else 0
+                if seen > 100_000:
+                    break
+        assert await server.requests[0].gone()
+    assert seen > 100_000
 
 
 async def test_a_stop_closes_the_connection_at_once(request_: ModelRequest) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
 
 import httpx
 
@@ -16,22 +15,18 @@ from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.destinations import Destination
 from ipyagent.llm.direct import connections
 from ipyagent.llm.direct.chat import ChatFormat
+from ipyagent.llm.direct.deadline import Deadline
 from ipyagent.llm.direct.events import EventSplitter
 from ipyagent.llm.direct.formats import LENGTH, Format, Reader, Target, object_of
 from ipyagent.llm.direct.messages import MessagesFormat
 from ipyagent.llm.direct.read_ahead import ReadAhead
-from ipyagent.llm.direct.reading import check_status, once, read_body, read_chunks, unpacked
+from ipyagent.llm.direct.reading import check_status, iterate_body, once, read_body, read_chunks
 from ipyagent.llm.direct.responses import ResponsesFormat
 from ipyagent.llm.direct.routes import Route, complete_address, insists_on_responses
 from ipyagent.llm.error_mapping import CUT_OFF, refuses_length
 from ipyagent.llm.service_client import ServiceClient, trace_headers
 from ipyagent.llm.service_error import ServiceError
 from ipyagent.schema import StreamChunk, TokenUsage
-
-FINISHED_SECONDS = 2.0
-"""How long token counts are waited for after the reply."""
-DRAIN_SECONDS = 0.25
-"""How long the end of an answer is waited for after its last event, to keep the connection."""
 
 _REFUSED = {400, 422}
 _OPTIONAL = {
@@ -107,11 +102,14 @@ class DirectClient(ServiceClient):
     ) -> AsyncGenerator[Iterable[StreamChunk], None]:
         """Yield the chunks of the reply as they arrive, several at a time."""
         while True:
-            form = self._format(where)
+            form, deadline = self._format(where), Deadline(self._config.timeout)
             try:
-                async with self._send(request, form, where) as response:
-                    await check_status(response)
-                    async with aclosing(self._read(response, form.reader())) as batches:
+                async with AsyncExitStack() as stack:
+                    async with deadline.limit():
+                        sent = self._send(request, form, where)
+                        response = await stack.enter_async_context(sent)
+                        await check_status(response)
+                    async with aclosing(self._read(response, form.reader(), deadline)) as batches:
                         async for chunks in batches:
                             yield chunks
                 return
@@ -141,44 +139,34 @@ class DirectClient(ServiceClient):
             complete_address(where.base or "", self._route.provider.path, form.path),
             content=form.encode(request, stream=self._config.stream, omitted=self._omitted),
             headers=headers,
-            timeout=self._config.timeout,
+            # Reading has a deadline of its own: where both end it, httpx leaves its socket open.
+            timeout=httpx.Timeout(self._config.timeout, read=None),
         )
 
     async def _read(
-        self, response: httpx.Response, reader: Reader
+        self, response: httpx.Response, reader: Reader, deadline: Deadline
     ) -> AsyncGenerator[Iterable[StreamChunk], None]:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if not self._config.stream or not unstreamed.may_be_stream(kind):
-            body = await read_body(response)
+            async with deadline.limit():
+                body = await read_body(response)
             if not unstreamed.is_stream(body.decode("utf-8", "replace")):
                 yield self._read_body(body, kind, reader)
                 return
             pieces: AsyncIterator[bytes] = once(body)
         else:
-            pieces = unpacked(response)
+            pieces = iterate_body(response)
         splitter = EventSplitter()
         async with ReadAhead(pieces) as ahead:
-            async for events in self._read_events(ahead, splitter, reader):
-                yield read_chunks(events, reader)
+            while (data := await deadline.take(ahead, reader)) is not None:
+                if events := splitter.feed(data):
+                    yield deadline.renew_by(read_chunks(events, reader))
+            yield read_chunks(splitter.end(), reader)
         if not reader.is_finished:
             if not splitter.has_events and kind != "text/event-stream":
                 raise ModelRefusedError(f"{self._model} {unstreamed.describe(kind, '')}.")
             raise ModelUnavailableError(f"{self._model}: {CUT_OFF}")
         yield self._end(reader)
-
-    async def _read_events(
-        self, ahead: ReadAhead, splitter: EventSplitter, reader: Reader
-    ) -> AsyncGenerator[list[list[str]], None]:
-        """Yield the events that arrive together, until the reply is over."""
-        loop = asyncio.get_running_loop()
-        last = loop.time()
-        while (data := await _take(ahead, reader)) is not None:
-            if events := splitter.feed(data):
-                last = loop.time()
-                yield events
-            elif loop.time() - last > self._config.timeout:  # signs of life are no answer
-                raise httpx.ReadTimeout("no answer")
-        yield splitter.end()
 
     def _read_body(self, body: bytes, kind: str, reader: Reader) -> Iterator[StreamChunk]:
         """Yield the chunks of a reply that came in one piece."""
@@ -199,16 +187,6 @@ class DirectClient(ServiceClient):
         yield from reader.end()
         if usage := reader.usage:
             yield StreamChunk(type="usage", usage=usage, cost_usd=self.cost(usage))
-
-
-async def _take(ahead: ReadAhead, reader: Reader) -> bytes | None:
-    """Return the next bytes; None at the end, which a finished reply need not reach in order."""
-    if not reader.is_finished:
-        return await ahead.take()
-    with suppress(TimeoutError, httpx.HTTPError):
-        async with asyncio.timeout(DRAIN_SECONDS if reader.is_over else FINISHED_SECONDS):
-            return await ahead.take()
-    return None
 
 
 def _refused_setting(error: ServiceError, request: ModelRequest) -> str | None:

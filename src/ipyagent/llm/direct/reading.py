@@ -86,14 +86,14 @@ async def check_status(response: httpx.Response) -> None:
 async def read_body(response: httpx.Response) -> bytes:
     """Return the whole body; raises EventTooLargeError for one that does not end."""
     body = bytearray()
-    async for piece in unpacked(response):
+    async for piece in iterate_body(response):
         body += piece
         if len(body) > event_limit.MAX_EVENT:
             raise EventTooLargeError
     return bytes(body)
 
 
-async def unpacked(response: httpx.Response) -> AsyncIterator[bytes]:
+async def iterate_body(response: httpx.Response) -> AsyncIterator[bytes]:
     """Yield the body in pieces, each of bounded size also where a service packed it unasked.
 
     One layer is unpacked, since a few bytes of several can take all memory.

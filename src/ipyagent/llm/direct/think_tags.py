@@ -12,6 +12,8 @@ Kind = Literal["content", "thinking"]
 Piece = tuple[Kind, str]
 
 _BEGIN, _END = "<think>", "</think>"
+_MOST_BLANKS = 4_096
+"""Blanks that are held back for a tag: a reply of blanks that never ends has to be seen as one."""
 
 
 class ThinkTags:
@@ -25,6 +27,8 @@ class ThinkTags:
         """True if the rest of the answer is text as it comes."""
         self._state: Literal["start", "thinking", "after"] = "start"
         self._held = ""
+        self._dropped = 0
+        """Blanks left out between the thinking and the answer."""
 
     def feed(self, text: str) -> Iterator[Piece]:
         """Yield the complete parts after `text`; part of a tag is held back."""
@@ -34,8 +38,10 @@ class ThinkTags:
         if self._state == "thinking":
             yield from self._think()
         if self._state == "after":
-            self._held = self._held.lstrip()
-            self.is_done = bool(self._held)
+            answer = self._held.lstrip()
+            self._dropped += len(self._held) - len(answer)
+            self._held = answer
+            self.is_done = bool(answer) or self._dropped > _MOST_BLANKS
         if self.is_done:
             yield from self.end()
 
@@ -49,7 +55,7 @@ class ThinkTags:
         start = self._held.lstrip()
         if start.startswith(_BEGIN):
             self._state, self._held = "thinking", start.removeprefix(_BEGIN).lstrip("\n")
-        elif not _BEGIN.startswith(start):
+        elif not _BEGIN.startswith(start) or len(self._held) > _MOST_BLANKS:
             self.is_done = True
 
     def _think(self) -> Iterator[Piece]:
