@@ -178,11 +178,12 @@ class Kernel:
         answers: list[str] | None = None,
         page: Callable[[Message], None] | None = None,
         on: Callable[[Message], None] = lambda message: None,
+        patience: float = PATIENCE,
     ) -> Reply:
         """Execute a cell. Standard input is allowed if there are `answers` or a `page`."""
         allow = answers is not None or page is not None
         request = self.client.execute(code, allow_stdin=allow)
-        return self.finish(request, answers=answers, page=page, on=on)
+        return self.finish(request, answers=answers, page=page, on=on, patience=patience)
 
     def finish(
         self,
@@ -192,6 +193,7 @@ class Kernel:
         page: Callable[[Message], None] | None = None,
         on: Callable[[Message], None] = lambda message: None,
         may_be_lost: bool = False,
+        patience: float = PATIENCE,
     ) -> Reply:
         """Wait until a request has its reply and the kernel is idle again.
 
@@ -200,9 +202,9 @@ class Kernel:
         "lost" then.
         """
         reply, idle, later = Reply(), False, ""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + patience
         while not (idle and reply.content):
-            assert time.monotonic() < deadline, f"no reply in {PATIENCE} s: {reply}"
+            assert time.monotonic() < deadline, f"no reply in {patience} s: {reply}"
             if idle and may_be_lost and not later:
                 later = self.client.kernel_info()
             self._wait(1)

@@ -66,7 +66,7 @@ def ask_ipyagent(prompt: str, folder: Path, server: ModelServer, model: str) -> 
     }
     with kernel(folder, **environment) as started:
         page = Page(started)
-        started.run(f"%%agent\n{prompt}", page=page, timeout=600)
+        started.run(f"%%agent\n{prompt}", page=page, patience=600)
         text, calls = json.loads(started.run(LAST).stdout)
     approvals = sum(moment["type"] == "asked" for moment in page.moments)
     return Outcome(text, calls, approvals)
@@ -128,7 +128,7 @@ def _execute(started: Kernel, call: Mapping[str, Any]) -> dict[str, Any]:
         code = json.loads(call["function"]["arguments"])["code"]
     except (ValueError, KeyError) as error:
         return {"role": "tool", "tool_call_id": call["id"], "content": f"invalid call: {error}"}
-    reply = started.run(code, timeout=600)
+    reply = started.run(code, patience=600)
     values = (each["data"].get("text/plain", "") for each in reply.of("execute_result"))
     errors = ("\n".join(each["traceback"]) for each in reply.of("error"))
     text = "\n".join([reply.stdout + reply.stderr, *values, *errors]).strip()
