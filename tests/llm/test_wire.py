@@ -193,7 +193,7 @@ def test_lone_surrogates_do_not_break_the_encoding() -> None:
 
 
 @pytest.mark.spec("A30", "M13", "N14")
-def test_chunks_fold_into_thinking_text_and_calls() -> None:
+def test_chunks_fold_into_blocks_in_their_order() -> None:
     builder = ReplyBuilder()
     for chunk in (
         StreamChunk(type="content", data="Hel"),
@@ -209,10 +209,11 @@ def test_chunks_fold_into_thinking_text_and_calls() -> None:
     ):
         builder.add(chunk)
     assert builder.message().content == (
+        TextContent(text="Hel"),
         ThinkingContent(thinking="hm", signature="SIG"),
         ThinkingContent(thinking="more"),
-        TextContent(text="Hello"),
         ToolCall(id="x", name="f", arguments={"a": 1}),
+        TextContent(text="lo"),
     )
     assert builder.finish_reason == "tool_calls"
     assert builder.usage.total_tokens == 3

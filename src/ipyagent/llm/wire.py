@@ -6,6 +6,7 @@ Pure functions and one accumulator; nothing here knows who carries the bytes.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, groupby
@@ -29,6 +30,8 @@ from ipyagent.schema import (
     ToolResultContent,
 )
 
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
+_LONGEST_NAME = 64
 MAX_NAME = 100
 """Characters of a tool's name that are kept; providers take 64."""
 
@@ -73,6 +76,14 @@ def _assistant(message: Message) -> dict[str, Any]:
     return wired
 
 
+def legal_name(name: str) -> str:
+    """Return a tool's name as every service takes it.
+
+    Models call tools that are not there, and a name that is refused would be refused for ever.
+    """
+    return _NOT_IN_NAMES.sub("_", name)[:_LONGEST_NAME]
+
+
 def _thinking(message: Message) -> Iterator[dict[str, Any]]:
     """Yield thinking that its provider can verify; those that sign refuse unsigned thinking."""
     for block in message.content:
@@ -87,7 +98,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
     arguments = json.dumps(
         call.arguments, ensure_ascii=False, sort_keys=True, separators=(",", ":")
     )
-    function = {"name": call.name, "arguments": well_formed(arguments)}
+    function = {"name": legal_name(call.name), "arguments": well_formed(arguments)}
     wired = {"id": call.id, "type": "function", "function": function}
     if call.thought_signature:
         wired["provider_specific_fields"] = {"thought_signature": call.thought_signature}
@@ -145,6 +156,11 @@ def describe_image(image: ImageContent, vision: bool) -> str:
 
 
 @dataclass
+class _Text:
+    pieces: list[str] = field(default_factory=list)
+
+
+@dataclass
 class _Call:
     id: str = ""
     name: str = ""
@@ -158,11 +174,13 @@ class _Thinking:
     signature: str = ""
     encrypted: str = ""
     id: str = ""
+    index: int = 0
 
 
 class ReplyBuilder:
     """Folds chunks; `message()` works at any time, so an interrupted reply can be kept.
 
+    Blocks stay in the order in which they began: services that sign thoughts refuse another one.
     A signature named `call` belongs to the call of its index, one named `encrypted` is a thought
     that only the provider can read; any other ends the thought before it. Calls keep the provider's
     ids if these are given and unique within the reply; other calls are named `{prefix}_1`,
@@ -174,16 +192,16 @@ class ReplyBuilder:
         self.usage = TokenUsage()
         self.cost_usd: float | None = None
         self._prefix = prefix
-        self._thinking: list[_Thinking] = []
-        self._text: list[str] = []
-        self._calls: list[_Call] = []
+        self._blocks: list[_Text | _Thinking | _Call] = []
+        self._thinking: _Thinking | None = None
+        """The last thought."""
         self._at: dict[int, _Call] = {}
 
     def add(self, chunk: StreamChunk) -> None:
         """Add the next chunk."""
         match chunk.type:
             case "content":
-                self._text.append(chunk.data)
+                self._add_text(chunk.data)
             case "signature" if chunk.name == "call":
                 if call := self._at.get(chunk.index):
                     call.signature += chunk.data
@@ -198,19 +216,18 @@ class ReplyBuilder:
                 self.finish_reason = chunk.data
 
     def message(self) -> Message | None:
-        """Return the reply so far: thinking, then text, then calls; None if it is empty."""
-        blocks: list[Block] = [
-            ThinkingContent(
-                thinking=well_formed("".join(b.text)),
-                signature=b.signature,
-                encrypted_content=b.encrypted,
-                id=b.id,
-            )
-            for b in self._thinking
-        ]
-        if text := well_formed("".join(self._text)):
-            blocks.append(TextContent(text=text))
-        content = (*blocks, *self._tool_calls())
+        """Return the reply so far, its blocks in their order; None if it is empty."""
+        calls = iter(self._tool_calls())
+        blocks: list[Block] = []
+        for each in self._blocks:
+            match each:
+                case _Text() if text := well_formed("".join(each.pieces)):
+                    blocks.append(TextContent(text=text))
+                case _Thinking():
+                    blocks.append(_thought(each))
+                case _Call():
+                    blocks.append(next(calls))
+        content = tuple(blocks)
         if not any(not isinstance(b, TextContent) or b.text.strip() for b in content):
             return None
         return Message(role=Role.ASSISTANT, content=content)
@@ -224,17 +241,24 @@ class ReplyBuilder:
             cost_usd=self.cost_usd,
         )
 
+    def _add_text(self, text: str) -> None:
+        last = self._blocks[-1] if self._blocks else None
+        if not isinstance(last, _Text):
+            self._blocks.append(last := _Text())
+        last.pieces.append(text)
+
     def _add_thinking(self, chunk: StreamChunk) -> None:
         """Add thinking: a signature ends its block, encrypted thinking is a block of its own."""
-        encrypted = chunk.name == "encrypted"
-        last = self._thinking[-1] if self._thinking else None
+        encrypted, last = chunk.name == "encrypted", self._thinking
         if (
             last is None
             or encrypted
             or last.encrypted
+            or last.index != chunk.index
             or (last.signature and chunk.type == "thinking")
         ):
-            self._thinking.append(last := _Thinking())
+            self._thinking = last = _Thinking(index=chunk.index)
+            self._blocks.append(last)
         if encrypted:
             last.encrypted, last.id = chunk.data, chunk.id
         elif chunk.type == "signature":
@@ -246,16 +270,17 @@ class ReplyBuilder:
         call = self._at.get(chunk.index)
         if call is None or _begins_another(chunk, call):
             call = self._at[chunk.index] = _Call()
-            self._calls.append(call)
+            self._blocks.append(call)
         call.id = call.id or chunk.id
         call.name = call.name or chunk.name
         call.arguments.append(chunk.data)
 
     def _tool_calls(self) -> list[ToolCall]:
         calls: list[ToolCall] = []
-        given_ids = [call.id for call in self._calls]
+        made = [each for each in self._blocks if isinstance(each, _Call)]
+        given_ids = [call.id for call in made]
         used_ids = set(given_ids)
-        for number, call in enumerate(self._calls, start=1):
+        for number, call in enumerate(made, start=1):
             own = call.id if given_ids.count(call.id) == 1 else ""
             arguments, problem = parse_arguments("".join(call.arguments))
             name = well_formed(call.name) or "unknown"
@@ -276,6 +301,15 @@ class ReplyBuilder:
                 )
             )
         return calls
+
+
+def _thought(block: _Thinking) -> ThinkingContent:
+    return ThinkingContent(
+        thinking=well_formed("".join(block.text)),
+        signature=block.signature,
+        encrypted_content=block.encrypted,
+        id=block.id,
+    )
 
 
 def _begins_another(chunk: StreamChunk, call: _Call) -> bool:

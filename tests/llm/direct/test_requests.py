@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -214,6 +215,30 @@ def test_thinking_that_led_to_a_call_goes_back_where_it_is_wanted(
 ) -> None:
     said = body_of(ChatFormat(target(provider)), talk)["messages"][2]
     assert said.get("reasoning_content") == sent
+
+
+@pytest.mark.parametrize("provider", ["deepseek", "moonshot"])
+def test_a_call_without_a_thought_has_a_blank_one_where_it_is_wanted(provider: str) -> None:
+    request = ModelRequest((Message(role=Role.ASSISTANT, content=(CALL,)),))
+    (said,) = body_of(ChatFormat(target(provider)), request)["messages"]
+    assert said["reasoning_content"] == " "
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["list_files<|channel|>commentary", "list files", "näme", "a.b/c", "x" * 90, "f\n", "<|f|>"],
+)
+def test_the_name_of_a_tool_is_legal_whatever_the_model_called(name: str) -> None:
+    said = Message(role=Role.ASSISTANT, content=(CALL.model_copy(update={"name": name}),))
+    legal = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+    for wire in (
+        ChatFormat(target("openai")),
+        MessagesFormat(target("anthropic")),
+        ResponsesFormat(target("openai")),
+    ):
+        sent = json.dumps(body_of(wire, ModelRequest((said,))))
+        (found,) = re.findall(r'"name": ?"([^"]*)"', sent)
+        assert legal.fullmatch(found)
 
 
 def test_gemini_gets_its_signature_back(talk: ModelRequest) -> None:

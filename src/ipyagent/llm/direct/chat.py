@@ -18,6 +18,9 @@ from ipyagent.llm.direct.history import EncodedHistory, join_body
 from ipyagent.llm.wire import is_sent, to_openai, tools_to_openai
 from ipyagent.schema import Message, Role
 
+_NO_THOUGHT = " "
+"""Stands for the thought of a call that had none, where services want one and not an empty one."""
+
 
 class ChatFormat:
     """OpenAI's chat format for one model, with its provider's deviations."""
@@ -64,8 +67,8 @@ class ChatFormat:
         provider = self._target.provider
         if not provider.signs_thinking:
             message.pop("thinking_blocks", None)
-        if thought and "tool_calls" in message:
-            message["reasoning_content"] = thought
+        if provider.wants_thinking and "tool_calls" in message:
+            message["reasoning_content"] = thought or _NO_THOUGHT
         for call in message.get("tool_calls", ()):
             call["id"] = self._fit_id(call["id"])
             signed = call.pop("provider_specific_fields", None)

@@ -15,7 +15,7 @@ from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.direct.formats import LENGTH, Target
 from ipyagent.llm.direct.history import EncodedHistory, join_body
 from ipyagent.llm.direct.messages_reader import MessagesReader
-from ipyagent.llm.wire import describe_image, is_sent
+from ipyagent.llm.wire import describe_image, is_sent, legal_name
 from ipyagent.schema import (
     Block,
     ImageContent,
@@ -136,7 +136,11 @@ def _answer(blocks: Iterable[Block], signs_thinking: bool) -> Iterator[JsonDict]
             case TextContent(text=text) if text.strip():
                 yield {"type": "text", "text": well_formed(text)}
             case ToolCall():
-                call = {"id": _fit_id(block.id), "name": block.name, "input": block.arguments}
+                call = {
+                    "id": _fit_id(block.id),
+                    "name": legal_name(block.name),
+                    "input": block.arguments,
+                }
                 yield {"type": "tool_use"} | call
 
 

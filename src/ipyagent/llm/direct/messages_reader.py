@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 from ipyagent.json_arguments import well_formed
 from ipyagent.json_types import JsonDict
@@ -89,7 +90,7 @@ class MessagesReader:
         for index, block in enumerate(objects_of(body.get("content"))):
             yield from self._read_block(block, index)
             if signature := text_of(block.get("signature")):
-                yield StreamChunk(type="signature", data=signature)
+                yield StreamChunk(type="signature", data=signature, index=index)
         self._count(body.get("usage"))
         yield from self._finish(body.get("stop_reason"))
 
@@ -97,12 +98,12 @@ class MessagesReader:
         """Yield the chunks of a block, as far as it came with its beginning."""
         match block.get("type"):
             case "text":
-                yield from self._text("content", text_of(block.get("text")))
+                yield from self._text("content", text_of(block.get("text")), index)
             case "thinking":
-                yield from self._text("thinking", text_of(block.get("thinking")))
+                yield from self._text("thinking", text_of(block.get("thinking")), index)
             case "redacted_thinking":
                 data = text_of(block.get("data"))
-                yield StreamChunk(type="signature", data=data, name="encrypted")
+                yield StreamChunk(type="signature", data=data, name="encrypted", index=index)
             case "tool_use":
                 given = object_of(block.get("input"))
                 yield StreamChunk(
@@ -116,19 +117,21 @@ class MessagesReader:
     def _read_delta(self, delta: JsonDict, index: int) -> Iterator[StreamChunk]:
         match delta.get("type"):
             case "text_delta":
-                yield from self._text("content", text_of(delta.get("text")))
+                yield from self._text("content", text_of(delta.get("text")), index)
             case "thinking_delta":
-                yield from self._text("thinking", text_of(delta.get("thinking")))
+                yield from self._text("thinking", text_of(delta.get("thinking")), index)
             case "signature_delta":
-                yield StreamChunk(type="signature", data=text_of(delta.get("signature")))
+                signature = text_of(delta.get("signature"))
+                yield StreamChunk(type="signature", data=signature, index=index)
             case "input_json_delta":
                 text = self._join(("call", index), text_of(delta.get("partial_json")))
                 yield StreamChunk(type="tool_call", data=text, index=index)
 
-    def _text(self, kind: str, text: str) -> Iterator[StreamChunk]:
+    def _text(
+        self, kind: Literal["content", "thinking"], text: str, index: int
+    ) -> Iterator[StreamChunk]:
         if text:
-            joined = self._join(kind, text)
-            yield StreamChunk(type="thinking" if kind == "thinking" else "content", data=joined)
+            yield StreamChunk(type=kind, data=self._join(kind, text), index=index)
 
     def _finish(self, word: object) -> Iterator[StreamChunk]:
         if reason := text_of(word):

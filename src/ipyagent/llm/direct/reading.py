@@ -31,7 +31,7 @@ def read_chunks(events: list[list[str]], reader: Reader) -> Iterator[StreamChunk
     texts: list[StreamChunk] = []
     try:
         for chunk in _chunks(events, reader):
-            if texts and chunk.type != texts[0].type:
+            if texts and (chunk.type, chunk.index) != (texts[0].type, texts[0].index):
                 yield _join(texts)
                 texts = []
             if chunk.type in ("content", "thinking"):
@@ -49,7 +49,7 @@ def read_chunks(events: list[list[str]], reader: Reader) -> Iterator[StreamChunk
 def _join(texts: list[StreamChunk]) -> StreamChunk:
     if len(texts) == 1:
         return texts[0]
-    return StreamChunk(type=texts[0].type, data="".join(chunk.data for chunk in texts))
+    return texts[0].model_copy(update={"data": "".join(chunk.data for chunk in texts)})
 
 
 def _chunks(events: list[list[str]], reader: Reader) -> Iterator[StreamChunk]:

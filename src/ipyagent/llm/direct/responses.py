@@ -16,7 +16,7 @@ from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.direct.formats import LENGTH, Target
 from ipyagent.llm.direct.history import EncodedHistory, join_body
 from ipyagent.llm.direct.responses_reader import ResponsesReader
-from ipyagent.llm.wire import to_openai, tools_to_openai
+from ipyagent.llm.wire import legal_name, to_openai, tools_to_openai
 from ipyagent.schema import (
     Block,
     Message,
@@ -88,5 +88,5 @@ def _answer(blocks: Iterable[Block]) -> Iterator[JsonDict]:
             case TextContent(text=text) if text:
                 yield {"role": "assistant", "content": well_formed(text)}
             case ToolCall():
-                wired = block.to_openai()["function"]
+                wired = block.to_openai()["function"] | {"name": legal_name(block.name)}
                 yield {"type": "function_call", "call_id": block.id} | wired
