@@ -16,6 +16,7 @@ from ipyagent.errors import ModelRefusedError, ModelUnavailableError
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.direct import deadline
 from ipyagent.llm.direct.events import EventSplitter
+from patience import PATIENCE
 from servers.model_server import (
     Cut,
     Flood,
@@ -118,6 +119,20 @@ async def test_what_was_complete_stays_complete_whatever_comes_then(
         assert await server.requests[0].gone()
     assert said.message().text == "Hello wörld"
     assert said.usage is not None
+
+
+async def test_what_is_said_after_the_end_does_not_put_it_off(
+    request_: ModelRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deadline, "FINISHED_SECONDS", 0.2)
+    finish, rest = sse(delta(finish_reason="stop")), threading.Event()
+    again = Flood(lambda number: finish if not rest.wait(0.05) else b"")
+    begun = asyncio.get_running_loop().time()
+    with ModelServer([Reply((*HELLO.frames[:-1], again), headers=EVENTS)]) as server:
+        said = await ask(client_of(server, timeout=PATIENCE), request_)
+        rest.set()
+    assert said.message().text == "Hello wörld"
+    assert asyncio.get_running_loop().time() - begun < PATIENCE
 
 
 @pytest.mark.parametrize("before", ["", "<think>Hm.</think>"])

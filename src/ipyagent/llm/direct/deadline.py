@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
 
@@ -29,14 +30,16 @@ class Deadline:
         self._seconds = seconds
         self._loop = asyncio.get_running_loop()
         self._due = self._loop.time() + seconds
-        self._was_finished = self._was_over = False
+        self._end = math.inf
+        """By when all that may come after the reply must have come."""
 
     @asynccontextmanager
     async def limit(self) -> AsyncIterator[None]:
         """Raise TimeoutError once the deadline has passed."""
-        if self._loop.time() > self._due:
+        due = min(self._due, self._end)
+        if self._loop.time() > due:
             raise TimeoutError
-        async with asyncio.timeout_at(self._due):
+        async with asyncio.timeout_at(due):
             yield
 
     async def take(self, ahead: ReadAhead, reader: Reader) -> bytes | None:
@@ -47,7 +50,8 @@ class Deadline:
         if not reader.is_finished:
             async with self.limit():
                 return await ahead.take()
-        self._shorten(reader)
+        seconds = DRAIN_SECONDS if reader.is_over else FINISHED_SECONDS
+        self._end = min(self._end, self._loop.time() + seconds)
         with suppress(TimeoutError, httpx.HTTPError):
             async with self.limit():
                 return await ahead.take()
@@ -59,12 +63,3 @@ class Deadline:
             if chunk.data or chunk.type not in ("content", "thinking"):
                 self._due = self._loop.time() + self._seconds
             yield chunk
-
-    def _shorten(self, reader: Reader) -> None:
-        """Begin the time for what may come after the reply, once."""
-        if not self._was_finished:
-            self._was_finished = True
-            self._due = self._loop.time() + FINISHED_SECONDS
-        if reader.is_over and not self._was_over:
-            self._was_over = True
-            self._due = min(self._due, self._loop.time() + DRAIN_SECONDS)
