@@ -78,6 +78,7 @@ PROVIDERS: dict[str, Provider] = {
         too_long="context_length_exceeded|maximum context length|exceeds the context window",
         responses=True,
         length="max_completion_tokens",
+        call_ids=".{1,40}",
     ),
     "gemini": Provider(
         "https://generativelanguage.googleapis.com/v1beta",

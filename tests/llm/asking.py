@@ -9,7 +9,7 @@ import pytest
 
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelError
-from ipyagent.llm.client import Client, ModelRequest
+from ipyagent.llm.client import Client, ModelRequest, maker_of
 from ipyagent.llm.wire import ReplyBuilder
 from ipyagent.wiring.clients import service_client
 from servers.model_server import ModelServer, answer
@@ -53,6 +53,7 @@ async def ask(client: Client, request: ModelRequest) -> ReplyBuilder:
     builder = ReplyBuilder()
     async for chunk in client.stream(request):
         builder.add(chunk)
+    builder.maker = maker_of(client)
     return builder
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from asking import make_client
+from asking import ask, make_client
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -85,10 +85,9 @@ def row() -> Iterator[Provider]:
 async def send(server: ModelServer) -> ReplyBuilder:
     environ = KEY | {"FEATHERLESS_BASE": server.url}
     client = make_client(f"{NAME}/big", environ=environ, start=environ)
-    builder = ReplyBuilder()
-    async for chunk in client.stream(CONVERSATION):
-        builder.add(chunk)
-    return builder
+    asked, signed, result = CONVERSATION.messages
+    signed = signed.model_copy(update={"maker": client.maker})
+    return await ask(client, replace(CONVERSATION, messages=(asked, signed, result)))
 
 
 @pytest.mark.usefixtures("row")

@@ -23,7 +23,7 @@ from ipyagent.agent.reply_stream import stream_reply
 from ipyagent.agent.step_machine import RunTimeoutError, StepMachine
 from ipyagent.agent.streamed_reply import StreamedReply
 from ipyagent.agent.unfulfilled_intent import announces_actions
-from ipyagent.errors import AgentError, ContextOverflowError
+from ipyagent.errors import AgentError, ContextOverflowError, HistoryRefusedError
 from ipyagent.llm.retry import retrying
 from ipyagent.phrases import first_line
 from ipyagent.schema import (
@@ -148,13 +148,17 @@ class AgentLoop(StepMachine):
                 self._emit_unfinished()
 
     async def _ask_model(self, step: int, *, closing: bool) -> StreamedReply:
-        """Return the model's reply; compact the conversation if it is too long."""
-        try:
-            return await self._try_asking(step, closing)
-        except ContextOverflowError:
-            if not await self._compactor.compact_after_overflow(step):
-                raise
-            return await self._try_asking(step, closing)
+        """Return the model's reply; ask again without what was refused, or after compaction."""
+        is_compacted = False
+        while True:
+            try:
+                return await self._try_asking(step, closing)
+            except HistoryRefusedError as error:
+                self.stream.emit(Notice(text=str(error)))
+            except ContextOverflowError:
+                if is_compacted or not await self._compactor.compact_after_overflow(step):
+                    raise
+                is_compacted = True
 
     async def _try_asking(self, step: int, closing: bool) -> StreamedReply:
         """Return the model's reply; retry transient failures."""
@@ -166,7 +170,8 @@ class AgentLoop(StepMachine):
     async def _receive_reply(self, step: int, closing: bool) -> StreamedReply:
         # The prefix is for calls that come without an id: unique in the session.
         prefix = f"{self.stream.run.id}_{step}"
-        reply = self._unfinished = StreamedReply(step, prefix, self.stream.redactor)
+        reply = StreamedReply(step, prefix, self.stream.redactor, self.client)
+        self._unfinished = reply
         self.stream.emit(MessageStarted(step=step))
         request = self.build_request(self.session.conversation.tools, may_call=not closing)
         asking = stream_reply(self.client, self.session, request, self._budget)

@@ -150,7 +150,7 @@ class PlanRunner(StepMachine):
 
         async def stream_proposal() -> StreamedReply:
             prefix = f"{self.stream.run.id}_{number}"
-            reply = StreamedReply(number, prefix, self.stream.redactor)
+            reply = StreamedReply(number, prefix, self.stream.redactor, self.client)
             budget = RunBudget(lambda: self.stream.run, self.config.agent)
             async with aclosing(stream_reply(self.client, self.session, request, budget)) as chunks:
                 async for chunk in chunks:

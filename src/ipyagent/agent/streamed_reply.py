@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Set as AbstractSet
 
+from ipyagent.llm.client import Client, maker_of
 from ipyagent.llm.wire import ReplyBuilder
 from ipyagent.redaction import Redactor
 from ipyagent.schema import (
@@ -19,17 +20,17 @@ from ipyagent.schema import (
 
 
 class StreamedReply:
-    """A reply and how long its thinking took. `prefix` names calls that come without an id.
+    """A reply of `client`. `prefix` names calls that come without an id.
 
     Secrets in it are redacted at once, so that the call which runs is the one shown.
     """
 
-    def __init__(self, step: int, prefix: str, redactor: Redactor) -> None:
+    def __init__(self, step: int, prefix: str, redactor: Redactor, client: Client) -> None:
         self.step = step
         self.message: Message | None = None
         """The reply, once `complete` or `cut_off` was called."""
         self._builder = ReplyBuilder(prefix)
-        self._redactor, self._prefix = redactor, prefix
+        self._redactor, self._prefix, self._client = redactor, prefix, client
         self._thinking_since: float | None = None
         self._thinking_seconds: float | None = None
 
@@ -43,6 +44,7 @@ class StreamedReply:
 
     def complete(self) -> None:
         """Finalize the reply: build the message from its chunks."""
+        self._builder.maker = maker_of(self._client)
         message = self._builder.message()
         self.message = message and self._redactor.record(message)
 

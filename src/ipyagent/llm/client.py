@@ -84,6 +84,11 @@ class Client(Protocol):
         ...
 
 
+def maker_of(client: Client) -> str:
+    """Return who makes a client's answers: the model, and its service where that is known."""
+    return str(getattr(client, "maker", client.model))
+
+
 @runtime_checkable
 class Sized(Protocol):
     """A client that knows more of its model's size than the window."""

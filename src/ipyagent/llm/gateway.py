@@ -17,8 +17,9 @@ from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.destinations import Destination
 from ipyagent.llm.error_mapping import CUT_OFF, refuses_length
 from ipyagent.llm.litellm_silence import silence
+from ipyagent.llm.refused_history import leave_out
 from ipyagent.llm.service_client import ServiceClient, trace_headers
-from ipyagent.llm.wire import to_openai, tools_to_openai
+from ipyagent.llm.wire import own_thoughts, to_openai, tools_to_openai
 from ipyagent.providers import PROXY, signs_calls, signs_thinking
 from ipyagent.schema import StreamChunk, TokenUsage
 
@@ -30,8 +31,10 @@ class LiteLLMClient(ServiceClient):
 
     def cost(self, usage: TokenUsage) -> float | None:
         """Return the price in US dollars by LiteLLM's map; may wait for LiteLLM's import."""
-        litellm = warmup.litellm()
-        return self._price(self._destination(self._provider(litellm)))(usage)
+        return self._price(self._current_destination())(usage)
+
+    def _current_destination(self) -> Destination:
+        return self._destination(self._provider(warmup.litellm()))
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         """Yield the reply to `request`, piece by piece."""
@@ -51,7 +54,9 @@ class LiteLLMClient(ServiceClient):
             stream = await self._wait(where, self._open(litellm, request, provider, where))
         except ModelError as error:
             if request.max_tokens is None or not refuses_length(str(error)):
-                raise
+                sent = self._messages(request, provider, where)
+                is_refused = isinstance(error, ModelRefusedError)
+                raise (is_refused and self._leave_out(error, sent, where)) or error from None
             # It has a limit of its own, or another name for it; ours is watched over here as well.
             request = replace(request, max_tokens=None)
             stream = await self._wait(where, self._open(litellm, request, provider, where))
@@ -97,9 +102,7 @@ class LiteLLMClient(ServiceClient):
         """Return the arguments of the call: nothing is ever set on the module."""
         settings: dict[str, Any] = {
             "model": self._model,
-            "messages": _drop_foreign_signatures(
-                to_openai(request.messages, vision=self.vision), provider
-            ),
+            "messages": self._messages(request, provider, where),
             "stream": self._config.stream,
             "num_retries": 0,
             "max_retries": 0,
@@ -122,6 +125,13 @@ class LiteLLMClient(ServiceClient):
         if self._config.stream:
             settings["stream_options"] = {"include_usage": True}
         return settings
+
+    def _messages(
+        self, request: ModelRequest, provider: str, where: Destination
+    ) -> list[dict[str, Any]]:
+        own = own_thoughts(request.messages, self._signer_at(where))
+        wired = _drop_unchecked_signatures(to_openai(own, vision=self.vision), provider)
+        return [*leave_out(wired, self._refused)]
 
     async def _next(self, stream: Any, reader: ReplyReader) -> list[StreamChunk] | None:
         """Return the chunks of the next piece; None at the end."""
@@ -210,7 +220,9 @@ def _lighten(settings: dict[str, Any]) -> None:
     settings["messages"] = [{"role": "user", "content": ""}]
 
 
-def _drop_foreign_signatures(messages: list[dict[str, Any]], provider: str) -> list[dict[str, Any]]:
+def _drop_unchecked_signatures(
+    messages: list[dict[str, Any]], provider: str
+) -> list[dict[str, Any]]:
     """Drop signatures that the provider does not check: it would refuse their keys."""
     for message in messages:
         if not signs_thinking(provider):

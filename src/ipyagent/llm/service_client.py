@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from ipyagent.config import LLMConfig
-from ipyagent.errors import ModelError, ModelRefusedError, ModelUnavailableError
+from ipyagent.errors import (
+    HistoryRefusedError,
+    ModelError,
+    ModelRefusedError,
+    ModelUnavailableError,
+)
+from ipyagent.json_types import JsonDict
 from ipyagent.llm import modelmap
 from ipyagent.llm.client import ModelRequest, ModelSize
 from ipyagent.llm.destinations import Destination, destination
 from ipyagent.llm.environment import start_environ
-from ipyagent.llm.error_mapping import add_advice, map_error
+from ipyagent.llm.error_mapping import add_advice, map_error, readable
 from ipyagent.llm.model_size import ask_ollama, size_in_name
+from ipyagent.llm.refused_history import THOUGHTS, find_refused
 
 NOT_FOUND = 404  # a whole answer instead of a stream often means another service's address
 
@@ -37,6 +44,7 @@ class ServiceClient:
         self._config = config or LLMConfig()
         self._environ = os.environ if environ is None else environ
         self._start = start
+        self._refused: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._model!r})"
@@ -45,6 +53,11 @@ class ServiceClient:
     def model(self) -> str:
         """The model's id as the user wrote it."""
         return self._model
+
+    @property
+    def maker(self) -> str:
+        """The model and its service, as answers remember them."""
+        return self._maker_at(self._current_destination())
 
     @property
     def vision(self) -> bool:
@@ -69,6 +82,30 @@ class ServiceClient:
     @property
     def _facts(self) -> modelmap.Facts:
         return modelmap.facts_of(self._model)
+
+    def _current_destination(self) -> Destination:
+        """Return where the model is asked; raises ModelRefusedError for a missing setting."""
+        return self._destination(self._model.partition("/")[0])
+
+    def _maker_at(self, where: Destination) -> str:
+        host = urlsplit(where.base or "").netloc.rpartition("@")[2]
+        return f"{self._model} at {host}" if host else self._model
+
+    def _signer_at(self, where: Destination) -> str:
+        """Return whose signatures are sent: nobody's, if the service refused its own."""
+        return "" if THOUGHTS in self._refused else self._maker_at(where)
+
+    def _leave_out(
+        self, error: Exception, items: list[JsonDict], where: Destination
+    ) -> HistoryRefusedError | None:
+        """Leave out what an error names of the messages as they were sent; None if nothing."""
+        words, refused = find_refused(str(error), items)
+        if refused <= self._refused:
+            return None
+        self._refused |= refused
+        return HistoryRefusedError(
+            f"{self._model} refused {words}, left out from now on: {readable(error, where.key)}"
+        )
 
     def _destination(self, provider: str) -> Destination:
         start = start_environ() if self._start is None else self._start

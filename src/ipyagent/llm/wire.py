@@ -62,6 +62,28 @@ def is_sent(message: Message) -> bool:
     return bool(message.role is not Role.ASSISTANT or message.text or message.tool_calls)
 
 
+def own_thoughts(messages: Iterable[Message], maker: str) -> Iterator[Message]:
+    """Yield the messages without what others than `maker` signed or encrypted.
+
+    Services refuse it. The thoughts that can be read stay.
+    """
+    for message in messages:
+        if message.role is not Role.ASSISTANT or message.maker == maker:
+            yield message
+        else:
+            blocks = tuple(map(_without_signatures, message.content))
+            yield message.model_copy(update={"content": blocks})
+
+
+def _without_signatures(block: Block) -> Block:
+    match block:
+        case ThinkingContent():
+            return ThinkingContent(thinking=block.thinking)
+        case ToolCall(thought_signature=str()):
+            return block.model_copy(update={"thought_signature": None})
+    return block
+
+
 def tools_to_openai(definitions: Iterable[ToolDefinition]) -> list[dict[str, Any]]:
     """Return the tools in OpenAI's function format."""
     return [definition.to_openai() for definition in definitions]
@@ -191,6 +213,7 @@ class ReplyBuilder:
         self.finish_reason: str | None = None
         self.usage = TokenUsage()
         self.cost_usd: float | None = None
+        self.maker: str | None = None
         self._prefix = prefix
         self._blocks: list[_Text | _Thinking | _Call] = []
         self._thinking: _Thinking | None = None
@@ -230,7 +253,7 @@ class ReplyBuilder:
         content = tuple(blocks)
         if not any(not isinstance(b, TextContent) or b.text.strip() for b in content):
             return None
-        return Message(role=Role.ASSISTANT, content=content)
+        return Message(role=Role.ASSISTANT, content=content, maker=self.maker)
 
     def response(self) -> LLMResponse:
         """Return the reply so far with its token count and finish reason."""

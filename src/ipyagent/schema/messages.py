@@ -16,7 +16,7 @@ from pydantic import AliasChoices, Field, model_validator
 from ipyagent.foreign.messages import convert_message
 from ipyagent.foreign.usage import convert_usage
 from ipyagent.json_types import JsonDict
-from ipyagent.schema.base import Count, Flag, Model, Moment, now
+from ipyagent.schema.base import Count, Flag, Model, Moment, Text, now
 from ipyagent.schema.blocks import (
     BlockField,
     ImageContent,
@@ -91,7 +91,8 @@ class TokenUsage(Model):
 class Message(Model):
     """One turn of a conversation, as blocks.
 
-    `synthetic` marks messages of neither user nor model: context, summaries, reminders.
+    `synthetic` marks messages of neither user nor model: context, summaries, reminders. `maker` is
+    the model and the service that made an answer: its signatures mean nothing to any other.
     """
 
     role: Role
@@ -101,6 +102,7 @@ class Message(Model):
     usage: TokenUsage | None = Field(
         default=None, validation_alias=AliasChoices("usage", "tokens_used")
     )
+    maker: Text | None = None
 
     @model_validator(mode="before")
     @classmethod

@@ -40,6 +40,7 @@ SAID = Message(
         TextContent(text="Let me see."),
         CALL,
     ),
+    maker="m at its service",
 )
 IMAGE = ImageContent(data="QUJD", width=2, height=1)
 RESULT = Message(
@@ -60,7 +61,7 @@ def talk(request_: ModelRequest) -> ModelRequest:
 
 def target(provider: str, **more: Any) -> Target:
     return Target(**{"name": "m", "provider": PROVIDERS[provider], "vision": False,
-                     "longest": None} | more)  # fmt: skip
+                     "longest": None, "maker": SAID.maker} | more)  # fmt: skip
 
 
 FORMATS = {
@@ -109,7 +110,7 @@ def test_no_message_is_encoded_again_once_it_was_answered(talk: ModelRequest) ->
         encoded.append(len(messages))
         return to_openai(messages, vision=False)
 
-    history = EncodedHistory(encode)
+    history = EncodedHistory(encode, target("openai"))
     turn = talk.messages[2:4]
     messages = talk.messages[:2]
     for _ in range(300):
@@ -120,7 +121,7 @@ def test_no_message_is_encoded_again_once_it_was_answered(talk: ModelRequest) ->
 
 
 def test_user_messages_that_grow_together_are_encoded_anew(request_: ModelRequest) -> None:
-    history = EncodedHistory(lambda messages: to_openai(messages, vision=False))
+    history = EncodedHistory(lambda messages: to_openai(messages, vision=False), target("openai"))
     more = (*request_.messages, Message.of(Role.USER, "and more"))
     for messages in (request_.messages, more):
         expected = to_openai(messages, vision=False)
@@ -243,7 +244,8 @@ def test_the_name_of_a_tool_is_legal_whatever_the_model_called(name: str) -> Non
 
 def test_gemini_gets_its_signature_back(talk: ModelRequest) -> None:
     signed = CALL.model_copy(update={"thought_signature": "SIG"})
-    request = replace(talk, messages=(Message(role=Role.ASSISTANT, content=(signed,)),))
+    message = Message(role=Role.ASSISTANT, content=(signed,), maker=SAID.maker)
+    request = replace(talk, messages=(message,))
     (said,) = body_of(ChatFormat(target("gemini")), request)["messages"]
     assert said["tool_calls"][0]["extra_content"] == {"google": {"thought_signature": "SIG"}}
     (said,) = body_of(ChatFormat(target("openai")), request)["messages"]
@@ -343,3 +345,18 @@ async def test_anthropics_limit_cannot_be_left_out_but_lowered(request_: ModelRe
     with ModelServer([refusal, anthropic_answer("ok")]) as server:
         await ask(client_of(server, "anthropic/x"), replace(request_, max_tokens=60_000))
         assert [sent.body["max_tokens"] for sent in server.requests] == [32_000, 4_096]
+
+
+@pytest.mark.parametrize("kind", ["chat", "responses"])
+def test_long_ids_of_others_are_made_acceptable_to_openai(kind: str) -> None:
+    long = "call_" + "x" * 80
+    call, result = CALL.model_copy(update={"id": long}), RESULT.tool_results[0]
+    messages = (
+        Message(role=Role.ASSISTANT, content=(call,)),
+        Message(role=Role.USER, content=(result.model_copy(update={"tool_use_id": long}),)),
+    )
+    text = json.dumps(body_of(FORMATS[kind](), ModelRequest(messages)))
+    ids = re.findall(r'"(?:id|call_id|tool_call_id)": "(\w+)"', text)
+    assert len(ids) == 2
+    assert ids[0] == ids[1] != long
+    assert len(ids[0]) <= 40

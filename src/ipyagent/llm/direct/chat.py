@@ -9,7 +9,6 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ipyagent.digests import digest_text
 from ipyagent.json_types import JsonDict
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.direct.chat_reader import ChatReader
@@ -22,6 +21,12 @@ _NO_THOUGHT = " "
 """Stands for the thought of a call that had none, where services want one and not an empty one."""
 
 
+_CHECKS_CALLS = re.compile(r"gemini-([3-9]|\d\d)")
+_UNSIGNED = "skip_thought_signature_validator"
+"""Stands for the signature of a call that another model made, where the first call of an answer
+must have one. Source: https://ai.google.dev/gemini-api/docs/thought-signatures."""
+
+
 class ChatFormat:
     """OpenAI's chat format for one model, with its provider's deviations."""
 
@@ -30,7 +35,7 @@ class ChatFormat:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._history = EncodedHistory(self._encode_messages)
+        self._history = EncodedHistory(self._encode_messages, target)
 
     def encode(self, request: ModelRequest, *, stream: bool, omitted: frozenset[str]) -> bytes:
         """Return the body: first all that stays the same, the messages, then changing settings."""
@@ -59,7 +64,7 @@ class ChatFormat:
             if message["role"] == "assistant":
                 self._adapt_answer(message, next(thoughts) if thoughts else "")
             elif message["role"] == "tool":
-                message["tool_call_id"] = self._fit_id(message["tool_call_id"])
+                message["tool_call_id"] = self._target.fit_id(message["tool_call_id"])
         return wired
 
     def _adapt_answer(self, message: dict[str, Any], thought: str) -> None:
@@ -69,18 +74,15 @@ class ChatFormat:
             message.pop("thinking_blocks", None)
         if provider.wants_thinking and "tool_calls" in message:
             message["reasoning_content"] = thought or _NO_THOUGHT
-        for call in message.get("tool_calls", ()):
-            call["id"] = self._fit_id(call["id"])
-            signed = call.pop("provider_specific_fields", None)
+        signatures = [
+            call.pop("provider_specific_fields", None) for call in message.get("tool_calls", ())
+        ]
+        if signatures and not any(signatures) and _CHECKS_CALLS.match(self._target.name):
+            signatures[0] = {"thought_signature": _UNSIGNED}
+        for call, signed in zip(message.get("tool_calls", ()), signatures, strict=True):
+            call["id"] = self._target.fit_id(call["id"])
             if signed and provider.signs_calls:
                 call["extra_content"] = {"google": signed}
-
-    def _fit_id(self, call_id: str) -> str:
-        """Return a call's id, or one that the provider accepts in place of another's."""
-        pattern = self._target.provider.call_ids
-        if not pattern or re.fullmatch(pattern, call_id):
-            return call_id
-        return digest_text(call_id)[:9]
 
 
 def _thoughts(messages: Sequence[Message]) -> list[str]:

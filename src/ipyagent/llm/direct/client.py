@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
 import httpx
 
 from ipyagent.config import LLMConfig
-from ipyagent.errors import ModelRefusedError, ModelUnavailableError
+from ipyagent.errors import ModelError, ModelRefusedError, ModelUnavailableError
 from ipyagent.llm import modelmap, unstreamed
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.destinations import Destination
@@ -17,7 +17,7 @@ from ipyagent.llm.direct import connections
 from ipyagent.llm.direct.chat import ChatFormat
 from ipyagent.llm.direct.deadline import Deadline
 from ipyagent.llm.direct.events import EventSplitter
-from ipyagent.llm.direct.formats import LENGTH, Format, Reader, Target, object_of
+from ipyagent.llm.direct.formats import LENGTH, Format, Reader, Target, object_of, objects_of
 from ipyagent.llm.direct.messages import MessagesFormat
 from ipyagent.llm.direct.read_ahead import ReadAhead
 from ipyagent.llm.direct.reading import check_status, iterate_body, once, read_body, read_chunks
@@ -33,7 +33,7 @@ _OPTIONAL = {
     "stream_options": "stream_options",
     "tool_choice": "tool_choice",
     "cache_control": "cache_control",
-    "include": "ncrypted content",
+    "include": "ncrypted content is not",
 }
 """Settings without which a service can answer as well, and the words in which it refuses them."""
 
@@ -64,9 +64,12 @@ class DirectClient(ServiceClient):
         """Return the price in US dollars by LiteLLM's map; it has none of one's own server."""
         return None if self._route.provider.compatible else modelmap.price(self._facts, usage)
 
+    def _current_destination(self) -> Destination:
+        return self._destination(self._route.provider_name)
+
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         """Yield the reply to `request`, piece by piece."""
-        where = self._destination(self._route.provider_name)
+        where = self._current_destination()
         try:
             async with aclosing(self._ask(request, where)) as batches:
                 async for chunks in batches:
@@ -76,18 +79,20 @@ class DirectClient(ServiceClient):
         except httpx.TimeoutException:
             failure = self._explain(TimeoutError(), where)
         except Exception as error:
-            failure = self._explain(error, where)
+            failure = self._leave_out_refusal(error, request, where) or self._explain(error, where)
         raise failure
 
     def _format(self, where: Destination) -> Format:
         """Return the format, which knows the conversation so far."""
-        key = (where.base, self.vision)
+        key = (where.base, self.vision, self._refused)
         if key not in self._formats:
             target = Target(
                 self._route.id,
                 self._route.provider_at(where.base),
                 self.vision,
                 modelmap.longest(self._facts),
+                self._signer_at(where),
+                self._refused,
             )
             kind: type[ChatFormat | MessagesFormat | ResponsesFormat] = ChatFormat
             if target.provider.format == "messages":
@@ -118,6 +123,16 @@ class DirectClient(ServiceClient):
                 if refused is None or refused in self._omitted:
                     raise
                 self._omitted |= {refused}
+
+    def _leave_out_refusal(
+        self, error: Exception, request: ModelRequest, where: Destination
+    ) -> ModelError | None:
+        """Leave out what the service refuses of the conversation; None if that is nothing."""
+        if not isinstance(error, ServiceError) or error.status_code not in _REFUSED:
+            return None
+        body = self._format(where).encode(request, stream=False, omitted=self._omitted)
+        sent = json.loads(body)
+        return self._leave_out(error, objects_of(sent.get("messages", sent.get("input"))), where)
 
     def _send(
         self, request: ModelRequest, form: Format, where: Destination

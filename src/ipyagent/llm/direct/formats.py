@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from ipyagent.digests import digest_text
 from ipyagent.json_types import JsonDict
 from ipyagent.llm.client import ModelRequest
 from ipyagent.providers import Provider
@@ -25,10 +27,21 @@ class Target:
     vision: bool
     longest: int | None
     """Tokens of its longest reply, if known."""
+    maker: str = ""
+    """Whose signed and encrypted thoughts it is sent."""
+    refused: frozenset[str] = frozenset()
+    """Digests of the parts of a conversation that it refused."""
 
     def limit(self, tokens: int) -> int:
         """Return a reply's limit: more than its longest reply would be refused."""
         return tokens if self.longest is None else min(tokens, self.longest)
+
+    def fit_id(self, call_id: str) -> str:
+        """Return a call's id, or one that the provider accepts in place of another's."""
+        pattern = self.provider.call_ids
+        if not pattern or re.fullmatch(pattern, call_id):
+            return call_id
+        return digest_text(call_id)[:9]
 
 
 class Reader(Protocol):

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
 from ipyagent.json_types import JsonDict
-from ipyagent.llm.wire import is_sent
+from ipyagent.llm.direct.formats import Target
+from ipyagent.llm.refused_history import leave_out
+from ipyagent.llm.wire import is_sent, own_thoughts
 from ipyagent.schema import Message, Role
 
 Encode = Callable[[Sequence[Message]], Iterable[JsonDict]]
@@ -34,8 +36,8 @@ def join_body(
 class EncodedHistory:
     """Encodes conversations of which each usually extends the last one."""
 
-    def __init__(self, encode: Encode) -> None:
-        self._encode = encode
+    def __init__(self, encode: Encode, target: Target) -> None:
+        self._encode, self._target = encode, target
         self._messages: tuple[Message, ...] = ()
         self._bytes = b""
 
@@ -51,7 +53,8 @@ class EncodedHistory:
         return _join(self._bytes, self._dump(messages[len(self._messages) :]))
 
     def _dump(self, messages: Sequence[Message]) -> bytes:
-        return b",".join(map(dump, self._encode(messages)))
+        items = self._encode([*own_thoughts(messages, self._target.maker)])
+        return b",".join(map(dump, leave_out(items, self._target.refused)))
 
 
 def _count_settled(messages: Sequence[Message]) -> int:

@@ -48,7 +48,7 @@ class MessagesFormat:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._history = EncodedHistory(self._encode_messages)
+        self._history = EncodedHistory(self._encode_messages, target)
 
     def encode(self, request: ModelRequest, *, stream: bool, omitted: frozenset[str]) -> bytes:
         """Return the body: first all that stays the same, the messages, then changing settings."""

@@ -16,7 +16,7 @@ from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.direct.formats import LENGTH, Target
 from ipyagent.llm.direct.history import EncodedHistory, join_body
 from ipyagent.llm.direct.responses_reader import ResponsesReader
-from ipyagent.llm.wire import legal_name, to_openai, tools_to_openai
+from ipyagent.llm.wire import is_sent, legal_name, to_openai, tools_to_openai
 from ipyagent.schema import (
     Block,
     Message,
@@ -35,7 +35,7 @@ class ResponsesFormat:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._history = EncodedHistory(self._encode_messages)
+        self._history = EncodedHistory(self._encode_messages, target)
 
     def encode(self, request: ModelRequest, *, stream: bool, omitted: frozenset[str]) -> bytes:
         """Return the body: first all that stays the same, the messages, then changing settings."""
@@ -56,17 +56,21 @@ class ResponsesFormat:
         return ResponsesReader()
 
     def _encode_messages(self, messages: Sequence[Message]) -> Iterator[JsonDict]:
-        for is_answer, turn in groupby(messages, key=lambda m: m.role is Role.ASSISTANT):
+        spoken = filter(is_sent, messages)
+        for is_answer, turn in groupby(spoken, key=lambda m: m.role is Role.ASSISTANT):
             if is_answer:
-                yield from _answer(chain.from_iterable(message.content for message in turn))
+                blocks = chain.from_iterable(message.content for message in turn)
+                yield from _answer(blocks, self._target)
             else:
-                yield from map(_input, to_openai(turn, vision=self._target.vision))
+                for message in to_openai(turn, vision=self._target.vision):
+                    yield _input(message, self._target)
 
 
-def _input(message: dict[str, Any]) -> JsonDict:
+def _input(message: dict[str, Any], target: Target) -> JsonDict:
     """Return an input item for a system, user or tool message of the chat format."""
     if message["role"] == "tool":
-        output = {"call_id": message["tool_call_id"], "output": message["content"]}
+        call_id = target.fit_id(message["tool_call_id"])
+        output = {"call_id": call_id, "output": message["content"]}
         return {"type": "function_call_output"} | output
     content = message["content"]
     if not isinstance(content, str):
@@ -79,7 +83,7 @@ def _input(message: dict[str, Any]) -> JsonDict:
     return {"role": message["role"], "content": content}
 
 
-def _answer(blocks: Iterable[Block]) -> Iterator[JsonDict]:
+def _answer(blocks: Iterable[Block], target: Target) -> Iterator[JsonDict]:
     """Yield an answer's items, with the reasoning that this service encrypted."""
     for block in blocks:
         match block:
@@ -89,4 +93,4 @@ def _answer(blocks: Iterable[Block]) -> Iterator[JsonDict]:
                 yield {"role": "assistant", "content": well_formed(text)}
             case ToolCall():
                 wired = block.to_openai()["function"] | {"name": legal_name(block.name)}
-                yield {"type": "function_call", "call_id": block.id} | wired
+                yield {"type": "function_call", "call_id": target.fit_id(block.id)} | wired

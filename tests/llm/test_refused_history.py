@@ -1,0 +1,192 @@
+"""What a service refuses of a conversation is left out of the next request, and that is said."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from asking import client_of
+from signed_replies import encrypted_answer, signed_answer, spoken_answer, worded_answer
+
+from harness import Lab
+from ipyagent.llm.refused_history import NOTE, find_refused, leave_out
+from ipyagent.schema import Notice, Outcome
+from servers.model_server import ModelServer, Reply, answer, failure
+
+
+def notices(lab: Lab) -> list[str]:
+    return [event.text for event in lab.watcher.events if isinstance(event, Notice)]
+
+
+def refusal(message: str, status: int = 400) -> Reply:
+    return failure(status, message)
+
+
+SIGNATURES = [
+    "messages.1.content.0: Invalid `signature` in `thinking` block",
+    "***.***.content.0: Invalid `signature` in `thinking` block (request id: 2026)",
+    "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a "
+    "different conversation. The `system` prompt differs from the one it was created with.",
+    "messages.1.content.1.redacted_thinking.data: could not be decrypted",
+]
+ENCRYPTED = [
+    "The encrypted content for item rs_1 could not be verified.",
+    "Item 'rs_1' of type 'reasoning' was provided without its required following item.",
+]
+
+
+@pytest.mark.parametrize("words", SIGNATURES)
+def test_a_refused_signature_ends_no_conversation_with_claude(lab: Lab, words: str) -> None:
+    replies = [signed_answer("SIG1"), refusal(words), *[spoken_answer("Done.")] * 2]
+    with ModelServer(replies) as server:
+        client = client_of(server, "anthropic/claude-sonnet-5-5")
+        run = lab.run([], model=client)
+        assert (run.outcome, run.output) == (Outcome.SUCCESS, "Done.")
+        assert any("left out" in each and words[:40] in each for each in notices(lab))
+        lab.run([], model=client)
+        _, with_it, without, later = (request.raw for request in server.requests)
+    sent = [b'"SIG1"' in raw for raw in (with_it, without, later)]
+    assert sent == [True, False, False]
+
+
+@pytest.mark.parametrize("words", ENCRYPTED)
+def test_a_refused_thought_ends_no_conversation_with_responses(lab: Lab, words: str) -> None:
+    with ModelServer([encrypted_answer("rs_1"), refusal(words), worded_answer("Done.")]) as server:
+        run = lab.run([], model=client_of(server, "openai/responses/gpt-6"))
+        assert (run.outcome, run.output) == (Outcome.SUCCESS, "Done.")
+        assert b'encrypted_content":' not in server.requests[-1].raw
+
+
+def test_the_way_through_litellm_leaves_it_out_as_well(lab: Lab) -> None:
+    replies = [signed_answer("SIG1"), refusal(SIGNATURES[0]), spoken_answer("Done.")]
+    with ModelServer(replies) as server:
+        client = client_of(server, "anthropic/claude-sonnet-5-5", client="litellm", stream=False)
+        run = lab.run([], model=client)
+        assert run.outcome is Outcome.SUCCESS, run.error
+        assert [b'"SIG1"' in request.raw for request in server.requests] == [False, True, False]
+
+
+def test_an_error_that_stays_is_told_as_it_is(lab: Lab) -> None:
+    replies = [signed_answer("SIG1"), *[refusal(SIGNATURES[0])] * 2]
+    with ModelServer(replies) as server:
+        run = lab.run([], model=client_of(server, "anthropic/claude-sonnet-5-5"))
+        assert len(server.requests) == 3
+    assert "Invalid `signature`" in (run.error or "")
+
+
+def test_an_error_about_something_else_leaves_nothing_out(lab: Lab) -> None:
+    with ModelServer([answer("Hello."), refusal("temperature must be at most 2")]) as server:
+        client = client_of(server)
+        lab.run([], model=client)
+        run = lab.run([], model=client)
+        assert len(server.requests) == 2
+    assert run.outcome is Outcome.FAILED
+
+
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}
+OTHER = {"type": "image_url", "image_url": {"url": "data:image/png;base64,REVG"}}
+BLOCK = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QUJD"}}
+INPUT = {"type": "input_image", "image_url": "data:image/png;base64,QUJD"}
+CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+WORDS = {"type": "text", "text": "Look."}
+NEWEST = {"role": "user", "content": "And now?"}
+
+NAMED: list[tuple[str, list[dict[str, Any]], Callable[[Any], object]]] = [
+    (
+        "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum: 6000000 bytes",
+        [{"role": "user", "content": [WORDS, BLOCK]}, NEWEST],
+        lambda items: items[0]["content"] == [WORDS, {"type": "text", "text": NOTE}],
+    ),
+    (
+        "Could not process image",
+        [{"role": "user", "content": [WORDS, BLOCK]}, NEWEST],
+        lambda items: items[0]["content"] == [WORDS, {"type": "text", "text": NOTE}],
+    ),
+    (
+        "Invalid 'messages[0].content[1].image_url'. Expected a valid image.",
+        [{"role": "user", "content": [OTHER, IMAGE]}, NEWEST],
+        lambda items: items[0]["content"] == [OTHER, {"type": "text", "text": NOTE}],
+    ),
+    (
+        "Invalid 'input[0].content[0].image_url': unsupported image",
+        [{"role": "user", "content": [INPUT]}, NEWEST],
+        lambda items: items[0]["content"] == [{"type": "input_text", "text": NOTE}],
+    ),
+    (
+        "messages.1.content.0.content.0.image: unreadable",
+        [NEWEST, {"role": "user", "content": [{"type": "tool_result", "content": [BLOCK]}]}],
+        lambda items: items[1]["content"][0]["content"] == [{"type": "text", "text": NOTE}],
+    ),
+    (
+        "[{'loc': ('body', 'messages', 0, 'content'), 'msg': 'Input should be a valid string'}]",
+        [{"role": "user", "content": "\ufffe"}, NEWEST],
+        lambda items: items[0] == {"role": "user", "content": NOTE},
+    ),
+    (
+        "messages.2: tool results must be text",
+        [
+            NEWEST,
+            {"role": "assistant", "tool_calls": [CALL]},
+            {"role": "tool", "tool_call_id": "c", "content": "\ufffe"},
+        ],
+        lambda items: (
+            items[2] == {"role": "tool", "tool_call_id": "c", "content": NOTE}
+            and items[1]["tool_calls"] == [CALL]
+        ),
+    ),
+    (
+        "Invalid 'input[1].output': string too long",
+        [NEWEST, {"type": "function_call_output", "call_id": "c", "output": "x" * 50}],
+        lambda items: items[1] == {"type": "function_call_output", "call_id": "c", "output": NOTE},
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "items", "is_right"), NAMED)
+def test_the_part_that_is_named_is_left_out(
+    words: str, items: list[dict[str, Any]], is_right: Callable[[Any], object]
+) -> None:
+    said, refused = find_refused(words, items)
+    assert said
+    assert is_right([*leave_out(json.loads(json.dumps(items)), refused)])
+    assert [*leave_out(items, frozenset())] == items
+
+
+DOT = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5Erk"
+    "Jggg=="
+)
+KEPT = [
+    ("messages.1: content is refused", [WORDS | {"role": "user"}, NEWEST]),
+    ("messages.0.content.0.text: refused", [{"role": "user", "content": [WORDS]}]),
+    ("messages.0.tool_calls.0.function.name: bad", [{"role": "assistant", "tool_calls": [CALL]}]),
+    ("messages.9.content: there is none", [NEWEST]),
+    ("messages: at least one message is required", [NEWEST]),
+    ("the image model is overloaded", [NEWEST]),
+    ("`thinking` is not supported by this model", [NEWEST]),
+]
+
+
+@pytest.mark.parametrize(("words", "items"), KEPT)
+def test_newest_words_and_calls_are_never_left_out(words: str, items: list[dict[str, Any]]) -> None:
+    assert find_refused(words, items) == ("", frozenset())
+
+
+def test_an_image_that_was_refused_ends_no_conversation(lab: Lab) -> None:
+    (lab.environment.workspace.root / "dot.png").write_bytes(base64.b64decode(DOT))
+    replies = [
+        answer(calls=[("read_file", {"path": "dot.png"})]),
+        refusal("Could not process image"),
+        answer("Done."),
+    ]
+    with ModelServer(replies) as server:
+        run = lab.run([], model=client_of(server))
+        assert (run.outcome, run.output) == (Outcome.SUCCESS, "Done.")
+        assert [b"image/png;base64" in r.raw for r in server.requests] == [False, True, False]
+    (notice,) = notices(lab)
+    assert notice.endswith(
+        "refused the images so far, left out from now on: Could not process image"
+    )
