@@ -85,6 +85,8 @@ class Conversation:
         self.call_ids: set[str] = set()
         """The ids of all calls so far."""
         self._sources = ReadSources()
+        self.origins: tuple[str, ...] = ()
+        """The files that it was brought from; whoever wrote them may have written anything."""
         self.since_summary: int | None = None
         """Replies since the newest summary; None if there is none."""
         self._prompts: tuple[Node, ...] = ()
@@ -128,7 +130,14 @@ class Conversation:
         """Return the conversation up to that node, to continue from there; raises SessionError."""
         if node_id not in self.graph.nodes:
             raise SessionError(f"no step of this session has the id {node_id!r}")
-        return Conversation(self.graph.ancestors(node_id), node_id)
+        start = Conversation(self.graph.ancestors(node_id), node_id)
+        start.add_origins(self.origins)
+        return start
+
+    def add_origins(self, names: Iterable[str]) -> None:
+        """Add files that the conversation was brought from: they are sources that were read."""
+        self.origins = tuple(dict.fromkeys((*self.origins, *names)))
+        self._sources.add("\n".join(self.origins))
 
     def add(self, event: Event) -> None:
         """Apply an event."""

@@ -7,7 +7,7 @@ them and the session is saved as it was loaded.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from ipyagent import schema
 from ipyagent.agent.conversation import Conversation
 from ipyagent.agent.service_switches import SERVICES
 from ipyagent.errors import SessionError
+from ipyagent.plaintext import visible
 from ipyagent.schema import Node
 from ipyagent.schema.replay import events_from_run
 from ipyagent.store import graph_file
@@ -31,7 +32,10 @@ GRAPH = "graph"
 
 @dataclass(frozen=True)
 class InitialGraph:
-    """The nodes that the first prompt `follows`, all `heads`, and the file's other contents."""
+    """The nodes that the first prompt `follows`, all `heads`, and the file's other contents.
+
+    `origins` names the files that the graph was brought from.
+    """
 
     follows: tuple[str, ...] = ()
     heads: tuple[str, ...] = ()
@@ -39,6 +43,7 @@ class InitialGraph:
     created_at: datetime | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)
+    origins: tuple[str, ...] = ()
 
     def to_metadata(self) -> dict[str, Any]:
         """Return it as a session's metadata."""
@@ -61,15 +66,24 @@ def initial_conversation(record: schema.Session, nodes: Iterable[Node]) -> Conve
     nodes = list(nodes)
     beginning, there = initial_graph_of(record.metadata), {node.id for node in nodes}
     follows = beginning.follows if beginning else ()
-    return Conversation(nodes, *(each for each in follows if each in there))
+    conversation = Conversation(nodes, *(each for each in follows if each in there))
+    conversation.add_origins(beginning.origins if beginning else ())
+    return conversation
 
 
 def load_initial_graph(path: Path) -> tuple[list[Node], InitialGraph]:
     """Return the nodes of a saved graph, or of a notebook's runs; raise SessionError."""
+    origins = (visible(path.name),)
     if path.suffix != ".ipynb":
         file = graph_file.load(path)
         return list(file.graph), InitialGraph(
-            file.heads[:1], file.heads, file.session_id, file.created_at, file.metadata, file.extra
+            file.heads[:1],
+            file.heads,
+            file.session_id,
+            file.created_at,
+            file.metadata,
+            file.extra,
+            origins,
         )
     conversation = Conversation()
     # By id: a cell that was copied brings its run along.
@@ -78,7 +92,15 @@ def load_initial_graph(path: Path) -> tuple[list[Node], InitialGraph]:
             conversation.add(event)
     if conversation.head is None:
         raise SessionError(f"{path} holds no agent runs")
-    return list(conversation.graph), InitialGraph(conversation.heads, conversation.heads)
+    heads = conversation.heads
+    return list(conversation.graph), InitialGraph(heads, heads, origins=origins)
+
+
+def mark_origin(record: schema.Session, origin: str) -> schema.Session:
+    """Return the record of a session that was brought along from `origin`."""
+    beginning = initial_graph_of(record.metadata) or InitialGraph()
+    marked = replace(beginning, origins=(*beginning.origins, origin))
+    return record.model_copy(update={"metadata": {**record.metadata, **marked.to_metadata()}})
 
 
 def save_graph(path: Path, record: schema.Session, conversation: Conversation) -> None:

@@ -183,7 +183,8 @@ class Session:
     def continuation(self) -> InitialGraph:
         """The initial graph of a session that continues this one."""
         before = initial_graph_of(self._record.metadata) or InitialGraph()
-        return replace(before, follows=self.conversation.heads, heads=self.heads)
+        now = self.conversation
+        return replace(before, follows=now.heads, heads=self.heads, origins=now.origins)
 
     @property
     def waiting_plan_id(self) -> str | None:
@@ -303,10 +304,12 @@ class Session:
         """
         nodes = dict(self.graph.nodes)
         follows: list[str] = []
+        origins = self.conversation.origins
         for each in self.heads if heads is None else heads:
             if isinstance(each, Session):
                 nodes |= {node.id: node for node in each.graph if node.id not in nodes}
                 follows += each.conversation.heads
+                origins += each.conversation.origins
             else:
                 follows.append(find_node(self.graph, each))
         if not follows:
@@ -314,7 +317,12 @@ class Session:
         covered = Graph(nodes.values()).ancestor_ids(*follows)
         others = [each for each in self.heads if each not in covered]
         follows = list(dict.fromkeys(follows))
-        beginning = replace(self.continuation, follows=tuple(follows), heads=(*follows, *others))
+        beginning = replace(
+            self.continuation,
+            follows=tuple(follows),
+            heads=(*follows, *others),
+            origins=tuple(dict.fromkeys(origins)),
+        )
         record = schema.Session(
             name=name or self.name,
             metadata={**self._record.metadata, **beginning.to_metadata()},

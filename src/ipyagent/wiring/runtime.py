@@ -13,6 +13,7 @@ from ipyagent.store.database import WITHOUT
 from ipyagent.store.journal import Journal
 from ipyagent.tools.path_rules import STATE
 from ipyagent.tools.workspace import Workspace
+from ipyagent.wiring.journal_origin import open_journal
 from ipyagent.wiring.run_lock import RunLock
 
 JOURNAL_FILE = "state.db"
@@ -71,7 +72,7 @@ def _open_journal(workspace: Workspace) -> Journal:
             f"{error}. Nothing was run, because it could not be recorded. Make the folder "
             f"writable, or {WITHOUT}."
         ) from None
-    return Journal.open(folder / JOURNAL_FILE)
+    return open_journal(folder / JOURNAL_FILE)
 
 
 def journal_path(root: Path) -> Path:
