@@ -1,42 +1,45 @@
-"""First rows of Parquet and Arrow files, by a library that is installed.
+"""First rows of Parquet and Arrow files, by a library that is installed, in a process of its own.
 
-Its decoder is native code, so it gets only small files, and only when a tool is called. What has
-been imported already is preferred: importing one takes up to two seconds.
+Its decoder is native code: on a damaged file it may end its process, fill the memory, or return
+what lies behind the file's bytes. It gets only small files, and only when a tool is called.
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
+import json
+import os
+import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from importlib.util import find_spec
-from typing import Any
+from pathlib import Path
 
+from ipyagent.json_types import JsonDict
 from ipyagent.kernel.describe.safe_inspect import one_line
 from ipyagent.kernel.describe.table import COLUMNS, HEAD
 from ipyagent.tools.tables.sample import NotTableError, Sample, SampleColumn, Source
 
 ARROW_MAGIC = b"ARROW1"
 ARROW_ENDINGS = ("feather", "arrow", "ipc")
+LIBRARIES = ("pyarrow", "polars")
+"""The libraries that decode, in the order in which they are tried."""
+
 _MOST = 64_000_000
 """Bytes of the largest file that is decoded, and of a row group once it is unpacked."""
+_SECONDS = 20
+_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "SYSTEMROOT")
+_CHILD = Path(__file__).with_name("decoder_process.py")
+_NO_LIBRARY = 3
+"""The exit status of a decoder that finds none of the libraries."""
 
-Rows = list[dict[str, object]]
-_Reader = Callable[[Source], tuple[list[tuple[str, str]], Rows, int | None]]
-"""Returns names and types of columns, first rows, and the number of all rows if it is known."""
 
-
-def first_rows(source: Source) -> Rows:
+def first_rows(source: Source) -> list[JsonDict]:
     """Return the first rows of a Parquet file; none if no library is there, or it fails."""
     if not source.effort.decode or source.size > _MOST:
         return []
-    for reader in _available_readers(
-        {"pyarrow": _parquet_by_pyarrow, "polars": _parquet_by_polars}
-    ):
-        with contextlib.suppress(NotTableError):  # the footer alone is still useful
-            return _run(reader, source)[1]
-    return []
+    try:
+        rows: list[JsonDict] = _decode(source, "parquet")["rows"]
+    except NotTableError:  # the footer alone is still useful
+        return []
+    return rows
 
 
 def read_arrow(source: Source) -> Sample:
@@ -45,67 +48,38 @@ def read_arrow(source: Source) -> Sample:
         raise NotTableError("it is no Arrow file")
     if not source.effort.decode or source.size > _MOST:
         raise NotTableError("its content is read by inspect_file, up to 64 MB, or with code")
-    for reader in _available_readers({"pyarrow": _arrow_by_pyarrow, "polars": _arrow_by_polars}):
-        columns, rows, total = _run(reader, source)
-        described = [
-            SampleColumn(name, one_line(dtype, 40), [row.get(name) for row in rows])
-            for name, dtype in columns[:COLUMNS]
-        ]
-        return Sample("Arrow file", described, len(columns), total, len(rows), declared=True)
-    raise NotTableError("neither pyarrow nor polars is installed, which read it")
+    table = _decode(source, "arrow")
+    rows: list[JsonDict] = table["rows"]
+    columns = [
+        SampleColumn(name, one_line(dtype, 40), [row.get(name) for row in rows])
+        for name, dtype in table["columns"]
+    ]
+    return Sample("Arrow file", columns, table["width"], table["total"], len(rows), declared=True)
 
 
-def _available_readers(readers: dict[str, _Reader]) -> Iterator[_Reader]:
-    loaded = [name for name in readers if sys.modules.get(name)]
-    others = [name for name in readers if name not in sys.modules and find_spec(name)]
-    yield from (readers[name] for name in (*loaded, *others))
-
-
-def _run(reader: _Reader, source: Source) -> tuple[list[tuple[str, str]], Rows, int | None]:
+def _decode(source: Source, form: str) -> JsonDict:
+    """Return columns, width, first rows and number of rows; raises NotTableError."""
+    limits = json.dumps({"rows": HEAD, "columns": COLUMNS, "bytes": _MOST, "seconds": _SECONDS})
     try:
-        return reader(source)
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as error:  # polars' panics are no Exceptions
-        raise NotTableError(f"it cannot be decoded: {type(error).__name__}") from None
-
-
-def _types_of_arrow(schema: Any) -> list[tuple[str, str]]:
-    return [(field.name, str(field.type)) for field in schema]
-
-
-def _parquet_by_pyarrow(source: Source) -> tuple[list[tuple[str, str]], Rows, int | None]:
-    from pyarrow import parquet
-
-    file = parquet.ParquetFile(source.file, pre_buffer=False, buffer_size=65_536)
-    if file.num_row_groups and file.metadata.row_group(0).total_byte_size > _MOST:
-        return [], [], None
-    batch = next(file.iter_batches(batch_size=HEAD), None)
-    return _types_of_arrow(file.schema_arrow), batch.to_pylist() if batch else [], None
-
-
-def _parquet_by_polars(source: Source) -> tuple[list[tuple[str, str]], Rows, int | None]:
-    import polars
-
-    frame = polars.read_parquet(io.BytesIO(source.read_at(0, _MOST)), n_rows=HEAD)
-    return [(name, str(dtype)) for name, dtype in frame.schema.items()], frame.to_dicts(), None
-
-
-def _arrow_by_pyarrow(source: Source) -> tuple[list[tuple[str, str]], Rows, int | None]:
-    from pyarrow import ipc
-
-    source.file.seek(0)
-    reader = ipc.open_file(source.file)
-    batches = [reader.get_batch(n) for n in range(min(reader.num_record_batches, 100))]
-    rows = batches[0].slice(0, HEAD).to_pylist() if batches else []
-    known = reader.num_record_batches == len(batches)
-    total = sum(batch.num_rows for batch in batches) if known else None
-    return _types_of_arrow(reader.schema), rows, total
-
-
-def _arrow_by_polars(source: Source) -> tuple[list[tuple[str, str]], Rows, int | None]:
-    import polars
-
-    frame = polars.read_ipc(io.BytesIO(source.read_at(0, _MOST)))
-    columns = [(name, str(dtype)) for name, dtype in frame.schema.items()]
-    return columns, frame.head(HEAD).to_dicts(), frame.height
+        ended = subprocess.run(  # noqa: S603
+            [sys.executable, "-E", "-P", str(_CHILD), form, limits, *LIBRARIES],
+            input=source.read_at(0, _MOST),
+            capture_output=True,
+            timeout=_SECONDS,
+            check=False,
+            cwd=_CHILD.anchor,  # nothing of the workspace is imported
+            env={name: os.environ[name] for name in _VARIABLES if name in os.environ},
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        raise NotTableError("it takes too long to decode") from None
+    if ended.returncode == _NO_LIBRARY:
+        raise NotTableError(f"neither {' nor '.join(LIBRARIES)} is installed, which read it")
+    if ended.returncode < 0:
+        raise NotTableError(f"it is damaged (its decoder ended by signal {-ended.returncode})")
+    try:
+        table = json.loads(ended.stdout)
+    except ValueError:
+        raise NotTableError("it is damaged (its decoder failed)") from None
+    if "error" in table:
+        raise NotTableError(f"it cannot be decoded: {one_line(table['error'], 60)}")
+    return dict(table)
