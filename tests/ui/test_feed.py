@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from collections.abc import Callable
+from functools import partial
+from types import FrameType
+from typing import Any
 
 import pytest
 from sample import run
@@ -10,19 +15,32 @@ from sample import run
 from ipyagent.agent.approvals import Approvals
 from ipyagent.schema import (
     Event,
+    Message,
     MessageDelta,
+    MessageFinished,
     MessageStarted,
     Notice,
+    Role,
     RunFinished,
     RunStarted,
     RunState,
     RunStatus,
+    StepFinished,
     StepStarted,
     StopReason,
+    TokenUsage,
+    ToolCall,
+    ToolExecution,
+    ToolFinished,
+    ToolResult,
+    ToolStarted,
+    ToolStatus,
+    Totals,
     advance,
 )
 from ipyagent.ui.feed import INTERVAL, Feed
 from ipyagent.ui.page_bridge import PageBridge
+from ipyagent.ui.transcribe.run import Live, transcribe
 from memory_pages import MemoryPages
 from virtual_time import run_in_virtual_time
 
@@ -165,3 +183,60 @@ def test_text_is_sent_in_time_though_chunks_never_let_a_timer_run() -> None:
         return page.times
 
     assert len(run_in_virtual_time(stream())) == pytest.approx(1 / INTERVAL, abs=1)
+
+
+def take_step(feed: Feed, state: RunState, number: int) -> RunState:
+    """Let a run take a step of one call, and count it."""
+    call = ToolCall(id=f"c{number}", name="read_file", arguments={"path": "a.txt"})
+    execution = ToolExecution(call=call, status=ToolStatus.RUNNING)
+    message = Message(role=Role.ASSISTANT, content=(call,))
+    usage = TokenUsage(prompt_tokens=10, completion_tokens=1)
+    done = {"status": ToolStatus.SUCCESS, "result": ToolResult(output="x")}
+    for event in (
+        StepStarted(step=number),
+        MessageStarted(step=number),
+        MessageFinished(step=number, message=message, usage=usage, cost_usd=0.5),
+        ToolStarted(step=number, execution=execution),
+        ToolFinished(step=number, execution=execution.model_copy(update=done)),
+        StepFinished(step=number),
+    ):
+        state = advance(state, event)
+        feed(event, state)
+    return state
+
+
+def count_lines(work: Callable[[], RunState]) -> tuple[int, RunState]:
+    """How many lines of Python are run: loops are seen, and the machine's load is not."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, argument: object) -> object:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        state = work()
+    finally:
+        sys.settrace(before)
+    return count, state
+
+
+def test_a_step_of_a_long_run_costs_no_more_than_one_of_a_short_run():
+    feed, sent = Feed(Approvals(), lambda: None), list[Any]()
+    feed.followers.append(sent.append)
+    state = advance(None, BEGUN)
+    feed(BEGUN, state)
+    first = len(state.run.steps) + 1
+    lines = []
+    for number in range(first, first + 300):
+        count, state = count_lines(partial(take_step, feed, state, number))
+        lines.append(count)
+    assert lines[-1] < 1.2 * lines[10]
+    assert sent[-1]["seq"] > 300
+    # What is not added up anew is right all the same.
+    assert state.totals == Totals.of(state.run)
+    assert state.totals.usage == TokenUsage.sum(step.usage for step in state.run.steps)
+    assert feed.transcript == transcribe(state.run, Live())
+    assert feed.totals.cost_usd == 150

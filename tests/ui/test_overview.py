@@ -179,7 +179,9 @@ def test_what_has_ended_is_worked_out_once(kernel: Kernel, monkeypatch: pytest.M
     kernel.told()
     worked_out: list[str] = []
     of = overview._Digest.of
-    monkeypatch.setattr(overview._Digest, "of", lambda run: worked_out.append(run.id) or of(run))
+    monkeypatch.setattr(
+        overview._Digest, "of", lambda run, totals: worked_out.append(run.id) or of(run, totals)
+    )
     kernel.tell(feed, StepStarted(step=1))
     kernel.told()
     assert worked_out == ["live"]

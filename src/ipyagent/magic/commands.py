@@ -146,7 +146,7 @@ def _cost(book: Notebook, _rest: str) -> str:
 
 
 def _cost_line(title: str, runs: Sequence[Run]) -> str:
-    usage = sum((run.usage for run in runs), TokenUsage())
+    usage = TokenUsage.sum(run.usage for run in runs)
     prices = [run.cost_usd for run in runs if run.cost_usd is not None]
     price = f"${sum(prices):.4f}" if prices else "no price known"
     cached = f", {usage.cache_read_tokens:,} of them cached" if usage.cache_read_tokens else ""

@@ -62,7 +62,7 @@ from ipyagent.schema.results import (
 )
 from ipyagent.schema.runs import Outcome, PlanStep, Run, RunStatus, Step, StopReason
 from ipyagent.schema.sessions import Session, SessionState
-from ipyagent.schema.state import OpenMessage, RunState, advance
+from ipyagent.schema.state import OpenMessage, RunState, Totals, advance
 from ipyagent.schema.tool_records import (
     Endpoint,
     Note,
@@ -143,6 +143,7 @@ __all__ = [
     "ToolRunning",
     "ToolStarted",
     "ToolStatus",
+    "Totals",
     "TruncatedOutput",
     "TruncationConfig",
     "VariableChange",

@@ -80,11 +80,22 @@ class TokenUsage(Model):
         }
 
     def __add__(self, other: TokenUsage) -> TokenUsage:
-        return TokenUsage.model_construct(
-            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
-            completion_tokens=self.completion_tokens + other.completion_tokens,
-            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
-            cache_creation_tokens=self.cache_creation_tokens + other.cache_creation_tokens,
+        return TokenUsage.sum((self, other))
+
+    @classmethod
+    def sum(cls, usages: Iterable[TokenUsage]) -> TokenUsage:
+        """Return several counts added up."""
+        prompt = completion = read = created = 0
+        for each in usages:
+            prompt += each.prompt_tokens
+            completion += each.completion_tokens
+            read += each.cache_read_tokens
+            created += each.cache_creation_tokens
+        return cls.model_construct(
+            prompt_tokens=prompt,
+            completion_tokens=completion,
+            cache_read_tokens=read,
+            cache_creation_tokens=created,
         )
 
 

@@ -114,6 +114,14 @@ class Step(Model):
         return convert_step(data)
 
 
+def find_todos(step: Step) -> tuple[Todo, ...] | None:
+    """Return the newest checklist of a step; None if it has none."""
+    for execution in reversed(step.executions):
+        if execution.call.name == TODOS and execution.status is ToolStatus.SUCCESS:
+            return todos_in(execution.call.arguments)
+    return None
+
+
 def _with_reply(*, llm_response: object, timestamp: object = None, **data: object) -> JsonDict:
     """Return a step with the content of its model's reply, which was given at `timestamp`."""
     reply = LLMResponse.model_validate(llm_response)
@@ -246,11 +254,8 @@ class Run(Model):
     @property
     def todos(self) -> tuple[Todo, ...]:
         """The newest checklist."""
-        for step in reversed(self.steps):
-            for execution in reversed(step.executions):
-                if execution.call.name == TODOS and execution.status is ToolStatus.SUCCESS:
-                    return todos_in(execution.call.arguments)
-        return ()
+        found = (find_todos(step) for step in reversed(self.steps))
+        return next((todos for todos in found if todos is not None), ())
 
     @property
     def results(self) -> tuple[ToolResult, ...]:
@@ -281,8 +286,7 @@ class Run(Model):
     @property
     def usage(self) -> TokenUsage:
         """Tokens of all steps together."""
-        usages = [step.usage for step in self.steps]
-        return sum(usages[1:], usages[0]) if usages else TokenUsage()
+        return TokenUsage.sum(step.usage for step in self.steps)
 
     @property
     def cost_usd(self) -> float | None:

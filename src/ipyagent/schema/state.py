@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
-from ipyagent.schema.events import Event, MessageDelta, MessageFinished, MessageStarted, RunFinished
+from ipyagent.schema.events import (
+    Event,
+    MessageDelta,
+    MessageFinished,
+    MessageStarted,
+    PlanProposed,
+    RunFinished,
+    RunStarted,
+    StepStarted,
+)
 from ipyagent.schema.fold import fold
-from ipyagent.schema.runs import Run
+from ipyagent.schema.messages import TokenUsage
+from ipyagent.schema.runs import Run, Step, find_todos
+from ipyagent.schema.tool_records import Todo
 
 Kind = Literal["text", "thinking"]
 
@@ -55,11 +66,46 @@ class OpenMessage:
 
 
 @dataclass(frozen=True)
+class Totals:
+    """The sums of a run's steps: adding up a long run anew at each event would be quadratic."""
+
+    usage: TokenUsage = field(default_factory=TokenUsage)
+    cost_usd: float | None = None
+    todos: tuple[Todo, ...] = ()
+
+    @classmethod
+    def of(cls, run: Run) -> Totals:
+        """Return the sums of all steps."""
+        return cls(run.usage, run.cost_usd, run.todos)
+
+    def plus(self, steps: tuple[Step, ...]) -> Totals:
+        """Return the sums with more steps."""
+        usage, cost, todos = self.usage, self.cost_usd, self.todos
+        for step in steps:
+            usage += step.usage
+            cost = cost if step.cost_usd is None else (cost or 0.0) + step.cost_usd
+            newer = find_todos(step)
+            todos = todos if newer is None else newer
+        return Totals(usage, cost, todos)
+
+
+@dataclass(frozen=True)
 class RunState:
-    """A run as far as it has come, and the reply that is streaming in."""
+    """A run as far as it has come, and the reply that is streaming in.
+
+    `earlier` are the sums of all its steps but the newest.
+    """
 
     run: Run
     open_message: OpenMessage | None = None
+    earlier: Totals | None = None
+
+    @property
+    def totals(self) -> Totals:
+        """The sums of all steps."""
+        if self.earlier is None:
+            return Totals.of(self.run)
+        return self.earlier.plus(self.run.steps[-1:])
 
 
 Listener = Callable[[Event, RunState], object]
@@ -68,8 +114,13 @@ Listener = Callable[[Event, RunState], object]
 
 def advance(state: RunState | None, event: Event) -> RunState:
     """Return the state after `event`; raises ValueError if no run has begun."""
-    run = fold(state.run if state is not None else None, event)
-    return RunState(run, advance_message(state.open_message if state else None, event))
+    if state is None:
+        return RunState(fold(None, event), advance_message(None, event))
+    run = fold(state.run, event)
+    earlier = state.totals if isinstance(event, StepStarted) else state.earlier
+    if isinstance(event, RunStarted | PlanProposed):
+        earlier = None
+    return RunState(run, advance_message(state.open_message, event), earlier)
 
 
 def advance_message(message: OpenMessage | None, event: Event) -> OpenMessage | None:

@@ -24,7 +24,6 @@ from ipyagent.schema import (
     ApprovalRequested,
     Event,
     MessageDelta,
-    OpenMessage,
     PlanProposed,
     PlanWaiting,
     RetryScheduled,
@@ -34,6 +33,7 @@ from ipyagent.schema import (
     RunState,
     StepStarted,
     ToolFinished,
+    Totals,
 )
 from ipyagent.schema.base import now
 from ipyagent.ui.page_answers import parse_click
@@ -145,14 +145,18 @@ class Feed:
         return self._state.run
 
     @property
+    def totals(self) -> Totals:
+        """The sums of the run's steps."""
+        return self._state.totals if self._state else Totals()
+
+    @property
     def transcript(self) -> Transcript:
         """The current transcript."""
         with self._lock:
             return self._transcribe()
 
     def _transcribe(self) -> Transcript:
-        live = self._waits.live(self._state.open_message if self._state else None)
-        return self._transcriber.transcribe(self.run, live)
+        return self._transcriber.transcribe(self.run, self._waits.live(self._state))
 
     def _send_changes(self, followers: list[Send]) -> None:
         if self._state is None:
@@ -231,10 +235,11 @@ class _PendingDecisions:
             self._clicked_late.add(approval.id)
             self._tell_late()
 
-    def live(self, message: OpenMessage | None) -> Live:
+    def live(self, state: RunState | None) -> Live:
         """Return the current state beside the events."""
         return Live(
-            message,
+            state.open_message if state else None,
+            state.totals if state else None,
             dict(self._approvals),
             self._plan_approval,
             dict(self._late),

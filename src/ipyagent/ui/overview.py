@@ -11,7 +11,7 @@ from ipyagent import schema
 from ipyagent.agent.session import Session
 from ipyagent.json_types import JsonDict
 from ipyagent.phrases import plural
-from ipyagent.schema import Run, RunStatus, SessionState, ToolStatus
+from ipyagent.schema import Run, RunStatus, SessionState, ToolStatus, Totals
 from ipyagent.schema.progress import progress
 from ipyagent.ui import panel
 from ipyagent.ui.feed import Feed
@@ -105,10 +105,10 @@ class OverviewBuilder:
         self, session: Session | None, drawn: Iterable[Feed], live: Collection[Feed]
     ) -> dict[str, _Digest]:
         """Return all runs, oldest first; a session's record has more than a drawn run."""
-        runs_by_id = {feed.run.id: feed.run for feed in (*drawn, *live)}
+        feeds_by_id = {feed.run.id: feed for feed in (*drawn, *live)}
         recorded = set(session.runs.ids if session else ()) - {feed.run.id for feed in live}
         known = {
-            each: self._digest(runs_by_id[each]) for each in runs_by_id if each not in recorded
+            each: self._digest(feeds_by_id[each]) for each in feeds_by_id if each not in recorded
         }
         known |= {each: self._find_recorded(session, each) for each in recorded}
         return dict(sorted(known.items(), key=lambda item: item[1].started_at))
@@ -120,11 +120,13 @@ class OverviewBuilder:
         run = session.runs.get(run_id) if session else None
         if run is None:
             raise KeyError(run_id)
-        return _Digest.of(run)
+        return _Digest.of(run, Totals.of(run))
 
-    def _digest(self, run: Run) -> _Digest:
+    def _digest(self, feed: Feed) -> _Digest:
+        run = feed.run
         digest = self._digests.get(run.id)
-        return digest if digest and digest.is_final and run.is_finished else _Digest.of(run)
+        is_known = digest and digest.is_final and run.is_finished
+        return digest if digest and is_known else _Digest.of(run, feed.totals)
 
 
 def shorten_model(model: str) -> str:
@@ -144,8 +146,7 @@ class _Digest:
     state: State
     state_text: str
     steps: int
-    tokens: int
-    cost_usd: float | None
+    totals: Totals
     started_at: datetime
     duration: float | None
     is_final: bool
@@ -155,7 +156,7 @@ class _Digest:
     todos: tuple[Todo, ...]
 
     @classmethod
-    def of(cls, run: Run) -> _Digest:
+    def of(cls, run: Run, totals: Totals) -> _Digest:
         state = state_of(run)
         return cls(
             id=run.id,
@@ -165,20 +166,19 @@ class _Digest:
             state=state,
             state_text=state_text(run, state),
             steps=run.current_step,
-            tokens=run.usage.prompt_tokens + run.usage.completion_tokens,
-            cost_usd=run.cost_usd,
+            totals=totals,
             started_at=run.started_at,
             duration=run.duration,
             is_final=run.is_finished,
             is_draft=run.status is RunStatus.DRAFT,
             variables=tuple(_variable_lines(run)),
             plan=tuple(_plan_lines(run)),
-            todos=transcribe_todos(run),
+            todos=transcribe_todos(totals),
         )
 
     @property
     def facts(self) -> list[str]:
-        return count_tokens_and_cost(self.tokens, self.cost_usd)
+        return count_tokens_and_cost(self.totals)
 
 
 def _run_line(
@@ -313,8 +313,8 @@ def _usage(digests: Sequence[_Digest]) -> tuple[str, ...]:
     """Return the usage of the session: "2 runs", "5,034 tokens", "$0.020"."""
     if not digests:
         return ()
-    tokens = sum(each.tokens for each in digests)
-    costs = [each.cost_usd for each in digests if each.cost_usd is not None]
-    cost = dollars(sum(costs)) if costs else "no price known" if tokens else ""
-    parts = (plural(len(digests), "run"), f"{tokens:,} tokens" if tokens else "", cost)
+    tokens = sum(each.totals.usage.total_tokens for each in digests)
+    costs = [cost for each in digests if (cost := each.totals.cost_usd) is not None]
+    price = dollars(sum(costs)) if costs else "no price known" if tokens else ""
+    parts = (plural(len(digests), "run"), f"{tokens:,} tokens" if tokens else "", price)
     return tuple(part for part in parts if part)

@@ -90,9 +90,10 @@ class PlainView:
             case MessageFinished():
                 self._end_message(event, run)
             case _:
-                self._show_call(event, run)
+                self._show_call(event, state)
 
-    def _show_call(self, event: Event, run: Run) -> None:
+    def _show_call(self, event: Event, state: RunState) -> None:
+        run = state.run
         match event:
             case ApprovalRequested(call_id=call_id):
                 self._asked.add(call_id)
@@ -107,7 +108,7 @@ class PlainView:
             case ToolFinished(execution=execution):
                 call = _call(run, execution, was_asked=execution.call.id in self._asked)
                 self._out.print_call(call, _index(run, execution))
-                self._show_todos(transcribe_todos(run))
+                self._show_todos(transcribe_todos(state.totals))
 
     def _begin(self, run: Run, *, is_draft: bool) -> None:
         if self._begun != run.id:

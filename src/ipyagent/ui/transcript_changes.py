@@ -34,7 +34,10 @@ def _collect(old: object, new: object, path: Path, changes: list[JsonDict]) -> N
             if before[name] is not value and before[name] != value:
                 _collect(before[name], value, (*path, name), changes)
     elif isinstance(new, tuple) and isinstance(old, tuple) and len(new) >= len(old):
-        for index, (each, value) in enumerate(zip_longest(old, new)):
+        # Of a long list the beginning stays, and comparing two objects that are one is quick.
+        start = max(0, len(old) - 1)
+        start = start if old[:start] == new[:start] else 0
+        for index, (each, value) in enumerate(zip_longest(old[start:], new[start:]), start):
             if each is not value and each != value:
                 _collect(each, value, (*path, index), changes)
     elif isinstance(new, str) and isinstance(old, str) and old and new.startswith(old):

@@ -17,6 +17,7 @@ from ipyagent.schema import (
     Todo,
     TodoStatus,
     ToolExecution,
+    Totals,
 )
 from ipyagent.schema.progress import never_ran
 from ipyagent.ui import transcript
@@ -62,6 +63,8 @@ class Live:
     """The current state beside the events: pending and late decisions, the streaming reply."""
 
     open_message: OpenMessage | None = None
+    totals: Totals | None = None
+    """The sums of the run's steps, if they are known."""
     approvals: Mapping[str, str] = field(default_factory=dict)
     """The ids of pending approvals, by the ids of their calls."""
     plan_approval: str | None = None
@@ -79,68 +82,72 @@ class Transcriber:
     """Transcribes a run repeatedly as it continues; unchanged parts are kept."""
 
     def __init__(self) -> None:
-        self._context = CallContext()
-        self._known: dict[int, _TranscribedStep] = {}
+        self._key: tuple[CallContext, int | None] = (CallContext(), None)
+        self._earlier: tuple[Step, ...] = ()
+        """The steps that later ones follow: they are drawn once."""
+        self._drawn: list[transcript.Step] = []
+        self._newest: _TranscribedStep | None = None
 
     def transcribe(self, run: Run, live: Live | None = None) -> transcript.Transcript:
         """Return the run as it is drawn now."""
         answer = _answering(run) if run.is_finished else None
+        totals = (live and live.totals) or Totals.of(run)
         steps = self._transcribe_steps(run, live, answer)
         return transcript.Transcript(
             run_id=run.id,
             label="Run of ipyagent",
             verbose=run.verbose,
             is_draft=run.status is RunStatus.DRAFT,
-            header=_header(run, live),
+            header=_header(run, live, totals),
             context=_context(run),
             notes=run.notes,
             plan=_plan(run, live),
             steps=steps,
-            todos=transcribe_todos(run),
+            todos=transcribe_todos(totals),
             # Before the answer, once it is there; until then at the end.
             todos_at=len(steps) if answer is None else answer,
             ending=_ending(run, answer),
-            footer=transcribe_footer(run),
+            footer=transcribe_footer(run, totals),
         )
 
     def _transcribe_steps(
         self, run: Run, live: Live | None, answer: int | None
     ) -> tuple[transcript.Step, ...]:
         context = CallContext.of(run, is_live=live is not None)
-        if context != self._context:
-            self._context = context
-            self._known.clear()
-        newest = len(run.steps) - 1
-        for index, step in enumerate(run.steps):
-            known = self._known.get(index)
-            is_newest, is_answer = index == newest, index == answer
-            if known is not None and known.is_past(step) and known.drawn.is_answer is is_answer:
-                continue
-            going = live if is_newest else None
-            around = StepContext(
-                context,
-                lead_in=lead_in(run, index),
-                is_answer=is_answer,
-                open_message=_open_message(step, going),
-                waiting=_waiting(run, step, going),
-            )
-            calls = tuple(_calls(run, step, context, going, known))
-            transcribed = transcribe_step(step, calls, around)
-            self._known[index] = _TranscribedStep(step, is_newest, transcribed)
-        return tuple([self._known[index].drawn for index in range(len(run.steps))])
+        earlier, known = run.steps[:-1], len(self._earlier)
+        key = context, answer
+        if key != self._key or earlier[:known] != self._earlier:
+            self._key, self._drawn, self._newest, known = key, [], None, 0
+        for index in range(known, len(earlier)):
+            self._drawn.append(self._transcribe_step(run, index, None).drawn)
+        self._earlier = earlier
+        if not run.steps:
+            return ()
+        self._newest = self._transcribe_step(run, len(earlier), live)
+        return (*self._drawn, self._newest.drawn)
+
+    def _transcribe_step(self, run: Run, index: int, live: Live | None) -> _TranscribedStep:
+        """Return a step as it is drawn; calls that have not changed since are kept."""
+        step, (context, answer), newest = run.steps[index], self._key, self._newest
+        around = StepContext(
+            context,
+            lead_in=lead_in(run, index),
+            is_answer=index == answer,
+            open_message=_open_message(step, live),
+            waiting=_waiting(run, step, live),
+        )
+        known = newest if newest and newest.index == index else None
+        calls = tuple(_calls(run, step, context, live, known))
+        return _TranscribedStep(index, step, transcribe_step(step, calls, around))
 
 
 @dataclass(frozen=True)
 class _TranscribedStep:
     """A step and its transcript."""
 
+    index: int
     step: Step
-    is_newest: bool
     drawn: transcript.Step
-
-    def is_past(self, step: Step) -> bool:
-        """Return whether it is this step, with later steps after it."""
-        return self.step is step and not self.is_newest
 
     def find(self, index: int, execution: ToolExecution) -> transcript.Call | None:
         """Return the call at that index, if it has not changed."""
@@ -148,13 +155,14 @@ class _TranscribedStep:
         return self.drawn.calls[index] if same else None
 
 
-def transcribe_todos(run: Run) -> tuple[transcript.Todo, ...]:
+def transcribe_todos(totals: Totals) -> tuple[transcript.Todo, ...]:
     """Return the checklist of a run as it is drawn."""
-    return tuple(map(_todo, run.todos))
+    return tuple(map(_todo, totals.todos))
 
 
-def count_tokens_and_cost(tokens: int, cost_usd: float | None) -> list[str]:
+def count_tokens_and_cost(totals: Totals) -> list[str]:
     """Return the usage of a run: "5,034 tok", "$0.020"."""
+    tokens, cost_usd = totals.usage.total_tokens, totals.cost_usd
     cost = dollars(cost_usd) if cost_usd is not None else ""
     return [text for text in (f"{tokens:,} tok" if tokens else "", cost) if text]
 
@@ -184,7 +192,7 @@ def model_name(run: Run) -> str:
     return f"{name} (not a language model)" if name.startswith("offline/") else name
 
 
-def _header(run: Run, live: Live | None) -> transcript.Header:
+def _header(run: Run, live: Live | None, totals: Totals) -> transcript.Header:
     is_asked = live is not None and bool(live.approvals or live.plan_approval)
     state = state_of(run, is_asked=is_asked)
     cut_off = live is None and state == "running"
@@ -193,7 +201,7 @@ def _header(run: Run, live: Live | None) -> transcript.Header:
         badge="yolo: runs unasked" if run.confirm_mode == "yolo" else "",
         state=state,
         state_text="unfinished" if cut_off else state_text(run, state),
-        facts=(*_how_far(run), *count_tokens_and_cost(run.usage.total_tokens, run.cost_usd)),
+        facts=(*_how_far(run), *count_tokens_and_cost(totals)),
         started_at=run.started_at,
         duration="" if run.duration is None else seconds(run.duration),
     )
@@ -202,9 +210,11 @@ def _header(run: Run, live: Live | None) -> transcript.Header:
 def _how_far(run: Run) -> list[str]:
     if run.plan:
         return [f"step {count_begun(run)}/{len(run.plan)}"]
-    requests = len([step for step in run.steps if not step.closing])
-    closing = ["closing"] if requests < len(run.steps) else []
-    return [f"step {requests}/{run.max_steps}", *closing] if run.steps else []
+    if not run.steps:
+        return []
+    is_closing = run.steps[-1].closing
+    requests = len(run.steps) - is_closing
+    return [f"step {requests}/{run.max_steps}", *(["closing"] if is_closing else [])]
 
 
 def _context(run: Run) -> transcript.Fold | None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from ipyagent.schema import Run, Step, TokenUsage
+from ipyagent.schema import Run, Step, TokenUsage, Totals
 from ipyagent.ui import transcript
 from ipyagent.ui.formatting import dollars, seconds
 from ipyagent.ui.reveal import reveal
 from ipyagent.ui.transcribe.call import ALL, COUNTED
 
 
-def transcribe_footer(run: Run) -> transcript.Footer:
+def transcribe_footer(run: Run, totals: Totals) -> transcript.Footer:
     """Return the usage of all steps, and the trace id."""
-    usage = usage_text(run.usage)
+    usage = usage_text(totals.usage)
     return transcript.Footer(facts=(usage,) if usage else (), trace_id=reveal(run.trace_id))
 
 
