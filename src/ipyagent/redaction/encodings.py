@@ -24,10 +24,7 @@ _PADDING = re.compile(rb"={1,2}")
 
 _ENCODED = re.compile(rb"[A-Za-z0-9+/_-]{10}")
 _HEXADECIMAL = re.compile(rb"[0-9a-fA-F]{16}")
-_ESCAPE = re.compile(
-    rb"%(?P<percent>[0-9A-Fa-f]{2})|\\u(?P<unicode>[0-9A-Fa-f]{4})|\\x(?P<hex>[0-9A-Fa-f]{2})"
-    rb"|\\(?P<char>[nrt\"'/\\])"
-)
+_ESCAPE = re.compile(rb"(%[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}|\\[nrt\"'/\\])")
 _CHARS = {b"n": b"\n", b"r": b"\r", b"t": b"\t"}
 
 
@@ -67,28 +64,33 @@ def _in_groups(
 
 def _unescape(text: bytes) -> tuple[bytes, Back]:
     r"""Return the text with %20, \u0020, \x20 and \n resolved."""
-    parts: list[bytes] = []
-    ours, theirs, shift, end = [0], [0], 0, 0
-    for match in _ESCAPE.finditer(text):
-        resolved = _resolve_escape(match)
-        parts += text[end : match.start()], resolved
-        end = match.end()
-        shift += len(match[0]) - len(resolved)
-        ours.append(end)
-        theirs.append(end - shift)
-    parts.append(text[end:])
+    parts = _ESCAPE.split(text)
+    escapes = parts[1::2]
+    resolved = {each: _resolve_escape(each) for each in set(escapes)}
+    parts[1::2] = map(resolved.__getitem__, escapes)
+
+    @cache  # seldom needed
+    def places() -> tuple[list[int], list[int]]:
+        ours, theirs, shift = [0], [0], 0
+        for match in _ESCAPE.finditer(text):
+            shift += len(match[0]) - len(resolved[match[0]])
+            ours.append(match.end())
+            theirs.append(match.end() - shift)
+        return ours, theirs
 
     def place(position: int) -> int:
+        ours, theirs = places()
         index = bisect_right(theirs, position) - 1
         return ours[index] + position - theirs[index]
 
     return b"".join(parts), lambda left, right: (place(left), place(right))
 
 
-def _resolve_escape(escape: re.Match[bytes]) -> bytes:
-    kind, digits = escape.lastgroup, escape[escape.lastindex or 0]
-    if kind == "char":
-        return _CHARS.get(digits, digits)
-    if kind == "unicode":
-        return chr(int(digits, 16)).encode("utf-8", "surrogatepass")
-    return bytes([int(digits, 16)])
+def _resolve_escape(escape: bytes) -> bytes:
+    if escape.startswith(b"%"):
+        return bytes([int(escape[1:], 16)])
+    kind, digits = escape[1:2], escape[2:]
+    if not digits:
+        return _CHARS.get(kind, kind)
+    number = int(digits, 16)
+    return bytes([number]) if kind == b"x" else chr(number).encode("utf-8", "surrogatepass")
