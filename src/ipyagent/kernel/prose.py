@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from ipyagent.kernel.describe.safe_inspect import ancestors, is_a, module_name, type_name
@@ -23,7 +23,12 @@ def _words(text: str) -> frozenset[str]:
 MOST_CELLS = 200_000
 """Cells that are inspected; a larger value counts as prose."""
 _DEPTH = 4
-_BYTES = 8  # that are looked at as quickly as a cell
+_QUICK = 8
+"""Bytes, characters and items of which as many are looked at in the time of one cell."""
+_START = 2_000
+"""Characters of a text that are tried first: all of a long one take a while."""
+_OBJECT = 8
+"""Cells in the time of which one object is looked into."""
 _LONG = 40
 _FEW, _MANY = 3, 5  # words
 
@@ -110,34 +115,52 @@ class _Budget:
 
 
 _NUMBERS = (bool, int, float, complex, type(None), range)
+_PLAIN = {str, *_NUMBERS}
+_NUMERIC = "biufcmM"
+"""Kinds of numpy's dtypes that hold no text."""
 _CODE = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type)
 _PLAIN_MODULES = {"datetime", "decimal", "fractions", "uuid", "zoneinfo", "pathlib"}
 
 
 def _any_prose(value: Any, budget: _Budget, depth: int) -> bool:
     cls = type(value)
-    if not budget.spend():
-        return True
     if any(base in (*_NUMBERS, *_CODE) for base in ancestors(cls)):
         return False
     if is_a(value, str):
-        return is_prose(str.__str__(value))
+        return _texts_prose((str.__str__(value),), budget)
+    if not budget.spend(_OBJECT):
+        return True
     if is_a(value, bytes) or is_a(value, bytearray):
         return _bytes_prose(memoryview(value), budget)
     for kind in (list, tuple, set, frozenset):
         if is_a(value, kind):
-            return depth == 0 or _some(kind.__iter__(value), budget, depth)
+            return depth == 0 or _items_prose(
+                [kind.__iter__(value)], kind.__len__(value), budget, depth
+            )
     if is_a(value, dict):
-        pairs = dict.items(value)
-        return depth == 0 or _some((part for pair in pairs for part in pair), budget, depth)
+        parts: list[Iterable[Any]] = [dict.keys(value), dict.values(value)]
+        return depth == 0 or _items_prose(parts, 2 * dict.__len__(value), budget, depth)
     return _library_prose(value, budget, depth)
 
 
 def _bytes_prose(value: memoryview, budget: _Budget) -> bool:
     """Return whether the printable stretches of bytes hold prose."""
-    if not budget.spend(len(value) // _BYTES):
+    if not budget.spend(len(value) // _QUICK):
         return True
     return any(is_prose(each.decode("ascii")) for each in _PRINTABLE.findall(value))
+
+
+def _texts_prose(texts: Collection[str], budget: _Budget) -> bool:
+    """Return whether texts hold prose; what is too long counts as prose."""
+    too_long = not budget.spend(len(texts) + sum(map(len, texts)) // _QUICK)
+    return too_long or any(is_prose(text[:_START]) or is_prose(text) for text in texts)
+
+
+def _items_prose(parts: list[Iterable[Any]], count: int, budget: _Budget, depth: int) -> bool:
+    """Return whether the items of a container hold prose."""
+    if not budget.spend(count // _QUICK):
+        return True
+    return _cells_prose([item for part in parts for item in part], budget, depth)
 
 
 def _some(values: Iterable[object], budget: _Budget, depth: int) -> bool:
@@ -153,7 +176,8 @@ def _library_prose(value: Any, budget: _Budget, depth: int) -> bool:
         return root not in _PLAIN_MODULES
     match root, name:
         case "pandas", "DataFrame":
-            columns = [value.iloc[:, n] for n in range(value.shape[1])]
+            kinds = [getattr(dtype, "kind", "O") for dtype in value.dtypes]
+            columns = [value.iloc[:, n] for n, kind in enumerate(kinds) if kind not in _NUMERIC]
             labels = [*value.columns.tolist(), *value.columns.names, *value.index.names]
             return _some(labels, budget, depth) or any(
                 _column_prose(each, budget, depth) for each in (value.index, *columns)
@@ -176,12 +200,14 @@ def _library_prose(value: Any, budget: _Budget, depth: int) -> bool:
         case "numpy", "ndarray":
             if value.dtype.kind not in "OUST":
                 return bool(value.dtype.kind == "V")
-            return not budget.spend(value.size) or _some(value.ravel().tolist(), budget, depth)
+            return not budget.spend(value.size) or _cells_prose(
+                value.ravel().tolist(), budget, depth
+            )
     return root not in {"pandas", "numpy", *_PLAIN_MODULES} or name.endswith("Frame")
 
 
 def _column_prose(column: Any, budget: _Budget, depth: int) -> bool:
-    if getattr(column.dtype, "kind", "O") in "biufcmM":
+    if getattr(column.dtype, "kind", "O") in _NUMERIC:
         return False
     if str(column.dtype) == "category":
         column = column.cat.categories if hasattr(column, "cat") else column.categories
@@ -191,8 +217,8 @@ def _column_prose(column: Any, budget: _Budget, depth: int) -> bool:
 def _cells_prose(cells: list[Any], budget: _Budget, depth: int) -> bool:
     """Return whether a column's cells hold prose; repeated labels are inspected once."""
     texts = {cell for cell in cells if type(cell) is str}
-    others = (cell for cell in cells if type(cell) not in (str, float, int, type(None)))
-    return any(map(is_prose, texts)) or _some(others, budget, depth)
+    others = (cell for cell in cells if type(cell) not in _PLAIN)
+    return _texts_prose(texts, budget) or _some(others, budget, depth)
 
 
 def _polars_prose(column: Any, budget: _Budget, depth: int) -> bool:
