@@ -47,6 +47,24 @@ def test_a_named_table_is_described_beside_the_prompt(lab: Lab, prompt: str) -> 
     assert lab.variables == {}
 
 
+def test_a_table_is_described_once_for_each_state_of_its_file(lab: Lab, tmp_path: Path) -> None:
+    path, prompt = tmp_path / "titanic.csv", "Mean fare of titanic"
+    context = lab.environment.prompt_context
+    assert "7.25" in context(prompt)
+    status = path.stat()
+    path.write_text(path.read_text().replace("7.25", "9.75"))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert "7.25" in context(prompt), "no other state can be seen"
+    os.utime(path)
+    assert "9.75" in context(prompt)
+    path.write_bytes(b"\0")
+    assert "titanic.csv: CSV" not in context(prompt)
+    path.write_text("Name,Fare\nAnna,1.5\n")
+    assert "1.5" in context(prompt)
+    path.unlink()
+    assert "titanic.csv: CSV" not in context(prompt)
+
+
 def test_names_with_spaces_are_found(lab: Lab) -> None:
     for prompt in ('Sum of x in @"my data.csv"', "Sum of x in `my data.csv`", "my data: sum of x"):
         fresh = Lab(lab.environment.workspace.root)

@@ -56,6 +56,7 @@ class Environment:
     _known_notices: set[str] = field(default_factory=set, init=False)
     _redactor: Redactor | None = field(default=None, init=False)
     _kept: _BuiltInTools | None = field(default=None, init=False)
+    _glances: dict[str, tuple[object, str]] = field(default_factory=dict, init=False)
 
     @cached_property
     def services(self) -> Services:
@@ -137,11 +138,21 @@ class Environment:
         if not named and len(paths) == 1:
             loaded = any(is_table(type(value)) for value in variables.values())
             named = [] if loaded else paths
-        described: dict[str, str] = {}
-        for path in filter(may_read, named):
-            with contextlib.suppress(AgentError, NotTableError):
-                described[path] = describe_table(self.workspace, path, GLANCE, MOST_BYTES)
-        return described
+        described = ((path, self._describe_table(path)) for path in filter(may_read, named))
+        return {path: text for path, text in described if text}
+
+    def _describe_table(self, path: str) -> str:
+        """Describe a table for the context, once for each state of its file; "" if that fails."""
+        with contextlib.suppress(AgentError):
+            status = self.workspace.stat(path)
+            state = status and (status.st_ino, status.st_size, status.st_mtime_ns)
+            if path not in self._glances or self._glances[path][0] != state:
+                self._glances[path] = state, ""
+                with contextlib.suppress(NotTableError):
+                    text = describe_table(self.workspace, path, GLANCE, MOST_BYTES)
+                    self._glances[path] = state, text
+            return self._glances[path][1]
+        return ""
 
     @cached_property
     def provenance(self) -> Provenance:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from ipyagent.errors import AgentError
 from ipyagent.plaintext import spell
+from ipyagent.tools import path_rules
 from ipyagent.tools.entries import WalkBudget
 from ipyagent.tools.tables import decode, delimited, parquet, records, spreadsheet, sqlite
 from ipyagent.tools.tables.sample import (
@@ -73,7 +74,7 @@ def list_tables(workspace: Workspace) -> list[str]:
         if entry.kind == "file"
         and table_ending(entry.path) is not None
         and not ("/" + entry.path).count("/.")
-        and workspace.is_file(entry.path)
+        and not path_rules.is_sensitive(entry.path)
     ]
 
 

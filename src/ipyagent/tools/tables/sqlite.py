@@ -111,7 +111,8 @@ def _read_table(connection: sqlite3.Connection, name: str, whole: bool) -> Sampl
         if whole:
             (total,) = connection.execute(f"SELECT count(*) FROM {quoted}").fetchone()  # noqa: S608
     except (sqlite3.Error, OverflowError) as error:
-        facts = (f"some of its rows cannot be read: {error}",)
+        reason = f"cannot be read: {error}" if whole else "lie behind the part that was read"
+        facts = (f"some of its rows {reason}",)
     if len(shown) < len(described):
         facts = (*facts, f"{len(described) - len(shown)} generated columns, not computed")
     columns = [
