@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, ExitStack
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,8 @@ from ipyagent.agent.session import Session
 from ipyagent.agent.sessions import Sessions
 from ipyagent.agent.validation import VALIDATORS, Validator
 from ipyagent.config import Config, Layer
-from ipyagent.errors import AgentError
-from ipyagent.kernel.drivers import Cell, drive_async, drive_sync, stoppable
+from ipyagent.errors import AgentError, BusyError
+from ipyagent.kernel.drivers import Cell, drive_async_in_any_task, drive_sync, stoppable
 from ipyagent.kernel.frontend import Frontend, detect, running_shell
 from ipyagent.kernel.namespace import Namespace, PlainNamespace, ShellNamespace
 from ipyagent.llm.client import Client
@@ -42,7 +43,8 @@ class Agent:
 
     `model` is a model id or a client such as `Scripted`; `tools` are added to the built-in ones;
     `profile` names an agent of the settings; `session` is a name to continue or start, or a
-    `Session`; `persist=False` keeps everything in memory. The other arguments override the settings
+    `Session`; `persist=False` keeps everything in memory. Agents with sessions of their own may run
+    beside each other, in tasks and threads. The other arguments override the settings
     of the same name, and `layers` override those. In IPython the agent works in the user's
     namespace and shows its runs; in a plain script it works in `__main__` and prints only
     questions.
@@ -88,7 +90,7 @@ class Agent:
         self.tools = [tool(each) for each in tools]
         self.validators: list[Validator] = list(VALIDATORS)
         workspace = runtime().workspace(Path(self.config.workspace.root).resolve())
-        self.environment = Environment(workspace, self._namespace())
+        self.environment = Environment(workspace, self._namespace(), approvals=runtime().approvals)
         self._given = session
         self._client = model if model is not None and not isinstance(model, str) else None
 
@@ -116,13 +118,16 @@ class Agent:
 
         `plan`: the model proposes everything first (None: as the settings say); `dry_run`: each
         call is checked and none runs. A refused prompt gives a failed run, with the reason in
-        `run.error`. Raises BusyError if an agent is running already, and AgentInterrupted when it
-        is stopped.
+        `run.error`. Raises BusyError while its session answers another prompt, and AgentInterrupted
+        when it is stopped.
         """
         cell = Cell()
-        with stoppable(cell), runtime().run_lock.hold():
+        with stoppable(cell), ExitStack() as turn:
             try:
+                turn.enter_context(self._hold_session())
                 engine = self._engine(cell, prompt, plan, dry_run, trace_id)
+            except BusyError:
+                raise
             except AgentError as error:
                 return self._refuse(prompt, error)
             return drive_sync(cell, engine)
@@ -135,14 +140,21 @@ class Agent:
         dry_run: bool = False,
         trace_id: str | None = None,
     ) -> Run:
-        """Answer a prompt like `ask`, for async code."""
-        with runtime().run_lock.hold():
+        """Answer a prompt like `ask`, for async code.
+
+        In a notebook, an interrupt cancels a task that awaits this; a cell that awaits it raises
+        AgentInterrupted.
+        """
+        with ExitStack() as turn:
             cell = Cell()
             try:
+                turn.enter_context(self._hold_session())
                 engine = self._engine(cell, prompt, plan, dry_run, trace_id)
+            except BusyError:
+                raise
             except AgentError as error:
                 return self._refuse(prompt, error)
-            return await drive_async(cell, engine)
+            return await drive_async_in_any_task(cell, engine)
 
     def save(self, path: str | Path) -> None:
         """Write the conversation to a JSON file, as a graph."""
@@ -180,6 +192,10 @@ class Agent:
     def _decision(self, prompt: str) -> Answer | None:
         """Return a prompt's decision on a waiting plan: here none, it is a prompt."""
         return None
+
+    def _hold_session(self) -> AbstractContextManager[None]:
+        """Return the right to run in the session."""
+        return runtime().run_lock.hold_session(self.session.id)
 
     def _view(self) -> Callable[[Cell, Approvals, Frontend], View]:
         """Return a function that opens the view of a run."""

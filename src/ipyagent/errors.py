@@ -23,7 +23,7 @@ AgentError
 ├─ PathValidationError        a path inside the workspace cannot be used
 ├─ NoFrontendError            the user has to be asked and nobody can be
 ├─ PageError                  the page with the notebook cannot fulfil a request
-├─ BusyError                  this kernel already runs an agent
+├─ BusyError                  this cell or session already runs an agent
 ├─ InstallationError          a package that ipyagent needs is missing or does not fit
 └─ RunFailedError             raised by `--raise` for a run that did not succeed
 

@@ -1,5 +1,6 @@
 """`%%agent` cells in a real kernel."""
 
+import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,8 +29,10 @@ def shared(folder: Path) -> Iterator[Kernel]:
 def script(folder: Path, request: pytest.FixtureRequest) -> Any:
     """Write a script of replies and return the option that plays it."""
 
+    numbers = itertools.count()
+
     def write(*replies: Any) -> str:
-        name = f"{abs(hash(request.node.name))}.yaml"
+        name = f"{abs(hash(request.node.name))}-{next(numbers)}.yaml"
         (folder / name).write_text(yaml.safe_dump(list(replies)))
         return f"-m scripted/{name}"
 
@@ -367,11 +370,18 @@ def test_bad_input_is_one_clear_card_and_no_traceback(shared: Kernel) -> None:
 
 
 @pytest.mark.spec("P26", "P22")
-def test_one_agent_at_a_time(shared: Kernel, script: Any) -> None:
-    inner = script("Inner.").replace("-m ", "")
-    code = f"import ipyagent\nipyagent.Agent({inner!r}).ask('Nested.')"
-    reply = shared.run(f"%%agent {script(python(code), 'Done.')} --confirm yolo\nBegin.")
-    assert "already running" in reply.run["steps"][0]["executions"][0]["result"]["error"]
+def test_an_agent_in_the_code_of_another_answers_and_a_cell_in_it_is_refused(
+    shared: Kernel, script: Any
+) -> None:
+    inner = script("Inner.")
+    agent = f"import ipyagent\nprint(ipyagent.Agent({inner.removeprefix('-m ')!r}).ask('Nested.'))"
+    cell = f"get_ipython().run_cell_magic('agent', {inner!r}, 'Nested.')"
+    replies = script(python(agent), python(cell), "Done.")
+    reply = shared.run(f"%%agent {replies} --confirm yolo\nBegin.")
+    first, second = (step["executions"][0]["result"] for step in reply.run["steps"][:2])
+    assert first["success"]
+    assert "Inner." in first["output"]
+    assert "already running" in json.dumps(second)
 
 
 def test_the_line_magic_shows_help_and_status(shared: Kernel, script: Any) -> None:

@@ -43,7 +43,7 @@ def engine(lab: PlanLab, answer: Answer, cell: Cell, reference: str = "") -> Run
 
 def command(lab: PlanLab, reference: str, answer: Answer) -> str:
     prepare = partial(engine, lab, answer, reference=reference)
-    return run(lab.environment.approvals, reference, answer, prepare)
+    return run(lab.environment.approvals, reference, answer, lab.session, prepare)
 
 
 @pytest.mark.spec("P20", "P05")

@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.interrupt import without_reminders
 from ipyagent.kernel.outputs import Outputs, TableBundle
 from ipyagent.kernel.protocols import CellResult, DisplayPublisher, Shell, Variables
 from ipyagent.kernel.recording import Recording
+from ipyagent.kernel.uninterruptible import without_reminders
 from ipyagent.schema import ToolResult
 from ipyagent.schema.live_tables import table_in
 

@@ -14,10 +14,12 @@ import queue
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
 from ipyagent.errors import AgentInterrupted
 from ipyagent.kernel.engine_thread import EngineTask, EngineThread
+from ipyagent.kernel.frontend import running_shell
 from ipyagent.kernel.interrupt import Interrupt
 from ipyagent.kernel.lost_interrupts import watch_interrupts
 from ipyagent.kernel.main_thread import MainThread
@@ -91,6 +93,30 @@ def stoppable(cell: Cell) -> Iterator[None]:
         raise
     if cell.interrupt.is_requested:
         raise AgentInterrupted(STOPPED)
+
+
+_KERNELS = {"ipykernel", "IPython", "anyio", "tornado"}
+"""Packages whose tasks run cells."""
+
+
+async def drive_async_in_any_task(cell: Cell, engine: Engine[T]) -> T:
+    """Await the engine, also in a task that the user's code has made in a kernel.
+
+    An interrupt ends such a task as cancelled: a KeyboardInterrupt that leaves it would end the
+    kernel's event loop.
+    """
+    try:
+        return await drive_async(cell, engine)
+    except AgentInterrupted as interrupt:
+        if running_shell() is not None and _is_in_task_of_user():
+            raise asyncio.CancelledError(str(interrupt)) from None
+        raise
+
+
+def _is_in_task_of_user() -> bool:
+    task = asyncio.current_task()
+    code = getattr(task and task.get_coro(), "cr_code", None)
+    return code is None or _KERNELS.isdisjoint(Path(code.co_filename).parts)
 
 
 async def drive_async(cell: Cell, engine: Engine[T]) -> T:

@@ -1,38 +1,33 @@
-"""Interrupts: a cell's own SIGINT handler.
+"""Interrupts: one SIGINT handler for all runs that the main thread waits for.
 
 ipykernel's own handler does not wake an idle event loop, and blocking code inside an async cell
-ignores it (ipykernel#881), so each agent cell brings a handler of its own and restores the old one.
-If a tool's code has set another handler meanwhile, that one is installed when the cell ends, as
-after a cell that had set it; until then an interrupt still ends the run.
+ignores it (ipykernel#881), so the first run installs this handler, and the last one restores the
+old one. If a tool's code has set another handler meanwhile, that one is installed at the end, as
+after a cell that had set it; until then an interrupt still ends the runs.
+The user's SIGINT ends all of them; a Stop button ends its own run, and those that this run's tools
+have started.
 """
 
 from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import CodeType, FrameType, TracebackType
-from typing import Any, TypeVar
+from enum import Enum, auto
+from types import FrameType, TracebackType
+from typing import Any
 
 from ipyagent.kernel.main_thread import MainThread
+from ipyagent.kernel.uninterruptible import (
+    is_not_reminded,
+    is_uninterruptible,
+    without_interrupts,
+)
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-_UNINTERRUPTIBLE: set[CodeType] = set()
-_NOT_REMINDED: set[CodeType] = set()
-
-
-def without_interrupts(function: F) -> F:
-    """Let no interrupt end `function` halfway: it takes effect when that is done."""
-    _UNINTERRUPTIBLE.add(function.__code__)
-    return function
-
-
-def without_reminders(function: F) -> F:
-    """Let no reminder end `function`, which saves the output of code; the user still can."""
-    _NOT_REMINDED.add(function.__code__)
-    return function
+LATE = 0.6
+"""Seconds after which a signal that was sent for one run is no longer taken for another's."""
 
 
 class Interrupt:
@@ -46,11 +41,12 @@ class Interrupt:
         self.main = main
         self.on_stop: Callable[[], object] = _nothing
         self.requests = 0
-        self._handler = self._handle  # one object, to be recognized
-        self._old: Any = None
+        self.raises = False
+        """True if KeyboardInterrupt may be raised wherever the main thread is."""
+        self.sent: _Signal | None = None
+        """What the signal on its way means, if it is for this interrupt alone."""
         self._owner = threading.get_ident()
         self._depth = 0
-        self._installed = self._raises = self._is_reminder = False
 
     @property
     def is_requested(self) -> bool:
@@ -62,51 +58,51 @@ class Interrupt:
         if not self._depth:
             return
         elsewhere = threading.get_ident() != self._owner
-        if elsewhere and self.main.busy and self._is_in_force():
+        if elsewhere and self.main.busy and self._is_reached_by_signals():
             # The handler must run in the busy main thread itself.
-            signal.pthread_kill(self._owner, signal.SIGINT)
+            self._send(_Signal.STOP)
         else:
-            self._request()
+            for each in _with_nested(self):
+                each.request()
 
     def remind(self) -> None:
         """Interrupt a job again that still runs although it was interrupted; from any thread."""
         self.main.stop()
-        if self.main.busy and self._is_in_force():
-            self._is_reminder = True
-            signal.pthread_kill(self._owner, signal.SIGINT)
+        if self.main.busy and self._is_reached_by_signals():
+            self._send(_Signal.REMINDER)
 
     def make_up(self) -> None:
         """Ask to stop for a SIGINT that the handler has not seen yet, if there was one."""
-        if not self.is_requested and self._is_in_force():
-            self._is_reminder = True  # when the handler sees it, it is nothing new
-            self._request()
+        if self.is_requested or not self._is_reached_by_signals():
+            return
+        for each in _signals.concerned_by_unseen():
+            each.sent = _Signal.REMINDER  # when the handler sees it, it is nothing new
+            each.request()
 
     @contextmanager
     def raising(self) -> Iterator[None]:
         """Let an interrupt end the body by KeyboardInterrupt, in the main thread."""
-        self._raises = True
+        self.raises = True
         try:
             if self.is_requested:
                 raise KeyboardInterrupt
             yield
         finally:
-            self._raises = False
+            self.raises = False
 
-    def reclaim(self) -> None:
-        """Install this handler again if code has set another; that one is installed afterwards."""
-        if self._installed and not self._is_in_force():
-            current = signal.getsignal(signal.SIGINT)
-            if current is not None:  # None: not set by Python, so it cannot be set again
-                self._old = current
-            signal.signal(signal.SIGINT, self._handler)
+    def request(self) -> None:
+        """Stop the work."""
+        # Counted first: code that swallows the KeyboardInterrupt must not let the agent carry on.
+        self.requests += 1
+        self.main.stop()
+        self.on_stop()
 
     def __enter__(self) -> Interrupt:
         self._depth += 1
         if self._depth == 1 and threading.current_thread() is threading.main_thread():
             self._owner = threading.get_ident()
-            self._old = signal.signal(signal.SIGINT, self._handler) or signal.default_int_handler
-            self._installed = True
-            self.main.after_job = self.reclaim
+            self.main.after_job = _signals.reclaim
+            _signals.add(self)
         return self
 
     def __exit__(
@@ -116,49 +112,95 @@ class Interrupt:
         tb: TracebackType | None,
     ) -> None:
         self._depth -= 1
-        if self._depth == 0 and self._installed:
-            if self._is_in_force():
-                signal.signal(signal.SIGINT, self._old)
-            self._installed = False
+        if self._depth == 0:
+            _signals.remove(self)
 
-    def _is_in_force(self) -> bool:
-        return self._installed and signal.getsignal(signal.SIGINT) is self._handler
+    def _send(self, meaning: _Signal) -> None:
+        self.sent = meaning
+        signal.pthread_kill(self._owner, signal.SIGINT)
+
+    def _is_reached_by_signals(self) -> bool:
+        return self in _signals.active and _signals.are_handled
+
+
+class _Signal(Enum):
+    """The meaning of a SIGINT that a run sends to the main thread."""
+
+    STOP = auto()
+    REMINDER = auto()
+
+
+class _Signals:
+    """The handler of SIGINT, installed while there are interrupts of the main thread."""
+
+    def __init__(self) -> None:
+        self.active: tuple[Interrupt, ...] = ()
+        self._handler = self._handle  # one object, to be recognized
+        self._old: Any = None
+        self._handled_own_at = -LATE
+
+    @property
+    def are_handled(self) -> bool:
+        """True if no code has installed another handler."""
+        return signal.getsignal(signal.SIGINT) is self._handler
+
+    @without_interrupts
+    def add(self, interrupt: Interrupt) -> None:
+        """Let signals end an interrupt's work, too; on the main thread."""
+        if not self.active:
+            self._old = signal.signal(signal.SIGINT, self._handler) or signal.default_int_handler
+        self.active += (interrupt,)
+
+    @without_interrupts
+    def remove(self, interrupt: Interrupt) -> None:
+        """Forget an interrupt; after the last one, install the handler that was there before."""
+        if interrupt not in self.active:
+            return
+        if self.active == (interrupt,) and self.are_handled:
+            signal.signal(signal.SIGINT, self._old)
+        self.active = tuple(each for each in self.active if each is not interrupt)
+
+    def reclaim(self) -> None:
+        """Install this handler again if code has set another; that one is installed afterwards."""
+        if self.active and not self.are_handled:
+            current = signal.getsignal(signal.SIGINT)
+            if current is not None:  # None: not set by Python, so it cannot be set again
+                self._old = current
+            signal.signal(signal.SIGINT, self._handler)
+
+    def concerned_by_unseen(self) -> list[Interrupt]:
+        """Return those whom a signal is for that the handler has not seen."""
+        stopped = [each for each in self.active if each.sent is _Signal.STOP]
+        if not stopped and time.monotonic() < self._handled_own_at + LATE:
+            return []
+        return [each for one in stopped or self.active for each in _with_nested(one)]
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if not self._installed:  # code kept this handler, and set it again after the cell
+        if not self.active:  # code kept this handler, and set it again after the cell
             signal.default_int_handler(number, frame)
-        is_reminder, self._is_reminder = self._is_reminder, False
+        meanings = {each: each.sent for each in self.active if each.sent is not None}
+        concerned = [each for one in meanings or self.active for each in _with_nested(one)]
+        for each in meanings:
+            each.sent, self._handled_own_at = None, time.monotonic()
+        is_reminder = bool(meanings) and _Signal.STOP not in meanings.values()
         if not is_reminder:
-            self._request()
-        if _is_uninterruptible(frame) or (is_reminder and _is_not_reminded(frame)):
+            for each in dict.fromkeys(concerned):
+                each.request()
+        if is_uninterruptible(frame) or (is_reminder and is_not_reminded(frame)):
             return
-        if self._raises or self.main.holds(frame):
-            self._raises = False
+        raising = [each for each in concerned if each.raises]
+        if raising or any(each.main.holds(frame) for each in concerned):
+            for each in raising:
+                each.raises = False
             signal.default_int_handler(number, frame)
 
-    def _request(self) -> None:
-        # Counted first: code that swallows the KeyboardInterrupt must not let the agent carry on.
-        self.requests += 1
-        self.main.stop()
-        self.on_stop()
+
+_signals = _Signals()
 
 
-def _is_uninterruptible(frame: FrameType | None) -> bool:
-    """Return whether `frame` must not end halfway; a half-made import stays broken."""
-    while frame is not None:
-        code = frame.f_code
-        if code in _UNINTERRUPTIBLE or code.co_filename == "<frozen importlib._bootstrap>":
-            return True
-        frame = frame.f_back
-    return False
-
-
-def _is_not_reminded(frame: FrameType | None) -> bool:
-    while frame is not None:
-        if frame.f_code in _NOT_REMINDED:
-            return True
-        frame = frame.f_back
-    return False
+def _with_nested(interrupt: Interrupt) -> list[Interrupt]:
+    """Return an interrupt, and those of the runs that its jobs have started."""
+    return [interrupt, *(each for each in _signals.active if each.main.is_within(interrupt.main))]
 
 
 def _nothing() -> None:

@@ -15,8 +15,6 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 
-_watching: set[int] = set()
-
 PATIENCE = 0.3
 """Seconds that Python's own handler has to run."""
 
@@ -28,43 +26,67 @@ def watch_interrupts(
     """Call `when_lost`, in `loop`, `PATIENCE` after each SIGINT that arrives meanwhile.
 
     `when_lost` has to find out whether the handler has run. An earlier wakeup descriptor is still
-    written to.
+    written to. Of several watches any may end first.
     """
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or not hasattr(signal, "pthread_kill"):
         yield
         return
-    reads, writes = socket.socketpair()
-    reads.setblocking(False)
-    writes.setblocking(False)
-    descriptor = writes.fileno()
-    before = signal.set_wakeup_fd(descriptor, warn_on_full_buffer=False)
-    _watching.add(descriptor)
-
-    def on_wakeup() -> None:
-        with contextlib.suppress(OSError):
-            data = reads.recv(4096)
-            if signal.SIGINT in data:
-                loop.call_later(PATIENCE, when_lost)
-            if before != -1:
-                os.write(before, data)
-
-    def close() -> None:
-        loop.remove_reader(reads)
-        reads.close()
-        writes.close()
-
-    loop.call_soon_threadsafe(loop.add_reader, reads, on_wakeup)
+    watch = _Watch(loop, when_lost)
+    loop.call_soon_threadsafe(loop.add_reader, watch.reads, watch.read)
     try:
         yield
     finally:
-        _exchange(descriptor, before)
-        _watching.discard(descriptor)
+        watch.end()
         try:
-            loop.call_soon_threadsafe(close)
+            loop.call_soon_threadsafe(watch.close)
         except RuntimeError:  # it is closed, and so are its selectors
-            reads.close()
-            writes.close()
+            watch.close_sockets()
+
+
+class _Watch:
+    """A pair of sockets of which one is the wakeup descriptor."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, when_lost: Callable[[], object]) -> None:
+        self.loop, self.when_lost = loop, when_lost
+        self.reads, self._writes = socket.socketpair()
+        self.reads.setblocking(False)
+        self._writes.setblocking(False)
+        self.descriptor = self._writes.fileno()
+        self.before = signal.set_wakeup_fd(self.descriptor, warn_on_full_buffer=False)
+        _watches.append(self)
+
+    def read(self) -> None:
+        """Read the signals that came, in the loop."""
+        with contextlib.suppress(OSError):
+            data = self.reads.recv(4096)
+            if signal.SIGINT in data:
+                self.loop.call_later(PATIENCE, self.when_lost)
+            if self.before != -1:
+                os.write(self.before, data)
+
+    def end(self) -> None:
+        """Let the signals go where they went before; on the main thread."""
+        later = _watches[_watches.index(self) + 1 :]
+        _watches.remove(self)
+        if later:
+            later[0].before = self.before
+        else:
+            _exchange(self.descriptor, self.before)
+
+    def close(self) -> None:
+        """Stop reading, in the loop."""
+        self.loop.remove_reader(self.reads)
+        self.close_sockets()
+
+    def close_sockets(self) -> None:
+        """Close both sockets."""
+        self.reads.close()
+        self._writes.close()
+
+
+_watches: list[_Watch] = []
+"""The watches that are on, in the order in which they began."""
 
 
 def _exchange(expected: int, other: int) -> None:
@@ -77,8 +99,8 @@ def _exchange(expected: int, other: int) -> None:
 def _forget_in_child() -> None:
     """Clear the descriptor in a child: a forked process would report its signals to its parent."""
     with contextlib.suppress(ValueError):
-        for each in _watching:
-            _exchange(each, -1)
+        for each in _watches:
+            _exchange(each.descriptor, -1)
 
 
 if hasattr(os, "register_at_fork"):

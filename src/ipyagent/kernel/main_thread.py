@@ -1,7 +1,8 @@
 """Jobs for the kernel's main thread, posted by the engine's thread.
 
 The user's variables, figures and connections belong to the main thread, and `input()` works only
-there. During a run, the main thread serves these jobs one at a time.
+there. During a run, the thread that waits for it serves these jobs. Of all runs of a process one
+job is on at a time, also while it awaits; only a run that a job has started comes before it ends.
 """
 
 from __future__ import annotations
@@ -9,17 +10,30 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-import queue
-from collections.abc import Awaitable, Callable
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
+
+from ipyagent.kernel.uninterruptible import without_interrupts
 
 Job = Callable[[], Any]
 Outcome = tuple[Any, BaseException | None]
 
 CLOSED = "the cell that served the main thread has ended"
+
+
+@dataclass(frozen=True)
+class _Posted:
+    """A job that waits, and what gets its outcome."""
+
+    job: Job
+    future: Future[Any]
+    alone: bool
 
 
 @dataclass
@@ -35,36 +49,56 @@ class MainThread:
     busy: bool = False
     stopped: bool = False
     closed: bool = False
-    _jobs: queue.SimpleQueue[tuple[Job, Future[Any]]] = field(default_factory=queue.SimpleQueue)
+    outer: MainThread | None = field(default_factory=lambda: _current.get(), repr=False)
+    """The one in a job of which this run was started."""
+    _jobs: deque[_Posted] = field(default_factory=deque)
     _awaited: asyncio.Task[Any] | None = None
 
-    def post(self, job: Job) -> Future[Any]:
-        """Queue a job; the future gets its result or exception."""
+    def post(self, job: Job, *, alone: bool = True) -> Future[Any]:
+        """Queue a job; the future gets its result or exception.
+
+        `alone`: no job of another run is on meanwhile.
+        """
         future: Future[Any] = Future()
-        self._jobs.put((job, future))
+        self._jobs.append(_Posted(job, future, alone))
         if self.closed:  # checked after queueing, so that no job is left there
             self._refuse()
         self.ring()
         return future
 
     def serve(self) -> None:
-        """Run all queued jobs (sync driver)."""
-        while (taken := self._take()) is not None:
-            job, future = taken
-            value, error = self._run(job)
-            if inspect.iscoroutine(value):
-                value.close()
-                error = RuntimeError("this cell cannot await")
-            self._complete(future, value, error)
+        """Run the queued jobs whose turn it is (sync driver); rings if the others' comes."""
+        while (posted := self._take()) is not None:
+            with self._inside():
+                value, error = self._run(posted.job)
+                if inspect.iscoroutine(value):
+                    value.close()
+                    error = RuntimeError("this cell cannot await")
+            self._complete(posted, value, error)
 
     async def serve_async(self) -> None:
-        """Run all queued jobs, awaiting awaitable results (async driver)."""
-        while (taken := self._take()) is not None:
-            job, future = taken
-            value, error = self._run(job)
-            if inspect.isawaitable(value):
-                value, error = await self._await(value)
-            self._complete(future, value, error)
+        """Run the queued jobs whose turn it is, awaiting awaitable results (async driver)."""
+        while (posted := self._take()) is not None:
+            with self._inside():
+                value, error = self._run(posted.job)
+                if inspect.isawaitable(value):
+                    value, error = await self._await(value)
+            self._complete(posted, value, error)
+
+    def is_within(self, other: MainThread) -> bool:
+        """Return whether a job of the other one started the run that this one serves."""
+        outer = self.outer
+        while outer is not None and outer is not other:
+            outer = outer.outer
+        return outer is other
+
+    @contextlib.contextmanager
+    def _inside(self) -> Iterator[None]:
+        token = _current.set(self)
+        try:
+            yield
+        finally:
+            _current.reset(token)
 
     def holds(self, frame: FrameType | None) -> bool:
         """Return whether a job's code runs at `frame`, so that an exception there reaches it.
@@ -90,9 +124,9 @@ class MainThread:
 
     def _refuse(self) -> None:
         """Fail all queued jobs, from any thread."""
-        with contextlib.suppress(queue.Empty):
+        with contextlib.suppress(IndexError):
             while True:
-                _, future = self._jobs.get_nowait()
+                future = self._jobs.popleft().future
                 if future.set_running_or_notify_cancel():
                     future.set_exception(RuntimeError(CLOSED))
 
@@ -119,24 +153,63 @@ class MainThread:
         except BaseException as error:
             return None, error
 
-    def _take(self) -> tuple[Job, Future[Any]] | None:
-        while True:
-            try:
-                job, future = self._jobs.get_nowait()
-            except queue.Empty:
+    def _take(self) -> _Posted | None:
+        """Return the next job; None if there is none, or if it is another run's turn."""
+        while self._jobs:
+            if self._jobs[0].alone and not _turn.take(self):
                 return None
+            posted = self._jobs.popleft()
             # A job whose caller was cancelled meanwhile must not run.
-            if future.set_running_or_notify_cancel():
+            if posted.future.set_running_or_notify_cancel():
                 self.busy = True
-                return job, future
+                return posted
+            _turn.give_back(self)
+        return None
 
-    def _complete(self, future: Future[Any], value: object, error: BaseException | None) -> None:
+    def _complete(self, posted: _Posted, value: object, error: BaseException | None) -> None:
         self.busy = False
+        if posted.alone:
+            _turn.give_back(self)
         self.after_job()
         if error is None:
-            future.set_result(value)
+            posted.future.set_result(value)
         else:
-            future.set_exception(_harmless(error))
+            posted.future.set_exception(_harmless(error))
+
+
+class _Turn:
+    """The turn to run a job, which one has at a time, or runs within each other's jobs have."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._holders: list[MainThread] = []
+        self._waiting: dict[int, MainThread] = {}
+
+    @without_interrupts
+    def take(self, main: MainThread) -> bool:
+        """Take the turn, or be rung when there is one to take."""
+        with self._lock:
+            if not self._holders or main.is_within(self._holders[-1]):
+                self._holders.append(main)
+                return True
+            self._waiting[id(main)] = main
+            return False
+
+    @without_interrupts
+    def give_back(self, main: MainThread) -> None:
+        """End a turn, and those of runs within it; whoever waits is rung."""
+        with self._lock:
+            if main in self._holders:
+                del self._holders[self._holders.index(main) :]
+            waiting, self._waiting = self._waiting, {}
+        for each in waiting.values():
+            with contextlib.suppress(RuntimeError):  # its loop is closed, nobody waits there
+                each.ring()
+
+
+_turn = _Turn()
+
+_current: ContextVar[MainThread | None] = ContextVar("current", default=None)
 
 
 async def _awaiting(value: Awaitable[object]) -> Any:

@@ -14,8 +14,8 @@ from typing import Any, Self
 from ipyagent.kernel import partial_output, tracebacks
 from ipyagent.kernel.describe.compact import compact_value
 from ipyagent.kernel.images import open_figures, take_figures
-from ipyagent.kernel.interrupt import without_reminders
 from ipyagent.kernel.outputs import Channel, Outputs, Stream
+from ipyagent.kernel.uninterruptible import without_reminders
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import ToolResult
 

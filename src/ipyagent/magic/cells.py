@@ -16,14 +16,22 @@ from ipyagent.magic.options import BELOW, USAGE, Options, parse
 from ipyagent.magic.plan_commands import check_background, in_words
 from ipyagent.schema import Outcome, Run, RunStatus
 from ipyagent.ui.views import SilentView, show_run, view_for
-from ipyagent.wiring import RunFactory, RunFunction, RunRequest, client_for, failed_run, runtime
+from ipyagent.wiring import (
+    Hold,
+    RunFactory,
+    RunFunction,
+    RunRequest,
+    client_for,
+    failed_run,
+    runtime,
+)
 
 
 async def run(cell: Cell, line: str, text: str) -> None:
     """Run the agent, awaiting it: the kernel's loop stays free for clicks."""
     try:
         with runtime().run_lock.hold() as hold, comm_status(notebook().shell):
-            job = _prepare(cell, line, text)
+            job = _prepare(cell, hold, line, text)
             run = await drive_async(cell, job.engine)
             hold.keep_for_background(cell, run)
             job.finish(run)
@@ -35,7 +43,7 @@ def run_blocking(cell: Cell, line: str, text: str) -> None:
     """Run the agent in a cell that cannot await."""
     try:
         with runtime().run_lock.hold() as hold:
-            job = _prepare(cell, line, text)
+            job = _prepare(cell, hold, line, text)
             run = drive_sync(cell, job.engine)
             hold.keep_for_background(cell, run)
             job.finish(run)
@@ -64,13 +72,13 @@ class _Job:
             raise RunFailedError(run.error or f"the run ended as {run.outcome}: {run.stop_reason}")
 
 
-def _prepare(cell: Cell, line: str, text: str) -> _Job:
+def _prepare(cell: Cell, hold: Hold, line: str, text: str) -> _Job:
     """Make the run of a cell; an interrupt ends this by KeyboardInterrupt."""
     with cell.interrupt.raising():
-        return _prepare_job(cell, line, text)
+        return _prepare_job(cell, hold, line, text)
 
 
-def _prepare_job(cell: Cell, line: str, text: str) -> _Job:
+def _prepare_job(cell: Cell, hold: Hold, line: str, text: str) -> _Job:
     book = notebook()
     options = parse(line, book.home)
     if not text.strip():
@@ -80,6 +88,7 @@ def _prepare_job(cell: Cell, line: str, text: str) -> _Job:
     except AgentNotFoundError as error:
         raise AgentNotFoundError(f"{error} {BELOW}") from None
     session = book.sessions.get(options.session)
+    hold.add_session(session.id)
     decision = in_words(session, text)
     resolved = book.model.choose(settings.config)
     frontend = detect(book.shell)

@@ -212,7 +212,8 @@ def _decide_on_plan(
         request = RunRequest("", settings, switches=switches, background=background)
         return runs.build_decision(request, answer, reference)
 
-    return plan_commands.run(book.environment.approvals, reference, answer, prepare)
+    approvals = book.environment.approvals
+    return plan_commands.run(approvals, reference, answer, session, prepare)
 
 
 def _is_question(approval: Approval) -> bool:

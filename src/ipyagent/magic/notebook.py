@@ -39,7 +39,9 @@ class Notebook:
     def environment(self) -> Environment:
         """Return workspace and namespace."""
         workspace = runtime().workspace(self.root(self.settings.config))
-        return Environment(workspace, ShellNamespace(self.shell), self.home)
+        return Environment(
+            workspace, ShellNamespace(self.shell), self.home, approvals=runtime().approvals
+        )
 
     @property
     def services(self) -> Services:

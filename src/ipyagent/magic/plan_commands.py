@@ -62,6 +62,7 @@ def run(
     approvals: Approvals,
     reference: str,
     answer: Answer,
+    session: Session,
     prepare: Callable[[Cell], RunFunction],
 ) -> str:
     """Decide on a plan: in the cell that asks, or else here, with the run of `prepare`."""
@@ -69,6 +70,7 @@ def run(
     if asked is not None and approvals.decide(asked.id, answer):
         return f"{asked.id}: {answer.decision}"
     with runtime().run_lock.hold() as hold:
+        hold.add_session(session.id)
         cell = Cell()
         with stoppable(cell):
             hold.keep_for_background(cell, drive_sync(cell, prepare(cell)))

@@ -12,7 +12,7 @@ from ipyagent.wiring import runtime
 
 def run(book: Notebook, rest: str) -> str:
     """take back what RUN changed in files; alone, the newest run that changed any"""
-    with runtime().run_lock.hold():  # not beneath a plan in the background
+    with runtime().run_lock.hold_all():  # not beneath a plan in the background
         found = _find_run(book, rest)
         undone = Checkpoints(book.environment.workspace).undo(_changes(found))
     return _describe_undo(found, undone)

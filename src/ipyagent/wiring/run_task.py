@@ -28,7 +28,7 @@ from ipyagent.config import Config, has_profile_tools
 from ipyagent.errors import AgentError
 from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.installed import installed_packages
-from ipyagent.kernel.interrupt import without_interrupts
+from ipyagent.kernel.uninterruptible import without_interrupts
 from ipyagent.llm.client import Client, ModelSize
 from ipyagent.llm.model_size import size_of
 from ipyagent.redaction import Redactor, known_secrets, mask_arguments

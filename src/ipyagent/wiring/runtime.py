@@ -6,8 +6,9 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from ipyagent.agent.approvals import Approvals
 from ipyagent.errors import AgentError, JournalError
-from ipyagent.kernel.interrupt import without_interrupts
+from ipyagent.kernel.uninterruptible import without_interrupts
 from ipyagent.schema import Event, PlanWaiting, Run, RunFinished, RunState
 from ipyagent.store.database import WITHOUT
 from ipyagent.store.journal import Journal
@@ -27,6 +28,8 @@ class Runtime:
 
     def __init__(self) -> None:
         self.run_lock = RunLock()
+        self.approvals = Approvals()
+        """The questions of all runs, whichever agent's they are."""
         self.last_run: Run | None = None
         """The newest run, `ipyagent.last`."""
         # Python's default of cores + 4 would make eight parallel calls two rounds on a small
