@@ -46,7 +46,29 @@ def pandas_frame(value: object) -> Table | None:
         width,
         _pandas_columns(frame, _pandas_labels(frame)),
         lambda: _pandas_memory(frame),
+        index=_pandas_index(frame.index),
     )
+
+
+def _pandas_index(index: Any) -> list[Column]:
+    """Return the levels of an index; none if it only numbers the rows."""
+    pandas = sys.modules["pandas"]
+    names = list(index.names)
+    if names == [None] and getattr(index.dtype, "kind", "O") in "iu":
+        return []
+    is_multiple = is_a(index, pandas.MultiIndex)
+    storages = [level.dtype for level in index.levels] if is_multiple else [index.dtype]
+    return [
+        _index_level(index, number, name, _Storage(dtype))
+        for number, (name, dtype) in enumerate(zip(names, storages, strict=True))
+    ]
+
+
+def _index_level(index: Any, number: int, name: Any, storage: _Storage) -> Column:
+    def read(rows: slice) -> Sequence[Any]:
+        return index[rows].get_level_values(number).tolist() if storage.known else []
+
+    return Column(name, storage.name, None, None, read)
 
 
 def _pandas_columns(frame: Any, labels: list[Any]) -> list[Column]:
@@ -136,7 +158,14 @@ def pandas_series(value: object) -> Table | None:
     if series is None:
         return None
     columns = _pandas_columns(series.to_frame(), [series.name])
-    return Table("Series", series.shape[0], 1, columns, lambda: int(series.memory_usage()))
+    return Table(
+        "Series",
+        series.shape[0],
+        1,
+        columns,
+        lambda: int(series.memory_usage()),
+        index=_pandas_index(series.index),
+    )
 
 
 def pandas_index(value: Any, secret: Secrecy, detail: bool) -> str | None:

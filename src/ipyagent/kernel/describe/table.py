@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Any
 
 from ipyagent.kernel.describe.preview import key_secrecy, preview, text
@@ -64,6 +65,8 @@ class Table:
     """The number of rows in words, if `rows` are only the first of a table in a file."""
     facts: tuple[str, ...] | None = None
     """Lines below the size; None: how much memory it takes."""
+    index: Sequence[Column] = ()
+    """The labels of the rows, unless they are only numbered."""
 
     @property
     def size(self) -> str:
@@ -78,11 +81,12 @@ class Table:
 
     def line(self) -> str:
         """Return size, columns and their types, in one line."""
+        index = [f"index {_name_of_index(c)}: {c.dtype}" for c in self.index]
         if self.is_series:
-            return f"{self.size} ({self.columns[0].dtype}){self.suffix}"
-        labels = [f"{c.name}: {c.dtype}" for c in self.columns[:NAMED]]
-        if self.width > len(labels):
-            labels.append(f"… {self.width - len(labels):,} more")
+            return f"{self.size} ({', '.join([self.columns[0].dtype, *index])}){self.suffix}"
+        labels = [*index, *(f"{c.name}: {c.dtype}" for c in self.columns[:NAMED])]
+        if self.width > NAMED:
+            labels.append(f"… {self.width - NAMED:,} more")
         return f"{self.size} ({', '.join(labels)}){self.suffix}"
 
     def detail(self, limit: int | None = None) -> str:
@@ -109,6 +113,9 @@ class Table:
     def _facts(self) -> str:
         facts = [self.size + self.suffix]
         facts += [f"memory: {_bytes(self.memory())}"] if self.facts is None else self.facts
+        if self.index:
+            named = ", ".join(f"{_name_of_index(each)} ({each.dtype})" for each in self.index)
+            facts.append(f"index, no column: {named}")
         if not self._count_missing:
             facts.append("nulls: not counted (large)")
         return "\n".join(facts)
@@ -131,24 +138,37 @@ class Table:
 
     def _counts(self, column: Column) -> list[str]:
         unique = column.unique if self.rows <= _UNIQUE_ROWS else None
-        return [f"{count():,}" if count else "-" for count in (column.nulls, unique)]
+        return [_count(count) for count in (column.nulls, unique)]
 
     def _cells(self, column: Column) -> list[str]:
         secret = max(self.secret, key_secrecy(column.label))
-        return [
-            (text if type(v) is str else preview)(v, secret=secret, limit=40)
-            for v in column.values(slice(HEAD))
-        ]
+        values: Sequence[Any] = ()
+        with contextlib.suppress(Exception):  # some types of columns cannot do it
+            values = column.values(slice(HEAD))
+        return [(text if type(v) is str else preview)(v, secret=secret, limit=40) for v in values]
 
     def _first_rows(self, most: int) -> str:
         columns = self.columns[:NAMED]
-        rows = islice(zip(*map(self._cells, columns), strict=False), most)
+        shown = [*self.index, *columns]
+        rows = islice(zip_longest(*map(self._cells, shown), fillvalue=""), most)
         of = f", first {len(columns)} columns" if self.width > len(columns) else ""
         buffer = io.StringIO()
         buffer.write(f"first {min(most, self.rows)} rows{of}:\n")
         writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerows([[column.name for column in columns], *rows])
+        names = [*map(_name_of_index, self.index), *(column.name for column in columns)]
+        writer.writerows([names, *rows])
         return buffer.getvalue().rstrip("\n")
+
+
+def _name_of_index(level: Column) -> str:
+    return "(no name)" if level.label is None else level.name
+
+
+def _count(count: Callable[[], int] | None) -> str:
+    """Return a count; "-" if there is none, or if a column's type cannot be counted."""
+    with contextlib.suppress(Exception):
+        return f"{count():,}" if count else "-"
+    return "-"
 
 
 def _name_columns(columns: Sequence[Column], room: int) -> str:

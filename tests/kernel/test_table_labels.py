@@ -1,0 +1,91 @@
+"""Tables keep the labels of their rows, and a column that cannot be counted its neighbours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+from pandas.tests.extension.json import JSONArray
+
+from ipyagent.kernel.describe.libraries import table_of
+from ipyagent.kernel.namespace import digest
+
+VALUES = {"age": [41, 57], "weight": [70.5, 81.0]}
+
+
+def indexed(index: Any) -> pd.DataFrame:
+    return pd.DataFrame(VALUES, index=index)
+
+
+INDEXES: list[tuple[Any, str, str]] = [
+    (
+        pd.Index(["p1", "p2"], name="patient"),
+        "index patient: str",
+        "patient,age,weight\np1,41,70.5",
+    ),
+    (pd.Index([7, 9], name="visit"), "index visit: int64", "visit,age,weight\n7,41,70.5"),
+    (pd.RangeIndex(2, name="row"), "index row: int64", "row,age,weight\n0,41"),
+    (pd.date_range("2024-03-01", periods=2), "index (no name): datetime64", "2024-03-01"),
+    (
+        pd.period_range("2024-03", periods=2, freq="M", name="month"),
+        "index month: period[M]",
+        "month,",
+    ),
+    (pd.Index([1.5, 2.5]), "index (no name): float64", "(no name),age,weight\n1.5,41"),
+    (
+        pd.CategoricalIndex(["a", "b"], name="group"),
+        "index group: category",
+        "group,age,weight\na,41",
+    ),
+    (pd.IntervalIndex.from_breaks([0, 1, 2], name="bin"), "index bin: interval", "bin,age,weight"),
+    (
+        pd.MultiIndex.from_tuples([("a", 1), ("b", 2)], names=["site", None]),
+        "index site: str, index (no name): int64",
+        "site,(no name),age,weight\na,1,41",
+    ),
+    (pd.Index(["p1", "p2"], name=("a", 1)), "index ('a', 1): str", "p1,41"),
+]
+
+
+@pytest.mark.parametrize(("index", "line", "rows"), INDEXES)
+def test_an_index_is_named_with_its_type_and_its_labels(index: Any, line: str, rows: str) -> None:
+    table = table_of(indexed(index))
+    assert table is not None
+    assert f"({line}" in table.line()
+    assert rows in table.detail()
+    assert "index, no column: " in table.detail()
+    series = table_of(indexed(index).age)
+    assert series is not None
+    assert line.partition(",")[0] in series.line()
+
+
+@pytest.mark.parametrize("index", [pd.RangeIndex(2), pd.Index([0, 5]), pd.RangeIndex(3, 9, 3)])
+def test_rows_that_are_only_numbered_have_no_index(index: Any) -> None:
+    table = table_of(indexed(index))
+    assert table is not None
+    assert "index" not in table.line() + table.detail()
+
+
+def test_a_grouped_table_says_what_it_is_grouped_by() -> None:
+    grouped = pd.DataFrame({"city": ["Ulm", "Bonn"], "sales": [1, 2]}).groupby("city").mean()
+    (line,) = [each for each in digest({"grouped": grouped}).splitlines() if "grouped" in each]
+    assert line.endswith("(index city: str, sales: float64)")
+
+
+def test_a_column_that_cannot_be_counted_keeps_the_description_of_the_table() -> None:
+    class Uncountable(JSONArray):
+        """A column like pyarrow's lists, of which different ones cannot be counted."""
+
+        def factorize(self, use_na_sentinel: bool = True) -> Any:
+            raise TypeError("unhashable")
+
+    odd = Uncountable([{"a": 1}, {"b": 2}])
+    frame = pd.DataFrame({"id": [1, 2], "odd": odd, "name": ["x", "y"]})
+    with pytest.raises(TypeError):
+        frame.odd.nunique()
+    table = table_of(frame)
+    assert table is not None
+    assert "odd     json   0      -" in table.detail()
+    assert "name    str    0      2" in table.detail()
+    assert "\n1,{'a': 1},x\n" in table.detail()
