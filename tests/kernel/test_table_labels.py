@@ -77,7 +77,7 @@ def test_a_column_that_cannot_be_counted_keeps_the_description_of_the_table() ->
     class Uncountable(JSONArray):
         """A column like pyarrow's lists, of which different ones cannot be counted."""
 
-        def factorize(self, use_na_sentinel: bool = True) -> Any:
+        def unique(self) -> Any:
             raise TypeError("unhashable")
 
     odd = Uncountable([{"a": 1}, {"b": 2}])
