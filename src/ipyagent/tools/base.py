@@ -133,7 +133,8 @@ class Tool:
 
 @lru_cache(maxsize=256)  # asked for with each request, and each time for all tools
 def _define(name: str, description: str, arguments: ArgumentSchema) -> ToolDefinition:
-    return ToolDefinition(name=name, description=description, input_schema=arguments.schema)
+    words = "\n\n".join(filter(None, (description, arguments.conditions)))
+    return ToolDefinition(name=name, description=words, input_schema=arguments.schema)
 
 
 class BaseTool:
