@@ -282,9 +282,9 @@ def tool(
     return _from_object(function) if _describes_tool(function) else make(function)
 
 
-def find_tools(values: Iterable[Any]) -> list[Tool]:
+def find_tools(values: Iterable[Any]) -> list[Tool | BaseTool]:
     """Return the tools among any objects, without calling code of the objects."""
-    return [tool(each) for each in values if is_a(each, Tool) or is_a(each, BaseTool)]
+    return [each for each in values if is_a(each, Tool) or is_a(each, BaseTool)]
 
 
 def _choose_where(where: Where | str | None, function: Callable[..., Any]) -> Where:

@@ -147,6 +147,7 @@ def _yaml_loader() -> Any:
             return int(text, 0 if text[:2] in ("0x", "0o") else 10)
 
     Loader.add_constructor(f"{prefix}int", Loader.construct_int)
+    Loader.add_constructor(f"{prefix}merge", base.construct_yaml_str)  # where it is a value
     for kind, (pattern, first) in _YAML_WORDS.items():
         Loader.add_implicit_resolver(f"{prefix}{kind}", re.compile(f"(?:{pattern})$"), first)
     return Loader
