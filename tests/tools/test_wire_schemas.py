@@ -256,6 +256,12 @@ def test_references_are_resolved_for_the_wire_and_for_the_check(case: str, trust
         (True, {}, 1, ...),
         (None, {}, 1, ...),
         ({"type": "string", "format": 5, "description": ["x"], "maxLength": -1}, TEXT, "a", 1),
+        ({"type": "string", "examples": ["a", "b"], "example": "c"},
+         {"type": "string", "description": '(for example: "a", "b")'}, "a", 1),
+        ({"type": "object", "propertyNames": {"enum": ["k"]}}, {"type": "object"},
+         {"k": 1}, {"x": 1}),
+        ({"$ref": {"a": 1}}, {}, 1, ...),
+        ({"type": "string", "not": 3, "if": None, "else": 7}, TEXT, "a", 1),
         ({"type": "string", "contains": 3, "allOf": [], "properties": None}, TEXT, "a", 1),
         ({"type": "integer", "not": {"enum": [3]}},
          {"type": "integer", "description": "Not allowed: {\"enum\": [3]}."}, 1, 3),
@@ -386,6 +392,12 @@ def test_large_and_doubling_schemas_stay_small() -> None:
         arguments = arguments_of(schema, trusted=False)
         assert len(json.dumps(arguments.schema)) < 100_000
         arguments.validate({})
+    slow = top(properties={"a b": names["a"], "c": TEXT}, required=["a b"])
+    bomb = {str(i): {"allOf": [{"$ref": f"#/$defs/{i + 1}"}] * 2} for i in range(40)}
+    arguments = arguments_of({**slow, "$defs": bomb}, trusted=False)
+    assert arguments.validate({"a_b": 1}) == {"a b": 1}, "only the names are checked"
+    assert refuses(arguments, {"c": "x"})
+    assert refuses(arguments, {"a_b": 1, "d": 1})
     deep: dict[str, Any] = top()
     for _ in range(60):
         deep = top(properties={"x": deep})

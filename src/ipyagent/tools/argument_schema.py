@@ -83,7 +83,7 @@ class JsonArgumentSchema:
         self.schema, self.conditions = wire.schema, wire.conditions
         self._names: JsonDict = {
             "properties": dict.fromkeys(wire.names, True),
-            "required": wire.schema.get("required", []),
+            "required": [*wire.required],
         }
         if not wire.is_open:
             self._names["additionalProperties"] = False

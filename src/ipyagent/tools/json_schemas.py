@@ -57,46 +57,28 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and is_number(value) and value >= 0
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _is_flag(value: object) -> bool:
-    return isinstance(value, bool)
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, list) and bool(value)
-
-
 _BOUNDS: dict[str, Callable[[Any], bool]] = {
-    "minimum": is_number,
-    "maximum": is_number,
-    "exclusiveMinimum": is_number,
-    "exclusiveMaximum": is_number,
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), is_number),
     "multipleOf": lambda value: is_number(value) and value > 0,
-    "minLength": _is_count,
-    "maxLength": _is_count,
-    "minItems": _is_count,
-    "maxItems": _is_count,
-    "minProperties": _is_count,
-    "maxProperties": _is_count,
-    "uniqueItems": _is_flag,
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), _is_count),
+    **dict.fromkeys(("minProperties", "maxProperties"), _is_count),
+    "uniqueItems": lambda value: isinstance(value, bool),
     "format": lambda value: isinstance(value, str) and len(value) < 40,
 }
 """Keywords with the same meaning everywhere, and checks of their values."""
 
 SUBSCHEMAS = ("items", "additionalProperties", "contains", "not", "if", "then", "else")
+SUBSCHEMAS += ("propertyNames", "unevaluatedProperties", "unevaluatedItems")
 SUBSCHEMA_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
 SUBSCHEMA_MAPS = ("properties", "patternProperties", "dependentSchemas")
 _DESCRIBING = {"$ref", "const", *SUBSCHEMA_LISTS}
 
-_OTHERS: dict[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("description", "pattern", "contentMediaType", "$ref"), _is_text),
-    "readOnly": _is_flag,
-    **dict.fromkeys(("const", "default"), lambda _: True),
-    **dict.fromkeys(("enum", "examples"), _is_list),
-    "dependentRequired": lambda value: isinstance(value, dict),
+_OTHERS: dict[str, type] = {
+    **dict.fromkeys(("description", "pattern", "$ref"), str),
+    **dict.fromkeys(("const", "default"), object),
+    "readOnly": bool,
+    **dict.fromkeys(("enum", "examples"), list),
+    "dependentRequired": dict,
 }
 
 
@@ -118,7 +100,7 @@ class References:
         while isinstance(node, dict) and "$ref" in node:
             reference = node["$ref"]
             target = self.look_up(reference)
-            if reference in names or len(names) > _MANY_REFERENCES:
+            if target is None or reference in names or len(names) > _MANY_REFERENCES:
                 return None, tuple(names)
             names[reference] = None
             beside = {key: value for key, value in node.items() if key != "$ref"}
@@ -162,17 +144,16 @@ def clean(schema: Schema) -> Schema:
     Keywords that are unknown, or have a value without a meaning, are left out: they only restrict.
     What might describe anything, such as a type that nobody knows, stays and is refused elsewhere.
     """
-    new = {
-        key: schema[key]
-        for key, fits in (*_BOUNDS.items(), *_OTHERS.items())
-        if key in schema and fits(schema[key])
+    new = {key: schema[key] for key, fits in _BOUNDS.items() if key in schema and fits(schema[key])}
+    new |= {
+        k: schema[k] for k, kind in _OTHERS.items() if k in schema and isinstance(schema[k], kind)
     }
     for side in ("Minimum", "Maximum"):
         limit = schema.get(side.lower())
         if schema.get(f"exclusive{side}") is True and is_number(limit):
             new[f"exclusive{side}"] = new.pop(side.lower())
     for key in (*SUBSCHEMAS, *SUBSCHEMA_LISTS, *SUBSCHEMA_MAPS):
-        if schema.get(key) not in (None, []):
+        if isinstance(schema.get(key), dict | list | bool | str) and schema[key] != []:
             new[key] = _clean_subschemas(key, schema[key])
     if isinstance(new.get("items"), list):  # a tuple of older drafts
         new["prefixItems"] = new.pop("items")
@@ -181,7 +162,8 @@ def clean(schema: Schema) -> Schema:
     for name, needed in _entries(schema.get("dependencies")):
         kind = "dependentRequired" if isinstance(needed, list) else "dependentSchemas"
         new[kind] = {**new.get(kind, {}), name: needed}
-    new = new | _clean_required(schema) | _clean_types(schema, new)
+    choices = new.pop("enum", [])
+    new |= _clean_required(schema) | _clean_types(schema, choices)
     if _is_nullable(schema) and not new.keys() & {"type", "enum"} and new.keys() & _DESCRIBING:
         return {"anyOf": [new, {"type": "null"}]}
     return new
@@ -199,7 +181,7 @@ def _clean_subschemas(key: str, value: object) -> Any:
 
 def _as_schema(value: object) -> Any:
     """Return the schema that is meant; `"string"` is short for a type."""
-    if isinstance(value, str) or (isinstance(value, list) and all(map(_is_text, value))):
+    if isinstance(value, str | list):
         return {"type": value}
     return value if isinstance(value, dict | bool) else {}
 
@@ -207,7 +189,7 @@ def _as_schema(value: object) -> Any:
 def _clean_required(schema: Schema) -> Schema:
     required = schema.get("required")
     listed = [required] if isinstance(required, str) else required
-    names = [each for each in listed if _is_text(each)] if isinstance(listed, list) else []
+    names = [each for each in listed if isinstance(each, str)] if isinstance(listed, list) else []
     # Draft 3 has the word inside the property.
     names += [
         name
@@ -217,12 +199,12 @@ def _clean_required(schema: Schema) -> Schema:
     return {"required": [*dict.fromkeys(names)]} if names else {}
 
 
-def _clean_types(schema: Schema, new: Schema) -> Schema:
+def _clean_types(schema: Schema, choices: list[Any]) -> Schema:
     """Return the type and the enumeration, with null if the schema is nullable."""
     given = schema.get("type")
-    names = [_plain_type(each) for each in (given if isinstance(given, list) else [given])]
+    names = [_plain_type(each) for each in _as_list(given)]
     types = [*dict.fromkeys(names)] if given and None not in names else []
-    choices = [*{json.dumps(each, default=str): each for each in new.get("enum", ())}.values()]
+    choices = [*{json.dumps(each, default=str): each for each in choices}.values()]
     if _is_nullable(schema):
         types += ["null"] * bool(types and "null" not in types)
         choices += [None] * bool(choices and None not in choices)
@@ -249,11 +231,6 @@ def _entries(value: object) -> list[tuple[str, Any]]:
     return [*value.items()] if isinstance(value, Mapping) else []
 
 
-def same_name(name: str) -> str:
-    """Return the name."""
-    return name
-
-
 class Converter:
     """Converts schemas of one document, together at most as many as its limits say.
 
@@ -265,7 +242,7 @@ class Converter:
         self,
         references: References,
         limits: Limits,
-        rename: Callable[[str], str] = same_name,
+        rename: Callable[[str], str] = str,
         *,
         for_requests: bool = False,
     ) -> None:
@@ -308,6 +285,10 @@ class Converter:
         words = [excerpt(text, limit) if self._for_requests else clean_text(text)[:limit]]
         if "pattern" in schema:
             words.append(f"(pattern: {excerpt(schema['pattern'], 100)})")
+        if schema.get("examples"):
+            words.append(
+                f"(for example: {excerpt(json.dumps(schema['examples'], default=str)[1:-1], 200)})"
+            )
         sent = ("anyOf", "oneOf") if "anyOf" in combined else ()
         words += self.conditions.describe({k: v for k, v in schema.items() if k not in sent})
         return " ".join(filter(None, words))
@@ -362,7 +343,7 @@ class Converter:
         kinds = [each for n, each in enumerate(places) if each not in places[:n]]
         if len(kinds) > 1:
             return {"items": {"anyOf": kinds, "description": "in this order"}}
-        is_array = "array" in _listed(schema.get("type"))
+        is_array = "array" in _as_list(schema.get("type"))
         return {"items": kinds[0]} if kinds else {"items": {}} if is_array else {}
 
     def _convert_constants(self, schema: Schema) -> Schema:
@@ -394,12 +375,12 @@ class Converter:
 
 
 def _type_of(schema: Schema) -> Schema:
-    types = [each for each in _listed(schema.get("type")) if each in _TYPES]
+    types = [each for each in _as_list(schema.get("type")) if each in _TYPES]
     if types:
         new: Schema = {"type": types[0] if isinstance(schema["type"], str) else types}
         return new | ({"items": {}} if "array" in types else {})
     return {"type": "object"} if isinstance(schema.get("properties"), dict) else {}
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]

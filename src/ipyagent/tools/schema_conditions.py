@@ -52,14 +52,18 @@ class Conditions:
         for name in islice(dict.fromkeys([*required, *properties]), _MOST):
             about = self.resolve(properties.get(name)) or {}
             fixed = [about["const"]] if "const" in about else about.get("enum", [])
-            values = " or ".join(excerpt(json.dumps(each), 60) for each in fixed[:_MOST])
+            values = " or ".join(
+                excerpt(json.dumps(each, default=str), 60) for each in fixed[:_MOST]
+            )
             if name in required or values:
                 parts.append(self._names([name]) + (f" = {values}" if values else ""))
         parts += [each.rstrip(".") for each in self.describe(schema, depth - 1)]
         parts += [self._words(each, depth - 1) for each in schema.get("allOf", [])[:_MOST]]
         if parts or properties:
             return " and ".join(parts) or f"any of {self._names(properties)}"
-        return excerpt(json.dumps(schema), _WIDTH) if schema else "anything" if depth else "…"
+        if not schema:
+            return "anything" if depth else "…"
+        return excerpt(json.dumps(schema, default=str), _WIDTH)
 
     def _names(self, names: Iterable[object]) -> str:
         some = islice(names, _MOST)

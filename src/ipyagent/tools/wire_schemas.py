@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict
-from ipyagent.plaintext import excerpt
+from ipyagent.plaintext import clean_text, excerpt
 from ipyagent.tools.json_schemas import (
     Converter,
     Limits,
@@ -35,7 +35,7 @@ _MAX_SCHEMAS = 2_000
 _MAX_TEXT = 10_000
 _MAX_PARTS = 200
 _LEGAL = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
-_KEPT = ("description", "minProperties", "maxProperties")
+_KEPT = ("minProperties", "maxProperties")
 _TOO_LONG = "its schema has {:,} characters; at most {:,} are taken"
 _IN_PLACE = ("allOf", "anyOf", "oneOf")
 
@@ -43,8 +43,8 @@ _IN_PLACE = ("allOf", "anyOf", "oneOf")
 class WireSchema:
     """The schema of a tool's arguments for the wire; raises ConfigError for an unusable one.
 
-    `schema` is sent, and `conditions` are words for what it cannot say. `names` are the arguments
-    that the original names at its top, and `is_open` is true if it takes others as well.
+    `schema` is sent, and `conditions` are words for what it cannot say. `names` and `required` are
+    arguments at the original's top; `is_open` is true if it takes others as well.
     """
 
     def __init__(self, original: JsonDict) -> None:
@@ -65,6 +65,8 @@ class WireSchema:
         if "object" not in (types if isinstance(types, list) else [types]):
             raise ConfigError("parameters has to be a JSON Schema of type object")
         kept = {key: root[key] for key in _KEPT if key in root}
+        if text := clean_text(root.get("description", "")):
+            kept["description"] = text
         if isinstance(extra := root.get("additionalProperties"), bool):
             kept["additionalProperties"] = extra
         for depth in _DEPTHS:
@@ -79,7 +81,7 @@ class WireSchema:
             raise ConfigError(_TOO_LONG.format(size, MAX_SCHEMA))
         self.conditions = " ".join(dict.fromkeys(top.conditions))
         self.names = (*dict.fromkeys([*top.own, *top.offered, *top.required]),)
-        self.is_open = top.is_open
+        self.required, self.is_open = (*top.required,), top.is_open
 
     def restore(self, arguments: Any) -> Any:
         """Return a call's arguments under the schema's own names."""
@@ -210,7 +212,7 @@ class _Top:
         told = {key: value for key, value in schema.items() if key not in alone}
         self.conditions += self.converter.conditions.describe(told)
         if whole := [schema["const"]] if "const" in schema else schema.get("enum"):
-            self.conditions.append(f"Allowed: {excerpt(json.dumps(whole), 500)}.")
+            self.conditions.append(f"Allowed: {excerpt(json.dumps(whole, default=str), 500)}.")
         return self
 
     def schema(self) -> Schema:
