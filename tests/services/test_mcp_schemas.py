@@ -48,6 +48,7 @@ async def test_every_tool_is_offered_so_that_services_take_it(place: MCPLab) -> 
         "text": {"type": "OBJECT", "properties": {"x": TEXT}, "required": "x"},
         "no pattern": {"properties": {"x": {"type": "string", "pattern": r"\p{L}(?<a>"}}},
         "empty": {},
+        "php": {"type": "object", "properties": [], "required": []},
         "anything": True,
     }  # fmt: skip
     tools, notices = await offered(place, *(described(n, s) for n, s in schemas.items()))

@@ -67,8 +67,10 @@ _BOUNDS: dict[str, Callable[[Any], bool]] = {
 }
 """Keywords with the same meaning everywhere, and checks of their values."""
 
-SUBSCHEMAS = ("items", "additionalProperties", "contains", "not", "if", "then", "else")
-SUBSCHEMAS += ("propertyNames", "unevaluatedProperties", "unevaluatedItems")
+SUBSCHEMAS = (
+    *("items", "additionalProperties", "contains", "not", "if", "then", "else"),
+    *("propertyNames", "unevaluatedProperties", "unevaluatedItems"),
+)
 SUBSCHEMA_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
 SUBSCHEMA_MAPS = ("properties", "patternProperties", "dependentSchemas")
 _DESCRIBING = {"$ref", "const", *SUBSCHEMA_LISTS}
@@ -153,8 +155,10 @@ def clean(schema: Schema) -> Schema:
         if schema.get(f"exclusive{side}") is True and is_number(limit):
             new[f"exclusive{side}"] = new.pop(side.lower())
     for key in (*SUBSCHEMAS, *SUBSCHEMA_LISTS, *SUBSCHEMA_MAPS):
-        if isinstance(schema.get(key), dict | list | bool | str) and schema[key] != []:
-            new[key] = _clean_subschemas(key, schema[key])
+        value = schema.get(key)
+        fits = key in SUBSCHEMA_MAPS or isinstance(value, dict | list | bool | str)
+        if fits and value not in (None, []):
+            new[key] = _clean_subschemas(key, value)
     if isinstance(new.get("items"), list):  # a tuple of older drafts
         new["prefixItems"] = new.pop("items")
         if isinstance(more := schema.get("additionalItems"), bool | dict):
