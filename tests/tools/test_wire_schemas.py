@@ -112,7 +112,7 @@ COMBINED: dict[str, tuple[Any, str, list[Given], list[Given]]] = {
     "dependencies of two drafts": (
         top(properties={"a": TEXT, "b": TEXT, "c": TEXT}, dependencies={"a": ["b"]},
             dependentRequired={"b": ["c"]}),
-        "With `b` give `c`. With `a` give `b`.",
+        "With `a` give `b`. With `b` give `c`.",
         [{"b": "1", "c": "1"}],
         [{"b": "1"}, {"a": "1"}],
     ),

@@ -80,7 +80,6 @@ _OTHERS: dict[str, type] = {
     **dict.fromkeys(("const", "default"), object),
     "readOnly": bool,
     **dict.fromkeys(("enum", "examples"), list),
-    "dependentRequired": dict,
 }
 
 
@@ -156,16 +155,20 @@ def clean(schema: Schema) -> Schema:
             new[f"exclusive{side}"] = new.pop(side.lower())
     for key in (*SUBSCHEMAS, *SUBSCHEMA_LISTS, *SUBSCHEMA_MAPS):
         value = schema.get(key)
-        fits = key in SUBSCHEMA_MAPS or isinstance(value, dict | list | bool | str)
-        if fits and value not in (None, []):
+        kinds = dict if key in SUBSCHEMA_MAPS else dict | list | bool | str
+        if (isinstance(value, kinds) or key == "properties") and value not in (None, []):
             new[key] = _clean_subschemas(key, value)
     if isinstance(new.get("items"), list):  # a tuple of older drafts
         new["prefixItems"] = new.pop("items")
         if isinstance(more := schema.get("additionalItems"), bool | dict):
             new["items"] = more
-    for name, needed in _entries(schema.get("dependencies")):
-        kind = "dependentRequired" if isinstance(needed, list) else "dependentSchemas"
-        new[kind] = {**new.get(kind, {}), name: needed}
+    for word in ("dependencies", "dependentRequired"):
+        for name, needed in _entries(schema.get(word)):
+            if isinstance(needed, list):
+                names = [each for each in needed if isinstance(each, str)]
+                new.setdefault("dependentRequired", {})[name] = names
+            elif isinstance(needed, dict | bool):
+                new.setdefault("dependentSchemas", {})[name] = needed
     choices = new.pop("enum", [])
     new |= _clean_required(schema) | _clean_types(schema, choices)
     if _is_nullable(schema) and not new.keys() & {"type", "enum"} and new.keys() & _DESCRIBING:
@@ -259,8 +262,8 @@ class Converter:
 
     def resolve(self, node: object) -> Schema | None:
         """Return a node as `clean` does, its reference followed; None if it is no object."""
-        schema = self.references.follow(node)
-        return clean(schema) if isinstance(schema, dict) else None
+        found = self.references.follow(node)
+        return _read(found) if isinstance(found, dict) else None
 
     def convert(self, node: object) -> Schema:
         """Return the schema in JSON Schema 2020-12.
@@ -270,7 +273,7 @@ class Converter:
         found, names = self.references.resolve(node)
         if not isinstance(found, dict):
             return {}
-        schema = clean(found)
+        schema = _read(found)
         if set(names) & {each for listed in self._ancestors for each in listed}:
             return _type_of(schema)
         if len(self._ancestors) >= self.limits.depth or self._remaining <= 0:
@@ -376,6 +379,13 @@ class Converter:
                 if any(converted):  # else they only require what stands beside them
                     combined[name] = converted
         return combined
+
+
+def _read(schema: Schema) -> Schema:
+    cleaned = clean(schema)
+    if not isinstance(cleaned.get("properties"), dict):
+        cleaned.pop("properties", None)
+    return cleaned
 
 
 def _type_of(schema: Schema) -> Schema:

@@ -39,8 +39,7 @@ class Conditions:
                 condition = self._words(schema["if"], depth)
                 yield f"{beginning} {condition}: {self._words(schema[keyword], depth)}."
         for name, others in islice(schema.get("dependentRequired", {}).items(), _MOST):
-            if isinstance(others, list):
-                yield f"With {self._names([name])} give {self._names(others)}."
+            yield f"With {self._names([name])} give {self._names(others)}."
         for name, node in islice(schema.get("dependentSchemas", {}).items(), _MOST):
             yield f"With {self._names([name])}: {self._words(node, depth)}."
 
