@@ -304,6 +304,14 @@ def test_the_top_is_an_object_with_all_that_it_requires(schema: Given, required:
         assert refuses(arguments, {})
 
 
+def test_other_arguments_are_told_if_there_may_be_any() -> None:
+    numbers = arguments_of(top(additionalProperties={"type": "array", "items": {"type": "int"}}))
+    told = {"type": "array", "items": NUMBER}
+    assert numbers.schema == top(properties={}, additionalProperties=told)
+    assert numbers.validate({"a": [1]}) == {"a": [1]}
+    assert refuses(numbers, {"a": ["x"]})
+
+
 def test_names_are_legal_on_the_wire_and_come_back_as_they_were() -> None:
     long = "x" * 80
     item = top(properties={"a b": TEXT, "ü": NUMBER}, required=["a b"])

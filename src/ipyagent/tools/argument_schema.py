@@ -76,8 +76,8 @@ class JsonArgumentSchema:
 
     def __init__(self, schema: Mapping[str, object], *, trusted: bool = True) -> None:
         try:
+            wire = self._wire = WireSchema({**schema})  # first, as it limits the size
             original = CheckedForm({**schema}, trusted=trusted).schema
-            wire = self._wire = WireSchema({**schema})
         except RecursionError:
             raise ConfigError("its schema is nested too deeply") from None
         self.schema, self.conditions = wire.schema, wire.conditions

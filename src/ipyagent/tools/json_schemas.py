@@ -75,11 +75,17 @@ SUBSCHEMA_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
 SUBSCHEMA_MAPS = ("properties", "patternProperties", "dependentSchemas")
 _DESCRIBING = {"$ref", "const", *SUBSCHEMA_LISTS}
 
-_OTHERS: dict[str, type] = {
-    **dict.fromkeys(("description", "pattern", "$ref"), str),
-    **dict.fromkeys(("const", "default"), object),
-    "readOnly": bool,
-    **dict.fromkeys(("enum", "examples"), list),
+_ACCEPTED: dict[str, Callable[[Any], bool]] = {
+    **_BOUNDS,
+    **dict.fromkeys(("description", "pattern", "$ref"), lambda value: isinstance(value, str)),
+    **dict.fromkeys(("enum", "examples"), lambda value: isinstance(value, list)),
+    **dict.fromkeys(("const", "default"), lambda _: True),
+    "readOnly": lambda value: isinstance(value, bool),
+}
+_KINDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys((*SUBSCHEMAS, *SUBSCHEMA_LISTS), (dict, list, bool, str)),
+    **dict.fromkeys(SUBSCHEMA_MAPS, (dict,)),
+    "properties": (dict, list, bool, str, int, float),  # what is no object is refused elsewhere
 }
 
 
@@ -145,19 +151,16 @@ def clean(schema: Schema) -> Schema:
     Keywords that are unknown, or have a value without a meaning, are left out: they only restrict.
     What might describe anything, such as a type that nobody knows, stays and is refused elsewhere.
     """
-    new = {key: schema[key] for key, fits in _BOUNDS.items() if key in schema and fits(schema[key])}
-    new |= {
-        k: schema[k] for k, kind in _OTHERS.items() if k in schema and isinstance(schema[k], kind)
-    }
-    for side in ("Minimum", "Maximum"):
-        limit = schema.get(side.lower())
-        if schema.get(f"exclusive{side}") is True and is_number(limit):
-            new[f"exclusive{side}"] = new.pop(side.lower())
-    for key in (*SUBSCHEMAS, *SUBSCHEMA_LISTS, *SUBSCHEMA_MAPS):
-        value = schema.get(key)
-        kinds = dict if key in SUBSCHEMA_MAPS else dict | list | bool | str
-        if (isinstance(value, kinds) or key == "properties") and value not in (None, []):
+    new: Schema = {}
+    for key, value in schema.items():
+        if key in _ACCEPTED:
+            if _ACCEPTED[key](value):
+                new[key] = value
+        elif isinstance(value, _KINDS.get(key, ())) and value != []:
             new[key] = _clean_subschemas(key, value)
+    for side in ("Minimum", "Maximum"):
+        if schema.get(f"exclusive{side}") is True and side.lower() in new:
+            new[f"exclusive{side}"] = new.pop(side.lower())
     if isinstance(new.get("items"), list):  # a tuple of older drafts
         new["prefixItems"] = new.pop("items")
         if isinstance(more := schema.get("additionalItems"), bool | dict):

@@ -67,13 +67,15 @@ class WireSchema:
         kept = {key: root[key] for key in _KEPT if key in root}
         if text := clean_text(root.get("description", "")):
             kept["description"] = text
-        if isinstance(extra := root.get("additionalProperties"), bool):
-            kept["additionalProperties"] = extra
+        extra = root.get("additionalProperties")
         for depth in _DEPTHS:
             limits = Limits(depth, _MAX_SCHEMAS, _MAX_TEXT, choices=_MAX_SCHEMAS)
             converter = Converter(self.references, limits, self._names.to_wire)
             top = _Top(converter).add(root)
             self.schema = {"type": "object", **top.schema(), **kept}
+            if extra is not None:
+                others = extra if isinstance(extra, bool) else converter.convert(extra)
+                self.schema["additionalProperties"] = others
             size = len(json.dumps(self.schema))
             if not converter.is_exhausted and size <= MAX_SCHEMA:
                 break

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain, count
 from typing import Literal, Self
 
 from ipyagent.errors import ConfigError
@@ -116,7 +117,7 @@ class OperationArguments:
 
     def _unused_name(self, name: str, where: str) -> str:
         """Return a name that no other argument of the operation has."""
-        candidates = (name, f"{where}_{name}", *(f"{name}_{i}" for i in range(2, 10_000)))
+        candidates = chain((name, f"{where}_{name}"), (f"{name}_{i}" for i in count(2)))
         return next(new for new in candidates if new not in self.properties)
 
     def _add(self, argument: str, schema: object, description: object, *, required: bool) -> None:
