@@ -69,6 +69,8 @@ def tools():
             return COMMANDS
         case "odd":
             return ODD
+        case "given":
+            return json.loads(FLAG.read_text())
         case "flawed":
             return [{**ECHO, "title": None, "annotations": None}, *LOOSE]
         case _:
@@ -99,6 +101,18 @@ FLAWED = {
     "a block": {"content": HELLO},
     "texts": {"content": ["hello", HELLO]},
     "unknown": {"content": [HELLO, {"type": "json", "json": {"a": 1}}]},
+    "a summary": {"content": [HELLO], "structuredContent": {"rows": [{"id": 7}], "ü": "x"}},
+    "the data": {
+        "content": [{"type": "text", "text": '{\n  "b": "ü",\n  "a": 1\n}'}],
+        "structuredContent": {"a": 1, "b": "ü"},
+    },
+    "data in prose": {
+        "content": [HELLO, {"type": "text", "text": 'Found: {"a":[1,2]}.'}],
+        "structuredContent": {"a": [1, 2]},
+    },
+    "wrapped text": {"content": [HELLO], "structuredContent": {"result": "hello"}},
+    "wrapped list": {"content": [HELLO, HELLO], "structuredContent": {"result": ["hello"] * 2}},
+    "nothing more": {"content": [HELLO], "structuredContent": {}},
     "half": {"content": [{"type": "text", "text": "cut \ud83d"}]},
 }
 

@@ -89,9 +89,15 @@ async def test_an_error_of_the_server_is_a_failure(place: MCPLab) -> None:
         ("texts", "hello\nhello"),
         ("unknown", 'hello\n{"type": "json", "json": {"a": 1}}'),
         ("half", "cut ?"),
+        ("a summary", 'hello\n{"rows": [{"id": 7}], "ü": "x"}'),
+        ("the data", '{\n  "b": "ü",\n  "a": 1\n}'),
+        ("data in prose", 'hello\nFound: {"a":[1,2]}.'),
+        ("wrapped text", "hello"),
+        ("wrapped list", "hello\nhello"),
+        ("nothing more", "hello"),
     ],
 )
-async def test_a_small_flaw_does_not_lose_the_result_of_a_call(
+async def test_neither_a_flaw_nor_a_summary_loses_the_result_of_a_call(
     place: MCPLab, flaw: str, output: str
 ) -> None:
     tools = await place.tools(place.raw("flawed"))

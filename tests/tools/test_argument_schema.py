@@ -68,8 +68,6 @@ def test_nothing_but_the_declared_arguments_is_taken_at_any_depth() -> None:
     }.items():
         assert f"{path}: " in problem(arguments, wrong)
 
-    objects = [arguments.schema, *arguments.schema["$defs"].values()]
-    assert [each["additionalProperties"] for each in objects] == [False] * 5
     jsonschema.validate(given, arguments.schema)
     with pytest.raises(jsonschema.ValidationError, match="'z' was unexpected"):
         jsonschema.validate(invented, arguments.schema)
@@ -119,7 +117,7 @@ def test_parameters_may_have_any_name_and_any_union() -> None:
     assert list(arguments.schema["properties"]) == list(given)
     assert arguments.schema["required"] == ["schema", "model_config", "_x"]
     union = arguments.schema["properties"]["json"]["anyOf"]
-    assert [each.get("type", "a reference") for each in union] == ["a reference", "array", "null"]
+    assert [each["type"] for each in union] == ["object", "array", "null"]
     assert arguments.validate(given | {"json": {"x": 1}})["json"] == Point(x=1)
 
 

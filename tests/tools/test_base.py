@@ -341,7 +341,7 @@ def test_running_the_cell_that_defines_a_tool_again_replaces_it() -> None:
         notebook: dict[str, Any] = {"__name__": "__main__"}
         exec(cell.format(n=n), notebook)
         runs.append(notebook)
-    box = Toolbox(find_tools([*runs[0].values(), *runs[1].values()]))
+    box = Toolbox(map(tool, find_tools([*runs[0].values(), *runs[1].values()])))
     assert len(box) == 2
     assert (box.get("probe")(1), box.get("sky")()) == (2, 1), "the newer one counts"
 

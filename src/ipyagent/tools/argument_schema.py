@@ -17,11 +17,11 @@ from typing_extensions import TypedDict
 
 from ipyagent.errors import ConfigError, InvalidArgumentsError
 from ipyagent.json_types import JsonDict, JsonMapping
+from ipyagent.tools.schema_check import CheckedForm, TooSlowError, find_problems
+from ipyagent.tools.wire_schemas import WireSchema
 
 _MAX_PROBLEMS = 10
 _MAX_PROBLEM = 300
-# With these, other parts of the schema may define more properties.
-_COMBINING = frozenset({"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if"})
 _BOILERPLATE = frozenset(
     {"$defs", "title", "additionalProperties", "minLength", "maxLength", "maxItems", "minimum"}
 )
@@ -32,7 +32,9 @@ class ArgumentSchema(Hashable, Protocol):
     """A tool's arguments; undeclared names are errors, in nested objects too."""
 
     schema: JsonDict
-    """A JSON Schema of type object."""
+    """A JSON Schema of type object, as `WireSchema` makes it."""
+    conditions: str
+    """Sentences for the model about what the schema cannot say."""
 
     def validate(self, arguments: JsonDict) -> JsonDict:
         """Return the arguments as the function takes them; raises InvalidArgumentsError."""
@@ -42,20 +44,22 @@ class ArgumentSchema(Hashable, Protocol):
 class TypedArgumentSchema:
     """Arguments described by Python types. Missing ones get their defaults."""
 
-    def __init__(self, shape: type) -> None:
+    def __init__(self, shape: type, adapt: Callable[[JsonDict], JsonDict] = dict) -> None:
         try:
             self._types = TypeAdapter[Any](shape)
-            self.schema = self._types.json_schema(schema_generator=_ClosedSchema)
+            described = self._types.json_schema(schema_generator=_ClosedSchema)
         except PydanticUserError as error:
             raise ConfigError(
                 f"{shape.__name__}: a tool cannot take these: {error.message}"
             ) from None
-        self.schema.pop("title", None)
+        self._wire = WireSchema(adapt(described))
+        self.schema, self.conditions = self._wire.schema, self._wire.conditions
 
     def validate(self, arguments: JsonDict) -> JsonDict:
         """Return the arguments converted to their types; raises InvalidArgumentsError."""
         try:
-            checked = self._types.validate_python(arguments, extra="forbid")
+            given = self._wire.restore(arguments)
+            checked = self._types.validate_python(given, extra="forbid")
         except ValidationError as error:
             found = (_format_problem(each["loc"], each["msg"]) for each in error.errors())
             raise InvalidArgumentsError(_join_problems(found)) from None
@@ -65,41 +69,48 @@ class TypedArgumentSchema:
 
 
 class JsonArgumentSchema:
-    """Arguments described by a JSON Schema; the function gets them exactly as they were sent."""
+    """Arguments described by a JSON Schema; the function gets them exactly as they were sent.
 
-    def __init__(self, schema: Mapping[str, object]) -> None:
-        # A library that takes longer to import than all the rest of this room.
-        from jsonschema import Draft202012Validator, SchemaError
-        from jsonschema.validators import validator_for
-        from referencing import Registry
+    A schema of somebody else is not `trusted`: its patterns are not matched.
+    """
 
-        self.schema = {"type": "object", "properties": {}, **schema}
-        validator = validator_for(self.schema, default=Draft202012Validator)
+    def __init__(self, schema: Mapping[str, object], *, trusted: bool = True) -> None:
         try:
-            validator.check_schema(self.schema)
-        except SchemaError as error:
-            raise ConfigError(f"parameters is not a JSON Schema: {error.message}") from None
-        if self.schema["type"] != "object":
-            raise ConfigError("parameters has to be a JSON Schema of type object")
-        closed = {"additionalProperties": False, **self.schema}
-        strict = self.schema if _COMBINING & self.schema.keys() else closed
-        # An empty registry: by default a reference to elsewhere would be fetched.
-        self._validator = validator(strict, registry=Registry())
+            wire = self._wire = WireSchema({**schema})  # first, as it limits the size
+            original = CheckedForm({**schema}, trusted=trusted).schema
+        except RecursionError:
+            raise ConfigError("its schema is nested too deeply") from None
+        self.schema, self.conditions = wire.schema, wire.conditions
+        self._names: JsonDict = {
+            "properties": dict.fromkeys(wire.names, True),
+            "required": [*wire.required],
+        }
+        if not wire.is_open:
+            self._names["additionalProperties"] = False
+        self._checked = {**original, "type": "object"}
+        if not wire.is_open:
+            known = {**self._names["properties"], **original.get("properties", {})}
+            self._checked |= {"properties": known, "additionalProperties": False}
 
     def validate(self, arguments: JsonDict) -> JsonDict:
         """Return the arguments if they match the schema; raises InvalidArgumentsError."""
         from referencing.exceptions import Unresolvable
 
-        errors = self._validator.iter_errors(arguments)
+        given: JsonDict = self._wire.restore(arguments)
         try:
-            problems = _join_problems(
-                _format_problem(each.absolute_path, each.message) for each in errors
-            )
+            problems = _list_problems(self._checked, given)
+        except TooSlowError:  # then only the names are checked
+            problems = _list_problems(self._names, given)
         except Unresolvable as error:
             raise InvalidArgumentsError(f"the tool's own schema is broken: {error}") from None
         if problems:
             raise InvalidArgumentsError(problems)
-        return arguments
+        return given
+
+
+def _list_problems(schema: JsonDict, arguments: object) -> str:
+    errors = find_problems(schema, arguments)
+    return _join_problems(_format_problem(each.absolute_path, each.message) for each in errors)
 
 
 def signature_schema(
@@ -111,12 +122,15 @@ def signature_schema(
         return _build_schema(function, local or {})
     # Our own tools are made anew for each run, from the same code.
     if code not in _own_schemas:
-        own = _own_schemas[code] = _build_schema(function, local or {})
-        own.schema = _shorten(own.schema)
+        _own_schemas[code] = _build_schema(function, local or {}, _shorten)
     return _own_schemas[code]
 
 
-def _build_schema(function: Callable[..., Any], local: Mapping[str, object]) -> TypedArgumentSchema:
+def _build_schema(
+    function: Callable[..., Any],
+    local: Mapping[str, object],
+    adapt: Callable[[JsonDict], JsonDict] = dict,
+) -> TypedArgumentSchema:
     types = _resolve_annotations(function, local)
     fields: JsonDict = {}
     for parameter in inspect.signature(function).parameters.values():
@@ -133,7 +147,7 @@ def _build_schema(function: Callable[..., Any], local: Mapping[str, object]) -> 
             fields[parameter.name] = given if field.is_required() else NotRequired[given]
     # A TypedDict and no model: its keys may have any name, even `schema` or `_x`.
     shape = TypedDict(function.__name__, fields)  # type: ignore[misc]
-    return TypedArgumentSchema(with_config(ConfigDict(extra="forbid"))(shape))
+    return TypedArgumentSchema(with_config(ConfigDict(extra="forbid"))(shape), adapt)
 
 
 def _resolve_annotations(function: Callable[..., Any], local: Mapping[str, object]) -> JsonDict:

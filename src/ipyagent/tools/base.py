@@ -133,7 +133,8 @@ class Tool:
 
 @lru_cache(maxsize=256)  # asked for with each request, and each time for all tools
 def _define(name: str, description: str, arguments: ArgumentSchema) -> ToolDefinition:
-    return ToolDefinition(name=name, description=description, input_schema=arguments.schema)
+    words = "\n\n".join(filter(None, (description, arguments.conditions)))
+    return ToolDefinition(name=name, description=words, input_schema=arguments.schema)
 
 
 class BaseTool:
@@ -281,9 +282,9 @@ def tool(
     return _from_object(function) if _describes_tool(function) else make(function)
 
 
-def find_tools(values: Iterable[Any]) -> list[Tool]:
+def find_tools(values: Iterable[Any]) -> list[Tool | BaseTool]:
     """Return the tools among any objects, without calling code of the objects."""
-    return [tool(each) for each in values if is_a(each, Tool) or is_a(each, BaseTool)]
+    return [each for each in values if is_a(each, Tool) or is_a(each, BaseTool)]
 
 
 def _choose_where(where: Where | str | None, function: Callable[..., Any]) -> Where:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from ipyagent.errors import DuplicateToolError, ToolNotFoundError
+from ipyagent.errors import ConfigError, DuplicateToolError, ToolNotFoundError
 from ipyagent.schema import ToolDefinition
-from ipyagent.tools.base import BaseTool, Tool
+from ipyagent.tools.base import BaseTool, Tool, tool
 
 _BUILT_IN = "ipyagent."
 _LEFT_OUT = (
@@ -28,14 +28,15 @@ class Toolbox:
         for each in tools:
             self.add(each)
 
-    def add_from_cells(self, tools: Iterable[Tool]) -> None:
-        """Add tools that cells defined; one whose name is taken is left out, with a notice."""
+    def add_from_cells(self, tools: Iterable[Tool | BaseTool]) -> None:
+        """Add tools that cells defined; one that cannot be used is left out, with a notice."""
         for each in tools:
             try:
-                self.add(each)
+                self.add(tool(each))
                 self._from_cells.add(each.name)
-            except DuplicateToolError as error:
-                self.notices += (f"Your tool {each.name!r} is left out, because {error}.",)
+            except (ConfigError, DuplicateToolError) as error:
+                reason = str(error).rstrip(".")
+                self.notices += (f"Your tool {each.name!r} is left out, because {reason}.",)
 
     def merge_services(self, tools: Iterable[Tool]) -> Toolbox:
         """Return these and the tools of services; one without a unique name is left out.

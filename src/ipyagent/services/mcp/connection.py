@@ -106,8 +106,10 @@ class Connection:
         capabilities = client.server_capabilities
         messages.broken_tools.clear()
         tools, more = await self._list_tools() if capabilities.tools else ([], False)
-        broken = [strip_escapes(name) for name in messages.broken_tools[:5]]
-        problems = [f"the description of its tool {name!r} is broken" for name in broken]
+        problems = [
+            f"the description of its tool {strip_escapes(name)!r} is broken ({reason})"
+            for name, reason in messages.broken_tools[:5]
+        ]
         if more:
             problems.append(
                 f"it offers more than {MAX_TOOLS} tools or {MAX_PAGES} pages of them; the first "

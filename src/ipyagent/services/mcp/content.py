@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import mcp_types as types
 
+from ipyagent.json_types import JsonDict
 from ipyagent.kernel.images import as_image
 from ipyagent.schema import ImageContent, ToolResult
 from ipyagent.services.failures import find_failure, parse_object
@@ -23,8 +25,9 @@ def convert_result(answer: types.CallToolResult, *, reads: bool = False) -> Tool
     `services.failures`) in its structured content, or in a text that is a JSON object.
     """
     texts, images = _convert_blocks(answer.content)
-    if not any(texts) and answer.structured_content is not None:
-        texts = [json.dumps(answer.structured_content, ensure_ascii=False)]
+    data = answer.structured_content
+    if data is not None and not _hold_data(texts, data):
+        texts.append(json.dumps(data, ensure_ascii=False))
     text = _join_texts(texts)
     if answer.is_error:
         return ToolResult(
@@ -32,9 +35,28 @@ def convert_result(answer: types.CallToolResult, *, reads: bool = False) -> Tool
             error=text or "the server reported an error without a message",
             images=images,
         )
-    body = answer.structured_content if answer.structured_content is not None else text
+    body = data if data is not None else text
     failure = find_failure(parse_object(body) if isinstance(body, str) else body, reads=reads)
     return ToolResult(success=not failure, output=text, error=failure, images=images)
+
+
+def _hold_data(texts: list[str], data: JsonDict) -> bool:
+    """Return whether the texts are the structured content: as JSON, or one text for each value."""
+    text = "".join("".join(texts).split())
+    if not data:
+        return bool(text)
+    if any("".join(json.dumps(data, ensure_ascii=a).split()) in text for a in (True, False)):
+        return True
+    values = [_parse_json(each) for each in texts]
+    wrapped = data["result"] if data.keys() == {"result"} else data  # the SDK's, around others
+    return wrapped in (values, texts, *values, *texts)
+
+
+def _parse_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def convert_resource(answer: types.ReadResourceResult) -> ToolResult:

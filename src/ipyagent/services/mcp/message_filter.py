@@ -51,7 +51,7 @@ class FilteredMessages:
         self._stream, self._on_end = stream, on_end
         self._message_limit, self._request_limit = RateLimit(2000, 2000), RateLimit(100, 1)
         self.last_activity = time.monotonic()
-        self.broken_tools: list[str] = []
+        self.broken_tools: list[tuple[str, str]] = []
         """Tools with broken descriptions, since the list was last emptied."""
 
     async def receive(self) -> ReceivedItem:
@@ -85,9 +85,12 @@ class FilteredMessages:
             try:
                 validate_server_result("tools/list", VERSION, {"tools": [each]})
                 valid.append(each)
-            except ValidationError:
+            except ValidationError as error:
                 name = each.get("name") if isinstance(each, dict) else None
-                self.broken_tools.append(str(name or "without a name")[:100])
+                first = error.errors()[0]
+                where = ".".join(map(str, first["loc"][2:]))
+                reason = f"{where}: {first['msg']}" if where else first["msg"]
+                self.broken_tools.append((str(name or "without a name")[:100], reason))
         result["tools"] = valid
 
     async def aclose(self) -> None:

@@ -9,6 +9,9 @@ from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
 
 from ipyagent.json_types import JsonDict
+from ipyagent.tools.json_schemas import clean
+
+_TOP = ("type", "properties", "required")
 
 VERSION = "2025-11-25"
 """The protocol version by which a single tool or block is validated."""
@@ -29,12 +32,19 @@ def repair_result(result: JsonDict) -> None:
 
 
 def repair_tool(tool: object) -> Any:
-    """Return a tool's description with a schema of type object if it gives none."""
+    """Return a tool's description, the top of its schema as the protocol insists on it."""
     if not isinstance(tool, dict):
         return tool
     tool = _without_nulls(tool)
-    if isinstance(schema := tool.get("inputSchema"), dict):
-        tool["inputSchema"] = {"type": "object", **_without_nulls(schema)}
+    schema = tool.get("inputSchema")
+    if schema is True:
+        schema = {"additionalProperties": True}
+    if isinstance(schema, dict):
+        top = {key: each for key, each in clean(schema).items() if key in _TOP}
+        if "object" in top.get("type", ()):
+            top["type"] = "object"
+        others = {k: v for k, v in schema.items() if k not in _TOP and k != "$schema"}
+        tool["inputSchema"] = {"type": "object", **_without_nulls(others), **top}
     return tool
 
 

@@ -12,7 +12,6 @@ from ipyagent.json_types import JsonDict
 from ipyagent.phrases import ellipsize, join_words, limit_lines
 from ipyagent.plaintext import cite, clean_text, visible
 from ipyagent.schema import Preview, ToolResult
-from ipyagent.services.mcp.arguments import ServerToolSchema
 from ipyagent.services.mcp.pins import Description, digest_tool
 from ipyagent.services.mcp.server import Server
 from ipyagent.services.mcp.thread import ServersThread
@@ -88,7 +87,7 @@ def offer_tool(server: Server, tool: Description) -> ToolOffer:
         server,
         name,
         _describe_tool(server, tool, hints),
-        ServerToolSchema(dict(tool.get("inputSchema") or {})),
+        JsonArgumentSchema(dict(tool.get("inputSchema") or {}), trusted=False),
         # Read here, because the servers' thread does not know the run.
         lambda arguments: server.call(
             name, pin, arguments, reads=reads, trace_id=trace_ids.current()

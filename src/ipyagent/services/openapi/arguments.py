@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
+from itertools import chain, count
 from typing import Literal, Self
 
 from ipyagent.errors import ConfigError
@@ -11,7 +11,7 @@ from ipyagent.json_types import JsonDict
 from ipyagent.plaintext import excerpt
 from ipyagent.schema import Model
 from ipyagent.services.openapi.documents import Document
-from ipyagent.services.openapi.schemas import Converter, References
+from ipyagent.tools.json_schemas import Converter, Limits, References
 
 _OWN_HEADERS = {"accept", "content-type", "authorization", "host", "content-length", "cookie"}
 _OWN_HEADERS |= {"transfer-encoding", "connection", "te", "upgrade", "expect"}
@@ -50,7 +50,8 @@ class OperationArguments:
 
     def __init__(self, document: Document, references: References, budget: int) -> None:
         self.document, self.references = document, references
-        self.converter = Converter(references, budget)
+        limits = Limits(depth=12, schemas=budget, text=300, choices=100)
+        self.converter = Converter(references, limits, for_requests=True)
         self.parameters: list[Parameter] = []
         self.media: str | None = None
         self.body: str | None = None
@@ -115,13 +116,9 @@ class OperationArguments:
         return style, bool(node.get("explode", style in ("form", "deepObject")))
 
     def _unused_name(self, name: str, where: str) -> str:
-        """Return an unused name that every provider accepts."""
-        plain = re.sub(r"[^a-zA-Z0-9_.-]", "_", name)[:56]
-        taken = self.properties.keys()
-        for new in (plain, f"{where}_{plain}"[:60]):
-            if new not in taken:
-                return new
-        return next(new for i in range(2, 10_000) if (new := f"{plain}_{i}") not in taken)
+        """Return a name that no other argument of the operation has."""
+        candidates = chain((name, f"{where}_{name}"), (f"{name}_{i}" for i in count(2)))
+        return next(new for new in candidates if new not in self.properties)
 
     def _add(self, argument: str, schema: object, description: object, *, required: bool) -> None:
         new = self.converter.convert(schema)

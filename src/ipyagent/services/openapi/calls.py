@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping
 from ipaddress import ip_address
@@ -118,15 +119,17 @@ def _check_redirect(service: Service, target: object) -> None:
         raise MCPToolCallError(
             f"it redirects to {_short_url(url)}, outside the service; not followed"
         )
-    path, prefix = url.raw_path.partition(b"?")[0].decode("ascii"), urls.path_of(base)
-    try:
-        if not path.startswith(f"{prefix}/"):
-            raise InvalidArgumentsError("outside of the service")
-        paths.find(service.operations, "GET", path.removeprefix(prefix))
-    except InvalidArgumentsError:
-        raise MCPToolCallError(
-            f"it redirects to {_short_url(url)}, which is not in its description; not followed"
-        ) from None
+    path = url.raw_path.partition(b"?")[0].decode("ascii")
+    for own in {each.base for each in service.operations}:
+        prefix = urls.path_of(httpx.URL(own) if own else base)
+        operations = [each for each in service.operations if each.base == own]
+        with contextlib.suppress(InvalidArgumentsError):
+            if path.startswith(f"{prefix}/"):
+                paths.find(operations, "GET", path.removeprefix(prefix))
+                return
+    raise MCPToolCallError(
+        f"it redirects to {_short_url(url)}, which is not in its description; not followed"
+    )
 
 
 def _short_url(url: object) -> str:

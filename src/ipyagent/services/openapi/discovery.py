@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ipyagent.errors import ConfigError, MCPConnectionError, MCPError, MCPToolCallError
+from ipyagent.json_types import JsonDict
 from ipyagent.plaintext import excerpt, visible
 from ipyagent.services.addresses import AddressGuard
 from ipyagent.services.openapi import documents, operations, urls
+from ipyagent.services.openapi.arguments import NotCallableError
 from ipyagent.services.openapi.documents import Document
 from ipyagent.services.openapi.operations import Operation
 from ipyagent.services.openapi.transport import connect
@@ -125,13 +127,24 @@ def _interpret(
     explicit: bool,
 ) -> Discovery:
     """Interpret a document from `location`; `fixed` is the base URL, if the user gave one."""
-    content = operations.read(document)
-    notices = [*content.notices]
-    if problems := documents.problems(document):
-        notices.append("the description is not quite valid: " + "; ".join(problems))
     base, has_others = fixed, False
     if base is None:
         base, has_others = _choose_base(document, location, service, explicit=explicit)
+
+    def choose_own(item: JsonDict, operation: JsonDict) -> str | None:
+        listed = _servers(operation) or _servers(item)
+        own, _ = _choose_server(listed, location, base)
+        if listed and own is None:
+            raise NotCallableError(
+                f"its server is {excerpt(listed[0], 100)}, which is not the service's; register "
+                "it as a service of its own"
+            )
+        return str(own) if own not in (None, base) else None
+
+    content = operations.read(document, choose_own)
+    notices = [*content.notices]
+    if problems := documents.problems(document):
+        notices.append("the description is not quite valid: " + "; ".join(problems))
     if has_others:
         notices.append(
             "it names other servers, which are ignored: requests go to "
@@ -146,24 +159,34 @@ def _choose_base(
     document: Document, location: httpx.URL, service: httpx.URL, *, explicit: bool
 ) -> tuple[httpx.URL, bool]:
     """Return the base URL, on the origin of `service`, and whether other servers are named."""
-    import httpx
-
-    has_others = False
-    for each in _servers(document):
-        try:
-            url = location.join(each)
-            same_origin = urls.origin(url) == urls.origin(service)
-        except (httpx.InvalidURL, ValueError):
-            continue
-        if same_origin and not url.userinfo and _is_clean(url):
-            return url.copy_with(raw_path=urls.path_of(url).encode() or b"/"), False
-        has_others = True
+    base, has_others = _choose_server(_servers(document), location, service)
+    if base is not None:
+        return base, False
     root = service.copy_with(raw_path=b"/")
     prefix = urls.path_of(service)
     # Without servers, OpenAPI counts paths from the root. Many mean the address they were found
     # at, unless they name its path themselves.
     names_it = prefix and all(path.startswith(f"{prefix}/") for path in document["paths"])
     return (root if explicit or names_it else service), has_others
+
+
+def _choose_server(
+    listed: list[str], location: httpx.URL, service: httpx.URL
+) -> tuple[httpx.URL | None, bool]:
+    """Return the first server on the origin of `service`, and whether others come before it."""
+    import httpx
+
+    has_others = False
+    for each in listed:
+        try:
+            url = location.join(each)
+            same_origin = urls.origin(url) == urls.origin(service)
+        except (httpx.InvalidURL, ValueError):
+            continue
+        if same_origin and not url.userinfo and _is_clean(url) and "{" not in each:
+            return url.copy_with(raw_path=urls.path_of(url).encode() or b"/"), has_others
+        has_others = True
+    return None, has_others
 
 
 def _is_clean(url: httpx.URL) -> bool:
@@ -187,7 +210,8 @@ def _fill_variables(url: str, variables: object) -> str:
     named = list(variables.items())[:20] if isinstance(variables, dict) else []
     for name, variable in named:
         if isinstance(variable, dict):
-            url = url.replace(f"{{{name}}}", str(variable.get("default", ""))[:200])[:2_000]
+            value = str(variable.get("default", ""))
+            url = url.replace(f"{{{name}}}", value[:200])[:2_000]
     return url
 
 

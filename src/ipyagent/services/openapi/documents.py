@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
+from functools import cache
 from itertools import islice
 from typing import Any
 
@@ -106,11 +108,10 @@ def _reject_constant(name: str) -> Any:
 
 def _parse_yaml(text: str) -> Any:
     import yaml
-    from jsonschema_path.loaders import JsonschemaSafeLoader  # leaves dates as text, like JSON
 
     if len(text) > MAX_YAML_BYTES:
         raise ConfigError(f"as YAML it is larger than {MAX_YAML_BYTES:,} bytes; use JSON")
-    loader: Any = JsonschemaSafeLoader
+    loader = _yaml_loader()
     try:
         _check_flat(yaml.parse(text, loader))
         return yaml.load(text, loader)  # noqa: S506 (it is a SafeLoader)
@@ -118,6 +119,48 @@ def _parse_yaml(text: str) -> Any:
         is_deep = "nesting depth" in str(error)  # newer versions of LibYAML have a limit
         why = "nested too deeply" if is_deep else "neither JSON nor YAML"
         raise ConfigError(f"it is {why}") from None
+
+
+@cache
+def _yaml_loader() -> Any:
+    """Return a loader of YAML 1.2 without types that JSON lacks; all keys are text.
+
+    PyYAML reads YAML 1.1, where NO is false, 010 is 8 and 12:30 is 750.
+    """
+    import yaml
+
+    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    prefix = "tag:yaml.org,2002:"
+
+    class Loader(base):  # type: ignore[misc]
+        yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            self.flatten_mapping(node)
+            for key, _ in node.value:
+                if isinstance(key, yaml.ScalarNode):
+                    key.tag = f"{prefix}str"
+            return super().construct_mapping(node, deep)
+
+        def construct_int(self, node: Any) -> int:
+            text = str(self.construct_scalar(node))
+            return int(text, 0 if text[:2] in ("0x", "0o") else 10)
+
+    Loader.add_constructor(f"{prefix}int", Loader.construct_int)
+    Loader.add_constructor(f"{prefix}merge", base.construct_yaml_str)  # where it is a value
+    for kind, (pattern, first) in _YAML_WORDS.items():
+        Loader.add_implicit_resolver(f"{prefix}{kind}", re.compile(f"(?:{pattern})$"), first)
+    return Loader
+
+
+_YAML_WORDS = {
+    "null": ("~|null|Null|NULL|", ["~", "n", "N", ""]),
+    "bool": ("true|True|TRUE|false|False|FALSE", [*"tTfF"]),
+    "int": (r"[-+]?\d+|0o[0-7]+|0x[\da-fA-F]+", [*"-+0123456789"]),
+    "float": (r"[-+]?(?:\.\d+|\d+(?:\.\d*)?)(?:[eE][-+]?\d+)?", [*"-+.0123456789"]),
+    "merge": ("<<", ["<"]),
+}
+"""Plain words that are no text, by type: a pattern and the characters it may begin with."""
 
 
 def _check_flat(events: Iterator[object]) -> None:
@@ -142,7 +185,7 @@ def _check_bounds(document: Document) -> None:
 
 
 def _normalize_json(document: Document) -> None:
-    """Convert all keys to text, such as YAML's `200:`, and all text to valid Unicode."""
+    """Convert all text to valid Unicode."""
     done: set[int] = set()  # a value with aliases comes up many times
     stack: list[Any] = [document]
     while stack:
@@ -151,19 +194,13 @@ def _normalize_json(document: Document) -> None:
             continue
         done.add(id(node))
         if isinstance(node, dict):
-            items = {_text_key(key): _clean_text(each) for key, each in node.items()}
+            items = {well_formed(str(key)): _clean_text(each) for key, each in node.items()}
             node.clear()
             node.update(items)
         else:
             node[:] = map(_clean_text, node)
         inside = node.values() if isinstance(node, dict) else node
         stack.extend(each for each in inside if isinstance(each, dict | list))
-
-
-def _text_key(key: object) -> str:
-    if isinstance(key, str):
-        return well_formed(key)
-    return json.dumps(key) if key is None or isinstance(key, bool) else str(key)
 
 
 def _clean_text(value: object) -> Any:

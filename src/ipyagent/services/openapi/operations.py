@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from pydantic import Field
 
 from ipyagent.json_types import JsonDict
+from ipyagent.phrases import plural
 from ipyagent.plaintext import excerpt
 from ipyagent.schema import Model
 from ipyagent.schema.base import JsonObject
 from ipyagent.services.openapi.arguments import NotCallableError, OperationArguments, Parameter
 from ipyagent.services.openapi.documents import Document
 from ipyagent.services.openapi.operation_codec import MAX_UNPACKED, pack
-from ipyagent.services.openapi.schemas import References
+from ipyagent.tools.json_schemas import References
 
 PLACEHOLDER = re.compile(r"{([^{}]*)}")
 """A parameter in a path."""
@@ -37,6 +38,7 @@ _SIZES, _SMALL_SIZES = (400, 120, 40, 12, 0), (12, 0)
 """Maximum numbers of schemas in an operation: the largest that fits is used."""
 
 _MAX_OPERATION = 8_000
+_MAX_NOTICES = 5
 
 
 class Operation(Model):
@@ -53,6 +55,8 @@ class Operation(Model):
     deep: tuple[str, ...] = ()
     """The fields of a form whose values are encoded as `name[key]`."""
     arguments: JsonObject = Field(default_factory=dict)
+    base: str | None = None
+    """The URL that its requests go to, if it is not the service's."""
 
     def dump_line(self) -> str:
         """Return it as one line of JSON, for `model_validate_json`."""
@@ -60,9 +64,7 @@ class Operation(Model):
 
     def line(self) -> str:
         """Return it in one line for lists."""
-        names = [
-            f"{each.argument} ({each.where})" for each in self.parameters if each.where != "path"
-        ]
+        names = [f"{each.name} ({each.where})" for each in self.parameters if each.where != "path"]
         names += [f"{self.body}: {self.media}"] if self.body else []
         extra = f" [{', '.join(names)}]" if names else ""
         return f"{self.method} {self.path}{extra}{': ' if self.summary else ''}{self.summary}"
@@ -75,12 +77,19 @@ class OperationList(NamedTuple):
     notices: tuple[str, ...]
 
 
-def read(document: Document) -> OperationList:
+ChooseBase = Callable[[JsonDict, JsonDict], str | None]
+"""Returns the base URL of an operation if it has one of its own; raises NotCallableError.
+
+The arguments are the path's item and the operation.
+"""
+
+
+def read(document: Document, choose_base: ChooseBase = lambda *_: None) -> OperationList:
     """Return the operations, in as much detail as fits; raises ConfigError."""
     items = [each for each in document["paths"].values() if isinstance(each, dict)]
     many = sum(len(item.keys() & METHODS) for item in items) > MAX_TYPED
     for size in _SMALL_SIZES if many else _SIZES:
-        reader = _DescriptionReader(document, size)
+        reader = _DescriptionReader(document, size, choose_base)
         operations = list(reader.operations())
         lines = [each.dump_line() for each in operations]
         if _fits(lines, MAX_UNPACKED if many else _MAX_DESCRIBED):
@@ -101,10 +110,11 @@ def _fits(lines: list[str], most: int) -> bool:
 class _DescriptionReader:
     """Reads one description; unreadable operations are left out with a notice."""
 
-    def __init__(self, document: Document, size: int) -> None:
-        self.document, self.size = document, size
+    def __init__(self, document: Document, size: int, choose_base: ChooseBase) -> None:
+        self.document, self.size, self.choose_base = document, size, choose_base
         self.references = References(document)
         self.notices: dict[str, None] = {}
+        self._left_out = 0
 
     def operations(self) -> Iterator[Operation]:
         remaining = MAX_OPERATIONS
@@ -119,13 +129,17 @@ class _DescriptionReader:
                 elif parsed := self._operation(method.upper(), path, item, operation):
                     remaining -= 1
                     yield parsed
+        if self._left_out > _MAX_NOTICES:
+            more = self._left_out - _MAX_NOTICES
+            self.notices[f"{plural(more, 'more operation')} left out"] = None
         if not remaining:
             self.notices[f"there are more than {MAX_OPERATIONS:,} operations"] = None
         if self.references.has_external:
             self.notices["it refers to other files, which are not read"] = None
 
     def _skip(self, subject: str, reason: str) -> None:
-        if len(self.notices) < 5:
+        self._left_out += 1
+        if self._left_out <= _MAX_NOTICES:
             self.notices[f"left out: {excerpt(subject, 80)}: {reason}"] = None
 
     def _operation(
@@ -143,6 +157,7 @@ class _DescriptionReader:
             nodes += [{"name": each, "in": "path", "required": True} for each in sorted(missing)]
         try:
             arguments = self._arguments(nodes, node)
+            base = self.choose_base(item, node)
         except NotCallableError as error:
             self._skip(f"{method} {path}", str(error))
             return None
@@ -156,6 +171,7 @@ class _DescriptionReader:
             body=arguments.body,
             deep=arguments.deep,
             arguments=arguments.schema,
+            base=base,
         )
 
     def _arguments(self, nodes: list[JsonDict], node: JsonDict) -> OperationArguments:

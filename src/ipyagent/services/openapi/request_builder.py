@@ -121,7 +121,7 @@ def _build(
 
     if service.base is None:
         raise MCPToolCallError(f"the address of {service.name} is not known yet")
-    request_url = urls.join_path(httpx.URL(service.base), path)
+    request_url = urls.join_path(httpx.URL(operation.base or service.base), path)
     if query:
         text = urlencode(query, quote_via=quote)
         request_url = request_url.copy_with(raw_path=request_url.raw_path + b"?" + text.encode())

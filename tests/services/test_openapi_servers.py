@@ -1,0 +1,185 @@
+"""Servers of single paths and operations, and arguments under a service's own names."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from api_lab import User
+
+from ipyagent.errors import InvalidArgumentsError
+from servers.openapi_server import (
+    APIServer,
+    described,
+    echo,
+    json_answer,
+    operation,
+    parameter,
+    redirect,
+)
+from service_rules import broken_rules
+
+
+def servers(*listed: Any) -> dict[str, Any]:
+    return {"servers": [each if isinstance(each, dict) else {"url": each} for each in listed]}
+
+
+def with_url(value: Any, url: str) -> Any:
+    """Return a part of a description with the server's address for HERE."""
+    return json.loads(json.dumps(value).replace("HERE", url))
+
+
+VARIABLES = {
+    "url": "HERE/{stage}/v{n}",
+    "variables": {"stage": {"default": "beta", "enum": ["beta"]}, "n": {"default": 3}},
+}
+GET_A = {"get": operation("a")}
+
+# The path's item; where a request of it arrives.
+PLACES = [
+    ({**GET_A, **servers("HERE/v2")}, "/v2/a"),
+    ({**GET_A, **servers("HERE/v2/")}, "/v2/a"),
+    ({"get": operation("a", **servers("HERE/v3")), **servers("HERE/v2")}, "/v3/a"),
+    ({"get": operation("a", **servers("/up"))}, "/up/a"),
+    ({"get": operation("a", **servers("next"))}, "/next/a"),
+    ({"get": operation("a", **servers("/"))}, "/a"),
+    ({"get": operation("a", **servers("HERE"))}, "/a"),
+    ({"get": operation("a", **servers(VARIABLES))}, "/beta/v3/a"),
+    ({"get": operation("a", **servers("https://other.example/x", "HERE/mine"))}, "/mine/a"),
+    ({**GET_A, **servers()}, "/v1/a"),
+    ({**GET_A, "servers": None}, "/v1/a"),
+    ({**GET_A, **servers("HERE/v1")}, "/v1/a"),
+]
+
+
+@pytest.mark.parametrize(("item", "place"), PLACES)
+def test_a_request_goes_to_the_server_of_its_operation(
+    tmp_path: Path, item: Any, place: str
+) -> None:
+    with APIServer() as server:
+        document = described({"/a": item, "/b": {"get": operation("b")}}, **servers("HERE/v1"))
+        server.routes = {
+            "GET /openapi.json": json_answer(with_url(document, server.url)),
+            f"GET {place}": echo,
+            "GET /v1/b": echo,
+        }
+        user = User(tmp_path / "folder")
+        assert "left out" not in user.services.register("s", server.url)
+        assert user.call("api_s_a").success
+        assert user.request("GET", "/a").success
+        assert user.call("api_s_b").success
+        assert server.targets()[-3:] == [f"GET {place}", f"GET {place}", "GET /v1/b"]
+        shown = user.tools["api_s_a"].preview
+        assert shown is not None
+        assert shown().text.startswith(f"GET {server.url}{place}")
+        again = User(tmp_path / "folder").call("api_s_a")  # as it was stored
+        assert again.success
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    ["https://other.example/v1", "//other.example", "http://127.0.0.1:1/v1", "https://127.0.0.1",
+     "HERE/{unknown}", "http://u:p@127.0.0.1/v1", "HERE/a/%2e%2e/b", "http://[broken"],
+)  # fmt: skip
+def test_an_operation_of_another_origin_is_left_out_with_a_notice(
+    tmp_path: Path, elsewhere: str
+) -> None:
+    with APIServer() as server:
+        paths = {"/a": {"get": operation("a", **servers(elsewhere)), "put": operation("p")},
+                 "/b": {"get": operation("b"), **servers(elsewhere)}}  # fmt: skip
+        document = with_url(described(paths, **servers("HERE/v1")), server.url)
+        server.routes = {"GET /openapi.json": json_answer(document)}
+        user = User(tmp_path / "folder")
+        said = user.services.register("s", server.url)
+        assert set(user.tools) == {"api_s_p", "api_request"}
+        assert "left out: GET /a: its server is " in said
+        assert "left out: GET /b: its server is " in said
+        with pytest.raises(InvalidArgumentsError, match="has no GET /a"):
+            user.request("GET", "/a")
+        assert server.targets() == ["GET /openapi.json"]
+
+
+def test_a_redirect_is_followed_to_the_server_of_an_operation_only(tmp_path: Path) -> None:
+    paths = {"/a": {"get": operation("a")}, "/b": {"get": operation("b", **servers("/v2"))}}
+    with APIServer() as server:
+        server.routes = {
+            "GET /openapi.json": json_answer(described(paths, **servers("/v1"))),
+            "GET /v1/a": redirect("/v2/b"),
+            "GET /v2/b": echo,
+        }
+        user = User(tmp_path / "folder")
+        user.services.register("s", server.url)
+        assert user.call("api_s_a").success
+        server.routes["GET /v2/b"] = redirect("/v1/b")
+        with pytest.raises(Exception, match="not in its description"):
+            user.call("api_s_b")
+
+
+def test_many_operations_that_are_left_out_are_counted(tmp_path: Path) -> None:
+    paths = {
+        f"/p{n}": {"get": operation(f"p{n}", **servers("https://x.example"))} for n in range(9)
+    }
+    with APIServer({"GET /openapi.json": json_answer(described(paths))}) as server:
+        said = User(tmp_path / "folder").services.register("s", server.url)
+    assert said.count("left out: GET") == 5
+    assert "4 more operations left out" in said
+
+
+def test_names_at_every_depth_are_legal_and_arrive_as_they_are(tmp_path: Path) -> None:
+    item = {"type": "object", "properties": {"Start Time<": {"type": "string"}}}
+    body = {"type": "object", "properties": {"@id": {"type": "integer"},
+            "items[]": {"type": "array", "items": item}}, "required": ["@id"]}  # fmt: skip
+    paths = {
+        "/a/{the:id}": {
+            "post": operation(
+                "a",
+                parameter("path", "the:id"),
+                parameter("query", "filter[name]"),
+                parameter("query", "filter<name>"),
+                parameter("query", "ids", type="array"),
+                requestBody={"content": {"application/json": {"schema": body}}},
+            )
+        }
+    }
+    routes = {"GET /openapi.json": json_answer(described(paths)), "POST /a/7": echo}
+    with APIServer(routes) as server:
+        user = User(tmp_path / "folder")
+        user.services.register("s", server.url)
+        tool = user.tools["api_s_a"]
+        assert broken_rules(tool.definition()) == []
+        told = tool.definition().input_schema["properties"]
+        assert list(told) == ["the_id", "filter_name_", "filter_name__2", "ids", "body"]
+        content = {"_id": 1, "items__": [{"Start_Time_": "now"}]}
+        given = {"the_id": "7", "filter_name_": "x", "filter_name__2": "y", "body": content}
+        assert user.call("api_s_a", **given).success
+        assert server.seen[-1].target == "/a/7?filter%5Bname%5D=x&filter%3Cname%3E=y"
+        sent = json.loads(server.seen[-1].body)
+        assert sent == {"@id": 1, "items[]": [{"Start Time<": "now"}]}
+        assert "filter[name] (query)" in user.services._list_services()[0].operations[0].line()
+
+
+def test_words_of_yaml_reach_the_service_as_they_are_written(tmp_path: Path) -> None:
+    text = """
+openapi: 3.0.3
+info: {title: x, version: 1.0}
+paths:
+  /a:
+    get:
+      operationId: on
+      parameters:
+        - {name: y, in: query, schema: {type: string, enum: [GB, NO, SE]}}
+        - {name: no, in: query, schema: {type: string, enum: [2024-01-01, 12:30:45, off]}}
+      responses: {200: {description: yes}}
+"""
+    routes = {"GET /openapi.yaml": lambda exchange: answer_yaml(exchange, text), "GET /a": echo}
+    with APIServer(routes) as server:
+        user = User(tmp_path / "folder")
+        user.services.register("s", f"{server.url}/openapi.yaml")
+        for country, when in (("NO", "2024-01-01"), ("GB", "12:30:45"), ("SE", "off")):
+            assert user.call("api_s_on", y=country, no=when).success
+        assert server.seen[1].target == "/a?y=NO&no=2024-01-01"
+
+
+def answer_yaml(exchange: Any, text: str) -> None:
+    exchange.head(200, {"Content-Type": "text/yaml", "Content-Length": str(len(text))})
+    exchange.write(text.encode())

@@ -1,0 +1,473 @@
+"""Schemas of arguments as services get them, and calls under the schemas' own names."""
+
+import json
+from typing import Annotated, Any
+
+import pytest
+from pydantic import BaseModel, Field
+
+from ipyagent.errors import ConfigError, InvalidArgumentsError
+from ipyagent.schema import ToolDefinition
+from ipyagent.tools.argument_schema import JsonArgumentSchema
+from ipyagent.tools.base import BaseTool, Tool, tool
+from ipyagent.tools.toolbox import Toolbox
+from service_rules import broken_rules
+
+TEXT = {"type": "string"}
+NUMBER = {"type": "integer"}
+
+Given = dict[str, Any]
+
+
+def arguments_of(schema: Any, *, trusted: bool = True) -> JsonArgumentSchema:
+    """Return arguments whose schema every service takes."""
+    arguments = JsonArgumentSchema(schema, trusted=trusted)
+    definition = ToolDefinition(name="x", input_schema=arguments.schema)
+    assert broken_rules(definition) == [], json.dumps(arguments.schema)
+    return arguments
+
+
+def refuses(arguments: JsonArgumentSchema, given: Given) -> bool:
+    try:
+        arguments.validate(given)
+    except InvalidArgumentsError:
+        return True
+    return False
+
+
+def top(**more: Any) -> dict[str, Any]:
+    return {"type": "object", **more}
+
+
+ROUTE_OR_FILE = {"route": TEXT, "file": TEXT}
+TREE = top(properties={"v": NUMBER, "kids": {"type": "array", "items": {"$ref": "#/$defs/T"}}})
+BY_KIND = [
+    {"properties": {"kind": {"const": "a"}, "x": TEXT}, "required": ["kind", "x"]},
+    {"properties": {"kind": {"enum": ["b", "c"]}, "y": TEXT}, "required": ["kind", "y"]},
+]
+
+# A schema; the words about it; calls that are fine; calls that are not.
+COMBINED: dict[str, tuple[Any, str, list[Given], list[Given]]] = {
+    "anyOf of required": (
+        top(properties=ROUTE_OR_FILE, anyOf=[{"required": ["route"]}, {"required": ["file"]}]),
+        "Give at least one of: `route`; or `file`.",
+        [{"route": "a"}, {"file": "a"}, {"route": "a", "file": "b"}],
+        [{}, {"route": 1}, {"route": "a", "more": 1}],
+    ),
+    "oneOf of required": (
+        top(properties=ROUTE_OR_FILE, oneOf=[{"required": ["route"]}, {"required": ["file"]}]),
+        "Give exactly one of: `route`; or `file`.",
+        [{"route": "a"}],
+        [{}, {"route": "a", "file": "b"}],
+    ),
+    "oneOf with properties": (
+        top(oneOf=BY_KIND),
+        'Give exactly one of: `kind` = "a" and `x`; or `kind` = "b" or "c" and `y`.',
+        [{"kind": "a", "x": "1"}, {"kind": "c", "y": "1"}],
+        [{"kind": "a"}, {"kind": "d", "x": "1"}, {"kind": "a", "x": "1", "z": 1}],
+    ),
+    "oneOf of references": (
+        {"oneOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B"}],
+         "$defs": {"A": BY_KIND[0], "B": BY_KIND[1]}},
+        "Give exactly one of",
+        [{"kind": "a", "x": "1"}],
+        [{"x": "1"}],
+    ),
+    "allOf": (
+        {"allOf": [{"$ref": "#/$defs/T"}, top(properties={"b": TEXT}, required=["b"])],
+         "$defs": {"T": TREE}},
+        "",
+        [{"b": "x", "v": 1, "kids": [{"kids": [{"v": 2}]}]}],
+        [{"v": 1}, {"b": "x", "v": "1"}, {"b": "x", "kids": [{"kids": [{"v": "2"}]}]}],
+    ),
+    "allOf, in which there is an anyOf": (
+        {"allOf": [top(properties=ROUTE_OR_FILE),
+                   {"anyOf": [{"required": ["route"]}, {"required": ["file"]}]}]},
+        "Give at least one of: `route`; or `file`.",
+        [{"file": "a"}],
+        [{}],
+    ),
+    "anyOf with null": (
+        {"anyOf": [top(properties={"a": TEXT}, required=["a"]), {"type": "null"}]},
+        "",
+        [{"a": "x"}],
+        [{}, {"a": 1}],
+    ),
+    "not": (
+        top(properties=ROUTE_OR_FILE, **{"not": {"required": ["route", "file"]}}),
+        "Not allowed: `route` and `file`.",
+        [{}, {"file": "a"}],
+        [{"route": "a", "file": "b"}],
+    ),
+    "if": (
+        top(properties={"mode": TEXT}, **{
+            "if": {"properties": {"mode": {"const": "at"}}, "required": ["mode"]},
+            "then": {"properties": {"line": NUMBER}, "required": ["line"]},
+            "else": {"required": ["mode"]},
+        }),
+        'If `mode` = "at": `line`. Unless `mode` = "at": `mode`.',
+        [{"mode": "at", "line": 1}, {"mode": "end"}],
+        [{"mode": "at"}, {}],
+    ),
+    "dependencies of two drafts": (
+        top(properties={"a": TEXT, "b": TEXT, "c": TEXT}, dependencies={"a": ["b"]},
+            dependentRequired={"b": ["c"]}),
+        "With `a` give `b`. With `b` give `c`.",
+        [{"b": "1", "c": "1"}],
+        [{"b": "1"}, {"a": "1"}],
+    ),
+    "enum": (
+        top(properties={"a": NUMBER}, enum=[{"a": 1}, {"a": 2}]),
+        'Allowed: [{"a": 1}, {"a": 2}].',
+        [{"a": 1}],
+        [{"a": 3}],
+    ),
+    "required inside": (
+        top(properties={"f": top(properties=ROUTE_OR_FILE,
+                                 oneOf=[{"required": ["route"]}, {"required": ["file"]}])}),
+        "",
+        [{"f": {"route": "a"}}],
+        [{"f": {}}],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", COMBINED)
+@pytest.mark.parametrize("trusted", [True, False])
+def test_combinations_are_words_and_are_still_checked(case: str, trusted: bool) -> None:
+    schema, words, good, bad = COMBINED[case]
+    arguments = arguments_of(schema, trusted=trusted)
+    assert words in arguments.conditions
+    offered = {name for each in good for name in each}
+    assert offered <= arguments.schema["properties"].keys()
+    assert [arguments.validate(each) for each in good] == good
+    assert [each for each in bad if not refuses(arguments, each)] == []
+
+
+def test_the_words_stand_in_the_tools_description() -> None:
+    class Navigate(BaseTool):
+        name, description, parameters = "navigate", "Go.", COMBINED["anyOf of required"][0]
+
+        def execute(self, **given: Any) -> Any:
+            return given
+
+    told = tool(Navigate()).definition().description
+    assert told == "Go.\n\nGive at least one of: `route`; or `file`."
+    (form,) = arguments_of(COMBINED["required inside"][0]).schema["properties"].values()
+    assert form["description"] == "Give exactly one of: `route`; or `file`."
+
+
+REFERRED: dict[str, tuple[Any, Given, Given]] = {
+    "definitions": (
+        {"$ref": "#/definitions/A", "definitions": {"A": top(properties={"a": TEXT})}},
+        {"a": "x"}, {"a": 1},
+    ),
+    "$defs, through another": (
+        {"$ref": "#/$defs/A",
+         "$defs": {"A": {"$ref": "#/$defs/B"}, "B": top(properties={"a": TEXT})}},
+        {"a": "x"}, {"b": 1},
+    ),
+    "with siblings": (
+        {"$ref": "#/$defs/A", "properties": {"b": NUMBER}, "required": ["b"],
+         "$defs": {"A": top(properties={"a": TEXT}, required=["a"])}},
+        {"a": "x", "b": 1}, {"b": 1},
+    ),
+    "another pointer, with escapes": (
+        top(properties={"a": {"$ref": "#/components/schemas/X~1Y%20Z/anyOf/1"}},
+            components={"schemas": {"X/Y Z": {"anyOf": [TEXT, {"type": "int"}]}}}),
+        {"a": 1}, {"a": "x"},
+    ),
+    "another property": (
+        top(properties={"a": {"type": "integer", "minimum": 1, "exclusiveMinimum": True},
+                        "b": {"$ref": "#/properties/a"}}),
+        {"b": 2}, {"b": 1},
+    ),
+    "by its own $id": (
+        top(**{"$id": "https://h/s", "properties": {"a": {"$ref": "https://h/s#/$defs/A"}},
+               "$defs": {"A": NUMBER}}),
+        {"a": 1}, {"a": "x"},
+    ),
+    "a tree": (
+        top(properties={"root": {"$ref": "#/$defs/T"}}, **{"$defs": {"T": TREE}}),
+        {"root": {"kids": [{"kids": [{"kids": []}]}]}},
+        {"root": {"kids": [{"kids": [{"v": "x"}]}]}},
+    ),
+    "the whole": (
+        top(properties={"v": NUMBER, "sub": {"$ref": "#"}}),
+        {"sub": {"sub": {"v": 1}}}, {"sub": {"sub": {"v": "x"}}},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFERRED)
+@pytest.mark.parametrize("trusted", [True, False])
+def test_references_are_resolved_for_the_wire_and_for_the_check(case: str, trusted: bool) -> None:
+    schema, good, bad = REFERRED[case]
+    arguments = arguments_of(schema, trusted=trusted)
+    assert good.keys() <= arguments.schema["properties"].keys()
+    assert arguments.validate(good) == good
+    assert refuses(arguments, bad)
+
+
+@pytest.mark.parametrize(
+    ("given", "told", "good", "bad"),
+    [
+        ({"type": "array"}, {"type": "array", "items": {}}, [1], 1),
+        ({"type": ["array", "null"]}, {"type": ["array", "null"], "items": {}}, None, "x"),
+        ({"type": "array", "items": None}, {"type": "array", "items": {}}, [1], 1),
+        ({"type": "array", "items": True}, {"type": "array", "items": {}}, [1], 1),
+        ({"type": "array", "items": [TEXT, TEXT]}, {"type": "array", "items": TEXT}, ["a"], [1]),
+        ({"type": "array", "items": [TEXT, NUMBER], "additionalItems": False},
+         {"type": "array", "items": {"anyOf": [TEXT, NUMBER], "description": "in this order"}},
+         ["a", 1], ["a", 1, 2]),
+        ({"type": "array", "prefixItems": [NUMBER], "minItems": 1},
+         {"type": "array", "items": NUMBER, "minItems": 1}, [1, "x"], ["x"]),
+        ({"additionalProperties": {"type": "array"}, "type": "object"},
+         {"type": "object", "additionalProperties": {"type": "array", "items": {}}},
+         {"k": [1]}, {"k": 1}),
+        ({"anyOf": [{"type": "array"}, {"type": "null"}]},
+         {"anyOf": [{"type": "array", "items": {}}, {"type": "null"}]}, [1], "x"),
+        ({"type": "integer", "minimum": 0, "exclusiveMinimum": True},
+         {"type": "integer", "exclusiveMinimum": 0}, 1, 0),
+        ({"type": "integer", "maximum": 9, "exclusiveMaximum": True},
+         {"type": "integer", "exclusiveMaximum": 9}, 8, 9),
+        ({"type": "integer", "minimum": 0, "exclusiveMinimum": False},
+         {"type": "integer", "minimum": 0}, 0, -1),
+        ({"type": "integer", "exclusiveMaximum": True}, NUMBER, 8, "x"),
+        ({"type": "any"}, {}, {"a": 1}, ...),
+        ({"type": ["any", "string"]}, {}, 1, ...),
+        ({"type": "float", "minimum": "0"}, {"type": "number"}, 1.5, "x"),
+        ({"type": "STRING"}, TEXT, "a", 1),
+        ({"type": ["Int", "none"]}, {"type": ["integer", "null"]}, None, "x"),
+        ({"type": "dict"}, {"type": "object"}, {"a": 1}, 1),
+        ({"type": "list"}, {"type": "array", "items": {}}, [1], 1),
+        ({"type": "integer", "nullable": True}, {"type": ["integer", "null"]}, None, "x"),
+        ({"anyOf": [NUMBER], "nullable": True},
+         {"anyOf": [{"anyOf": [NUMBER]}, {"type": "null"}]}, None, "x"),
+        ({"type": "string", "default": None}, TEXT, "a", None),
+        ({"const": "x"}, {"enum": ["x"]}, "x", "y"),
+        ({"enum": []}, {}, "x", ...),
+        ({"enum": "a"}, {}, "x", ...),
+        ({"enum": ["a", "a", 1, True, None]}, {"enum": ["a", 1, True, None]}, None, "b"),
+        ({"type": "string", "enum": ["a"], "nullable": True},
+         {"enum": ["a", None], "type": ["string", "null"]}, None, "b"),
+        ("string", TEXT, "a", 1),
+        (["string", "null"], {"type": ["string", "null"]}, None, 1),
+        (True, {}, 1, ...),
+        (None, {}, 1, ...),
+        ({"type": "string", "format": 5, "description": ["x"], "maxLength": -1}, TEXT, "a", 1),
+        ({"type": "string", "examples": ["a", "b"], "example": "c"},
+         {"type": "string", "description": '(for example: "a", "b")'}, "a", 1),
+        ({"type": "object", "propertyNames": {"enum": ["k"]}}, {"type": "object"},
+         {"k": 1}, {"x": 1}),
+        ({"$ref": {"a": 1}}, {}, 1, ...),
+        ({"type": "string", "not": 3, "if": None, "else": 7}, TEXT, "a", 1),
+        ({"type": "string", "contains": 3, "allOf": [], "properties": None}, TEXT, "a", 1),
+        ({"type": "integer", "not": {"enum": [3]}},
+         {"type": "integer", "description": "Not allowed: {\"enum\": [3]}."}, 1, 3),
+        ({"type": "object", "properties": {"a": TEXT}, "required": ["a", "b", 3]},
+         {"type": "object", "properties": {"a": TEXT}, "required": ["a"]},
+         {"a": "x", "b": 1}, {"a": "x"}),
+        ({"type": "object", "properties": {"a": {"type": "string", "required": True}}},
+         {"type": "object", "properties": {"a": TEXT}, "required": ["a"]}, {"a": "x"}, {}),
+        ({"type": "string", "pattern": "^a+$"},
+         {"type": "string", "description": "(pattern: ^a+$)"}, "aa", ...),
+    ],
+)  # fmt: skip
+def test_an_argument_is_told_in_plain_words_of_the_newest_draft(
+    given: Any, told: Any, good: Any, bad: Any
+) -> None:
+    for trusted in (True, False):
+        arguments = arguments_of(top(properties={"x": given}), trusted=trusted)
+        assert arguments.schema == {"type": "object", "properties": {"x": told}}
+        assert arguments.validate({"x": good}) == {"x": good}
+        assert bad is ... or refuses(arguments, {"x": bad})
+
+
+@pytest.mark.parametrize(
+    ("schema", "required"),
+    [
+        ({}, []),
+        ({"properties": None, "required": None}, []),
+        ({"type": ["object", "null"], "required": "a"}, ["a"]),
+        ({"type": "object", "required": ["a"]}, ["a"]),
+        ({"type": "any", "properties": {"a": {"required": True}, "b": {"required": "no"}}}, ["a"]),
+        ({"type": "object", "properties": {"b": True}, "required": ["a"],
+          "additionalProperties": False}, ["a"]),
+    ],
+)  # fmt: skip
+def test_the_top_is_an_object_with_all_that_it_requires(schema: Given, required: list[str]) -> None:
+    arguments = arguments_of(schema)
+    assert arguments.schema.get("required", []) == required
+    assert arguments.validate(dict.fromkeys(required, 1)) == dict.fromkeys(required, 1)
+    if required:
+        assert refuses(arguments, {})
+
+
+def test_other_arguments_are_told_if_there_may_be_any() -> None:
+    numbers = arguments_of(top(additionalProperties={"type": "array", "items": {"type": "int"}}))
+    told = {"type": "array", "items": NUMBER}
+    assert numbers.schema == top(properties={}, additionalProperties=told)
+    assert numbers.validate({"a": [1]}) == {"a": [1]}
+    assert refuses(numbers, {"a": ["x"]})
+
+
+def test_names_are_legal_on_the_wire_and_come_back_as_they_were() -> None:
+    long = "x" * 80
+    item = top(properties={"a b": TEXT, "ü": NUMBER}, required=["a b"])
+    either = {
+        "anyOf": [
+            top(properties={"p<": NUMBER}),
+            top(properties={"q<": {"type": "array", "items": item}}),
+        ]
+    }
+    schema = top(
+        properties={
+            "StartTime<": TEXT, "StartTime>": TEXT, "StartTime_": TEXT, "": TEXT, long: TEXT,
+            "list[]": {"type": "array", "items": item},
+            "pair": {"type": "array", "items": [TEXT, item]},
+            "map": {"type": "object", "additionalProperties": item}, "either": either,
+            "free": {"type": "object"}, "self": {"$ref": "#/$defs/S"},
+        },
+        required=["StartTime<"],
+        **{"$defs": {"S": top(properties={"$n": NUMBER, "next": {"$ref": "#/$defs/S"}})}},
+    )  # fmt: skip
+    arguments = arguments_of(schema)
+    told = arguments.schema["properties"]
+    assert list(told)[:5] == ["StartTime__2", "StartTime__3", "StartTime_", "_", "x" * 56]
+    assert arguments.schema["required"] == ["StartTime__2"]
+    assert told["StartTime__2"]["description"] == "(its name there: StartTime<)"
+    umlaut = next(
+        n for n, e in told["list__"]["items"]["properties"].items() if e["type"] == "integer"
+    )
+    assert umlaut not in ("_", "ü")
+    given = {
+        "StartTime__2": "1", "StartTime__3": "2", "StartTime_": "3", "_": "4", "x" * 56: "5",
+        "list__": [{"a_b": "6", umlaut: 7}], "pair": ["8", {"a_b": "9"}],
+        "map": {"a_b": {"a_b": "10"}}, "either": {"q_": [{"a_b": "11"}]},
+        "free": {"a_b": {"StartTime__2": 12}}, "self": {"next": {"next": {"_n": 13}}},
+    }  # fmt: skip
+    sent = {
+        "StartTime<": "1", "StartTime>": "2", "StartTime_": "3", "": "4", long: "5",
+        "list[]": [{"a b": "6", "ü": 7}], "pair": ["8", {"a b": "9"}],
+        "map": {"a_b": {"a b": "10"}}, "either": {"q<": [{"a b": "11"}]},
+        "free": {"a_b": {"StartTime__2": 12}}, "self": {"next": {"next": {"$n": 13}}},
+    }  # fmt: skip
+    assert arguments.validate(given) == sent
+    assert arguments.validate(sent) == sent, "a model may know the tool"
+    assert refuses(arguments, {**given, "self": {"next": {"next": {"_n": "x"}}}})
+    assert refuses(arguments, {**given, "list__": [{umlaut: 7}]})
+
+
+@pytest.mark.parametrize(
+    ("schema", "why"),
+    [
+        ({"type": "array"}, "type object"),
+        ({"type": "object", "properties": {"x": {"type": "nonsense"}}}, "properties.x.type"),
+        ({"type": "object", "properties": [1]}, "properties"),
+        ({"$ref": "#/nowhere"}, "reference"),
+        ({"$ref": "#"}, "reference"),
+        ({"$ref": "https://example.org/schema.json"}, "reference"),
+        ({"type": "object", "description": "y" * 200_000}, "has 200,037 characters"),
+        (json.loads('{"properties": {"x": ' * 400 + "{}" + "}}" * 400), "nested too deeply"),
+    ],
+)
+def test_a_schema_that_cannot_be_used_is_refused_with_the_reason(schema: Any, why: str) -> None:
+    for trusted in (True, False):
+        with pytest.raises(ConfigError, match=why):
+            JsonArgumentSchema(schema, trusted=trusted)
+
+
+def test_a_schema_that_holds_itself_is_refused() -> None:
+    schema: dict[str, Any] = {"type": "object", "properties": {}}
+    schema["properties"]["x"] = schema
+    with pytest.raises(ConfigError, match="nested too deeply"):
+        JsonArgumentSchema(schema)
+
+
+def test_large_and_doubling_schemas_stay_small() -> None:
+    names = {n: {"$ref": "#/$defs/0"} for n in "abcdefgh"}
+    doubling = {
+        str(i): top(properties={n: {"$ref": f"#/$defs/{i + 1}"} for n in names}) for i in range(30)
+    }
+    for schema in (
+        top(properties=names, **{"$defs": doubling}),
+        {"allOf": [{"$ref": "#/$defs/0"}] * 2,
+         "$defs": {str(i): {"allOf": [{"$ref": f"#/$defs/{i + 1}"}] * 2} for i in range(40)}},
+        {"anyOf": [{"$ref": "#"}, {"$ref": "#"}]},
+        top(properties={"x": {"not": {"$ref": "#/properties/x"}}}),
+    ):  # fmt: skip
+        arguments = arguments_of(schema, trusted=False)
+        assert len(json.dumps(arguments.schema)) < 100_000
+        arguments.validate({})
+    slow = top(properties={"a b": names["a"], "c": TEXT}, required=["a b"])
+    bomb = {str(i): {"allOf": [{"$ref": f"#/$defs/{i + 1}"}] * 2} for i in range(40)}
+    arguments = arguments_of({**slow, "$defs": bomb}, trusted=False)
+    assert arguments.validate({"a_b": 1}) == {"a b": 1}, "only the names are checked"
+    assert refuses(arguments, {"c": "x"})
+    assert refuses(arguments, {"a_b": 1, "d": 1})
+    deep: dict[str, Any] = top()
+    for _ in range(60):
+        deep = top(properties={"x": deep})
+    assert len(json.dumps(arguments_of(deep).schema)) < 1_000
+
+
+def test_a_pattern_of_another_language_is_no_error() -> None:
+    patterns = [r"^\p{L}+$", r"(?<year>\d{4})", "[[:alpha:]]", "*", "(", r"\d{1,99999999999}"]
+    for pattern in patterns:
+        schema = top(
+            properties={"x": {"type": "string", "pattern": pattern}},
+            patternProperties={pattern: {"type": "integer"}},
+        )
+        arguments = arguments_of(schema)
+        assert arguments.validate({"x": "a"}) == {"x": "a"}
+        assert refuses(arguments, {"x": 1})
+    assert refuses(arguments_of(top(properties={"x": {"pattern": "^a$"}})), {"x": "b"})
+
+
+class Window(BaseModel):
+    begin: Annotated[int, Field(alias="begin <")]
+    parts: list["Window"] = []
+
+
+def test_functions_of_the_user_have_the_same_form() -> None:
+    @tool
+    def plot(window: Window, pair: tuple[int, str], more: list | None = None) -> str:  # type: ignore[type-arg]
+        """Plot."""
+        return f"{window.begin} {window.parts[0].begin} {pair}"
+
+    assert broken_rules(plot.definition()) == []
+    inner = {"begin__": 2}
+    given = plot.check_arguments({"window": {"begin__": 1, "parts": [inner]}, "pair": [3, "x"]})
+    assert plot(**given) == "1 2 (3, 'x')"
+
+    class Tree(BaseTool):
+        name, args_model = "tree", Window
+
+        def execute(self, **given: Any) -> Any:
+            return given
+
+    tree = tool(Tree())
+    assert broken_rules(tree.definition()) == []
+    assert tree.check_arguments({"begin__": 1})["begin"] == 1
+
+
+def test_a_bad_tool_of_a_cell_is_left_out_with_its_reason() -> None:
+    class Bad(BaseTool):
+        name, parameters = "bad", {"type": "object", "properties": {"x": {"type": "nonsense"}}}
+
+        def execute(self, **given: Any) -> Any:
+            return given
+
+    @tool
+    def good(x: int) -> int:
+        """Return it."""
+        return x
+
+    box = Toolbox()
+    box.add_from_cells([Bad(), good])
+    assert [each.name for each in box] == ["good"]
+    (notice,) = box.notices
+    assert notice.startswith("Your tool 'bad' is left out, because parameters is not a JSON Schema")
+    assert "'nonsense'" in notice
+    assert isinstance(box.get("good"), Tool)
