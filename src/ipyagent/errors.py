@@ -7,7 +7,8 @@ AgentError
 │  ├─ ModelUnavailableError   transient: rate limit, overload, broken connection
 │  │  └─ RetryExhaustedError  … and it stayed so
 │  └─ ModelRefusedError       final: bad key, unknown model
-│     └─ ContextOverflowError the conversation is longer than the model takes in
+│     ├─ ContextOverflowError the conversation is longer than the model takes in
+│     └─ MalformedCallError   the model wrote a call that its service could not read
 ├─ StepTimeoutError           one step took too long (a TimeoutError too)
 ├─ JournalError               what happens cannot be recorded
 ├─ SessionError               a session is not there, has ended, or cannot be read
@@ -97,6 +98,10 @@ class ModelRefusedError(ModelError):
 
 class ContextOverflowError(ModelRefusedError):
     """The conversation is longer than the model takes in."""
+
+
+class MalformedCallError(ModelRefusedError):
+    """The model wrote a call that its service could not read: the model can write it again."""
 
 
 class StepTimeoutError(AgentError, TimeoutError):
