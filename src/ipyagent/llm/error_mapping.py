@@ -243,6 +243,6 @@ def _message_in_json(text: str) -> str:
         return text
     try:
         body, _ = json.JSONDecoder().raw_decode(text, start)
+        return words_of(find_error(body)) or text
     except (ValueError, RecursionError):
         return text
-    return words_of(find_error(body)) or text

@@ -202,7 +202,8 @@ class ReplyBuilder:
         self._blocks: list[_Text | _Thinking | _Call] = []
         self._thinking: _Thinking | None = None
         """The last thought."""
-        self._at: dict[int, list[_Call]] = {}
+        self._at: dict[tuple[int, str], _Call] = {}
+        """Calls by index and id; without an id, the last of an index."""
 
     def add(self, chunk: StreamChunk) -> None:
         """Add the next chunk."""
@@ -210,8 +211,8 @@ class ReplyBuilder:
             case "content":
                 self._add_text(chunk.data)
             case "signature" if chunk.name == "call":
-                if calls := self._at.get(chunk.index):
-                    calls[-1].signature += chunk.data
+                if call := self._at.get((chunk.index, "")):
+                    call.signature += chunk.data
             case "thinking" | "signature":
                 self._add_thinking(chunk)
             case "tool_call":
@@ -274,15 +275,15 @@ class ReplyBuilder:
             last.text.append(chunk.data)
 
     def _add_call(self, chunk: StreamChunk) -> None:
-        """Add a piece of a call: the last of its index, or that of its id."""
-        calls = self._at.setdefault(chunk.index, [])
-        same = [each for each in calls if chunk.id and each.id == chunk.id] or calls
-        if not same or _begins_another(chunk, call := same[-1]):
-            calls.append(call := _Call())
-            self._blocks.append(call)
+        """Add a piece of a call: that of its id, or the last of its index."""
+        call = self._at.get((chunk.index, chunk.id)) or self._at.get((chunk.index, ""))
+        if call is None or _begins_another(chunk, call):
+            self._blocks.append(call := _Call())
         call.id = call.id or chunk.id
-        call.name = _join_names(call.name, chunk.name)
+        if not (call.name and any(call.arguments)):
+            call.name = chunk.name if chunk.name.startswith(call.name) else call.name + chunk.name
         call.arguments.append(chunk.data)
+        self._at[chunk.index, ""] = self._at[chunk.index, call.id] = call
 
     def _tool_calls(self) -> list[ToolCall]:
         calls: list[ToolCall] = []
@@ -334,11 +335,6 @@ def _begins_another(chunk: StreamChunk, call: _Call) -> bool:
     if chunk.name != call.name:
         return any(call.arguments)
     return _is_whole(call.arguments) and chunk.data != "".join(call.arguments)
-
-
-def _join_names(name: str, more: str) -> str:
-    """Return a name that may come in pieces, or again."""
-    return more if more.startswith(name) else name + more
 
 
 def _is_whole(pieces: list[str]) -> bool:

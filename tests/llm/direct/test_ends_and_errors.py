@@ -109,6 +109,18 @@ async def test_a_body_instead_of_a_reply_gives_the_same_reason(
             assert words in str(error)
 
 
+@pytest.mark.parametrize("depth", [900, 5_000])
+@pytest.mark.parametrize("status", [200, 400])
+async def test_a_reason_that_is_nested_without_end_is_still_a_readable_failure(
+    depth: int, status: int, request_: ModelRequest
+) -> None:
+    nested = b'{"detail":' * depth + b'"no"' + b"}" * depth
+    with ModelServer([Reply((nested,), status), streamed(b"data: " + nested)]) as server:
+        for _ in range(2):
+            error, _ = await failed(client_of(server), request_)
+            assert isinstance(error, (ModelRefusedError, ModelUnavailableError))
+
+
 async def test_a_success_code_is_no_error(request_: ModelRequest) -> None:
     fine = {"choices": [], "base_resp": {"status_code": 0, "status_msg": "success"}}
     events = [delta(content="Hello"), fine, delta(finish_reason="stop"), fine, DONE]
@@ -134,10 +146,10 @@ FAULT = {"type": "error", "error": {"message": "exploded"}}
 async def test_an_error_after_the_end_changes_nothing_and_one_before_it_keeps_the_text(
     model: str, request_: ModelRequest
 ) -> None:
-    with ModelServer(
-        [streamed(*HELLO[model], FAULT, DONE), streamed(HELLO[model][0], FAULT, DONE)]
-    ) as server:
-        assert (await ask(client_of(server, model), request_)).message().text == "Hello"
+    late = [streamed(*HELLO[model], each, DONE) for each in (FAULT, b"data: {nonsense\n\n")]
+    with ModelServer([*late, streamed(HELLO[model][0], FAULT, DONE)]) as server:
+        for _ in late:
+            assert (await ask(client_of(server, model), request_)).message().text == "Hello"
         error, said = await failed(client_of(server, model), request_)
     assert "exploded" in str(error)
     assert said.message().text == "Hello"

@@ -70,6 +70,8 @@ CALLS: dict[str, tuple[list[Any], list[tuple[str, Any]]]] = {
         [piece(P[:4], "read_file", id="a"), piece(P[4:], "read_file", id="a")], READ),
     "a new id with each piece": (
         [piece("", "read_file", id="a"), piece(P[:4], id="b"), piece(P[4:], id="c")], READ),
+    "another name amid the arguments": (
+        [piece(P[:4], "read_file", id="a"), piece(P[4:], "tool", id="a")], READ),
     "no index": (
         [piece("", "read_file", id="a", index=None), piece(P[:4], index=None),
          piece(P[4:], index=None)], READ),

@@ -76,8 +76,7 @@ class Reader(ABC):
             self.is_over = True
         self.was_finished = self.was_finished or self.is_finished
         self.is_counted = self.is_counted or (is_late and self.usage is not counted)
-        if is_empty:
-            self.reason = find_error(event) or self.reason
+        self.reason = (find_error(event) or self.reason) if is_empty else None
 
     @abstractmethod
     def _read(self, event: JsonDict) -> Iterator[StreamChunk]:

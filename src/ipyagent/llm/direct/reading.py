@@ -69,6 +69,8 @@ def _parse(lines: list[str], reader: Reader) -> Iterator[JsonDict]:
     try:
         events = _objects(text)
     except ValueError:
+        if reader.is_finished:  # what was complete stays complete
+            return
         if not reader.has_words and text[0] not in "{[":
             reader.reason = text
             return
