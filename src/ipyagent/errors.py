@@ -8,7 +8,8 @@ AgentError
 │  │  └─ RetryExhaustedError  … and it stayed so
 │  └─ ModelRefusedError       final: bad key, unknown model
 │     ├─ ContextOverflowError the conversation is longer than the model takes in
-│     └─ HistoryRefusedError  a part of it was refused, and is left out from now on
+│     ├─ HistoryRefusedError  a part of it was refused, and is left out from now on
+│     └─ MalformedCallError   the model wrote a call that its service could not read
 ├─ StepTimeoutError           one step took too long (a TimeoutError too)
 ├─ JournalError               what happens cannot be recorded
 ├─ SessionError               a session is not there, has ended, or cannot be read
@@ -102,6 +103,10 @@ class ContextOverflowError(ModelRefusedError):
 
 class HistoryRefusedError(ModelRefusedError):
     """A part of the conversation was refused; the client leaves it out from now on."""
+
+
+class MalformedCallError(ModelRefusedError):
+    """The model wrote a call that its service could not read: the model can write it again."""
 
 
 class StepTimeoutError(AgentError, TimeoutError):

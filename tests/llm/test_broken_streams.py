@@ -203,7 +203,7 @@ BROKEN = {
     "closed where only closing ends the body": Reply(
         HELLO.cut(900).frames, 200, EVENTS, framed=False
     ),
-    "empty body": Reply(headers=EVENTS),
+    "empty body that only the end of the connection ends": Reply(headers=EVENTS, framed=False),
     "malformed event": Reply((*HELLO.frames[:3], b"data: {nonsense\n\n"), headers=EVENTS),
     "an error within": stream(delta(content="he"), {"error": {"message": "exploded"}}),
     "no answer at all": Reply(before=(Cut(),)),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -18,12 +19,25 @@ from ipyagent.agent.compaction import Compactor
 from ipyagent.agent.form_check import REMINDER, find_missing_form
 from ipyagent.agent.lifecycle import RunEnding, run_lifecycle
 from ipyagent.agent.plan_draft import is_plan, planning_context
-from ipyagent.agent.prompts import CALL_NOW, CLOSING, CONTINUE, PLANNING
+from ipyagent.agent.prompts import (
+    CALL_AGAIN,
+    CALL_NOW,
+    CALL_PROPERLY,
+    CLOSING,
+    CONTINUE,
+    GO_ON,
+    PLANNING,
+)
 from ipyagent.agent.reply_stream import stream_reply
 from ipyagent.agent.step_machine import RunTimeoutError, StepMachine
 from ipyagent.agent.streamed_reply import StreamedReply
-from ipyagent.agent.unfulfilled_intent import announces_actions
-from ipyagent.errors import AgentError, ContextOverflowError, HistoryRefusedError
+from ipyagent.agent.unfulfilled_intent import announces_actions, writes_calls
+from ipyagent.errors import (
+    AgentError,
+    ContextOverflowError,
+    HistoryRefusedError,
+    MalformedCallError,
+)
 from ipyagent.llm.retry import retrying
 from ipyagent.phrases import first_line
 from ipyagent.schema import (
@@ -41,9 +55,22 @@ NOTHING_PENDING = (
     "No action is pending: steps were announced, but nothing was proposed that could be approved."
 )
 
+CALLS_AS_TEXT = (
+    "The model wrote a tool call as text, so nothing was run: the server does not pass on this "
+    "model's calls. Start it with the model's template for tools (llama.cpp: --jinja; vLLM: "
+    "--enable-auto-tool-choice and --tool-call-parser), or choose another model."
+)
+
+STILL_PAUSED = "The service paused before the end of the answer. Ask it to go on."
+
 ASKED_AGAIN = "The answer lacked the form asked for ({form}), so the model was asked once more."
 
 _BUDGET_LABELS = {StopReason.MAX_STEPS: "number of steps", StopReason.MAX_SECONDS: "time"}
+
+_REPEATS = {GO_ON: 5}
+"""How often a nudge is given in a run: others once."""
+MOST_MALFORMED = 2
+"""Calls in a row that no service could read, and that the model is asked to write again."""
 
 _INCONCLUSIVE = {StopReason.FINISHED, StopReason.EMPTY}
 """Stop reasons that matter less than that nobody was there to approve a call."""
@@ -70,6 +97,7 @@ class AgentLoop(StepMachine):
     _unfinished: StreamedReply | None = field(default=None, init=False)
     _unattended: list[str] = field(default_factory=list, init=False)
     _is_reminded: bool = field(default=False, init=False)
+    _problem: str | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         if self.planning:
@@ -120,18 +148,30 @@ class AgentLoop(StepMachine):
     async def _take_steps(self) -> StopReason:
         """Take steps until the model has answered or a budget is used up."""
         nudge: str | None = None
-        nudges: set[str] = set()
+        nudges: Counter[str] = Counter()
+        malformed = 0
         while True:
-            reply = await self._take_step(nudge)
+            try:
+                reply = await self._take_step(nudge)
+            except MalformedCallError as error:
+                malformed += 1
+                if malformed > MOST_MALFORMED or self._find_exhausted():
+                    raise
+                nudge = CALL_AGAIN.format(problem=f"{error} {error.advice}".strip())
+                continue
+            malformed = 0
             if self.planning and is_plan(self.stream.run):
                 return StopReason.PLANNED
-            spent = budgets.find_exhausted(self.stream.run, self.config.agent)
+            spent = self._find_exhausted()
             nudge = None if reply.calls or spent else self._nudge_after(reply)
-            if not reply.calls and (nudge is None or nudge in nudges):
+            if not reply.calls and (nudge is None or nudges[nudge] >= _REPEATS.get(nudge, 1)):
                 return self._accept_answer(reply)
             if spent:
                 return spent
-            nudges |= {nudge} if nudge else set()
+            nudges.update(filter(None, [nudge]))
+
+    def _find_exhausted(self) -> StopReason | None:
+        return budgets.find_exhausted(self.stream.run, self.config.agent)
 
     async def _take_step(self, nudge: str | None, *, closing: bool = False) -> StreamedReply:
         """Ask the model once and run its calls; raises StepTimeoutError."""
@@ -208,6 +248,10 @@ class AgentLoop(StepMachine):
         if reply.is_truncated:
             self._is_reminded = True  # the form of an answer in pieces is not known
             return CONTINUE
+        if reply.is_paused:
+            return GO_ON
+        if self._writes_calls(reply):
+            return CALL_PROPERLY
         return CALL_NOW if self._announces_calls(reply) else self._remind_of_form(reply)
 
     def _remind_of_form(self, reply: StreamedReply) -> str | None:
@@ -223,11 +267,16 @@ class AgentLoop(StepMachine):
         self.stream.emit(Notice(text=ASKED_AGAIN.format(form=missing)))
         return REMINDER.format(form=missing)
 
+    def _writes_calls(self, reply: StreamedReply) -> bool:
+        return writes_calls(reply.message.text if reply.message else "", self._offered_names())
+
+    def _offered_names(self) -> set[str]:
+        return {tool.name for tool in self.context.toolbox.offered_tools()}
+
     def _announces_calls(self, reply: StreamedReply) -> bool:
-        offered = {tool.name for tool in self.context.toolbox.offered_tools()}
         called = {each.call.name for each in self.stream.run.executions}
         text = reply.message.text if reply.message else ""
-        return announces_actions(text, offered, called)
+        return announces_actions(text, self._offered_names(), called)
 
     def _accept_answer(self, reply: StreamedReply) -> StopReason:
         """Accept the reply as the answer."""
@@ -235,7 +284,12 @@ class AgentLoop(StepMachine):
             self.stream.emit(
                 Notice(text="The answer was cut at the model's limit of length; it is incomplete.")
             )
-        if self._announces_calls(reply):
+        if reply.is_paused:
+            self._problem = STILL_PAUSED
+        elif self._writes_calls(reply):
+            self.stream.emit(Notice(text=CALLS_AS_TEXT))
+            self._problem = "The model's calls come as text, so none of them was run."
+        elif self._announces_calls(reply):
             self.stream.emit(Notice(text=NOTHING_PENDING))
         return reply.stop_reason
 
@@ -243,6 +297,8 @@ class AgentLoop(StepMachine):
         """Add a note if an answer does not mean that all is done."""
         if self._unattended and ending.reason in _INCONCLUSIVE:
             ending.reason, ending.error = StopReason.UNATTENDED, self._unattended[0]
+        elif ending.reason in _INCONCLUSIVE and self._problem:
+            ending.reason, ending.error = StopReason.ERROR, self._problem
         elif ending.reason is StopReason.FINISHED and (failure := self._last_failure()):
             ending.reason, ending.error = StopReason.ERROR, failure
 

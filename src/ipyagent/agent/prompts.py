@@ -51,6 +51,20 @@ in this reply; the user is asked for approval automatically. Otherwise give your
 again, without announcing anything.\
 """
 
+CALL_PROPERLY = """\
+Your reply writes a tool call as text, so nothing ran. Call tools only through the interface for \
+tool calls. If you need no tool, answer in plain words.\
+"""
+
+CALL_AGAIN = """\
+Your tool call could not be read, so nothing ran: {problem}
+Call the tool again, with arguments that are one complete JSON object.\
+"""
+
+GO_ON = """\
+Your reply was paused before its end. Continue exactly where it stopped; repeat nothing.\
+"""
+
 PLANNING = """\
 <planning>
 The user wants a plan. Propose everything as tool calls in ONE reply. Nothing runs now, not even \

@@ -9,6 +9,7 @@ from ipyagent.llm.client import Client, maker_of
 from ipyagent.llm.wire import ReplyBuilder
 from ipyagent.redaction import Redactor
 from ipyagent.schema import (
+    PAUSED,
     Message,
     MessageFinished,
     Role,
@@ -78,6 +79,11 @@ class StreamedReply:
     def is_truncated(self) -> bool:
         """True if the model's own length limit ended it."""
         return self._builder.finish_reason == "length"
+
+    @property
+    def is_paused(self) -> bool:
+        """True if the service stopped in its midst, to be asked to go on."""
+        return self._builder.finish_reason == PAUSED
 
     @property
     def stop_reason(self) -> StopReason:

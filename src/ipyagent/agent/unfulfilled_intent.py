@@ -1,4 +1,4 @@
-"""Unfulfilled intent: a reply that announces actions and calls nothing.
+"""Unfulfilled intent: a reply that announces actions, or writes calls as text, and calls nothing.
 
 Its reader expects something to happen, or waits for a question that never comes. The signs are
 structural rather than linguistic: a tool that is named but not called, a heading "Plan" with a
@@ -8,6 +8,7 @@ replies that explain, offer, ask or report are left alone.
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -32,6 +33,48 @@ def announces_actions(text: str, offered: AbstractSet[str], called: AbstractSet[
         or _has_headed_plan(prose, reports=bool(called))
         or any(_asks_for_yes(each) for each in sentences)
     )
+
+
+def writes_calls(text: str, offered: AbstractSet[str]) -> bool:
+    """Return whether `text` is a call in the form of a model's template, which no server read.
+
+    Text about such forms is left alone: in code, or with prose before and after.
+    """
+    if not offered:
+        return False
+    prose = _INLINE.sub(" ", _FENCE.sub("\n", text))
+    if mark := _WRITTEN_CALL.search(prose):
+        *_, after = _CALL_END.split(prose[mark.start() :])
+        before = prose[: mark.start()].strip()
+        return not before or (len(before) < _END and not after.strip())
+    if call := _PYTHONIC.fullmatch(text.strip()):
+        return call[1] in offered
+    return _is_call_in_json(text.strip(), offered)
+
+
+def _is_call_in_json(text: str, offered: AbstractSet[str]) -> bool:
+    """Return whether a reply is a call in JSON, fenced or not, after at most a short sentence."""
+    if fenced := _JSON_AT_END.fullmatch(text):
+        text = fenced[1].strip()
+    if text[:1] not in ("{", "["):
+        return False
+    try:
+        value, end = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return False
+    return text[end:].strip()[:1] in ("", "{", ";") and _is_call(value, offered)
+
+
+def _is_call(value: object, offered: AbstractSet[str]) -> bool:
+    if isinstance(value, list):
+        return bool(value) and all(_is_call(each, offered) for each in value)
+    if not isinstance(value, dict):
+        return False
+    inner = value.get("tool_calls") or value.get("function")
+    if isinstance(inner, (dict, list)):
+        return _is_call(inner, offered)
+    name = next((value[key] for key in _NAMES if isinstance(value.get(key), str)), "")
+    return name in offered and any(key in value for key in _ARGUMENTS)
 
 
 def _ends_of(text: str) -> str:
@@ -88,6 +131,28 @@ def _list_headings(lines: list[str]) -> Iterator[tuple[str, str]]:
 
 
 _FENCE = re.compile(r"(?ms)^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)")
+_INLINE = re.compile(r"`[^`\n]*`")
+_WRITTEN_CALL = re.compile(
+    r"""(?mx)^[ \t]*(?:
+      <tool_call>\s*(?:\{|\[|<function|<invoke|[\w.-]+\s*(?:<arg_key|\{|\())
+    | <function=[\w.:-]+ | <(?:\w+:)?(?:function_calls?|tool_calls?)>\s*(?:<|\{|\[)
+    | <(?:\w+:)?invoke\s+name= | <tool_code>\s*\S | <start_function_call>\s*\S
+    | \[TOOL_CALLS\]\s*(?:[\[{]|[\w.-]+\s*(?:\[|\{)) | \[TOOL_REQUEST\]\s*\{
+    | <\|python_tag\|>\s*(?:\{|\[|[\w.]+\() | <\|START_ACTION\|>\s*[\[{]
+    | <[|\uff5c](?:\w+[|\uff5c])?(?:tool|function)[_▁]calls?[\w▁]*[|\uff5c]?>\s*\S
+    | <\|channel\|>commentary\ to= | (?:assistant)?commentary\ to=functions\.
+    )"""
+)
+"""How models write calls where a line begins: Qwen, GLM, Llama, Mistral, DeepSeek, Kimi, …"""
+_CALL_END = re.compile(
+    r"</[\w:]+>|<[|\uff5c][^\n<>]{0,40}[|\uff5c]>|\[END_TOOL_REQUEST\]"
+    r"|[}\])](?=\s*$)"
+)
+_PYTHONIC = re.compile(r"(?s)\[?\s*(\w+)\(.{0,4000}\)\s*\]?")
+_JSON_AT_END = re.compile(r"(?s)[^`\n]{0,200}\s*```\w*[ \t]*\n(.*)```")
+_NAMES = ("name", "tool", "tool_name", "function", "action")
+_ARGUMENTS = ("arguments", "parameters", "args", "input", "tool_input", "action_input")
+
 _QUOTED = re.compile(
     r"`[^`\n]*`|\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»|„[^“”\n]*[“”]|「[^」\n]*」|^\s*>.*"
 )

@@ -24,7 +24,7 @@ class ReplyReader:
 
     def read(self, piece: Any, finish: str | None) -> Iterator[StreamChunk]:
         """Yield the chunks of a piece or a whole reply; `finish` is the provider's word."""
-        for choice in piece.choices[:1]:
+        for choice in piece.choices:
             delta = choice.delta if hasattr(choice, "delta") else choice.message
             yield from self._thinking(delta)
             if text := delta.content:

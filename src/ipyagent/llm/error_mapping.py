@@ -11,6 +11,7 @@ from typing import Any
 
 from ipyagent.errors import (
     ContextOverflowError,
+    MalformedCallError,
     ModelError,
     ModelRefusedError,
     ModelUnavailableError,
@@ -18,7 +19,7 @@ from ipyagent.errors import (
 from ipyagent.llm.advice import Trouble, asked_at, next_step, tls_problem, trouble_of
 from ipyagent.llm.destinations import Destination
 from ipyagent.llm.event_limit import EventTooLargeError
-from ipyagent.llm.service_error import ServiceError
+from ipyagent.llm.service_error import ServiceError, find_error, words_of
 from ipyagent.phrases import ellipsize
 from ipyagent.providers import is_too_long
 
@@ -30,6 +31,8 @@ _NO_ANSWER: set[Trouble] = {"refused", "dns", "certificate", "tls", "redirects"}
 """Connection failures, for which LiteLLM makes up a status."""
 
 _IN_TROUBLE = 500
+_OF_THE_MODEL = (ContextOverflowError, MalformedCallError)
+"""Failures that no other address would cure."""
 
 TRANSIENT = {408, 409, 425, 429}  # of the 4xx; all others say that the request itself is wrong
 
@@ -44,8 +47,21 @@ _PLAIN = {
     re.compile(
         r"line \d+ column \d+ \(char \d+\)|has no attribute|validation error|codec can't decode"
         r"|recursion depth|while decompressing|Unable to get json response"
+        r"|for integer string conversion"
     ): "the answer is malformed and cannot be read.",
 }
+_FINAL = re.compile(
+    r"(?i)insufficient|balance|quota|billing|invalid|not[_ ](found|exist|support)|unauthori[sz]ed"
+    r"|forbidden|permission|denied|api[_ ]key|unsupported"
+)
+_PASSING = re.compile(
+    r"(?i)rate.?limit|too many|overload|busy|again|later|tempora|timed?.?out|unavailable|internal"
+)
+"""Words that tell whether a reason without a status will still be there a moment later."""
+_MALFORMED_CALL = re.compile(
+    r"(?i)tool_use_failed|failed_generation|malformed_?function_?call|unexpected_?tool_?call"
+    r"|(error|fail\w+) (in |to )?pars\w+ (the )?(tool|function)[ _-]?calls?"
+)
 _KEYS = re.compile(r"(?i)\b(sk|pk|gsk|xai|key|bearer)[-_ ][\w.*-]{8,}|\bAIza[\w-]{10,}")
 
 
@@ -57,7 +73,7 @@ def map_error(
     Its first line describes the failure, the second where the model was asked, and the remedy.
     """
     failure = _fault(error, model, secret)
-    if where is None or isinstance(failure, ContextOverflowError) or failure.advised:
+    if where is None or isinstance(failure, _OF_THE_MODEL) or failure.advised:
         return failure
     if any(isinstance(each, EventTooLargeError) for each in _chain(error)):
         return add_advice(failure, where, model, _IN_TROUBLE)
@@ -107,17 +123,30 @@ def _fault(error: BaseException, model: str, secret: str | None) -> ModelError:
         )
     if isinstance(cause, ImportError):
         return _without_address(f"{model} needs a package that is not installed: {text}")
+    if _MALFORMED_CALL.search(f"{error} {bodies}"):
+        failure = MalformedCallError(f"{model} wrote a call that could not be read: {text}")
+        written = (find_error(body) for body in bodies if isinstance(body, dict))
+        calls = [str(each.get("failed_generation") or "") for each in written if each]
+        return failure.advise(ellipsize(hide_keys("".join(calls), secret), MAX_CHARS))
     status = _status(error, bodies)
     if status != 429 and is_too_long(f"{type(error)} {error} {bodies}"):
         return ContextOverflowError(f"The conversation is too long for {model}: {text}")
     if 400 <= status < 500 and status not in TRANSIENT:
         return ModelRefusedError(f"{model} refused the request ({status}): {text}")
+    if not status and isinstance(cause, ServiceError) and _is_final(cause):
+        return ModelRefusedError(f"{model} gave no answer: {text}")
     for pattern, plain in _PLAIN.items():
         if pattern.search(text):
             return ModelUnavailableError(f"{model}: {plain}")
     return ModelUnavailableError(
         f"{model} {_describe_failure(error, status)}: {text}", retry_after(_headers(cause))
     )
+
+
+def _is_final(error: ServiceError) -> bool:
+    """Return whether an error without a status will come again."""
+    text = f"{error.message} {error.body}"
+    return bool(_FINAL.search(text)) or (error.is_whole and not _PASSING.search(text))
 
 
 def refuses_length(text: str) -> bool:
@@ -157,13 +186,15 @@ def readable(error: BaseException, secret: str | None = None) -> str:
     text = _DEBRIS.split(text)[0]
     while (shorter := _PREFIX.sub("", text)) != text:
         text = shorter
-    text = _message_in_json(text)
-    if secret:
-        text = text.replace(secret, "(key)")
-    text = " ".join(_KEYS.sub("(key)", text).split())
+    text = hide_keys(_message_in_json(text), secret)
     if not text:
         return type(error).__name__
     return ellipsize(text, MAX_CHARS)
+
+
+def hide_keys(text: str, secret: str | None) -> str:
+    """Return the text in one line, without the key and whatever looks like one."""
+    return " ".join(_KEYS.sub("(key)", text.replace(secret, "(key)") if secret else text).split())
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
@@ -186,8 +217,9 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
 
 def _status(error: BaseException, bodies: list[Any]) -> int:
     """Return the HTTP status; an error in mid-stream has only what its body says."""
-    codes_in_bodies = [body.get("code") for body in bodies if isinstance(body, dict)]
-    codes = codes_in_bodies if _is_mid_stream(error) else [getattr(error, "status_code", None)]
+    codes = [getattr(error, "status_code", None)]
+    if _is_mid_stream(error) and not isinstance(error, ServiceError):
+        codes = [body.get("code") for body in bodies if isinstance(body, dict)]
     return next((code for code in codes if isinstance(code, int) and 100 <= code < 1000), 0)
 
 
@@ -211,15 +243,6 @@ def _message_in_json(text: str) -> str:
         return text
     try:
         body, _ = json.JSONDecoder().raw_decode(text, start)
-    except ValueError:
+        return words_of(find_error(body)) or text
+    except (ValueError, RecursionError):
         return text
-    return _find_message(body) or text
-
-
-def _find_message(body: Any) -> str | None:
-    if not isinstance(body, dict):
-        return None
-    if isinstance(inner := body.get("error"), (dict, str)) and inner:
-        return inner if isinstance(inner, str) else _find_message(inner)
-    message = body.get("message")
-    return message if isinstance(message, str) else None

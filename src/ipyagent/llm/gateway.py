@@ -96,7 +96,7 @@ class LiteLLMClient(ServiceClient):
         if not self._config.stream:
             return _Whole(brought)
         event_limit.limit_events(brought)
-        return await self._read_whole(litellm, brought)
+        return await self._read_whole(litellm, brought, where.key)
 
     def _settings(self, request: ModelRequest, provider: str, where: Destination) -> dict[str, Any]:
         """Return the arguments of the call: nothing is ever set on the module."""
@@ -148,7 +148,7 @@ class LiteLLMClient(ServiceClient):
             raise ModelUnavailableError(f"{self._model}: {CUT_OFF}")
         return chunks
 
-    async def _read_whole(self, litellm: Any, stream: Any) -> Any:
+    async def _read_whole(self, litellm: Any, stream: Any, key: str | None) -> Any:
         """Return the reply if `stream` is none: a whole completion is as good an answer."""
         kind = unstreamed.content_type(stream)
         if unstreamed.may_be_stream(kind):
@@ -159,7 +159,7 @@ class LiteLLMClient(ServiceClient):
         await stream.aclose()
         if (whole := unstreamed.completion_in(litellm, body)) is not None:
             return _Whole(whole)
-        raise ModelRefusedError(f"{self._model} {unstreamed.describe(kind, body)}.")
+        raise ModelRefusedError(f"{self._model} {unstreamed.describe(kind, body, key)}.")
 
     async def _wait(self, where: Destination, pending: Awaitable[Any]) -> Any:
         """Await `pending` within the time limit; all its failures become ours."""

@@ -31,11 +31,25 @@ def count_tokens(usage: Any) -> TokenUsage:
     )
 
 
+def update_tokens(known: TokenUsage | None, usage: Any) -> TokenUsage | None:
+    """Return the counts after another report: a later one may leave some out, or send zeroes."""
+    counts = {name: n for name, n in count_tokens(usage).model_dump().items() if n}
+    return TokenUsage(**{**(known.model_dump() if known else {}), **counts}) if counts else known
+
+
 def _field(source: Any, name: str) -> Any:
     return source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
 
 
 def _count(source: Any, name: str) -> int:
-    """Return a number, 0 for anything that is no count."""
-    value = _field(source, name)
-    return value if isinstance(value, int) and value > 0 else 0
+    return to_count(_field(source, name))
+
+
+def to_count(value: object) -> int:
+    """Return a number, also of one that is sent as a text; 0 for anything that is no count."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return 0
+    try:
+        return max(0, value if isinstance(value, int) else int(float(value)))
+    except (ValueError, OverflowError):
+        return 0

@@ -6,9 +6,12 @@ import json
 from contextlib import suppress
 from typing import Any
 
+from ipyagent.llm.error_mapping import hide_keys
 from ipyagent.phrases import ellipsize
 
 _PAGES = {"text/html", "application/xhtml+xml", "application/xml", "text/xml"}
+
+_FIELDS = ("data:", "event:", "id:", "retry:", "error:", ":")
 
 WORDS = 100
 """Characters of a body that are shown."""
@@ -46,8 +49,9 @@ async def body_of(stream: Any) -> str:
 
 
 def is_stream(body: str) -> bool:
-    """Return whether a body consists of server-sent events, whatever its type says."""
-    return body.lstrip().startswith(("data:", "event:", "id:", ":"))
+    """Return whether a body consists of server-sent events, or is cut off in the first."""
+    start = body.lstrip("\ufeff \t\r\n")
+    return start.startswith(_FIELDS) or any(start and each.startswith(start) for each in _FIELDS)
 
 
 def completion_in(litellm: Any, body: str) -> Any | None:
@@ -61,10 +65,10 @@ def completion_in(litellm: Any, body: str) -> Any | None:
     return None
 
 
-def describe(kind: str, body: str) -> str:
-    """Describe what arrived instead of a stream."""
+def describe(kind: str, body: str, key: str | None = None) -> str:
+    """Describe what arrived instead of a stream, without the key."""
     type_text = f"of type {kind}" if kind else "without a content type"
-    words = " ".join(body.split())
+    words = hide_keys(body[:_MOST], key)
     if not words:
         return f"answered with an empty body, or one that is no stream, {type_text}"
     beginning = ellipsize(words, WORDS)

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain, groupby
+from itertools import accumulate, chain, groupby
 from typing import Any
 
 from ipyagent.json_arguments import parse_arguments, well_formed
@@ -34,6 +34,13 @@ _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 _LONGEST_NAME = 64
 MAX_NAME = 100
 """Characters of a tool's name that are kept; providers take 64."""
+
+_BEGIN_OF_THOUGHT = "<think>"
+_END_OF_THOUGHT = re.compile(r"</think>(?=\s*\n|\s*$|[^\s.,:;!?`'\")\]|])\s*")
+"""The end of a thought; text about the tag goes on in its line."""
+
+_DECODER = json.JSONDecoder()
+_EMPTY: tuple[object, ...] = ({}, None, "")
 
 CUT = "the reply was cut at the model's length limit"
 
@@ -218,7 +225,8 @@ class ReplyBuilder:
         self._blocks: list[_Text | _Thinking | _Call] = []
         self._thinking: _Thinking | None = None
         """The last thought."""
-        self._at: dict[int, _Call] = {}
+        self._at: dict[tuple[int, str], _Call] = {}
+        """Calls by index and id; without an id, the last of an index."""
 
     def add(self, chunk: StreamChunk) -> None:
         """Add the next chunk."""
@@ -226,7 +234,7 @@ class ReplyBuilder:
             case "content":
                 self._add_text(chunk.data)
             case "signature" if chunk.name == "call":
-                if call := self._at.get(chunk.index):
+                if call := self._at.get((chunk.index, "")):
                     call.signature += chunk.data
             case "thinking" | "signature":
                 self._add_thinking(chunk)
@@ -245,7 +253,7 @@ class ReplyBuilder:
         for each in self._blocks:
             match each:
                 case _Text() if text := well_formed("".join(each.pieces)):
-                    blocks.append(TextContent(text=text))
+                    blocks += _split_thought(text)
                 case _Thinking():
                     blocks.append(_thought(each))
                 case _Call():
@@ -290,13 +298,15 @@ class ReplyBuilder:
             last.text.append(chunk.data)
 
     def _add_call(self, chunk: StreamChunk) -> None:
-        call = self._at.get(chunk.index)
+        """Add a piece of a call: that of its id, or the last of its index."""
+        call = self._at.get((chunk.index, chunk.id)) or self._at.get((chunk.index, ""))
         if call is None or _begins_another(chunk, call):
-            call = self._at[chunk.index] = _Call()
-            self._blocks.append(call)
+            self._blocks.append(call := _Call())
         call.id = call.id or chunk.id
-        call.name = call.name or chunk.name
+        if not (call.name and any(call.arguments)):
+            call.name = chunk.name if chunk.name.startswith(call.name) else call.name + chunk.name
         call.arguments.append(chunk.data)
+        self._at[chunk.index, ""] = self._at[chunk.index, call.id] = call
 
     def _tool_calls(self) -> list[ToolCall]:
         calls: list[ToolCall] = []
@@ -305,7 +315,7 @@ class ReplyBuilder:
         used_ids = set(given_ids)
         for number, call in enumerate(made, start=1):
             own = call.id if given_ids.count(call.id) == 1 else ""
-            arguments, problem = parse_arguments("".join(call.arguments))
+            arguments, problem = parse_arguments(_last_object(call.arguments))
             name = well_formed(call.name) or "unknown"
             if not call.name:
                 problem = "the call does not name a tool"
@@ -336,10 +346,57 @@ def _thought(block: _Thinking) -> ThinkingContent:
 
 
 def _begins_another(chunk: StreamChunk, call: _Call) -> bool:
-    """Return whether the chunk starts a new call with a used index: some servers count badly."""
+    """Return whether the chunk starts a new call with a used index: some servers count badly.
+
+    A name alone does so only after whole arguments: others send it in pieces, or with each piece.
+    """
     if not chunk.name or not call.name:
         return False
-    return chunk.id != call.id if chunk.id and call.id else any(call.arguments)
+    if chunk.id and call.id:
+        is_other = chunk.id != call.id
+        return is_other or (chunk.name != call.name and _is_whole(call.arguments))
+    if chunk.name != call.name:
+        return any(call.arguments)
+    return _is_whole(call.arguments) and chunk.data != "".join(call.arguments)
+
+
+def _is_whole(pieces: list[str]) -> bool:
+    last = next((piece for piece in reversed(pieces) if piece.strip()), "")
+    return last.rstrip().endswith("}") and bool(parse_arguments("".join(pieces))[0])
+
+
+def _last_object(pieces: list[str]) -> str:
+    """Return a call's arguments, also of those that begin again after empty ones.
+
+    An object that only repeats the one before it is the same one.
+    """
+    text = "".join(pieces)
+    try:
+        value, end = _DECODER.raw_decode(text)
+    except (ValueError, RecursionError):
+        return text
+    first, rest = text[:end], text[end:].strip()
+    if not rest.startswith("{"):
+        return text
+    if rest == first:
+        start = len(text) - len(text[end:].lstrip())
+        return rest if start in accumulate(map(len, pieces)) else text
+    return rest if value in _EMPTY else text
+
+
+def _split_thought(text: str) -> Iterator[Block]:
+    """Yield a text, without the thought that ends in a tag which never began.
+
+    The opening tag of such a thought is in the prompt of many models.
+    """
+    if end := _END_OF_THOUGHT.search(text):
+        thought = text[: end.start()]
+        if _BEGIN_OF_THOUGHT not in thought and thought.count("`") % 2 == 0:
+            if thought.strip():
+                yield ThinkingContent(thinking=thought.strip())
+            text = text[end.end() :]
+    if text:
+        yield TextContent(text=text)
 
 
 def _free(name: str, used_ids: set[str]) -> str:

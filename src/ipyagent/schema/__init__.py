@@ -60,7 +60,16 @@ from ipyagent.schema.results import (
     TruncationConfig,
     VariableChange,
 )
-from ipyagent.schema.runs import Outcome, PlanStep, Run, RunStatus, Step, StopReason
+from ipyagent.schema.runs import (
+    INCOMPLETE,
+    PAUSED,
+    Outcome,
+    PlanStep,
+    Run,
+    RunStatus,
+    Step,
+    StopReason,
+)
 from ipyagent.schema.sessions import Session, SessionState
 from ipyagent.schema.state import OpenMessage, RunState, Totals, advance
 from ipyagent.schema.tool_records import (
@@ -74,7 +83,9 @@ from ipyagent.schema.tool_records import (
 )
 
 __all__ = [
+    "INCOMPLETE",
     "MAX_TYPED",
+    "PAUSED",
     "STANDARD",
     "ApprovalDecided",
     "ApprovalRequested",

@@ -50,6 +50,12 @@ MOVES: dict[RunStatus, frozenset[RunStatus]] = {
 """The statuses that may follow each status; the last three are final."""
 
 
+PAUSED = "pause_turn"
+"""The finish reason of a reply in whose midst the service stopped, to be asked to go on."""
+INCOMPLETE = {"length", PAUSED}
+"""Finish reasons of replies that the next one continues."""
+
+
 class StopReason(StrEnum):
     """The reason why a run ended."""
 
@@ -240,7 +246,7 @@ class Run(Model):
         """The answer: the text of the last reply that had any, after what it continues, or ""."""
         answer = ""
         for step in reversed(self.steps):
-            if answer and (step.finish_reason != "length" or step.executions):
+            if answer and (step.finish_reason not in INCOMPLETE or step.executions):
                 break
             text = step.message.text if step.message else ""
             answer = text + answer if text.strip() else answer

@@ -10,7 +10,7 @@ import httpx
 
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelError, ModelRefusedError, ModelUnavailableError
-from ipyagent.llm import modelmap, unstreamed
+from ipyagent.llm import event_limit, modelmap, unstreamed
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.destinations import Destination
 from ipyagent.llm.direct import connections
@@ -25,10 +25,13 @@ from ipyagent.llm.direct.responses import ResponsesFormat
 from ipyagent.llm.direct.routes import Route, complete_address, insists_on_responses
 from ipyagent.llm.error_mapping import CUT_OFF, refuses_length
 from ipyagent.llm.service_client import ServiceClient, trace_headers
-from ipyagent.llm.service_error import ServiceError
+from ipyagent.llm.service_error import ServiceError, find_error
 from ipyagent.schema import StreamChunk, TokenUsage
 
 _REFUSED = {400, 422}
+_EVENTS = "text/event-stream"
+_LENGTHS = {"content-length", "transfer-encoding"}
+"""Headers of a body whose end is known: without them, it may have been cut off."""
 _OPTIONAL = {
     "stream_options": "stream_options",
     "tool_choice": "tool_choice",
@@ -114,7 +117,8 @@ class DirectClient(ServiceClient):
                         sent = self._send(request, form, where)
                         response = await stack.enter_async_context(sent)
                         await check_status(response)
-                    async with aclosing(self._read(response, form.reader(), deadline)) as batches:
+                    reading = self._read(response, form.reader(), deadline, where.key)
+                    async with aclosing(reading) as batches:
                         async for chunks in batches:
                             yield chunks
                 return
@@ -159,43 +163,56 @@ class DirectClient(ServiceClient):
         )
 
     async def _read(
-        self, response: httpx.Response, reader: Reader, deadline: Deadline
+        self, response: httpx.Response, reader: Reader, deadline: Deadline, key: str | None
     ) -> AsyncGenerator[Iterable[StreamChunk], None]:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if not self._config.stream or not unstreamed.may_be_stream(kind):
             async with deadline.limit():
                 body = await read_body(response)
             if not unstreamed.is_stream(body.decode("utf-8", "replace")):
-                yield self._read_body(body, kind, reader)
+                yield self._read_body(body, kind, reader, key)
                 return
             pieces: AsyncIterator[bytes] = once(body)
         else:
             pieces = iterate_body(response)
-        splitter = EventSplitter()
+        splitter, beginning = EventSplitter(), b""
         async with ReadAhead(pieces) as ahead:
             while (data := await deadline.take(ahead, reader)) is not None:
+                if not splitter.has_events and len(beginning) < event_limit.MAX_EVENT:
+                    beginning += data
                 if events := splitter.feed(data):
                     yield deadline.renew_by(read_chunks(events, reader))
             yield read_chunks(splitter.end(), reader)
-        if not reader.is_finished:
-            if not splitter.has_events and kind != "text/event-stream":
-                raise ModelRefusedError(f"{self._model} {unstreamed.describe(kind, '')}.")
+        if not reader.was_finished:
+            text = beginning.decode("utf-8", "replace")
+            is_bounded = kind != _EVENTS or not _LENGTHS.isdisjoint(response.headers)
+            if not text.strip() and not is_bounded:
+                raise ModelUnavailableError(f"{self._model} {unstreamed.describe(kind, '')}.")
+            if not splitter.has_events and not unstreamed.is_stream(text):
+                yield self._read_body(beginning, kind, reader, key)
+                return
+            if reader.reason is not None:
+                raise ServiceError.in_stream(reader.reason, is_whole=not reader.has_words)
             raise ModelUnavailableError(f"{self._model}: {CUT_OFF}")
         yield self._end(reader)
 
-    def _read_body(self, body: bytes, kind: str, reader: Reader) -> Iterator[StreamChunk]:
+    def _read_body(
+        self, body: bytes, kind: str, reader: Reader, key: str | None
+    ) -> Iterator[StreamChunk]:
         """Yield the chunks of a reply that came in one piece."""
         try:
-            parsed = object_of(json.loads(body))
+            parsed = json.loads(body)
         except (ValueError, RecursionError):
-            parsed = {}
-        chunks = reader.read_whole(parsed)
+            parsed = None
+        chunks = reader.read_whole(object_of(parsed))
+        if chunks is None and (error := find_error(None if isinstance(parsed, str) else parsed)):
+            raise ServiceError.in_stream(error, is_whole=True)
         if chunks is None:
-            text = body.decode("utf-8", "replace")
-            raise ModelRefusedError(f"{self._model} {unstreamed.describe(kind, text)}.")
+            text = unstreamed.describe(kind, body.decode("utf-8", "replace"), key)
+            raise ModelRefusedError(f"{self._model} {text}.")
         yield from chunks
-        if not reader.is_finished:
-            raise ModelUnavailableError(f"{self._model}: {CUT_OFF}")
+        if not reader.is_finished:  # a body that is whole is no reply that was cut off
+            yield StreamChunk(type="finish", data="stop")
         yield from self._end(reader)
 
     def _end(self, reader: Reader) -> Iterator[StreamChunk]:

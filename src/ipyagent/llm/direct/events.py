@@ -2,14 +2,18 @@
 
 Format: https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream.
 Only `data` matters here. A line that is bare JSON is taken for data: some services report an error
-in the midst of a stream without any framing.
+in the midst of a stream without any framing. Others name the event `error`, or its field.
 """
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from ipyagent.llm import event_limit
 from ipyagent.llm.event_limit import EventTooLargeError
 
+_ERRORS = {b"error", b"exception"}
 _MARK = b"\xef\xbb\xbf"
 
 
@@ -23,6 +27,8 @@ class EventSplitter:
         """The data of an event that has not ended yet."""
         self._size = 0
         self._is_start = True
+        self._is_error = False
+        """True if the event that has not ended yet is named so."""
         self.has_events = False
         """True once there was an event."""
 
@@ -61,11 +67,16 @@ class EventSplitter:
     def _take(self, line: bytes) -> list[str] | None:
         """Take a line; return the event that it ends."""
         if not line:
-            event, self._data, self._size = self._data, [], 0
+            event = [_as_error(b"\n".join(self._data))] if self._is_error else self._data
+            self._data, self._size, self._is_error = [], 0, False
             return [each.decode("utf-8", "replace") for each in event]
         if line.startswith(b"data:"):
             self._data.append(line[6:] if line.startswith(b"data: ") else line[5:])
-        elif line.startswith(b"{"):
+        elif line.startswith(b"error:"):
+            self._data.append(_as_error(line[6:]))
+        elif line.startswith(b"event:"):
+            self._is_error = line[6:].strip().lower() in _ERRORS
+        elif line.startswith(b"{") and line.rstrip().endswith(b"}"):
             self._data.append(line)
         self._grow(len(line))
         return None
@@ -74,3 +85,14 @@ class EventSplitter:
         self._size += size
         if self._size > event_limit.MAX_EVENT:
             raise EventTooLargeError
+
+
+def _as_error(text: bytes) -> bytes:
+    """Return the data of an event that is an error by its name or its field."""
+    try:
+        error: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        error = text.decode("utf-8", "replace").strip()
+    if isinstance(error, dict) and error.get("error"):
+        return text
+    return json.dumps({"error": error or "an error without words"}).encode()

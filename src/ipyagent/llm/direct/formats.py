@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from ipyagent.digests import digest_text
 from ipyagent.json_types import JsonDict
 from ipyagent.llm.client import ModelRequest
+from ipyagent.llm.service_error import ServiceError, find_error
+from ipyagent.llm.surrogates import Joiner
 from ipyagent.providers import Provider
 from ipyagent.schema import StreamChunk, TokenUsage
 
 LENGTH = "max_tokens"
 """The name under which a length limit is omitted, whatever a format calls it."""
+
+_LONGEST_INDEX = 10
 
 
 @dataclass(frozen=True)
@@ -44,27 +49,59 @@ class Target:
         return digest_text(call_id)[:9]
 
 
-class Reader(Protocol):
-    """Reads one reply. Parts that break the format are skipped, as long as that is safe."""
+class Reader(ABC):
+    """Reads one reply. Parts that break the format are skipped, as long as that is safe.
 
-    usage: TokenUsage | None
-    """The tokens of the whole request, as soon as they are known."""
-    is_finished: bool
-    """True once the service said why the reply ended: without that it is cut off."""
-    is_over: bool
-    """True once the service said that nothing follows."""
+    An error after the end of a reply changes nothing: what was complete stays complete. A call that
+    comes after a finish shows that it was none, until the next.
+    """
+
+    def __init__(self) -> None:
+        self.usage: TokenUsage | None = None
+        """The tokens of the whole request, as soon as they are known."""
+        self.is_finished = False
+        """True once the service said why the reply ended: without that it is cut off."""
+        self.was_finished = False
+        """True once it said so, whatever came then."""
+        self.is_counted = False
+        """True once tokens were counted after the finish: nothing else is waited for."""
+        self.is_over = False
+        """True once the service said that nothing follows."""
+        self.has_words = False
+        """True once there was a part of a reply."""
+        self.reason: Any = None
+        """An error that came without being marked as one, in an event that is no part of it."""
+        self._join = Joiner()
 
     def read(self, event: JsonDict) -> Iterator[StreamChunk]:
         """Yield the chunks of an event; raises ServiceError for an error that it reports."""
-        ...
+        counted, is_late, is_empty = self.usage, self.was_finished, True
+        try:
+            for chunk in self._read(event):
+                is_empty = False
+                self.has_words = self.has_words or chunk.type != "finish"
+                if is_late and chunk.type == "tool_call":
+                    self.is_finished = self.is_counted = False
+                yield chunk
+        except ServiceError:
+            if not (self.is_finished and self.has_words):
+                raise
+            self.is_over = True
+        self.was_finished = self.was_finished or self.is_finished
+        self.is_counted = self.is_counted or (is_late and self.usage is not counted)
+        self.reason = (find_error(event) or self.reason) if is_empty else None
 
+    @abstractmethod
+    def _read(self, event: JsonDict) -> Iterator[StreamChunk]:
+        """Yield the chunks of an event."""
+
+    @abstractmethod
     def read_whole(self, body: JsonDict) -> Iterator[StreamChunk] | None:
         """Return the chunks of a reply that came in one piece; None if the body is none."""
-        ...
 
     def end(self) -> Iterator[StreamChunk]:
         """Yield the chunks held back."""
-        ...
+        yield from ()
 
 
 class Format(Protocol):
@@ -97,3 +134,9 @@ def object_of(value: object) -> JsonDict:
 def objects_of(value: object) -> list[JsonDict]:
     """Return the objects of a JSON array."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def count_of(value: object) -> int | None:
+    """Return an index, None for anything that is none; some servers send it as a text."""
+    text = str(value) if isinstance(value, (int, str)) else ""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < _LONGEST_INDEX else None

@@ -7,12 +7,11 @@ from typing import Literal
 
 from ipyagent.json_arguments import well_formed
 from ipyagent.json_types import JsonDict
-from ipyagent.llm.direct.formats import object_of, objects_of, text_of
+from ipyagent.llm.direct.formats import Reader, count_of, object_of, objects_of, text_of
 from ipyagent.llm.direct.history import dump
 from ipyagent.llm.service_error import ServiceError
-from ipyagent.llm.surrogates import Joiner
-from ipyagent.llm.tokens import count_tokens
-from ipyagent.schema import StreamChunk, TokenUsage
+from ipyagent.llm.tokens import count_tokens, to_count
+from ipyagent.schema import StreamChunk
 
 FINISHES = {
     "end_turn": "stop",
@@ -24,18 +23,6 @@ FINISHES = {
 }
 """Reasons to end a reply, in OpenAI's words."""
 
-_STATUSES = {
-    "invalid_request_error": 400,
-    "authentication_error": 401,
-    "permission_error": 403,
-    "not_found_error": 404,
-    "request_too_large": 413,
-    "rate_limit_error": 429,
-    "api_error": 500,
-    "overloaded_error": 529,
-}
-"""The status that an error in the midst of a stream would have had as an answer."""
-
 _COUNTS = (
     "input_tokens",
     "output_tokens",
@@ -44,75 +31,73 @@ _COUNTS = (
 )
 
 
-class MessagesReader:
+class MessagesReader(Reader):
     """Reads one reply in Anthropic's format."""
 
     def __init__(self) -> None:
-        self.usage: TokenUsage | None = None
-        self.is_finished = False
-        self.is_over = False
-        self._counts: dict[str, int] = {}
-        self._join = Joiner()
+        super().__init__()
+        self._counts: JsonDict = {}
+        self._signed: set[int] = set()
+        """Blocks whose signature has come."""
 
-    def read(self, event: JsonDict) -> Iterator[StreamChunk]:
+    def _read(self, event: JsonDict) -> Iterator[StreamChunk]:
         """Yield the chunks of an event."""
-        match event.get("type"):
+        kind, error = event.get("type"), event.get("error")
+        if error or kind == "error":
+            raise ServiceError.in_stream(error or event)
+        match kind:
             case "content_block_delta":
                 yield from self._read_delta(object_of(event.get("delta")), _index(event))
-            case "content_block_start":
+            case "content_block_start" | "content_block_stop":
                 yield from self._read_block(object_of(event.get("content_block")), _index(event))
-            case "message_start":
-                self._count(object_of(event.get("message")).get("usage"))
+            case "message_start" | "message_stop":
+                message = object_of(event.get("message"))
+                for index, block in enumerate(objects_of(message.get("content"))):
+                    yield from self._read_block(block, index)
+                self._count(message.get("usage"))
+                yield from self._finish(message.get("stop_reason"))
             case "message_delta":
                 self._count(event.get("usage"))
-                yield from self._finish(object_of(event.get("delta")).get("stop_reason"))
-            case "message_stop":
-                self.is_over = True
-            case "error":
-                fault = object_of(event.get("error"))
-                status = _STATUSES.get(text_of(fault.get("type")), 0)
-                raise ServiceError.in_stream(fault or "an error without words", status)
-            case _ if error := event.get("error"):
-                raise ServiceError.in_stream(error)
+                delta = object_of(event.get("delta"))
+                yield from self._finish(delta.get("stop_reason") or event.get("stop_reason"))
+        self.is_over = self.is_over or kind == "message_stop"
 
     def read_whole(self, body: JsonDict) -> Iterator[StreamChunk] | None:
         """Return the chunks of a reply that came in one piece."""
         if body.get("type") == "error":
             return self.read(body)
         is_reply = body.get("role") == "assistant" and isinstance(body.get("content"), list)
-        return self._read_message(body) if is_reply else None
-
-    def end(self) -> Iterator[StreamChunk]:
-        """Yield nothing: this format holds nothing back."""
-        yield from ()
-
-    def _read_message(self, body: JsonDict) -> Iterator[StreamChunk]:
-        for index, block in enumerate(objects_of(body.get("content"))):
-            yield from self._read_block(block, index)
-            if signature := text_of(block.get("signature")):
-                yield StreamChunk(type="signature", data=signature, index=index)
-        self._count(body.get("usage"))
-        yield from self._finish(body.get("stop_reason"))
+        return self.read({"type": "message_stop", "message": body}) if is_reply else None
 
     def _read_block(self, block: JsonDict, index: int) -> Iterator[StreamChunk]:
-        """Yield the chunks of a block, as far as it came with its beginning."""
+        """Yield the chunks of a block, as far as they have not come in pieces."""
         match block.get("type"):
             case "text":
-                yield from self._text("content", text_of(block.get("text")), index)
+                text = self._join.rest(("content", index), text_of(block.get("text")))
+                yield from self._text("content", text, index)
             case "thinking":
-                yield from self._text("thinking", text_of(block.get("thinking")), index)
+                text = self._join.rest(("thinking", index), text_of(block.get("thinking")))
+                yield from self._text("thinking", text, index)
+                yield from self._sign(text_of(block.get("signature")), index)
             case "redacted_thinking":
-                data = text_of(block.get("data"))
-                yield StreamChunk(type="signature", data=data, name="encrypted", index=index)
+                yield from self._sign(text_of(block.get("data")), index, "encrypted")
             case "tool_use":
-                given = object_of(block.get("input"))
+                given = block.get("input")
+                text = text_of(given) or (dump(object_of(given)).decode() if given else "")
+                known = self._join.has(("call", index))
                 yield StreamChunk(
                     type="tool_call",
-                    data=dump(given).decode() if given else "",
+                    data="" if known else self._join(("call", index), text),
                     index=index,
                     id=well_formed(text_of(block.get("id"))),
                     name=well_formed(text_of(block.get("name"))),
                 )
+
+    def _sign(self, signature: str, index: int, name: str = "") -> Iterator[StreamChunk]:
+        """Yield a signature that comes whole, once."""
+        if signature and index not in self._signed:
+            self._signed.add(index)
+            yield StreamChunk(type="signature", data=signature, name=name, index=index)
 
     def _read_delta(self, delta: JsonDict, index: int) -> Iterator[StreamChunk]:
         match delta.get("type"):
@@ -122,16 +107,19 @@ class MessagesReader:
                 yield from self._text("thinking", text_of(delta.get("thinking")), index)
             case "signature_delta":
                 signature = text_of(delta.get("signature"))
+                self._signed.add(index)
                 yield StreamChunk(type="signature", data=signature, index=index)
             case "input_json_delta":
-                text = self._join(("call", index), text_of(delta.get("partial_json")))
+                given = delta.get("partial_json")
+                text = dump(given).decode() if isinstance(given, dict) else text_of(given)
+                text = self._join(("call", index), text)
                 yield StreamChunk(type="tool_call", data=text, index=index)
 
     def _text(
         self, kind: Literal["content", "thinking"], text: str, index: int
     ) -> Iterator[StreamChunk]:
         if text:
-            yield StreamChunk(type=kind, data=self._join(kind, text), index=index)
+            yield StreamChunk(type=kind, data=self._join((kind, index), text), index=index)
 
     def _finish(self, word: object) -> Iterator[StreamChunk]:
         if reason := text_of(word):
@@ -140,16 +128,15 @@ class MessagesReader:
 
     def _count(self, usage: object) -> None:
         """Take in counts: those at the end say how many there are in all, or leave some out."""
-        counts = object_of(usage)
-        valid = {k: n for k in _COUNTS if isinstance(n := counts.get(k), int) and n >= 0}
-        if not valid:
+        for name, value in object_of(usage).items():
+            if name in _COUNTS and (count := to_count(value)):
+                self._counts[name] = count
+        if not self._counts:
             return
-        self._counts |= valid
         cached = sum(self._counts.get(name, 0) for name in _COUNTS[2:])
         prompt = self._counts.get("input_tokens", 0) + cached
         self.usage = count_tokens(self._counts | {"prompt_tokens": prompt})
 
 
 def _index(event: JsonDict) -> int:
-    value = event.get("index")
-    return value if isinstance(value, int) and value >= 0 else 0
+    return count_of(event.get("index")) or 0

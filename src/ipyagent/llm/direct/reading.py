@@ -11,7 +11,7 @@ import httpx
 from ipyagent.errors import ModelRefusedError
 from ipyagent.json_types import JsonDict
 from ipyagent.llm import event_limit
-from ipyagent.llm.direct.formats import Reader
+from ipyagent.llm.direct.formats import Reader, objects_of
 from ipyagent.llm.event_limit import EventTooLargeError
 from ipyagent.llm.service_error import ServiceError
 from ipyagent.schema import StreamChunk
@@ -67,12 +67,23 @@ def _parse(lines: list[str], reader: Reader) -> Iterator[JsonDict]:
     if not text or reader.is_over:
         return
     try:
-        events = [json.loads(text)]
+        events = _objects(text)
     except ValueError:
+        if reader.is_finished:  # what was complete stays complete
+            return
+        if not reader.has_words and text[0] not in "{[":
+            reader.reason = text
+            return
         if len(lines) == 1:
             raise
-        events = [json.loads(line) for line in lines if line.strip() not in ("", DONE)]
-    yield from (event for event in events if isinstance(event, dict))
+        events = [e for line in lines if line.strip() not in ("", DONE) for e in _objects(line)]
+    yield from events
+
+
+def _objects(text: str) -> list[JsonDict]:
+    """Return the JSON object of a text, or those of its array."""
+    value = json.loads(text)
+    return objects_of(value if isinstance(value, list) else [value])
 
 
 async def check_status(response: httpx.Response) -> None:

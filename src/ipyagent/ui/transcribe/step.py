@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ipyagent.schema import ImageContent, OpenMessage, Run, Step
+from ipyagent.schema import INCOMPLETE, ImageContent, OpenMessage, Run, Step
 from ipyagent.ui import transcript
 from ipyagent.ui.transcribe.call import OPEN, CallContext
 from ipyagent.ui.transcribe.result import transcribe_image
@@ -59,7 +59,7 @@ def lead_in(run: Run, index: int) -> str:
         return ""
     if step.closing:
         return "The budget is spent: the model was asked to come to an end."
-    cut = before and before.finish_reason == "length" and not before.executions
+    cut = before and before.finish_reason in INCOMPLETE and not before.executions
     return "The reply was cut: the model was asked to continue." if cut else ""
 
 
