@@ -6,7 +6,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: demo test test-all steady pytest nbval floors canary soak lab lint js protocol build-js dist docs bench effect screenshots tour browser sandbox clean
+.PHONY: demo test test-all steady pytest nbval lazy floors canary soak lab lint js protocol build-js dist docs bench effect screenshots tour browser sandbox clean
 
 ## Run the quickstart headless, on the embedded default: no key, no network.
 demo: .venv/lab
@@ -26,7 +26,7 @@ test-all:
 	$(MAKE) test
 	$(BIN)/python -m pytest -m 'slow and not alone' -n logical --dist loadfile --no-loadscope-reorder
 	$(BIN)/python -m pytest -m 'slow and alone'
-	$(MAKE) floors dist docs
+	$(MAKE) lazy floors dist docs
 
 ## Run the tests five times in clean clones, twice beside other work: red and slow ones are listed.
 steady:
@@ -48,6 +48,10 @@ floors: .venv-floors/test
 	.venv-floors/bin/python -m pytest -m 'not alone' -W default --disable-warnings \
 		-n logical --dist loadfile \
 		tests/kernel tests/llm/test_gateway.py tests/explorer/test_explorer_client.py
+
+## Run the descriptions of lazy data, in an environment with the libraries that make it.
+lazy: .venv-lazy/lazy
+	.venv-lazy/bin/python -m pytest tests/lazy_data tests/kernel/test_polars_plans.py
 
 ## Run what depends on LiteLLM, IPython, ipykernel and JupyterLab on their newest versions,
 ## also on those that pyproject.toml does not allow yet.
@@ -129,7 +133,7 @@ test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
 endef
 
 # The built front end is copied into the environment when the package is installed.
-.venv/lab .venv/test .venv-canary/test: pyproject.toml src/ipyagent/__init__.py src/ipyagent/labextension/package.json
+.venv/lab .venv/test .venv-canary/test .venv-lazy/lazy: pyproject.toml src/ipyagent/__init__.py src/ipyagent/labextension/package.json
 	$(call install,$(@D),--editable ".[$(@F)]")
 	touch $@
 

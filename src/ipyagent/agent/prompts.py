@@ -80,11 +80,21 @@ MENTION = re.compile(r"""(?<![\w@])@(?:([^\W\d][\w./-]*)|"([^"\n]+)"|'([^'\n]+)'
 """A reference to a variable or a file; a name with spaces stands in quotes or backticks."""
 
 
+PUSH_DOWN = """\
+Data that is not computed, not read or not loaded may be huge: filter and aggregate it in its own \
+engine, and bring back only small results.\
+"""
+
+
 def context_block(
-    variables: str, files: Sequence[str], mentions: Sequence[str], tables: Sequence[str] = ()
+    variables: str,
+    files: Sequence[str],
+    mentions: Sequence[str],
+    tables: Sequence[str] = (),
+    remark: str = "",
 ) -> str:
     """Return the text that accompanies a prompt, or "" if there is nothing to add."""
-    parts = []
+    parts = [remark] if remark else []
     if variables:
         parts.append(f"Variables:\n{variables}")
     if files:

@@ -18,7 +18,7 @@ from ipyagent.kernel.capture import (
     runs_as_written,
 )
 from ipyagent.kernel.describe import describe, kind
-from ipyagent.kernel.describe.libraries import is_table
+from ipyagent.kernel.describe.known_types import is_table
 from ipyagent.kernel.describe.objects import module_title
 from ipyagent.kernel.describe.safe_inspect import ancestors, one_line
 from ipyagent.kernel.describe.secrets import secret_strings

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from ipyagent.agent.approvals import Approvals
 from ipyagent.agent.named_tables import find_named_tables
-from ipyagent.agent.prompts import context_block, describe_mentions
+from ipyagent.agent.prompts import PUSH_DOWN, context_block, describe_mentions
 from ipyagent.agent.session import Session
 from ipyagent.config import Config
 from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.describe.libraries import is_table
+from ipyagent.kernel.describe.known_types import holds_lazy_data, is_table
 from ipyagent.kernel.describe.secrets import secret_strings
 from ipyagent.kernel.namespace import Namespace, ShellNamespace, WatchedNamespace, digest
 from ipyagent.kernel.open_notebooks import OpenNotebooks, current
@@ -119,11 +119,13 @@ class Environment:
         """
         variables = self.namespace.variables()
         tables = self._describe_tables(prompt, variables, may_read)
+        lazy = holds_lazy_data(variables.values())
         return context_block(
             digest(variables),
             self.workspace.overview(),
             describe_mentions(prompt, variables, self.workspace.is_file, tables),
             [text for text in tables.values() if not is_known(text)],
+            PUSH_DOWN if lazy and not is_known(PUSH_DOWN) else "",
         )
 
     def _describe_tables(

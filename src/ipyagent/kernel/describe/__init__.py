@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from ipyagent.kernel.describe.libraries import library_types
+from ipyagent.kernel.describe.known_types import known_types
 from ipyagent.kernel.describe.objects import BY_TYPE
 from ipyagent.kernel.describe.safe_inspect import ancestors, one_line, type_name
 from ipyagent.plaintext import strip_escapes
@@ -52,7 +52,7 @@ def brief(name: str, value: object) -> str:
 
 
 def _describe_value(value: object, secret: Secrecy, detail: bool) -> str:
-    known = _BUILT_IN | {id(cls): describer for cls, describer in library_types()}
+    known = _BUILT_IN | known_types()
     for base in ancestors(type(value)):
         describer = known.get(id(base))
         description = describer(value, secret, detail) if describer else None

@@ -7,14 +7,13 @@ digest reads no cell, so its cost does not depend on the number of rows.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from ipyagent.kernel.describe.preview import preview
 from ipyagent.kernel.describe.safe_inspect import (
-    ancestors,
     is_a,
     module_name,
     one_line,
@@ -45,7 +44,7 @@ def pandas_frame(value: object) -> Table | None:
         rows,
         width,
         _pandas_columns(frame, _pandas_labels(frame)),
-        lambda: _pandas_memory(frame),
+        lambda: pandas_memory(frame),
         index=_pandas_index(frame.index),
     )
 
@@ -132,7 +131,7 @@ def _pandas_labels(frame: Any) -> list[Any]:
     return frame.columns[:COLUMNS].tolist()  # type: ignore[no-any-return]
 
 
-def _pandas_memory(frame: Any) -> int:
+def pandas_memory(frame: Any) -> int:
     """Return what `memory_usage` adds up column by column, from the arrays that hold them."""
     arrays = getattr(getattr(frame, "_mgr", None), "arrays", None)
     if arrays is None:  # it is no public name
@@ -215,11 +214,6 @@ def _polars_column(series: Any, dtype: Any) -> Column:
     )
 
 
-def polars_lazy(value: object, secret: Secrecy, detail: bool) -> str:
-    """Describe a LazyFrame in one line: even its schema may have to be computed."""
-    return "LazyFrame, not collected [polars]"
-
-
 # numpy -------------------------------------------------------------------------------------------
 
 
@@ -276,22 +270,18 @@ def _table(read: Callable[[Any], Table | None]) -> Describer:
 _LIBRARY: list[tuple[str, str, Describer]] = [
     *((module, name, _table(read)) for module, name, read in _TABLES),
     ("pandas", "Index", pandas_index),
-    ("polars", "LazyFrame", polars_lazy),
     ("numpy", "ndarray", numpy_array),
 ]
 
 
 def library_types() -> Iterator[tuple[type, Describer]]:
     """Yield the loaded types of tables and arrays, each with its describer."""
-    for module, name, describer in _LIBRARY:
+    return find_loaded(_LIBRARY)
+
+
+def find_loaded(known: Iterable[tuple[str, str, Describer]]) -> Iterator[tuple[type, Describer]]:
+    """Yield those of the types, given by module and name, whose module is loaded."""
+    for module, name, describer in known:
         cls = getattr(sys.modules.get(module), name, None)
-        if cls is not None and is_a(cls, type):
-            yield cls, describer
-
-
-def is_table(cls: type) -> bool:
-    """Return whether the class is a table library's, or the user's subclass of one."""
-    tables = [
-        known for known, _ in library_types() if type_name(known) in {"DataFrame", "LazyFrame"}
-    ]
-    return any(base is table for base in ancestors(cls) for table in tables)
+        if issubclass(type(cls), type):  # the user may have put anything there
+            yield cast(type, cls), describer

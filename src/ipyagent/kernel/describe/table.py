@@ -30,6 +30,15 @@ _NAMES = 300
 _NULLS = {"nan", "NaN", "NaT", "None", "<NA>"}
 
 
+def label_text(label: object) -> str:
+    """Return a column's label as text; quoted if it could be misread."""
+    if type(label) is not str:
+        return preview(label, limit=60)
+    plain = one_line(label, 60)
+    misread = plain != plain.strip() or not plain or any(c in "\"',:()[]=|" for c in plain)
+    return repr(plain) if misread else plain
+
+
 @dataclass(frozen=True)
 class Column:
     """A column: its label, its type's name, and how to describe it on request."""
@@ -43,11 +52,7 @@ class Column:
     @property
     def name(self) -> str:
         """The label as text; quoted if it could be misread."""
-        if type(self.label) is not str:
-            return preview(self.label, limit=60)
-        plain = one_line(self.label, 60)
-        misread = plain != plain.strip() or not plain or any(c in "\"',:()[]=|" for c in plain)
-        return repr(plain) if misread else plain
+        return label_text(self.label)
 
 
 @dataclass(frozen=True)
