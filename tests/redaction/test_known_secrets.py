@@ -26,6 +26,19 @@ def test_the_values_of_variables_named_like_secrets_are_known(name: str) -> None
 
 
 @pytest.mark.parametrize(
+    "name",
+    ["SESSION_ID", "SESSIONID", "X_SESSION", "ACCESS_CODE", "SNMP_COMMUNITY"],
+)
+def test_random_values_of_sessions_and_codes_are_known_in_the_environment(name: str) -> None:
+    assert known_secrets({name: "l0velace1815"}) == {"l0velace1815"}
+    assert known_secrets({name: "interactive"}) == frozenset()
+
+
+def test_a_column_of_sessions_is_no_secret() -> None:
+    assert secrecy("session_id") is Secrecy.NONE
+
+
+@pytest.mark.parametrize(
     ("name", "value"),
     [
         ("API_KEY", "1234567"),

@@ -73,6 +73,9 @@ PROTECTED += [
     *(".devcontainer.json", "devcontainer.json", ".gitpod.yml", "x.desktop", "lefthook.yml"),
     *(".streamlit/config.toml", "nbconvert_config.py", "jupyter_nbconvert_config.json"),
     *("templates/nbconvert/index.html.j2", "nbconvert/templates/x.tpl"),
+    *(".amazonq/rules/x.md", ".tool-versions", "lab/overrides.json", ".gdbinit", ".lldbinit"),
+    *(".python_startup.py", "autorun.inf", "desktop.ini", ".asdfrc", ".pylintrc", ".tmux.conf"),
+    *(".cshrc", ".xinitrc", ".curlrc", ".psqlrc", ".emacs", ".gdbinit.local"),
     # spelt otherwise
     *("Agents.MD", "ＡＧＥＮＴＳ.md", "AGENTS.md.", "AGENTS.md:stream", "CLAU\u200bDE.md"),
     *("env/BIN/Activate", ".ｃｉｒｃｌｅｃｉ/config.yml", "env/bin/activate. "),

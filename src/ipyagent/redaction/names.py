@@ -34,7 +34,7 @@ _MAYBE = re.compile(
     r"secret|(?:^|_)(?:tokens?|keys?)(?:_|$)"
     r"|(?:^|_)(?:pass|pw|pat|jwt|sas|cookies?|salt|o?auth2?|webhooks?|conn(?:ection)?_?str(?:ing)?"
     r"|dsn|seed|psk|t?otp|[cx]srf|gl_?pat|tok)(?:_(?!id$)|$)"
-    r"|(?:^|_)(?:sk|pw[0-9]+)$|(?:recovery|backup)_?codes?$",
+    r"|(?:^|_)(?:sk|pw[0-9]+)$|(?:recovery|backup|access)_?codes?$",
     re.IGNORECASE,
 )
 _ABOUT = re.compile(

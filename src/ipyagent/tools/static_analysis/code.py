@@ -172,7 +172,7 @@ class _CodeVisitor(ast.NodeVisitor):
                 self._judge_texts(origin, node)
         self._judge_callee(node)
         name = called_name(node.func)
-        if takes_code(node):
+        if takes_code(node) or name == "set_usetex" or text_rules.starts_latex(node):
             self.add([UNKNOWN_EFFECTS], node)
         if name in library_tables.CALLS and isinstance(node.func, ast.Attribute):
             self._judge_expression(node)
@@ -229,7 +229,7 @@ class _CodeVisitor(ast.NodeVisitor):
         if name.startswith("pandas.io.") or any(leads_elsewhere(part) for part in inner):
             self.add([UNKNOWN_EFFECTS], node)
         elif inner:
-            self.add(kinds_touched_by(last), node)
+            self.add([NETWORK] if last.startswith("fetch_") else kinds_touched_by(last), node)
         return None
 
     def _judge_builtin(self, name: str, node: ast.AST) -> None:

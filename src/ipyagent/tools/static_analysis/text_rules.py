@@ -37,8 +37,16 @@ MARKUP = frozenset({"IPython.display.HTML", "ipywidgets.HTML", "ipywidgets.widge
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _ABOUT_TEXT = ("builtins.", "re.", "json.", "textwrap.", "urllib.parse", "string.", "difflib.")
 _HOLDERS = frozenset({"Series", "DataFrame", "Index", "array", "Categorical", "HTML", "Markdown"})
-SETTINGS = re.compile(r"module://|^(?:plotting|compute)\.|^(?:text\.usetex|.*\.preamble|.*_path)$")
+SETTINGS = re.compile(
+    r"module://|^(?:plotting|compute)\.|^(?:text\.usetex|savefig\.directory|.*\.preamble|.*_path)$"
+)
 """Settings that import a module or start a program, and values that do."""
+
+
+def starts_latex(call: ast.Call) -> bool:
+    """Return whether a call has a text drawn by LaTeX, which runs at the end of the cell."""
+    given = [each.value for each in call.keywords if each.arg == "usetex"]
+    return any(not isinstance(each, ast.Constant) or each.value for each in given)
 
 
 def is_safe_expression(text: str) -> bool:
