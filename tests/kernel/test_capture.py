@@ -615,3 +615,10 @@ def picture(colour: str) -> str:
     made = io.BytesIO()
     Image.new("RGB", (2, 2), colour).save(made, "png")
     return base64.b64encode(made.getvalue()).decode()
+
+
+def test_an_error_with_a_very_long_message_is_read_in_part() -> None:
+    result = run_plain({}, "raise ValueError('begin ' + 'x' * 20_000_000 + ' end')")
+    assert "ValueError: begin xxx" in (result.error or "")
+    texts = (result.full_output or "", result.output, result.error or "", result.for_model or "")
+    assert max(map(len, texts)) < 300_000

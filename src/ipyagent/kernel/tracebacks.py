@@ -18,6 +18,8 @@ CODE = "<code>"
 
 _FRAMES = 40
 _LINES, _LINE, _MESSAGE = 6, 120, 1_000  # of a brief error: lines, and characters
+_LONGEST = 100_000
+"""Characters of a message that are kept."""
 _LIBRARIES = {
     *(sysconfig.get_path(key) for key in ("stdlib", "platstdlib", "purelib", "platlib")),
     *site.getsitepackages(),
@@ -34,7 +36,7 @@ def summary(error: BaseException) -> str:
     # Asked through traceback because an error's own __str__ may fail as well.
     report = traceback.TracebackException(type(error), error, None)
     text = str(getattr(report, "msg", report)) if isinstance(error, SyntaxError) else str(report)
-    line = " ".join(text.split())
+    line = " ".join(_shorten(text).split())
     return f"{kind}: {line}" if line else kind
 
 
@@ -46,7 +48,7 @@ def format_error(error: BaseException, title: Callable[[str], str] = str) -> str
     report = traceback.TracebackException.from_exception(error, compact=True)
     first = next((f.filename for f in report.stack if _own(f.filename)), None)
     _trim(report, lambda name: CODE if first in (name, None) else title(name))
-    return "".join(report.format()).rstrip("\n")
+    return "".join(map(_shorten, report.format())).rstrip("\n")
 
 
 def brief_error(error: BaseException, title: Callable[[str], str] = str) -> str:
@@ -64,6 +66,14 @@ def brief_error(error: BaseException, title: Callable[[str], str] = str) -> str:
     hint = find_hint(error, *frames[-1]) if frames else ""
     last = ellipsize(summary(error), _MESSAGE)
     return "\n".join([*lines, f"{last.rstrip('.')}. {hint}" if hint else last, *_cause(error)])
+
+
+def _shorten(text: str) -> str:
+    """Return a text without its middle if it is very long: a message can be any data."""
+    if len(text) <= _LONGEST:
+        return text
+    half = _LONGEST // 2
+    return f"{text[:half]}\n… {len(text) - 2 * half:,} characters …\n{text[-half:]}"
 
 
 def _format_line(frame: types.FrameType, line: int, first: str, title: Callable[[str], str]) -> str:
