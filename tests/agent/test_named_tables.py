@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ipyagent.agent import named_tables
 from ipyagent.agent.named_tables import differ_by_a_letter, find_named_tables
 
 PATHS = ["titanic.csv", "data/Sales 2024.xlsx", "gapminder_cleaned.csv", "a/train.csv"]
@@ -60,3 +61,20 @@ def test_letters_are_compared_once() -> None:
 def test_only_the_beginning_of_an_enormous_prompt_is_searched() -> None:
     for words, named in ((100, ["titanic.csv"]), (200_000, [])):
         assert find_named_tables("word " * words + "titanic.csv", PATHS) == named
+
+
+def test_only_runs_of_nearly_the_same_length_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[str] = []
+    differ = named_tables.differ_by_a_letter
+
+    def count(one: str, other: str) -> bool:
+        compared.append(one)
+        return differ(one, other)
+
+    monkeypatch.setattr(named_tables, "differ_by_a_letter", count)
+    paths = [f"{'x' * 170}{number:010d}.csv" for number in range(1_900)]
+    prompt = " ".join(f"word{number}" for number in range(3_000))
+    assert find_named_tables(prompt, paths) == []
+    assert compared == []
+    assert find_named_tables("mean of titanci", ["titanic.csv"]) == ["titanic.csv"]
+    assert compared

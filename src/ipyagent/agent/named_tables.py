@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 
 from ipyagent.tools.tables.inspect import table_ending
 
@@ -74,28 +75,40 @@ def _find_forms(text: str, paths: Sequence[str]) -> dict[str, int]:
 def _find_misspelt(text: str, paths: Sequence[str]) -> dict[str, int]:
     """Return the paths whose stem differs by a letter from a word, or from several in a row."""
     words = list(islice(_WORD.finditer(text), _MOST_WORDS))
+    runs: dict[int, dict[int, list[tuple[int, str]]]] = {}
     found: dict[str, int] = {}
     for path in paths:
         stem = _normalize(_stem(path))
         count = len(_WORD.findall(stem))
-        if len(stem) < _SHORTEST_MISSPELT:
+        if len(stem) < _SHORTEST_MISSPELT or not count:
             continue
-        for n in range(len(words) - count + 1):
-            run = text[words[n].start() : words[n + count - 1].end()]
-            if differ_by_a_letter(run, stem):
-                found.setdefault(path, words[n].start())
-                break
+        if count not in runs:
+            runs[count] = _list_runs(text, words, count)
+        near = (runs[count].get(len(stem) + more, ()) for more in (-1, 0, 1))
+        places = [start for start, run in chain(*near) if differ_by_a_letter(run, stem)]
+        if places:
+            found[path] = min(places)
     return found
+
+
+def _list_runs(
+    text: str, words: Sequence[re.Match[str]], count: int
+) -> dict[int, list[tuple[int, str]]]:
+    """Return all runs of so many words with their places, by their length."""
+    runs: dict[int, list[tuple[int, str]]] = {}
+    for n in range(len(words) - count + 1):
+        start, end = words[n].start(), words[n + count - 1].end()
+        runs.setdefault(end - start, []).append((start, text[start:end]))
+    return runs
 
 
 def differ_by_a_letter(one: str, other: str) -> bool:
     """Return whether one letter was changed, added, left out or exchanged with the next."""
     if abs(len(one) - len(other)) > 1 or one == other:
         return False
-    start = next(
-        (n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
-        min(len(one), len(other)),
-    )
+    # The length of the common beginning, found without a look at each letter.
+    places = range(min(len(one), len(other)))
+    start = bisect_left(places, True, key=lambda n: one[: n + 1] != other[: n + 1])
     rest, wanted = one[start:], other[start:]
     exchanged = rest[:2] == wanted[1::-1] and len(wanted) > 1 and rest[2:] == wanted[2:]
     return exchanged or rest[1:] == wanted[1:] or rest[1:] == wanted or rest == wanted[1:]
