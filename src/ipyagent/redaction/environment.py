@@ -10,6 +10,7 @@ from ipyagent.redaction.finder import SHORTEST
 from ipyagent.redaction.names import Secrecy, is_identifier, secrecy
 
 _PLAIN = re.compile(r"[+-]?[\d.,_]+(?:e[+-]?\d+)?|true|false|enabled|disabled", re.IGNORECASE)
+# Names of secrets here, but of ordinary columns in tables.
 _SESSION = re.compile(r"(?:^|_)session(?:_?id)?$|snmp_?community$", re.IGNORECASE)
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[^@]*", re.IGNORECASE)
 
@@ -24,7 +25,11 @@ def known_secrets(environ: Mapping[str, str]) -> frozenset[str]:
     would be hidden everywhere.
     """
     # Names first: reading all values as well takes twice as long.
-    named = [(name, secret) for name in environ if (secret := _secrecy(name))]
+    named = [
+        (name, secret)
+        for name in environ
+        if (secret := secrecy(name) or (_SESSION.search(name) and Secrecy.MAYBE))
+    ]
     secrets = [(name, environ.get(name, "").strip(), secret) for name, secret in named]
     return frozenset(
         [
@@ -33,11 +38,6 @@ def known_secrets(environ: Mapping[str, str]) -> frozenset[str]:
             if len(value) >= SHORTEST and _tells(name, value, secret)
         ]
     )
-
-
-def _secrecy(name: str) -> Secrecy:
-    """Return how surely a variable is a secret: sessions are, unlike the columns of that name."""
-    return max(secrecy(name), Secrecy.MAYBE if _SESSION.search(name) else Secrecy.NONE)
 
 
 def _tells(name: str, value: str, secret: Secrecy) -> bool:

@@ -52,7 +52,7 @@ def brief(name: str, value: object) -> str:
 
 
 def _describe_value(value: object, secret: Secrecy, detail: bool) -> str:
-    known = _BUILT_IN | known_types()
+    known = _BUILT_IN if id(type(value)) in _BUILT_IN else _BUILT_IN | known_types()
     for base in ancestors(type(value)):
         describer = known.get(id(base))
         description = describer(value, secret, detail) if describer else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+import types
 from collections.abc import Iterable
 from itertools import starmap
 
@@ -60,6 +62,8 @@ _LAZY_DATA: list[tuple[str, str, Describer]] = [
 ]
 
 
+_PYTHONS_OWN = {id(each) for each in (*vars(builtins).values(), *vars(types).values())}
+"""The identity of types that need no look at their ancestors, and of other objects."""
 _HOMES = {"duckdb": ("duckdb", "_duckdb")}
 """The packages whose own a library's classes are, where they are not the library's alone."""
 
@@ -89,6 +93,8 @@ def known_types() -> dict[int, Describer]:
 
 def is_table(cls: type) -> bool:
     """Return whether the class is a table library's, or the user's subclass of one."""
+    if id(cls) in _PYTHONS_OWN:
+        return False
     known = {id(each) for each, _ in find_loaded(_LAZY_TABLES + _ARROW_TABLES)}
     known |= {id(each) for each, _ in library_types() if type_name(each) == "DataFrame"}
     return not known.isdisjoint(map(id, ancestors(cls)))
@@ -96,8 +102,7 @@ def is_table(cls: type) -> bool:
 
 def holds_lazy_data(values: Iterable[object]) -> bool:
     """Return whether some of the values are data that is not in memory."""
-    known = {id(each) for each, _ in find_loaded(_LAZY_TABLES + _LAZY_DATA)}
-    if not known:
-        return False
     classes = {id(type(each)): type(each) for each in values}
-    return any(not known.isdisjoint(map(id, ancestors(cls))) for cls in classes.values())
+    foreign = [cls for cls in classes.values() if id(cls) not in _PYTHONS_OWN]
+    known = {id(each) for each, _ in find_loaded(_LAZY_TABLES + _LAZY_DATA)} if foreign else set()
+    return any(not known.isdisjoint(map(id, ancestors(cls))) for cls in foreign)

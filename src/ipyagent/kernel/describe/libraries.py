@@ -7,7 +7,7 @@ digest reads no cell, so its cost does not depend on the number of rows.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, cast
@@ -274,14 +274,16 @@ _LIBRARY: list[tuple[str, str, Describer]] = [
 ]
 
 
-def library_types() -> Iterator[tuple[type, Describer]]:
-    """Yield the loaded types of tables and arrays, each with its describer."""
+def library_types() -> list[tuple[type, Describer]]:
+    """Return the loaded types of tables and arrays, each with its describer."""
     return find_loaded(_LIBRARY)
 
 
-def find_loaded(known: Iterable[tuple[str, str, Describer]]) -> Iterator[tuple[type, Describer]]:
-    """Yield those of the types, given by module and name, whose module is loaded."""
+def find_loaded(known: Iterable[tuple[str, str, Describer]]) -> list[tuple[type, Describer]]:
+    """Return those of the types, given by module and name, whose module is loaded."""
+    found = []
     for module, name, describer in known:
         cls = getattr(sys.modules.get(module), name, None)
         if issubclass(type(cls), type):  # the user may have put anything there
-            yield cast(type, cls), describer
+            found.append((cast(type, cls), describer))
+    return found
