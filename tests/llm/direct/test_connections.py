@@ -167,13 +167,26 @@ async def test_a_stop_closes_the_connection_at_once(request_: ModelRequest) -> N
 async def test_a_proxy_of_the_environment_is_used_from_then_on(
     request_: ModelRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with ModelServer([HELLO]) as service, ModelServer([answer("by proxy")]) as proxy:
-        client = client_of(service)
-        await ask(client, request_)
+    with ModelServer([answer("by proxy")]) as proxy:
+        client = client_of(proxy, api_base="http://127.0.0.2:9/v1")
+        with pytest.raises(ModelUnavailableError):
+            await ask(client, request_)
         monkeypatch.setenv("HTTP_PROXY", proxy.origin)
         monkeypatch.setenv("NO_PROXY", "")
         assert (await ask(client, request_)).message().text == "by proxy"
-        assert proxy.requests[0].path == f"{service.url}/chat/completions"
+        assert proxy.requests[0].path == "http://127.0.0.2:9/v1/chat/completions"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_what_a_server_on_this_machine_is_sent_passes_no_proxy(
+    host: str, request_: ModelRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY", "")
+    with ModelServer([HELLO]) as service:
+        client = client_of(service, api_base=f"http://{host}:{service.port}/v1")
+        assert (await ask(client, request_)).message().text == "Hello wörld"
 
 
 @pytest.mark.spec("A06")

@@ -23,6 +23,9 @@ IDLE = 60.0
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 _BUNDLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
+_HERE = ("all://localhost", "all://127.0.0.1", "all://[::1]")
+"""Servers on this machine: no proxy has to carry what is sent there, or may read it."""
+
 _ORIGIN = "ipyagent.origin"
 
 _Environment = tuple[str | None, ...]
@@ -41,6 +44,7 @@ def client() -> httpx.AsyncClient:
             limits=httpx.Limits(max_connections=None, keepalive_expiry=IDLE),
             follow_redirects=True,
             event_hooks={"request": [_stay_at_origin]},
+            mounts=dict.fromkeys(_HERE),
         )
     return clients[environment]
 
