@@ -157,3 +157,13 @@ def test_numbers_hide_no_secret_behind_them() -> None:
     assert secret_strings(numbers | {"password": "correct horse battery"}) == {
         "correct horse battery"
     }
+
+
+@pytest.mark.parametrize(
+    ("module", "is_searched"),
+    [("ipyagent.api", False), ("ipyagent.schema.results", True), ("ipyagents.own", True)],
+)
+def test_an_agent_is_not_searched_and_records_of_runs_are(module: str, is_searched: bool) -> None:
+    holder = type("Holder", (), {"__module__": module})()
+    holder.password = "l0velace1815"
+    assert (secret_strings({"holder": holder}) == {"l0velace1815"}) is is_searched

@@ -15,7 +15,7 @@ from typing import Any
 
 from ipyagent.kernel.describe.libraries import column_labels, table_of
 from ipyagent.kernel.describe.preview import key_secrecy
-from ipyagent.kernel.describe.safe_inspect import is_a, own_attributes
+from ipyagent.kernel.describe.safe_inspect import is_a, module_name, own_attributes
 from ipyagent.kernel.describe.table import Column
 from ipyagent.redaction import Secrecy
 from ipyagent.redaction.names import is_identifier
@@ -71,12 +71,21 @@ def _items(secrecy: Secrecy, value: Any, depth: int) -> Iterator[_Item]:
     elif type(value) in (list, tuple, set, frozenset):
         yield from ((secrecy, each, depth - 1) for each in islice(value, _ITEMS))
         return
-    elif is_a(value, type) or is_a(value, ModuleType):
+    elif is_a(value, type) or is_a(value, ModuleType) or _is_own(type(value)):
         return
     else:
         members = own_attributes(value)
     for key, each in islice(members.items(), _ITEMS):
         yield max(secrecy, key_secrecy(key)), each, depth - 1
+
+
+def _is_own(cls: type) -> bool:
+    """Return whether a class is ipyagent's: an agent holds its whole conversation, redacted.
+
+    Records of runs are not: the values of results may be the user's.
+    """
+    name = module_name(cls)
+    return name.startswith("ipyagent.") and not name.startswith("ipyagent.schema.")
 
 
 def _of_table(secrecy: Secrecy, value: object) -> Iterator[str]:
