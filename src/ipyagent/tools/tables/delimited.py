@@ -7,19 +7,24 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
 from ipyagent.errors import PathValidationError
 from ipyagent.phrases import ellipsize
 from ipyagent.tools.line_endings import detect_line_ending
-from ipyagent.tools.tables.grid import Row, arrange, common_width
-from ipyagent.tools.tables.sample import HEAD_BYTES, NotTableError, Sample, Source
+from ipyagent.tools.tables.grid import Row, arrange, count_repeated, width_and_share
+from ipyagent.tools.tables.sample import (
+    HEAD_BYTES,
+    SMALL_BYTES,
+    NotTableError,
+    Sample,
+    Source,
+)
 from ipyagent.tools.text_encoding import BOM, TextFile, decode_file
 
 ENDINGS = {"csv": "CSV file", "tsv": "TSV file", "tab": "TSV file", "psv": "PSV file"}
-_SEPARATORS = {"\t": "tab", ";": ";", "|": "|", ",": ","}
+_SEPARATORS = ("\t", ";", "|", ",")
 """From the rarest within cells to the most common."""
 CELL = 60
 """Characters of a cell where lines are shown as they are."""
@@ -31,6 +36,7 @@ _MOST_CELLS = 300_000
 _CHUNK = 1 << 20
 _LINES_IN_CELL = 100
 """Lines in one cell from which a quote was probably never closed."""
+_QUOTED = re.compile(r' +"')
 _BREAKS = re.compile(r"\r\n|\r|\n")
 
 
@@ -51,6 +57,18 @@ class _Layout:
     separator: str
     rows: list[Row]
     quoted: bool = True
+    blanks: bool = False
+    """True if a blank stands between separator and quote."""
+
+    @property
+    def options(self) -> dict[str, object]:
+        """The options by which a library cuts the same cells."""
+        options = {
+            "sep": self.separator != "," and self.separator,
+            "quoting": not self.quoted and int(csv.QUOTE_NONE),
+            "skipinitialspace": self.blanks,
+        }
+        return {name: value for name, value in options.items() if value}
 
 
 def read_delimited(source: Source) -> Sample:
@@ -60,16 +78,29 @@ def read_delimited(source: Source) -> Sample:
         raise NotTableError("it is empty")
     layout, notes = _parse(head, source.ending)
     grid = arrange(layout.rows)
-    decimal = "." if layout.separator == "," else ","
-    facts = (*_describe_form(head, layout), *notes, *grid.facts)
-    total, exact = _count_rows(source, head, len(grid.rows), grid.top)
-    kind = ENDINGS.get(source.ending, "CSV file")
-    columns = grid.columns(decimal)
-    return Sample(kind, columns, grid.width, total, len(grid.rows), exact, facts)
+    columns, reading = grid.describe(commas=layout.separator == ",")
+    encoding = {} if head.encoding == "utf-8" else {"encoding": head.encoding}
+    reading = reading.with_options("read_csv", layout.options | encoding)
+    repeated = count_repeated(grid, whole=head.whole)
+    facts = (*reading.facts(source.path), head.note, *notes, *grid.facts, repeated)
+    lines_are_rows = "comment" not in grid.options
+    total, exact = _count_rows(source, head, len(grid.rows), grid.top, lines_are_rows)
+    return Sample(
+        ENDINGS.get(source.ending, "CSV file"),
+        columns[grid.has_index :],
+        grid.width,
+        total,
+        len(grid.rows),
+        exact,
+        tuple(filter(None, facts)),
+        index=columns[: grid.has_index],
+    )
 
 
-def read_head(source: Source, count: int = HEAD_BYTES) -> Head:
+def read_head(source: Source) -> Head:
     """Return the first whole lines of a text file; raises NotTableError if it is binary."""
+    is_small = source.size <= SMALL_BYTES and source.ending != "gz"
+    count = source.size if is_small else HEAD_BYTES
     data, whole = _read_start(source, count)
     if not whole and not re.search(rb"[\r\n]", data):
         data, whole = _read_start(source, _LONG_LINE)
@@ -140,19 +171,28 @@ def _parse(head: Head, ending: str) -> tuple[_Layout, list[str]]:
     separator = "\t" if ending in ("tsv", "tab") and "\t" in head.text else _sniff(head.text)
     rows, closed = _read_rows(head.text, separator)
     notes = []
+    blanks = any(_QUOTED.match(cell) for row in rows for cell in row)
+    if blanks:
+        rows, closed = _read_rows(head.text, separator, blanks=True)
     if not closed:
+        blanks = False
         rows, _ = _read_rows(head.text, separator, quotes=False)
         notes.append("a quote is not closed, so quotes were taken as ordinary characters")
     if not head.whole and len(rows) > 1:
         rows.pop()  # its last cell may go on behind a line end
-    return _Layout(separator, rows, closed), notes
+    return _Layout(separator, rows, closed, blanks), notes
 
 
-def _read_rows(text: str, separator: str, quotes: bool = True) -> tuple[list[Row], bool]:
+def _read_rows(
+    text: str, separator: str, quotes: bool = True, blanks: bool = False
+) -> tuple[list[Row], bool]:
     """Return the rows, and whether all quotes were closed."""
     lines = io.StringIO(text, newline="")
     reader = csv.reader(
-        lines, delimiter=separator, quoting=csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE
+        lines,
+        delimiter=separator,
+        quoting=csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE,
+        skipinitialspace=blanks,
     )
     rows: list[Row] = []
     cells = 0
@@ -178,40 +218,29 @@ def _sniff(text: str) -> str:
         if separator not in start:
             continue
         try:
-            reader = csv.reader(io.StringIO(start, newline=""), delimiter=separator)
-            rows = [row for row in islice(reader, _ROWS_JUDGED) if row]
+            reader = csv.reader(
+                io.StringIO(start, newline=""),
+                delimiter=separator,
+                skipinitialspace=f'{separator} "' in start,
+            )
+            width, share = width_and_share(list(islice(reader, _ROWS_JUDGED)))
         except csv.Error:
             continue
-        width = common_width(rows)
-        share = sum(len(row) == width for row in rows) / len(rows) if width > 1 else 0.0
-        if share > best_share + 0.05:
+        if width > 1 and share > best_share + 0.05:
             best, best_share = separator, share
     return best
 
 
-def _describe_form(head: Head, layout: _Layout) -> Iterator[str]:
-    """Yield what a reader has to know to load the file, apart from the usual."""
-    parts = []
-    if layout.separator != ",":
-        name = _SEPARATORS[layout.separator]
-        parts.append(f"separator {name if name == 'tab' else repr(name)}")
-    if head.note:
-        parts.append(head.note)
-    ending = detect_line_ending(head.text)
-    if ending in ("\r", "mixed"):
-        parts.append("line ends CR" if ending == "\r" else "line ends mixed")
-    if parts:
-        yield "; ".join(parts)
-
-
-def _count_rows(source: Source, head: Head, sampled: int, top: int) -> tuple[int | None, bool]:
+def _count_rows(
+    source: Source, head: Head, sampled: int, top: int, lines_are_rows: bool
+) -> tuple[int | None, bool]:
     """Return the number of rows, and whether it is exact."""
     if head.whole:
         return sampled, True
     if source.ending == "gz" or not sampled:
         return None, False
     wide = head.encoding.startswith(("utf-16", "utf-32"))
-    if source.size <= source.effort.count_bytes and not wide:
+    if source.size <= source.effort.count_bytes and lines_are_rows and not wide:
         counted = count_lines(source, head)
         if counted is not None:
             return max(counted - top, sampled), True
