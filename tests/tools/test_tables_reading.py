@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pytest
 
 from ipyagent.tools.tables.inspect import describe_table
 from ipyagent.tools.tables.sample import GLANCE, MOST_BYTES

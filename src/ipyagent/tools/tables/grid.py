@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 
 from ipyagent.kernel.describe.table import COLUMNS
 from ipyagent.plaintext import excerpt
@@ -242,15 +242,20 @@ def _find_top(rows: Sequence[Row], width: int) -> int:
 
 def _stands_apart(rows: Sequence[Row], n: int, width: int) -> bool:
     """Return whether a row below an empty one is a header, and no data stand above."""
-    row, above = rows[n], rows[:n]
+    row, below, above = rows[n], rows[n + 1 : n + 2], rows[:n]
     return (
         len(row) >= width == _count_filled(row[:width])
         and not any(map(is_value, row))
-        and n + 1 < len(rows)
-        and any(map(is_value, rows[n + 1]))
+        and any(map(is_value, chain(*below)))
         and any(map(any, above))
-        and not any(_count_filled(each) >= width and any(map(is_value, each)) for each in above[1:])
+        and not any(_is_data(each, width) for each in above[1:])
     )
+
+
+def _is_data(row: Row, width: int) -> bool:
+    """Return whether a row has values in all columns; a year may stand in a title."""
+    values = [cell for cell in row if is_value(cell) and not is_year(cell)]
+    return _count_filled(row) >= width and bool(values)
 
 
 def _count_filled(row: Iterable[str]) -> int:
