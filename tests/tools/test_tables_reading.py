@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import datetime
 import random
+import re
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import openpyxl
 import pandas as pd
+import pytest
 
 from ipyagent.tools.tables.inspect import describe_table
 from ipyagent.tools.tables.sample import GLANCE, MOST_BYTES
@@ -139,3 +144,144 @@ def write_dialect(draw: random.Random) -> tuple[list[float], bytes]:
 
 def _quote(cell: str, separator: str, always: bool) -> str:
     return f'"{cell}"' if separator in cell or (always and cell) else cell
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        ("city,sales\nOslo,100,\nRome,103,\n", "index_col=False"),
+        ("city,sales\nOslo,100\nRome,103,\n", "usecols=range(2), index_col=False"),
+        ("city,sales,\nOslo,100,\n", "usecols=range(2)"),
+        ("zip,n\n02013,1\n02014,2\n", "dtype={'zip': str}"),
+        ("d;v\n31.01.2024;1.234,5\n", "sep=';', decimal=',', thousands='.', dtype={'d': str}"),
+        ("ip;v\n1.2.3;1.234,5\n", "sep=';', decimal=',', thousands='.', dtype={'ip': str}"),
+        ('a,list\n"1,234","1,2,3"\n', "thousands=',', dtype={'list': str}"),
+        ("a,b\n1, NA\n2,3\n", "na_values={'b': [' NA']}"),
+        ("a,b\n1, \n2,3\n", "na_values={'b': [' ']}"),
+        ('a,b\n1, "x, y"\n2, "z, w"\n', "skipinitialspace=True"),
+        ('a;b\n1;"x\n' + "2;y\n" * 200, "sep=';', quoting=3"),
+        ("a,b\n1,2\n# note, here\n3,4\n", "comment='#'"),
+        ("#chrom\tstart\nx\t1\n", "sep='\\t'"),
+        ("1,x\n2,y\n", "header=None"),
+        ("1,x,\n2,y,\n", "header=None, usecols=range(2)"),
+        ("a;b\nx;1,5\ny;1,234\n", "sep=';', decimal=','"),
+        ("a;b\nx;0,234\ny;1,234\n", "sep=';', decimal=','"),
+        ("a;b\nx;1,234,567\ny;1,234\n", "sep=';', thousands=','"),
+        ("a;b;c\nx;1.5;1,234\n", "sep=';', thousands=','"),
+        ("a|b\n1|2\n", "sep='|'"),
+        ("a,a,a.1,,b\n1,2,3,4,5\n", ""),
+        ("a,b\nr1,1,2\nr2,3,4\n", ""),
+        (" a,b \nr1,1\n", ""),
+        ("a,b\n1,2\n   \n3,4\n", ""),
+    ],
+)
+def test_the_line_says_no_more_than_is_needed(tmp_path: Path, data: str, code: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(data)
+    text = describe(path)
+    assert written(text) == (f"pd.read_csv('t.csv', {code})" if code else "")
+    assert not [*differences(text, load(path, written(text)))]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "a,b\n1,2\n3,4,x\n",
+        "a,b\n1,2,\n3,4,x\n",
+        "a,b,c\n1,2,3,4,5\n1,2,3,4,5\n",
+        "a;b\nx;1,234\ny;12,345\n",
+        "a;b\nx;1.234\ny;12.345\n",
+        "a\tb\nx\t1,234\n",
+        "a;b;c\nx;1,5;1.5\n",
+    ],
+)
+def test_where_two_readings_are_possible_both_are_given(tmp_path: Path, data: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(data)
+    doubt = written(describe(path), "in doubt")
+    one, _, other = doubt[doubt.index(": ") + 2 :].partition(" or ")
+    assert load(path, one).to_csv() != load(path, other).to_csv()
+
+
+def test_small_files_are_looked_at_as_a_whole_and_parts_of_large_ones_say_so(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "t.csv"
+    for rows, nulls in ((30_000, "15,000"), (300_000, " of ")):
+        lines = (f"{n}," + ("" if n % 2 else "x") for n in range(rows))
+        path.write_text("id,kind\n" + "\n".join(lines) + "\n")
+        assert nulls in profile(describe(path))["kind"][1]
+
+
+def test_repeated_rows_ends_and_few_values_are_said(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    rows = ["9,male,2024-02-01", "10,female,2023-12-24", "9,male,2024-02-01", "9,male,2024-02-01"]
+    path.write_text("\n".join(["n,sex,day", *rows]))
+    text = describe(path)
+    assert "2 repeated rows" in text
+    found = profile(text)
+    assert found["n"][-1] == "9 to 10"
+    assert found["sex"][-1] == "male, female"
+    assert found["day"][-1] == "2023-12-24 to 2024-02-01"
+    assert "first 2 rows" in text
+    path.write_text("pin,password\n" + "1234,hunter2\n5678,hunter3\n1234,hunter2\n")
+    assert "hunter" not in describe(path)
+
+
+# --- workbooks -----------------------------------------------------------------------------------
+
+
+def save(path: Path, *sheets: list[list[Any]], hidden: int = 0) -> None:
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for number, rows in enumerate(sheets):
+        sheet = book.create_sheet(f"S{number}")
+        sheet.sheet_state = "hidden" if number < hidden else "visible"
+        for row in rows:
+            sheet.append(row)
+    book.save(path)
+
+
+@pytest.mark.parametrize("word", ["1", "true", "0", "false", None])
+def test_a_workbook_has_its_own_epoch(tmp_path: Path, word: str | None) -> None:
+    path = tmp_path / "t.xlsx"
+    save(path, [["day", "n"], [datetime.date(2024, 3, 1), 1]])
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    given = f'<workbookPr date1904="{word}"/>' if word else ""
+    book = parts["xl/workbook.xml"]
+    parts["xl/workbook.xml"] = re.sub(rb"<workbookPr ?/>", given.encode(), book)
+    assert given.encode() in parts["xl/workbook.xml"]
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    assert str(load(path)["day"][0].date()) in describe(path)
+
+
+TABLE = [["city", "amount"], ["Oslo", 1], ["Rome", 2]]
+
+
+@pytest.mark.parametrize(
+    ("sheets", "hidden", "code"),
+    [
+        ([TABLE], 0, ""),
+        ([[["old"], [9]], TABLE], 1, "sheet_name='S1'"),
+        ([[["old"], [9]], [["old"], [9]], TABLE], 2, "sheet_name='S2'"),
+        ([[], TABLE], 0, "sheet_name='S1'"),
+        ([[["Quarterly sales"], [], *TABLE]], 0, "skiprows=2"),
+        ([[["Quarterly sales"], *TABLE]], 0, "skiprows=1"),
+        ([[["old"], [9]], [["Sales"], [], *TABLE]], 1, "sheet_name='S1', skiprows=2"),
+        ([[["zip", "n"], ["007", 1], ["010", 2]]], 0, "dtype={'zip': str}"),
+        ([[["city", "n"], ["Oslo", "-"], ["Rome", 2]]], 0, "na_values={'n': ['-']}"),
+        ([[["a ", " b"], [1, 2]]], 0, ""),
+    ],
+)
+def test_a_workbook_is_read_as_it_is_described(
+    tmp_path: Path, sheets: list[Any], hidden: int, code: str
+) -> None:
+    path = tmp_path / "t.xlsx"
+    save(path, *sheets, hidden=hidden)
+    text = describe(path).replace("Excel sheet", "file")
+    assert written(text) == (f"pd.read_excel('t.xlsx', {code})" if code else "")
+    assert not [*differences(text, load(path, written(text)))]
+    assert ("hidden sheets, not shown here: 'S0'" in text) == bool(hidden)

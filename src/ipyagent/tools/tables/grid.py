@@ -195,7 +195,7 @@ def _fit_rows(grid: Grid, header: int) -> Grid:
         note = "the header has one cell less than the rows: the first column is an index"
         return replace(grid, has_index=True, facts=(*grid.facts, note))
     more = sum(each > width for each in filled)
-    labels = min(map(len, grid.rows)) == longest == width + 1
+    labels = min(map(len, grid.rows)) == longest
     other = {} if labels else {"index_col": False, "on_bad_lines": "skip"}
     return replace(
         grid,
@@ -228,8 +228,7 @@ def _find_top(rows: Sequence[Row], width: int) -> int:
     for n in range(1, len(first)):
         if not any(first[n - 1]) and _stands_apart(rows, n, width):
             return n
-    needed = min(width - 1, max(2, width // 2))  # an index has no name, other columns have one
-    wide = [n for n, row in enumerate(first) if len(row) >= width and _count_filled(row) >= needed]
+    wide = [n for n, row in enumerate(first) if len(row) >= width and _names_most(row, width)]
     top = next((n for n in wide if not _is_comment(first[n])), 0)
     # A header may have fewer cells than rows: R names no index, and separators may end lines.
     for n, row in enumerate(first[:top]):
@@ -238,6 +237,11 @@ def _find_top(rows: Sequence[Row], width: int) -> int:
             if len(below) >= len(row) and any(map(is_value, below)):
                 return n
     return top
+
+
+def _names_most(row: Row, width: int) -> bool:
+    """Return whether a row may name columns: an index may have no name, others have one."""
+    return _count_filled(row) >= min(width - (not row[0].strip()), max(2, width // 2))
 
 
 def _stands_apart(rows: Sequence[Row], n: int, width: int) -> bool:
