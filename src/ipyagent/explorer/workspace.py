@@ -27,10 +27,6 @@ _SIZE = re.compile(r"(?: \([^()]*\)|\s{2,}.*|\t.*)$")
 _READING = re.compile(
     r"read with: (?P<code>.+)|in doubt: (?P<doubt>.+?): (?P<one>pd\..+) or (?P<other>pd\..+)"
 )
-_OPTIONS = {
-    *("sep", "decimal", "thousands", "engine", "encoding", "quoting", "skipinitialspace"),
-    *("skiprows", "header", "index_col", "usecols", "comment", "na_values", "dtype", "sheet_name"),
-}
 _LITERAL = (ast.Constant, ast.Dict, ast.List, ast.Name, ast.Load, ast.Call)
 _SAME = re.compile(r"same columns as (?P<name>\w+)")
 
@@ -136,7 +132,6 @@ def _only_reads(code: str, path: str) -> bool:
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
     return (
         ast.unparse(call.func) in ("pd.read_csv", "pd.read_excel")
-        and all(option.arg in _OPTIONS for option in call.keywords)
         and all(isinstance(node, _LITERAL) for node in nodes)
         and names <= {"str", "range"}
     )

@@ -166,12 +166,14 @@ def _passing_names(code: str) -> set[str]:
         return set()
     loops = [node.target for node in nodes if isinstance(node, ast.For | ast.AsyncFor)]
     files = [node.optional_vars for node in nodes if isinstance(node, ast.withitem)]
-    passing = [name for target in (*loops, *files) if target for name in _stored(ast.walk(target))]
-    every = Counter(_stored(nodes))
+    passing = [
+        name for target in (*loops, *files) if target for name in _target_names(ast.walk(target))
+    ]
+    every = Counter(_target_names(nodes))
     return {name for name, count in Counter(passing).items() if every[name] == count}
 
 
-def _stored(nodes: Iterable[ast.AST]) -> Iterator[str]:
+def _target_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
     for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id

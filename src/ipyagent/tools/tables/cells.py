@@ -24,7 +24,7 @@ _FIRST = 20
 _INTEGER = re.compile(r"[+-]?(?:0|[1-9][0-9]{0,17})")
 _DIGITS = re.compile(r"[0-9]+")
 _ANY_NUMBER = re.compile(
-    rf"{PLAIN.single.pattern}|[+-]?[0-9]+,[0-9]+"
+    rf"{PLAIN.single_pattern.pattern}|[+-]?[0-9]+,[0-9]+"
     r"|[+-]?[0-9]{1,3}(?:[., '\u2019\xa0\u202f\u2009][0-9]{3})*(?:[.,][0-9]+)?"
 )
 _OTHERS: tuple[tuple[str, re.Pattern[str]], ...] = (
@@ -99,11 +99,11 @@ def infer_type(cells: Iterable[str], label: str = "", signs: Signs | None = None
 def _types(signs: Signs) -> list[tuple[str, re.Pattern[str]]]:
     """Return the patterns of the types, numbers first."""
     decimal = f" (decimal {signs.decimal!r})" if signs.decimal != "." else ""
-    types = [("int", _INTEGER), (f"float{decimal}", signs.single)]
+    types = [("int", _INTEGER), (f"float{decimal}", signs.single_pattern)]
     if signs.thousands:
         thousands = f" (thousands {signs.thousands!r})"
-        whole = Signs("", signs.thousands).grouped
-        types += [(f"int{thousands}", whole), (f"float{decimal or thousands}", signs.grouped)]
+        whole = Signs("", signs.thousands).group_pattern
+        types += [(f"int{thousands}", whole), (f"float{decimal or thousands}", signs.group_pattern)]
     return [*types, *_OTHERS]
 
 

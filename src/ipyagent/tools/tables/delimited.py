@@ -7,6 +7,7 @@ import gzip
 import io
 import re
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
@@ -14,18 +15,16 @@ from ipyagent.errors import PathValidationError
 from ipyagent.phrases import ellipsize
 from ipyagent.tools.line_endings import detect_line_ending
 from ipyagent.tools.tables.grid import Row, arrange, count_repeated, width_and_share
-from ipyagent.tools.tables.sample import (
-    HEAD_BYTES,
-    SMALL_BYTES,
-    NotTableError,
-    Sample,
-    Source,
-)
+from ipyagent.tools.tables.sample import NotTableError, Sample, Source
 from ipyagent.tools.text_encoding import BOM, TextFile, decode_file
 
 ENDINGS = {"csv": "CSV file", "tsv": "TSV file", "tab": "TSV file", "psv": "PSV file"}
 _SEPARATORS = ("\t", ";", "|", ",")
 """From the rarest within cells to the most common."""
+_HEAD_BYTES = 200_000
+"""Bytes from which types are inferred."""
+_SMALL_BYTES = 500_000
+"""Bytes of the largest file that is looked at as a whole."""
 CELL = 60
 """Characters of a cell where lines are shown as they are."""
 _PROBE = 16_000
@@ -60,16 +59,6 @@ class _Layout:
     blanks: bool = False
     """True if a blank stands between separator and quote."""
 
-    @property
-    def options(self) -> dict[str, object]:
-        """The options by which a library cuts the same cells."""
-        options = {
-            "sep": self.separator != "," and self.separator,
-            "quoting": not self.quoted and int(csv.QUOTE_NONE),
-            "skipinitialspace": self.blanks,
-        }
-        return {name: value for name, value in options.items() if value}
-
 
 def read_delimited(source: Source) -> Sample:
     """Return the table in a delimited file; raises NotTableError for other content."""
@@ -79,28 +68,29 @@ def read_delimited(source: Source) -> Sample:
     layout, notes = _parse(head, source.ending)
     grid = arrange(layout.rows)
     columns, reading = grid.describe(commas=layout.separator == ",")
-    encoding = {} if head.encoding == "utf-8" else {"encoding": head.encoding}
-    reading = reading.with_options("read_csv", layout.options | encoding)
+    options = {
+        "sep": layout.separator != "," and layout.separator,
+        "encoding": head.encoding != "utf-8" and head.encoding,
+        "quoting": not layout.quoted and int(csv.QUOTE_NONE),
+        "skipinitialspace": layout.blanks,
+    }
+    reading = reading.with_options("read_csv", {k: v for k, v in options.items() if v})
     repeated = count_repeated(grid, whole=head.whole)
-    facts = (*reading.facts(source.path), head.note, *notes, *grid.facts, repeated)
-    lines_are_rows = "comment" not in grid.options
-    total, exact = _count_rows(source, head, len(grid.rows), grid.top, lines_are_rows)
-    return Sample(
+    noted = (*reading.facts(source.path), head.note, *notes, *grid.facts, repeated)
+    total, exact = _count_rows(source, head, len(grid.rows), grid.top)
+    kind, labels, facts = (
         ENDINGS.get(source.ending, "CSV file"),
-        columns[grid.has_index :],
-        grid.width,
-        total,
-        len(grid.rows),
-        exact,
-        tuple(filter(None, facts)),
-        index=columns[: grid.has_index],
+        grid.has_index,
+        filter(None, noted),
     )
+    columns, index, rows = columns[labels:], columns[:labels], len(grid.rows)
+    return Sample(kind, columns, grid.width, total, rows, exact, tuple(facts), index=index)
 
 
 def read_head(source: Source) -> Head:
     """Return the first whole lines of a text file; raises NotTableError if it is binary."""
-    is_small = source.size <= SMALL_BYTES and source.ending != "gz"
-    count = source.size if is_small else HEAD_BYTES
+    is_small = source.size <= _SMALL_BYTES and source.ending != "gz"
+    count = source.size if is_small else _HEAD_BYTES
     data, whole = _read_start(source, count)
     if not whole and not re.search(rb"[\r\n]", data):
         data, whole = _read_start(source, _LONG_LINE)
@@ -183,17 +173,21 @@ def _parse(head: Head, ending: str) -> tuple[_Layout, list[str]]:
     return _Layout(separator, rows, closed, blanks), notes
 
 
-def _read_rows(
-    text: str, separator: str, quotes: bool = True, blanks: bool = False
-) -> tuple[list[Row], bool]:
-    """Return the rows, and whether all quotes were closed."""
-    lines = io.StringIO(text, newline="")
-    reader = csv.reader(
-        lines,
+def _cut(text: str, separator: str, quotes: bool = True, blanks: bool = False) -> Iterator[Row]:
+    """Return a reader of the rows; with `blanks`, those behind a separator are left out."""
+    return csv.reader(
+        io.StringIO(text, newline=""),
         delimiter=separator,
         quoting=csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE,
         skipinitialspace=blanks,
     )
+
+
+def _read_rows(
+    text: str, separator: str, quotes: bool = True, blanks: bool = False
+) -> tuple[list[Row], bool]:
+    """Return the rows, and whether all quotes were closed."""
+    reader = _cut(text, separator, quotes, blanks)
     rows: list[Row] = []
     cells = 0
     try:
@@ -218,11 +212,7 @@ def _sniff(text: str) -> str:
         if separator not in start:
             continue
         try:
-            reader = csv.reader(
-                io.StringIO(start, newline=""),
-                delimiter=separator,
-                skipinitialspace=f'{separator} "' in start,
-            )
+            reader = _cut(start, separator, blanks=f'{separator} "' in start)
             width, share = width_and_share(list(islice(reader, _ROWS_JUDGED)))
         except csv.Error:
             continue
@@ -231,16 +221,14 @@ def _sniff(text: str) -> str:
     return best
 
 
-def _count_rows(
-    source: Source, head: Head, sampled: int, top: int, lines_are_rows: bool
-) -> tuple[int | None, bool]:
+def _count_rows(source: Source, head: Head, sampled: int, top: int) -> tuple[int | None, bool]:
     """Return the number of rows, and whether it is exact."""
     if head.whole:
         return sampled, True
     if source.ending == "gz" or not sampled:
         return None, False
     wide = head.encoding.startswith(("utf-16", "utf-32"))
-    if source.size <= source.effort.count_bytes and lines_are_rows and not wide:
+    if source.size <= source.effort.count_bytes and not wide:
         counted = count_lines(source, head)
         if counted is not None:
             return max(counted - top, sampled), True
@@ -248,7 +236,7 @@ def _count_rows(
 
 
 def count_lines(source: Source, head: Head, *, quotes: bool = True) -> int | None:
-    """Return the number of lines, or None if lines are not rows: in quotes, or without content."""
+    """Return the number of lines, or None if lines are not rows: quoted, empty or comments."""
     byte, ending = (b"\r", "\r") if detect_line_ending(head.text) == "\r" else (b"\n", "\n")
     if detect_line_ending(head.text) == "mixed" or ending not in head.text:
         return None
@@ -259,7 +247,7 @@ def count_lines(source: Source, head: Head, *, quotes: bool = True) -> int | Non
         following = source.file.read(_CHUNK)
         lines = chunk if following else chunk.rstrip(b"\r\n")
         empty = byte * 2 in lines or b"\n\r" in lines or (last == byte and lines[:1] in (byte, b""))
-        if empty or (quotes and b'"' in lines):
+        if empty or byte + b"#" in lines or (quotes and b'"' in lines):
             return None
         count += lines.count(byte)
         chunk, last = following, chunk[-1:]

@@ -65,14 +65,12 @@ class Grid:
         pairs = list(zip(columns, types, strict=True))
         described = [each.describe(signs, found) for each, found in pairs]
         by_column = _cell_options(pairs[self.has_index :], signs)
-        doubt, other = self.doubt, doubtful[0] if doubtful else signs
-        if doubtful and other.thousands == signs.decimal:
-            doubt = f"{signs.decimal!r} may mark decimals or thousands"
-        elif doubtful:
-            doubt = "the decimal signs of the columns differ"
         usual = {**sign_options(signs), **self.options, **by_column}
-        columns_of_other = self.others if self.doubt else self.options
-        others = {**sign_options(other), **columns_of_other, **by_column}
+        if not doubtful:
+            others = {**sign_options(signs), **self.others, **by_column}
+            return described, Reading(usual, doubt=self.doubt, others=others)
+        doubt = f"the decimal sign may be {signs.decimal!r} or {doubtful[0].decimal!r}"
+        others = {**sign_options(doubtful[0]), **self.options, **by_column}
         return described, Reading(usual, doubt=doubt, others=others)
 
 
@@ -93,7 +91,7 @@ class _Cells:
         values = [None if is_missing(cell) else cell for cell in self.cells[:COLUMNS]]
         column = SampleColumn(self.name, found.dtype, values, found.nulls, len(self.present))
         if found.is_number:
-            numbers = sorted(map(signs.plain, self.present), key=float)
+            numbers = sorted(map(signs.normalize, self.present), key=float)
             return replace(column, ends=(numbers[0], numbers[-1]))
         if found.dtype in ("date", "datetime"):
             return replace(column, ends=(min(self.present), max(self.present)))
@@ -146,8 +144,7 @@ def arrange(rows: Sequence[Row]) -> Grid:
     body, comments = _drop_comments(rows[top:])
     if not body:
         return Grid((), (), top, facts)
-    skipped = {"skiprows": top} if any(rows[:top]) else {}
-    options = skipped | comments
+    options = ({"skiprows": top} if any(rows[:top]) else {}) | comments
     header: Sequence[object] = body[0]
     names: Sequence[str | int]
     data = [row for row in body[1:] if len(row) > 1 or any(map(str.strip, row))]
@@ -163,8 +160,7 @@ def arrange(rows: Sequence[Row]) -> Grid:
     odd = sum(len(row) < len(names) for row in data)
     if odd:
         facts = (*facts, f"{odd:,} of these rows have fewer cells than the others")
-    grid = Grid(names, data, top, facts, options)
-    return _fit_rows(grid, len(header))
+    return _fit_rows(Grid(names, data, top, facts, options), len(header))
 
 
 def _filled_width(row: Row) -> int:
@@ -215,9 +211,8 @@ def _drop_comments(rows: Sequence[Row]) -> tuple[Sequence[Row], dict[str, object
 
 def _is_comment(row: Row) -> bool:
     """Return whether a row is a comment; `#` and `#chrom` may name a column."""
-    if not row or not row[0].startswith("#"):
-        return False
-    return len(row) == 1 or _HASH_NAME.fullmatch(row[0]) is None
+    starts = bool(row) and row[0].startswith("#")
+    return starts and (len(row) == 1 or _HASH_NAME.fullmatch(row[0]) is None)
 
 
 def _find_top(rows: Sequence[Row], width: int) -> int:
@@ -252,14 +247,11 @@ def _stands_apart(rows: Sequence[Row], n: int, width: int) -> bool:
         and not any(map(is_value, row))
         and any(map(is_value, chain(*below)))
         and any(map(any, above))
-        and not any(_is_data(each, width) for each in above[1:])
+        and not any(
+            _count_filled(each) >= width and any(is_value(c) and not is_year(c) for c in each)
+            for each in above[1:]  # a year may stand in a title
+        )
     )
-
-
-def _is_data(row: Row, width: int) -> bool:
-    """Return whether a row has values in all columns; a year may stand in a title."""
-    values = [cell for cell in row if is_value(cell) and not is_year(cell)]
-    return _count_filled(row) >= width and bool(values)
 
 
 def _count_filled(row: Iterable[str]) -> int:
@@ -293,13 +285,13 @@ def _name_columns(header: Row) -> tuple[list[str], list[str]]:
         notes.append("the first column has no name (an index?)")
     cells = [cell or f"Unnamed: {n}" for n, cell in enumerate(header)]
     used: Counter[str] = Counter()
-    names = list(cells)
+    names, given = list(cells), set(cells)
     for n, cell in enumerate(cells):
         count = used[cell]
         while count:
             used[cell] = count + 1
             names[n] = f"{cell}.{count}"
-            count = count + 1 if names[n] in names[:n] + names[n + 1 :] else used[names[n]]
+            count = count + 1 if names[n] in given else used[names[n]]
         used[names[n]] = count + 1
     repeated = [excerpt(name, 30) for name, count in Counter(cells).items() if count > 1]
     if repeated:

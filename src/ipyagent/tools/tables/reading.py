@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
-from itertools import product
+from functools import cached_property
 
 _MARKS = ",.'\N{RIGHT SINGLE QUOTATION MARK} \N{NO-BREAK SPACE}\u202f\u2009"
 """Signs in numbers: of decimals, and between thousands."""
@@ -22,30 +21,42 @@ class Signs:
     thousands: str = ""
 
     @cached_property
-    def single(self) -> re.Pattern[str]:
+    def single_pattern(self) -> re.Pattern[str]:
         """The pattern of numbers whose digits stand together."""
         sign = re.escape(self.decimal)
         digits = rf"(?:[0-9]+{sign}?[0-9]*|{sign}[0-9]+)(?:[eE][+-]?[0-9]+)?"
         return re.compile(rf"[+-]?(?:{digits}|inf|Inf|Infinity)")
 
     @cached_property
-    def grouped(self) -> re.Pattern[str]:
+    def group_pattern(self) -> re.Pattern[str]:
         """The pattern of numbers whose thousands are apart."""
         whole = rf"(?:[1-9][0-9]{{0,2}}(?:{re.escape(self.thousands)}[0-9]{{3}})+|[0-9]{{1,3}})"
         part = rf"(?:{re.escape(self.decimal)}[0-9]+)?" if self.decimal else ""
         return re.compile(rf"[+-]?{whole}{part}")
 
-    def plain(self, cell: str) -> str:
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """The pattern of the numbers in a column with these signs."""
+        return self.group_pattern if self.thousands else self.single_pattern
+
+    def includes(self, other: Signs) -> bool:
+        """Return whether numbers with the other signs are numbers with these."""
+        same_decimal = other.decimal in ("", self.decimal)
+        return same_decimal and other.thousands in ("", self.thousands)
+
+    def normalize(self, cell: str) -> str:
         """Return a number as Python writes it."""
         bare = cell.strip().replace(self.thousands, "") if self.thousands else cell.strip()
         return bare.replace(self.decimal, ".")
 
     def would_convert(self, cell: str) -> bool:
         """Return whether a library takes the cell for a number: it does not look at groups."""
-        return any(map(Signs().single.fullmatch, (cell.strip(), self.plain(cell))))
+        return any(map(PLAIN.single_pattern.fullmatch, (cell.strip(), self.normalize(cell))))
 
 
 PLAIN = Signs()
+_SIGNS = [Signs(one, other) for other in ("", *_MARKS) for one in (".", ",", "") if one != other]
+"""From the simplest; without a sign of decimals, if none occurs."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +116,8 @@ def find_signs(columns: Iterable[Sequence[str]], *, commas: bool) -> list[Signs]
     evidence = [found for cells in columns if (found := _possible_signs(cells))]
     fitting: dict[tuple[Signs | None, ...], Signs] = {}
     most = 0
-    for signs in _candidates():
-        meaning = tuple(_meaning(found, signs) for found in evidence)
+    for signs in (each for each in _SIGNS if each.decimal):
+        meaning = tuple(next(filter(signs.includes, found), None) for found in evidence)
         fits = len(evidence) - meaning.count(None)
         if fits > most:
             fitting, most = {}, fits
@@ -118,38 +129,11 @@ def find_signs(columns: Iterable[Sequence[str]], *, commas: bool) -> list[Signs]
     return best[:1] if commas else best[:2]
 
 
-def _meaning(possible: Iterable[Signs], signs: Signs) -> Signs | None:
-    for each in possible:
-        if each.decimal in ("", signs.decimal) and each.thousands in ("", signs.thousands):
-            return each
-    return None
-
-
-@cache
-def _candidates() -> tuple[Signs, ...]:
-    pairs = product(("", *_MARKS), ".,")
-    return tuple(Signs(decimal, thousands) for thousands, decimal in pairs if decimal != thousands)
-
-
 def _possible_signs(cells: Sequence[str]) -> list[Signs]:
     """Return the signs by which all cells are numbers, without those that do not occur."""
     plain = [cell.strip() for cell in cells]
-    if not plain or any(len(cell) > _ONE_CELL for cell in plain):
+    if any(len(cell) > _ONE_CELL for cell in plain):
         return []
     marks = {char for cell in plain for char in cell if char in _MARKS}
-    return [signs for signs in _pairs(marks) if all(map(_pattern(signs).fullmatch, plain))]
-
-
-def _pattern(signs: Signs) -> re.Pattern[str]:
-    return signs.grouped if signs.thousands else signs.single
-
-
-def _pairs(marks: set[str]) -> Iterator[Signs]:
-    """Yield the signs that use all of the marks, each for one purpose."""
-    for decimal, thousands in product(("", *marks), repeat=2):
-        if (
-            {decimal, thousands} - {""} == marks
-            and decimal != thousands
-            and decimal in ("", ".", ",")
-        ):
-            yield Signs(decimal, thousands)
+    fitting = [each for each in _SIGNS if {each.decimal, each.thousands} - {""} == marks]
+    return [each for each in fitting if all(map(each.pattern.fullmatch, plain))]

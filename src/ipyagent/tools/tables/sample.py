@@ -9,10 +9,6 @@ from typing import BinaryIO
 
 from ipyagent.kernel.describe.table import COLUMNS, Column, Table
 
-HEAD_BYTES = 200_000
-"""Bytes from which types are inferred."""
-SMALL_BYTES = 500_000
-"""Bytes of the largest file that is looked at as a whole."""
 MOST_BYTES = 1_500
 """Bytes of the description that goes with a prompt."""
 
