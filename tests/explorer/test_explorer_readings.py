@@ -133,15 +133,12 @@ def test_a_real_run_counts_no_line_of_our_own(
     assert "**3**" in str(run.output)
 
 
-def test_lines_of_our_own_below_a_table_of_one_column_are_no_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_line_of_our_own_is_no_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t.csv").write_text("kind\na\nb\na\n")
-    lab = Lab(tmp_path)
-    run = lab.run([], "How many rows by kind in t.csv?", model=ExplorerClient(), answer=YES)
-    assert "a" in str(run.output)
-    assert "new" not in str(run.output)
+    run = Lab(tmp_path).run([], "Load t.csv", model=ExplorerClient(), answer=YES)
+    assert "3 rows, 1 columns" in str(run.output)
+    assert "new:" not in str(run.output)
 
 
 def test_a_workbook_is_loaded_from_its_visible_sheet_and_its_header(tmp_path: Path) -> None:

@@ -217,9 +217,10 @@ def _is_comment(row: Row) -> bool:
 
 def _find_top(rows: Sequence[Row], width: int) -> int:
     """Return the number of rows above the header: titles are narrower than the table."""
+    start = next((n for n, row in enumerate(rows) if any(map(str.strip, row))), 0)
     if width < 2:
-        return next((n for n, row in enumerate(rows) if any(map(str.strip, row))), 0)
-    first = rows[: _TITLES + 1]
+        return start
+    first = rows[: start + _TITLES + 1]
     for n in range(1, len(first)):
         if not any(first[n - 1]) and _stands_apart(rows, n, width):
             return n
