@@ -48,11 +48,14 @@ def answer(root: Path, data: str | bytes, prompt: str, kernel: type[Kernel] = Ke
         ("city;sales\nOslo;1\N{RIGHT SINGLE QUOTATION MARK}234.5\nRome;5.5\n", "**620**"),
         ("day;sales\n01.02.2024;1.234,5\n02.02.2024;5,5\n", "**620**"),
         ("city,sales\nOslo,-\nRome,2\nBonn,5\n", "3.5"),
+        ("Oslo,1\nRome,2\n", None),
         ('city,sales\nOslo,"1,234"\nRome,"2,236"\n', "1735"),
     ],
 )
-def test_a_file_is_loaded_as_it_is_described(tmp_path: Path, data: str | bytes, mean: str) -> None:
-    assert mean in answer(tmp_path, data, "mean of sales")
+def test_a_file_is_loaded_as_it_is_described(
+    tmp_path: Path, data: str | bytes, mean: str | None
+) -> None:
+    assert (mean or "1.5") in answer(tmp_path, data, "mean of sales" if mean else "mean of `1`")
 
 
 @pytest.mark.parametrize(

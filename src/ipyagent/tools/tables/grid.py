@@ -22,6 +22,7 @@ _TITLES = 20
 _LOOKED_AT = 200
 """Rows by which the width of a grid is judged."""
 _HASH_NAME = re.compile(r"#(?:[A-Za-z_]\w*)?")
+_SIGNED = ("float", "int (")
 _CHOICES = 6
 """Different values of a column that are listed."""
 
@@ -69,6 +70,12 @@ class Grid:
         if not doubtful:
             others = {**sign_options(signs), **self.others, **by_column}
             return described, Reading(usual, doubt=self.doubt, others=others)
+        described = [
+            replace(each, dtype="number, in doubt", ends=())
+            if each.dtype.startswith(_SIGNED)
+            else each
+            for each in described
+        ]
         doubt = f"the decimal sign may be {signs.decimal!r} or {doubtful[0].decimal!r}"
         others = {**sign_options(doubtful[0]), **self.options, **by_column}
         return described, Reading(usual, doubt=doubt, others=others)
