@@ -30,7 +30,7 @@ _ANY_NUMBER = re.compile(
 _OTHERS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("number with %", re.compile(r"[+-]?[0-9]+(?:[.,][0-9]+)?\s?%")),
     ("number with a currency", re.compile(r"-?[$€£¥]\s?-?[0-9.,]+|-?[0-9.,]+\s?[$€£¥]")),
-    ("bool", re.compile("[Tt]rue|[Ff]alse|TRUE|FALSE")),
+    ("bool", re.compile("true|false", re.IGNORECASE)),
     ("date", re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")),
     (
         "datetime",
