@@ -11,6 +11,9 @@ from typing import Any
 from ipyagent.explorer import ExplorerReply, reply
 from ipyagent.kernel.describe import describe
 from ipyagent.kernel.namespace import digest
+from ipyagent.tools.tables.inspect import describe_table
+from ipyagent.tools.tables.sample import GLANCE, MOST_BYTES, NotTableError
+from ipyagent.tools.workspace import Workspace
 
 TOOLS = ["list_files", "read_file", "list_variables", "inspect_variable", "run_python"]
 
@@ -37,7 +40,16 @@ class Kernel:
 
     def context(self) -> str:
         files = "\n".join(f"- {each} (1.0 kB)" for each in self.files())
-        return f"<context>\nVariables:\n{self.variables()}\nFiles:\n{files}\n</context>"
+        parts = [f"Variables:\n{self.variables()}", f"Files:\n{files}", *self.tables()]
+        return "<context>\n" + "\n".join(parts) + "\n</context>"
+
+    def tables(self) -> list[str]:
+        """The section of descriptions, of all files that can be described."""
+        described = []
+        for path in self.files():
+            with contextlib.suppress(NotTableError):
+                described.append(describe_table(Workspace(self.root), path, GLANCE, MOST_BYTES))
+        return ["Tables:\n" + "\n\n".join(described)] if described else []
 
     def run(self, tool: str, arguments: dict[str, Any]) -> str:
         self.calls.append((tool, arguments))

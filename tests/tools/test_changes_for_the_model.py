@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
+from harness import YES, Lab, call
 from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.kernel.provenance import Provenance
 from ipyagent.schema import ToolResult
@@ -17,6 +20,12 @@ def run(code: str, **variables: object) -> ToolResult:
     return result
 
 
+def lines_after(code: str, **variables: object) -> list[str]:
+    """The lines below what the code printed."""
+    text = run(code, **variables).for_model or ""
+    return text.rpartition("\n\n")[2].splitlines()
+
+
 @pytest.mark.parametrize(
     ("code", "lines"),
     [
@@ -24,10 +33,16 @@ def run(code: str, **variables: object) -> ToolResult:
         ("small = df[['a']]", ["new: small: DataFrame, 2 rows × 1 columns (a: int64)"]),
         ("df['b'] = 1", ["changed: df: DataFrame, 2 rows × 2 columns (a: int64, b: int64)"]),
         ("del n", ["deleted: n"]),
-        ("n = 2; n", ["2", "changed: n: int = 2"]),
+        ("n = 2; n", ["2", "", "changed: n: int = 2"]),
         ("import math", []),
-        ("def f(x):\n    'Do it.'", ["new: f: function"]),
-        ("from pathlib import Path", ["new: Path: class"]),
+        ("def f(x):\n    'Do it.'", []),
+        ("class A: pass", []),
+        ("from pathlib import Path", []),
+        ("from math import sqrt as root, pi", ["new: pi: float = 3.141592653589793"]),
+        ("for i in range(3): pass", []),
+        ("for i, (a, b) in []: pass\nb = 1", ["new: b: int = 1"]),
+        ("i = 5\nfor i in range(3): pass", ["new: i: int = 2"]),
+        ("with open('/dev/null') as file: pass", []),
         ("print(1)", ["1"]),
     ],
 )
@@ -45,7 +60,7 @@ def test_many_changes_are_counted() -> None:
 
 def test_what_was_made_before_an_error_is_told() -> None:
     text = str(run("x = 1\n1 / 0").for_model)
-    assert text.endswith("ZeroDivisionError: division by zero\nnew: x: int = 1")
+    assert text.endswith("ZeroDivisionError: division by zero\n\nnew: x: int = 1")
 
 
 def test_prose_that_only_the_model_reads_has_a_source_too() -> None:
@@ -53,3 +68,52 @@ def test_prose_that_only_the_model_reads_has_a_source_too() -> None:
     read = run("text = source.title()", source=prose)
     assert prose.title()[:40] in str(read.for_model)
     assert read.source
+
+
+WIDE = {f"a_long_name_of_a_column_{number}": [1.0, 2.0] for number in range(4)}
+
+
+def test_two_new_tables_do_not_refer_to_each_other() -> None:
+    first, second = lines_after("t = old.copy()\nu = t * 2\ndel old", old=pd.DataFrame(WIDE))[:2]
+    assert "a_long_name_of_a_column_3: float64" in first
+    assert second == "new: u: DataFrame, 2 rows × 4 columns (same columns as t)"
+    first, second = lines_after("a = b.copy(); b = a * 2", b=pd.DataFrame(WIDE))
+    assert "a_long_name_of_a_column_3" in first + second
+    assert (first + second).count("same columns") == 1
+
+
+def test_a_table_the_model_knows_is_referred_to() -> None:
+    known = pd.DataFrame(WIDE)
+    assert lines_after("t = known * 2", known=known)[0].endswith("(same columns as known)")
+
+
+def test_what_was_printed_stands_apart_from_our_lines() -> None:
+    text = str(run("print('kind,count'); print('a,1'); x = 1").for_model)
+    assert text == "kind,count\na,1\n\nnew: x: int = 1"
+
+
+@pytest.mark.parametrize(
+    ("data", "code", "ends"),
+    [
+        ("place;amount\nOslo;1,5\n", "pd.read_csv('t.csv', sep=';')", "(columns as in t.csv)"),
+        (" a,b\n1,2\n", "pd.read_csv('t.csv')", "(columns as in t.csv)"),
+        ("a,b,c\n1,2,3\n", "pd.read_csv('t.csv')[['a', 'b']]", "(a: int64, b: int64)"),
+        ("a,b\n1,2\n", "pd.read_csv('t.csv').rename(columns=str.upper)", "(A: int64, B: int64)"),
+        ("a,b\n1,2\n", "pd.read_csv('t.csv').assign(c=1)", "(a: int64, b: int64, c: int64)"),
+        ("a,b\n1,2\n", "pd.read_csv('t.csv').set_index('a')", "(index a: int64, b: int64)"),
+    ],
+)
+def test_columns_of_a_described_file_are_not_named_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: str, code: str, ends: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text(data)
+    lab = Lab(tmp_path)
+    code = f"import pandas as pd\ndf = {code}"
+    replies = [{"calls": [call("run_python", code=code)]}, "Done."]
+    run = lab.run(replies, "Look at t.csv", answer=YES)
+    assert run.output == "Done."
+    assert lab.client is not None
+    result = lab.client.requests[-1].messages[-1].tool_results[0].text
+    assert result.splitlines()[-1].startswith("new: df: DataFrame, 1 rows × ")
+    assert result.endswith(ends)

@@ -21,11 +21,15 @@ class FinishedCall:
 
 @dataclass(frozen=True)
 class Exchange:
-    """The newest prompt. `context` is None if the prompt had none."""
+    """The newest prompt. `context` is None if the prompt had none.
+
+    `earlier` are the contexts of prompts before it, the newest first.
+    """
 
     prompt: str
     context: str | None
     done: tuple[FinishedCall, ...]
+    earlier: tuple[str, ...] = ()
 
 
 def read(messages: list[dict[str, Any]]) -> Exchange:
@@ -33,10 +37,12 @@ def read(messages: list[dict[str, Any]]) -> Exchange:
     start = max((i for i, each in enumerate(messages) if _is_prompt(each)), default=-1)
     text = _text(messages[start]) if start >= 0 else ""
     found = _CONTEXT.search(text)
+    before = [_CONTEXT.search(_text(m)) for m in messages[: max(start, 0)] if m["role"] == "user"]
     return Exchange(
         prompt=(text[: found.start()] if found else text).strip(),
         context=found[1] if found else None,
         done=_finished_calls(messages[start + 1 :]),
+        earlier=tuple(each[1] for each in reversed(before) if each),
     )
 
 

@@ -6,11 +6,17 @@ from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
 
-from ipyagent.explorer.families.files import SCHEMA, load_code, schema_line
+from ipyagent.explorer.families.files import (
+    SCHEMA,
+    explain_doubt,
+    load_code,
+    read_schema,
+    schema_line,
+)
 from ipyagent.explorer.markdown import block
 from ipyagent.explorer.names import fresh
 from ipyagent.explorer.snippets import literal, print_chain, script
-from ipyagent.explorer.steps import Look
+from ipyagent.explorer.steps import Look, Say
 from ipyagent.explorer.workspace import (
     Table,
     Workspace,
@@ -35,21 +41,26 @@ def at_files(workspace: Workspace) -> Look:
     return Look("which files there are", "list_files", {"path": ".", "recursive": True}, learn)
 
 
-def at_file(path: str, workspace: Workspace, *, values: bool = False) -> Look:
-    """Load a table file into an unused variable, for its columns, and perhaps their values."""
+def at_file(path: str, workspace: Workspace, *, values: bool = False) -> Look | Say:
+    """Load a table file into an unused variable, for its columns, and perhaps their values.
+
+    If it is in doubt how to read the file, say so instead.
+    """
+    if doubt := explain_doubt(path, workspace):
+        return doubt
     name = fresh(PurePosixPath(path).stem, workspace.variables)
     texts = f'{name}.select_dtypes(["object", "string", "category"])'
     lines = print_chain(texts, *_DIFFERENT, ".to_csv(index=False)") if values else []
 
     def learn(output: str) -> Workspace:
-        table = Table(name, columns=dict(block(output, SCHEMA)))
+        table = Table(name, columns=read_schema(output))
         if values:
             pairs = block(output, ["variable", "value"])
             table = replace(table, values=tuple((column, value) for column, value in pairs))
         known = workspace.with_table(table)
         return replace(known, loaded={**known.loaded, path: name})
 
-    code = "\n".join([load_code(path, name), *lines])
+    code = "\n".join([load_code(path, name, workspace), *lines])
     return Look(f"load {path}", "run_python", {"code": code}, learn)
 
 

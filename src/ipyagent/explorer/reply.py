@@ -44,7 +44,7 @@ def reply(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> Explor
     """
     conversation = read(messages)
     offered = {tool.get("function", {}).get("name") for tool in tools}
-    workspace = of_context(conversation.context or "")
+    workspace = of_context(conversation.context or "", *conversation.earlier)
     unseen = [] if conversation.context is not None else [lookups.at_variables, lookups.at_files]
     for done in conversation.done[:MAX_CALLS]:
         step = _step(conversation, workspace, unseen)

@@ -24,6 +24,10 @@ _COLUMN = re.compile(
     rf"(?P<name>{_NAME}): [ ] (?P<dtype>.+?) (?: , [ ] (?=(?:{_NAME}):[ ]) | \Z)", re.VERBOSE
 )
 _SIZE = re.compile(r"(?: \([^()]*\)|\s{2,}.*|\t.*)$")
+_READING = re.compile(
+    r"read with: (?P<code>.+)|in doubt: (?P<doubt>.+?): (?P<one>pd\..+) or (?P<other>pd\..+)"
+)
+_LITERAL = (ast.Constant, ast.Dict, ast.List, ast.Name, ast.Load, ast.Call)
 _SAME = re.compile(r"same columns as (?P<name>\w+)")
 
 
@@ -58,13 +62,23 @@ class Table:
 
 
 @dataclass(frozen=True)
+class FileReading:
+    """The reading of a described file: code, "" if it needs no options; in doubt two, and why."""
+
+    code: str = ""
+    doubt: str = ""
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Workspace:
-    """Known tables and other variables by name, files by path."""
+    """Known tables and other variables by name, files by path, with the readings of some."""
 
     tables: dict[str, Table] = field(default_factory=dict)
     variables: frozenset[str] = frozenset()
     files: tuple[str, ...] = ()
     loaded: dict[str, str] = field(default_factory=dict)  # path to variable, in this very run
+    readings: dict[str, FileReading] = field(default_factory=dict)
 
     def with_table(self, table: Table) -> Workspace:
         """Return the workspace with this table added."""
@@ -82,14 +96,53 @@ def is_table_file(path: str) -> bool:
     return path.lower().rsplit(".", 1)[-1] in TABLE_ENDINGS
 
 
-def of_context(context: str) -> Workspace:
-    """Return the workspace in a context block."""
+def of_context(context: str, *earlier: str) -> Workspace:
+    """Return the workspace in a context block; earlier ones may describe its files too."""
+    sections = _sections(context)
+    workspace = with_variables(Workspace(), sections.get("Variables", ""))
+    workspace = with_files(workspace, sections.get("Files", ""))
+    described = [sections.get("Tables", ""), *(_sections(c).get("Tables", "") for c in earlier)]
+    readings: dict[str, FileReading] = {}
+    for block in "\n\n".join(described).split("\n\n"):
+        first, _, rest = block.partition("\n")
+        for path in workspace.files:
+            if first.startswith(f"{path}: "):
+                readings.setdefault(path, _reading(path, rest.partition("\n")[0]))
+    return replace(workspace, readings=readings)
+
+
+def _reading(path: str, line: str) -> FileReading:
+    found = _READING.fullmatch(line)
+    if found is None:
+        return FileReading()
+    if not found["doubt"]:
+        return FileReading(found["code"] if _only_reads(found["code"], path) else "")
+    return FileReading(doubt=found["doubt"], choices=(found["one"], found["other"]))
+
+
+def _only_reads(code: str, path: str) -> bool:
+    """Return whether code is a call that reads this file: cells of a table may look like a line."""
+    try:
+        call = ast.parse(code, mode="eval").body
+    except (SyntaxError, ValueError):
+        return False
+    if not isinstance(call, ast.Call) or [ast.unparse(each) for each in call.args] != [repr(path)]:
+        return False
+    nodes = [node for option in call.keywords for node in ast.walk(option.value)]
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    return (
+        ast.unparse(call.func) in ("pd.read_csv", "pd.read_excel")
+        and all(isinstance(node, _LITERAL) for node in nodes)
+        and names <= {"str", "range"}
+    )
+
+
+def _sections(context: str) -> dict[str, str]:
     parts = re.split(r"^(Variables|Files|Mentioned with @|Tables):\n", context, flags=re.MULTILINE)
     sections: dict[str, str] = {}
     for name, text in zip(parts[1::2], parts[2::2], strict=True):
         sections.setdefault(name, text)  # a cell of a table can look like a heading
-    workspace = with_variables(Workspace(), sections.get("Variables", ""))
-    return with_files(workspace, sections.get("Files", ""))
+    return sections
 
 
 def with_variables(workspace: Workspace, listing: str) -> Workspace:

@@ -17,7 +17,7 @@ from ipyagent.kernel.capture import (
     run_plain,
     runs_as_written,
 )
-from ipyagent.kernel.describe import describe, kind
+from ipyagent.kernel.describe import describe
 from ipyagent.kernel.describe.known_types import is_table
 from ipyagent.kernel.describe.objects import module_title
 from ipyagent.kernel.describe.safe_inspect import ancestors, one_line
@@ -36,6 +36,7 @@ __all__ = [
     "brief_line",
     "describe",
     "digest",
+    "is_data",
     "rank_names",
 ]
 
@@ -152,6 +153,7 @@ class WatchedNamespace:
 
 
 _TABLE, _DATA, _CODE, _MODULE = range(4)
+_CODE_TYPES = (types.FunctionType, types.BuiltinFunctionType, type)
 
 
 def digest(
@@ -187,21 +189,27 @@ def _refer_to(owner: str, line: str) -> str:
     return _COLUMNS.sub(lambda _: f" columns (same columns as {owner})", line, count=1)
 
 
-def brief_line(name: str, namespace: Mapping[str, object]) -> str:
-    """Describe a variable in a short line, without docstrings.
+def brief_line(
+    name: str, namespace: Mapping[str, object], known: Iterable[str] | None = None
+) -> str:
+    """Describe a variable in a short line.
 
-    Columns of an older table are not named again.
+    Columns of another table are not named again, if it is one of those `known`, by default all.
     """
-    if _kind(type(namespace[name])) == _CODE:
-        return f"{one_line(name)}: {kind(namespace[name])}"
     line = describe(name, namespace[name], detail=False)
     if (columns := _COLUMNS.search(line)) is not None and len(columns[0]) >= _SHORT:
-        for other in islice((each for each in namespace if each != name), LINES):
+        others = (each for each in (namespace if known is None else known) if each != name)
+        for other in islice(others, LINES):
             if is_table(type(namespace[other])) and columns[0] in describe(
                 other, namespace[other], detail=False
             ):
                 return _refer_to(other, line)
     return ellipsize(line, _BRIEF)
+
+
+def is_data(value: object) -> bool:
+    """Return whether a value is neither a module nor a function or class."""
+    return _kind(type(value)) in (_TABLE, _DATA)
 
 
 def rank_names(namespace: Mapping[str, object]) -> list[str]:
@@ -225,7 +233,7 @@ def _kind(cls: type) -> int:
     bases = ancestors(cls)
     if is_table(cls):
         return _TABLE
-    if any(base is code for base in bases for code in (types.FunctionType, type)):
+    if any(base is code for base in bases for code in _CODE_TYPES):
         return _CODE
     return _MODULE if any(base is types.ModuleType for base in bases) else _DATA
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from ipyagent.errors import InvalidArgumentsError
 from ipyagent.globs import text_pattern
@@ -21,9 +21,10 @@ def namespace_tools(
     variables: bool = True,
     python: bool = True,
     provenance: Provenance | None = None,
+    description_of: Callable[[str], str] = lambda path: "",
 ) -> list[Tool]:
     """Return `list_variables`, `inspect_variable` and `run_python` for one namespace."""
-    sourced = TrackedNamespace(namespace, provenance or Provenance())
+    sourced = TrackedNamespace(namespace, provenance or Provenance(), description_of)
 
     @tool(where=Where.MAIN)
     def list_variables(pattern: str | None = None) -> ToolResult:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
-from collections.abc import Awaitable, Iterable, Iterator, Mapping
-from types import ModuleType
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 
+from ipyagent.kernel.describe.libraries import table_of
 from ipyagent.kernel.describe.safe_inspect import one_line
-from ipyagent.kernel.namespace import Namespace, brief_line
+from ipyagent.kernel.namespace import Namespace, brief_line, is_data
 from ipyagent.kernel.outputs import Outputs
 from ipyagent.kernel.prose import holds_prose, value_holds_prose
 from ipyagent.kernel.provenance import Labels, Provenance
@@ -30,8 +32,15 @@ def with_sources(result: ToolResult, sources: Iterable[str]) -> ToolResult:
 class TrackedNamespace:
     """Runs code and inspects variables, and labels the results with their sources."""
 
-    def __init__(self, namespace: Namespace, provenance: Provenance) -> None:
+    def __init__(
+        self,
+        namespace: Namespace,
+        provenance: Provenance,
+        description_of: Callable[[str], str] = lambda path: "",
+    ) -> None:
+        """`description_of` returns the description of a file that the model has, or ""."""
         self._namespace, self._provenance = namespace, provenance
+        self._description_of = description_of
 
     def variables(self) -> Mapping[str, object]:
         """Return the user's variables by name."""
@@ -69,16 +78,57 @@ class TrackedNamespace:
             return self._await_and_label(result, code, effects, origins)
         return self._label_result(result, code, effects, origins)
 
-    def _add_changes(self, result: ToolResult) -> ToolResult:
-        """Return the result that tells the model which variables are new or changed."""
-        variables = self.variables()
-        lines = list(_describe_changes(result.variables, variables))
+    def _add_changes(self, result: ToolResult, code: str, effects: Effects) -> ToolResult:
+        """Return the result that tells the model which variables are new or changed.
+
+        An empty line parts them from what the code printed, which may be a table.
+        """
+        lines = list(self._describe_changes(result.variables, _passing_names(code), effects.paths))
         if len(lines) > _CHANGES:
             lines[_CHANGES:] = [f"… and {len(lines) - _CHANGES} more"]
         if not lines:
             return result
         text = result.output if result.for_model is None else result.for_model
-        return result.model_copy(update={"for_model": "\n".join(filter(None, [text, *lines]))})
+        changes = "\n".join(lines)
+        text = f"{text.rstrip(chr(10))}\n\n{changes}" if text.strip() else changes
+        return result.model_copy(update={"for_model": text})
+
+    def _describe_changes(
+        self, changes: Iterable[VariableChange], passing: Iterable[str], paths: Iterable[str]
+    ) -> Iterator[str]:
+        """Yield a line for each variable that is new or changed, for the model.
+
+        What the code itself says is left out: imports, functions, classes, variables of loops.
+        """
+        variables = self.variables()
+        touched = {each.name for each in changes}
+        known = [name for name in variables if name not in touched]
+        for each in changes:
+            if each.change == "deleted":
+                yield f"deleted: {one_line(each.name)}"
+            elif each.name not in passing and is_data(variables.get(each.name, type)):
+                word = "new" if each.change == "created" else "changed"
+                yield f"{word}: {self._describe_change(each.name, variables, known, paths)}"
+                known.append(each.name)
+
+    def _describe_change(
+        self,
+        name: str,
+        variables: Mapping[str, object],
+        known: Iterable[str],
+        paths: Iterable[str],
+    ) -> str:
+        """Describe a variable in a line; columns that a file's description has are not named."""
+        table = table_of(variables[name])
+        if table is None or table.index:
+            return brief_line(name, variables, known)
+        for path in paths:
+            text = self._description_of(path)
+            first = text.partition("\n")[0]
+            names = [f"\n{column.name} " for column in table.columns]
+            if first.endswith(f" {table.width:,} columns") and all(map(text.__contains__, names)):
+                return f"{one_line(name)}: {table.size} (columns as in {spell(path)})"
+        return brief_line(name, variables, known)
 
     async def _await_and_label(
         self, result: Awaitable[ToolResult], code: str, effects: Effects, origins: Labels
@@ -98,7 +148,7 @@ class TrackedNamespace:
         self, result: ToolResult, code: str, effects: Effects, origins: Labels
     ) -> ToolResult:
         touched = [each.name for each in result.variables if each.change != "deleted"]
-        result = self._add_changes(result)
+        result = self._add_changes(result, code, effects)
         if not effects.touches:
             self._provenance.derive(touched, origins, self.variables())
         if not holds_prose(_output_and_error(result), text_literals(code)):
@@ -108,16 +158,25 @@ class TrackedNamespace:
         return with_sources(result, [*origins, *beyond])
 
 
-def _describe_changes(
-    changes: Iterable[VariableChange], variables: Mapping[str, object]
-) -> Iterator[str]:
-    """Yield a line for each variable that is new or changed, for the model."""
-    for each in changes:
-        if each.change == "deleted":
-            yield f"deleted: {one_line(each.name)}"
-        elif each.name in variables and type(variables[each.name]) is not ModuleType:
-            word = "new" if each.change == "created" else "changed"
-            yield f"{word}: {brief_line(each.name, variables)}"
+def _passing_names(code: str) -> set[str]:
+    """Return the names that only loops and `with` assign; none for what is no plain Python."""
+    try:
+        nodes = list(ast.walk(ast.parse(code)))
+    except (SyntaxError, ValueError, RecursionError):
+        return set()
+    loops = [node.target for node in nodes if isinstance(node, ast.For | ast.AsyncFor)]
+    files = [node.optional_vars for node in nodes if isinstance(node, ast.withitem)]
+    passing = [
+        name for target in (*loops, *files) if target for name in _target_names(ast.walk(target))
+    ]
+    every = Counter(_target_names(nodes))
+    return {name for name, count in Counter(passing).items() if every[name] == count}
+
+
+def _target_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
 
 
 def _output_and_error(result: ToolResult) -> str:

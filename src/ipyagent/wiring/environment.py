@@ -156,6 +156,10 @@ class Environment:
             return self._glances[path][1]
         return ""
 
+    def last_description(self, path: str) -> str:
+        """Return the newest description of a table that went with a prompt, or ""."""
+        return self._glances.get(path, (None, ""))[1]
+
     @cached_property
     def provenance(self) -> Provenance:
         """Return the sources of the variables' values."""
@@ -252,6 +256,7 @@ class _BuiltInTools:
             variables=flags.namespace,
             python=flags.python,
             provenance=around.provenance,
+            description_of=around.last_description,
         )
         store = OutputStore(workspace)
         ways: JsonDict = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -9,8 +10,8 @@ from ipyagent.explorer.ask import Ask, SentenceRule
 from ipyagent.explorer.markdown import block, code, codes, fence, figures
 from ipyagent.explorer.names import fresh
 from ipyagent.explorer.snippets import literal, script
-from ipyagent.explorer.steps import MisfitError, Say, Step, Task
-from ipyagent.explorer.workspace import Table, is_table_file
+from ipyagent.explorer.steps import MisfitError, Say, Step, Task, UnreadableError
+from ipyagent.explorer.workspace import FileReading, Table, Workspace, is_table_file
 
 _READERS = {
     "csv": "pd.read_csv({})",
@@ -23,10 +24,45 @@ _READERS = {
 SCHEMA = ["column", "dtype"]
 
 
-def load_code(path: str, name: str) -> str:
-    """Return code that loads a table file into a variable and prints its size and columns."""
-    reader = _READERS[path.lower().rsplit(".", 1)[-1]].format(literal(path))
-    return script(f"{name} = {reader}", f'print(len({name}), "rows")', schema_line(Table(name)))
+def load_code(path: str, name: str, workspace: Workspace) -> str:
+    """Return code that loads a table file into a variable and prints its size and columns.
+
+    Of a text file that nobody has described, it prints the index, and how many cells the last
+    column has: names and values do not fit where lines end in a separator.
+    """
+    ending = path.lower().rsplit(".", 1)[-1]
+    known = workspace.readings.get(path)
+    reader = (known and known.code) or _READERS[ending].format(literal(path))
+    if "header=None" in reader:
+        reader += ".rename(columns=str)"
+    index = f'print("index:", {name}.index[:1], {name}.iloc[:, -1].count())'
+    lines = [index] if known is None and ending in ("csv", "tsv") else []
+    size = f'print(len({name}), "rows")'
+    return script(f"{name} = {reader}", size, *lines, schema_line(Table(name)))
+
+
+def read_schema(output: str) -> dict[str, str]:
+    """Return the columns that `load_code` prints; raises UnreadableError if they look wrong."""
+    columns = dict(block(output, SCHEMA))
+    if found := re.search(r"^index: (\w+).* (\d+)$", output, re.MULTILINE):
+        glued = len(columns) == 1 and re.search(r"[;|\t]", next(iter(columns)))
+        if found[1] != "RangeIndex" or found[2] == "0" or glued:
+            raise UnreadableError("its rows and its header do not fit")
+    return columns
+
+
+def explain_doubt(path: str, workspace: Workspace) -> Say | None:
+    """Return why a file is not loaded, and the readings to choose from; None if there is none."""
+    reading = workspace.readings.get(path, FileReading())
+    if not reading.doubt:
+        return None
+    name = fresh(PurePosixPath(path).stem, workspace.variables)
+    ways = "\n".join(f"{name} = {each}" for each in reading.choices)
+    return Say(
+        f"{path} is in doubt",
+        f"**I can't tell how {code(path)} is meant, so I loaded nothing:** {reading.doubt}. "
+        f"Run the line that is right, and ask again:\n\n{fence(ways, 'python')}",
+    )
 
 
 def schema_line(table: Table) -> str:
@@ -85,18 +121,21 @@ def _load(ask: Ask) -> Step:
             f"There is a table {code(stem)} already, so I loaded nothing. To load the file again, "
             f"say “Load {path} as {stem}”, or give it another name.",
         )
+    if doubt := explain_doubt(path, ask.workspace):
+        return doubt
     if not ask.has("NAME"):
         name = fresh(stem, ask.workspace.variables)
 
     def answer(output: str) -> str:
-        columns = [column for column, _ in block(output, SCHEMA)]
+        columns = read_schema(output)
         (rows,) = figures(output, r"(\d+) rows")
         return (
             f"Loaded {code(path)} into **{code(name)}**: {rows} rows, {len(columns)} columns.\n\n"
             f"Columns: {codes(columns)}.\n\nNext: “Profile {name}”."
         )
 
-    return Task(f"load {path} as {name}", "run_python", {"code": load_code(path, name)}, answer)
+    load = load_code(path, name, ask.workspace)
+    return Task(f"load {path} as {name}", "run_python", {"code": load}, answer)
 
 
 def _variables(ask: Ask) -> Step:

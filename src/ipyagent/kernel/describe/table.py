@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, zip_longest
 from typing import Any
@@ -19,10 +19,14 @@ NAMED = 30
 COLUMNS = 100
 """Columns that are described in detail."""
 HEAD = 5
+FILE_HEAD = 2
+"""Rows of a file that are shown: with ends and choices beside them, more say little."""
 COUNTED_CELLS = 5_000_000
 """Cells up to which missing values are counted; above that, counting takes too long."""
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _UNIQUE_ROWS = 100_000
+_CHOICES = 80
+"""Characters of the values of a column, if they are few."""
 _SHORTER = ((COLUMNS, 2), (COLUMNS, 0), (40, 0), (25, 0), (15, 0), (8, 0), (4, 0), (1, 0))
 """Columns and rows that are tried to shorten a description."""
 _NAMES = 300
@@ -48,6 +52,10 @@ class Column:
     nulls: Callable[[], int] | None
     unique: Callable[[], int] | None
     values: Callable[[slice], Sequence[Any]]
+    choices: Sequence[Any] = ()
+    """All values, if they are few."""
+    ends: Sequence[Any] = ()
+    """The smallest and the largest value, if that says more than an example."""
 
     @property
     def name(self) -> str:
@@ -70,6 +78,8 @@ class Table:
     """The number of rows in words, if `rows` are only the first of a table in a file."""
     facts: tuple[str, ...] | None = None
     """Lines below the size; None: how much memory it takes."""
+    counted_of: str = ""
+    """Words behind numbers of missing values, if they are those of a part: " of 4,000"."""
     index: Sequence[Column] = ()
     """The labels of the rows, unless they are only numbered."""
 
@@ -99,7 +109,7 @@ class Table:
 
         To stay within `limit` bytes, rows are left out first, then columns; the others are named.
         """
-        full = self._render_detail(HEAD)
+        full = self._render_detail(FILE_HEAD if self.row_count else HEAD)
         if limit is None or len(full.encode()) <= limit:
             return full
         for columns, rows in _SHORTER:
@@ -130,26 +140,36 @@ class Table:
         return self.rows * self.width <= COUNTED_CELLS
 
     def _profile(self) -> str:
-        rows = [
-            ["column", "dtype", *(["nulls", "unique"] if self._count_missing else []), "example"]
-        ]
+        counted = ["nulls", "unique"] if self._count_missing else []
+        last = "values" if any(each.ends or each.choices for each in self.columns) else "example"
+        rows = [["column", "dtype", *counted, last]]
         for column in self.columns:
             counts = self._counts(column) if self._count_missing else []
-            example = next((v for v in self._cells(column) if v not in _NULLS), "")
-            rows.append([column.name, column.dtype, *counts, example])
+            rows.append([column.name, column.dtype, *counts, self._summary(column)])
         if self.width > len(self.columns):
             rows.append([f"… {self.width - len(self.columns):,} more"])
         return align_columns(rows)
 
+    def _summary(self, column: Column) -> str:
+        """Return the ends of a column, its few values, or an example."""
+        ends = list(dict.fromkeys(self._write_cells(column, column.ends)))
+        choices = ", ".join(dict.fromkeys(self._write_cells(column, column.choices)))
+        if ends or (choices and len(choices) <= _CHOICES):
+            return " to ".join(ends) or choices
+        return next((v for v in self._cells(column) if v not in _NULLS), "")
+
     def _counts(self, column: Column) -> list[str]:
         unique = column.unique if self.rows <= _UNIQUE_ROWS else None
-        return [_count(count) for count in (column.nulls, unique)]
+        return [_count(column.nulls) + self.counted_of, _count(unique)]
 
     def _cells(self, column: Column) -> list[str]:
-        secret = max(self.secret, key_secrecy(column.label))
         values: Sequence[Any] = ()
         with contextlib.suppress(Exception):  # some types of columns cannot do it
             values = column.values(slice(HEAD))
+        return self._write_cells(column, values)
+
+    def _write_cells(self, column: Column, values: Iterable[Any]) -> list[str]:
+        secret = max(self.secret, key_secrecy(column.label))
         return [(text if type(v) is str else preview)(v, secret=secret, limit=40) for v in values]
 
     def _first_rows(self, most: int) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ipyagent.kernel.describe.preview import text as preview_text
 from ipyagent.redaction import Secrecy, secrecy
+from ipyagent.tools.tables.reading import PLAIN, Signs, find_signs
 
 MISSING = frozenset(
     {"", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "-NaN", "-nan", "NULL", "null", "None", "#N/A"}
@@ -20,20 +21,14 @@ _MOST = 0.8
 """Share of cells from which a column is of a type with exceptions."""
 _FIRST = 20
 """Distinct cells that show which types are worth a full comparison."""
-_NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _INTEGER = re.compile(r"[+-]?(?:0|[1-9][0-9]{0,17})")
 _DIGITS = re.compile(r"[0-9]+")
-_TYPES: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("int", _INTEGER),
-    ("float", re.compile(rf"{_NUMBER}|[+-]?(?:inf|Inf|Infinity)")),
-    ("int (thousands ',')", re.compile(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})*")),
-    ("float (thousands ',')", re.compile(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})*(?:\.[0-9]+)?")),
-    ("int (thousands '.')", re.compile(r"[+-]?[0-9]{1,3}(?:\.[0-9]{3})+|[+-]?[0-9]{1,3}")),
-    (
-        "float (decimal ',')",
-        re.compile(r"[+-]?(?:[0-9]+|[0-9]{1,3}(?:[. ][0-9]{3})+)(?:,[0-9]+)?(?:[eE][+-]?[0-9]+)?"),
-    ),
-    ("number with %", re.compile(rf"{_NUMBER}\s?%")),
+_ANY_NUMBER = re.compile(
+    rf"{PLAIN.single_pattern.pattern}|[+-]?[0-9]+,[0-9]+"
+    r"|[+-]?[0-9]{1,3}(?:[., '\u2019\xa0\u202f\u2009][0-9]{3})*(?:[.,][0-9]+)?"
+)
+_OTHERS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("number with %", re.compile(r"[+-]?[0-9]+(?:[.,][0-9]+)?\s?%")),
     ("number with a currency", re.compile(r"-?[$€£¥]\s?-?[0-9.,]+|-?[0-9.,]+\s?[$€£¥]")),
     ("bool", re.compile("true|false", re.IGNORECASE)),
     ("date", re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")),
@@ -52,10 +47,19 @@ _YEAR = re.compile(r"(?:1[5-9]|20|21)[0-9]{2}")
 
 @dataclass(frozen=True)
 class CellType:
-    """The type of a column in words, and the number of its missing cells."""
+    """The type of a column in words, the number of its missing cells, and how they are written.
+
+    `odd` are the cells that no library takes as missing by itself.
+    """
 
     dtype: str
     nulls: int
+    odd: tuple[str, ...] = ()
+
+    @property
+    def is_number(self) -> bool:
+        """True for numbers that a library reads as such."""
+        return self.dtype.startswith(("int", "float"))
 
 
 def is_missing(cell: str) -> bool:
@@ -67,7 +71,8 @@ def is_missing(cell: str) -> bool:
 def is_value(cell: str) -> bool:
     """Return whether a cell is a number, a date or the like, so hardly the name of a column."""
     cell = cell.strip()
-    return _DAY.fullmatch(cell) is not None or any(kind.fullmatch(cell) for _, kind in _TYPES)
+    patterns = (_DAY, _ANY_NUMBER, *(pattern for _, pattern in _OTHERS))
+    return any(pattern.fullmatch(cell) for pattern in patterns)
 
 
 def is_year(cell: str) -> bool:
@@ -75,23 +80,34 @@ def is_year(cell: str) -> bool:
     return _YEAR.fullmatch(cell.strip()) is not None
 
 
-def infer_type(cells: Iterable[str], label: str = "", decimal: str = ".") -> CellType:
-    """Return the type of a column; `decimal` is "," if commas do not separate the cells."""
+def infer_type(cells: Iterable[str], label: str = "", signs: Signs | None = None) -> CellType:
+    """Return the type of a column whose numbers have these signs, by default those that fit."""
     counts = Counter(cells)
     present = {cell: n for cell, n in counts.items() if not is_missing(cell)}
+    odd = tuple(sorted(cell for cell in counts if is_missing(cell) and cell not in MISSING))
     missing = counts.total() - sum(present.values())
     if not present:
-        return CellType("empty", missing)
-    odd = sorted({cell.strip() for cell in counts} & _ALSO_MISSING)
-    dtype = _name_type(present, secrecy(label), decimal)
-    if odd and not dtype.startswith("text"):
-        dtype += f", {odd[0]!r} for missing"
-    elif odd:  # in text, a dash is a value like others
-        missing -= sum(n for cell, n in counts.items() if cell.strip() in _ALSO_MISSING)
-    return CellType(dtype, missing)
+        return CellType("empty", missing, odd)
+    signs = signs or find_signs([list(present)], commas=True)[0]
+    dtype = _name_type(present, secrecy(label), signs)
+    if dtype.startswith("text"):  # where a dash is a value like others
+        return CellType(dtype, sum(counts[cell] for cell in MISSING))
+    named = next((cell.strip() for cell in odd if cell.strip() in _ALSO_MISSING), "")
+    return CellType(dtype + f", {named!r} for missing" * bool(named), missing, odd)
 
 
-def _name_type(present: dict[str, int], secret: Secrecy, decimal: str) -> str:
+def _types(signs: Signs) -> list[tuple[str, re.Pattern[str]]]:
+    """Return the patterns of the types, numbers first."""
+    decimal = f" (decimal {signs.decimal!r})" if signs.decimal != "." else ""
+    types = [("int", _INTEGER), (f"float{decimal}", signs.single_pattern)]
+    if signs.thousands:
+        thousands = f" (thousands {signs.thousands!r})"
+        whole = Signs("", signs.thousands).group_pattern
+        types += [(f"int{thousands}", whole), (f"float{decimal or thousands}", signs.group_pattern)]
+    return [*types, *_OTHERS]
+
+
+def _name_type(present: dict[str, int], secret: Secrecy, signs: Signs) -> str:
     plain = [cell.strip() for cell in present]
     if all(map(_DIGITS.fullmatch, plain)):
         if any(cell[0] == "0" and len(cell) > 1 for cell in plain):
@@ -99,10 +115,8 @@ def _name_type(present: dict[str, int], secret: Secrecy, decimal: str) -> str:
         if any(len(cell) > 18 for cell in plain):
             return "text (digits, too long for int64)"
     total, first = sum(present.values()), plain[:_FIRST]
-    best, share = "", 0.0
-    for name, pattern in _TYPES:
-        if decimal == "," and "','" in name and "thousands" in name:
-            continue
+    best, share, types = "", 0.0, _types(signs)
+    for name, pattern in types:
         if sum(map(bool, map(pattern.fullmatch, first))) < len(first) / 2:
             continue
         fitting = sum(n for cell, n in present.items() if pattern.fullmatch(cell.strip()))
@@ -114,7 +128,7 @@ def _name_type(present: dict[str, int], secret: Secrecy, decimal: str) -> str:
         return _name_day_order(plain)
     if share < _MOST:
         return "text"
-    pattern = dict(_TYPES)[best]
+    pattern = dict(types)[best]
     others = [cell for cell in present if not pattern.fullmatch(cell.strip())]
     example = preview_text(others[0], secret=secret, limit=20)
     return f"text ({best}, except {example!r}{', …' if len(others) > 1 else ''})"

@@ -14,13 +14,17 @@ from itertools import islice
 from ipyagent.errors import PathValidationError
 from ipyagent.phrases import ellipsize
 from ipyagent.tools.line_endings import detect_line_ending
-from ipyagent.tools.tables.grid import Row, arrange, common_width
-from ipyagent.tools.tables.sample import HEAD_BYTES, NotTableError, Sample, Source
+from ipyagent.tools.tables.grid import Row, arrange, count_repeated, width_and_share
+from ipyagent.tools.tables.sample import NotTableError, Sample, Source
 from ipyagent.tools.text_encoding import BOM, TextFile, decode_file
 
 ENDINGS = {"csv": "CSV file", "tsv": "TSV file", "tab": "TSV file", "psv": "PSV file"}
-_SEPARATORS = {"\t": "tab", ";": ";", "|": "|", ",": ","}
+_SEPARATORS = ("\t", ";", "|", ",")
 """From the rarest within cells to the most common."""
+_HEAD_BYTES = 200_000
+"""Bytes from which types are inferred."""
+_SMALL_BYTES = 500_000
+"""Bytes of the largest file that is looked at as a whole."""
 CELL = 60
 """Characters of a cell where lines are shown as they are."""
 _PROBE = 16_000
@@ -31,6 +35,7 @@ _MOST_CELLS = 300_000
 _CHUNK = 1 << 20
 _LINES_IN_CELL = 100
 """Lines in one cell from which a quote was probably never closed."""
+_QUOTED = re.compile(r' +"')
 _BREAKS = re.compile(r"\r\n|\r|\n")
 
 
@@ -51,6 +56,8 @@ class _Layout:
     separator: str
     rows: list[Row]
     quoted: bool = True
+    blanks: bool = False
+    """True if a blank stands between separator and quote."""
 
 
 def read_delimited(source: Source) -> Sample:
@@ -60,16 +67,30 @@ def read_delimited(source: Source) -> Sample:
         raise NotTableError("it is empty")
     layout, notes = _parse(head, source.ending)
     grid = arrange(layout.rows)
-    decimal = "." if layout.separator == "," else ","
-    facts = (*_describe_form(head, layout), *notes, *grid.facts)
+    columns, reading = grid.describe(commas=layout.separator == ",")
+    options = {
+        "sep": layout.separator != "," and layout.separator,
+        "encoding": head.encoding != "utf-8" and head.encoding,
+        "quoting": not layout.quoted and int(csv.QUOTE_NONE),
+        "skipinitialspace": layout.blanks,
+    }
+    reading = reading.with_options("read_csv", {k: v for k, v in options.items() if v})
+    repeated = count_repeated(grid, whole=head.whole)
+    noted = (*reading.facts(source.path), head.note, *notes, *grid.facts, repeated)
     total, exact = _count_rows(source, head, len(grid.rows), grid.top)
-    kind = ENDINGS.get(source.ending, "CSV file")
-    columns = grid.columns(decimal)
-    return Sample(kind, columns, grid.width, total, len(grid.rows), exact, facts)
+    kind, labels, facts = (
+        ENDINGS.get(source.ending, "CSV file"),
+        grid.has_index,
+        filter(None, noted),
+    )
+    columns, index, rows = columns[labels:], columns[:labels], len(grid.rows)
+    return Sample(kind, columns, grid.width, total, rows, exact, tuple(facts), index=index)
 
 
-def read_head(source: Source, count: int = HEAD_BYTES) -> Head:
+def read_head(source: Source) -> Head:
     """Return the first whole lines of a text file; raises NotTableError if it is binary."""
+    is_small = source.size <= _SMALL_BYTES and source.ending != "gz"
+    count = source.size if is_small else _HEAD_BYTES
     data, whole = _read_start(source, count)
     if not whole and not re.search(rb"[\r\n]", data):
         data, whole = _read_start(source, _LONG_LINE)
@@ -140,20 +161,33 @@ def _parse(head: Head, ending: str) -> tuple[_Layout, list[str]]:
     separator = "\t" if ending in ("tsv", "tab") and "\t" in head.text else _sniff(head.text)
     rows, closed = _read_rows(head.text, separator)
     notes = []
+    blanks = any(_QUOTED.match(cell) for row in rows for cell in row)
+    if blanks:
+        rows, closed = _read_rows(head.text, separator, blanks=True)
     if not closed:
+        blanks = False
         rows, _ = _read_rows(head.text, separator, quotes=False)
         notes.append("a quote is not closed, so quotes were taken as ordinary characters")
     if not head.whole and len(rows) > 1:
         rows.pop()  # its last cell may go on behind a line end
-    return _Layout(separator, rows, closed), notes
+    return _Layout(separator, rows, closed, blanks), notes
 
 
-def _read_rows(text: str, separator: str, quotes: bool = True) -> tuple[list[Row], bool]:
-    """Return the rows, and whether all quotes were closed."""
-    lines = io.StringIO(text, newline="")
-    reader = csv.reader(
-        lines, delimiter=separator, quoting=csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE
+def _cut(text: str, separator: str, quotes: bool = True, blanks: bool = False) -> Iterator[Row]:
+    """Return a reader of the rows; with `blanks`, those behind a separator are left out."""
+    return csv.reader(
+        io.StringIO(text, newline=""),
+        delimiter=separator,
+        quoting=csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE,
+        skipinitialspace=blanks,
     )
+
+
+def _read_rows(
+    text: str, separator: str, quotes: bool = True, blanks: bool = False
+) -> tuple[list[Row], bool]:
+    """Return the rows, and whether all quotes were closed."""
+    reader = _cut(text, separator, quotes, blanks)
     rows: list[Row] = []
     cells = 0
     try:
@@ -178,30 +212,13 @@ def _sniff(text: str) -> str:
         if separator not in start:
             continue
         try:
-            reader = csv.reader(io.StringIO(start, newline=""), delimiter=separator)
-            rows = [row for row in islice(reader, _ROWS_JUDGED) if row]
+            reader = _cut(start, separator, blanks=f'{separator} "' in start)
+            width, share = width_and_share(list(islice(reader, _ROWS_JUDGED)))
         except csv.Error:
             continue
-        width = common_width(rows)
-        share = sum(len(row) == width for row in rows) / len(rows) if width > 1 else 0.0
-        if share > best_share + 0.05:
+        if width > 1 and share > best_share + 0.05:
             best, best_share = separator, share
     return best
-
-
-def _describe_form(head: Head, layout: _Layout) -> Iterator[str]:
-    """Yield what a reader has to know to load the file, apart from the usual."""
-    parts = []
-    if layout.separator != ",":
-        name = _SEPARATORS[layout.separator]
-        parts.append(f"separator {name if name == 'tab' else repr(name)}")
-    if head.note:
-        parts.append(head.note)
-    ending = detect_line_ending(head.text)
-    if ending in ("\r", "mixed"):
-        parts.append("line ends CR" if ending == "\r" else "line ends mixed")
-    if parts:
-        yield "; ".join(parts)
 
 
 def _count_rows(source: Source, head: Head, sampled: int, top: int) -> tuple[int | None, bool]:
@@ -219,7 +236,7 @@ def _count_rows(source: Source, head: Head, sampled: int, top: int) -> tuple[int
 
 
 def count_lines(source: Source, head: Head, *, quotes: bool = True) -> int | None:
-    """Return the number of lines, or None if lines are not rows: in quotes, or without content."""
+    """Return the number of lines, or None if lines are not rows: quoted, empty or comments."""
     byte, ending = (b"\r", "\r") if detect_line_ending(head.text) == "\r" else (b"\n", "\n")
     if detect_line_ending(head.text) == "mixed" or ending not in head.text:
         return None
@@ -230,7 +247,7 @@ def count_lines(source: Source, head: Head, *, quotes: bool = True) -> int | Non
         following = source.file.read(_CHUNK)
         lines = chunk if following else chunk.rstrip(b"\r\n")
         empty = byte * 2 in lines or b"\n\r" in lines or (last == byte and lines[:1] in (byte, b""))
-        if empty or (quotes and b'"' in lines):
+        if empty or byte + b"#" in lines or (quotes and b'"' in lines):
             return None
         count += lines.count(byte)
         chunk, last = following, chunk[-1:]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain, islice
 
 from ipyagent.kernel.describe.table import COLUMNS
 from ipyagent.plaintext import excerpt
-from ipyagent.tools.tables.cells import infer_type, is_missing, is_value, is_year
+from ipyagent.tools.tables.cells import CellType, infer_type, is_missing, is_value, is_year
+from ipyagent.tools.tables.reading import Reading, Signs, find_signs, sign_options
 from ipyagent.tools.tables.sample import SampleColumn
 
 Row = Sequence[str]
@@ -18,34 +21,110 @@ _TITLES = 20
 """Rows above a header that are looked at."""
 _LOOKED_AT = 200
 """Rows by which the width of a grid is judged."""
+_HASH_NAME = re.compile(r"#(?:[A-Za-z_]\w*)?")
+_SIGNED = ("float", "int (")
+_CHOICES = 6
+"""Different values of a column that are listed."""
 
 
 @dataclass(frozen=True)
 class Grid:
     """A grid without its titles: names of columns, the rows below, and remarks.
 
-    `top` is the number of rows above the data.
+    `top` is the number of rows above the data; `options` make a library find the same columns. If
+    `doubt` says that other columns may be meant, `others` are the options for those.
     """
 
-    names: Sequence[str]
+    names: Sequence[str | int]
     rows: Sequence[Row]
-    width: int
     top: int
     facts: tuple[str, ...]
+    options: Mapping[str, object] = field(default_factory=dict)
+    doubt: str = ""
+    others: Mapping[str, object] = field(default_factory=dict)
+    has_index: bool = False
+    """True if the first cell of each row is its label."""
 
-    def columns(self, decimal: str = ".") -> list[SampleColumn]:
-        """Return the first columns with their types."""
-        return [
-            _describe_column(name, [row[n] if n < len(row) else "" for row in self.rows], decimal)
-            for n, name in enumerate(islice(self.names, COLUMNS))
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+        return len(self.names)
+
+    def describe(self, *, commas: bool) -> tuple[list[SampleColumn], Reading]:
+        """Return the first columns with their types, and the reading that loads them as such.
+
+        The labels of the rows come first, if they have some. With `commas`, commas separate cells,
+        or numbers need no signs.
+        """
+        labels = [None, *self.names] if self.has_index else self.names
+        columns = [
+            _Cells(name, [row[n] if n < len(row) else "" for row in self.rows])
+            for n, name in enumerate(islice(labels, COLUMNS))
         ]
+        signs, *doubtful = find_signs((each.present for each in columns), commas=commas)
+        types = [infer_type(each.cells, str(each.name), signs) for each in columns]
+        pairs = list(zip(columns, types, strict=True))
+        described = [each.describe(signs, found) for each, found in pairs]
+        by_column = _cell_options(pairs[self.has_index :], signs)
+        usual = {**sign_options(signs), **self.options, **by_column}
+        if not doubtful:
+            others = {**sign_options(signs), **self.others, **by_column}
+            return described, Reading(usual, doubt=self.doubt, others=others)
+        described = [
+            replace(each, dtype="number, in doubt", ends=())
+            if each.dtype.startswith(_SIGNED)
+            else each
+            for each in described
+        ]
+        doubt = f"the decimal sign may be {signs.decimal!r} or {doubtful[0].decimal!r}"
+        others = {**sign_options(doubtful[0]), **self.options, **by_column}
+        return described, Reading(usual, doubt=doubt, others=others)
 
 
-def _describe_column(name: str, cells: Sequence[str], decimal: str) -> SampleColumn:
-    found = infer_type(cells, name, decimal)
-    present = {cell for cell in cells if not is_missing(cell)}
-    values = [None if is_missing(cell) else cell for cell in cells[:COLUMNS]]
-    return SampleColumn(name, found.dtype, values, found.nulls, len(present))
+@dataclass(frozen=True)
+class _Cells:
+    """The cells of a column, and its name."""
+
+    name: str | int | None
+    cells: Sequence[str]
+
+    @cached_property
+    def present(self) -> list[str]:
+        """The different values."""
+        return [cell for cell in dict.fromkeys(self.cells) if not is_missing(cell)]
+
+    def describe(self, signs: Signs, found: CellType) -> SampleColumn:
+        """Return the description of a column of this type."""
+        values = [None if is_missing(cell) else cell for cell in self.cells[:COLUMNS]]
+        column = SampleColumn(self.name, found.dtype, values, found.nulls, len(self.present))
+        if found.is_number:
+            numbers = sorted(map(signs.normalize, self.present), key=float)
+            return replace(column, ends=(numbers[0], numbers[-1]))
+        if found.dtype in ("date", "datetime"):
+            return replace(column, ends=(min(self.present), max(self.present)))
+        few = len(self.present) <= _CHOICES and len(self.present) < len(self.cells) - found.nulls
+        return replace(column, choices=self.present) if few else column
+
+
+def _cell_options(columns: Iterable[tuple[_Cells, CellType]], signs: Signs) -> dict[str, object]:
+    """Return the options by which cells are missing, or stay text, as they are described."""
+    missing: dict[str | int | None, object] = {}
+    texts: dict[str | int | None, object] = {}
+    for column, found in columns:
+        if found.odd:
+            missing[column.name] = list(found.odd)
+        converts = map(signs.would_convert, column.present)
+        if column.present and not found.is_number and all(converts):
+            texts[column.name] = str
+    options: dict[str, object] = {"na_values": missing, "dtype": texts}
+    return {name: value for name, value in options.items() if value}
+
+
+def count_repeated(grid: Grid, *, whole: bool) -> str:
+    """Return how many rows are there already, in words; "" if none is."""
+    repeated = len(grid.rows) - len(set(map(tuple, grid.rows)))
+    part = "" if whole else f" among the first {len(grid.rows):,}"
+    return f"{repeated:,} repeated rows{part}" if repeated else ""
 
 
 def common_width(rows: Sequence[Row]) -> int:
@@ -54,47 +133,137 @@ def common_width(rows: Sequence[Row]) -> int:
     return max(widths, key=lambda width: (widths[width], width), default=0)
 
 
+def width_and_share(rows: Sequence[Row]) -> tuple[int, float]:
+    """Return the common number of cells, and the share of rows that fill no more and have them."""
+    rows = [row for row in rows if row and not _is_comment(row)]
+    filled = [_filled_width(row) for row in rows]
+    width = min(common_width(rows), max(filled, default=0))
+    fitting = sum(len(row) >= width >= each for row, each in zip(rows, filled, strict=True))
+    return width, fitting / max(len(rows), 1)
+
+
 def arrange(rows: Sequence[Row]) -> Grid:
     """Find titles, header and columns in the rows of a file."""
-    width = common_width(rows)
+    width, _ = width_and_share(rows)
     top = _find_top(rows, width)
     titles = [row for row in rows[:top] if any(cell.strip() for cell in row)]
     facts = _describe_titles(titles, top)
-    body = rows[top:]
+    body, comments = _drop_comments(rows[top:])
     if not body:
-        return Grid((), (), 0, top, facts)
-    header, data = body[0], body[1:]
-    if not _is_header(header, data):
-        names = [str(n) for n in range(width)]
+        return Grid((), (), top, facts)
+    options = ({"skiprows": top} if any(rows[:top]) else {}) | comments
+    header: Sequence[object] = body[0]
+    names: Sequence[str | int]
+    data = [row for row in body[1:] if len(row) > 1 or any(map(str.strip, row))]
+    if not _is_header(body[0], data):
         facts = (*facts, "no header: the columns are numbered here")
-        data, start = body, top
+        options |= {"header": None}
+        data = [body[0], *data]
+        header = names = range(max(map(_filled_width, data)))
     else:
-        names, notes = _name_columns(header, width)
-        facts, start = (*facts, *notes), top + 1
-    data = [row for row in data if row]
-    odd = sum(len(row) != width for row in data)
+        names, notes = _name_columns(body[0][: max(map(_filled_width, body))])
+        facts = (*facts, *notes)
+        top += 1
+    odd = sum(len(row) < len(names) for row in data)
     if odd:
-        facts = (*facts, f"{odd:,} of these rows have more or fewer cells than the others")
-    return Grid(names, data, max(width, len(names)), start, facts)
+        facts = (*facts, f"{odd:,} of these rows have fewer cells than the others")
+    return _fit_rows(Grid(names, data, top, facts, options), len(header))
+
+
+def _filled_width(row: Row) -> int:
+    """Return the number of cells up to the last one that is filled."""
+    width = len(row)
+    while width and not row[width - 1].strip():
+        width -= 1
+    return width
+
+
+def _fit_rows(grid: Grid, header: int) -> Grid:
+    """Return the grid with what is right where rows have more cells than names; `header` has all.
+
+    An empty cell behind the last name comes from a separator at the end of the line.
+    """
+    width = len(grid.names)
+    longest = max(map(len, grid.rows), default=0)
+    filled = [_filled_width(row) for row in grid.rows] or [0]
+    only_named: dict[str, object] = {"usecols": range(width)}
+    if longest > header and "header" not in grid.options:
+        only_named["index_col"] = False
+    if max(filled) <= width:
+        if "index_col" in only_named and width == header == longest - 1 == len(grid.rows[0]) - 1:
+            del only_named["usecols"]
+        needed = only_named if max(longest, header) > width else {}
+        return replace(grid, options={**grid.options, **needed})
+    if min(filled) == max(filled) == longest == width + 1:
+        note = "the header has one cell less than the rows: the first column is an index"
+        return replace(grid, has_index=True, facts=(*grid.facts, note))
+    more = sum(each > width for each in filled)
+    labels = min(map(len, grid.rows)) == longest
+    other = {} if labels else {"index_col": False, "on_bad_lines": "skip"}
+    return replace(
+        grid,
+        doubt=f"{more:,} of {len(filled):,} rows have more cells than the header",
+        options={**grid.options, **only_named},
+        others={**grid.options, **other},
+    )
+
+
+def _drop_comments(rows: Sequence[Row]) -> tuple[Sequence[Row], dict[str, object]]:
+    """Return the rows without comments, and the option for it; all if a value has the sign."""
+    others = [row for row in rows if not _is_comment(row)]
+    if len(others) == len(rows) or any("#" in cell for row in others for cell in row):
+        return rows, {}
+    return others, {"comment": "#"}
+
+
+def _is_comment(row: Row) -> bool:
+    """Return whether a row is a comment; `#` and `#chrom` may name a column."""
+    starts = bool(row) and row[0].startswith("#")
+    return starts and (len(row) == 1 or _HASH_NAME.fullmatch(row[0]) is None)
 
 
 def _find_top(rows: Sequence[Row], width: int) -> int:
     """Return the number of rows above the header: titles are narrower than the table."""
+    start = next((n for n, row in enumerate(rows) if any(map(str.strip, row))), 0)
     if width < 2:
-        return next((n for n, row in enumerate(rows) if any(map(str.strip, row))), 0)
-    needed = min(width - 1, max(2, width // 2))  # an index has no name, other columns have one
-    top = next(
-        (
-            n
-            for n, row in enumerate(rows[: _TITLES + 1])
-            if len(row) >= width and sum(bool(cell.strip()) for cell in row) >= needed
-        ),
-        0,
-    )
-    # R writes no name for its row names.
-    if top == 1 and len(rows[0]) == width - 1 > 1 and any(map(is_value, rows[1])):
-        return 0
+        return start
+    first = rows[: start + _TITLES + 1]
+    for n in range(1, len(first)):
+        if not any(first[n - 1]) and _stands_apart(rows, n, width):
+            return n
+    wide = [n for n, row in enumerate(first) if len(row) >= width and _names_most(row, width)]
+    top = next((n for n in wide if not _is_comment(first[n])), 0)
+    # A header may have fewer cells than rows: R names no index, and separators may end lines.
+    for n, row in enumerate(first[:top]):
+        if 1 < len(row) == _count_filled(row) < width and _is_header(row, rows[n + 1 :]):
+            below = rows[n + 1]
+            if len(below) >= len(row) and any(map(is_value, below)):
+                return n
     return top
+
+
+def _names_most(row: Row, width: int) -> bool:
+    """Return whether a row may name columns: an index may have no name, others have one."""
+    return _count_filled(row) >= min(width - (not row[0].strip()), max(2, width // 2))
+
+
+def _stands_apart(rows: Sequence[Row], n: int, width: int) -> bool:
+    """Return whether a row below an empty one is a header, and no data stand above."""
+    row, below, above = rows[n], rows[n + 1 : n + 2], rows[:n]
+    return (
+        len(row) >= width == _count_filled(row[:width])
+        and not any(map(is_value, row))
+        and any(map(is_value, chain(*below)))
+        and any(map(any, above))
+        and not any(
+            _count_filled(each) >= width and any(is_value(c) and not is_year(c) for c in each)
+            for each in above[1:]  # a year may stand in a title
+        )
+    )
+
+
+def _count_filled(row: Iterable[str]) -> int:
+    return sum(bool(cell.strip()) for cell in row)
 
 
 def _describe_titles(titles: Sequence[Row], top: int) -> tuple[str, ...]:
@@ -117,22 +286,22 @@ def _is_header(header: Row, data: Sequence[Row]) -> bool:
     return len(years) == len(values) > 1 and len(set(years)) == len(years) < len(filled)
 
 
-def _name_columns(header: Row, width: int) -> tuple[list[str], list[str]]:
+def _name_columns(header: Row) -> tuple[list[str], list[str]]:
     """Return distinct names of columns as table libraries make them, and remarks."""
-    notes: list[str] = []
-    cells = list(header)
-    if len(cells) == width - 1:
-        cells.insert(0, "")
-        notes.append("the header has one cell less than the rows: the first column is an index")
-    elif cells and not cells[0].strip():
+    notes = []
+    if header and not header[0].strip():
         notes.append("the first column has no name (an index?)")
+    cells = [cell or f"Unnamed: {n}" for n, cell in enumerate(header)]
     used: Counter[str] = Counter()
-    names = []
+    names, given = list(cells), set(cells)
     for n, cell in enumerate(cells):
-        name = cell.strip() or f"Unnamed: {n}"
-        names.append(f"{name}.{used[name]}" if used[name] else name)
-        used[name] += 1
-    repeated = [excerpt(name, 30) for name, count in used.items() if count > 1]
+        count = used[cell]
+        while count:
+            used[cell] = count + 1
+            names[n] = f"{cell}.{count}"
+            count = count + 1 if names[n] in given else used[names[n]]
+        used[names[n]] = count + 1
+    repeated = [excerpt(name, 30) for name, count in Counter(cells).items() if count > 1]
     if repeated:
         notes.append(f"names used twice: {', '.join(repeated[:5])}")
     return names, notes

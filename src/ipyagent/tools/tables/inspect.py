@@ -16,7 +16,6 @@ from ipyagent.tools.tables.sample import (
     Effort,
     NotTableError,
     Sample,
-    SampleColumn,
     Source,
 )
 from ipyagent.tools.workspace import Workspace
@@ -32,7 +31,7 @@ def _read_parquet(source: Source) -> list[Sample]:
     if not rows:
         return [sample]
     columns = [
-        SampleColumn(each.label, each.dtype, [row.get(each.label) for row in rows], each.nulls)
+        replace(each, values=[row.get(str(each.label)) for row in rows], unique=None)
         for each in sample.columns
     ]
     facts = sample.facts[:-1]  # what the examples are

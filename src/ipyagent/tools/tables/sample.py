@@ -9,8 +9,6 @@ from typing import BinaryIO
 
 from ipyagent.kernel.describe.table import COLUMNS, Column, Table
 
-HEAD_BYTES = 200_000
-"""Bytes from which types are inferred."""
 MOST_BYTES = 1_500
 """Bytes of the description that goes with a prompt."""
 
@@ -59,13 +57,18 @@ class Source:
 
 @dataclass(frozen=True)
 class SampleColumn:
-    """A column: None in `values` is missing; `nulls` and `unique` are None if not counted."""
+    """A column: None in `values` is missing; `nulls` and `unique` are None if not counted.
 
-    label: str
+    `choices` are all its values, if they are few; `ends` the smallest and the largest one.
+    """
+
+    label: str | int | None
     dtype: str
     values: Sequence[object] = ()
     nulls: int | None = None
     unique: int | None = None
+    choices: Sequence[object] = ()
+    ends: Sequence[object] = ()
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,8 @@ class Sample:
     facts: tuple[str, ...] = ()
     declared: bool = False
     """True if the file itself declares the types."""
+    index: Sequence[SampleColumn] = ()
+    """The labels of the rows, unless they are only numbered."""
 
     @property
     def row_count(self) -> str:
@@ -95,7 +100,8 @@ class Sample:
     def table(self) -> Table:
         """Return it in the form of tables among the variables."""
         facts = self.facts
-        if self.sampled and self.total != self.sampled and not self.declared:
+        in_part = bool(self.sampled) and self.total != self.sampled and not self.declared
+        if in_part:
             facts = (*facts, f"types, nulls, unique: from the first {self.sampled:,} rows")
         return Table(
             self.kind,
@@ -105,6 +111,8 @@ class Sample:
             memory=lambda: 0,
             row_count=self.row_count,
             facts=facts,
+            index=[_describe_column(each) for each in self.index],
+            counted_of=f" of {self.sampled:,}" if in_part else "",
         )
 
 
@@ -116,6 +124,8 @@ def _describe_column(column: SampleColumn) -> Column:
         None if nulls is None else lambda: nulls,
         None if unique is None else lambda: unique,
         lambda rows: [_plain(value) for value in column.values[rows]],
+        column.choices,
+        column.ends,
     )
 
 

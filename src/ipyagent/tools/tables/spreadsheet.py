@@ -8,12 +8,12 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 from xml.parsers import expat
 
 from ipyagent.kernel.describe.safe_inspect import one_line
-from ipyagent.tools.tables.grid import arrange
+from ipyagent.tools.tables.grid import arrange, count_repeated
 from ipyagent.tools.tables.sample import NotTableError, Sample, Source
 
 ENDINGS = ("xlsx", "xlsm")
@@ -31,7 +31,7 @@ _BUILT_IN_DATES = {*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59
 _DATE_CODE = re.compile(r"[dmyhs]", re.IGNORECASE)
 _LITERALS = re.compile(r'"[^"]*"|\[[^\]]*\]|\\.')
 _REFERENCE = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
-_EPOCH = datetime.datetime(1899, 12, 30)
+_EPOCH, _EPOCH_1904 = datetime.datetime(1899, 12, 30), datetime.datetime(1904, 1, 1)
 _ELEMENT = Callable[[str, dict[str, str]], object]
 
 
@@ -61,15 +61,19 @@ def read_workbook(source: Source) -> list[Sample]:
         book = _Workbook(archive)
         sheets = book.sheets()
         samples = [
-            sample for name, part in sheets[:_SHEETS] if (sample := _read_sheet(book, name, part))
+            sample
+            for name, part in sheets[:_SHEETS]
+            if (sample := _read_sheet(book, name, part, source.path))
         ]
     if not samples:
         raise NotTableError("its sheets are empty")
-    return samples
+    hidden = ", ".join(map(repr, map(one_line, book.hidden[:_SHEETS])))
+    noted = (*samples[0].facts, *([f"hidden sheets, not shown here: {hidden}"] if hidden else []))
+    return [replace(samples[0], facts=noted), *samples[1:]]
 
 
-def _read_sheet(book: _Workbook, name: str, part: str) -> Sample | None:
-    sheet = _Sheet(book.strings(), book.date_styles())
+def _read_sheet(book: _Workbook, name: str, part: str, path: str) -> Sample | None:
+    sheet = _Sheet(book.strings(), book.date_styles(), book.epoch)
     whole = book.parse(part, sheet.start, sheet.end, sheet.text)
     rows = sheet.rows if whole else sheet.rows[:-1]
     while rows and not any(rows[-1]):
@@ -82,7 +86,11 @@ def _read_sheet(book: _Workbook, name: str, part: str) -> Sample | None:
     if not whole:
         total = max(total, sheet.last_row - grid.top)
     kind = f"Excel sheet {one_line(name)!r}"
-    return Sample(kind, grid.columns(), grid.width, total, len(grid.rows), whole, grid.facts)
+    columns, reading = grid.describe(commas=True)
+    chosen = {"sheet_name": name} if name != book.first_sheet else {}
+    facts = reading.with_options("read_excel", chosen).facts(path) + grid.facts
+    facts = tuple(filter(None, (*facts, count_repeated(grid, whole=whole))))
+    return Sample(kind, columns, grid.width, total, len(grid.rows), whole, facts)
 
 
 @dataclass
@@ -90,6 +98,9 @@ class _Workbook:
     """The parts of a workbook; each is read in bounded memory."""
 
     archive: zipfile.ZipFile
+    epoch: datetime.datetime = _EPOCH
+    first_sheet: str | None = None
+    hidden: list[str] = field(default_factory=list)
     _strings: list[str] | None = None
     _dates: set[int] | None = None
 
@@ -120,7 +131,7 @@ class _Workbook:
         return len(data) <= _MOST_XML
 
     def sheets(self) -> list[tuple[str, str]]:
-        """Return the names of the sheets and of the parts that hold them."""
+        """Return the names of the visible sheets and of the parts that hold them."""
         targets: dict[str, str] = {}
         listed: list[tuple[str, str]] = []
 
@@ -131,9 +142,17 @@ class _Workbook:
                 targets[given.get("Id", "")] = path
 
         def add_sheet(name: str, given: dict[str, str]) -> None:
-            if name == "sheet" and given.get("state", "visible") == "visible":
-                key = next((v for k, v in given.items() if k.endswith(":id")), "")
-                listed.append((given.get("name", ""), key))
+            if name == "workbookPr" and given.get("date1904", "").strip() in ("1", "true"):
+                self.epoch = _EPOCH_1904
+            if name != "sheet":
+                return
+            title = given.get("name", "")
+            self.first_sheet = title if self.first_sheet is None else self.first_sheet
+            if given.get("state", "visible") != "visible":
+                self.hidden.append(title)
+                return
+            key = next((v for k, v in given.items() if k.endswith(":id")), "")
+            listed.append((title, key))
 
         self.parse("xl/_rels/workbook.xml.rels", add_target)
         self.parse("xl/workbook.xml", add_sheet)
@@ -217,6 +236,7 @@ class _Sheet:
 
     strings: list[str]
     date_styles: set[int]
+    epoch: datetime.datetime = _EPOCH
     rows: list[list[str]] = field(default_factory=list)
     last_row: int = 0
     """The last row by the sheet's own account."""
@@ -275,7 +295,7 @@ class _Sheet:
             case "b":
                 return "True" if raw == "1" else "False"
             case "n" if self._style in self.date_styles:
-                return _date_text(raw)
+                return _date_text(raw, self.epoch)
         return raw
 
 
@@ -286,10 +306,10 @@ def _column_number(letters: str) -> int:
     return number - 1
 
 
-def _date_text(raw: str) -> str:
+def _date_text(raw: str, epoch: datetime.datetime) -> str:
     """Return the date of a day's number in a sheet, as ISO text; other text as it is."""
     try:
-        moment = _EPOCH + datetime.timedelta(seconds=round(float(raw) * 86_400))
+        moment = epoch + datetime.timedelta(seconds=round(float(raw) * 86_400))
     except (ValueError, OverflowError):
         return raw
     if moment.time() == datetime.time():

@@ -1,0 +1,158 @@
+"""The explorer loads a file as its description says, and names no number where that is in doubt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import openpyxl
+import pytest
+from explorer_runner import Kernel, offered
+
+from harness import YES, Lab
+from ipyagent.explorer import reply
+from ipyagent.explorer.client import ExplorerClient
+from ipyagent.explorer.workspace import of_context
+
+NO_BREAK, NARROW = "\u00a0", "\u202f"
+
+
+class Undescribed(Kernel):
+    """A kernel whose contexts describe no file, as where nothing may be read unasked."""
+
+    def tables(self) -> list[str]:
+        return []
+
+
+def answer(root: Path, data: str | bytes, prompt: str, kernel: type[Kernel] = Kernel) -> str:
+    (root / "t.csv").write_bytes(data.encode() if isinstance(data, str) else data)
+    return kernel(root).ask(prompt).text
+
+
+@pytest.mark.parametrize(
+    ("data", "mean"),
+    [
+        ("city,sales,costs\nOslo,100,10,\nRome,103,13,\n", "101.5"),
+        ("city,sales,costs\nOslo,100,10,,\nRome,103,13\n", "101.5"),
+        ("city,sales,costs,\nOslo,100,10,\nRome,103,13,\n", "101.5"),
+        ("city;sales;costs\nOslo;1,50;3\nRome;2,5;4\n", "**2**"),
+        ("city|sales|costs\nOslo|1|3\nRome|2|4\n", "1.5"),
+        ("city;sales\nK\u00f6ln;1\nOslo;2\n".encode("latin-1"), "1.5"),
+        ("city;sales\nK\u00f6ln;1\nOslo;2\n".encode("utf-16"), "1.5"),
+        ("Sales report 2024\nPrinted 3 January\n\ncity,sales\nOslo,1\nRome,2\n", "1.5"),
+        ("Sales, 2024\nPrinted 3 January, 2024\n\ncity,sales\nOslo,1\nRome,2\n", "1.5"),
+        ("# by hand\ncity,sales\nOslo,1\n# later\nRome,2\n", "1.5"),
+        ("city, sales ,x \nOslo, 1,2\nRome, 2,3\n", "1.5"),
+        (f"city;sales\nOslo;1{NO_BREAK}234,5\nRome;5,5\n", "**620**"),
+        (f"city;sales\nOslo;1{NARROW}234,5\nRome;5,5\n", "**620**"),
+        ("city;sales\nOslo;1\N{RIGHT SINGLE QUOTATION MARK}234.5\nRome;5.5\n", "**620**"),
+        ("day;sales\n01.02.2024;1.234,5\n02.02.2024;5,5\n", "**620**"),
+        ("city,sales\nOslo,-\nRome,2\nBonn,5\n", "3.5"),
+        ("Oslo,1\nRome,2\n", None),
+        ('city,sales\nOslo,"1,234"\nRome,"2,236"\n', "1735"),
+    ],
+)
+def test_a_file_is_loaded_as_it_is_described(
+    tmp_path: Path, data: str | bytes, mean: str | None
+) -> None:
+    assert (mean or "1.5") in answer(tmp_path, data, "mean of sales" if mean else "mean of `1`")
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        ("city;sales\nOslo;1,234\nRome;5,678\n", "the decimal sign may be ',' or '.'"),
+        ("city;sales\nOslo;1.234\nRome;5.678\n", "the decimal sign may be '.' or ','"),
+        ("city;sales;x\nOslo;1,5;2.5\nRome;2,5;3.5\n", "the decimal sign may be '.' or ','"),
+        ("city,sales\nOslo,1\nRome,2,x\nBonn,3\n", "1 of 3 rows have more cells"),
+        ("city,sales\nOslo,1,\nRome,2,x\n", "1 of 2 rows have more cells"),
+    ],
+)
+def test_where_the_reading_is_in_doubt_no_number_is_said(
+    tmp_path: Path, data: str, reason: str
+) -> None:
+    for prompt in ("mean of sales", "Load t.csv", "What is the mean of sales in t.csv?"):
+        text = answer(tmp_path, data, prompt)
+        assert reason in text
+        assert text.count("t = pd.read_csv('t.csv'") == 2, "both readings are offered"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "city,sales,costs\nOslo,100,10,\nRome,103,13,\n",
+        "ort;preis;menge\nUlm;1,50;3\nBonn;2,50;4\n",
+        "city\tsales\nOslo\t1\n",
+        "city,sales\n0,1,\n1,2,\n",
+    ],
+)
+def test_a_file_that_nobody_described_gives_no_wrong_number(tmp_path: Path, data: str) -> None:
+    for prompt in ("Load t.csv", "mean of sales"):
+        assert "no conclusion" in answer(tmp_path, data, prompt, Undescribed)
+    assert "1.5" in answer(tmp_path, "city,sales\nOslo,1\nRome,2\n", "mean of sales", Undescribed)
+
+
+def test_a_description_counts_for_later_prompts_too(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a;b\n1,5;2\n")
+    kernel = Kernel(tmp_path)
+    messages: list[dict[str, Any]] = [{"role": "user", "content": f"hello\n{kernel.context()}"}]
+    messages.append({"role": "assistant", "content": "Hello."})
+    plain = Undescribed(tmp_path).context()
+    messages.append({"role": "user", "content": f"Load t.csv\n{plain}"})
+    ((_, arguments),) = reply(messages, offered("run_python")).calls
+    assert "pd.read_csv('t.csv', sep=';', decimal=',')" in arguments["code"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "pd.read_csv('t.csv', sep=__import__('os').getcwd())",
+        "pd.read_csv('t.csv'); import os",
+        "pd.read_pickle('t.csv')",
+        "pd.read_csv('other.csv')",
+        "pd.read_csv('t.csv', 'a.csv')",
+        "pd.read_csv('t.csv', sep=name)",
+        "pd.read_csv(*['t.csv'])",
+        "pd.read_csv('t.csv', converters={'a': eval})",
+        "pd.read_csv('t.csv', sep=(lambda: 1)())",
+        "os.read_csv('t.csv')",
+    ],
+)
+def test_a_line_that_only_looks_like_a_reading_is_not_run(code: str) -> None:
+    context = f"Files:\n- t.csv (1.0 kB)\nTables:\nt.csv: CSV file\nread with: {code}\n"
+    assert of_context(context).readings["t.csv"].code == ""
+
+
+def test_a_real_run_counts_no_line_of_our_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text("ort;preis;menge\nUlm;1,50;3\nBonn;2,50;4\nK;5;5\n")
+    lab = Lab(tmp_path)
+    run = lab.run([], "Load t.csv", model=ExplorerClient(), answer=YES)
+    assert "3 rows, 3 columns" in str(run.output)
+    assert "new:" not in str(run.output)
+    run = lab.run([], "mean of preis", model=ExplorerClient(), answer=YES)
+    assert "**3**" in str(run.output)
+
+
+def test_a_line_of_our_own_is_no_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text("kind\na\nb\na\n")
+    run = Lab(tmp_path).run([], "Load t.csv", model=ExplorerClient(), answer=YES)
+    assert "3 rows, 1 columns" in str(run.output)
+    assert "new:" not in str(run.output)
+
+
+def test_a_workbook_is_loaded_from_its_visible_sheet_and_its_header(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    book.active.title = "Old"
+    book.active.append(["amount"])
+    book.active.append([999])
+    book.active.sheet_state = "hidden"
+    sheet = book.create_sheet("Sales")
+    for row in (["Quarterly sales"], [], ["city", "amount"], ["Oslo", 1], ["Rome", 2]):
+        sheet.append(row)
+    sheet.merge_cells("A1:B1")
+    book.save(tmp_path / "t.xlsx")
+    assert "1.5" in Kernel(tmp_path).ask("mean of amount").text

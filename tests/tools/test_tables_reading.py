@@ -1,0 +1,289 @@
+"""A description of a file and what pandas loads by its `read with:` line are the same."""
+
+from __future__ import annotations
+
+import datetime
+import random
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import openpyxl
+import pandas as pd
+import pytest
+
+from ipyagent.tools.tables.inspect import describe_table
+from ipyagent.tools.tables.sample import GLANCE, MOST_BYTES
+from ipyagent.tools.workspace import Workspace
+
+NARROW, NO_BREAK, QUOTE = "\u202f", "\u00a0", "\N{RIGHT SINGLE QUOTATION MARK}"
+
+
+def describe(path: Path) -> str:
+    text = describe_table(Workspace(path.parent), path.name, GLANCE, MOST_BYTES)
+    assert len(text.encode()) <= MOST_BYTES
+    return text
+
+
+def written(text: str, word: str = "read with") -> str:
+    """What the description says after a word at the start of its second line."""
+    line = text.splitlines()[1]
+    return line.partition(f"{word}: ")[2] if line.startswith(word) else ""
+
+
+def load(path: Path, code: str = "") -> pd.DataFrame:
+    """What pandas loads, by this code or without any option."""
+    plain = f"pd.read_{'excel' if path.suffix == '.xlsx' else 'csv'}({path.name!r})"
+    code = (code or plain).replace(f"({path.name!r}", f"({str(path)!r}")
+    frame: pd.DataFrame = eval(code, {"pd": pd})
+    return frame
+
+
+def profile(text: str) -> dict[str, list[str]]:
+    """The rows of the profile by column: dtype, nulls, unique, values."""
+    block = next(part for part in text.split("\n\n") if part.startswith("column"))
+    rows = [[cell for cell in line.split("  ") if cell] for line in block.splitlines()[1:]]
+    return {row[0]: [cell.strip() for cell in row[1:]] for row in rows}
+
+
+def name_of(label: Any) -> str:
+    plain = str(label)
+    odd = plain != plain.strip() or not plain or any(c in "\"',:()[]=|" for c in plain)
+    return repr(plain) if odd and isinstance(label, str) else plain
+
+
+def differences(text: str, frame: pd.DataFrame) -> Iterator[str]:
+    """Where a description is not that of the frame: names, numbers, missing values, rows."""
+    described = profile(text)
+    names = [name_of(label) for label in frame.columns]
+    if list(described) != names:
+        yield f"{list(described)} but {names}"
+        return
+    if f", {len(frame):,} rows" not in text.splitlines()[0]:
+        yield f"{text.splitlines()[0]} but {len(frame)}"
+    if ("index, no column" in text) == isinstance(frame.index, pd.RangeIndex):
+        yield f"index {frame.index}"
+    for label, (dtype, nulls, *_) in zip(frame.columns, described.values(), strict=True):
+        number = dtype.startswith(("int", "float", "empty"))
+        if number != pd.api.types.is_numeric_dtype(frame[label]):
+            yield f"{label}: {dtype} but {frame[label].dtype}"
+        if int(nulls) != frame[label].isna().sum():
+            yield f"{label}: {nulls} nulls but {frame[label].isna().sum()}"
+
+
+def test_what_is_described_is_what_is_loaded_in_each_dialect(tmp_path: Path) -> None:
+    draw = random.Random(7)
+    failures = []
+    for number in range(400):
+        path = tmp_path / f"t{number}.csv"
+        amounts, data = write_dialect(draw)
+        path.write_bytes(data)
+        text = describe(path)
+        try:
+            frame = load(path, written(text))
+            found = [*differences(text, frame)]
+            values = frame.iloc[:, 1].dropna().tolist()
+            if values != amounts:
+                found.append(f"{values} but {amounts}")
+        except Exception as error:
+            found = [repr(error)]
+        if found:
+            failures.append("\n".join([data.decode("latin-1")[:300], text[:600], *found]))
+    assert not failures, f"{len(failures)} of 400:\n" + "\n=====\n".join(failures[:5])
+
+
+def write_dialect(draw: random.Random) -> tuple[list[float], bytes]:
+    """The amounts in a file, and the file in a dialect drawn by chance."""
+    separator = draw.choice([",", ";", "\t", "|"])
+    decimal = draw.choice([".", ","])
+    thousands = draw.choice(["", "", ",", ".", " ", "'", QUOTE, NO_BREAK, NARROW])
+    thousands = "" if thousands == decimal else thousands
+    amounts = [draw.choice([1234.5, 7.25, 1002003.75, 80.5, 0.5, -3456.25]) for _ in range(5)]
+    amounts[0] = 1234.5
+    cells = [f"{amount:,.2f}".replace(",", "T").replace(".", decimal) for amount in amounts]
+    cells = [cell.replace("T", thousands) for cell in cells]
+    names = ["place", "amount", "day", "code"]
+    names = [draw.choice([f" {each}", each, f"{each} ", each]) for each in names]
+    places = ["Oslo", "K\u00f6ln", "Oslo", "Paris", "Rom"]
+    days = ["31.01.2024", "01.02.2024", "12.12.2023", "03.03.2024", "24.12.2024"]
+    codes = ["007", "010", "", "100", "NA"]
+    rows = [list(each) for each in zip(places, cells, days, codes, strict=True)]
+    if draw.random() < 0.2:
+        rows[3][1:2], amounts[3:4] = [draw.choice(["", "-", " ", "?"])], []
+    if draw.random() < 0.3:
+        rows = [[str(n), *row] for n, row in enumerate(rows)]
+        rows = [[row[1], row[2], row[0], *row[3:]] for row in rows]
+        names.insert(2, "")
+    quoted = draw.random() < 0.3
+    lines = [[_quote(cell, separator, quoted) for cell in row] for row in [names, *rows]]
+    head = draw.random() < 0.8
+    ends = draw.choice(["none", "none", "all", "rows", "some", "two"])
+    for n, line in enumerate(lines):
+        some = {"all": True, "rows": n > 0, "some": n in (2, 4), "two": n > 0}.get(ends, False)
+        line += [""] * (some + (ends == "two" and some))
+    texts = [separator.join(line) for line in lines[0 if head else 1 :]]
+    if head and draw.random() < 0.3:
+        texts[:0] = draw.choice([
+            ["Sales report 2024", "Printed 3 January", ""],
+            ["# made by hand", "# in 2024"],
+            [separator * 4],
+            ["Sales of 2024" + separator * 4, ""],
+        ])  # fmt: skip
+    if draw.random() < 0.2:
+        texts.insert(len(texts) - 2, "# a note, in between")
+    if draw.random() < 0.2:
+        texts.insert(len(texts) - 1, draw.choice(["", "   "]))
+    end = draw.choice(["\n", "\r\n"])
+    text = end.join(texts) + draw.choice([end, ""])
+    codec = draw.choice(["utf-8", "utf-8", "utf-8-sig", "cp1252", "utf-16"])
+    codec = "utf-8" if thousands == NARROW and codec == "cp1252" else codec
+    return amounts, text.encode(codec)
+
+
+def _quote(cell: str, separator: str, always: bool) -> str:
+    return f'"{cell}"' if separator in cell or (always and cell) else cell
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        ("city,sales\nOslo,100,\nRome,103,\n", "index_col=False"),
+        ("city,sales\nOslo,100\nRome,103,\n", "usecols=range(2), index_col=False"),
+        ("city,sales,\nOslo,100,\n", "usecols=range(2)"),
+        ("zip,n\n02013,1\n02014,2\n", "dtype={'zip': str}"),
+        ("d;v\n31.01.2024;1.234,5\n", "sep=';', decimal=',', thousands='.', dtype={'d': str}"),
+        ("ip;v\n1.2.3;1.234,5\n", "sep=';', decimal=',', thousands='.', dtype={'ip': str}"),
+        ('a,list\n"1,234","1,2,3"\n', "thousands=',', dtype={'list': str}"),
+        ("a,b\n1, NA\n2,3\n", "na_values={'b': [' NA']}"),
+        ("a,b\n1, \n2,3\n", "na_values={'b': [' ']}"),
+        ('a,b\n1, "x, y"\n2, "z, w"\n', "skipinitialspace=True"),
+        ('a;b\n1;"x\n' + "2;y\n" * 200, "sep=';', quoting=3"),
+        ("a,b\n1,2\n# note, here\n3,4\n", "comment='#'"),
+        ("#chrom\tstart\nx\t1\n", "sep='\\t'"),
+        ("1,x\n2,y\n", "header=None"),
+        ("1,x,\n2,y,\n", "header=None, usecols=range(2)"),
+        ("a;b\nx;1,5\ny;1,234\n", "sep=';', decimal=','"),
+        ("a;b\nx;0,234\ny;1,234\n", "sep=';', decimal=','"),
+        ("a;b\nx;1,234,567\ny;1,234\n", "sep=';', thousands=','"),
+        ("a;b;c\nx;1.5;1,234\n", "sep=';', thousands=','"),
+        ("a|b\n1|2\n", "sep='|'"),
+        ("a,a,a.1,,b\n1,2,3,4,5\n", ""),
+        ("a,b\nr1,1,2\nr2,3,4\n", ""),
+        (" a,b \nr1,1\n", ""),
+        ("a,b\n1,2\n   \n3,4\n", ""),
+    ],
+)
+def test_the_line_says_no_more_than_is_needed(tmp_path: Path, data: str, code: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(data)
+    text = describe(path)
+    assert written(text) == (f"pd.read_csv('t.csv', {code})" if code else "")
+    assert not [*differences(text, load(path, written(text)))]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "a,b\n1,2\n3,4,x\n",
+        "a,b\n1,2,\n3,4,x\n",
+        "a,b,c\n1,2,3,4,5\n1,2,3,4,5\n",
+        "a;b\nx;1,234\ny;12,345\n",
+        "a;b\nx;1.234\ny;12.345\n",
+        "a\tb\nx\t1,234\n",
+        "a;b;c\nx;1,5;1.5\n",
+    ],
+)
+def test_where_two_readings_are_possible_both_are_given(tmp_path: Path, data: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(data)
+    text = describe(path)
+    assert "float" not in text, "no number is named where its sign is in doubt"
+    doubt = written(text, "in doubt")
+    one, _, other = doubt[doubt.index(": ") + 2 :].partition(" or ")
+    assert load(path, one).to_csv() != load(path, other).to_csv()
+
+
+def test_small_files_are_looked_at_as_a_whole_and_parts_of_large_ones_say_so(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "t.csv"
+    for rows, nulls in ((30_000, "15,000"), (300_000, " of ")):
+        lines = (f"{n}," + ("" if n % 2 else "x") for n in range(rows))
+        path.write_text("id,kind\n" + "\n".join(lines) + "\n")
+        assert nulls in profile(describe(path))["kind"][1]
+
+
+def test_repeated_rows_ends_and_few_values_are_said(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    rows = ["9,male,2024-02-01", "10,female,2023-12-24", "9,male,2024-02-01", "9,male,2024-02-01"]
+    path.write_text("\n".join(["n,sex,day", *rows]))
+    text = describe(path)
+    assert "2 repeated rows" in text
+    found = profile(text)
+    assert found["n"][-1] == "9 to 10"
+    assert found["sex"][-1] == "male, female"
+    assert found["day"][-1] == "2023-12-24 to 2024-02-01"
+    assert "first 2 rows" in text
+    path.write_text("pin,password\n" + "1234,hunter2\n5678,hunter3\n1234,hunter2\n")
+    assert "hunter" not in describe(path)
+
+
+# --- workbooks -----------------------------------------------------------------------------------
+
+
+def save(path: Path, *sheets: list[list[Any]], hidden: int = 0) -> None:
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for number, rows in enumerate(sheets):
+        sheet = book.create_sheet(f"S{number}")
+        sheet.sheet_state = "hidden" if number < hidden else "visible"
+        for row in rows:
+            sheet.append(row)
+    book.save(path)
+
+
+@pytest.mark.parametrize("word", ["1", "true", "0", "false", None])
+def test_a_workbook_has_its_own_epoch(tmp_path: Path, word: str | None) -> None:
+    path = tmp_path / "t.xlsx"
+    save(path, [["day", "n"], [datetime.date(2024, 3, 1), 1]])
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    given = f'<workbookPr date1904="{word}"/>' if word else ""
+    book = parts["xl/workbook.xml"]
+    parts["xl/workbook.xml"] = re.sub(rb"<workbookPr ?/>", given.encode(), book)
+    assert given.encode() in parts["xl/workbook.xml"]
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    assert str(load(path)["day"][0].date()) in describe(path)
+
+
+TABLE = [["city", "amount"], ["Oslo", 1], ["Rome", 2]]
+
+
+@pytest.mark.parametrize(
+    ("sheets", "hidden", "code"),
+    [
+        ([TABLE], 0, ""),
+        ([[["old"], [9]], TABLE], 1, "sheet_name='S1'"),
+        ([[["old"], [9]], [["old"], [9]], TABLE], 2, "sheet_name='S2'"),
+        ([[], TABLE], 0, "sheet_name='S1'"),
+        ([[["Quarterly sales"], [], *TABLE]], 0, "skiprows=2"),
+        ([[["Quarterly sales"], *TABLE]], 0, "skiprows=1"),
+        ([[["old"], [9]], [["Sales"], [], *TABLE]], 1, "sheet_name='S1', skiprows=2"),
+        ([[["zip", "n"], ["007", 1], ["010", 2]]], 0, "dtype={'zip': str}"),
+        ([[["city", "n"], ["Oslo", "-"], ["Rome", 2]]], 0, "na_values={'n': ['-']}"),
+        ([[["a ", " b"], [1, 2]]], 0, ""),
+    ],
+)
+def test_a_workbook_is_read_as_it_is_described(
+    tmp_path: Path, sheets: list[Any], hidden: int, code: str
+) -> None:
+    path = tmp_path / "t.xlsx"
+    save(path, *sheets, hidden=hidden)
+    text = describe(path).replace("Excel sheet", "file")
+    assert written(text) == (f"pd.read_excel('t.xlsx', {code})" if code else "")
+    assert not [*differences(text, load(path, written(text)))]
+    assert ("hidden sheets, not shown here: 'S0'" in text) == bool(hidden)
