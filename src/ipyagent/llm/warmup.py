@@ -99,9 +99,13 @@ async def _mock_call(module: Any) -> None:
 
 @contextmanager
 def _suppress_logs() -> Iterator[None]:
-    """Keep litellm's logs in this thread out of the notebook; other threads stay audible."""
+    """Keep litellm's logs in this thread out of the notebook; other threads stay audible.
+
+    It silences httpx for everybody: that level is the user's.
+    """
     here = threading.get_ident()
-    logger = logging.getLogger("LiteLLM")
+    logger, httpx = logging.getLogger("LiteLLM"), logging.getLogger("httpx")
+    level = httpx.level
 
     def elsewhere(record: logging.LogRecord) -> bool:
         return record.thread != here
@@ -111,3 +115,4 @@ def _suppress_logs() -> Iterator[None]:
         yield
     finally:
         logger.removeFilter(elsewhere)
+        httpx.setLevel(level)
