@@ -17,6 +17,7 @@ from typing import Any
 
 from ipyagent.llm.destinations import late_bases
 from ipyagent.llm.environment import prepare, start_environ
+from ipyagent.llm.litellm_silence import silence
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +76,9 @@ def dotenv_warning(
 
 def _warm() -> None:
     try:
-        asyncio.run(_mock_call(litellm()))
+        module = litellm()
+        with silence(module):
+            asyncio.run(_mock_call(module))
     except Exception:
         # The first real call will meet the same trouble and can tell the user.
         log.info("warming up litellm failed", exc_info=True)
