@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,6 @@ import pytest
 import yaml
 
 from ipyagent.kernel.forked_output import LIMIT, ForkedOutput
-from ipyagent.kernel.namespace import PlainNamespace
-from ipyagent.kernel.outputs import Outputs
 from kernels import Kernel, Reply
 from patience import PATIENCE
 
@@ -197,7 +194,6 @@ def test_a_script_gets_what_its_workers_print_and_they_do_not_run_its_rest(tmp_p
 @pytest.fixture
 def forked() -> Iterator[ForkedOutput]:
     output = ForkedOutput()
-    output.begin()
     output.open()
     yield output
     output.close()
@@ -232,11 +228,3 @@ def test_workers_that_print_without_end_fill_no_disk(forked: ForkedOutput) -> No
     for _ in range(20):
         assert forked.write("x" * 1_000_000 + "\n")
     assert len(forked.read()) <= LIMIT + 1_000_001
-
-
-def test_outputs_that_were_never_used_open_no_file_at_a_fork() -> None:
-    outputs = Outputs()
-    before = threading.active_count()
-    PlainNamespace({}).run("import os\nif not os.fork(): os._exit(0)\nos.wait()")
-    assert outputs.workers["stdout"]._file is None
-    assert threading.active_count() == before

@@ -118,6 +118,7 @@ def test_the_newest_state_of_a_display_is_shown(fresh: Kernel, tmp_path: Path) -
         "handle = display(figure(1), raw=True, display_id=True)\n"
         "handle.update(figure(2), raw=True)\n"
         "display('soon', display_id='later')\n"
+        "display('soon too', display_id='later')\n"
         "update_display(figure(3), raw=True, display_id='later')",
         "handle.update(figure(4), raw=True)",
         "display(figure(5), raw=True)\nclear_output()\ndisplay(figure(6), raw=True)",
@@ -159,7 +160,7 @@ def test_code_that_fails_or_shows_what_is_no_json_shows_what_it_can(
         fresh,
         tmp_path,
         "display(figure(1), raw=True)\n1 / 0",
-        f"display({{'{PLOTLY}': {{'data': {{1, 2}}}}}}, raw=True)",
+        f"display({{'{PLOTLY}': {{'data': {{1, 2}}}}}}, raw=True, metadata={{'odd': object}})",
         "for n in range(30): print('x' * 99_000)\n"
         "display(figure(3), raw=True)\n"
         "for n in range(99): print('y' * 99_000)",
@@ -210,7 +211,7 @@ def test_without_a_page_the_text_is_used_or_a_sentence_says_where_to_look(
     outputs = Outputs()
     outputs.show(bundle)
     assert outputs.text().startswith(words)
-    assert outputs.take_page_bundles() == []
+    assert outputs.page_bundles == []
 
 
 def test_an_image_in_the_bundle_is_used_without_a_page(tmp_path: Path) -> None:
@@ -230,7 +231,7 @@ def test_a_cell_that_is_run_holds_its_figures_itself() -> None:
     outputs = CellOutputs(1)
     outputs.show({PLOTLY: {"data": []}}, None, {"a": 1})
     assert outputs.cell()[0]["data"] == {PLOTLY: {"data": []}}
-    assert outputs.take_page_bundles() == []
+    assert outputs.page_bundles == []
     assert outputs.displays[0].data == {"text/plain": "[plotly figure, shown in its cell]"}
 
 
@@ -259,5 +260,4 @@ def test_the_data_of_a_figure_never_reach_the_text() -> None:
     outputs.abbreviate("Figure({})")
     assert outputs.text() == "[plotly figure, shown to the user]"
     assert outputs.text_for_model() is None
-    assert len(json.dumps(outputs.take_page_bundles()[0].data)) > KEPT
-    assert outputs.take_page_bundles() == []
+    assert len(json.dumps(outputs.page_bundles[0].data)) > KEPT

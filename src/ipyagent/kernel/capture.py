@@ -148,13 +148,9 @@ class _Cell(Recording):
         try:
             return super().__exit__(*error)
         finally:
-            self._show_beside_card()
-
-    def _show_beside_card(self) -> None:
-        """Publish what only a page draws as an output of the cell."""
-        for each in self.outputs.take_page_bundles():
-            transient = {"display_id": each.display_id} if each.display_id else {}
-            self._show(each.data, each.metadata, transient=transient)
+            for each in self.outputs.page_bundles:
+                transient = {"display_id": each.display_id} if each.display_id else {}
+                self._show(each.data, each.metadata, transient=transient)
 
     def patches(self) -> Iterator[tuple[Any, str, Any]]:
         yield from super().patches()

@@ -66,8 +66,9 @@ class CellOutputs(Outputs):
                 output |= {"data": as_json(bundle), "metadata": metadata or {}}
         return super().update(bundle, display_id, metadata)
 
-    def take_page_bundles(self) -> list[PageBundle]:
-        """Return nothing: the cell holds them."""
+    @property
+    def page_bundles(self) -> list[PageBundle]:
+        """Nothing: the cell holds them."""
         return []
 
     def _forget(self) -> None:

@@ -26,15 +26,12 @@ class ForkedOutput:
         self._start = 0
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._lock = threading.Lock()
+        _active.add(self)
 
     @property
     def is_worker(self) -> bool:
         """True in a forked process."""
         return os.getpid() != self._process
-
-    def begin(self) -> None:
-        """Wait for forks."""
-        _active.add(self)
 
     def open(self) -> None:
         """Open the file, which workers inherit."""

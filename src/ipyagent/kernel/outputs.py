@@ -25,6 +25,7 @@ from ipyagent.schema import Display, ImageContent
 from ipyagent.schema.live_tables import distinct
 
 Channel = Literal["stdout", "stderr", "display"]
+PRINTED: tuple[Channel, ...] = ("stdout", "stderr")
 
 KEPT = 2_000_000
 """Characters kept of all text, beginning and end: code may print gigabytes."""
@@ -82,10 +83,7 @@ class Outputs:
 
     def __init__(self) -> None:
         self.clean: Callable[[JsonDict], JsonDict] = lambda data: data
-        self.workers: dict[Channel, ForkedOutput] = {
-            "stdout": ForkedOutput(),
-            "stderr": ForkedOutput(),
-        }
+        self.workers = {channel: ForkedOutput() for channel in PRINTED}
         self._forget()
 
     def write(self, channel: Channel, text: str) -> None:
@@ -140,13 +138,13 @@ class Outputs:
         display_id: str | None,
         metadata: JsonDict | None = None,
     ) -> bool:
-        """Replace the output with that display id; return False if there is none."""
-        for i, piece in enumerate(self._pieces):
-            if display_id is not None and piece.id == display_id:
-                self._pieces[i] = self._display(bundle, display_id, metadata)
-                self._chars += self._pieces[i].size - piece.size
-                return True
-        return False
+        """Replace the outputs with that display id; return False if there are none."""
+        found = [i for i, piece in enumerate(self._pieces) if display_id and piece.id == display_id]
+        for i in found:
+            before = self._pieces[i].size
+            self._pieces[i] = self._display(bundle, display_id, metadata)
+            self._chars += self._pieces[i].size - before
+        return bool(found)
 
     def clear(self, wait: bool = False) -> None:
         """Clear everything so far: at once, or when something new arrives."""
@@ -155,13 +153,10 @@ class Outputs:
         else:
             self._forget()
 
-    def take_page_bundles(self) -> list[PageBundle]:
-        """Return what is to be published beside the card, once."""
-        kept = [piece.page for piece in self._pieces if piece.page is not None]
-        bundles = [*self._dropped_figures, *kept]
-        self._dropped_figures.clear()
-        for piece in self._pieces:
-            piece.page = None
+    @property
+    def page_bundles(self) -> list[PageBundle]:
+        """What is to be published beside the card."""
+        bundles = [piece.page for piece in self._pieces if piece.page is not None]
         return [replace(each, data=self.clean(each.data)) for each in bundles]
 
     def text(self) -> str:
@@ -208,7 +203,6 @@ class Outputs:
         self._pieces: list[_Piece] = []
         self._chars = self._dropped = 0
         self._clear_next = False
-        self._dropped_figures: list[PageBundle] = []
 
     def _make_room(self) -> None:
         if self._clear_next:
@@ -216,11 +210,10 @@ class Outputs:
 
     def _drop_the_middle(self) -> None:
         while self._chars > KEPT and len(self._pieces) > HEAD + 1:
-            piece = self._pieces.pop(HEAD)
-            self._chars -= piece.size
-            self._dropped += piece.size
-            if piece.page is not None:
-                self._dropped_figures.append(piece.page)
+            rest = range(HEAD, len(self._pieces))
+            size = self._pieces.pop(next((i for i in rest if not self._pieces[i].page), HEAD)).size
+            self._chars -= size
+            self._dropped += size
 
     def _display(
         self, bundle: JsonDict, display_id: str | None, metadata: JsonDict | None
@@ -232,7 +225,8 @@ class Outputs:
             kept = {} if IN_CARDS & bundle.keys() else _rich_texts(bundle)
             label = f"[{kind}, shown {self.place}]"
             piece.display = Display(data=kept | {"text/plain": label}, beside=True)
-            piece.page = PageBundle(publishable(bundle, kind), metadata, display_id)
+            about = json.loads(json.dumps(metadata or {}, default=repr))
+            piece.page = PageBundle(publishable(bundle, kind), about, display_id)
             return piece
         mime = next((mime for mime in _IMAGES if bundle.get(mime)), None)
         image = as_image(mime, bundle[mime]) if mime and len(self.images) < MAX_IMAGES else None

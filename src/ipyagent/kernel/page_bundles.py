@@ -46,7 +46,7 @@ class PageBundle:
     """A bundle for the page, as code displayed it."""
 
     data: JsonDict
-    metadata: JsonDict | None
+    metadata: JsonDict
     display_id: str | None
 
 

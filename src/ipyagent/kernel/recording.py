@@ -17,7 +17,7 @@ from typing import Any, NoReturn, Self
 from ipyagent.kernel import partial_output, tracebacks
 from ipyagent.kernel.describe.compact import compact_value
 from ipyagent.kernel.images import open_figures, take_figures
-from ipyagent.kernel.outputs import Channel, Outputs, Stream
+from ipyagent.kernel.outputs import PRINTED, Outputs, Stream
 from ipyagent.kernel.uninterruptible import without_reminders
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import ToolResult
@@ -39,8 +39,6 @@ class Recording:
         partial_output.offer(lambda: partial_output.output_so_far(self.outputs))
         self._strangers = weakref.WeakSet(threading.enumerate())
         self._started = weakref.WeakSet[threading.Thread]()
-        for worker in self.outputs.workers.values():
-            worker.begin()
         self._figures = open_figures()
         with contextlib.ExitStack() as stack:
             stack.callback(_running.reset, _running.set(self))
@@ -65,8 +63,7 @@ class Recording:
 
     def patches(self) -> Iterator[tuple[Any, str, Any]]:
         """Yield the attributes replaced while the code runs: owner, name, value."""
-        channels: tuple[Channel, ...] = ("stdout", "stderr")
-        for channel in channels:
+        for channel in PRINTED:
             past = getattr(sys, channel)
             yield sys, channel, Stream(self.outputs, channel, past, self.mine)
 
@@ -85,7 +82,7 @@ class Recording:
 
     def _end_worker(self, error: BaseException | None) -> NoReturn:
         """End a forked process that leaves the code: the kernel is its parent's."""
-        for channel in ("stdout", "stderr"):
+        for channel in PRINTED:
             getattr(sys, channel).flush()
         os._exit(int((error or self.error) is not None))
 
