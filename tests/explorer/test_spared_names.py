@@ -94,8 +94,10 @@ def test_the_import_takes_a_name_that_is_free(
 
 def test_a_name_that_the_user_gives_is_the_name(root: Path) -> None:
     kernel = Kernel(root, mine=1)
-    kernel.ask("load sales.csv as mine")
+    answer = kernel.ask("load sales.csv as mine")
     assert kernel.namespace["mine"].equals(TABLE)
+    assert "replaces what that variable held" in answer.text
+    assert "replaces" not in kernel.ask("load sales.csv as other").text
 
 
 IMPORT_PANDAS = "import json\nimport pandas as pd"
