@@ -155,7 +155,7 @@ class Outputs:
 
     @property
     def page_bundles(self) -> list[PageBundle]:
-        """What is to be published beside the card."""
+        """The bundles to be published beside the card, without secrets."""
         bundles = [piece.page for piece in self._pieces if piece.page is not None]
         return [replace(each, data=self.clean(each.data)) for each in bundles]
 
