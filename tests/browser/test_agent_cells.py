@@ -319,6 +319,41 @@ def test_the_transcript_survives_save_reopening_without_a_kernel_and_export(
     expect(exported.locator(".jp-OutputArea-output button")).to_have_count(0)
 
 
+CHARTS = """\
+from IPython.display import Latex, display
+display({
+    "application/vnd.vegalite.v5+json": {
+        "data": {"values": [{"a": 1, "b": 2}]}, "mark": "bar",
+        "encoding": {"x": {"field": "a"}, "y": {"field": "b"}},
+    },
+    "text/plain": "<a chart>",
+}, raw=True)
+display({"application/vnd.plotly.v1+json": {"data": []}}, raw=True)
+display(Latex("$x^2$"))
+import ipywidgets
+ipywidgets.IntSlider(value=7)"""
+
+
+def test_what_code_shows_is_drawn_below_its_card_and_saved(folder: Path, cells: Make) -> None:
+    option = script(folder, "charts", python(CHARTS), "All is **below**.")
+    book = cells(LOAD, f"%%agent {option} --confirm yolo\nDraw.")
+    book.start_all()
+    book.expect_state(1, "done")
+    shown = book.output(1).locator(".jp-OutputArea-child")
+    expect(shown).to_have_count(5)
+    expect(shown.nth(0)).to_contain_text("widget, shown below")
+    expect(shown.nth(1).locator("canvas, svg, img").first).to_be_visible()
+    expect(shown.nth(2)).to_have_text("[plotly figure]")  # no extension for it is installed here
+    expect(shown.nth(3).locator(".jp-RenderedLatex, mjx-container").first).to_be_attached()
+    expect(shown.nth(4).locator(".widget-slider")).to_be_visible()
+    book.shot("charts")
+    saved = book.save().cells[1].outputs
+    kinds = ("vegalite.v5+json", "plotly.v1+json", "text/latex", "widget-view+json")
+    for kind, each in zip(kinds, saved[1:], strict=True):
+        assert any(mime.endswith(kind) for mime in each.data), kind
+    assert "plotly figure, shown below" in saved[0].data["text/html"]
+
+
 @pytest.mark.spec("P42", "P23")
 def test_a_card_is_back_after_a_reload_a_second_browser_follows_and_both_decide(
     jupyterlab: Lab, cells: Make, chromium: Browser

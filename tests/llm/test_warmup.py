@@ -5,12 +5,14 @@ import os
 import subprocess
 import sys
 import threading
+import types
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ipyagent.llm import environment, warmup
+from ipyagent.llm.litellm_silence import silence
 from servers.model_server import ModelServer, answer
 
 KEY = "sk-canary-0123456789"
@@ -137,6 +139,36 @@ def test_only_what_this_thread_logs_is_hushed(caplog: pytest.LogCaptureFixture) 
         other.join()
     logger.warning("after")
     assert caplog.messages == ["before", "the person's own", "after"]
+
+
+def test_the_import_leaves_the_level_that_the_user_gave_to_httpx() -> None:
+    logger = logging.getLogger("httpx")
+    before = logger.level
+    try:
+        logger.setLevel(logging.INFO)
+        with warmup._suppress_logs():
+            logger.setLevel(logging.WARNING)  # as litellm's import does
+        assert logger.level == logging.INFO
+    finally:
+        logger.setLevel(before)
+
+
+@pytest.mark.parametrize(("level", "heard"), [(logging.NOTSET, []), (logging.INFO, ["ours"])])
+def test_what_litellm_says_of_our_calls_is_heard_if_its_log_is_asked_for(
+    caplog: pytest.LogCaptureFixture, level: int, heard: list[str]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    logger = logging.getLogger("LiteLLM")
+    before = logger.level
+    try:
+        logger.setLevel(level)
+        with silence(types.SimpleNamespace(suppress_debug_info=False)):
+            logger.info("ours")
+            logger.warning("a warning about our call")
+        logger.info("the user's")
+    finally:
+        logger.setLevel(before)
+    assert caplog.messages == [*heard, "the user's"]
 
 
 def test_warming_up_again_does_nothing() -> None:

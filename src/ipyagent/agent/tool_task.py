@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ipyagent.kernel.partial_output import PartialOutput
+from ipyagent.kernel.request_logs import logs_of
 from ipyagent.schema import ToolResult, ToolStatus
 from ipyagent.tools.base import Tool, Where
 from ipyagent.tools.result_conversion import as_result, error_result
@@ -41,7 +42,8 @@ class ToolTask:
             case Where.THREAD:
                 self._future = self.pool.submit(self._call_function)
             case Where.LOOP | Where.RELAY:
-                return await _await_result(self._call_function())
+                with logs_of(self.tool.function):
+                    return await _await_result(self._call_function())
         try:
             return await _await_result(await asyncio.wrap_future(self._future))
         except RuntimeError as error:  # the main thread cannot await here

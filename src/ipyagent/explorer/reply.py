@@ -10,6 +10,7 @@ from typing import Any
 from ipyagent.explorer import lookups
 from ipyagent.explorer.conversation import Exchange, FinishedCall, read
 from ipyagent.explorer.markdown import code, fence
+from ipyagent.explorer.spared_names import spare_names_in
 from ipyagent.explorer.steps import Look, Say, Step, Task, UnreadableError
 from ipyagent.explorer.understanding import next_step
 from ipyagent.explorer.workspace import Workspace, of_context
@@ -64,9 +65,13 @@ def reply(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> Explor
 def _step(
     conversation: Exchange, workspace: Workspace, unseen: Sequence[Callable[[Workspace], Look]]
 ) -> Step:
-    """Return the next step; a look at the workspace instead of words if it was not shown."""
+    """Return the next step; a look at the workspace, if it was not shown, before it is needed."""
     step = next_step(conversation.prompt, workspace)
-    return unseen[0](workspace) if unseen and isinstance(step, Say) and step.declined else step
+    if isinstance(step, Say):
+        return unseen[0](workspace) if unseen and step.declined else step
+    if step.tool == "run_python" and lookups.at_variables in unseen:
+        return lookups.at_variables(workspace)
+    return spare_names_in(step, workspace)
 
 
 def _next(step: Step, offered: set[str | None]) -> ExplorerReply:

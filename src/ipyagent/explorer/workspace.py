@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -23,6 +24,7 @@ _NAME = r"""'(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" | [^,:'"()\[\]=]+"""
 _COLUMN = re.compile(
     rf"(?P<name>{_NAME}): [ ] (?P<dtype>.+?) (?: , [ ] (?=(?:{_NAME}):[ ]) | \Z)", re.VERBOSE
 )
+_MODULE = re.compile(r"(?P<name>\w+)(?: \((?P<module>[\w.]+)\))?")
 _SIZE = re.compile(r"(?: \([^()]*\)|\s{2,}.*|\t.*)$")
 _READING = re.compile(
     r"read with: (?P<code>.+)|in doubt: (?P<doubt>.+?): (?P<one>pd\..+) or (?P<other>pd\..+)"
@@ -72,10 +74,15 @@ class FileReading:
 
 @dataclass(frozen=True)
 class Workspace:
-    """Known tables and other variables by name, files by path, with the readings of some."""
+    """Known tables and other variables by name, files by path, with the readings of some.
+
+    `modules` are those that variables stand for; `is_cut`: there are variables that are not listed.
+    """
 
     tables: dict[str, Table] = field(default_factory=dict)
     variables: frozenset[str] = frozenset()
+    modules: dict[str, str] = field(default_factory=dict)
+    is_cut: bool = False
     files: tuple[str, ...] = ()
     loaded: dict[str, str] = field(default_factory=dict)  # path to variable, in this very run
     readings: dict[str, FileReading] = field(default_factory=dict)
@@ -150,7 +157,11 @@ def with_variables(workspace: Workspace, listing: str) -> Workspace:
     known: dict[str, Table] = {}
     for line in listing.splitlines():
         found = _VARIABLE.fullmatch(line.strip())
+        if line.startswith("… and ") or (found and found["rest"].endswith(", …")):
+            workspace = replace(workspace, is_cut=True)
         if not found or found["name"] == "modules":
+            modules = dict(_modules(found["rest"])) if found else {}
+            workspace = replace(workspace, modules={**workspace.modules, **modules})
             continue
         if frame := _FRAME.match(found["rest"]):
             listed = frame["rest"].removesuffix(" [polars]").removeprefix(" (").removesuffix(")")
@@ -163,6 +174,13 @@ def with_variables(workspace: Workspace, listing: str) -> Workspace:
             workspace = workspace.with_table(known[found["name"]])
         workspace = replace(workspace, variables=workspace.variables | {found["name"]})
     return workspace
+
+
+def _modules(listing: str) -> Iterator[tuple[str, str]]:
+    """Yield the names of a list like `json, pd (pandas)`, and their modules."""
+    for each in listing.split(", "):
+        if found := _MODULE.fullmatch(each):
+            yield found["name"], found["module"] or found["name"]
 
 
 def with_files(workspace: Workspace, listing: str) -> Workspace:

@@ -1,7 +1,7 @@
 """Run code in the user's namespace and capture everything that it does as a `ToolResult`.
 
-Nothing reaches the cell: text, displays, figures and errors are all recorded. An exception of the
-code becomes part of the result; nothing is raised here.
+Text, displays, figures and errors are all recorded; only what a card cannot hold and a page can
+draw reaches the cell. An exception of the code becomes part of the result; nothing is raised here.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ipyagent.json_types import JsonDict
+from ipyagent.kernel.frontend import Surface, detect
 from ipyagent.kernel.outputs import Outputs, TableBundle
 from ipyagent.kernel.protocols import CellResult, DisplayPublisher, Shell, Variables
 from ipyagent.kernel.recording import Recording
@@ -137,6 +138,19 @@ class _Cell(Recording):
         without_reminders(type(shell.events).trigger)
         self.shell = shell
         self._quiet = _ends_in_semicolon(shell, code)
+        self._show = shell.display_pub.publish
+        front_end = detect(shell)
+        if front_end.surface is Surface.NOTEBOOK and not self.outputs.place:
+            # Without a live page the card comes last.
+            self.outputs.place = "below" if front_end.can_input else "above"
+
+    def __exit__(self, *error: Any) -> bool:
+        try:
+            return super().__exit__(*error)
+        finally:
+            for each in self.outputs.page_bundles:
+                transient = {"display_id": each.display_id} if each.display_id else {}
+                self._show(each.data, each.metadata, transient=transient)
 
     def patches(self) -> Iterator[tuple[Any, str, Any]]:
         yield from super().patches()

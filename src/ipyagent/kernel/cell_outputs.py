@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import json
-from typing import Any
-
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.outputs import Channel, Outputs
+from ipyagent.kernel.page_bundles import PageBundle, as_json
 from ipyagent.plaintext import strip_escapes
 
 ROOM = 10_000_000
@@ -19,6 +16,8 @@ Bundle = JsonDict
 
 class CellOutputs(Outputs):
     """Collects nbformat 4 outputs beside those for the model. `number` is the cell's."""
+
+    place = "in its cell"
 
     def __init__(self, number: int | None) -> None:
         self._number = number
@@ -47,7 +46,7 @@ class CellOutputs(Outputs):
 
     def value(self, bundle: Bundle, metadata: Bundle | None = None) -> None:
         """Add the value of the last expression."""
-        super().show(bundle)
+        super().show(bundle, None, metadata)
         output = {"output_type": "execute_result", "execution_count": self._number}
         self._keep_bundle(output, bundle, metadata)
 
@@ -64,8 +63,13 @@ class CellOutputs(Outputs):
         """Replace the output with that display id; return False if there is none."""
         for output in self._outputs:
             if display_id is not None and output.get(_ID) == display_id:
-                output |= {"data": _as_json(bundle), "metadata": metadata or {}}
+                output |= {"data": as_json(bundle), "metadata": metadata or {}}
         return super().update(bundle, display_id, metadata)
+
+    @property
+    def page_bundles(self) -> list[PageBundle]:
+        """Nothing: the cell holds them."""
+        return []
 
     def _forget(self) -> None:
         super()._forget()
@@ -73,7 +77,7 @@ class CellOutputs(Outputs):
         self._room = ROOM
 
     def _keep_bundle(self, output: Output, bundle: Bundle, metadata: Bundle | None) -> None:
-        data = _as_json(bundle)
+        data = as_json(bundle)
         self._keep(
             output | {"data": data, "metadata": metadata or {}},
             sum(len(value) if isinstance(value, str) else 1_000 for value in data.values()),
@@ -94,17 +98,3 @@ class CellOutputs(Outputs):
 
 
 _ID = "display_id"
-
-
-def _as_json(bundle: Bundle) -> Bundle:
-    return {mime: _value(mime, value) for mime, value in bundle.items()}
-
-
-def _value(mime: str, value: object) -> Any:
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode("ascii")
-    if isinstance(value, str):
-        return value
-    # Kept as it is where nbformat allows that, if it is JSON at all.
-    text = json.dumps(value, default=repr)
-    return json.loads(text) if mime.endswith("json") else text

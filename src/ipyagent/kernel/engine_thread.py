@@ -15,6 +15,7 @@ from concurrent.futures import Future, InvalidStateError
 from typing import Any, Generic, TypeVar
 
 from ipyagent.kernel.loop_thread import LoopThread
+from ipyagent.kernel.request_logs import own_context
 
 T = TypeVar("T")
 
@@ -56,7 +57,7 @@ class EngineTask(Generic[T]):
 
     def start(self, make: Callable[[], Coroutine[Any, Any, T]]) -> None:
         """Start the coroutine, in a copy of the caller's context."""
-        context = contextvars.copy_context()
+        context = own_context()
         self.engine.loop.call_soon_threadsafe(self._start, make, context)
 
     def cancel(self) -> None:

@@ -10,6 +10,7 @@ import sys
 import warnings
 from typing import Any
 
+from ipyagent.kernel.request_logs import own_context
 from ipyagent.schema import ImageContent
 
 LONG_SIDE = 1568
@@ -18,6 +19,10 @@ LONG_SIDE = 1568
 
 def as_image(media_type: str, data: bytes | str) -> ImageContent | None:
     """Return a PNG or JPEG, scaled down if large; None if it cannot be read."""
+    return own_context().run(_read_image, media_type, data)
+
+
+def _read_image(media_type: str, data: bytes | str) -> ImageContent | None:
     from PIL import Image
 
     try:

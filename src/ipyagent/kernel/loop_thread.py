@@ -8,6 +8,8 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, ClassVar, Self, TypeVar
 
+from ipyagent.kernel.request_logs import own_context
+
 T = TypeVar("T")
 
 
@@ -20,7 +22,7 @@ class LoopThread:
     _lock: ClassVar = threading.Lock()
 
     def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
+        self.loop = own_context().run(asyncio.new_event_loop)
         self.thread = threading.Thread(target=self._serve, name=self.thread_name, daemon=True)
         self.thread.start()
 
@@ -36,7 +38,7 @@ class LoopThread:
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Start a coroutine in the loop, from any thread."""
-        return asyncio.run_coroutine_threadsafe(work, self.loop)
+        return own_context().run(asyncio.run_coroutine_threadsafe, work, self.loop)
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self.loop)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from itertools import islice
 from typing import Protocol
 
-from ipyagent.json_types import JsonMapping
+from ipyagent.json_types import JsonDict, JsonMapping
 from ipyagent.kernel.capture import (
     loop_is_running,
     needs_await,
@@ -123,10 +123,18 @@ class PlainNamespace:
 
 
 class WatchedNamespace:
-    """A namespace that passes secret strings to `learn`, now and each time code has run."""
+    """A namespace that passes secret strings to `learn`, now and each time code has run.
 
-    def __init__(self, namespace: Namespace, learn: Callable[[Iterable[str]], None]) -> None:
-        self._namespace, self._learn = namespace, learn
+    `clean` hides the known ones in what code shows beside the card.
+    """
+
+    def __init__(
+        self,
+        namespace: Namespace,
+        learn: Callable[[Iterable[str]], None],
+        clean: Callable[[JsonDict], JsonDict] = lambda data: data,
+    ) -> None:
+        self._namespace, self._learn, self._clean = namespace, learn, clean
         learn(secret_strings(namespace.variables()))
 
     def variables(self) -> Mapping[str, object]:
@@ -135,6 +143,8 @@ class WatchedNamespace:
 
     def run(self, code: str, outputs: Outputs | None = None) -> ToolResult | Awaitable[ToolResult]:
         """Run `code`, then look for secrets before anybody reads the result."""
+        outputs = Outputs() if outputs is None else outputs
+        outputs.clean = self._learn_and_clean
         result = self._namespace.run(code, outputs)
         return self._look_at(result) if isinstance(result, ToolResult) else self._await(result)
 
@@ -144,6 +154,10 @@ class WatchedNamespace:
 
     async def _await(self, result: Awaitable[ToolResult]) -> ToolResult:
         return self._look_at(await result)
+
+    def _learn_and_clean(self, data: JsonDict) -> JsonDict:
+        self._learn(secret_strings(self._namespace.variables()))
+        return self._clean(data)
 
     def _look_at(self, result: ToolResult) -> ToolResult:
         unnamed = {f" {number}": table for number, table in enumerate(result.frames)}

@@ -5,16 +5,27 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal
 
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.describe.compact import compact_value
+from ipyagent.kernel.forked_output import ForkedOutput
 from ipyagent.kernel.images import as_image
+from ipyagent.kernel.page_bundles import (
+    IN_CARDS,
+    PageBundle,
+    describe_page_bundle,
+    explain_absence,
+    page_kind,
+    publishable,
+)
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import Display, ImageContent
 from ipyagent.schema.live_tables import distinct
 
 Channel = Literal["stdout", "stderr", "display"]
+PRINTED: tuple[Channel, ...] = ("stdout", "stderr")
 
 KEPT = 2_000_000
 """Characters kept of all text, beginning and end: code may print gigabytes."""
@@ -48,6 +59,7 @@ class _Piece:
         self.display: Display | None = None
         self.table: Any = None
         self.brief: str | None = None
+        self.page: PageBundle | None = None
         self._buffer = io.StringIO()
         self.write(text)
 
@@ -61,13 +73,22 @@ class _Piece:
 
 
 class Outputs:
-    """Collects outputs, with limits on text, images, displays and tables."""
+    """Collects outputs, with limits on text, images, displays and tables.
+
+    `place` is where the user sees what only a page draws; "" if there is no page. `clean` hides
+    secrets in it.
+    """
+
+    place = ""
 
     def __init__(self) -> None:
+        self.clean: Callable[[JsonDict], JsonDict] = lambda data: data
+        self.workers = {channel: ForkedOutput() for channel in PRINTED}
         self._forget()
 
     def write(self, channel: Channel, text: str) -> None:
         """Add printed text."""
+        self.read_workers()
         self._make_room()
         for start in range(0, len(text), PIECE):
             part = text[start : start + PIECE]
@@ -78,6 +99,12 @@ class Outputs:
             self._chars += len(part)
             self._drop_the_middle()
 
+    def read_workers(self) -> None:
+        """Add what forked workers have printed meanwhile."""
+        for channel, worker in self.workers.items():
+            if text := worker.read():
+                self.write(channel, text)
+
     def show(
         self,
         bundle: JsonDict,
@@ -85,8 +112,9 @@ class Outputs:
         metadata: JsonDict | None = None,
     ) -> None:
         """Add a rich output."""
+        self.read_workers()
         self._make_room()
-        piece = self._display(bundle, display_id)
+        piece = self._display(bundle, display_id, metadata)
         self._pieces.append(piece)
         self._chars += piece.size
         self._drop_the_middle()
@@ -101,7 +129,7 @@ class Outputs:
 
     def abbreviate(self, text: str) -> None:
         """Give the model this text for the newest output."""
-        if self._pieces:
+        if self._pieces and self._pieces[-1].page is None:
             self._pieces[-1].brief = text
 
     def update(
@@ -110,13 +138,13 @@ class Outputs:
         display_id: str | None,
         metadata: JsonDict | None = None,
     ) -> bool:
-        """Replace the output with that display id; return False if there is none."""
-        for i, piece in enumerate(self._pieces):
-            if display_id is not None and piece.id == display_id:
-                self._pieces[i] = self._display(bundle, display_id)
-                self._chars += self._pieces[i].size - piece.size
-                return True
-        return False
+        """Replace the outputs with that display id; return False if there are none."""
+        found = [i for i, piece in enumerate(self._pieces) if display_id and piece.id == display_id]
+        for i in found:
+            before = self._pieces[i].size
+            self._pieces[i] = self._display(bundle, display_id, metadata)
+            self._chars += self._pieces[i].size - before
+        return bool(found)
 
     def clear(self, wait: bool = False) -> None:
         """Clear everything so far: at once, or when something new arrives."""
@@ -124,6 +152,12 @@ class Outputs:
             self._clear_next = True
         else:
             self._forget()
+
+    @property
+    def page_bundles(self) -> list[PageBundle]:
+        """The bundles to be published beside the card, without secrets."""
+        bundles = [piece.page for piece in self._pieces if piece.page is not None]
+        return [replace(each, data=self.clean(each.data)) for each in bundles]
 
     def text(self) -> str:
         """Return all text in order, without terminal escapes; text from stderr is marked."""
@@ -176,14 +210,27 @@ class Outputs:
 
     def _drop_the_middle(self) -> None:
         while self._chars > KEPT and len(self._pieces) > HEAD + 1:
-            size = self._pieces.pop(HEAD).size
+            rest = range(HEAD, len(self._pieces))
+            size = self._pieces.pop(next((i for i in rest if not self._pieces[i].page), HEAD)).size
             self._chars -= size
             self._dropped += size
 
-    def _display(self, bundle: JsonDict, display_id: str | None) -> _Piece:
+    def _display(
+        self, bundle: JsonDict, display_id: str | None, metadata: JsonDict | None
+    ) -> _Piece:
+        kind = page_kind(bundle)
+        if kind and self.place and len(self.displays) < MAX_DISPLAYS:
+            words = strip_escapes(describe_page_bundle(bundle, kind))
+            piece = _Piece("display", words[:PIECE], display_id)
+            kept = {} if IN_CARDS & bundle.keys() else _rich_texts(bundle)
+            label = f"[{kind}, shown {self.place}]"
+            piece.display = Display(data=kept | {"text/plain": label}, beside=True)
+            about = json.loads(json.dumps(metadata or {}, default=repr))
+            piece.page = PageBundle(publishable(bundle, kind), about, display_id)
+            return piece
         mime = next((mime for mime in _IMAGES if bundle.get(mime)), None)
         image = as_image(mime, bundle[mime]) if mime and len(self.images) < MAX_IMAGES else None
-        piece = _Piece("display", _in_words(bundle, image)[:PIECE], display_id)
+        piece = _Piece("display", _in_words(bundle, image, kind)[:PIECE], display_id)
         piece.image = image
         piece.display = _rich(bundle) if len(self.displays) < MAX_DISPLAYS else None
         if isinstance(bundle, TableBundle) and len(self.frames) < MAX_TABLES:
@@ -224,22 +271,26 @@ def _join_pieces(pieces: list[_Piece], *, brief: bool) -> list[tuple[Channel, st
 
 
 def _rich(bundle: JsonDict) -> Display | None:
-    rich = {mime: _as_text(bundle[mime]) for mime in _RICH if bundle.get(mime)}
-    rich = {mime: text for mime, text in rich.items() if len(text) <= MAX_DISPLAY}
+    rich = _rich_texts(bundle)
     if not rich:
         return None
     plain = bundle.get("text/plain")
     return Display(data=rich | ({"text/plain": strip_escapes(_as_text(plain))} if plain else {}))
 
 
-def _in_words(bundle: JsonDict, image: ImageContent | None) -> str:
+def _rich_texts(bundle: JsonDict) -> dict[str, str]:
+    texts = {mime: _as_text(bundle[mime]) for mime in _RICH if bundle.get(mime)}
+    return {mime: text for mime, text in texts.items() if len(text) <= MAX_DISPLAY}
+
+
+def _in_words(bundle: JsonDict, image: ImageContent | None, kind: str | None) -> str:
     if image is not None:
         return f"[image, {image.width}×{image.height} pixels]"  # noqa: RUF001
-    for mime in ("text/plain", "text/markdown", "text/latex"):
-        if bundle.get(mime):
-            return _as_text(bundle[mime])
-    kinds = ", ".join(bundle)
-    return f"[{kinds}]" if kinds else ""
+    texts = (bundle.get(mime) for mime in ("text/plain", "text/markdown", "text/latex"))
+    words = next((_as_text(text) for text in texts if text), "")
+    if kind == "widget" or (kind and not words):
+        return "\n".join(filter(None, [words, explain_absence(kind)]))
+    return words or (f"[{', '.join(bundle)}]" if bundle else "")
 
 
 def _as_text(value: Any) -> str:
@@ -265,13 +316,17 @@ class Stream(io.TextIOBase):
         """Record the text, or pass it on."""
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-        if self.mine():
+        worker = self.outputs.workers[self.channel]
+        if self.mine() and not worker.is_worker:
             self.outputs.write(self.channel, text)
-        else:
+        elif not (self.mine() and worker.write(text)):
             self.past.write(text)
         return len(text)
 
     def flush(self) -> None:
         """Flush the original stream, if text went there."""
+        worker = self.outputs.workers[self.channel]
         if not self.mine():
             self.past.flush()
+        elif worker.is_worker:
+            worker.write("", flush=True)

@@ -50,6 +50,7 @@ def offer(read: Callable[[], ToolResult], job: Future[Any] | None = None) -> Non
 
 def output_so_far(outputs: Outputs) -> ToolResult:
     """Return the output until now: prints, figures, displays."""
+    outputs.read_workers()
     return ToolResult(
         output=outputs.text(),
         images=outputs.images,

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import inspect
+import os
 import sys
 import threading
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from ipyagent.kernel import partial_output, tracebacks
 from ipyagent.kernel.describe.compact import compact_value
 from ipyagent.kernel.images import open_figures, take_figures
-from ipyagent.kernel.outputs import Channel, Outputs, Stream
+from ipyagent.kernel.outputs import PRINTED, Outputs, Stream
 from ipyagent.kernel.uninterruptible import without_reminders
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import ToolResult
@@ -34,7 +37,8 @@ class Recording:
 
     def __enter__(self) -> Self:
         partial_output.offer(lambda: partial_output.output_so_far(self.outputs))
-        self._strangers = {thread.ident for thread in threading.enumerate()}
+        self._strangers = weakref.WeakSet(threading.enumerate())
+        self._started = weakref.WeakSet[threading.Thread]()
         self._figures = open_figures()
         with contextlib.ExitStack() as stack:
             stack.callback(_running.reset, _running.set(self))
@@ -45,19 +49,42 @@ class Recording:
 
     @without_reminders
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if self.outputs.workers["stdout"].is_worker:
+            self._end_worker(error)
         with self._cleanup:
             if error is not None:
                 self.error = error
+            self.outputs.read_workers()
+            for worker in self.outputs.workers.values():
+                worker.close()
             for figure in take_figures(self._figures):
                 self.outputs.show({"image/png": figure})
         return True
 
     def patches(self) -> Iterator[tuple[Any, str, Any]]:
         """Yield the attributes replaced while the code runs: owner, name, value."""
-        channels: tuple[Channel, ...] = ("stdout", "stderr")
-        for channel in channels:
+        for channel in PRINTED:
             past = getattr(sys, channel)
             yield sys, channel, Stream(self.outputs, channel, past, self.mine)
+
+        yield threading.Thread, "start", self._follow(threading.Thread.start)
+
+    def _follow(self, start: Callable[[threading.Thread], None]) -> Callable[..., None]:
+        """Return a way to start a thread that remembers those of the code."""
+
+        @functools.wraps(start)
+        def start_thread(thread: threading.Thread) -> None:
+            if self.mine():
+                self._started.add(thread)
+            start(thread)
+
+        return start_thread
+
+    def _end_worker(self, error: BaseException | None) -> NoReturn:
+        """End a forked process that leaves the code: the kernel is its parent's."""
+        for channel in PRINTED:
+            getattr(sys, channel).flush()
+        os._exit(int((error or self.error) is not None))
 
     def mine(self) -> bool:
         """Return whether this thread works for the code: in its context, or started by it.
@@ -65,7 +92,12 @@ class Recording:
         While the code awaits, other work goes on in this process (cards are redrawn, clicks are
         answered), and its output is not the code's.
         """
-        return _running.get() is self or threading.get_ident() not in self._strangers
+        if _running.get() is self:
+            return True
+        thread = threading.current_thread()
+        if isinstance(thread, threading._DummyThread):  # started without the class Thread
+            return thread not in self._strangers
+        return thread in self._started
 
     def title(self, filename: str) -> str:
         """Return a file's name for tracebacks."""

@@ -22,7 +22,8 @@ _filter: Any = None
 def _discreet(record: logging.LogRecord) -> bool:
     """Drop LiteLLM's log messages about our calls that show in a cell or repeat a key."""
     key = _ours.get()
-    if key is not None and record.levelno >= logging.WARNING:
+    is_asked_for = logging.getLogger(record.name).level and record.levelno < logging.WARNING
+    if key is not None and not is_asked_for:
         return False
     if key and key in (message := record.getMessage()):
         record.msg, record.args = message.replace(key, "(key)"), ()

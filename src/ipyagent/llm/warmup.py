@@ -17,6 +17,7 @@ from typing import Any
 
 from ipyagent.llm.destinations import late_bases
 from ipyagent.llm.environment import prepare, start_environ
+from ipyagent.llm.litellm_silence import silence
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +76,9 @@ def dotenv_warning(
 
 def _warm() -> None:
     try:
-        asyncio.run(_mock_call(litellm()))
+        module = litellm()
+        with silence(module):
+            asyncio.run(_mock_call(module))
     except Exception:
         # The first real call will meet the same trouble and can tell the user.
         log.info("warming up litellm failed", exc_info=True)
@@ -99,9 +102,13 @@ async def _mock_call(module: Any) -> None:
 
 @contextmanager
 def _suppress_logs() -> Iterator[None]:
-    """Keep litellm's logs in this thread out of the notebook; other threads stay audible."""
+    """Keep litellm's logs in this thread out of the notebook; other threads stay audible.
+
+    It silences httpx for everybody: that level is the user's.
+    """
     here = threading.get_ident()
-    logger = logging.getLogger("LiteLLM")
+    logger, httpx = logging.getLogger("LiteLLM"), logging.getLogger("httpx")
+    level = httpx.level
 
     def elsewhere(record: logging.LogRecord) -> bool:
         return record.thread != here
@@ -111,3 +118,4 @@ def _suppress_logs() -> Iterator[None]:
         yield
     finally:
         logger.removeFilter(elsewhere)
+        httpx.setLevel(level)

@@ -71,10 +71,12 @@ class ToolDefinition(Model):
 class Display(Model):
     """One rich output of user code: MIME type to text (never shown without sanitizing).
 
-    `images_before` counts the earlier images of its result.
+    `images_before` counts the earlier images of its result. `beside`: it is an output of the cell
+    beside the card, which only names it, by its text/plain.
     """
 
     data: dict[Text, Text]
+    beside: Flag = Field(default=False, exclude_if=lambda beside: not beside)
     images_before: Annotated[int, Field(ge=0)] = 0
 
 

@@ -11,12 +11,20 @@ import re
 from collections.abc import Sequence
 
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 from markdown_it.tree import SyntaxTreeNode
 
+from ipyagent.kernel.request_logs import own_context
 from ipyagent.plaintext import reveal_prose, strip_escapes
 from ipyagent.ui.addresses import may_link, may_show, not_loaded, unnamed_target
 
 PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+
+
+def parse_markdown(text: str) -> list[Token]:
+    """Return Markdown as tokens; the parser's log is not the user's."""
+    return own_context().run(PARSER.parse, text)
+
 
 _BLANK = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _SPECIAL = re.compile(r"[\\`*_\[\]{}<>&~|#$]|!$|^[-+=%]|^:(?=::)|^\d(?=\d*[.)](?:\s|$))")
@@ -62,7 +70,7 @@ def code(text: str) -> str:
 
 
 def _tree(text: str) -> SyntaxTreeNode:
-    return SyntaxTreeNode(PARSER.parse(reveal_prose(strip_escapes(text))))
+    return SyntaxTreeNode(parse_markdown(reveal_prose(strip_escapes(text))))
 
 
 def _blocks(nodes: Sequence[SyntaxTreeNode], *, nested: bool) -> str:

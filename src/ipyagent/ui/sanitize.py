@@ -14,7 +14,7 @@ import nh3
 
 from ipyagent.plaintext import reveal_prose, strip_escapes
 from ipyagent.ui.addresses import may_link, may_show, not_loaded, unnamed_target
-from ipyagent.ui.markdown import PARSER, safe_markdown
+from ipyagent.ui.markdown import PARSER, parse_markdown, safe_markdown
 
 __all__ = ["escape", "markdown_to_html", "safe_html", "safe_markdown", "says_something"]
 
@@ -43,7 +43,7 @@ def escape(text: str) -> str:
 
 def markdown_to_html(text: str) -> str:
     """Return Markdown as safe HTML; tags in it are shown as text."""
-    tokens = PARSER.parse(strip_escapes(text))
+    tokens = parse_markdown(strip_escapes(text))
     for token in tokens:
         if token.type in ("td_open", "th_open") and "style" in token.attrs:
             token.attrs = {"align": str(token.attrs["style"]).removeprefix("text-align:")}

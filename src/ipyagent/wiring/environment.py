@@ -222,7 +222,7 @@ class _BuiltInTools:
         self.inputs = inputs
         self.namespace: Namespace = around.namespace
         if redactor is not None:
-            self.namespace = WatchedNamespace(around.namespace, redactor.learn)
+            self.namespace = WatchedNamespace(around.namespace, redactor.learn, redactor.data)
         self._previews = Previews(config.workspace.edit_seconds)
         self._scripts: ScriptRunner | None = None
         self._clean = redactor.text if redactor else str

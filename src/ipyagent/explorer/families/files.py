@@ -126,11 +126,15 @@ def _load(ask: Ask) -> Step:
     if not ask.has("NAME"):
         name = fresh(stem, ask.workspace.variables)
 
+    is_replaced = name in ask.workspace.variables
+    note = " It replaces what that variable held before." if is_replaced else ""
+
     def answer(output: str) -> str:
         columns = read_schema(output)
         (rows,) = figures(output, r"(\d+) rows")
         return (
-            f"Loaded {code(path)} into **{code(name)}**: {rows} rows, {len(columns)} columns.\n\n"
+            f"Loaded {code(path)} into **{code(name)}**: {rows} rows, {len(columns)} columns."
+            f"{note}\n\n"
             f"Columns: {codes(columns)}.\n\nNext: “Profile {name}”."
         )
 

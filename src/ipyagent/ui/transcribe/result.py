@@ -80,6 +80,9 @@ def _text_and_displays(result: ToolResult) -> tuple[str, list[Display]]:
     figures = {image.data.strip() for image in result.images}
     for display in result.displays:
         plain = _bare(display.data.get("text/plain", ""))
+        if display.beside:
+            displays.append(display.model_copy(update={"data": {"text/plain": plain}}))
+            continue
         repeated = bool(plain) and plain in text
         mime = next((mime for mime in _SHOWN if mime in display.data), "")
         if display.data.get(mime, "").strip() in figures or (mime == "text/plain" and repeated):

@@ -1,0 +1,64 @@
+"""Code that leaves the user's names alone: imports and helpers give way to other names."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ipyagent.explorer.names import fresh
+from ipyagent.explorer.steps import Look, Step, Task
+from ipyagent.explorer.workspace import Workspace
+
+
+def spare_names_in(step: Task | Look, workspace: Workspace) -> Step:
+    """Return the step with code that binds no name of the user's, but what they asked for."""
+    if step.tool != "run_python":
+        return step
+    code = spare_names(step.arguments["code"], workspace)
+    return replace(step, arguments={**step.arguments, "code": code})
+
+
+def spare_names(code: str, workspace: Workspace) -> str:
+    """Return the code with other names for imports and helpers that the user's variables have.
+
+    A helper is a variable that the code deletes at its end.
+    """
+    tree = ast.parse(code)
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    taken = {*workspace.variables, *workspace.modules, *(node.id for node in names)}
+    lines, renamed = code.splitlines(), dict[str, str]()
+    for line, name, module in _imports(tree):
+        if _is_taken(name, module, workspace):
+            short = module.rpartition(".")[2]
+            wanted = module.replace(".", "_") if short == name else short
+            is_there = workspace.modules.get(wanted) == module
+            new = renamed[name] = wanted if is_there else fresh(wanted, {*taken, name})
+            lines[line - 1] = f"import {module}" + (f" as {new}" if new != module else "")
+    for node in names:
+        if isinstance(node.ctx, ast.Del) and node.id in workspace.variables:
+            renamed.setdefault(node.id, fresh(node.id, taken))
+    for node in sorted(names, key=lambda node: node.col_offset, reverse=True):
+        if node.id in renamed:
+            text = lines[node.lineno - 1].encode()
+            end = node.col_offset + len(node.id.encode())
+            start, rest = text[: node.col_offset].decode(), text[end:].decode()
+            lines[node.lineno - 1] = f"{start}{renamed[node.id]}{rest}"
+    return "\n".join(lines) if renamed else code
+
+
+def _imports(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
+    """Yield the line of each import, the name that it binds, and the module."""
+    for node in tree.body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            (alias,) = node.names
+            package = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+            yield node.lineno, alias.asname or alias.name, f"{package}{alias.name}"
+
+
+def _is_taken(name: str, module: str, workspace: Workspace) -> bool:
+    """Return whether the name is the user's, or may be one that no listing names."""
+    known = workspace.modules.get(name)
+    if known is not None:
+        return known != module
+    return workspace.is_cut or name in workspace.variables

@@ -1,0 +1,92 @@
+"""Bundles of MIME types that a notebook's page draws with renderers of its own.
+
+A card is sanitized text and images: such a bundle is published beside it, as the cell's own output.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from ipyagent.json_types import JsonDict
+
+_KINDS = {
+    r"application/vnd\.plotly\..+": "plotly figure",
+    r"application/vnd\.vegalite\..+": "Vega-Lite chart",
+    r"application/vnd\.vega\..+": "Vega chart",
+    r"application/vnd\.jupyter\.widget-view\+json": "widget",
+    r"application/vnd\.bokehjs_.+": "Bokeh figure",
+    r"application/vnd\.holoviews_.+": "HoloViews figure",
+    r"application/geo\+json": "GeoJSON map",
+}
+
+_KINDS_WITHOUT_CARD = {
+    r"text/latex": "formula",
+    r"application/json": "JSON",
+    r"application/pdf": "PDF",
+    r"image/.+": "image",
+    r"text/vnd\.mermaid": "Mermaid diagram",
+    r"application/vnd\..+": "figure",
+}
+"""Kinds of bundles in which there is nothing that a card draws."""
+
+IN_CARDS = {"text/html", "text/markdown", "image/png", "image/jpeg"}
+
+_OURS = "application/vnd.ipyagent."
+"""Types of our own cards: code cannot show one as if a run had made it."""
+
+_NAME_OF_OBJECT = "<IPython.core.display."
+
+
+@dataclass(frozen=True)
+class PageBundle:
+    """A bundle for the page, as code displayed it."""
+
+    data: JsonDict
+    metadata: JsonDict
+    display_id: str | None
+
+
+def page_kind(bundle: JsonDict) -> str | None:
+    """Return the name of what only a page draws; None if a card can hold the bundle."""
+    kinds = _KINDS if IN_CARDS & bundle.keys() else _KINDS | _KINDS_WITHOUT_CARD
+    mimes = [mime for mime in bundle if not mime.startswith(_OURS)]
+    found = (kind for form, kind in kinds.items() for mime in mimes if re.fullmatch(form, mime))
+    return next(found, None)
+
+
+def describe_page_bundle(bundle: JsonDict, kind: str) -> str:
+    """Return the words for a model: text that it can read, never the data of a figure."""
+    texts = [bundle.get(mime) for mime in ("text/plain", "text/latex")]
+    text = next((each for each in texts if isinstance(each, str) and each), "")
+    readable = kind not in _KINDS.values() and not text.startswith(_NAME_OF_OBJECT)
+    return "\n".join([*([text] if text and readable else []), f"[{kind}, shown to the user]"])
+
+
+def explain_absence(kind: str) -> str:
+    """Return the words for a user whose front end cannot draw it."""
+    return f"[{kind}: a terminal cannot draw it; run this in a notebook, such as JupyterLab]"
+
+
+def publishable(bundle: JsonDict, kind: str) -> JsonDict:
+    """Return the bundle as JSON, with a text for exports that draw nothing else of it."""
+    own = {mime: value for mime, value in bundle.items() if not mime.startswith(_OURS)}
+    return {"text/plain": f"[{kind}]"} | as_json(own)
+
+
+def as_json(bundle: JsonDict) -> JsonDict:
+    """Return a bundle as nbformat holds it."""
+    return {mime: _as_json(mime, value) for mime, value in bundle.items()}
+
+
+def _as_json(mime: str, value: object) -> Any:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, str):
+        return value
+    # Kept as it is where nbformat allows that, if it is JSON at all.
+    text = json.dumps(value, default=repr)
+    return json.loads(text) if mime.endswith("json") else text

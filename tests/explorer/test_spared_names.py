@@ -1,0 +1,123 @@
+"""The user's names stay as they are, whatever the explorer computes."""
+
+from __future__ import annotations
+
+import json as json_module
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as pyplot
+import pandas as pd
+import polars
+import pytest
+from explorer_runner import Kernel
+
+from ipyagent.explorer.spared_names import spare_names
+from ipyagent.explorer.workspace import Workspace, with_variables
+
+TABLE = pd.DataFrame(
+    {"kind": ["a", "b", "a", "b"], "x": [1.0, 2.0, 3.0, 5.0], "y": [2.0, 4.0, 7.0, 9.0]}
+)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    TABLE.to_csv(tmp_path / "sales.csv", index=False)
+    return tmp_path
+
+
+QUESTIONS = {
+    "load sales.csv": "pd",
+    "mean x in sales.csv": "pd",
+    "Plot x by kind in sales.csv": "plt",
+    "scatter plot of y and x in sales.csv by kind": "plt",
+    "correlation of x and y in sales.csv": "stats",
+    "Is x in sales.csv normally distributed? Use Shapiro-Wilk.": "stats",
+    "What is the mean of x, the median of y, the standard deviation of x and the maximum of y in "
+    "sales.csv?": "json",
+}
+
+
+@pytest.mark.parametrize("context", [True, False])
+def test_no_variable_of_the_user_changes(root: Path, context: bool) -> None:
+    wrong = []
+    for question in QUESTIONS:
+        mine: dict[str, Any] = {
+            "pd": 0.03, "plt": "plate", "stats": [1], "json": {"j": 1}, "np": None, "pl": 5,
+            "results": "mine", "selected": 1, "points": 2, "name": "n", "group": "g", "sales": 7,
+            "line": 3, "test": 4, "fit": 6, "keys": 8,
+        }  # fmt: skip
+        kernel = Kernel(root, **mine)
+        answer = kernel.ask(question, context=context)
+        changed = [name for name in mine if kernel.namespace.get(name) is not mine[name]]
+        if changed or "failed" in answer.text or not kernel.code:
+            wrong.append((question, changed, answer.text, kernel.code))
+    pyplot.close("all")
+    assert wrong == []
+
+
+def test_a_library_that_has_its_usual_name_is_used_by_it(root: Path) -> None:
+    kernel = Kernel(root, pd=pd, plt=pyplot)
+    kernel.ask("load sales.csv")
+    assert kernel.code[0].startswith("import pandas as pd\n")
+    kernel.ask("load sales.csv as more")
+    assert "import pandas as pd\n" in kernel.code[-1]
+
+
+@pytest.mark.parametrize(
+    ("variables", "first"),
+    [
+        ({"pd": 0.03}, "import pandas\n"),
+        ({"pd": polars}, "import pandas\n"),
+        ({"pd": lambda: 1}, "import pandas\n"),
+        ({"pd": 1, "pandas": 2}, "import pandas as pandas_2\n"),
+        ({"pd": 1, "pandas": pd}, "import pandas\n"),
+        ({"data": 1}, "import pandas as pd\n"),
+        ({f"variable_{number}": 1 for number in range(200)}, "import pandas\n"),
+        ({"pd": json_module, "pandas": 1, "pandas_2": 1}, "import pandas as pandas_3\n"),
+    ],
+)
+def test_the_import_takes_a_name_that_is_free(
+    root: Path, variables: dict[str, Any], first: str
+) -> None:
+    kernel = Kernel(root, **variables)
+    answer = kernel.ask("load sales.csv")
+    assert kernel.code[0].startswith(first)
+    assert "4 rows" in answer.text
+    assert kernel.namespace["sales"].equals(TABLE)
+    assert all(
+        kernel.namespace[name] is value
+        for name, value in variables.items()
+        if name != "pandas" or value is not pd
+    )
+
+
+def test_a_name_that_the_user_gives_is_the_name(root: Path) -> None:
+    kernel = Kernel(root, mine=1)
+    answer = kernel.ask("load sales.csv as mine")
+    assert kernel.namespace["mine"].equals(TABLE)
+    assert "replaces what that variable held" in answer.text
+    assert "replaces" not in kernel.ask("load sales.csv as other").text
+
+
+IMPORT_PANDAS = "import json\nimport pandas as pd"
+HELPER = "helper = 2\nprint(helper)\ndel helper"
+GIVE_WAY = [
+    ("pl: int", "import polars as pl\npl.f('pl', pl=pl)",
+     "import polars\npolars.f('pl', pl=polars)"),
+    ("cs: int", "import polars.selectors as cs\ncs.f()",
+     "import polars.selectors as selectors\nselectors.f()"),
+    ("stats: int", "from scipy import stats\nstats.t",
+     "import scipy.stats as scipy_stats\nscipy_stats.t"),
+    ("json: int", "import json\njson.x", "import json as json_2\njson_2.x"),
+    ("pd: int", "import pandas as pd\n'é'; pd.x; 'pd'", "import pandas\n'é'; pandas.x; 'pd'"),
+    ("helper: int", HELPER, HELPER.replace("helper", "helper_2")),
+    ("helper: int", "helper = 2", "helper = 2"),
+    ("modules: pd (pandas), json", IMPORT_PANDAS, IMPORT_PANDAS),
+    ("modules: pd (pandas), …", IMPORT_PANDAS, "import json as json_2\nimport pandas as pd"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("variables", "code", "spared"), GIVE_WAY)
+def test_names_give_way(variables: str, code: str, spared: str) -> None:
+    assert spare_names(code, with_variables(Workspace(), f"- {variables}")) == spared

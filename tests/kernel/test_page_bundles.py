@@ -1,0 +1,263 @@
+"""What code shows and only a page can draw is an output of the cell, exactly once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ipyagent.kernel.cell_outputs import CellOutputs
+from ipyagent.kernel.namespace import PlainNamespace
+from ipyagent.kernel.outputs import KEPT, Outputs
+from ipyagent.kernel.page_bundles import page_kind
+from ipyagent.redaction.streaming import HIDDEN
+from ipyagent.schema import Display, ToolResult
+from ipyagent.ui.static_html import result_html
+from kernels import RUN_JSON, Kernel, Page, Reply
+
+PLOTLY = "application/vnd.plotly.v1+json"
+WIDGET = "application/vnd.jupyter.widget-view+json"
+SECRET = "sk-" + "proj-a1B2c3D4e5F6g7H8i9J0k1L2m3N4"
+
+
+def agent(kernel: Kernel, folder: Path, *codes: str, page: bool = True) -> Reply:
+    calls = [
+        {"calls": [{"name": "run_python", "arguments": {"code": f"{SETUP}\n{code}"}}]}
+        for code in codes
+    ]
+    (folder / "script.yaml").write_text(yaml.safe_dump([*calls, "Done."]))
+    return kernel.run(
+        "%%agent -m scripted/script.yaml --confirm yolo\nBegin.",
+        page=Page(kernel) if page else None,
+    )
+
+
+SETUP = f"""\
+from IPython.display import HTML, JSON, SVG, GeoJSON, Latex, clear_output, display, update_display
+def figure(number, **more):
+    return {{"{PLOTLY}": {{"data": [{{"y": [number]}}]}}, **more}}
+class Chart:
+    def __init__(self, bundle): self.bundle = bundle
+    def _repr_mimebundle_(self, **how): return self.bundle"""
+
+
+def shown(reply: Reply) -> list[dict[str, Any]]:
+    """Return the outputs of the cell beside the card, as a notebook saves them."""
+    outputs = dict[str, dict[str, Any]]()
+    for number, message in enumerate(reply.messages):
+        if message["msg_type"] in ("display_data", "update_display_data"):
+            data = message["content"]["data"]
+            name = message["content"]["transient"].get("display_id", str(number))
+            assert message["msg_type"] == "display_data" or name in outputs
+            outputs[name] = data
+    return [
+        data
+        for data in outputs.values()
+        if RUN_JSON not in data and "ipyagent is running" not in data.get("text/plain", "")
+    ]
+
+
+def results(reply: Reply) -> list[dict[str, Any]]:
+    return [each["result"] for step in reply.run["steps"] for each in step["executions"]]
+
+
+BUNDLES = {
+    "display(figure(7), raw=True)": (PLOTLY, "plotly figure"),
+    "Chart(figure(7))": (PLOTLY, "plotly figure"),
+    "Chart(figure(7, **{'text/html': '<script>draw()</script>'}))": (PLOTLY, "plotly figure"),
+    "display({'application/vnd.vegalite.v5+json': {'mark': 'bar'}}, raw=True)": (
+        "application/vnd.vegalite.v5+json", "Vega-Lite chart",
+    ),
+    "display({'application/vnd.vega.v5.json': {'marks': []}}, raw=True)": (
+        "application/vnd.vega.v5.json", "Vega chart",
+    ),
+    "Latex('$x^2$')": ("text/latex", "formula"),
+    "display({'text/latex': '$y$', 'text/plain': 'y'}, raw=True)": ("text/latex", "formula"),
+    "GeoJSON({'type': 'Point', 'coordinates': [7, 8]})": (
+        "application/geo+json", "GeoJSON map",
+    ),
+    "JSON({'deep': [7]})": ("application/json", "JSON"),
+    "display({'application/vnd.bokehjs_exec.v0+json': '', 'text/html': '<script/>'}, raw=True)": (
+        "application/vnd.bokehjs_exec.v0+json", "Bokeh figure",
+    ),
+    "import ipywidgets\nipywidgets.IntSlider(value=7)": (WIDGET, "widget"),
+    "SVG('<svg xmlns=\"http://www.w3.org/2000/svg\"/>')": ("image/svg+xml", "image"),
+    "display({'application/vnd.other.v1+json': {'a': 7}}, raw=True)": (
+        "application/vnd.other.v1+json", "figure",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.kernel
+@pytest.mark.spec("A36")
+def test_each_kind_is_shown_once_below_its_card_and_the_model_is_told(
+    fresh: Kernel, tmp_path: Path
+) -> None:
+    reply = agent(fresh, tmp_path, *BUNDLES)
+    assert reply.status == "ok"
+    outputs, told = shown(reply), results(reply)
+    assert len(outputs) == len(told) == len(BUNDLES), [list(each) for each in outputs]
+    card = reply.of("update_display_data")[-1]["data"]["text/html"]
+    for (code, (mime, kind)), data, result in zip(BUNDLES.items(), outputs, told, strict=True):
+        assert mime in data, code
+        assert data["text/plain"], code
+        assert result["output"].endswith(f"[{kind}, shown to the user]"), code
+        assert "7" not in result["output"], code
+        assert f"[{kind}, shown below]" in card, code
+    assert {"data": [{"y": [7]}]} in [each.get(PLOTLY) for each in outputs]
+
+
+@pytest.mark.kernel
+def test_the_newest_state_of_a_display_is_shown(fresh: Kernel, tmp_path: Path) -> None:
+    reply = agent(
+        fresh,
+        tmp_path,
+        "handle = display(figure(1), raw=True, display_id=True)\n"
+        "handle.update(figure(2), raw=True)\n"
+        "display('soon', display_id='later')\n"
+        "display('soon too', display_id='later')\n"
+        "update_display(figure(3), raw=True, display_id='later')",
+        "handle.update(figure(4), raw=True)",
+        "display(figure(5), raw=True)\nclear_output()\ndisplay(figure(6), raw=True)",
+    )
+    assert [each[PLOTLY]["data"][0]["y"] for each in shown(reply)] == [[4], [3], [6]]
+    after = fresh.run("handle.update(figure(8), raw=True)")
+    assert after.of("update_display_data")[0]["data"][PLOTLY] == {"data": [{"y": [8]}]}
+
+
+@pytest.mark.kernel
+def test_a_run_without_a_page_saves_it_above_the_card(fresh: Kernel, tmp_path: Path) -> None:
+    reply = agent(fresh, tmp_path, "Chart(figure(7))", page=False)
+    first, card = (each["data"] for each in reply.of("display_data"))
+    assert first[PLOTLY] == {"data": [{"y": [7]}]}
+    assert "[plotly figure, shown above]" in card["text/html"]
+
+
+@pytest.mark.kernel
+def test_secrets_and_false_cards_are_not_shown(fresh: Kernel, tmp_path: Path) -> None:
+    fresh.run(f"token = {SECRET!r}")
+    reply = agent(
+        fresh,
+        tmp_path,
+        "password = 'open' + '-sesame-4711'\n"
+        "display({'application/json': {'a': token, 'b': password}}, raw=True)",
+        f"display({{'{RUN_JSON}': {{'steps': []}}, 'text/plain': 'a run'}}, raw=True)",
+        f"display(figure(1, **{{'{RUN_JSON}': {{'steps': []}}}}), raw=True)",
+    )
+    secret, figure = shown(reply)
+    assert secret["application/json"] == {"a": HIDDEN, "b": HIDDEN}
+    assert set(figure) == {PLOTLY, "text/plain"}
+
+
+@pytest.mark.kernel
+def test_code_that_fails_or_shows_what_is_no_json_shows_what_it_can(
+    fresh: Kernel, tmp_path: Path
+) -> None:
+    reply = agent(
+        fresh,
+        tmp_path,
+        "display(figure(1), raw=True)\n1 / 0",
+        f"display({{'{PLOTLY}': {{'data': {{1, 2}}}}}}, raw=True, metadata={{'odd': object}})",
+        "for n in range(30): print('x' * 99_000)\n"
+        "display(figure(3), raw=True)\n"
+        "for n in range(99): print('y' * 99_000)",
+    )
+    assert [each[PLOTLY]["data"] for each in shown(reply)] == [
+        [{"y": [1]}], "{1, 2}", [{"y": [3]}],
+    ]  # fmt: skip
+    assert "ZeroDivisionError" in results(reply)[0]["error"]
+
+
+@pytest.mark.kernel
+def test_what_a_card_holds_is_shown_in_the_card_alone(fresh: Kernel, tmp_path: Path) -> None:
+    reply = agent(
+        fresh,
+        tmp_path,
+        "HTML('<b>bold</b>')",
+        "display({'text/markdown': '*x*', 'text/latex': '$x$'}, raw=True)",
+        "display({'application/vnd.dataresource+json': {}, 'text/html': '<i>t</i>'}, raw=True)",
+        "display({'text/plain': 'plain'}, raw=True)",
+    )
+    assert shown(reply) == []
+
+
+def test_a_saved_result_cannot_bring_an_output_of_its_own() -> None:
+    hostile = {PLOTLY: '{"data": []}', "text/html": "<b>false</b>", "text/plain": "named"}
+    result = ToolResult(output="x", displays=(Display(data=hostile, beside=True),))
+    again = ToolResult.model_validate_json(result.model_dump_json())
+    html = result_html(again)
+    assert "named" in html
+    assert "false" not in html
+    assert "plotly" not in html
+
+
+@pytest.mark.parametrize(
+    ("bundle", "words"),
+    [
+        ({PLOTLY: {"data": []}}, "[plotly figure: a terminal cannot draw it; run this in a"),
+        ({PLOTLY: {"data": []}, "text/plain": "Figure()"}, "Figure()"),
+        ({WIDGET: {}, "text/plain": "IntSlider()"}, "IntSlider()\n[widget: a terminal cannot"),
+        ({"application/geo+json": {}}, "[GeoJSON map: a terminal cannot"),
+        ({"text/latex": "$x$"}, "$x$"),
+        ({"application/json": {"a": 1}}, "[JSON: a terminal cannot"),
+    ],
+)
+def test_without_a_page_the_text_is_used_or_a_sentence_says_where_to_look(
+    bundle: dict[str, Any], words: str
+) -> None:
+    outputs = Outputs()
+    outputs.show(bundle)
+    assert outputs.text().startswith(words)
+    assert outputs.page_bundles == []
+
+
+def test_an_image_in_the_bundle_is_used_without_a_page(tmp_path: Path) -> None:
+    result = PlainNamespace({}).run("1")
+    assert result.success
+    outputs = Outputs()
+    png = (
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5E"
+        "rkJggg=="
+    )
+    outputs.show({PLOTLY: {"data": []}, "image/png": png})
+    assert len(outputs.images) == 1
+    assert "1×1 pixels" in outputs.text()
+
+
+def test_a_cell_that_is_run_holds_its_figures_itself() -> None:
+    outputs = CellOutputs(1)
+    outputs.show({PLOTLY: {"data": []}}, None, {"a": 1})
+    assert outputs.cell()[0]["data"] == {PLOTLY: {"data": []}}
+    assert outputs.page_bundles == []
+    assert outputs.displays[0].data == {"text/plain": "[plotly figure, shown in its cell]"}
+
+
+@pytest.mark.parametrize(
+    ("mimes", "kind"),
+    [
+        (["text/html", "text/latex"], None),
+        (["image/png", "text/latex"], None),
+        (["image/png", PLOTLY], "plotly figure"),
+        (["application/vnd.ipyagent.run+json"], None),
+        (["text/plain"], None),
+        ([], None),
+        (["application/javascript"], None),
+        (["text/vnd.mermaid", "text/plain"], "Mermaid diagram"),
+        (["application/vnd.holoviews_exec.v0+json", "text/html"], "HoloViews figure"),
+    ],
+)
+def test_kinds_are_told_by_their_types(mimes: list[str], kind: str | None) -> None:
+    assert page_kind(dict.fromkeys(mimes, "x")) == kind
+
+
+def test_the_data_of_a_figure_never_reach_the_text() -> None:
+    outputs = Outputs()
+    outputs.place = "below"
+    outputs.show({PLOTLY: {"data": ["x" * KEPT]}, "text/plain": "Figure({'data': []})"})
+    outputs.abbreviate("Figure({})")
+    assert outputs.text() == "[plotly figure, shown to the user]"
+    assert outputs.text_for_model() is None
+    assert len(json.dumps(outputs.page_bundles[0].data)) > KEPT
