@@ -11,6 +11,8 @@ SOURCE = Path(__file__).parents[1] / "src" / "ipyagent"
 REASONS = {
     ("imports.py", "_getframe"): "the interpreter's own way to the code that imports",
     ("kernel/capture.py", "_showtraceback"): "an `error` message leaks to the page without it",
+    ("kernel/recording.py", "_DummyThread"): "a thread that was started without the class Thread",
+    ("kernel/recording.py", "_exit"): "os._exit is documented",
     ("kernel/comm_status.py", "_publish_status"): "frees the widgets of ipykernel 7.4; guarded",
     ("kernel/quiet_comms.py", "_msg_callback"): "handles messages without ending a cell; guarded",
     ("kernel/describe/dask_collections.py", "_dataset_info_cache"): "partitions; guarded",
