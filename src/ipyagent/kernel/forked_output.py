@@ -8,7 +8,6 @@ import os
 import tempfile
 import threading
 import weakref
-from pathlib import Path
 
 LIMIT = 8_000_000
 """Bytes that workers may print in one run."""
@@ -37,8 +36,8 @@ class ForkedOutput:
         """Open the file, which workers inherit."""
         if self._file is None and not self.is_worker:
             with contextlib.suppress(OSError):  # no folder to write to, or no descriptor
-                self._file, path = tempfile.mkstemp(prefix="ipyagent-")
-                Path(path).unlink()
+                with tempfile.TemporaryFile(prefix="ipyagent-") as file:
+                    self._file = os.dup(file.fileno())
 
     def write(self, text: str, *, flush: bool = False) -> bool:
         """Append a worker's text, whole lines at once; return False if nobody reads it."""
