@@ -99,7 +99,7 @@ class ServiceClient:
         self, error: Exception, items: list[JsonDict], where: Destination
     ) -> HistoryRefusedError | None:
         """Leave out what an error names of the messages as they were sent; None if nothing."""
-        words, refused = find_refused(str(error), items)
+        words, refused = find_refused(f"{error} {getattr(error, 'body', '')}", items)
         if refused <= self._refused:
             return None
         self._refused |= refused

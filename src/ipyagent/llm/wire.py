@@ -65,8 +65,8 @@ def to_openai(messages: Iterable[Message], *, vision: bool) -> list[dict[str, An
 
 
 def is_sent(message: Message) -> bool:
-    """Return whether a model is sent the message: an answer of thinking alone is left out."""
-    return bool(message.role is not Role.ASSISTANT or message.text or message.tool_calls)
+    """Return whether a model is sent the message: an answer without words or calls is left out."""
+    return bool(message.role is not Role.ASSISTANT or message.text.strip() or message.tool_calls)
 
 
 def own_thoughts(messages: Iterable[Message], maker: str) -> Iterator[Message]:
@@ -97,7 +97,8 @@ def tools_to_openai(definitions: Iterable[ToolDefinition]) -> list[dict[str, Any
 
 
 def _assistant(message: Message) -> dict[str, Any]:
-    wired: dict[str, Any] = {"role": "assistant", "content": well_formed(message.text) or None}
+    text = well_formed(message.text) if message.text.strip() else None
+    wired: dict[str, Any] = {"role": "assistant", "content": text}
     if thinking := [*_thinking(message)]:
         wired["thinking_blocks"] = thinking
     if message.tool_calls:
@@ -167,7 +168,8 @@ def _result_text(result: ToolResultContent, vision: bool) -> str:
         for block in result.content
         if not isinstance(block, OpaqueContent)
     )
-    text = "\n".join(lines) or "(no output)"
+    text = "\n".join(lines)
+    text = text if text.strip() else "(no output)"
     return f"Error: {text}" if result.is_error and not text.startswith("Error") else text
 
 
@@ -368,14 +370,21 @@ def _is_whole(pieces: list[str]) -> bool:
 def _last_object(pieces: list[str]) -> str:
     """Return a call's arguments, also of those that begin again after empty ones.
 
-    An object that only repeats the one before it is the same one.
+    An object that only repeats the one before it is the same one, and so is one that grows with
+    each piece, or that came as a text within a text.
     """
-    text = "".join(pieces)
+    text, filled = "".join(pieces), [piece for piece in pieces if piece.strip()]
+    if text.startswith("{") and all(map(str.startswith, filled[1:], filled)):
+        return filled[-1]
     try:
         value, end = _DECODER.raw_decode(text)
     except (ValueError, RecursionError):
         return text
     first, rest = text[:end], text[end:].strip()
+    if isinstance(value, str) and value.startswith("{") and not rest:
+        return value
+    if rest == "{}":
+        return first
     if not rest.startswith("{"):
         return text
     if rest == first:
