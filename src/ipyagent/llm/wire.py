@@ -35,8 +35,10 @@ _LONGEST_NAME = 64
 MAX_NAME = 100
 """Characters of a tool's name that are kept; providers take 64."""
 
-_BEGIN_OF_THOUGHT = "<think>"
-_END_OF_THOUGHT = re.compile(r"</think>(?=\s*\n|\s*$|[^\s.,:;!?`'\")\]|])\s*")
+_BEGIN_OF_THOUGHT = re.compile(r"\s*(<(seed:)?think(ing)?>|\[THINK\]|◁think▷)")
+_END_OF_THOUGHT = re.compile(
+    r"(?:</(?:seed:)?think(?:ing)?>|\[/THINK\]|◁/think▷)(?=\s*\n|\s*$|[^\s.,:;!?`'\")\]|])\s*"
+)
 """The end of a thought; text about the tag goes on in its line."""
 
 _DECODER = json.JSONDecoder()
@@ -374,7 +376,7 @@ def _last_object(pieces: list[str]) -> str:
     each piece, or that came as a text within a text.
     """
     text, filled = "".join(pieces), [piece for piece in pieces if piece.strip()]
-    if text.startswith("{") and all(map(str.startswith, filled[1:], filled)):
+    if len(filled) > 2 and text[0] == "{" and all(map(str.startswith, filled[1:], filled)):
         return filled[-1]
     try:
         value, end = _DECODER.raw_decode(text)
@@ -383,7 +385,7 @@ def _last_object(pieces: list[str]) -> str:
     first, rest = text[:end], text[end:].strip()
     if isinstance(value, str) and value.startswith("{") and not rest:
         return value
-    if rest == "{}":
+    if rest == "{}" and value:
         return first
     if not rest.startswith("{"):
         return text
@@ -400,7 +402,9 @@ def _split_thought(text: str) -> Iterator[Block]:
     """
     if end := _END_OF_THOUGHT.search(text):
         thought = text[: end.start()]
-        if _BEGIN_OF_THOUGHT not in thought and thought.count("`") % 2 == 0:
+        if begin := _BEGIN_OF_THOUGHT.match(thought):
+            thought = thought[begin.end() :]
+        if not _BEGIN_OF_THOUGHT.search(thought) and thought.count("`") % 2 == 0:
             if thought.strip():
                 yield ThinkingContent(thinking=thought.strip())
             text = text[end.end() :]
