@@ -14,6 +14,7 @@ from ipyagent.json_types import JsonDict
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.direct.chat_reader import ChatReader
 from ipyagent.llm.direct.formats import LENGTH, Target, object_of
+from ipyagent.llm.direct.gemini_tools import tools_to_gemini
 from ipyagent.llm.direct.history import EncodedHistory, join_body
 from ipyagent.llm.wire import is_sent, to_openai, tools_to_openai
 from ipyagent.schema import Message, Role
@@ -45,7 +46,8 @@ class ChatFormat:
         if stream and provider.stream_options:
             head["stream_options"] = {"include_usage": True}
         if request.tools:
-            head["tools"] = tools_to_openai(request.tools)
+            is_gemini = "gemini" in self._target.name
+            head["tools"] = (tools_to_gemini if is_gemini else tools_to_openai)(request.tools)
         tail: JsonDict = {}
         if request.tools and not request.may_call and provider.tool_choice:
             tail["tool_choice"] = "none"
