@@ -14,7 +14,7 @@ from signed_replies import encrypted_answer, signed_answer, spoken_answer, worde
 from harness import Lab
 from ipyagent.llm.refused_history import NOTE, find_refused, leave_out
 from ipyagent.schema import Notice, Outcome
-from servers.model_server import ModelServer, Reply, answer, failure, stream
+from servers.model_server import ModelServer, Reply, Request, answer, failure, stream
 
 
 def notices(lab: Lab) -> list[str]:
@@ -263,3 +263,36 @@ def test_a_service_that_wants_thoughts_back_gets_them_from_then_on(lab: Lab, wor
         sent = server.requests[-1].body["messages"]
     thoughts = [each["reasoning_content"] for each in sent if each["role"] == "assistant"]
     assert thoughts == ["hm", " "]
+
+
+TOOLS_REFUSED = [
+    "tools.2.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12",
+    "Invalid 'tools[2].function.description': string too long.",
+    "Invalid schema for function '{name}': 'any' is not valid under any of the given schemas.",
+    "* GenerateContentRequest.tools[0].function_declarations[2].parameters: only for OBJECT type",
+]
+
+
+@pytest.mark.parametrize("words", TOOLS_REFUSED)
+def test_a_tool_that_is_refused_ends_no_conversation(lab: Lab, words: str) -> None:
+    def refuse(request: Request) -> Reply:
+        return refusal(words.format(name=names_of(request)[2]))
+
+    with ModelServer([refuse, answer("Done."), answer("More.")]) as server:
+        client = client_of(server)
+        assert lab.run([], model=client).outcome is Outcome.SUCCESS
+        (notice,) = notices(lab)
+        assert lab.run([], model=client).outcome is Outcome.SUCCESS
+        first, *later = map(names_of, server.requests)
+    assert later == [[*first[:2], *first[3:]]] * 2
+    assert f"refused the tool {first[2]}, left out from now on: " in notice
+
+
+def test_a_service_that_refuses_every_tool_is_asked_a_few_times_only(lab: Lab) -> None:
+    with ModelServer([refusal("tools.0.type: Input should be 'custom'")] * 30) as server:
+        assert lab.run([], model=client_of(server)).outcome is Outcome.FAILED
+        assert len(server.requests) == 9
+
+
+def names_of(request: Request) -> list[str]:
+    return [tool["function"]["name"] for tool in request.body["tools"]]

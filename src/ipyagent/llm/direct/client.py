@@ -80,7 +80,7 @@ class DirectClient(ServiceClient):
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         """Yield the reply to `request`, piece by piece."""
-        where = self._current_destination()
+        where, request = self._current_destination(), self._takeable(request)
         try:
             async with aclosing(self._ask(request, where)) as batches:
                 async for chunks in batches:
@@ -145,7 +145,8 @@ class DirectClient(ServiceClient):
             return None
         body = self._format(where).encode(request, stream=False, omitted=self._omitted)
         sent = json.loads(body)
-        return self._leave_out(error, objects_of(sent.get("messages", sent.get("input"))), where)
+        items = objects_of(sent.get("messages", sent.get("input")))
+        return self._leave_out(error, request, items, where)
 
     def _send(
         self, request: ModelRequest, form: Format, where: Destination
