@@ -398,3 +398,14 @@ async def test_a_thought_between_the_marks_of_a_template_is_a_thought(
     chat = streamed(*(delta(content=part) for part in parts), delta(finish_reason="stop"))
     with ModelServer([chat]) as server:
         assert (await ask(client_of(server), request_)).message().content == (HM, HELLO)
+
+
+async def test_content_that_is_a_plain_text_is_the_answer(request_: ModelRequest) -> None:
+    claude = {"role": "assistant", "content": "Hello world.", "stop_reason": "end_turn"}
+    item = {"type": "message", "role": "assistant", "content": "Hello world."}
+    bodies = {MESSAGES: claude, RESPONSES: {"status": "completed", "output": [item]}}
+    for model, body in bodies.items():
+        whole = Reply((json.dumps(body).encode(),), headers={"Content-Type": "application/json"})
+        with ModelServer([whole]) as server:
+            said = await ask(client_of(server, model), request_)
+        assert said.message().content == (HELLO,)
