@@ -288,6 +288,29 @@ def test_a_tool_that_is_refused_ends_no_conversation(lab: Lab, words: str) -> No
     assert f"refused the tool {first[2]}, left out from now on: " in notice
 
 
+def test_tools_for_which_there_is_no_room_are_left_out(lab: Lab) -> None:
+    words = "Invalid 'tools': array too long. Expected an array with maximum length 10, but got 12."
+    with ModelServer([refusal(words), answer("Done.")]) as server:
+        assert lab.run([], model=client_of(server)).outcome is Outcome.SUCCESS
+        first, second = map(names_of, server.requests)
+    assert second == first[:10] != first
+
+
+NO_TOOLS = [
+    "at most 20 tools, 30 given",
+    "'tools'. 142 are too many",
+    "tools: 5 is too many",
+    "reasoning_content must not be sent; it must be removed",
+]
+
+
+@pytest.mark.parametrize("words", NO_TOOLS)
+def test_an_error_that_names_no_tool_is_told_as_it_is(lab: Lab, words: str) -> None:
+    with ModelServer([refusal(words)] * 3) as server:
+        assert lab.run([], model=client_of(server)).outcome is Outcome.FAILED
+        assert len(server.requests) == 1
+
+
 def test_a_service_that_refuses_every_tool_is_asked_a_few_times_only(lab: Lab) -> None:
     with ModelServer([refusal("tools.0.type: Input should be 'custom'")] * 30) as server:
         assert lab.run([], model=client_of(server)).outcome is Outcome.FAILED

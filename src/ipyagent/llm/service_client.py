@@ -25,10 +25,11 @@ from ipyagent.llm.model_size import ask_ollama, size_in_name
 from ipyagent.llm.refused_history import THOUGHTS, find_refused
 
 _TOOL = re.compile(
-    r"(?i)\b(?:tools|function_?declarations)\W{1,2}(\d{1,3})\b(?!\W{1,2}function_?declarations)"
-    r"|schema for function '([\w.-]{1,64})'"
+    r"(?i)\b(?:tools|function_?declarations)(?:[.\[/]|['\"], ?)(\d{1,3})\b"
+    r"(?!\W{1,2}function_?declarations)|schema for function '([\w.-]{1,64})'"
 )
 """How services name a tool that they refuse, with which they refuse every request."""
+_TOO_MANY = re.compile(r"(?i)'tools'.*maximum length (\d{2,3})\b")
 _MOST_TOOLS = 8  # a service that refuses more of them takes none
 
 NOT_FOUND = 404  # a whole answer instead of a stream often means another service's address
@@ -116,8 +117,9 @@ class ServiceClient:
         """Leave out what an error names of a request, as it was sent; None if nothing."""
         text = f"{error} {getattr(error, 'body', '')}"
         words, refused = find_refused(text, items)
-        if name := self._find_tool(text, request):
-            words, self._refused_tools = f"the tool {name}", self._refused_tools | {name}
+        if names := self._find_tools(text, request):
+            words = f"the tool {names[0]}" if len(names) == 1 else f"the last {len(names)} tools"
+            self._refused_tools |= {*names}
         elif refused <= self._refused:
             return None
         else:
@@ -126,13 +128,15 @@ class ServiceClient:
             f"{self._model} refused {words}, left out from now on: {readable(error, where.key)}"
         )
 
-    def _find_tool(self, text: str, request: ModelRequest) -> str:
-        """Return the name of the tool that an error is about; "" if there is none."""
-        found, names = _TOOL.search(text), [tool.name for tool in request.tools]
+    def _find_tools(self, text: str, request: ModelRequest) -> list[str]:
+        """Return the names of the tools that an error is about, or for which there is no room."""
+        names = [tool.name for tool in request.tools]
+        if most := _TOO_MANY.search(text):
+            return names[int(most[1]) :]
+        found = _TOOL.search(text)
         if not found or len(self._refused_tools) >= _MOST_TOOLS:
-            return ""
-        named = names[int(found[1])] if found[1] and int(found[1]) < len(names) else found[2]
-        return named if named in names else ""
+            return []
+        return names[int(found[1]) :][:1] if found[1] else [n for n in names if n == found[2]]
 
     def _destination(self, provider: str) -> Destination:
         start = start_environ() if self._start is None else self._start

@@ -33,7 +33,8 @@ _REFUSED = {400, 422}
 _OF_HISTORY = {*_REFUSED, 0, 404, 413, 415, 500}
 """Statuses with which services refuse a part of a conversation; 0 stands for none."""
 _WANTS_THOUGHTS = re.compile(
-    r"(?i)reasoning_content\W.*(missing|must|required)|missing.*reasoning_con"
+    r"(?i)reasoning_content\W.*(missing|required|must be (passed|provided|included|set))"
+    r"|missing.*reasoning_content"
 )
 _THOUGHTS = "no reasoning_content"
 """Omitted, if a service wants the thoughts of all answers back."""
