@@ -51,6 +51,8 @@ class Provider:
     """A pattern: the ids of calls that it accepts, if not any."""
     wants_thinking: bool = False
     """Wants the thinking that led to a call back, as `reasoning_content`."""
+    details: bool = False
+    """Wants signed and encrypted thoughts back as they came, in `reasoning_details`."""
     too_long: str = ""
     """A pattern: its messages that the conversation is longer than the model's context."""
 
@@ -118,6 +120,7 @@ PROVIDERS: dict[str, Provider] = {
         ("OPENROUTER_API_KEY",),
         ("OPENROUTER_API_BASE",),
         default_model="openrouter/auto",
+        details=True,
     ),
     "xai": Provider(
         "https://api.x.ai/v1",
@@ -211,6 +214,7 @@ PROVIDERS: dict[str, Provider] = {
         "https://ai-gateway.vercel.sh/v1",
         ("VERCEL_AI_GATEWAY_API_KEY", "VERCEL_OIDC_TOKEN"),
         ("VERCEL_AI_GATEWAY_API_BASE",),
+        details=True,
     ),
     PROXY: Provider(None, ("OPENAI_API_KEY",), compatible=True),
     "ollama": Provider(

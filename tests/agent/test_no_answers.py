@@ -59,6 +59,12 @@ WRITTEN = [
     '{"action": "list_files", "action_input": "."}',
     '[list_files(path=".")]',
     'list_files(path=".")',
+    '```tool_code\nlist_files(path=".")\n```',
+    "<list_files>\n<path>.</path>\n</list_files>",
+    f"<tools>\n{CALL}\n</tools>",
+    "<longcat_tool_call>list_files\n<longcat_arg_key>path</longcat_arg_key>\n"
+    "<longcat_arg_value>.</longcat_arg_value>\n</longcat_tool_call>",
+    'Thought: I look.\nAction: list_files\nAction Input: {"path": "."}',
 ]
 ANSWERS = [
     "Forty-two.",
@@ -81,6 +87,9 @@ ANSWERS = [
     "[]",
     "{broken",
     "Use <function=name> in the template.",
+    "Action: less cost.\nAction Input: to be found.\nMore follows.",
+    "<table>\n<tr><td>1</td></tr>\n</table>",
+    "```tool_code\nprint(1)\n```",
     "",
 ]
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from asking import ask, client_of
 from signed_replies import (
     encrypted_answer,
@@ -21,7 +22,7 @@ from harness import Lab
 from ipyagent.agent.session import Session
 from ipyagent.llm.client import ModelRequest
 from ipyagent.schema import Message, Outcome, Role
-from servers.model_server import ModelServer, Reply, answer
+from servers.model_server import ModelServer, Reply, answer, delta, stream
 
 
 def replies_of(name: str, mark: str) -> list[Reply]:
@@ -110,3 +111,52 @@ async def test_what_nobody_is_known_to_have_made_is_sent_to_nobody(request_: Mod
         await ask(client, replace(request_, messages=messages))
         (sent,) = server.requests
     assert (b"Hello." in sent.raw, b"SIG" in sent.raw) == (True, False)
+
+
+DETAILS: list[dict[str, Any]] = [
+    {"type": "reasoning.text", "text": "hm", "signature": "SIG", "format": "a-v1", "index": 0},
+    {"type": "reasoning.encrypted", "data": "SECRET", "id": "c", "format": "b-v1", "index": 1},
+]
+
+
+@pytest.mark.parametrize("is_streamed", [True, False])
+def test_a_gateway_gets_the_details_of_its_reasoning_back(lab: Lab, is_streamed: bool) -> None:
+    call = {"index": 0, "id": "c", "function": {"name": "list_files", "arguments": "{}"}}
+    signature = {k: v for k, v in DETAILS[0].items() if k != "text"}
+    reply = stream(
+        delta(reasoning="h", reasoning_details=[{"type": "reasoning.text", "text": "h"}]),
+        delta(reasoning="m", reasoning_details=[{"type": "reasoning.text", "text": "m"}]),
+        delta(reasoning_details=[signature]),
+        delta(tool_calls=[call], reasoning_details=DETAILS[1:]),
+        delta(finish_reason="tool_calls"),
+        "[DONE]",
+    )
+    if not is_streamed:
+        message = {"reasoning": "hm", "reasoning_details": DETAILS, "tool_calls": [call]}
+        whole = {"choices": [{"message": message, "finish_reason": "tool_calls"}]}
+        reply = Reply((json.dumps(whole).encode(),))
+    with ModelServer([reply, *[answer("Done.")] * 2]) as server:
+        for model in ("openrouter/google/gemini-3-pro", "openrouter/x-ai/grok-5"):
+            settings = {"api_key": "sk-canary-0123456789abcdef", "stream": is_streamed}
+            assert lab.run([], model=client_of(server, model, **settings)).error is None
+        own, other = (request.body["messages"] for request in server.requests[1:])
+    assert [m["reasoning_details"] for m in own if m["role"] == "assistant"] == [DETAILS]
+    assert all("reasoning_details" not in message for message in other)
+
+
+def test_an_answer_of_blanks_goes_to_nobody(lab: Lab) -> None:
+    blank = [answer("\n\n", thinking="hm"), answer("\n\n", calls=[("list_files", {})])]
+    with ModelServer([*blank, answer("Done.")]) as server:
+        for _ in range(2):
+            lab.run([], model=client_of(server))
+        for reply, model in (
+            (spoken_answer("Done."), MODELS["anthropic"]),
+            (worded_answer("Done."), MODELS["openai"]),
+            (answer("Done."), "openai/gpt-4o"),
+        ):
+            server.replies.append(reply)
+            lab.run([], model=client_of(server, model))
+            body = server.requests[-1].body
+            for message in body.get("messages") or body["input"]:
+                content = message.get("content", "x")
+                assert content is None or (content and not str(content).isspace())

@@ -14,7 +14,7 @@ from signed_replies import encrypted_answer, signed_answer, spoken_answer, worde
 from harness import Lab
 from ipyagent.llm.refused_history import NOTE, find_refused, leave_out
 from ipyagent.schema import Notice, Outcome
-from servers.model_server import ModelServer, Reply, answer, failure
+from servers.model_server import ModelServer, Reply, Request, answer, failure, stream
 
 
 def notices(lab: Lab) -> list[str]:
@@ -35,6 +35,8 @@ SIGNATURES = [
 ENCRYPTED = [
     "The encrypted content for item rs_1 could not be verified.",
     "Item 'rs_1' of type 'reasoning' was provided without its required following item.",
+    "Duplicate item found with id rs_1. Remove duplicate items from your input and try again.",
+    "Item with id 'rs_1' not found. Items are not persisted when `store` is set to false.",
 ]
 
 
@@ -142,6 +144,21 @@ NAMED: list[tuple[str, list[dict[str, Any]], Callable[[Any], object]]] = [
         [NEWEST, {"type": "function_call_output", "call_id": "c", "output": "x" * 50}],
         lambda items: items[1] == {"type": "function_call_output", "call_id": "c", "output": NOTE},
     ),
+    (
+        "messages -> 0 -> content: field required",
+        [{"role": "user", "content": "\ufffe"}, NEWEST],
+        lambda items: items == [{"role": "user", "content": NOTE}, NEWEST],
+    ),
+    (
+        "Invalid type for 'messages[0].content': expected a string",
+        [{"role": "user", "content": [WORDS, IMAGE]}],
+        lambda items: items[0]["content"] == [WORDS, {"type": "text", "text": NOTE}],
+    ),
+    (
+        "This model does not support vision",
+        [{"role": "user", "content": [WORDS, IMAGE]}],
+        lambda items: items[0]["content"] == [WORDS, {"type": "text", "text": NOTE}],
+    ),
 ]
 
 
@@ -169,17 +186,56 @@ KEPT = [
     ("`thinking` is not supported by this model", [NEWEST]),
 ]
 
+SYSTEM = {"role": "system", "content": "You are an agent."}
+RESULT = {"role": "tool", "tool_call_id": "c", "content": "ok"}
+STEPS = [SYSTEM, NEWEST, {"role": "assistant", "tool_calls": [CALL]}, RESULT]
+SIGNED = {"role": "assistant", "content": [{"type": "thinking", "thinking": "", "signature": "S"}]}
+SEEN = {"role": "user", "content": [WORDS, IMAGE]}
+KEPT += [
+    ("messages[1].content: refused", STEPS),
+    ("messages[0].role: system messages are not supported", STEPS),
+    *(
+        (words, [SIGNED, NEWEST])
+        for words in (
+            "reasoning_effort is not supported",
+            "`max_tokens` must be greater than `thinking.budget_tokens`",
+            "Unknown parameter: 'reasoning.effort'",
+            "adaptive thinking is not supported on this model",
+            "include: reasoning.encrypted_content is not permitted",
+        )
+    ),
+    *(
+        (words, [SEEN, NEWEST])
+        for words in (
+            "The model `gpt-image-1` does not exist",
+            "qwen-image-edit does not take tools",
+            "the image model was not found",
+            "image_generation is not enabled",
+        )
+    ),
+]
+
 
 @pytest.mark.parametrize(("words", "items"), KEPT)
 def test_newest_words_and_calls_are_never_left_out(words: str, items: list[dict[str, Any]]) -> None:
     assert find_refused(words, items) == ("", frozenset())
 
 
-def test_an_image_that_was_refused_ends_no_conversation(lab: Lab) -> None:
+IMAGES = [
+    refusal("Could not process image"),
+    refusal("No endpoints found that support image input", 404),
+    refusal("image input is not supported - hint: you may need to provide the mmproj", 500),
+    failure(400, "Provider returned error", metadata={"raw": "unknown variant `image_url`"}),
+    stream({"error": {"message": "Bad input", "param": "messages[4].content[1].image_url"}}),
+]
+
+
+@pytest.mark.parametrize("refused", IMAGES)
+def test_an_image_that_was_refused_ends_no_conversation(lab: Lab, refused: Reply) -> None:
     (lab.environment.workspace.root / "dot.png").write_bytes(base64.b64decode(DOT))
     replies = [
         answer(calls=[("read_file", {"path": "dot.png"})]),
-        refusal("Could not process image"),
+        refused,
         answer("Done."),
     ]
     with ModelServer(replies) as server:
@@ -187,6 +243,79 @@ def test_an_image_that_was_refused_ends_no_conversation(lab: Lab) -> None:
         assert (run.outcome, run.output) == (Outcome.SUCCESS, "Done.")
         assert [b"image/png;base64" in r.raw for r in server.requests] == [False, True, False]
     (notice,) = notices(lab)
-    assert notice.endswith(
-        "refused the images so far, left out from now on: Could not process image"
-    )
+    assert "left out from now on: " in notice
+
+
+WANTED = [
+    "thinking is enabled but reasoning_content is missing in assistant message at index 2",
+    "The `reasoning_content` in the thinking mode must be passed back to the API.",
+    "Missing `reasoning_content` field in the assistant message at message index 2",
+]
+
+
+@pytest.mark.parametrize("words", WANTED)
+def test_a_service_that_wants_thoughts_back_gets_them_from_then_on(lab: Lab, words: str) -> None:
+    call = answer(thinking="hm", calls=[("list_files", {})])
+    with ModelServer([call, refusal(words), answer("Done."), answer("More.")]) as server:
+        client = client_of(server, "openai/a-model-that-thinks")
+        for _ in range(2):
+            assert lab.run([], model=client).outcome is Outcome.SUCCESS
+        sent = server.requests[-1].body["messages"]
+    thoughts = [each["reasoning_content"] for each in sent if each["role"] == "assistant"]
+    assert thoughts == ["hm", " "]
+
+
+TOOLS_REFUSED = [
+    "tools.2.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12",
+    "Invalid 'tools[2].function.description': string too long.",
+    "Invalid schema for function '{name}': 'any' is not valid under any of the given schemas.",
+    "* GenerateContentRequest.tools[0].function_declarations[2].parameters: only for OBJECT type",
+]
+
+
+@pytest.mark.parametrize("words", TOOLS_REFUSED)
+def test_a_tool_that_is_refused_ends_no_conversation(lab: Lab, words: str) -> None:
+    def refuse(request: Request) -> Reply:
+        return refusal(words.format(name=names_of(request)[2]))
+
+    with ModelServer([refuse, answer("Done."), answer("More.")]) as server:
+        client = client_of(server)
+        assert lab.run([], model=client).outcome is Outcome.SUCCESS
+        (notice,) = notices(lab)
+        assert lab.run([], model=client).outcome is Outcome.SUCCESS
+        first, *later = map(names_of, server.requests)
+    assert later == [[*first[:2], *first[3:]]] * 2
+    assert f"refused the tool {first[2]}, left out from now on: " in notice
+
+
+def test_tools_for_which_there_is_no_room_are_left_out(lab: Lab) -> None:
+    words = "Invalid 'tools': array too long. Expected an array with maximum length 10, but got 12."
+    with ModelServer([refusal(words), answer("Done.")]) as server:
+        assert lab.run([], model=client_of(server)).outcome is Outcome.SUCCESS
+        first, second = map(names_of, server.requests)
+    assert second == first[:10] != first
+
+
+NO_TOOLS = [
+    "at most 20 tools, 30 given",
+    "'tools'. 142 are too many",
+    "tools: 5 is too many",
+    "reasoning_content must not be sent; it must be removed",
+]
+
+
+@pytest.mark.parametrize("words", NO_TOOLS)
+def test_an_error_that_names_no_tool_is_told_as_it_is(lab: Lab, words: str) -> None:
+    with ModelServer([refusal(words)] * 3) as server:
+        assert lab.run([], model=client_of(server)).outcome is Outcome.FAILED
+        assert len(server.requests) == 1
+
+
+def test_a_service_that_refuses_every_tool_is_asked_a_few_times_only(lab: Lab) -> None:
+    with ModelServer([refusal("tools.0.type: Input should be 'custom'")] * 30) as server:
+        assert lab.run([], model=client_of(server)).outcome is Outcome.FAILED
+        assert len(server.requests) == 9
+
+
+def names_of(request: Request) -> list[str]:
+    return [tool["function"]["name"] for tool in request.body["tools"]]

@@ -378,6 +378,13 @@ def test_a_schema_that_cannot_be_used_is_refused_with_the_reason(schema: Any, wh
             JsonArgumentSchema(schema, trusted=trusted)
 
 
+@pytest.mark.parametrize("word", ["enum", "default", "const", "examples"])
+def test_a_text_that_cannot_be_encoded_stays_away(word: str) -> None:
+    value = ["\ud83d", "x"] if word in ("enum", "examples") else "\ud83d"
+    arguments = arguments_of(top(properties={"a": {"type": "string", word: value}}))
+    assert json.dumps(arguments.schema, ensure_ascii=False).encode()
+
+
 def test_a_schema_that_holds_itself_is_refused() -> None:
     schema: dict[str, Any] = {"type": "object", "properties": {}}
     schema["properties"]["x"] = schema

@@ -315,7 +315,7 @@ class Conversation:
 
 def _has_content(message: Message) -> bool:
     """Return whether any of it is sent to a model: thinking alone is not."""
-    return bool(message.text or message.tool_calls or message.tool_results)
+    return bool(message.text.strip() or message.tool_calls or message.tool_results)
 
 
 def _is_answer(message: Message) -> bool:

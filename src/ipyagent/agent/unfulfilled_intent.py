@@ -47,7 +47,7 @@ def writes_calls(text: str, offered: AbstractSet[str]) -> bool:
         *_, after = _CALL_END.split(prose[mark.start() :])
         before = prose[: mark.start()].strip()
         return not before or (len(before) < _END and not after.strip())
-    if call := _PYTHONIC.fullmatch(text.strip()):
+    if call := _PYTHONIC.fullmatch(text.strip()) or _AS_TAG.match(text):
         return call[1] in offered
     return _is_call_in_json(text.strip(), offered)
 
@@ -140,6 +140,7 @@ _WRITTEN_CALL = re.compile(
     | \[TOOL_CALLS\]\s*(?:[\[{]|[\w.-]+\s*(?:\[|\{)) | \[TOOL_REQUEST\]\s*\{
     | <\|python_tag\|>\s*(?:\{|\[|[\w.]+\() | <\|START_ACTION\|>\s*[\[{]
     | <[|\uff5c](?:\w+[|\uff5c])?(?:tool|function)[_▁]calls?[\w▁]*[|\uff5c]?>\s*\S
+    | <\w+_tool_call>\s*\S | <tools>\s*[\[{] | Action:\ *[\w.]+\s*\n\s*Action\ Input:
     | <\|channel\|>commentary\ to= | (?:assistant)?commentary\ to=functions\.
     )"""
 )
@@ -148,7 +149,8 @@ _CALL_END = re.compile(
     r"</[\w:]+>|<[|\uff5c][^\n<>]{0,40}[|\uff5c]>|\[END_TOOL_REQUEST\]"
     r"|[}\])](?=\s*$)"
 )
-_PYTHONIC = re.compile(r"(?s)\[?\s*(\w+)\(.{0,4000}\)\s*\]?")
+_PYTHONIC = re.compile(r"(?s)(?:```tool_\w+\s)?\[?\s*(\w+)\(.{0,4000}\)\s*\]?(?:\s*```)?")
+_AS_TAG = re.compile(r"\s*<(\w+)>\s*<\w+>")
 _JSON_AT_END = re.compile(r"(?s)[^`\n]{0,200}\s*```\w*[ \t]*\n(.*)```")
 _NAMES = ("name", "tool", "tool_name", "function", "action")
 _ARGUMENTS = ("arguments", "parameters", "args", "input", "tool_input", "action_input")

@@ -35,9 +35,12 @@ class ForkedOutput:
     def open(self) -> None:
         """Open the file, which workers inherit."""
         if self._file is None and not self.is_worker:
-            with contextlib.suppress(OSError):  # no folder to write to, or no descriptor
-                with tempfile.TemporaryFile(prefix="ipyagent-") as file:
-                    self._file = os.dup(file.fileno())
+            # Where there is no folder to write to, or no descriptor, it stays unread.
+            with (
+                contextlib.suppress(OSError),
+                tempfile.TemporaryFile(prefix="ipyagent-") as file,
+            ):
+                self._file = os.dup(file.fileno())
 
     def write(self, text: str, *, flush: bool = False) -> bool:
         """Append a worker's text, whole lines at once; return False if nobody reads it."""

@@ -40,7 +40,7 @@ class LiteLLMClient(ServiceClient):
         """Yield the reply to `request`, piece by piece."""
         litellm = await asyncio.to_thread(warmup.litellm)
         provider = self._provider(litellm)
-        where = self._destination(provider)
+        where, request = self._destination(provider), self._takeable(request)
         with silence(litellm, where.key):  # once: it takes a lock
             async with aclosing(self._read_reply(litellm, request, provider, where)) as chunks:
                 async for chunk in chunks:
@@ -56,7 +56,9 @@ class LiteLLMClient(ServiceClient):
             if request.max_tokens is None or not refuses_length(str(error)):
                 sent = self._messages(request, provider, where)
                 is_refused = isinstance(error, ModelRefusedError)
-                raise (is_refused and self._leave_out(error, sent, where)) or error from None
+                raise (
+                    is_refused and self._leave_out(error, request, sent, where)
+                ) or error from None
             # It has a limit of its own, or another name for it; ours is watched over here as well.
             request = replace(request, max_tokens=None)
             stream = await self._wait(where, self._open(litellm, request, provider, where))

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
+from typing import Any
 
 from ipyagent.digests import digest_json
 from ipyagent.json_types import JsonDict
@@ -19,8 +20,16 @@ THOUGHTS = "signed or encrypted thoughts"
 
 NOTE = "[left out: the service refused it]"
 
-_PATH = re.compile(r"\b(messages|input)\b((?:[^\w\s]{1,4}\s?\w+)+)")
-_THOUGHTS = re.compile(r"(?i)signature|thinking|reasoning|encrypted")
+_PATH = re.compile(r"\b(messages|input)\b((?:(?: ->|[^\w\s]{1,4})\s?\w+)+)")
+_THOUGHTS = re.compile(
+    r"(?i)signature|encrypted|redacted|\brs_\w"
+    r"|(thinking|reasoning)\b.*\b(block|item)|\b(block|item)s?\b.*(thinking|reasoning)"
+)
+_SETTINGS = re.compile(r"(?i)effort|budget|\binclude\b")
+_OF_IMAGES = re.compile(
+    r"(?i)(?<![-\w])(images?|image_urls?|input_image|vision|multi-?modal)(?![-\w])"
+    r"(?! (model|generation))"
+)
 _IS_SIGNED = re.compile('"(signature|encrypted_content|thought_signature|redacted_thinking)"')
 _IMAGES = {"image", "image_url", "input_image"}
 _CALLS = {"tool_use", "function", "function_call"}
@@ -32,14 +41,17 @@ def find_refused(message: str, items: list[JsonDict]) -> tuple[str, frozenset[st
     `items` are the messages as they were sent. The newest words of the user are never left out;
     ("", nothing) if the error names no part.
     """
-    if _THOUGHTS.search(message) and _IS_SIGNED.search(json.dumps(items)):
+    is_of_thoughts = _THOUGHTS.search(message) and not _SETTINGS.search(message)
+    if is_of_thoughts and _IS_SIGNED.search(json.dumps(items)):
         return THOUGHTS, frozenset({THOUGHTS})
     for path in _PATH.finditer(message):
         part = _part_at(items, re.findall(r"\w+", path[2]))
-        if part is not None and not _is_newest_text(part, items):
+        if part is not None and not _is_kept(part, items):
             words = "an image" if part.get("type") in _IMAGES else "a part of the conversation"
             return words, frozenset({digest_json(part)})
-    if "image" in message.lower():
+        if images := frozenset(map(digest_json, _images(part))):
+            return "an image", images
+    if _OF_IMAGES.search(message):
         images = frozenset(map(digest_json, _images(items)))
         return ("the images so far" if images else ""), images
     return "", frozenset()
@@ -99,16 +111,21 @@ def _belongs_together(part: JsonDict) -> bool:
     )
 
 
-def _is_newest_text(part: JsonDict, items: list[JsonDict]) -> bool:
-    last = items[-1]
-    if part is last:
-        return last.get("role") == "user" and isinstance(last.get("content"), str)
-    return part.get("type") in ("text", "input_text") and _contains(last, part)
+def _is_kept(part: JsonDict, items: list[JsonDict]) -> bool:
+    """Return whether a part holds instructions, or the newest words of the user."""
+    if part.get("role") in ("system", "developer"):
+        return True
+    spoken = (item for item in reversed(items) if item.get("role") == "user" and _words(item))
+    newest = next(spoken, {})
+    return part is newest or any(part is each for each in _words(newest))
 
 
-def _contains(item: JsonDict, part: JsonDict) -> bool:
+def _words(item: JsonDict) -> list[Any]:
+    """Return the texts of a message."""
     content = item.get("content")
-    return isinstance(content, list) and any(each is part for each in content)
+    if not isinstance(content, list):
+        return [content] if content else []
+    return [each for each in content if each.get("type") in ("text", "input_text")]
 
 
 def _images(value: object) -> Iterator[JsonDict]:

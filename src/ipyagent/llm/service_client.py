@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from urllib.parse import quote, urlsplit
 
 from ipyagent.config import LLMConfig
@@ -21,6 +23,14 @@ from ipyagent.llm.environment import start_environ
 from ipyagent.llm.error_mapping import add_advice, map_error, readable
 from ipyagent.llm.model_size import ask_ollama, size_in_name
 from ipyagent.llm.refused_history import THOUGHTS, find_refused
+
+_TOOL = re.compile(
+    r"(?i)\b(?:tools|function_?declarations)(?:[.\[/]|['\"], ?)(\d{1,3})\b"
+    r"(?!\W{1,2}function_?declarations)|schema for function '([\w.-]{1,64})'"
+)
+"""How services name a tool that they refuse, with which they refuse every request."""
+_TOO_MANY = re.compile(r"(?i)'tools'.*maximum length (\d{2,3})\b")
+_MOST_TOOLS = 8  # a service that refuses more of them takes none
 
 NOT_FOUND = 404  # a whole answer instead of a stream often means another service's address
 
@@ -45,6 +55,7 @@ class ServiceClient:
         self._environ = os.environ if environ is None else environ
         self._start = start
         self._refused: frozenset[str] = frozenset()
+        self._refused_tools: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._model!r})"
@@ -95,17 +106,37 @@ class ServiceClient:
         """Return whose signatures are sent: nobody's, if the service refused its own."""
         return "" if THOUGHTS in self._refused else self._maker_at(where)
 
+    def _takeable(self, request: ModelRequest) -> ModelRequest:
+        """Return the request without the tools that the service refused."""
+        kept = tuple(tool for tool in request.tools if tool.name not in self._refused_tools)
+        return replace(request, tools=kept) if self._refused_tools else request
+
     def _leave_out(
-        self, error: Exception, items: list[JsonDict], where: Destination
+        self, error: Exception, request: ModelRequest, items: list[JsonDict], where: Destination
     ) -> HistoryRefusedError | None:
-        """Leave out what an error names of the messages as they were sent; None if nothing."""
-        words, refused = find_refused(str(error), items)
-        if refused <= self._refused:
+        """Leave out what an error names of a request, as it was sent; None if nothing."""
+        text = f"{error} {getattr(error, 'body', '')}"
+        words, refused = find_refused(text, items)
+        if names := self._find_tools(text, request):
+            words = f"the tool {names[0]}" if len(names) == 1 else f"the last {len(names)} tools"
+            self._refused_tools |= {*names}
+        elif refused <= self._refused:
             return None
-        self._refused |= refused
+        else:
+            self._refused |= refused
         return HistoryRefusedError(
             f"{self._model} refused {words}, left out from now on: {readable(error, where.key)}"
         )
+
+    def _find_tools(self, text: str, request: ModelRequest) -> list[str]:
+        """Return the names of the tools that an error is about, or for which there is no room."""
+        names = [tool.name for tool in request.tools]
+        if most := _TOO_MANY.search(text):
+            return names[int(most[1]) :]
+        found = _TOOL.search(text)
+        if not found or len(self._refused_tools) >= _MOST_TOOLS:
+            return []
+        return names[int(found[1]) :][:1] if found[1] else [n for n in names if n == found[2]]
 
     def _destination(self, provider: str) -> Destination:
         start = start_environ() if self._start is None else self._start

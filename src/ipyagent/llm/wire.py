@@ -35,8 +35,10 @@ _LONGEST_NAME = 64
 MAX_NAME = 100
 """Characters of a tool's name that are kept; providers take 64."""
 
-_BEGIN_OF_THOUGHT = "<think>"
-_END_OF_THOUGHT = re.compile(r"</think>(?=\s*\n|\s*$|[^\s.,:;!?`'\")\]|])\s*")
+_BEGIN_OF_THOUGHT = re.compile(r"\s*(<(seed:)?think(ing)?>|\[THINK\]|◁think▷)")
+_END_OF_THOUGHT = re.compile(
+    r"(?:</(?:seed:)?think(?:ing)?>|\[/THINK\]|◁/think▷)(?=\s*\n|\s*$|[^\s.,:;!?`'\")\]|])\s*"
+)
 """The end of a thought; text about the tag goes on in its line."""
 
 _DECODER = json.JSONDecoder()
@@ -65,8 +67,8 @@ def to_openai(messages: Iterable[Message], *, vision: bool) -> list[dict[str, An
 
 
 def is_sent(message: Message) -> bool:
-    """Return whether a model is sent the message: an answer of thinking alone is left out."""
-    return bool(message.role is not Role.ASSISTANT or message.text or message.tool_calls)
+    """Return whether a model is sent the message: an answer without words or calls is left out."""
+    return bool(message.role is not Role.ASSISTANT or message.text.strip() or message.tool_calls)
 
 
 def own_thoughts(messages: Iterable[Message], maker: str) -> Iterator[Message]:
@@ -97,7 +99,8 @@ def tools_to_openai(definitions: Iterable[ToolDefinition]) -> list[dict[str, Any
 
 
 def _assistant(message: Message) -> dict[str, Any]:
-    wired: dict[str, Any] = {"role": "assistant", "content": well_formed(message.text) or None}
+    text = well_formed(message.text) if message.text.strip() else None
+    wired: dict[str, Any] = {"role": "assistant", "content": text}
     if thinking := [*_thinking(message)]:
         wired["thinking_blocks"] = thinking
     if message.tool_calls:
@@ -167,7 +170,8 @@ def _result_text(result: ToolResultContent, vision: bool) -> str:
         for block in result.content
         if not isinstance(block, OpaqueContent)
     )
-    text = "\n".join(lines) or "(no output)"
+    text = "\n".join(lines)
+    text = text if text.strip() else "(no output)"
     return f"Error: {text}" if result.is_error and not text.startswith("Error") else text
 
 
@@ -368,14 +372,21 @@ def _is_whole(pieces: list[str]) -> bool:
 def _last_object(pieces: list[str]) -> str:
     """Return a call's arguments, also of those that begin again after empty ones.
 
-    An object that only repeats the one before it is the same one.
+    An object that only repeats the one before it is the same one, and so is one that grows with
+    each piece, or that came as a text within a text.
     """
-    text = "".join(pieces)
+    text, filled = "".join(pieces), [piece for piece in pieces if piece.strip()]
+    if len(filled) > 2 and text[0] == "{" and all(map(str.startswith, filled[1:], filled)):
+        return filled[-1]
     try:
         value, end = _DECODER.raw_decode(text)
     except (ValueError, RecursionError):
         return text
     first, rest = text[:end], text[end:].strip()
+    if isinstance(value, str) and value.startswith("{") and not rest:
+        return value
+    if rest == "{}" and value:
+        return first
     if not rest.startswith("{"):
         return text
     if rest == first:
@@ -391,7 +402,9 @@ def _split_thought(text: str) -> Iterator[Block]:
     """
     if end := _END_OF_THOUGHT.search(text):
         thought = text[: end.start()]
-        if _BEGIN_OF_THOUGHT not in thought and thought.count("`") % 2 == 0:
+        if begin := _BEGIN_OF_THOUGHT.match(thought):
+            thought = thought[begin.end() :]
+        if not _BEGIN_OF_THOUGHT.search(thought) and thought.count("`") % 2 == 0:
             if thought.strip():
                 yield ThinkingContent(thinking=thought.strip())
             text = text[end.end() :]

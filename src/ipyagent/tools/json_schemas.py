@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+from ipyagent.json_arguments import well_formed
 from ipyagent.json_types import JsonDict
 from ipyagent.plaintext import clean_text, excerpt
 from ipyagent.tools.schema_conditions import Conditions
@@ -368,7 +369,7 @@ class Converter:
 
     def _is_short(self, value: object) -> bool:
         if isinstance(value, str):
-            return len(value) <= self.limits.text
+            return len(value) <= self.limits.text and value == well_formed(value)
         return value is None or isinstance(value, bool) or is_number(value)
 
     def _combine(self, schema: Schema) -> Schema:

@@ -44,6 +44,12 @@ CALLS: dict[str, tuple[list[Any], list[tuple[str, Any]]]] = {
     "an empty object first": ([piece({}, "read_file", id="a"), piece(NOTES)], READ),
     "{} and blanks first": ([piece("{}\n", "read_file", id="a"), piece(P)], READ),
     "both at once": ([piece("{}" + P, "read_file", id="a")], READ),
+    "{} last": ([piece(P, "read_file", id="a"), piece("{}")], READ),
+    "a text in a text": ([piece(json.dumps(P), "read_file", id="a")], READ),
+    "an object that grows": (
+        [piece(P[:5], "read_file", id="a"), piece(P[:9], "read_file", id="a"), piece(P)], READ),
+    "braces in pieces": (
+        [piece("{", "run", id="a"), piece('"a":'), piece('"{"}')], [("run", {"a": "{"})]),
     "{} twice": ([piece("{}", "list_files", id="a"), piece("{}")], [("list_files", {})]),
     "the same object twice": ([piece(P, "read_file", id="a"), piece(P)], READ),
     "the whole call twice": (
@@ -343,6 +349,13 @@ LONE = {
     "no line between": ("Hm.</think>Hello world.", (HM, HELLO)),
     "on a line of its own": ("Hm.\n</think>\nHello world.", (HM, HELLO)),
     "only a thought": ("Hm.</think>", (HM,)),
+    "another tag": ("Hm.</thinking>\n\nHello world.", (HM, HELLO)),
+    "a tag in brackets": ("Hm.[/THINK]Hello world.", (HM, HELLO)),
+    "both tags": ("<think>Hm.</think>\n\nHello world.", (HM, HELLO)),
+    "both of another kind": ("<thinking>Hm.</thinking>\nHello world.", (HM, HELLO)),
+    "both in brackets": ("[THINK]Hm.[/THINK]Hello world.", (HM, HELLO)),
+    "both of Seed": ("<seed:think>Hm.</seed:think>Hello world.", (HM, HELLO)),
+    "both of Kimi": ("◁think▷Hm.◁/think▷Hello world.", (HM, HELLO)),
     "no thought": ("</think>\n\nHello world.", (HELLO,)),
     "both tags later": ("Write <think> and </think>\nyourself.",
                         (TextContent(text="Write <think> and </think>\nyourself."),)),
@@ -367,3 +380,32 @@ async def test_a_thought_whose_beginning_is_in_the_prompt_is_a_thought(
     with ModelServer([chat, other]) as server:
         assert (await ask(client_of(server), request_)).message().content == content
         assert (await ask(client_of(server, MESSAGES), request_)).message().content == content
+
+
+CHANNELS = [
+    "<thought>Hm.</thought>\n\nHello world.",
+    "<|channel>thought\nHm.<channel|>Hello world.",
+    "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>"
+    "Hello world.",
+]
+
+
+@pytest.mark.parametrize("text", CHANNELS)
+async def test_a_thought_between_the_marks_of_a_template_is_a_thought(
+    text: str, request_: ModelRequest
+) -> None:
+    parts = [text[at : at + 3] for at in range(0, len(text), 3)]
+    chat = streamed(*(delta(content=part) for part in parts), delta(finish_reason="stop"))
+    with ModelServer([chat]) as server:
+        assert (await ask(client_of(server), request_)).message().content == (HM, HELLO)
+
+
+async def test_content_that_is_a_plain_text_is_the_answer(request_: ModelRequest) -> None:
+    claude = {"role": "assistant", "content": "Hello world.", "stop_reason": "end_turn"}
+    item = {"type": "message", "role": "assistant", "content": "Hello world."}
+    bodies = {MESSAGES: claude, RESPONSES: {"status": "completed", "output": [item]}}
+    for model, body in bodies.items():
+        whole = Reply((json.dumps(body).encode(),), headers={"Content-Type": "application/json"})
+        with ModelServer([whole]) as server:
+            said = await ask(client_of(server, model), request_)
+        assert said.message().content == (HELLO,)

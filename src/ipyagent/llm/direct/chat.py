@@ -5,6 +5,7 @@ Reference: https://platform.openai.com/docs/api-reference/chat.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +13,8 @@ from typing import Any
 from ipyagent.json_types import JsonDict
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.direct.chat_reader import ChatReader
-from ipyagent.llm.direct.formats import LENGTH, Target
+from ipyagent.llm.direct.formats import LENGTH, Target, object_of
+from ipyagent.llm.direct.gemini_tools import tools_to_gemini
 from ipyagent.llm.direct.history import EncodedHistory, join_body
 from ipyagent.llm.wire import is_sent, to_openai, tools_to_openai
 from ipyagent.schema import Message, Role
@@ -44,7 +46,8 @@ class ChatFormat:
         if stream and provider.stream_options:
             head["stream_options"] = {"include_usage": True}
         if request.tools:
-            head["tools"] = tools_to_openai(request.tools)
+            is_gemini = "gemini" in self._target.name
+            head["tools"] = (tools_to_gemini if is_gemini else tools_to_openai)(request.tools)
         tail: JsonDict = {}
         if request.tools and not request.may_call and provider.tool_choice:
             tail["tool_choice"] = "none"
@@ -59,10 +62,10 @@ class ChatFormat:
 
     def _encode_messages(self, messages: Sequence[Message]) -> list[JsonDict]:
         wired = to_openai(messages, vision=self._target.vision)
-        thoughts = iter(_thoughts(messages)) if self._target.provider.wants_thinking else None
+        thoughts = iter(_thoughts(messages))
         for message in wired:
             if message["role"] == "assistant":
-                self._adapt_answer(message, next(thoughts) if thoughts else "")
+                self._adapt_answer(message, next(thoughts))
             elif message["role"] == "tool":
                 message["tool_call_id"] = self._target.fit_id(message["tool_call_id"])
         return wired
@@ -71,8 +74,11 @@ class ChatFormat:
         """Bring an answer into the provider's form: foreign signatures would be refused."""
         provider = self._target.provider
         if not provider.signs_thinking:
-            message.pop("thinking_blocks", None)
-        if provider.wants_thinking and "tool_calls" in message:
+            blocks = message.pop("thinking_blocks", ())
+            if provider.details and (details := [*filter(None, map(_detail, blocks))]):
+                message["reasoning_details"] = details
+        wants_thinking = provider.wants_thinking and "tool_calls" in message
+        if wants_thinking or self._target.all_thoughts:
             message["reasoning_content"] = thought or _NO_THOUGHT
         signatures = [
             call.pop("provider_specific_fields", None) for call in message.get("tool_calls", ())
@@ -83,6 +89,15 @@ class ChatFormat:
             call["id"] = self._target.fit_id(call["id"])
             if signed and provider.signs_calls:
                 call["extra_content"] = {"google": signed}
+
+
+def _detail(block: JsonDict) -> JsonDict:
+    """Return a part of `reasoning_details` as it came; {} for what is none."""
+    try:
+        detail = object_of(json.loads(block.get("signature") or block["data"]))
+    except ValueError:
+        return {}
+    return detail | ({"text": block["thinking"]} if block.get("thinking") else {})
 
 
 def _thoughts(messages: Sequence[Message]) -> list[str]:

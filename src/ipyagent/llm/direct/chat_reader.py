@@ -129,12 +129,21 @@ class ChatReader(Reader):
         if not any(block.get("thinking") for block in blocks):
             thought = next((text for name in _THOUGHTS if (text := text_of(delta.get(name)))), "")
             yield from self._thought(thought or _details(delta))
+            yield from self._seal(objects_of(delta.get("reasoning_details")))
         for block in blocks:
             yield from self._thought(text_of(block.get("thinking")))
             if signature := text_of(block.get("signature")):
                 yield StreamChunk(type="signature", data=signature)
             if encrypted := text_of(block.get("data")):
                 yield StreamChunk(type="signature", data=encrypted, name="encrypted")
+
+    def _seal(self, details: list[JsonDict]) -> Iterator[StreamChunk]:
+        """Yield what is signed or encrypted of OpenRouter's `reasoning_details`, whole."""
+        for detail in details:
+            if detail.get("signature") or detail.get("data"):
+                sealed = {key: value for key, value in detail.items() if key != "text"}
+                name = "encrypted" if detail.get("data") else ""
+                yield StreamChunk(type="signature", data=json.dumps(sealed), name=name)
 
     def _thought(self, text: str) -> Iterator[StreamChunk]:
         if text:

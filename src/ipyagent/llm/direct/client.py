@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
 
@@ -29,6 +30,14 @@ from ipyagent.llm.service_error import ServiceError, find_error
 from ipyagent.schema import StreamChunk, TokenUsage
 
 _REFUSED = {400, 422}
+_OF_HISTORY = {*_REFUSED, 0, 404, 413, 415, 500}
+"""Statuses with which services refuse a part of a conversation; 0 stands for none."""
+_WANTS_THOUGHTS = re.compile(
+    r"(?i)reasoning_content\W.*(missing|required|must be (passed|provided|included|set))"
+    r"|missing.*reasoning_content"
+)
+_THOUGHTS = "no reasoning_content"
+"""Omitted, if a service wants the thoughts of all answers back."""
 _EVENTS = "text/event-stream"
 _LENGTHS = {"content-length", "transfer-encoding"}
 """Headers of a body whose end is known: without them, it may have been cut off."""
@@ -72,7 +81,7 @@ class DirectClient(ServiceClient):
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         """Yield the reply to `request`, piece by piece."""
-        where = self._current_destination()
+        where, request = self._current_destination(), self._takeable(request)
         try:
             async with aclosing(self._ask(request, where)) as batches:
                 async for chunks in batches:
@@ -87,7 +96,7 @@ class DirectClient(ServiceClient):
 
     def _format(self, where: Destination) -> Format:
         """Return the format, which knows the conversation so far."""
-        key = (where.base, self.vision, self._refused)
+        key = (where.base, self.vision, self._refused, _THOUGHTS in self._omitted)
         if key not in self._formats:
             target = Target(
                 self._route.id,
@@ -96,6 +105,7 @@ class DirectClient(ServiceClient):
                 modelmap.longest(self._facts),
                 self._signer_at(where),
                 self._refused,
+                _THOUGHTS in self._omitted,
             )
             kind: type[ChatFormat | MessagesFormat | ResponsesFormat] = ChatFormat
             if target.provider.format == "messages":
@@ -132,11 +142,12 @@ class DirectClient(ServiceClient):
         self, error: Exception, request: ModelRequest, where: Destination
     ) -> ModelError | None:
         """Leave out what the service refuses of the conversation; None if that is nothing."""
-        if not isinstance(error, ServiceError) or error.status_code not in _REFUSED:
+        if not isinstance(error, ServiceError) or error.status_code not in _OF_HISTORY:
             return None
         body = self._format(where).encode(request, stream=False, omitted=self._omitted)
         sent = json.loads(body)
-        return self._leave_out(error, objects_of(sent.get("messages", sent.get("input"))), where)
+        items = objects_of(sent.get("messages", sent.get("input")))
+        return self._leave_out(error, request, items, where)
 
     def _send(
         self, request: ModelRequest, form: Format, where: Destination
@@ -227,4 +238,6 @@ def _refused_setting(error: ServiceError, request: ModelRequest) -> str | None:
         return None
     if request.max_tokens is not None and refuses_length(error.message):
         return LENGTH
+    if _WANTS_THOUGHTS.search(error.message):
+        return _THOUGHTS
     return next((name for name, words in _OPTIONAL.items() if words in error.message), None)

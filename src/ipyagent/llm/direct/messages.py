@@ -146,4 +146,4 @@ def _answer(blocks: Iterable[Block], signs_thinking: bool) -> Iterator[JsonDict]
 
 def _fit_id(call_id: str) -> str:
     """Return a call's id in the letters that the service accepts, from whichever it came."""
-    return _NO_ID.sub("_", call_id)
+    return _NO_ID.sub("_", call_id)[:64]

@@ -52,7 +52,9 @@ class MessagesReader(Reader):
                 yield from self._read_block(object_of(event.get("content_block")), _index(event))
             case "message_start" | "message_stop":
                 message = object_of(event.get("message"))
-                for index, block in enumerate(objects_of(message.get("content"))):
+                content = message.get("content")
+                blocks = [{"type": "text", "text": content}] if text_of(content) else content
+                for index, block in enumerate(objects_of(blocks)):
                     yield from self._read_block(block, index)
                 self._count(message.get("usage"))
                 yield from self._finish(message.get("stop_reason"))
@@ -66,7 +68,7 @@ class MessagesReader(Reader):
         """Return the chunks of a reply that came in one piece."""
         if body.get("type") == "error":
             return self.read(body)
-        is_reply = body.get("role") == "assistant" and isinstance(body.get("content"), list)
+        is_reply = body.get("role") == "assistant" and isinstance(body.get("content"), (list, str))
         return self.read({"type": "message_stop", "message": body}) if is_reply else None
 
     def _read_block(self, block: JsonDict, index: int) -> Iterator[StreamChunk]:

@@ -89,7 +89,7 @@ def _answer(blocks: Iterable[Block], target: Target) -> Iterator[JsonDict]:
         match block:
             case ThinkingContent(encrypted_content=data, id=item) if data and item:
                 yield {"type": "reasoning", "id": item, "summary": [], "encrypted_content": data}
-            case TextContent(text=text) if text:
+            case TextContent(text=text) if text.strip():
                 yield {"role": "assistant", "content": well_formed(text)}
             case ToolCall():
                 wired = block.to_openai()["function"] | {"name": legal_name(block.name)}

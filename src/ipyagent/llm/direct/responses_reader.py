@@ -96,6 +96,7 @@ class ResponsesReader(Reader):
         self, parts: object, name: str, index: int, first: int | None = None
     ) -> Iterator[StreamChunk]:
         """Yield what has not come in pieces of the texts of an item."""
+        parts = [{"text": parts}] if text_of(parts) else parts
         for number, part in enumerate(objects_of(parts), start=first or 0):
             place = (name, index, number)
             text = text_of(part.get("text")) or text_of(part.get("refusal"))

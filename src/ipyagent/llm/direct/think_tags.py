@@ -1,4 +1,4 @@
-"""Thinking that a model writes into its answer, between <think> and </think>.
+"""Thinking that a model writes into its answer, between tags such as <think> and </think>.
 
 Servers that do not know a model's template pass it on as text.
 """
@@ -11,7 +11,13 @@ from typing import Literal
 Kind = Literal["content", "thinking"]
 Piece = tuple[Kind, str]
 
-_BEGIN, _END = "<think>", "</think>"
+_TAGS = {
+    **{f"<{name}>": f"</{name}>" for name in ("think", "thinking", "thought", "seed:think")},
+    "[THINK]": "[/THINK]",  # Mistral
+    "◁think▷": "◁/think▷",  # Kimi
+    "<|channel|>analysis<|message|>": "<|end|><|start|>assistant<|channel|>final<|message|>",  # GPT
+    "<|channel>thought": "<channel|>",  # Gemma
+}
 _MOST_BLANKS = 4_096
 """Blanks that are held back for a tag: a reply of blanks that never ends has to be seen as one."""
 
@@ -26,7 +32,7 @@ class ThinkTags:
         self.is_done = False
         """True if the rest of the answer is text as it comes."""
         self._state: Literal["start", "thinking", "after"] = "start"
-        self._held = ""
+        self._held = self._end = ""
         self._dropped = 0
         """Blanks left out between the thinking and the answer."""
 
@@ -53,14 +59,15 @@ class ThinkTags:
 
     def _look_for_begin(self) -> None:
         start = self._held.lstrip()
-        if start.startswith(_BEGIN):
-            self._state, self._held = "thinking", start.removeprefix(_BEGIN).lstrip("\n")
-        elif not _BEGIN.startswith(start) or len(self._held) > _MOST_BLANKS:
+        if begin := next(filter(start.startswith, _TAGS), ""):
+            self._state, self._end = "thinking", _TAGS[begin]
+            self._held = start.removeprefix(begin).lstrip("\n")
+        elif not any(tag.startswith(start) for tag in _TAGS) or len(self._held) > _MOST_BLANKS:
             self.is_done = True
 
     def _think(self) -> Iterator[Piece]:
-        thought, tag, rest = self._held.partition(_END)
-        held = 0 if tag else _count_held(thought)
+        thought, tag, rest = self._held.partition(self._end)
+        held = 0 if tag else _count_held(thought, self._end)
         if shown := thought[: len(thought) - held]:
             yield "thinking", shown
         self._held = rest if tag else thought[len(thought) - held :]
@@ -68,9 +75,6 @@ class ThinkTags:
             self._state = "after"
 
 
-def _count_held(text: str) -> int:
+def _count_held(text: str, tag: str) -> int:
     """Return how many characters at the end may be the beginning of the closing tag."""
-    return next(
-        (size for size in range(len(_END) - 1, 0, -1) if text.endswith(_END[:size])),
-        0,
-    )
+    return next((size for size in range(len(tag) - 1, 0, -1) if text.endswith(tag[:size])), 0)
