@@ -33,6 +33,7 @@ _HASH_NAME = re.compile(r"#(?:\w+[!?]?|N/A|DIV/0!)?")
 _TOTAL = re.compile(
     r"\W*(?:(?:grand |sub)?totals?|sum|summe|gesamt|insgesamt|totale?|somme)\W*", re.I
 )
+_MADE_NAME = re.compile(r"^Unnamed: \d+$|\.\d+$")
 _SIGNED = ("float", "int (")
 _CHOICES = 6
 """Different values of a column that are listed."""
@@ -188,10 +189,21 @@ def arrange(rows: Sequence[Row], *, whole: bool = False) -> Grid:
     if odd:
         facts = (*facts, f"{odd:,} of these rows have fewer cells than the others")
     grid = _fit_rows(Grid(names, data, top, facts, options), len(header))
-    if not whole or grid.doubt or below or len(data) < 3 or not _TOTAL.fullmatch(data[-1][0]):
+    if grid.doubt or len(data) < 3:
         return grid
-    without = {"skipfooter": 1, "engine": "python"}
-    return replace(grid, doubt="the last row may be a total", others={**grid.options, **without})
+    if "header" not in options and _continues_header(names, data[0]):
+        two = {**options, "header": [0, 1]}
+        return replace(grid, doubt="the header may have two rows", others=two)
+    if whole and not below and any(map(_TOTAL.fullmatch, data[-1])):
+        without = {**grid.options, "skipfooter": 1, "engine": "python"}
+        return replace(grid, doubt="the last row may be a total", others=without)
+    return grid
+
+
+def _continues_header(names: Sequence[object], row: Row) -> bool:
+    """Return whether a row below repeated or missing names has only years and text."""
+    years = [is_year(cell) for cell in row if is_value(cell)]
+    return len(years) > 1 and all(years) and any(map(_MADE_NAME.search, map(str, names[1:])))
 
 
 def _count_footer(rows: Sequence[Row], top: int, width: int) -> int:
