@@ -181,8 +181,6 @@ def _quote(cell: str, separator: str, always: bool) -> str:
         (",0,1\n0,1.5,2\n1,2.5,3\n", ""),
         (",0\na,1.5\nb,2.5\n", ""),
         ("0,1,2\n5,6,7\n", ""),
-        ("a,b\n-,1\nx,2\n", ""),
-        ("a,b\nTrue ,1\nFalse,2\n", ""),
         ("id,b\n-12345678901234567890,1\n5,2\n", "dtype={'id': str}"),
         ('a,b\n"5 pipe,1\n6 pipe,2\n', "quoting=3"),
         ('a,b\n1,"x\n"\n', ""),
@@ -249,6 +247,15 @@ def test_repeated_rows_ends_and_few_values_are_said(tmp_path: Path) -> None:
     assert "first 2 rows" in text
     path.write_text("pin,password\n" + "1234,hunter2\n5678,hunter3\n1234,hunter2\n")
     assert "hunter" not in describe(path)
+
+
+def test_text_that_looks_like_another_value_is_text(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("sign,on\n-,True \nx,False\nx,False\n")
+    found = profile(describe(path))
+    assert found["sign"] == ["text", "0", "2", "-, x"]
+    assert found["on"][0] == "text"
+    assert load(path)["on"][0] == "True "
 
 
 # --- workbooks -----------------------------------------------------------------------------------

@@ -309,7 +309,7 @@ class _Sheet:
                 return ""
             case "n" if self._style in self.date_styles:
                 lasts = self.date_styles[self._style]
-                return _NumberText(_duration_text(raw) if lasts else _date_text(raw, self.epoch))
+                return _NumberText(_date_text(raw, self.epoch, lasts=lasts))
             case "n":
                 return _NumberText(raw)
         return raw
@@ -326,14 +326,6 @@ class _NumberText(str):
             return datetime.datetime.fromisoformat(self) if is_date(self) else str(self)
 
 
-def _duration_text(raw: str) -> str:
-    try:
-        minutes, seconds = divmod(round(float(raw) * 86_400), 60)
-    except (ValueError, OverflowError):
-        return raw
-    return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
-
-
 def _column_number(letters: str) -> int:
     number = 0
     for letter in letters:
@@ -341,16 +333,18 @@ def _column_number(letters: str) -> int:
     return number - 1
 
 
-def _date_text(raw: str, epoch: datetime.datetime) -> str:
-    """Return the date of a day's number in a sheet, as ISO text; other text as it is."""
+def _date_text(raw: str, epoch: datetime.datetime, *, lasts: bool) -> str:
+    """Return the date, time or duration of a number in a sheet as text; other text as it is."""
     try:
         days = float(raw)
-        if 0 < days < 60 and epoch == _EPOCH:
-            days += 1  # the day before March 1900, which never was
-        moment = epoch + datetime.timedelta(seconds=round(days * 86_400))
+        seconds = round(days * 86_400)
+        early = 0 < days < 60 and epoch == _EPOCH  # before a leap day that never was
+        moment = epoch + datetime.timedelta(days=early, seconds=seconds)
     except (ValueError, OverflowError):
         return raw
-    if 0 <= float(raw) < 1:
+    if lasts:
+        return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    if 0 <= days < 1:
         return moment.time().isoformat()
     if moment.time() == datetime.time():
         return moment.date().isoformat()
