@@ -121,3 +121,17 @@ GIVE_WAY = [
 @pytest.mark.parametrize(("variables", "code", "spared"), GIVE_WAY)
 def test_names_give_way(variables: str, code: str, spared: str) -> None:
     assert spare_names(code, with_variables(Workspace(), f"- {variables}")) == spared
+
+
+@pytest.mark.parametrize("name", ["print", "len", "list", "map", "sum", "max", "builtins"])
+def test_functions_of_python_are_called_where_the_user_has_their_names(
+    root: Path, name: str
+) -> None:
+    mine = [1]
+    for question in [*QUESTIONS, "Which kind has the highest x in sales.csv?"]:
+        plain, kernel = Kernel(root), Kernel(root, **{name: mine, "len": mine})
+        answer, expected = kernel.ask(question).text, plain.ask(question).text
+        assert kernel.namespace[name] is kernel.namespace["len"] is mine
+        assert "failed" not in answer, answer
+        assert answer.splitlines()[0] == expected.splitlines()[0]
+    pyplot.close("all")

@@ -58,7 +58,7 @@ def test_column_names_that_could_be_misread_are_quoted():
     columns += ["'q'", "two  blanks"]
     text = line(pd.DataFrame([range(len(columns))], columns=pd.Index(columns, dtype=object)))
     assert "('a, b': int64, 'c: d': int64, 'e (f)': int64, ' g': int64, '': int64" in text
-    assert "h i: int64, ok one: int64, 3: int64, ('m', 'n'): int64, x⟨U+202E⟩y: int64" in text
+    assert "'h\\ni': int64, ok one: int64, 3: int64, ('m', 'n'): int64, x⟨U+202E⟩y: int64" in text
     assert text.endswith("\"'q'\": int64, two  blanks: int64)")
 
 

@@ -153,6 +153,35 @@ def test_secrets_and_false_cards_are_not_shown(fresh: Kernel, tmp_path: Path) ->
 
 
 @pytest.mark.kernel
+def test_what_json_does_not_hold_is_shown_without_a_warning(fresh: Kernel, tmp_path: Path) -> None:
+    reply = agent(
+        fresh,
+        tmp_path,
+        f"display({{'{PLOTLY}': {{'y': [float('nan'), float('inf'), 1.5]}}}}, raw=True)",
+        f"display({{'{PLOTLY}': {{'t': '\\ud800x'}}}}, raw=True, metadata={{'a': float('nan')}})",
+        "Chart({1: 2, None: 3, 'text/plain': 'numbered'})",
+        "for n in range(52): display(figure(n), raw=True)",
+    )
+    assert reply.stderr == ""
+    first, second, *figures = shown(reply)
+    assert first[PLOTLY] == {"y": [None, None, 1.5]}
+    assert second[PLOTLY] == {"t": "?x"}
+    named, many = (each["output"] for each in results(reply)[2:])
+    assert named == "numbered"
+    assert len(figures) == many.count("shown to the user") == 50
+    assert many.count("[plotly figure, not shown: there are 50 displays already]") == 2
+    assert "terminal" not in many
+
+
+def test_what_is_said_about_a_figure_holds_no_secret_either() -> None:
+    outputs = Outputs()
+    outputs.place = "below"
+    outputs.clean = lambda data: json.loads(json.dumps(data).replace(SECRET, HIDDEN))
+    outputs.show({PLOTLY: {}}, None, {"note": SECRET})
+    assert outputs.page_bundles[0].metadata == {"note": HIDDEN}
+
+
+@pytest.mark.kernel
 def test_code_that_fails_or_shows_what_is_no_json_shows_what_it_can(
     fresh: Kernel, tmp_path: Path
 ) -> None:

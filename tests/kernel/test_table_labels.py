@@ -89,3 +89,11 @@ def test_a_column_that_cannot_be_counted_keeps_the_description_of_the_table() ->
     assert "odd     json   0      -" in table.detail()
     assert "name    str    0      2" in table.detail()
     assert "\n1,{'a': 1},x\n" in table.detail()
+
+
+def test_a_name_of_two_lines_is_written_as_code() -> None:
+    table = table_of(pd.DataFrame({"net\nsales": [1]}, index=pd.Index(["a"], name="two\nlines")))
+    assert table is not None
+    for text in (table.line(), table.detail()):
+        assert r"'net\nsales'" in text
+        assert r"'two\nlines'" in text

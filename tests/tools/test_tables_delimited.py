@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 from pathlib import Path
 
 import pytest
 
+from ipyagent.tools.tables import delimited
 from ipyagent.tools.tables.cells import infer_type
 from ipyagent.tools.tables.inspect import describe_table
 from ipyagent.tools.tables.sample import (
     GLANCE,
+    LOOK,
     MOST_BYTES,
     Effort,
     NotTableError,
+    Source,
     approximate,
 )
 from ipyagent.tools.workspace import Workspace
@@ -268,3 +272,37 @@ def test_a_file_without_content_is_no_table(tmp_path: Path, data: str) -> None:
 def test_a_header_alone_is_a_table_without_rows(tmp_path: Path) -> None:
     text = describe(tmp_path, "a,b\n")
     assert text.startswith("t.csv: CSV file, 0 rows × 2 columns")
+
+
+def test_a_file_that_grows_meanwhile_is_counted_as_it_was() -> None:
+    class Growing(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            data, at = super().read(size), self.tell()
+            self.seek(0, io.SEEK_END)
+            if self.tell() < 50_000_000:
+                self.write(b"1,2\n" * 500_000)
+            self.seek(at)
+            return data
+
+    data = b"a,b\n" + b"1,2\n" * 500_000
+    source = Source("t.csv", len(data), Growing(data), LOOK)
+    assert delimited.read_delimited(source).total == 500_000
+
+
+def test_lines_of_countless_or_empty_cells_are_no_table(tmp_path: Path) -> None:
+    for data, reason in ((b"," * 5_000_000, "000,001 cells"), (b",,\n,,\n", "cells are empty")):
+        (tmp_path / "t.csv").write_bytes(data)
+        with pytest.raises(NotTableError, match=reason):
+            describe_table(Workspace(tmp_path), "t.csv", GLANCE, MOST_BYTES)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a,b\n“x”,1\n‘y’ – z,2\n",
+        "a,b\n" + "1,ä\n" * 5,
+        "n;p\nA;5 €\nB;7€\nC;£12\n",
+    ],
+)
+def test_few_signs_beyond_ascii_are_those_of_western_europe(tmp_path: Path, text: str) -> None:
+    assert "encoding cp1252, guessed" in describe(tmp_path, text.encode("cp1252"))

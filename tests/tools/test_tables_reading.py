@@ -173,6 +173,20 @@ def _quote(cell: str, separator: str, always: bool) -> str:
         ("a,b\nr1,1,2\nr2,3,4\n", ""),
         (" a,b \nr1,1\n", ""),
         ("a,b\n1,2\n   \n3,4\n", ""),
+        ("a,b\n#DIV/0!,2\n#N/A,4\n5,6\n", ""),
+        ("a,b\n#1,2\n#2,4\n", ""),
+        ("a,2024-01-01,2024-01-02\nx,1,2\n", ""),
+        ("a;01.01.2024;01.02.2024\nx;1;2\n", "sep=';'"),
+        ("Ulm,2024-01-01,2024-02-01\nBonn,2024-03-01,2024-04-01\n", "header=None"),
+        (",0,1\n0,1.5,2\n1,2.5,3\n", ""),
+        (",0\na,1.5\nb,2.5\n", ""),
+        ("0,1,2\n5,6,7\n", ""),
+        ("id,b\n-12345678901234567890,1\n5,2\n", "dtype={'id': str}"),
+        ('a,b\n"5 pipe,1\n6 pipe,2\n', "quoting=3"),
+        ('a,b\n1,"x\n"\n', ""),
+        ("a,b\n1,2\n\n3,4\n\nSource: Census\n\n", "skipfooter=3, engine='python'"),
+        ('a,b,c\n1,2,3\n\n"Note: x, y",,\n', "skipfooter=2, engine='python'"),
+        ("a,b\n1,2\n\n5,\n", ""),
     ],
 )
 def test_the_line_says_no_more_than_is_needed(tmp_path: Path, data: str, code: str) -> None:
@@ -193,6 +207,11 @@ def test_the_line_says_no_more_than_is_needed(tmp_path: Path, data: str, code: s
         "a;b\nx;1.234\ny;12.345\n",
         "a\tb\nx\t1,234\n",
         "a;b;c\nx;1,5;1.5\n",
+        "a,b\nx,1\ny,2\nTotal,3\n",
+        "a;b\nx;1\ny;2\nSumme:;3\n",
+        "n,a,b\n1,x,1\n2,y,2\n,Total,3\n",
+        ",sales,sales\nregion,2023,2024\nN,2,3\nS,6,7\n",
+        "sales,,costs,\n2023,2024,2023,2024\n1,2,3,4\n5,6,7,8\n",
     ],
 )
 def test_where_two_readings_are_possible_both_are_given(tmp_path: Path, data: str) -> None:
@@ -230,6 +249,15 @@ def test_repeated_rows_ends_and_few_values_are_said(tmp_path: Path) -> None:
     assert "hunter" not in describe(path)
 
 
+def test_text_that_looks_like_another_value_is_text(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("sign,on\n-,True \nx,False\nx,False\n")
+    found = profile(describe(path))
+    assert found["sign"] == ["text", "0", "2", "-, x"]
+    assert found["on"][0] == "text"
+    assert load(path)["on"][0] == "True "
+
+
 # --- workbooks -----------------------------------------------------------------------------------
 
 
@@ -260,6 +288,7 @@ def test_a_workbook_has_its_own_epoch(tmp_path: Path, word: str | None) -> None:
     assert str(load(path)["day"][0].date()) in describe(path)
 
 
+DAY, LATER = datetime.datetime(2024, 3, 1), datetime.datetime(2024, 4, 1)
 TABLE = [["city", "amount"], ["Oslo", 1], ["Rome", 2]]
 
 
@@ -276,6 +305,12 @@ TABLE = [["city", "amount"], ["Oslo", 1], ["Rome", 2]]
         ([[["zip", "n"], ["007", 1], ["010", 2]]], 0, "dtype={'zip': str}"),
         ([[["city", "n"], ["Oslo", "-"], ["Rome", 2]]], 0, "na_values={'n': ['-']}"),
         ([[["a ", " b"], [1, 2]]], 0, ""),
+        ([[["city", 2023, 2024], ["Oslo", "-", 1], ["Rome", 2, 3]]], 0, "na_values={2023: ['-']}"),
+        ([[["city", DAY], ["Oslo", 1]]], 0, "header=None"),
+        ([[["n", "time"], [1, datetime.time(12, 30)], [2, datetime.time(8)]]], 0, ""),
+        ([[["n", "k"], ["#1", 1], ["x", 2]]], 0, ""),
+        ([[*TABLE, [], ["Source: Census"]]], 0, "skipfooter=2"),
+        ([[["n", "a"], ["1\xa0234,5", 1], ["2,5", 2]]], 0, "decimal=',', thousands='\\xa0'"),
     ],
 )
 def test_a_workbook_is_read_as_it_is_described(
@@ -287,3 +322,31 @@ def test_a_workbook_is_read_as_it_is_described(
     assert written(text) == (f"pd.read_excel('t.xlsx', {code})" if code else "")
     assert not [*differences(text, load(path, written(text)))]
     assert ("hidden sheets, not shown here: 'S0'" in text) == bool(hidden)
+
+
+def test_cells_of_a_workbook_are_what_a_library_makes_of_them(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    sheet = book.active
+    lasts = datetime.timedelta(days=1, hours=6)
+    for row in ["name", DAY, LATER], ["y", "-", 4], ["z", 5, 6]:
+        sheet.append(row)
+    path = tmp_path / "t.xlsx"
+    book.save(path)
+    assert list(load(path, written(describe(path)))) == ["name", DAY, LATER]
+    assert load(path, written(describe(path)))[DAY].sum() == 5
+    sheet.delete_rows(1, 3)
+    for row in ["name", "part", "lasts", "at", "old"], ["x", 1, lasts, None, DAY], ["y", 2]:
+        sheet.append(row)
+    sheet["B2"].data_type, sheet["B2"].value = "e", "#DIV/0!"
+    sheet["A3"].data_type, sheet["A3"].value = "e", "#N/A"
+    sheet["D2"].value, sheet["D2"].number_format = 0.5, "hh:mm"
+    sheet["E2"].value, sheet["E2"].number_format = 1, "yyyy-mm-dd"
+    sheet["B3"].number_format = "_d##_m"
+    book.save(path)
+    frame, text = load(path), describe(path)
+    assert frame.isna().sum().tolist() == [1, 1, 1, 1, 1]
+    assert {name: row[1] for name, row in profile(text).items()} == dict.fromkeys(frame, "1")
+    assert frame["lasts"][0] == lasts
+    assert "\nx,None,30:00:00,12:00:00,1900-01-01\nNone,2,None,None,None" in text
+    assert frame["at"][0] == datetime.time(12)
+    assert str(frame["old"][0]).startswith("1900-01-01")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -22,7 +23,8 @@ def spare_names_in(step: Task | Look, workspace: Workspace) -> Step:
 def spare_names(code: str, workspace: Workspace) -> str:
     """Return the code with other names for imports and helpers that the user's variables have.
 
-    A helper is a variable that the code deletes at its end.
+    A helper is a variable that the code deletes at its end. Functions of Python whose names are
+    the user's, such as `list`, are called by their full names.
     """
     tree = ast.parse(code)
     names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
@@ -38,12 +40,18 @@ def spare_names(code: str, workspace: Workspace) -> str:
     for node in names:
         if isinstance(node.ctx, ast.Del) and node.id in workspace.variables:
             renamed.setdefault(node.id, fresh(node.id, taken))
+    bound = {node.id for node in names if not isinstance(node.ctx, ast.Load)}
+    hidden = {n.id for n in names if hasattr(builtins, n.id)} & workspace.variables - bound
+    module = fresh("builtins", taken) if hidden else ""
+    renamed |= {name: f"{module}.{name}" for name in hidden}
     for node in sorted(names, key=lambda node: node.col_offset, reverse=True):
         if node.id in renamed:
             text = lines[node.lineno - 1].encode()
             end = node.col_offset + len(node.id.encode())
             start, rest = text[: node.col_offset].decode(), text[end:].decode()
             lines[node.lineno - 1] = f"{start}{renamed[node.id]}{rest}"
+    if hidden:
+        lines.insert(0, "import builtins" + (f" as {module}" if module != "builtins" else ""))
     return "\n".join(lines) if renamed else code
 
 

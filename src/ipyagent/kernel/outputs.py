@@ -15,6 +15,7 @@ from ipyagent.kernel.images import as_image
 from ipyagent.kernel.page_bundles import (
     IN_CARDS,
     PageBundle,
+    as_json,
     describe_page_bundle,
     explain_absence,
     page_kind,
@@ -157,7 +158,8 @@ class Outputs:
     def page_bundles(self) -> list[PageBundle]:
         """The bundles to be published beside the card, without secrets."""
         bundles = [piece.page for piece in self._pieces if piece.page is not None]
-        return [replace(each, data=self.clean(each.data)) for each in bundles]
+        clean = self.clean
+        return [replace(b, data=clean(b.data), metadata=clean(b.metadata)) for b in bundles]
 
     def text(self) -> str:
         """Return all text in order, without terminal escapes; text from stderr is marked."""
@@ -225,12 +227,17 @@ class Outputs:
             kept = {} if IN_CARDS & bundle.keys() else _rich_texts(bundle)
             label = f"[{kind}, shown {self.place}]"
             piece.display = Display(data=kept | {"text/plain": label}, beside=True)
-            about = json.loads(json.dumps(metadata or {}, default=repr))
+            about = as_json({"json": metadata or {}})["json"]
             piece.page = PageBundle(publishable(bundle, kind), about, display_id)
             return piece
         mime = next((mime for mime in _IMAGES if bundle.get(mime)), None)
         image = as_image(mime, bundle[mime]) if mime and len(self.images) < MAX_IMAGES else None
-        piece = _Piece("display", _in_words(bundle, image, kind)[:PIECE], display_id)
+        words = _in_words(bundle, image, kind)
+        if kind and image is None and (self.place or kind == "widget" or not words):
+            full = f"[{kind}, not shown: there are {MAX_DISPLAYS} displays already]"
+            absence = full if self.place else explain_absence(kind)
+            words = "\n".join(filter(None, [words, absence]))
+        piece = _Piece("display", words[:PIECE], display_id)
         piece.image = image
         piece.display = _rich(bundle) if len(self.displays) < MAX_DISPLAYS else None
         if isinstance(bundle, TableBundle) and len(self.frames) < MAX_TABLES:
@@ -288,9 +295,7 @@ def _in_words(bundle: JsonDict, image: ImageContent | None, kind: str | None) ->
         return f"[image, {image.width}×{image.height} pixels]"  # noqa: RUF001
     texts = (bundle.get(mime) for mime in ("text/plain", "text/markdown", "text/latex"))
     words = next((_as_text(text) for text in texts if text), "")
-    if kind == "widget" or (kind and not words):
-        return "\n".join(filter(None, [words, explain_absence(kind)]))
-    return words or (f"[{', '.join(bundle)}]" if bundle else "")
+    return words or (f"[{', '.join(map(str, bundle))}]" if bundle and not kind else "")
 
 
 def _as_text(value: Any) -> str:

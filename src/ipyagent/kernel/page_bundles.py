@@ -53,7 +53,7 @@ class PageBundle:
 def page_kind(bundle: JsonDict) -> str | None:
     """Return the name of what only a page draws; None if a card can hold the bundle."""
     kinds = _KINDS if IN_CARDS & bundle.keys() else _KINDS | _KINDS_WITHOUT_CARD
-    mimes = [mime for mime in bundle if not mime.startswith(_OURS)]
+    mimes = [mime for mime in map(str, bundle) if not mime.startswith(_OURS)]
     found = (kind for form, kind in kinds.items() for mime in mimes if re.fullmatch(form, mime))
     return next(found, None)
 
@@ -73,20 +73,21 @@ def explain_absence(kind: str) -> str:
 
 def publishable(bundle: JsonDict, kind: str) -> JsonDict:
     """Return the bundle as JSON, with a text for exports that draw nothing else of it."""
-    own = {mime: value for mime, value in bundle.items() if not mime.startswith(_OURS)}
+    own = {mime: value for mime, value in bundle.items() if not str(mime).startswith(_OURS)}
     return {"text/plain": f"[{kind}]"} | as_json(own)
 
 
 def as_json(bundle: JsonDict) -> JsonDict:
     """Return a bundle as nbformat holds it."""
-    return {mime: _as_json(mime, value) for mime, value in bundle.items()}
+    return {str(mime): _as_json(str(mime), value) for mime, value in bundle.items()}
 
 
 def _as_json(mime: str, value: object) -> Any:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")
-    if isinstance(value, str):
-        return value
     # Kept as it is where nbformat allows that, if it is JSON at all.
-    text = json.dumps(value, default=repr)
-    return json.loads(text) if mime.endswith("json") else text
+    text = value if isinstance(value, str) else json.dumps(value, default=repr, ensure_ascii=False)
+    text = text.encode(errors="replace").decode()
+    if isinstance(value, str) or not mime.endswith("json"):
+        return text
+    return json.loads(text, parse_constant=lambda _: None)  # JSON has no NaN

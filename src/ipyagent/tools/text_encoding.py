@@ -24,6 +24,10 @@ _CANDIDATES = [
     *("cp932", "euc_jp", "cp949", "gb18030", "big5", "tis_620", "cp866", "cp850", "mac_roman"),
 ]
 _WESTERN = "cp1252"
+_SIGNS_ONLY = re.compile(
+    rb"(?:[\t\n\r -~]|(?<![A-Za-z\x80-\xff])[\x80\xa0\xa3]+(?![A-Za-z\x80-\xff]))*"
+)
+"""Only currency signs and blanks of Western European are no ASCII, and none is part of a word."""
 _PROBE = 1 << 20  # bytes that are looked at for a guess
 _NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x19\x1b-\x1f\x7f-\x9f]|\x1a.", re.DOTALL)
 
@@ -94,8 +98,10 @@ def _decode_utf16(data: bytes) -> TextFile | None:
 def _guess_encoding(data: bytes) -> TextFile | None:
     from charset_normalizer import from_bytes  # costs as much as a file to read
 
+    if _SIGNS_ONLY.fullmatch(data[:_PROBE]):
+        return TextFile(data.decode(_WESTERN), _WESTERN, guessed=True)
     matches = from_bytes(data[:_PROBE], cp_isolation=_CANDIDATES, enable_fallback=False)
-    names = [name for match in matches for name in match.could_be_from_charset]
+    names = [name for match in matches for name in match.could_be_from_charset] or [_WESTERN]
     # Of Western European and its look-alikes, which have most letters in common, the usual one.
     ordered = [_WESTERN, *names] if _WESTERN in names else names
     for name in ordered:

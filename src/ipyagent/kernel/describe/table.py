@@ -38,6 +38,8 @@ def label_text(label: object) -> str:
     """Return a column's label as text; quoted if it could be misread."""
     if type(label) is not str:
         return preview(label, limit=60)
+    if len(label.splitlines()) > 1:
+        return one_line(repr(label), 60)
     plain = one_line(label, 60)
     misread = plain != plain.strip() or not plain or any(c in "\"',:()[]=|" for c in plain)
     return repr(plain) if misread else plain

@@ -22,7 +22,7 @@ _MOST = 0.8
 _FIRST = 20
 """Distinct cells that show which types are worth a full comparison."""
 _INTEGER = re.compile(r"[+-]?(?:0|[1-9][0-9]{0,17})")
-_DIGITS = re.compile(r"[0-9]+")
+_DIGITS = re.compile(r"[+-]?([0-9]+)")
 _ANY_NUMBER = re.compile(
     rf"{PLAIN.single_pattern.pattern}|[+-]?[0-9]+,[0-9]+"
     r"|[+-]?[0-9]{1,3}(?:[., '\u2019\xa0\u202f\u2009][0-9]{3})*(?:[.,][0-9]+)?"
@@ -75,6 +75,12 @@ def is_value(cell: str) -> bool:
     return any(pattern.fullmatch(cell) for pattern in patterns)
 
 
+def is_date(cell: str) -> bool:
+    """Return whether a cell is a day, in any order of its parts."""
+    cell = cell.strip()
+    return any(each.fullmatch(cell) for each in (_DAY, dict(_OTHERS)["date"]))
+
+
 def is_year(cell: str) -> bool:
     """Return whether a cell looks like a year, which often names a column."""
     return _YEAR.fullmatch(cell.strip()) is not None
@@ -109,10 +115,11 @@ def _types(signs: Signs) -> list[tuple[str, re.Pattern[str]]]:
 
 def _name_type(present: dict[str, int], secret: Secrecy, signs: Signs) -> str:
     plain = [cell.strip() for cell in present]
-    if all(map(_DIGITS.fullmatch, plain)):
-        if any(cell[0] == "0" and len(cell) > 1 for cell in plain):
+    digits = [found[1] for found in map(_DIGITS.fullmatch, plain) if found]
+    if len(digits) == len(plain):
+        if any(each[0] == "0" and len(each) > 1 for each in digits):
             return "text (digits, leading zeros)"
-        if any(len(cell) > 18 for cell in plain):
+        if any(len(each) > 18 for each in digits):
             return "text (digits, too long for int64)"
     total, first = sum(present.values()), plain[:_FIRST]
     best, share, types = "", 0.0, _types(signs)
@@ -121,7 +128,8 @@ def _name_type(present: dict[str, int], secret: Secrecy, signs: Signs) -> str:
             continue
         fitting = sum(n for cell, n in present.items() if pattern.fullmatch(cell.strip()))
         if fitting == total:
-            return name
+            # No library strips the blanks of these.
+            return "text" if name == "bool" and plain != list(present) else name
         if fitting / total > share:
             best, share = name, fitting / total
     if all(map(_DAY.fullmatch, plain)):

@@ -32,6 +32,7 @@ _ROWS_JUDGED = 50
 _LONG_LINE = 4_000_000
 """Bytes that are read of a file whose first line is longer than the usual sample."""
 _MOST_CELLS = 300_000
+_MOST_COLUMNS = 1_000_000
 _CHUNK = 1 << 20
 _LINES_IN_CELL = 100
 """Lines in one cell from which a quote was probably never closed."""
@@ -66,7 +67,9 @@ def read_delimited(source: Source) -> Sample:
     if not head.text.strip():
         raise NotTableError("it is empty")
     layout, notes = _parse(head, source.ending)
-    grid = arrange(layout.rows)
+    grid = arrange(layout.rows, whole=head.whole)
+    if not grid.names:
+        raise NotTableError("its cells are empty")
     columns, reading = grid.describe(commas=layout.separator == ",")
     options = {
         "sep": layout.separator != "," and layout.separator,
@@ -164,6 +167,10 @@ def _parse(head: Head, ending: str) -> tuple[_Layout, list[str]]:
     blanks = any(_QUOTED.match(cell) for row in rows for cell in row)
     if blanks:
         rows, closed = _read_rows(head.text, separator, blanks=True)
+    # Only within quotes may a cell end in a line end; those of the last cell are closed last.
+    ends_open = rows and rows[-1] and rows[-1][-1].endswith(("\n", "\r"))
+    if head.whole and ends_open and not head.text.rstrip("\r\n").endswith('"'):
+        closed = False
     if not closed:
         blanks = False
         rows, _ = _read_rows(head.text, separator, quotes=False)
@@ -194,6 +201,8 @@ def _read_rows(
         for row in reader:
             rows.append(row)
             cells += len(row) + 1
+            if len(row) > _MOST_COLUMNS:
+                raise NotTableError(f"one of its lines has {len(row):,} cells")
             if cells > _MOST_CELLS:
                 break
     except csv.Error:  # a cell is longer than the module takes
@@ -241,10 +250,11 @@ def count_lines(source: Source, head: Head, *, quotes: bool = True) -> int | Non
     if detect_line_ending(head.text) == "mixed" or ending not in head.text:
         return None
     source.file.seek(0)
-    count, last = 0, b""
-    chunk = source.file.read(_CHUNK)
+    count, last, left = 0, b"", source.size  # what is written meanwhile is not counted
+    chunk = source.file.read(min(_CHUNK, left))
     while chunk:
-        following = source.file.read(_CHUNK)
+        left -= len(chunk)
+        following = source.file.read(min(_CHUNK, left))
         lines = chunk if following else chunk.rstrip(b"\r\n")
         empty = byte * 2 in lines or b"\n\r" in lines or (last == byte and lines[:1] in (byte, b""))
         if empty or byte + b"#" in lines or (quotes and b'"' in lines):

@@ -11,7 +11,15 @@ from itertools import chain, islice
 
 from ipyagent.kernel.describe.table import COLUMNS
 from ipyagent.plaintext import excerpt
-from ipyagent.tools.tables.cells import CellType, infer_type, is_missing, is_value, is_year
+from ipyagent.tools.tables.cells import (
+    MISSING,
+    CellType,
+    infer_type,
+    is_date,
+    is_missing,
+    is_value,
+    is_year,
+)
 from ipyagent.tools.tables.reading import Reading, Signs, find_signs, sign_options
 from ipyagent.tools.tables.sample import SampleColumn
 
@@ -21,7 +29,11 @@ _TITLES = 20
 """Rows above a header that are looked at."""
 _LOOKED_AT = 200
 """Rows by which the width of a grid is judged."""
-_HASH_NAME = re.compile(r"#(?:[A-Za-z_]\w*)?")
+_HASH_NAME = re.compile(r"#(?:\w+[!?]?|N/A|DIV/0!)?")
+_TOTAL = re.compile(
+    r"\W*(?:(?:grand |sub)?totals?|sum|summe|gesamt|insgesamt|totale?|somme)\W*", re.I
+)
+_MADE_NAME = re.compile(r"^Unnamed: \d+$|\.\d+$")
 _SIGNED = ("float", "int (")
 _CHOICES = 6
 """Different values of a column that are listed."""
@@ -35,7 +47,7 @@ class Grid:
     `doubt` says that other columns may be meant, `others` are the options for those.
     """
 
-    names: Sequence[str | int]
+    names: Sequence[object]
     rows: Sequence[Row]
     top: int
     facts: tuple[str, ...]
@@ -85,7 +97,7 @@ class Grid:
 class _Cells:
     """The cells of a column, and its name."""
 
-    name: str | int | None
+    name: object
     cells: Sequence[str]
 
     @cached_property
@@ -95,21 +107,25 @@ class _Cells:
 
     def describe(self, signs: Signs, found: CellType) -> SampleColumn:
         """Return the description of a column of this type."""
-        values = [None if is_missing(cell) else cell for cell in self.cells[:COLUMNS]]
-        column = SampleColumn(self.name, found.dtype, values, found.nulls, len(self.present))
+        present = self.present
+        if found.dtype.startswith("text"):
+            present = [cell for cell in dict.fromkeys(self.cells) if cell not in MISSING]
+        given = set(present)
+        values = [cell if cell in given else None for cell in self.cells[:COLUMNS]]
+        column = SampleColumn(self.name, found.dtype, values, found.nulls, len(present))
         if found.is_number:
             numbers = sorted(map(signs.normalize, self.present), key=float)
             return replace(column, ends=(numbers[0], numbers[-1]))
         if found.dtype in ("date", "datetime"):
             return replace(column, ends=(min(self.present), max(self.present)))
-        few = len(self.present) <= _CHOICES and len(self.present) < len(self.cells) - found.nulls
-        return replace(column, choices=self.present) if few else column
+        few = len(present) <= _CHOICES and len(present) < len(self.cells) - found.nulls
+        return replace(column, choices=present) if few else column
 
 
 def _cell_options(columns: Iterable[tuple[_Cells, CellType]], signs: Signs) -> dict[str, object]:
     """Return the options by which cells are missing, or stay text, as they are described."""
-    missing: dict[str | int | None, object] = {}
-    texts: dict[str | int | None, object] = {}
+    missing: dict[object, object] = {}
+    texts: dict[object, object] = {}
     for column, found in columns:
         if found.odd:
             missing[column.name] = list(found.odd)
@@ -142,18 +158,23 @@ def width_and_share(rows: Sequence[Row]) -> tuple[int, float]:
     return width, fitting / max(len(rows), 1)
 
 
-def arrange(rows: Sequence[Row]) -> Grid:
-    """Find titles, header and columns in the rows of a file."""
+def arrange(rows: Sequence[Row], *, whole: bool = False) -> Grid:
+    """Find titles, header, columns and notes below in the rows of a file, `whole` if in all."""
     width, _ = width_and_share(rows)
     top = _find_top(rows, width)
+    below = _count_footer(rows, top, width) if whole else 0
+    rows = rows[: len(rows) - below]
     titles = [row for row in rows[:top] if any(cell.strip() for cell in row)]
     facts = _describe_titles(titles, top)
     body, comments = _drop_comments(rows[top:])
     if not body:
         return Grid((), (), top, facts)
     options = ({"skiprows": top} if any(rows[:top]) else {}) | comments
+    if below:
+        options |= {"skipfooter": below, "engine": "python"}
+        facts = (*facts, f"{below} rows below the table are left out")
     header: Sequence[object] = body[0]
-    names: Sequence[str | int]
+    names: Sequence[object]
     data = [row for row in body[1:] if len(row) > 1 or any(map(str.strip, row))]
     if not _is_header(body[0], data):
         facts = (*facts, "no header: the columns are numbered here")
@@ -167,7 +188,35 @@ def arrange(rows: Sequence[Row]) -> Grid:
     odd = sum(len(row) < len(names) for row in data)
     if odd:
         facts = (*facts, f"{odd:,} of these rows have fewer cells than the others")
-    return _fit_rows(Grid(names, data, top, facts, options), len(header))
+    grid = _fit_rows(Grid(names, data, top, facts, options), len(header))
+    if grid.doubt or len(data) < 3:
+        return grid
+    if "header" not in options and _continues_header(names, data[0]):
+        two = {**options, "header": [0, 1]}
+        return replace(grid, doubt="the header may have two rows", others=two)
+    if whole and not below and any(map(_TOTAL.fullmatch, data[-1])):
+        without = {**grid.options, "skipfooter": 1, "engine": "python"}
+        return replace(grid, doubt="the last row may be a total", others=without)
+    return grid
+
+
+def _continues_header(names: Sequence[object], row: Row) -> bool:
+    """Return whether a row below repeated or missing names has only years and text."""
+    years = [is_year(cell) for cell in row if is_value(cell)]
+    return len(years) > 1 and all(years) and any(map(_MADE_NAME.search, map(str, names[1:])))
+
+
+def _count_footer(rows: Sequence[Row], top: int, width: int) -> int:
+    """Return the number of rows from an empty one below the table, if only notes follow it."""
+    first = max(top + 2, len(rows) - _TITLES)
+    empty = [n for n in range(first, len(rows)) if not any(map(str.strip, rows[n]))]
+    for n in empty:
+        notes = [row for row in rows[n:] if any(map(str.strip, row))]
+        if notes and all(
+            _count_filled(row) < width and not any(map(is_value, row)) for row in notes
+        ):
+            return len(rows) - n
+    return 0
 
 
 def _filled_width(row: Row) -> int:
@@ -217,7 +266,7 @@ def _drop_comments(rows: Sequence[Row]) -> tuple[Sequence[Row], dict[str, object
 
 
 def _is_comment(row: Row) -> bool:
-    """Return whether a row is a comment; `#` and `#chrom` may name a column."""
+    """Return whether a row is a comment; `#` and `#chrom` may be names, `#REF!` is an error."""
     starts = bool(row) and row[0].startswith("#")
     return starts and (len(row) == 1 or _HASH_NAME.fullmatch(row[0]) is None)
 
@@ -282,8 +331,14 @@ def _is_header(header: Row, data: Sequence[Row]) -> bool:
         # Cells that repeat below, in a grid of text only, are data rather than names.
         below = {tuple(row) for row in data}
         return bool(filled) and tuple(header) not in below
-    years = [cell for cell in values if is_year(cell)]
-    return len(years) == len(values) > 1 and len(set(years)) == len(years) < len(filled)
+    unnamed = not header[0].strip()
+    if values == [str(n) for n in range(len(header) - unnamed)] and (unnamed or len(values) > 2):
+        return True  # the numbers that a library gives to columns without names
+    dated = [n for n, cell in enumerate(header) if is_date(cell)]
+    if any(is_date(row[n]) for row in data[:_TITLES] for n in dated if n < len(row)):
+        return False
+    periods = [cell for cell in values if is_year(cell) or is_date(cell)]
+    return len(periods) == len(values) > 1 and len(set(periods)) == len(periods) < len(filled)
 
 
 def _name_columns(header: Row) -> tuple[list[str], list[str]]:

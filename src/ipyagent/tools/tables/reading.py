@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
 
 _MARKS = ",.'\N{RIGHT SINGLE QUOTATION MARK} \N{NO-BREAK SPACE}\u202f\u2009"
@@ -74,6 +75,9 @@ class Reading:
     def with_options(self, function: str, options: Mapping[str, object]) -> Reading:
         """Return it as a call of this function, with more options."""
         given, others = {**options, **self.options}, {**options, **self.others}
+        if function == "read_excel":  # its engines are others
+            given.pop("engine", None)
+            others.pop("engine", None)
         return replace(self, function=function, options=given, others=others)
 
     def facts(self, path: str) -> tuple[str, ...]:
@@ -91,10 +95,12 @@ class Reading:
 def _write(value: object) -> str:
     if value is str:
         return "str"
+    if isinstance(value, datetime):
+        return f"pd.Timestamp({str(value)!r})"
     if isinstance(value, range):
         return f"range({len(value)})"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{key!r}: {_write(each)}' for key, each in value.items())}}}"
+        return f"{{{', '.join(f'{_write(key)}: {_write(each)}' for key, each in value.items())}}}"
     return repr(value)
 
 

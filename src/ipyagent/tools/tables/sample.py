@@ -62,7 +62,7 @@ class SampleColumn:
     `choices` are all its values, if they are few; `ends` the smallest and the largest one.
     """
 
-    label: str | int | None
+    label: object
     dtype: str
     values: Sequence[object] = ()
     nulls: int | None = None

@@ -13,6 +13,7 @@ from typing import BinaryIO
 from xml.parsers import expat
 
 from ipyagent.kernel.describe.safe_inspect import one_line
+from ipyagent.tools.tables.cells import is_date
 from ipyagent.tools.tables.grid import arrange, count_repeated
 from ipyagent.tools.tables.sample import NotTableError, Sample, Source
 
@@ -29,7 +30,8 @@ _DIRECTORY = 2_000_000
 """Bytes of the longest list of contents that is read."""
 _BUILT_IN_DATES = {*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)}
 _DATE_CODE = re.compile(r"[dmyhs]", re.IGNORECASE)
-_LITERALS = re.compile(r'"[^"]*"|\[[^\]]*\]|\\.')
+_LITERALS = re.compile(r'"[^"]*"|\[[^\]]*\]|[\\_*].')
+_DURATION = re.compile(r"\[[hms]+\]", re.IGNORECASE)
 _REFERENCE = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
 _EPOCH, _EPOCH_1904 = datetime.datetime(1899, 12, 30), datetime.datetime(1904, 1, 1)
 _ELEMENT = Callable[[str, dict[str, str]], object]
@@ -79,9 +81,16 @@ def _read_sheet(book: _Workbook, name: str, part: str, path: str) -> Sample | No
     while rows and not any(rows[-1]):
         rows.pop()
     width = max((len(row) for row in rows), default=0)
-    grid = arrange([[*row, *[""] * (width - len(row))] for row in rows])
+    grid = arrange([[*map(str, row), *[""] * (width - len(row))] for row in rows], whole=whole)
     if not grid.names:
         return None
+    if "header" not in grid.options:
+        header = rows[grid.top - 1]
+        labels = [
+            cell.label() if isinstance(cell, _NumberText) and cell == name else name
+            for name, cell in zip(grid.names, header, strict=False)
+        ]
+        grid = replace(grid, names=[*labels, *grid.names[len(labels) :]])
     total = len(grid.rows)
     if not whole:
         total = max(total, sheet.last_row - grid.top)
@@ -102,7 +111,7 @@ class _Workbook:
     first_sheet: str | None = None
     hidden: list[str] = field(default_factory=list)
     _strings: list[str] | None = None
-    _dates: set[int] | None = None
+    _dates: dict[int, bool] | None = None
 
     def parse(
         self, part: str, start: _ELEMENT, end: _ELEMENT | None = None, text: object = None
@@ -167,8 +176,8 @@ class _Workbook:
                 self.parse("xl/sharedStrings.xml", reader.start, reader.end, reader.text)
         return self._strings
 
-    def date_styles(self) -> set[int]:
-        """Return the numbers of the styles that show dates."""
+    def date_styles(self) -> dict[int, bool]:
+        """Return the numbers of the styles that show dates, and whether these are durations."""
         if self._dates is None:
             styles = _Styles()
             if "xl/styles.xml" in self.archive.namelist():
@@ -206,23 +215,24 @@ class _Strings:
 
 
 class _Styles:
-    """The styles of cells, by number: which of them show dates."""
+    """The styles of cells, by number: which of them show dates, or durations."""
 
     def __init__(self) -> None:
-        self.dates: set[int] = set()
-        self._codes: set[int] = set(_BUILT_IN_DATES)
+        self.dates: dict[int, bool] = {}  # whether they show durations
+        self._codes: dict[str, bool] = {str(code): code == 46 for code in _BUILT_IN_DATES}
         self._inside, self._number = False, 0
 
     def start(self, name: str, given: dict[str, str]) -> None:
         if name == "numFmt" and given.get("numFmtId", "").isdecimal():
-            code = _LITERALS.sub("", given.get("formatCode", ""))
-            if _DATE_CODE.search(code) and "0" not in code.split(".")[0]:
-                self._codes.add(int(given["numFmtId"]))
+            written = given.get("formatCode", "")
+            code, lasts = _LITERALS.sub("", written), _DURATION.search(written) is not None
+            if lasts or (_DATE_CODE.search(code) and "0" not in code.split(".")[0]):
+                self._codes[given["numFmtId"]] = lasts
         elif name == "cellXfs":
             self._inside = True
         elif name == "xf" and self._inside:
-            if given.get("numFmtId", "") in map(str, self._codes):
-                self.dates.add(self._number)
+            if (code := given.get("numFmtId", "")) in self._codes:
+                self.dates[self._number] = self._codes[code]
             self._number += 1
 
     def end(self, name: str, given: dict[str, str]) -> None:
@@ -235,7 +245,7 @@ class _Sheet:
     """The first rows of a sheet as text."""
 
     strings: list[str]
-    date_styles: set[int]
+    date_styles: dict[int, bool]
     epoch: datetime.datetime = _EPOCH
     rows: list[list[str]] = field(default_factory=list)
     last_row: int = 0
@@ -285,7 +295,8 @@ class _Sheet:
         missing = max(1, self._column + 1 - len(row))
         row.extend([""] * (self._column + 1 - len(row)))
         self._cells += missing
-        row[self._column] += self._convert(raw)
+        text = self._convert(raw)
+        row[self._column] = row[self._column] + text if row[self._column] else text
 
     def _convert(self, raw: str) -> str:
         match self._kind:
@@ -294,9 +305,25 @@ class _Sheet:
                 return self.strings[at] if 0 <= at < len(self.strings) else "…"
             case "b":
                 return "True" if raw == "1" else "False"
+            case "e":  # a division by zero, for example
+                return ""
             case "n" if self._style in self.date_styles:
-                return _date_text(raw, self.epoch)
+                lasts = self.date_styles[self._style]
+                return _NumberText(_date_text(raw, self.epoch, lasts=lasts))
+            case "n":
+                return _NumberText(raw)
         return raw
+
+
+class _NumberText(str):
+    """The text of a cell that holds a number or a date."""
+
+    def label(self) -> object:
+        """Return it as libraries label a column: text stays text, but numbers are numbers."""
+        try:
+            return int(self) if float(self).is_integer() else float(self)
+        except (ValueError, OverflowError):
+            return datetime.datetime.fromisoformat(self) if is_date(self) else str(self)
 
 
 def _column_number(letters: str) -> int:
@@ -306,12 +333,19 @@ def _column_number(letters: str) -> int:
     return number - 1
 
 
-def _date_text(raw: str, epoch: datetime.datetime) -> str:
-    """Return the date of a day's number in a sheet, as ISO text; other text as it is."""
+def _date_text(raw: str, epoch: datetime.datetime, *, lasts: bool) -> str:
+    """Return the date, time or duration of a number in a sheet as text; other text as it is."""
     try:
-        moment = epoch + datetime.timedelta(seconds=round(float(raw) * 86_400))
+        days = float(raw)
+        seconds = round(days * 86_400)
+        early = 0 < days < 60 and epoch == _EPOCH  # before a leap day that never was
+        moment = epoch + datetime.timedelta(days=early, seconds=seconds)
     except (ValueError, OverflowError):
         return raw
+    if lasts:
+        return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    if 0 <= days < 1:
+        return moment.time().isoformat()
     if moment.time() == datetime.time():
         return moment.date().isoformat()
     return moment.isoformat(" ")
