@@ -290,3 +290,29 @@ def test_the_data_of_a_figure_never_reach_the_text() -> None:
     assert outputs.text() == "[plotly figure, shown to the user]"
     assert outputs.text_for_model() is None
     assert len(json.dumps(outputs.page_bundles[0].data)) > KEPT
+
+
+MARKUP = "{'text/html': '<script>draw()</script>', 'application/javascript': 'draw()'}"
+
+
+@pytest.mark.parametrize(
+    ("code", "is_kept"),
+    [
+        (f"Chart(figure(7, **{MARKUP}))", False),
+        (f"display(Chart(figure(7, **{MARKUP})))", False),
+        ("Chart({'text/latex': '$x$', 'application/javascript': 'draw()'})", False),
+        (f"Chart.__module__ = 'library'\nChart(figure(7, **{MARKUP}))", False),
+        (f"import library\nlibrary.Chart(figure(7, **{MARKUP}))", True),
+    ],
+)
+def test_scripts_of_a_class_that_was_just_defined_reach_no_page(
+    fresh: Kernel, tmp_path: Path, code: str, is_kept: bool
+) -> None:
+    (tmp_path / "library.py").write_text(
+        "class Chart:\n"
+        "    def __init__(self, bundle): self.bundle = bundle\n"
+        "    def _repr_mimebundle_(self, **how): return self.bundle\n"
+    )
+    fresh.run(f"import sys; sys.path.insert(0, {str(tmp_path)!r}); sys.modules.pop('library', 0)")
+    (data,) = shown(agent(fresh, tmp_path, code))
+    assert ("draw()" in json.dumps(data)) is is_kept

@@ -20,6 +20,7 @@ from typing import Any
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.frontend import Surface, detect
 from ipyagent.kernel.outputs import Outputs, TableBundle
+from ipyagent.kernel.page_bundles import is_of_library, without_markup
 from ipyagent.kernel.protocols import CellResult, DisplayPublisher, Shell, Variables
 from ipyagent.kernel.recording import Recording
 from ipyagent.kernel.uninterruptible import without_reminders
@@ -192,7 +193,11 @@ class _Cell(Recording):
 
         def format_value(value: object, *args: object, **kwargs: object) -> _Formatted:
             bundle, metadata = past(value, *args, **kwargs)
-            table = table_in(value) if bundle and self.mine() else None
+            if not bundle or not self.mine():
+                return bundle, metadata
+            if not is_of_library(type(value)):
+                bundle = without_markup(bundle)
+            table = table_in(value)
             return (bundle if table is None else TableBundle(bundle, table)), metadata
 
         return format_value

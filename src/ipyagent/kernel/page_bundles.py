@@ -8,10 +8,13 @@ from __future__ import annotations
 import base64
 import json
 import re
+import sys
 from dataclasses import dataclass
 from typing import Any
 
 from ipyagent.json_types import JsonDict
+from ipyagent.kernel.describe.metadata import class_dict_of
+from ipyagent.kernel.describe.safe_inspect import module_name, type_name
 
 _KINDS = {
     r"application/vnd\.plotly\..+": "plotly figure",
@@ -35,6 +38,7 @@ _KINDS_WITHOUT_CARD = {
 
 IN_CARDS = {"text/html", "text/markdown", "image/png", "image/jpeg"}
 
+_MARKUP = {"text/html", "application/javascript"}
 _OURS = "application/vnd.ipyagent."
 """Types of our own cards: code cannot show one as if a run had made it."""
 
@@ -56,6 +60,20 @@ def page_kind(bundle: JsonDict) -> str | None:
     mimes = [mime for mime in map(str, bundle) if not mime.startswith(_OURS)]
     found = (kind for form, kind in kinds.items() for mime in mimes if re.fullmatch(form, mime))
     return next(found, None)
+
+
+def is_of_library(cls: type) -> bool:
+    """Return whether a class is really one of a module's own, and none that was just defined."""
+    module = sys.modules.get(module_name(cls))
+    known = class_dict_of(module).get(type_name(cls)) if module is not None else None
+    return known is cls and module_name(cls) != "__main__"
+
+
+def without_markup(bundle: JsonDict) -> JsonDict:
+    """Return a bundle for a page without what would run there: the page draws the rest."""
+    if page_kind(bundle) is None:
+        return bundle
+    return {mime: value for mime, value in bundle.items() if mime not in _MARKUP}
 
 
 def describe_page_bundle(bundle: JsonDict, kind: str) -> str:
