@@ -48,3 +48,29 @@ def test_a_job_whose_caller_was_cancelled_does_not_run() -> None:
     future.cancel()
     main.serve()
     assert ran == []
+
+
+async def test_a_job_that_awaits_keeps_its_turn_from_the_jobs_of_other_runs() -> None:
+    one, other = MainThread(), MainThread()
+    begun, go, rung = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    other.ring = rung.set
+    trail: list[str] = []
+
+    async def wait() -> None:
+        trail.append("begin")
+        begun.set()
+        await go.wait()
+        trail.append("end")
+
+    one.post(wait)
+    serving = asyncio.ensure_future(one.serve_async())
+    await begun.wait()
+    other.post(lambda: trail.append("other"))
+    rung.clear()
+    await other.serve_async()
+    assert trail == ["begin"]
+    go.set()
+    await serving
+    assert rung.is_set()
+    await other.serve_async()
+    assert trail == ["begin", "end", "other"]

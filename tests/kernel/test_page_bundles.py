@@ -301,7 +301,7 @@ MARKUP = "{'text/html': '<script>draw()</script>', 'application/javascript': 'dr
         (f"Chart(figure(7, **{MARKUP}))", False),
         (f"display(Chart(figure(7, **{MARKUP})))", False),
         ("Chart({'text/latex': '$x$', 'application/javascript': 'draw()'})", False),
-        (f"Chart.__module__ = 'library'\nChart(figure(7, **{MARKUP}))", False),
+        (f"import library\nChart.__module__ = 'library'\nChart(figure(7, **{MARKUP}))", False),
         (f"import library\nlibrary.Chart(figure(7, **{MARKUP}))", True),
     ],
 )

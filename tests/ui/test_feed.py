@@ -20,6 +20,7 @@ from ipyagent.schema import (
     MessageFinished,
     MessageStarted,
     Notice,
+    PlanProposed,
     Role,
     RunFinished,
     RunStarted,
@@ -240,3 +241,11 @@ def test_a_step_of_a_long_run_costs_no_more_than_one_of_a_short_run():
     assert state.totals.usage == TokenUsage.sum(step.usage for step in state.run.steps)
     assert feed.transcript == transcribe(state.run, Live())
     assert feed.totals.cost_usd == 150
+
+
+def test_the_sums_of_another_run_begin_anew():
+    feed = Feed(Approvals(), lambda: None)
+    state = take_step(feed, take_step(feed, advance(None, BEGUN), 2), 3)
+    assert state.totals.cost_usd == 1
+    for event in (RunStarted(run=BEGUN.run), PlanProposed(run=BEGUN.run)):
+        assert advance(state, event).totals == Totals.of(BEGUN.run)
