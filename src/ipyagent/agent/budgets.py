@@ -20,8 +20,7 @@ def find_exhausted(run: Run, config: AgentConfig) -> StopReason | None:
     """Return the budget that `run` has used up, or None. Time is limited elsewhere."""
     if len(run.steps) >= config.max_steps:
         return StopReason.MAX_STEPS
-    # Without Run.usage, which builds a new total for each step.
-    if config.max_tokens is not None and _used_tokens(run) >= config.max_tokens:
+    if config.max_tokens is not None and run.usage.total_tokens >= config.max_tokens:
         return StopReason.MAX_TOKENS
     if config.max_usd is not None and (run.cost_usd or 0.0) >= config.max_usd:
         return StopReason.MAX_USD
@@ -45,7 +44,3 @@ def length_warning(messages: int, at_most: int) -> str | None:
         "out: all of it is sent with each prompt, which makes answers slower and dearer. "
         "`%agent session compact` summarises the older part, `%agent session new` begins anew."
     )
-
-
-def _used_tokens(run: Run) -> int:
-    return sum(step.usage.total_tokens for step in run.steps)
