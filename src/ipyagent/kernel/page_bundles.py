@@ -8,13 +8,12 @@ from __future__ import annotations
 import base64
 import json
 import re
-import sys
 from dataclasses import dataclass
 from typing import Any
 
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.describe.metadata import class_dict_of
-from ipyagent.kernel.describe.safe_inspect import module_name, type_name
+from ipyagent.kernel.describe.metadata import is_of_module
+from ipyagent.kernel.describe.safe_inspect import module_name
 
 _KINDS = {
     r"application/vnd\.plotly\..+": "plotly figure",
@@ -64,9 +63,7 @@ def page_kind(bundle: JsonDict) -> str | None:
 
 def is_of_library(cls: type) -> bool:
     """Return whether a class is really one of a module's own, and none that was just defined."""
-    module = sys.modules.get(module_name(cls))
-    known = class_dict_of(module).get(type_name(cls)) if module is not None else None
-    return known is cls and module_name(cls) != "__main__"
+    return module_name(cls) != "__main__" and is_of_module(cls)
 
 
 def without_markup(bundle: JsonDict) -> JsonDict:

@@ -74,11 +74,13 @@ def dtype_text(dtype: object, *homes: str) -> str:
 
 def is_library_class(cls: type, *homes: str) -> bool:
     """Return whether the class is really one of these packages' own, whatever it says of itself."""
-    home, name = module_name(cls), type_name(cls)
-    if home.partition(".")[0] not in homes:
-        return False
-    module = sys.modules.get(home)
-    return module is not None and class_dict_of(module).get(name) is cls
+    return module_name(cls).partition(".")[0] in homes and is_of_module(cls)
+
+
+def is_of_module(cls: type) -> bool:
+    """Return whether the module that a class names has this very class under its name."""
+    module = sys.modules.get(module_name(cls))
+    return module is not None and class_dict_of(module).get(type_name(cls)) is cls
 
 
 def class_dict_of(module: object) -> dict[str, object]:
