@@ -31,19 +31,22 @@ def open_journal(path: Path) -> Journal:
 
     def adopt(known: Data) -> Data:
         nonlocal journal
-        is_own = not path.exists() or known.get(folder_key(path)) == _identify(path)
-        journal = Journal.open(path)
-        if not is_own:
-            _mark_sessions(journal)
+        journal = _open(path, known)
         return known | {folder_key(path): _identify(path)}
 
     with contextlib.suppress(ConfigError):
         _JOURNALS.update(adopt)
     if journal is None:  # the user's directory cannot be used, so nobody knows whose file it is
-        is_new = not path.exists()
-        journal = Journal.open(path)
-        if not is_new:
-            _mark_sessions(journal)
+        journal = _open(path, {})
+    return journal
+
+
+def _open(path: Path, known: Data) -> Journal:
+    is_own = not path.exists() or known.get(folder_key(path)) == _identify(path)
+    journal = Journal.open(path)
+    if not is_own:
+        for record in journal.sessions():
+            journal.update(mark_origin(record, ORIGIN))
     return journal
 
 
@@ -51,8 +54,3 @@ def _identify(path: Path) -> str:
     """Return a file's identity, which stays when it is written to or moved, and not in a copy."""
     status = path.stat()
     return f"{status.st_dev}:{status.st_ino}"
-
-
-def _mark_sessions(journal: Journal) -> None:
-    for record in journal.sessions():
-        journal.update(mark_origin(record, ORIGIN))
