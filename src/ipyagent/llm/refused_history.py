@@ -59,8 +59,9 @@ def find_refused(message: str, items: list[JsonDict]) -> tuple[str, frozenset[st
 
 def leave_out(items: Iterable[JsonDict], refused: AbstractSet[str]) -> Iterator[JsonDict]:
     """Yield the items with a note in the place of each refused part."""
+    parts = refused - {THOUGHTS}
     for item in items:
-        yield _without(item, refused) if refused - {THOUGHTS} else item
+        yield _without(item, parts) if parts else item
 
 
 def _without(part: JsonDict, refused: AbstractSet[str]) -> JsonDict:

@@ -108,8 +108,10 @@ class ServiceClient:
 
     def _takeable(self, request: ModelRequest) -> ModelRequest:
         """Return the request without the tools that the service refused."""
+        if not self._refused_tools:
+            return request
         kept = tuple(tool for tool in request.tools if tool.name not in self._refused_tools)
-        return replace(request, tools=kept) if self._refused_tools else request
+        return replace(request, tools=kept)
 
     def _leave_out(
         self, error: Exception, request: ModelRequest, items: list[JsonDict], where: Destination
