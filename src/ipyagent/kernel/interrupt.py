@@ -44,7 +44,7 @@ class Interrupt:
         self.raises = False
         """True if KeyboardInterrupt may be raised wherever the main thread is."""
         self.sent: _Signal | None = None
-        """What the signal on its way means, if it is for this interrupt alone."""
+        """The meaning of the signal on its way, if it is for this interrupt alone."""
         self._owner = threading.get_ident()
         self._depth = 0
 

@@ -37,7 +37,7 @@ class Target:
     refused: frozenset[str] = frozenset()
     """Digests of the parts of a conversation that it refused."""
     all_thoughts: bool = False
-    """Whether it wants the thoughts of all answers back, as `reasoning_content`."""
+    """True if it wants the thoughts of all answers back, as `reasoning_content`."""
 
     def limit(self, tokens: int) -> int:
         """Return a reply's limit: more than its longest reply would be refused."""
