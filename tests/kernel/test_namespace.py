@@ -17,6 +17,7 @@ import polars as pl
 import pytest
 from pandas.api.extensions import ExtensionArray, ExtensionDtype
 
+from describing import line
 from ipyagent.kernel.describe.libraries import table_of
 from ipyagent.kernel.describe.table import COLUMNS
 from ipyagent.kernel.namespace import PlainNamespace, describe, digest
@@ -27,10 +28,6 @@ PENGUINS = pd.DataFrame(
 )
 TEXT = str(PENGUINS["species"].dtype)
 """How this pandas calls a column of text: `str`, or before pandas 3 `object`."""
-
-
-def line(value: object, name: str = "x") -> str:
-    return describe(name, value, detail=False).partition(": ")[2]
 
 
 # Lines --------------------------------------------------------------------------------------------

@@ -10,14 +10,11 @@ import polars as pl
 import pytest
 from polars.io.plugins import register_io_source
 
+from describing import Counted, line
 from harness import Lab
 from ipyagent.agent.prompts import PUSH_DOWN
 from ipyagent.kernel.describe.polars_plans import _MEMORY
 from ipyagent.kernel.namespace import describe, digest
-
-
-def line(value: object) -> str:
-    return describe("x", value, detail=False).partition(": ")[2]
 
 
 @pytest.fixture
@@ -36,17 +33,6 @@ def test_lazy_tables_of_local_files_tell_their_columns(tmp_path: Path, little_me
     assert "(n: UInt32)" in line(parquet.select(n=pl.col("a").cast(pl.UInt32)))
     assert "b: String, b_right: String)" in line(csv.join(parquet, on="a"))
     assert "column  dtype\na       Int64" in describe("x", csv, detail=True)
-
-
-class Counted:
-    """A function that counts its calls."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def __call__(self, value: object, *rest: object) -> object:
-        self.calls += 1
-        return value
 
 
 @pytest.mark.filterwarnings("ignore")  # of polars, where a function has no type

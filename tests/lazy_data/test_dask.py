@@ -14,13 +14,10 @@ import dask.local
 import pandas as pd
 import pytest
 
+from describing import line
 from ipyagent.kernel.namespace import describe
 
 FRAME = pd.DataFrame({"a": range(1_000), "b": "x"})
-
-
-def line(value: object) -> str:
-    return describe("x", value, detail=False).partition(": ")[2]
 
 
 class Scheduler:

@@ -20,25 +20,10 @@ import sqlalchemy as sa
 import xarray as xr
 import zarr
 
+from describing import Counted, line
 from ipyagent.kernel.describe.databases import DATABASES, FAR
 from ipyagent.kernel.describe.known_types import holds_lazy_data
 from ipyagent.kernel.namespace import describe
-
-
-class Counted:
-    """A function that counts its calls."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def __call__(self, value: object, *rest: object) -> object:
-        self.calls += 1
-        return value
-
-
-def line(value: object) -> str:
-    return describe("x", value, detail=False).partition(": ")[2]
-
 
 FRAME = pd.DataFrame({"a": range(1_000), "b": "x"})
 
