@@ -202,11 +202,17 @@ def _last_word(text: str) -> str:
     return text[len(text) - _word_length(text[::-1]) :]
 
 
+_BEGINNINGS = frozenset(
+    name[:end] for name in (*TOKEN_NAMES, *GLUED_NAMES) for end in range(len(name) + 1)
+)
+"""The beginnings of the names of tokens."""
+
+
 def _are_of_a_word(letters: str) -> bool:
     """Return whether letters look like those of a word, and not like a token's first ones."""
     if letters.startswith(GLUED_NAMES) or not _LETTERS.fullmatch(letters.lower()):
         return False
-    return not any(name.startswith(letters) for name in (*TOKEN_NAMES, *GLUED_NAMES))
+    return letters not in _BEGINNINGS
 
 
 def _may_be_place(text: str, word: str) -> bool:
