@@ -81,6 +81,16 @@ export class Channel {
     this.send({ type: 'stop' });
   }
 
+  /** Say something that the model reads with its next request. */
+  say(text: string): void {
+    this.send({ type: 'say', text });
+  }
+
+  /** Take back a text that waits. */
+  takeBack(textId: string): void {
+    this.send({ type: 'take_back', text_id: textId });
+  }
+
   /** Call `listener` with every new transcript; returns how to stop that. */
   subscribe(listener: Listener): () => void {
     this.listeners.add(listener);

@@ -74,6 +74,8 @@ export function cutOff(transcript: Transcript, how: CutOff): Transcript {
     header: { ...transcript.header, state, state_text },
     plan,
     steps,
-    ending
+    ending,
+    unsent: transcript.unsent.map(text => ({ ...text, label: how.unsent })),
+    say: null
   };
 }

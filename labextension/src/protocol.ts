@@ -22,7 +22,7 @@ export type Decision = 'auto' | 'approved' | 'denied' | 'expired';
  */
 export interface Protocol {
   from_run: Snapshot | Changes;
-  to_run: Init | Resync | Stop | Decide;
+  to_run: Init | Resync | Stop | Say | TakeBack | Decide;
   from_card: ModuleRequest;
   to_card: CardModule;
   to_page: OverviewChanged | RunSays | KernelReplies | PageRequest | Ping | Again | Bye | Left;
@@ -54,6 +54,8 @@ export interface Transcript {
   todos_at: number;
   ending: Ending | null;
   footer: Footer;
+  unsent: UserText[];
+  say: SayField | null;
 }
 /**
  * The first line; `duration` is "" while the run is on and a clock shows the time.
@@ -159,10 +161,13 @@ export interface Late {
 }
 /**
  * The model's thinking and text, and the calls that it made.
+ *
+ * `user_texts` went to the model with the step's request.
  */
 export interface Step {
   number: number;
   label: string;
+  user_texts: UserText[];
   notes: string[];
   waiting: Waiting | null;
   thinking: Fold | null;
@@ -172,6 +177,14 @@ export interface Step {
   images: Image[];
   calls: Call[];
   facts: string;
+}
+/**
+ * A text that the user added while the run was on; `label` says what became of it.
+ */
+export interface UserText {
+  id: string;
+  label: string;
+  text: string;
 }
 /**
  * The wait for the model's reply, or for the next try in so many `seconds`.
@@ -279,11 +292,21 @@ export interface Footer {
   trace_id: string;
 }
 /**
+ * The field for the user's next text; `problem` is why the last one was refused, or "".
+ */
+export interface SayField {
+  placeholder: string;
+  problem: string;
+}
+/**
  * The end of a run whose kernel is gone; `statuses` maps the statuses of calls.
+ *
+ * `unsent` is the label of texts that waited.
  */
 export interface CutOff {
   state: 'running' | 'waiting' | 'done' | 'partial' | 'failed' | 'cancelled';
   state_text: string;
+  unsent: string;
   ending: Ending;
   statuses: {
     [k: string]: Status;
@@ -338,6 +361,20 @@ export interface Resync {
  */
 export interface Stop {
   type: 'stop';
+}
+/**
+ * The user says something that the model reads with its next request.
+ */
+export interface Say {
+  type: 'say';
+  text: string;
+}
+/**
+ * The user takes back a text that waits.
+ */
+export interface TakeBack {
+  type: 'take_back';
+  text_id: string;
 }
 /**
  * The user decides; each answer is checked against the offer, see page_answers.py.
@@ -574,7 +611,7 @@ export interface Follow {
 export interface SayToRun {
   type: 'to_run';
   run_id: string;
-  message: Init | Resync | Stop | Decide;
+  message: Init | Resync | Stop | Say | TakeBack | Decide;
 }
 /**
  * The page asks for a run as it is saved in an output: by id, or the cell's newest.

@@ -131,6 +131,37 @@ def test_a_question_is_answered_by_a_choice_or_in_words(folder: Path, cells: Mak
     expect(book.output(2)).to_contain_text("2025")
 
 
+def test_what_is_said_on_a_running_card_reaches_the_model_and_stays(
+    folder: Path, cells: Make
+) -> None:
+    option = script(folder, "said", python("masses = [4200, 3800]"), "Rounded: **4,000 g**.")
+    book = cells(LOAD, f"%%agent {option}\nWhat do they weigh?", "print(len(masses))")
+    book.start_all()
+    card = book.run(1)
+    book.expect_state(1, "waiting")
+    line = card.locator("[data-ipyagent=say]")
+    waiting = card.locator(".ipyagent-say [data-ipyagent=user-text]")
+    # Keys such as B and D would add and delete cells, if the notebook saw them.
+    for text in ("Bad idea", "Rounded, please"):
+        line.click()
+        line.press_sequentially(text)
+        line.press("Enter")
+    expect(waiting).to_have_count(2)
+    expect(line).to_be_focused()
+    book.shot("say-waiting")
+    waiting.first.locator("[data-ipyagent=take-back]").click()
+    expect(waiting).to_have_count(1)
+    press(card.locator("[data-ipyagent=approve]"))
+    book.expect_done(2)
+    expect(card.locator("[data-ipyagent=user-text]")).to_have_text("You said: Rounded, please")
+    expect(line).to_have_count(0)
+    expect(book.output(2)).to_contain_text("2")
+    book.shot("say-done")
+    saved = book.save().cells[1].outputs[-1].data
+    assert "Rounded, please" in saved["text/markdown"]
+    assert "Bad idea" not in saved["text/html"]
+
+
 @pytest.mark.spec("P01", "P28", "P30", "P05")
 def test_a_plan_is_approved_as_a_whole_and_its_progress_is_seen(folder: Path, cells: Make) -> None:
     option = script(folder, "planned", plan("planned"))

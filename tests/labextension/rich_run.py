@@ -237,11 +237,22 @@ def asking() -> Iterator[s.Event]:
     yield s.ToolRunning(step=1, call_id="c9")
     auto = {"decision": s.Decision.AUTO, "decided_by": s.DecidedBy.POLICY}
     yield finished(TODOS, s.ToolResult(output="Noted: 3 tasks."), duration=None, **auto)
+    yield from saying()
+
+
+SAID = s.UserText(id="u1", text="Leave out the West.\nIt has *no* data for Q3.")
+
+
+def saying() -> Iterator[s.Event]:
+    """Two texts of the user, one of which is taken back."""
+    first = s.UserText(id="u0", text="Leave out the East.")
+    for texts in ((first,), (first, SAID), (SAID,)):
+        yield s.UserTextsChanged(texts=texts)
 
 
 def plotting() -> Iterator[s.Event]:
     """A call that is approved and returns a figure and a table."""
-    yield s.StepStarted(step=2)
+    yield s.StepStarted(step=2, user_texts=(SAID,))
     yield s.MessageStarted(step=2)
     yield s.MessageFinished(
         step=2,
@@ -332,6 +343,7 @@ def answering() -> Iterator[s.Event]:
     usage = s.TokenUsage(prompt_tokens=1500, completion_tokens=210)
     yield s.StepStarted(step=5, closing=True, nudge="No steps are left: answer now.")
     yield s.MessageStarted(step=5)
+    yield s.UserTextsChanged(texts=(s.UserText(id="u2", text="And by week?"),))
     for start in range(0, len(ANSWER), 7):
         yield s.MessageDelta(step=5, kind="text", text=ANSWER[start : start + 7])
     yield s.MessageFinished(

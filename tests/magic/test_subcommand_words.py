@@ -12,8 +12,8 @@ from ipyagent.errors import ConfigError
 from ipyagent.magic import api_commands, commands, mcp_commands, session_commands
 from ipyagent.wiring import Services
 
-OWN = {"deny", "session", "mcp", "api", "policy"}
-"""Subcommands that look at their words themselves: a reason, or subcommands of their own."""
+OWN = {"deny", "say", "session", "mcp", "api", "policy"}
+"""Subcommands that look at their words themselves: a text, or subcommands of their own."""
 
 FREE = {("mcp", "add"), ("mcp", "register")}
 """What takes any number of words."""

@@ -199,6 +199,7 @@ executions = st.one_of(
     executions_of([STATUS.SUCCESS], good),
     executions_of([STATUS.FAILED, STATUS.DENIED, STATUS.CANCELLED, STATUS.UNKNOWN], bad),
 )
+user_texts = st.builds(s.UserText, id=names, text=texts)
 steps = st.builds(
     s.Step,
     number=counts,
@@ -210,6 +211,7 @@ steps = st.builds(
     thinking_seconds=maybe(amounts),
     executions=some(executions, 1),
     notes=some(texts),
+    user_texts=some(user_texts),
 )
 plan_steps = st.builds(s.PlanStep, call=calls, note=texts)
 runs = st.builds(
@@ -227,6 +229,7 @@ runs = st.builds(
     verbose=st.integers(0, 3),
     plan_id=maybe(names),
     plan=some(plan_steps),
+    unsent=some(user_texts),
     current_step_path=maybe(names),
     last_event=maybe(names),
     status=st.sampled_from(s.RunStatus),
@@ -314,7 +317,13 @@ events: dict[type[s.Model], st.SearchStrategy[Any]] = {
     ),
     s.PlanProposed: st.builds(s.PlanProposed, run=runs, approval_id=maybe(names)),
     s.PlanWaiting: st.just(s.PlanWaiting()),
-    s.StepStarted: st.builds(s.StepStarted, step=counts, closing=flags, nudge=maybe(texts)),
+    s.StepStarted: st.builds(
+        s.StepStarted,
+        step=counts,
+        closing=flags,
+        nudge=maybe(texts),
+        user_texts=some(user_texts),
+    ),
     s.Compacted: st.builds(
         s.Compacted, step=counts, summary=messages, before=some(names), after=some(names)
     ),
@@ -350,6 +359,7 @@ events: dict[type[s.Model], st.SearchStrategy[Any]] = {
     s.ToolFinished: st.builds(s.ToolFinished, step=counts, execution=executions),
     s.StepFinished: st.builds(s.StepFinished, step=counts),
     s.Notice: st.builds(s.Notice, text=texts),
+    s.UserTextsChanged: st.builds(s.UserTextsChanged, texts=some(user_texts)),
     s.RunFinished: st.builds(
         s.RunFinished,
         status=st.sampled_from([s.RunStatus.DONE, s.RunStatus.ERROR, s.RunStatus.CANCELLED]),
@@ -382,6 +392,7 @@ records: dict[type[s.Model], st.SearchStrategy[Any]] = {
     s.ToolExecution: executions,
     s.Step: steps,
     s.PlanStep: plan_steps,
+    s.UserText: user_texts,
     s.Run: runs,
     s.Session: sessions,
     s.SystemPrompt: prompts,

@@ -125,7 +125,7 @@ const waiting = (text: string): Call => ({
 
 function drawn(text: string) {
   const decide = vi.fn();
-  const view = new RunView({ decide, stop: vi.fn() });
+  const view = new RunView({ decide, stop: vi.fn(), say: vi.fn(), takeBack: vi.fn() });
   document.body.replaceChildren(view.element);
   view.update(withCall(waiting(text)));
   view.dispose();
@@ -213,7 +213,7 @@ describe('what approves', () => {
 describe('the same holds', () => {
   it('for a plan: each of its steps', () => {
     const decide = vi.fn();
-    const view = new RunView({ decide, stop: vi.fn() });
+    const view = new RunView({ decide, stop: vi.fn(), say: vi.fn(), takeBack: vi.fn() });
     view.update(plan(2));
     const approve = find(view.element, 'approve');
     const ends = view.element.querySelectorAll('.ipyagent-end');

@@ -17,6 +17,13 @@ const OURS =
   `aria-hidden aria-label aria-live data-ipyagent data-kind data-lm-suppress-shortcuts data-state data-tool
   hidden open role tabindex title`.split(/\s+/);
 
+const NOTHING = {
+  decide: () => undefined,
+  stop: () => undefined,
+  say: () => undefined,
+  takeBack: () => undefined
+};
+
 const CONTROLS = ['button', 'input'];
 
 /** All buttons but those that copy code. */
@@ -37,20 +44,20 @@ describe.each(ALL)('with %j in every field', text => {
   });
 
   it('a live run has the buttons of its one question and no other', () => {
-    const view = new RunView({ decide: () => undefined, stop: () => undefined });
+    const view = new RunView(NOTHING);
     const { steps, ...run } = going(hostile(text));
     view.update({ ...run, steps: steps.map(step => ({ ...step, is_streaming: true })) });
     view.dispose();
     expect(harm(view.element, LIVE, CONTROLS)).toEqual([]);
     const names = decisions(view.element);
-    expect(names).toEqual(['stop', 'approve', 'always', 'folder', 'deny']);
+    expect(names).toEqual(['stop', 'approve', 'always', 'folder', 'deny', 'take-back']);
     expect(view.element.querySelectorAll('[data-approval]')).toHaveLength(1);
     expect(view.element.querySelectorAll('[data-ipyagent="tool"]')).toHaveLength(4);
     expect(view.element.querySelectorAll('[data-ipyagent="run"]')).toHaveLength(0);
   });
 
   it('a question has the buttons of its choices and no other', () => {
-    const view = new RunView({ decide: () => undefined, stop: () => undefined });
+    const view = new RunView(NOTHING);
     const run = going(hostile(text));
     const [step] = run.steps;
     const [, { approval }, answered] = step.calls;
@@ -59,19 +66,21 @@ describe.each(ALL)('with %j in every field', text => {
     view.dispose();
     expect(harm(view.element, LIVE, CONTROLS)).toEqual([]);
     const names = decisions(view.element);
-    expect(names).toEqual(['stop', 'choice', 'choice', 'send', 'deny']);
+    expect(names).toEqual(['stop', 'choice', 'choice', 'send', 'deny', 'take-back']);
     expect(view.element.querySelector('.ipyagent-question')?.textContent).not.toBe('');
   });
 
   it('a plan that waits has its own buttons and no other, also while it is edited', () => {
-    const view = new RunView({ decide: () => undefined, stop: () => undefined });
+    const view = new RunView(NOTHING);
     view.update(planned(hostile(text)));
     const names = () => decisions(view.element).join(' ');
-    expect(names()).toBe('stop approve edit deny');
+    expect(names()).toBe('stop approve edit deny take-back');
     expect(harm(view.element, LIVE, CONTROLS)).toEqual([]);
     view.element.querySelector<HTMLElement>('[data-ipyagent="edit"]')?.click();
     view.dispose();
-    expect(names()).toBe('stop up down remove up down remove save cancel-edit approve edit deny');
+    expect(names()).toBe(
+      'stop up down remove up down remove save cancel-edit approve edit deny take-back'
+    );
     const editable = [...LIVE, 'aria-invalid', 'spellcheck', 'rows'];
     expect(harm(view.element, editable, [...CONTROLS, 'textarea'])).toEqual([]);
     expect(view.element.querySelectorAll('[data-ipyagent="plan-step"]')).toHaveLength(2);

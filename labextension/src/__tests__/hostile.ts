@@ -1,5 +1,14 @@
 /** Transcripts in which every text is hostile. */
-import type { Approval, Call, CallRequest, Choice, Plan, Step, Transcript } from '../protocol';
+import type {
+  Approval,
+  Call,
+  CallRequest,
+  Choice,
+  Plan,
+  Step,
+  Transcript,
+  UserText
+} from '../protocol';
 import { CALL, TRANSCRIPT } from './story';
 
 type Make = () => string;
@@ -109,8 +118,13 @@ function step(make: Make): Step {
     is_answer: true,
     images: [{ type: 'image', media_type: make(), data: make(), label, width: null, height: null }],
     calls: [call(make), asked, { ...call(make), question }, call(make)],
-    facts: make()
+    facts: make(),
+    user_texts: [userText(make)]
   };
+}
+
+function userText(make: Make): UserText {
+  return { id: make(), label: make(), text: make() };
 }
 
 /** A transcript in which every text that is drawn is what `text` says, or one more of its texts. */
@@ -135,7 +149,9 @@ export function hostile(text: string | Make): Transcript {
     todos: [todo, { ...todo, status: 'completed' }],
     todos_at: 0,
     ending: { title: make(), text: make(), tone: 'error' },
-    footer: { facts: [make()], trace_id: make() }
+    footer: { facts: [make()], trace_id: make() },
+    unsent: [userText(make)],
+    say: { placeholder: make(), problem: make() }
   };
 }
 

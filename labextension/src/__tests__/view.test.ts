@@ -30,11 +30,11 @@ const tool = (root: Element, name: string) => {
   const found = root.querySelector<HTMLElement>(`[data-tool="${name}"]`);
   return found ?? document.createElement('div');
 };
-let actions: { decide: ReturnType<typeof vi.fn>; stop: ReturnType<typeof vi.fn> };
+let actions: Record<'decide' | 'stop' | 'say' | 'takeBack', ReturnType<typeof vi.fn>>;
 let view: RunView;
 
 beforeEach(() => {
-  actions = { decide: vi.fn(), stop: vi.fn() };
+  actions = { decide: vi.fn(), stop: vi.fn(), say: vi.fn(), takeBack: vi.fn() };
   view = new RunView(actions);
   document.body.replaceChildren(view.element);
 });

@@ -8,11 +8,12 @@ import { HeaderView } from './header';
 import { PlanView } from './plan';
 import { reveal, withInlineCode } from './reveal';
 import { asItIs, Before } from './sanitize';
+import { SayView, Saying } from './say';
 import { note, StepItem, StepView } from './step';
 import { TodosView } from './todos';
 
 /** What a user can do about a live run. */
-export interface Actions {
+export interface Actions extends Saying {
   decide(approvalId: string, answer: Answer): void;
   stop(): void;
 }
@@ -28,6 +29,7 @@ export class RunView {
   private todos = new TodosView();
   private ending = new Slot(h('div'));
   private footer = new Slot(h('footer', { class: 'ipyagent-footer' }));
+  private say: SayView;
   private stepList = h('div', { class: 'ipyagent-steps' });
   private steps: Views<StepItem, StepView>;
   private earlier: FoldedStepsView;
@@ -46,6 +48,7 @@ export class RunView {
     this.header = new HeaderView(actions && (() => actions.stop()));
     this.decide = actions && ((id, answer) => actions.decide(id, answer));
     this.plan = new PlanView(this.decide);
+    this.say = new SayView(actions);
     this.element = h(
       'article',
       {
@@ -64,7 +67,8 @@ export class RunView {
         this.stepList,
         this.ending.element,
         this.footer.element
-      )
+      ),
+      this.say.element
     );
   }
 
@@ -92,6 +96,7 @@ export class RunView {
     this.placeTodos(transcript.todos_at);
     this.ending.show(ending, () => (ending === null ? [] : [endingOf(ending)]));
     this.footer.show(footer, () => footerOf(footer));
+    this.say.update(transcript);
   }
 
   private placeTodos(at: number): void {

@@ -7,6 +7,7 @@ import { MarkdownText } from './streamedMarkdown';
 import { revealProse } from './prose';
 import { withInlineCode } from './reveal';
 import type { Before } from './sanitize';
+import { userText } from './say';
 import { StreamedText } from './stream';
 import { ToolItem, ToolView } from './tool';
 
@@ -19,6 +20,7 @@ export interface StepItem {
 export class StepView {
   readonly element = h('section', { class: 'ipyagent-step', role: 'group' });
 
+  private userTexts = new Slot(h('div'));
   private thinking = new ThinkingView();
   private text: MarkdownText;
   private images = new Slot(h('div', { class: 'ipyagent-media' }));
@@ -34,6 +36,7 @@ export class StepView {
     this.text = new MarkdownText(before);
     this.tools = new Views(calls, () => new ToolView(before));
     this.element.append(
+      this.userTexts.element,
       this.notes.element,
       this.asking.element,
       this.thinking.element,
@@ -53,8 +56,9 @@ export class StepView {
   }
 
   private draw(step: Step, decide: StepItem['decide']): void {
-    const { notes, text, images, calls, facts } = step;
+    const { user_texts, notes, text, images, calls, facts } = step;
     this.element.setAttribute('aria-label', step.label);
+    this.userTexts.show(user_texts, () => user_texts.map(each => userText(each)));
     this.notes.show(notes, () => notes.map(note));
     // In a saved run nothing is waited for.
     this.asking.update(decide === null ? null : step.waiting);

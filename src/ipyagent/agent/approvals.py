@@ -17,6 +17,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from ipyagent.agent.steering import Steering
 from ipyagent.digests import digest_json
 from ipyagent.errors import AgentError, ApprovalExpiredError
 from ipyagent.schema import DecidedBy, Decision, PlanStep, Run, Scope, ToolCall, ToolExecution
@@ -63,6 +64,8 @@ class Approvals:
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         self._all: dict[str, Approval] = {}
+        self.steering = Steering()
+        """What the user sends to a run beside answers."""
 
     def open_call(self, execution: ToolExecution) -> Approval:
         """Ask about a call, as the user sees it."""

@@ -46,6 +46,7 @@ from ipyagent.schema import (
     ToolFinished,
     ToolResult,
     ToolResultContent,
+    UserText,
 )
 from ipyagent.schema.base import now
 from ipyagent.schema.graph import COMPACTED, OF_RUN, text_of_prompts, with_prompt
@@ -148,8 +149,8 @@ class Conversation:
                 self._switch_to_run(run)
             case RunStarted():
                 self._start_run(event)
-            case StepStarted(nudge=nudge):
-                self._start_step(nudge)
+            case StepStarted(nudge=nudge, user_texts=texts):
+                self._start_step(nudge, texts)
             case Compacted(summary=summary, before=before, after=after):
                 self._add_node(
                     summary, metadata={COMPACTED: {"before": [*before], "after": [*after]}}
@@ -183,12 +184,14 @@ class Conversation:
         self._run, self._node_number, self._usage = run.id, 0, TokenUsage()
         self._run_start = self._timestamp = run.started_at
 
-    def _start_step(self, nudge: str | None) -> None:
-        if nudge is not None:
-            # The message that ended a request stays separate.
-            if not any(map(_has_content, self.messages[self._request_length :])):
-                self._add_text(Role.ASSISTANT, "[no answer]")
-            self._add_text(Role.USER, nudge)
+    def _start_step(self, nudge: str | None, texts: tuple[UserText, ...]) -> None:
+        new = self.messages[self._request_length :]
+        # The message that ended a request stays separate.
+        if (nudge is not None or texts) and not any(map(_has_content, new)):
+            self._add_text(Role.ASSISTANT, "[no answer]")
+        self._add_text(Role.USER, nudge or "")
+        for each in texts:
+            self._add_text(Role.USER, each.text, synthetic=False)
         self._request_length = len(self.messages)
 
     def _add_execution(self, execution: ToolExecution) -> None:

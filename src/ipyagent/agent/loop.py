@@ -32,6 +32,7 @@ from ipyagent.agent.reply_stream import stream_reply
 from ipyagent.agent.step_machine import RunTimeoutError, StepMachine
 from ipyagent.agent.streamed_reply import StreamedReply
 from ipyagent.agent.unfulfilled_intent import announces_actions, writes_calls
+from ipyagent.agent.validation import VALIDATORS, Validator
 from ipyagent.errors import (
     AgentError,
     ContextOverflowError,
@@ -78,7 +79,10 @@ _INCONCLUSIVE = {StopReason.FINISHED, StopReason.EMPTY}
 
 @dataclass(frozen=True)
 class UserPrompt:
-    """The user's prompt; `context` is added for the model."""
+    """The user's prompt; `context` is added for the model.
+
+    `validators` check the texts that the user adds to it while the run is on.
+    """
 
     text: str
     context: str
@@ -86,6 +90,7 @@ class UserPrompt:
     notices: tuple[str, ...] = ()
     agent: str | None = None
     cell_id: str | None = None
+    validators: tuple[Validator, ...] = VALIDATORS
 
 
 @dataclass
@@ -109,10 +114,12 @@ class AgentLoop(StepMachine):
         async with run_lifecycle(self.stream) as ending:
             try:
                 async with self.run_limit():
-                    ending.reason = await self._take_steps()
+                    with self.context.approvals.steering.accept(self.stream, prompt.validators):
+                        ending.reason = await self._take_steps()
             except RunTimeoutError as error:
                 ending.reason = error.reason
-            if ending.reason in budgets.GRACEFUL_REASONS and self.stream.run.executions:
+            run = self.stream.run
+            if ending.reason in budgets.GRACEFUL_REASONS and (run.executions or run.unsent):
                 await self._take_closing_step(ending.reason)
             self._explain_ending(ending)
         return self.stream.run
@@ -146,7 +153,10 @@ class AgentLoop(StepMachine):
             self.stream.emit(Notice(text=text))
 
     async def _take_steps(self) -> StopReason:
-        """Take steps until the model has answered or a budget is used up."""
+        """Take steps until the model has answered or a budget is used up.
+
+        An answer is not the last word while a text of the user waits.
+        """
         nudge: str | None = None
         nudges: Counter[str] = Counter()
         malformed = 0
@@ -160,11 +170,12 @@ class AgentLoop(StepMachine):
                 nudge = CALL_AGAIN.format(problem=f"{error} {error.advice}".strip())
                 continue
             malformed = 0
-            if self.planning and is_plan(self.stream.run):
+            spent, unsent = self._find_exhausted(), self.stream.run.unsent
+            if self.planning and is_plan(self.stream.run) and (spent or not unsent):
                 return StopReason.PLANNED
-            spent = self._find_exhausted()
-            nudge = None if reply.calls or spent else self._nudge_after(reply)
-            if not reply.calls and (nudge is None or nudges[nudge] >= _REPEATS.get(nudge, 1)):
+            nudge = None if reply.calls or spent or unsent else self._nudge_after(reply)
+            is_used_up = nudge is None or nudges[nudge] >= _REPEATS.get(nudge, 1)
+            if not reply.calls and not unsent and is_used_up:
                 return self._accept_answer(reply)
             if spent:
                 return spent

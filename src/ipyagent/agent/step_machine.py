@@ -69,9 +69,12 @@ class StepMachine:
 
     @contextmanager
     def open_step(self, nudge: str | None = None, *, closing: bool = False) -> Iterator[int]:
-        """Open the next step; yield its number. `nudge` is text for the model before it."""
-        number = len(self.stream.run.steps) + 1
-        self.stream.emit(StepStarted(step=number, closing=closing, nudge=nudge))
+        """Open the next step; yield its number. `nudge` is text for the model before it.
+
+        The texts of the user that wait go with it.
+        """
+        number, texts = len(self.stream.run.steps) + 1, self.stream.run.unsent
+        self.stream.emit(StepStarted(step=number, closing=closing, nudge=nudge, user_texts=texts))
         try:
             yield number
         finally:

@@ -171,6 +171,14 @@ def _approve(book: Notebook, rest: str) -> str:
     return _decide(book, " ".join(words), answer, background=background)
 
 
+def _say(book: Notebook, rest: str) -> str:
+    """tell the run that is on something; the model reads it with its next request"""
+    if not rest:
+        raise ConfigError("usage: %agent say TEXT")
+    book.environment.approvals.steering.say(rest)
+    return "the model reads it with its next request"
+
+
 def _deny(book: Notebook, rest: str) -> str:
     """deny the plan or call that waits, or the one with this ID; a reason may follow"""
     approval_id, _, reason = rest.partition(" ")
@@ -244,6 +252,7 @@ COMMANDS: dict[str, Command] = {
     "undo": undo_commands.run,
     "approve": _approve,
     "deny": _deny,
+    "say": _say,
     "stop": plan_commands.stop,
     "session": session_commands.run,
     "mcp": mcp_commands.run,

@@ -30,6 +30,7 @@ from ipyagent.schema.events import (
     ToolFinished,
     ToolRunning,
     ToolStarted,
+    UserTextsChanged,
 )
 from ipyagent.schema.fold import fold
 from ipyagent.schema.graph import (
@@ -69,6 +70,7 @@ from ipyagent.schema.runs import (
     RunStatus,
     Step,
     StopReason,
+    UserText,
 )
 from ipyagent.schema.sessions import Session, SessionState
 from ipyagent.schema.state import OpenMessage, RunState, Totals, advance
@@ -157,6 +159,8 @@ __all__ = [
     "Totals",
     "TruncatedOutput",
     "TruncationConfig",
+    "UserText",
+    "UserTextsChanged",
     "VariableChange",
     "advance",
     "fold",

@@ -21,7 +21,8 @@ Events nest in pairs, run ⊃ step ⊃ message / tool:
     └─ (more steps)
     run_finished                     always
 
-A `notice` may stand anywhere. Every listener gets the same stream in the same order.
+A `notice` and a `user_texts_changed` may stand anywhere. Every listener gets the same stream in the
+same order.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from pydantic import Field
 from ipyagent.schema.base import Amount, Count, Flag, LazyModel, Text
 from ipyagent.schema.messages import Message, TokenUsage
 from ipyagent.schema.results import DecidedBy, Decision, ToolDefinition, ToolExecution
-from ipyagent.schema.runs import Run, RunStatus, StopReason
+from ipyagent.schema.runs import Run, RunStatus, StopReason, UserText, UserTexts
 
 
 class RunStarted(LazyModel):
@@ -72,13 +73,15 @@ class StepStarted(LazyModel):
     """The model is about to be asked for the `step`-th time (from 1).
 
     `nudge` is a text of ours before it: to continue a reply that was cut, or to finish because the
-    budget is spent (then the step is `closing`).
+    budget is spent (then the step is `closing`). `user_texts` had waited for this request, and go
+    with it.
     """
 
     type: Literal["step_started"] = "step_started"
     step: Count
     closing: Flag = False
     nudge: Text | None = None
+    user_texts: UserTexts = ()
 
 
 class Compacted(LazyModel):
@@ -191,6 +194,13 @@ class Notice(LazyModel):
     text: Text
 
 
+class UserTextsChanged(LazyModel):
+    """The user added or took back a text: these wait for the next request now."""
+
+    type: Literal["user_texts_changed"] = "user_texts_changed"
+    texts: tuple[UserText, ...]
+
+
 class RunFinished(LazyModel):
     """A run ended."""
 
@@ -218,6 +228,7 @@ Event = Annotated[
     | ToolFinished
     | StepFinished
     | Notice
+    | UserTextsChanged
     | RunFinished,
     Field(discriminator="type"),
 ]

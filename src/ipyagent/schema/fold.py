@@ -20,6 +20,7 @@ from ipyagent.schema.events import (
     ToolFinished,
     ToolRunning,
     ToolStarted,
+    UserTextsChanged,
 )
 from ipyagent.schema.results import ToolStatus
 from ipyagent.schema.runs import Run, Step
@@ -32,9 +33,9 @@ def fold(run: Run | None, event: Event) -> Run:
     if run is None:
         raise ValueError(f"{event.type} before run_started")
     match event:
-        case StepStarted(step=number, closing=closing):
-            step = Step(number=number, closing=closing)
-            return run.model_copy(update={"steps": (*run.steps, step)})
+        case StepStarted(step=number, closing=closing, user_texts=texts):
+            step = Step(number=number, closing=closing, user_texts=texts)
+            return run.model_copy(update={"steps": (*run.steps, step), "unsent": ()})
         case Compacted():
             note = "The older part of the conversation was summarised to make room."
             return _with_step(run, notes=(*run.steps[-1].notes, note))
@@ -57,6 +58,8 @@ def fold(run: Run | None, event: Event) -> Run:
             return _with_call(run, execution.call.id, **dict(execution))
         case Notice(text=text):
             return run.model_copy(update={"notes": (*run.notes, text)})
+        case UserTextsChanged(texts=texts):
+            return run.model_copy(update={"unsent": texts})
         case RunFinished():
             return run.model_copy(update=event.model_dump(exclude={"type"}))
     return run

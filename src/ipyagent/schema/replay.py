@@ -25,6 +25,7 @@ from ipyagent.schema.events import (
     ToolFinished,
     ToolRunning,
     ToolStarted,
+    UserTextsChanged,
 )
 from ipyagent.schema.progress import never_ran
 from ipyagent.schema.results import DecidedBy, Decision, ToolExecution, ToolStatus
@@ -40,6 +41,7 @@ _AT_FIRST = {
     "error": None,
     "steps": (),
     "notes": (),
+    "unsent": (),
     "duration": None,
 }
 
@@ -57,6 +59,8 @@ def events_from_run(run: Run) -> list[Event]:
     events += (Notice(text=text) for text in run.notes)
     for step in run.steps:
         events += _events_of_step(step, UNWANTED if never_ran(run) else None)
+    if run.unsent:
+        events.append(UserTextsChanged(texts=run.unsent))
     if run.status is RunStatus.DRAFT:
         events.append(PlanWaiting())
     if run.is_finished:
@@ -80,7 +84,9 @@ def _beginning(run: Run) -> Event:
 
 
 def _events_of_step(step: Step, nudge: str | None) -> Iterator[Event]:
-    yield StepStarted(step=step.number, closing=step.closing, nudge=nudge)
+    yield StepStarted(
+        step=step.number, closing=step.closing, nudge=nudge, user_texts=step.user_texts
+    )
     for text in step.notes:
         yield _note(step.number, text)
     yield MessageStarted(step=step.number)

@@ -8,7 +8,8 @@ import warnings
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Self
+from operator import not_
+from typing import Annotated, Any, Self
 
 from pydantic import AliasChoices, Field, TypeAdapter, model_validator
 
@@ -96,10 +97,21 @@ class PlanStep(Model):
         return convert_plan_step(data)
 
 
+class UserText(Model):
+    """A text that the user added while the run was on."""
+
+    id: str
+    text: Text
+
+
+UserTexts = Annotated[tuple[UserText, ...], Field(exclude_if=not_)]
+
+
 class Step(Model):
     """One request to the model and the calls in its reply.
 
     A `closing` step is the graceful end of a run whose budget is spent: an answer without tools.
+    `user_texts` went to the model with this request.
     """
 
     number: Count = Field(validation_alias=AliasChoices("number", "step_number"))
@@ -111,6 +123,7 @@ class Step(Model):
     thinking_seconds: Amount | None = None
     executions: tuple[ToolExecution, ...] = ()
     notes: tuple[Text, ...] = ()
+    user_texts: UserTexts = ()
 
     @model_validator(mode="before")
     @classmethod
@@ -195,6 +208,8 @@ class Run(Model):
     error: Text | None = None
     steps: tuple[Step, ...] = ()
     notes: tuple[Text, ...] = ()
+    unsent: UserTexts = ()
+    """Texts that wait for the next request, or that no request took before the run ended."""
     started_at: Moment = Field(
         default_factory=now, validation_alias=AliasChoices("started_at", "start_time")
     )
@@ -244,12 +259,14 @@ class Run(Model):
     @property
     def output(self) -> str:
         """The answer: the text of the last reply that had any, after what it continues, or ""."""
-        answer = ""
+        answer, is_new_turn = "", False
         for step in reversed(self.steps):
-            if answer and (step.finish_reason not in INCOMPLETE or step.executions):
+            is_continued = step.finish_reason in INCOMPLETE and not step.executions
+            if answer and (is_new_turn or not is_continued):
                 break
             text = step.message.text if step.message else ""
             answer = text + answer if text.strip() else answer
+            is_new_turn = bool(step.user_texts)
         return answer
 
     @property

@@ -6,6 +6,8 @@
                     {type: "resync"}                                a gap in seq was seen
                     {type: "decide", approval_id, decision, …}      see clicks.py
                     {type: "stop"}
+                    {type: "say", text}                             see agent/steering.py
+                    {type: "take_back", text_id}
 
 Messages can get lost on a busy connection, so they are numbered and a page may ask for a snapshot.
 """
@@ -16,8 +18,10 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from ipyagent.agent.approvals import Approval, Approvals
+from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
 from ipyagent.schema import (
     ApprovalDecided,
@@ -69,6 +73,8 @@ class Feed:
         self._waits = _PendingDecisions()
         self._timer: asyncio.TimerHandle | None = None
         self._text_due = 0.0
+        self._problem = ""
+        """Why the user's last text was refused."""
 
     def __call__(self, event: Event, state: RunState) -> None:
         """Show an event at once, or text that follows other text when an interval has passed."""
@@ -107,6 +113,10 @@ class Feed:
                 self._send_snapshot(reply)
             case {"type": "stop"}:
                 self.stop()
+            case {"type": "say", "text": str(text)}:
+                self._steer(lambda: self.approvals.steering.say(text, self.run.id))
+            case {"type": "take_back", "text_id": str(text_id)}:
+                self._steer(lambda: self.approvals.steering.take_back(text_id, self.run.id))
             case {"type": "decide", "approval_id": str(approval_id)}:
                 approval = self.approvals.get(approval_id)
                 answer = parse_click(message.get("answer"), approval.subject) if approval else None
@@ -114,6 +124,17 @@ class Feed:
                     with self._lock:
                         self._waits.note_late(approval)
                     self.flush()
+
+    def _steer(self, job: Callable[[], object]) -> None:
+        """Do what the user wants with a text; show why if it cannot be done."""
+        problem = ""
+        try:
+            job()
+        except AgentError as error:
+            problem = str(error)
+        with self._lock:
+            self._problem = problem
+        self.flush()
 
     def follow(self, send: Send) -> None:
         """Add a follower, starting with a snapshot."""
@@ -156,7 +177,8 @@ class Feed:
             return self._transcribe()
 
     def _transcribe(self) -> Transcript:
-        return self._transcriber.transcribe(self.run, self._waits.live(self._state))
+        live = replace(self._waits.live(self._state), problem=self._problem)
+        return self._transcriber.transcribe(self.run, live)
 
     def _send_changes(self, followers: list[Send]) -> None:
         if self._state is None:

@@ -71,6 +71,20 @@ class Stop(Model):
     type: Literal["stop"] = "stop"
 
 
+class Say(Model):
+    """The user says something that the model reads with its next request."""
+
+    type: Literal["say"] = "say"
+    text: str
+
+
+class TakeBack(Model):
+    """The user takes back a text that waits."""
+
+    type: Literal["take_back"] = "take_back"
+    text_id: str
+
+
 class Approve(Model):
     """The user approves once, or for longer."""
 
@@ -125,7 +139,7 @@ class Decide(Model):
     answer: Answer
 
 
-ToRun = Annotated[Init | Resync | Stop | Decide, Field(discriminator="type")]
+ToRun = Annotated[Init | Resync | Stop | Say | TakeBack | Decide, Field(discriminator="type")]
 
 
 class ModuleRequest(Model):

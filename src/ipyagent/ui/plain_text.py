@@ -12,7 +12,7 @@ from ipyagent.ui.call_text import approval_text, call_body, call_text, plan_text
 from ipyagent.ui.formatting import clean_output, clip_output
 from ipyagent.ui.reveal import reveal
 from ipyagent.ui.transcribe.call import OPEN
-from ipyagent.ui.transcript import Call, Fold, Image, Media, Step, Todo, Transcript
+from ipyagent.ui.transcript import Call, Fold, Image, Media, Step, Todo, Transcript, UserText
 
 SUMMARY = 1_000
 """Characters of an answer that its summary has."""
@@ -54,6 +54,7 @@ class TextPrinter:
 
     def print_step(self, step: Step, index: int) -> None:
         """Write a finished step; `index` is the position of its first call in the run."""
+        self.print_user_texts(step.user_texts)
         for note in step.notes:
             self.line(reveal(note), "dim")
         if step.thinking:
@@ -66,6 +67,11 @@ class TextPrinter:
             if call.status is not ToolStatus.AWAITING_APPROVAL:
                 self.print_call(call, place)
         self.line(step.facts, "dim")
+
+    def print_user_texts(self, texts: Iterable[UserText]) -> None:
+        """Write what the user added while the run was on."""
+        for text in texts:
+            self.line(words.user_text(text), "bold")
 
     def print_thinking(self, thinking: Fold) -> None:
         """Write the heading of thinking, and the thinking if it is expanded."""
@@ -174,11 +180,13 @@ def summarize(transcript: Transcript) -> str:
     printer = TextPrinter(str, color=False)
     calls = [call for step in transcript.steps for call in step.calls]
     answers = [step.text for step in transcript.steps if step.is_answer]
+    said = [text for step in transcript.steps for text in step.user_texts]
     parts = [
         reveal(words.join_facts(["ipyagent", *words.header_parts(header), header.badge])),
         *map(reveal, transcript.notes),
         *([plan_text(plan), plan.hint] if plan and transcript.is_draft else []),
         *(printer.call_line(call, words.outcome_line(call)) for call in calls),
+        *map(words.user_text, (*said, *transcript.unsent)),
         shorten_prose(prose(answers[-1]).strip("\n")) if answers else "",
         clean_output(f"{ending.title}\n{ending.text}".rstrip()) if ending else "",
     ]
@@ -206,6 +214,7 @@ def render(transcript: Transcript) -> str:
         calls += len(step.calls)
     if transcript.todos_at == len(transcript.steps):
         printer.print_todos(transcript.todos)
+    printer.print_user_texts(transcript.unsent)
     if transcript.is_over:
         printer.print_end(transcript)
     return "".join(parts).rstrip("\n")

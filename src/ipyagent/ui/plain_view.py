@@ -30,6 +30,7 @@ from ipyagent.schema import (
     ToolExecution,
     ToolFinished,
     ToolRunning,
+    UserTextsChanged,
 )
 from ipyagent.ui.call_text import plan_text
 from ipyagent.ui.escapes import ProseFilter
@@ -39,7 +40,14 @@ from ipyagent.ui.reveal import reveal
 from ipyagent.ui.transcribe.call import OPEN, CallContext, transcribe_call
 from ipyagent.ui.transcribe.plan import position_of, transcribe_plan
 from ipyagent.ui.transcribe.run import transcribe, transcribe_todos
-from ipyagent.ui.transcribe.step import lead_in, thinking_title, transcribe_thinking
+from ipyagent.ui.transcribe.step import (
+    SENT,
+    lead_in,
+    thinking_title,
+    transcribe_thinking,
+    transcribe_unsent,
+    transcribe_user_texts,
+)
 from ipyagent.ui.transcribe.usage import step_facts
 from ipyagent.ui.transcript import Call, Todo
 
@@ -69,6 +77,7 @@ class PlainView:
                 self._out.line(plan.hint if plan else "", "yellow")
             case StepStarted():
                 self._asked.clear()
+                self._out.print_user_texts(transcribe_user_texts(run.steps[-1].user_texts, SENT))
                 self._out.line(lead_in(run, len(run.steps) - 1), "dim")
             case Compacted():
                 self._out.line(reveal(run.steps[-1].notes[-1]), "dim")
@@ -80,8 +89,11 @@ class PlainView:
                 self._out.line(step_facts(run.steps[-1], run.verbose), "dim")
             case Notice(text=text):
                 self._out.line(reveal(text), "yellow")
+            case UserTextsChanged():
+                self._out.print_user_texts(transcribe_unsent(run))
             case RunFinished():
                 self._stream.close()
+                self._out.print_user_texts(transcribe_unsent(run))
                 self._out.print_end(transcribe(run))
             case MessageStarted():
                 self._stream.close()

@@ -36,6 +36,7 @@ from ipyagent.ui.transcript import (
     Step,
     Todo,
     Transcript,
+    UserText,
 )
 
 RUN_MIME = "application/vnd.ipyagent.run+json"
@@ -67,6 +68,7 @@ def run_html(transcript: Transcript) -> str:
         *_steps(transcript),
         _ending(transcript.ending) if transcript.ending else "",
         _note(words.footer_text(transcript.footer)),
+        *map(_user_text, transcript.unsent),
     ]
     state = transcript.header.state
     return f'<div data-ipyagent="run" data-state="{state}" {_NO_MATH}>\n{_join_html(parts)}\n</div>'
@@ -127,6 +129,7 @@ def _step(step: Step) -> str:
     public = ' data-ipyagent="answer"' if step.is_answer else ""
     rule = "<hr>" if step.is_answer and step.number > 1 else ""
     parts = [
+        *map(_user_text, step.user_texts),
         *map(_note, step.notes),
         _thinking(thinking) if thinking else "",
         f"{rule}<div{public}>\n{text}</div>" if text else "",
@@ -135,6 +138,11 @@ def _step(step: Step) -> str:
         _note(step.facts),
     ]
     return _join_html(parts)
+
+
+def _user_text(text: UserText) -> str:
+    lines = escape(words.user_text(text)).replace("\n", "<br>")
+    return f'<blockquote data-ipyagent="user-text"><p>{lines}</p></blockquote>'
 
 
 def _thinking(thinking: Fold) -> str:

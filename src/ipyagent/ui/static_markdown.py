@@ -21,6 +21,7 @@ from ipyagent.ui.transcript import (
     Step,
     Todo,
     Transcript,
+    UserText,
 )
 
 
@@ -36,6 +37,7 @@ def run_markdown(transcript: Transcript) -> str:
         *_steps(transcript),
         _ending(transcript.ending) if transcript.ending else "",
         _remark(words.footer_text(transcript.footer)),
+        *map(_user_text, transcript.unsent),
     ]
     return _join_markdown(parts)
 
@@ -69,6 +71,7 @@ def _plan_step(number: int, step: PlanStep) -> list[str]:
 
 def _step(step: Step) -> str:
     parts = [
+        *map(_user_text, step.user_texts),
         *map(_remark, step.notes),
         _thinking(step.thinking) if step.thinking else "",
         "___" if step.is_answer and step.number > 1 else "",
@@ -78,6 +81,10 @@ def _step(step: Step) -> str:
         _remark(step.facts),
     ]
     return _join_markdown(parts)
+
+
+def _user_text(text: UserText) -> str:
+    return f"> {literal(words.user_text(text))}"
 
 
 def _thinking(thinking: Fold) -> str:

@@ -188,11 +188,30 @@ class Waiting(Model):
     seconds: float | None = None
 
 
+class UserText(Model):
+    """A text that the user added while the run was on; `label` says what became of it."""
+
+    id: str
+    label: str
+    text: str
+
+
+class SayField(Model):
+    """The field for the user's next text; `problem` is why the last one was refused, or ""."""
+
+    placeholder: str
+    problem: str = ""
+
+
 class Step(Model):
-    """The model's thinking and text, and the calls that it made."""
+    """The model's thinking and text, and the calls that it made.
+
+    `user_texts` went to the model with the step's request.
+    """
 
     number: int
     label: str
+    user_texts: tuple[UserText, ...] = ()
     notes: tuple[str, ...] = ()
     waiting: Waiting | None = None
     thinking: Fold | None = None
@@ -266,10 +285,14 @@ class Status(Model):
 
 
 class CutOff(Model):
-    """The end of a run whose kernel is gone; `statuses` maps the statuses of calls."""
+    """The end of a run whose kernel is gone; `statuses` maps the statuses of calls.
+
+    `unsent` is the label of texts that waited.
+    """
 
     state: State
     state_text: str
+    unsent: str
     ending: Ending
     statuses: dict[ToolStatus, Status]
 
@@ -290,6 +313,8 @@ class Transcript(Model):
     todos_at: int = 0
     ending: Ending | None = None
     footer: Footer = Footer()
+    unsent: tuple[UserText, ...] = ()
+    say: SayField | None = None
 
     @property
     def is_over(self) -> bool:

@@ -16,6 +16,7 @@ from ipyagent.ui.transcript import (
     Image,
     Plan,
     Question,
+    UserText,
 )
 
 _DRAWN = ("image/png", "image/jpeg", "text/html", "text/markdown", "text/plain")
@@ -36,6 +37,11 @@ def footer_text(footer: Footer) -> str:
 def plan_title(plan: Plan) -> str:
     """Return the length of a plan, and the hash that identifies it."""
     return join_facts([plan.title, f"hash {plan.hash}" if plan.hash else ""])
+
+
+def user_text(text: UserText) -> str:
+    """Return what the user said, after what became of it."""
+    return f"{text.label}: {reveal(text.text)}"
 
 
 def summary_line(call: Call) -> str:

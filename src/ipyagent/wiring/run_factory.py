@@ -50,11 +50,12 @@ class RunFactory:
 
         Raises AgentError for a prompt that cannot be answered, before anything is shown.
         """
-        validate(request.prompt, (*validators, *self._extra_validators(request)))
+        checks = (*validators, *self._extra_validators(request))
+        validate(request.prompt, checks)
         self.session.check_ready()
         task = self._create_task(request)
         context = self.environment.prompt_context(request.prompt, task.may_read, self._is_known)
-        return partial(task.answer_prompt, context)
+        return partial(task.answer_prompt, context, checks)
 
     def _is_known(self, text: str) -> bool:
         """Return whether a text is among the messages that the model gets anyway."""

@@ -24,6 +24,7 @@ from ipyagent.agent.policy import Effect, Policy
 from ipyagent.agent.prompts import system_prompt
 from ipyagent.agent.session import Session
 from ipyagent.agent.tool_context import DRY_RUN, ToolContext
+from ipyagent.agent.validation import Validator
 from ipyagent.config import Config, has_profile_tools
 from ipyagent.errors import AgentError
 from ipyagent.kernel.drivers import Cell
@@ -111,8 +112,11 @@ class RunTask:
             return False
         return self._create_policy().evaluate(tool, arguments).effect is Effect.ALLOW
 
-    async def answer_prompt(self, context: str) -> Run:
-        """Answer the prompt; `context` is added for the model."""
+    async def answer_prompt(self, context: str, validators: tuple[Validator, ...]) -> Run:
+        """Answer the prompt; `context` is added for the model.
+
+        `validators` check what the user adds meanwhile.
+        """
         request = self.request
         await self._load_services()
         tool_context = self._create_tool_context(await self._open_view(self.show))
@@ -123,6 +127,7 @@ class RunTask:
             self._collect_notices(),
             agent=request.agent,
             cell_id=request.cell_id,
+            validators=validators,
         )
         loop = AgentLoop(
             request.config,

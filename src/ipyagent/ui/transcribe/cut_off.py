@@ -6,6 +6,7 @@ from typing import Final
 
 from ipyagent.schema import ToolStatus
 from ipyagent.ui.transcribe.call import GLYPHS
+from ipyagent.ui.transcribe.step import UNSENT
 from ipyagent.ui.transcript import CutOff, Ending, Status
 
 
@@ -20,6 +21,7 @@ _UNKNOWN, _CANCELLED = _status(ToolStatus.UNKNOWN), _status(ToolStatus.CANCELLED
 CUT_OFF: Final = CutOff(
     state="failed",
     state_text="failed",
+    unsent=UNSENT,
     ending=Ending(
         title="The kernel was restarted or stopped: this run is unfinished.",
         text="Load ipyagent again (%load_ext ipyagent) to see what was recorded of it.",

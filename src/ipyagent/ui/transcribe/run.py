@@ -26,7 +26,7 @@ from ipyagent.ui.masking import mask_call_arguments, mask_execution
 from ipyagent.ui.reveal import reveal
 from ipyagent.ui.transcribe.call import COUNTED, CallContext, transcribe_call
 from ipyagent.ui.transcribe.plan import count_begun, position_of, transcribe_plan
-from ipyagent.ui.transcribe.step import StepContext, lead_in, transcribe_step
+from ipyagent.ui.transcribe.step import StepContext, lead_in, transcribe_step, transcribe_unsent
 from ipyagent.ui.transcribe.usage import transcribe_footer
 
 _LIMIT = "Stopped here: the {} was reached. Raise it with {}."
@@ -71,6 +71,8 @@ class Live:
     late: Mapping[str, transcript.Late] = field(default_factory=dict)
     plan_late: transcript.Late | None = None
     retry: transcript.Waiting | None = None
+    problem: str = ""
+    """Why the user's last text was refused."""
 
 
 def transcribe(run: Run, live: Live | None = None) -> transcript.Transcript:
@@ -108,6 +110,8 @@ class Transcriber:
             todos_at=len(steps) if answer is None else answer,
             ending=_ending(run, answer),
             footer=transcribe_footer(run, totals),
+            unsent=transcribe_unsent(run) if run.unsent else (),
+            say=_say_field(run, live.problem) if live else None,
         )
 
     def _transcribe_steps(
@@ -251,6 +255,18 @@ def _ending(run: Run, answer: int | None) -> transcript.Ending | None:
     if run.stop_reason is StopReason.MAX_TOKENS and finish == "length":
         title = "The reply was cut: it reached the model's own limit. Ask it to continue."
     return transcript.Ending(title=title) if title else None
+
+
+_SAY: Final = transcript.SayField(
+    placeholder="Say something to the agent while it works, and press Enter"
+)
+
+
+def _say_field(run: Run, problem: str) -> transcript.SayField | None:
+    """Return the field for the user's next text; None for a run without a model to read it."""
+    if run.status is not RunStatus.RUNNING or run.plan:
+        return None
+    return _SAY.model_copy(update={"problem": problem}) if problem else _SAY
 
 
 def _answering(run: Run) -> int | None:

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
-from ipyagent.schema import INCOMPLETE, ImageContent, OpenMessage, Run, Step
+from ipyagent.schema import (
+    INCOMPLETE,
+    ImageContent,
+    OpenMessage,
+    Run,
+    RunStatus,
+    Step,
+    UserText,
+)
 from ipyagent.ui import transcript
 from ipyagent.ui.transcribe.call import OPEN, CallContext
 from ipyagent.ui.transcribe.result import transcribe_image
 from ipyagent.ui.transcribe.usage import step_facts
+
+SENT, WAITS = "You said", "Goes with the next request"
+UNSENT: Final = "Not sent: the run ended first"
 
 
 @dataclass(frozen=True)
@@ -32,6 +45,7 @@ def transcribe_step(
     return transcript.Step(
         number=step.number,
         label="Answer" if context.is_answer else f"Step {step.number}",
+        user_texts=transcribe_user_texts(step.user_texts, SENT) if step.user_texts else (),
         notes=tuple(note for note in (context.lead_in, *step.notes) if note),
         waiting=context.waiting,
         thinking=transcribe_thinking(
@@ -52,10 +66,20 @@ def transcribe_step(
     )
 
 
+def transcribe_user_texts(texts: Iterable[UserText], label: str) -> tuple[transcript.UserText, ...]:
+    """Return texts that the user added while the run was on; `label` says what became of them."""
+    return tuple([transcript.UserText(id=each.id, label=label, text=each.text) for each in texts])
+
+
+def transcribe_unsent(run: Run) -> tuple[transcript.UserText, ...]:
+    """Return the texts that wait, or that no request took before the run ended."""
+    return transcribe_user_texts(run.unsent, WAITS if run.status is RunStatus.RUNNING else UNSENT)
+
+
 def lead_in(run: Run, index: int) -> str:
     """Return why the model was asked again without a new message or result, or ""."""
     step, before = run.steps[index], run.steps[index - 1] if index else None
-    if run.plan:
+    if run.plan or (step.user_texts and not step.closing):
         return ""
     if step.closing:
         return "The budget is spent: the model was asked to come to an end."
