@@ -24,6 +24,8 @@ REASONS = {
     ("kernel/describe/libraries.py", "_from_pyseries"): "a subclass's data as polars' own class",
     ("kernel/describe/libraries.py", "_mgr"): "the memory of a frame at once; guarded",
     ("kernel/describe/libraries.py", "_s"): "a subclass's data without the subclass's methods",
+    ("kernel/variables/columns.py", "_ndarray"): "whether columns share memory; guarded",
+    ("kernel/variables/columns.py", "_pa_array"): "whether columns share memory; guarded",
     ("llm/unstreamed.py", "_hidden_params"): "where LiteLLM keeps a response's headers; guarded",
     ("services/mcp/http.py", "_meta"): "a key of the messages of the protocol",
     ("services/mcp/stdio.py", "_transport"): "asyncio has no public way to close the pipes",

@@ -11,6 +11,7 @@ from harness import YES, Lab, call
 from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.kernel.provenance import Provenance
 from ipyagent.schema import ToolResult
+from ipyagent.tools.base import tool
 from ipyagent.tools.tracked_namespace import TrackedNamespace
 
 
@@ -31,9 +32,11 @@ def lines_after(code: str, **variables: object) -> list[str]:
     [
         ("x = df.a.mean()", ["new: x: float64 = 1.5"]),
         ("small = df[['a']]", ["new: small: DataFrame, 2 rows × 1 columns (a: int64)"]),
-        ("df['b'] = 1", ["changed: df: DataFrame, 2 rows × 2 columns (a: int64, b: int64)"]),
+        ("df['b'] = 1", ["changed: df: 2 × 1 → 2 × 2 · + b (int64)"]),
+        ("df = df.a", ["changed: df: Series, 2 rows (int64)"]),
+        ("n = 'a'", ["changed: n: str = 'a'"]),
         ("del n", ["deleted: n"]),
-        ("n = 2; n", ["2", "", "changed: n: int = 2"]),
+        ("n = 2; n", ["2", "", "changed: n: 1 → 2"]),
         ("import math", []),
         ("def f(x):\n    'Do it.'", []),
         ("class A: pass", []),
@@ -117,3 +120,34 @@ def test_columns_of_a_described_file_are_not_named_again(
     result = lab.client.requests[-1].messages[-1].tool_results[0].text
     assert result.splitlines()[-1].startswith("new: df: DataFrame, 1 rows × ")
     assert result.endswith(ends)
+
+
+COUNTER = """
+def count():
+    counts["calls"] += 1
+    table["n"] = counts["calls"]
+    raise_if(counts["calls"] > 1)
+def raise_if(wrong):
+    assert not wrong, "twice"
+"""
+
+
+def test_a_tool_of_the_users_that_runs_among_the_variables_is_watched(tmp_path: Path) -> None:
+    variables = {"counts": {"calls": 0}, "table": pd.DataFrame({"a": [1]}), "other": [1]}
+    lab = Lab(tmp_path, variables)
+    exec(COUNTER, variables)
+    run = lab.run(
+        [{"calls": [call("count")]}, {"calls": [call("count")]}, "Done."],
+        tools=[tool(variables["count"])],
+        answer=YES,
+    )
+    assert [(each.name, each.summary) for each in run.variables] == [
+        ("counts", "'calls': 0 → 1"),
+        ("table", "1 × 1 → 1 × 2 · + n (int64)"),
+        ("counts", "'calls': 1 → 2"),
+        ("table", "n: 1 value changed"),
+    ]
+    first, second = run.results
+    assert str(first.for_model).endswith("changed: table: 1 × 1 → 1 × 2 · + n (int64)")
+    assert second.error is not None
+    assert "changed: table: n: 1 value changed" in str(second.for_model)

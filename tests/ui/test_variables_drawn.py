@@ -33,6 +33,14 @@ def test_changes_of_a_kind_stand_together():
     )
 
 
+def test_what_is_different_stands_in_place_of_the_type():
+    line = "344 × 8 → 344 × 9 · + ratio (float64)"
+    change = VariableChange(name="df", change="changed", type="DataFrame, 344 rows", summary=line)
+    assert variables_text(ToolResult(variables=(change,))) == f"changed: df ({line})"
+    marked = change.model_copy(update={"summary": "'a' → '\u202eb'"})
+    assert "\u202e" not in variables_text(ToolResult(variables=(marked,)))
+
+
 def test_many_are_counted():
     names = [f"v{number}" for number in range(TOUCHED + 2)]
     assert variables_text(ToolResult(variables=changes(*names))).endswith("v9 (int); … 2 more")

@@ -300,7 +300,8 @@ class Dispatcher:
             return
         self._update_execution(call.id, started_at=now())
         begun = time.monotonic()
-        running = ToolTask(tool, arguments, self.context.main.post, self.context.threads)
+        post, watch = self.context.main.post, self.context.watch
+        running = ToolTask(tool, arguments, post, self.context.threads, watch)
         self._running[call.id] = running
         try:
             result = await running.run()

@@ -10,6 +10,7 @@ from typing import Protocol
 from ipyagent.agent.approvals import Approval, Approvals
 from ipyagent.agent.event_stream import EventStream
 from ipyagent.agent.policy import CallPolicy
+from ipyagent.agent.tool_task import Watch
 from ipyagent.kernel.main_thread import MainThread
 from ipyagent.schema import STANDARD, ToolExecution, ToolResult
 from ipyagent.tools.result_conversion import truncate_result
@@ -45,6 +46,8 @@ class ToolContext:
     """The result of every call when calls are only checked."""
     max_chars: int | None = None
     """Characters of a result at most, if the model's context is short."""
+    watch: Watch | None = None
+    """Watches the variables while a tool of the user's runs on the main thread."""
     planning: bool = False
     """True if calls are steps of a plan, so that one may depend on what another will have made."""
 

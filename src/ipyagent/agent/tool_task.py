@@ -15,11 +15,16 @@ from ipyagent.kernel.request_logs import logs_of
 from ipyagent.schema import ToolResult, ToolStatus
 from ipyagent.tools.base import Tool, Where
 from ipyagent.tools.result_conversion import as_result, error_result
+from ipyagent.tools.toolbox import is_built_in
 
 PATIENCE = 1.5
 """Seconds after which the user is told that code keeps running despite an interrupt."""
 
 INTERRUPTED = "(The user interrupted this while it ran; it finished all the same.)"
+
+
+Watch = Callable[[object], Callable[[ToolResult], ToolResult]]
+"""Takes a function that is about to run; returns what adds to its result the changed variables."""
 
 
 @dataclass
@@ -30,6 +35,7 @@ class ToolTask:
     arguments: dict[str, Any]
     post: Callable[[Callable[[], Any]], Future[Any]]
     pool: Executor
+    watch: Watch | None = None
     _partial: PartialOutput = field(default_factory=PartialOutput, init=False)
     _future: Future[Any] | None = field(default=None, init=False)
     _start_time: float | None = field(default=None, init=False)
@@ -111,21 +117,30 @@ class ToolTask:
     def _call_function(self) -> ToolResult | Awaitable[ToolResult]:
         """Call the function; any exception, even SystemExit, becomes its failed result."""
         self._start_time = time.monotonic()
+        add_changes = None
         try:
+            if self.watch and self.tool.where is Where.MAIN and not is_built_in(self.tool):
+                add_changes = self.watch(self.tool.function)
             with self._partial.collect():
                 value = self.tool.function(**self.arguments)
-            return self._await_safely(value) if inspect.isawaitable(value) else as_result(value)
+            if inspect.isawaitable(value):
+                return self._await_safely(value, add_changes)
+            result = as_result(value)
         except BaseException as error:
-            return error_result(error)
+            result = error_result(error)
+        return add_changes(result) if add_changes else result
 
-    async def _await_safely(self, value: Awaitable[Any]) -> ToolResult:
+    async def _await_safely(
+        self, value: Awaitable[Any], add_changes: Callable[[ToolResult], ToolResult] | None
+    ) -> ToolResult:
         try:
             with self._partial.collect():
-                return as_result(await value)
+                result = as_result(await value)
         except BaseException as error:
             if is_run_cancellation(error):
                 raise
-            return error_result(error)
+            result = error_result(error)
+        return add_changes(result) if add_changes else result
 
     def _late_result(self) -> ToolResult | None:
         """Return a result that came too late to be waited for."""

@@ -6,7 +6,7 @@ import re
 import types
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ipyagent.json_types import JsonDict, JsonMapping
 from ipyagent.kernel.capture import (
@@ -22,11 +22,13 @@ from ipyagent.kernel.describe.known_types import is_table
 from ipyagent.kernel.describe.objects import module_title
 from ipyagent.kernel.describe.safe_inspect import ancestors, one_line
 from ipyagent.kernel.describe.secrets import secret_strings
-from ipyagent.kernel.namespace_diff import NamespaceDiff
 from ipyagent.kernel.outputs import Outputs
 from ipyagent.kernel.protocols import Shell, Variables
 from ipyagent.phrases import ellipsize
 from ipyagent.schema import ToolResult
+
+if TYPE_CHECKING:
+    from ipyagent.kernel.variables.snapshot import Snapshot
 
 __all__ = [
     "Namespace",
@@ -38,6 +40,7 @@ __all__ = [
     "digest",
     "is_data",
     "rank_names",
+    "take_snapshot",
 ]
 
 LINES = 100
@@ -67,6 +70,15 @@ class Namespace(Protocol):
         ...
 
 
+def take_snapshot(
+    variables: Mapping[str, object], code: str, functions: Iterable[object] = ()
+) -> Snapshot:
+    """Return the state of the variables before code, or one of the functions, runs."""
+    from ipyagent.kernel.variables.snapshot import Snapshot  # most prompts run no code
+
+    return Snapshot.take(variables, code, functions=functions)
+
+
 class ShellNamespace:
     """The namespace of an IPython shell: cell syntax, magics and rich output work."""
 
@@ -86,7 +98,7 @@ class ShellNamespace:
         """Run `code` as a cell that leaves no trace in history, `_` or `Out`."""
         if loop_is_running() and needs_await(self.shell, code):
             return self._run_async(code, outputs)
-        before = NamespaceDiff(self.variables(), code)
+        before = take_snapshot(self.variables(), code)
         return before.annotate(run(self.shell, code, outputs), self.variables())
 
     def runs_as_written(self, code: str) -> bool:
@@ -94,7 +106,7 @@ class ShellNamespace:
         return runs_as_written(self.shell, code)
 
     async def _run_async(self, code: str, outputs: Outputs | None) -> ToolResult:
-        before = NamespaceDiff(self.variables(), code)
+        before = take_snapshot(self.variables(), code)
         return before.annotate(await run_async(self.shell, code, outputs), self.variables())
 
 
@@ -114,7 +126,7 @@ class PlainNamespace:
 
     def run(self, code: str, outputs: Outputs | None = None) -> ToolResult:
         """Run `code` as Python."""
-        before = NamespaceDiff(self.variables(), code)
+        before = take_snapshot(self.variables(), code)
         return before.annotate(run_plain(self._variables, code, outputs), self.variables())
 
     def runs_as_written(self, code: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from ipyagent.kernel.namespace_diff import ObjectIdentity
+from ipyagent.kernel.describe.safe_inspect import ObjectIdentity
 
 Labels = tuple[str, ...]
 

@@ -81,11 +81,17 @@ class Display(Model):
 
 
 class VariableChange(Model):
-    """A variable that code changed. `type` is its type now, or before it was deleted."""
+    """A variable that code changed. `type` is its type now, or before it was deleted.
+
+    `summary` is what is different in it: "10 → 12", "+ ratio (float64) · 2 rows dropped".
+    `kept` says why the change cannot be taken back; "" if it can.
+    """
 
     name: Text
     change: Literal["created", "changed", "deleted"]
     type: Text = ""
+    summary: Text = Field(default="", exclude_if=lambda text: text == "")
+    kept: Text = Field(default="", exclude_if=lambda text: text == "")
 
 
 class TruncationConfig(Model):

@@ -22,7 +22,7 @@ from ipyagent.schema.base import Amount, Count, Flag, Model, Moment, OrEmpty, Te
 from ipyagent.schema.blocks import ImageContent, ToolCall
 from ipyagent.schema.messages import Message, Role, TokenUsage
 from ipyagent.schema.responses import LLMResponse
-from ipyagent.schema.results import ToolExecution, ToolResult, ToolStatus
+from ipyagent.schema.results import ToolExecution, ToolResult, ToolStatus, VariableChange
 from ipyagent.schema.tool_records import TODOS, Todo, todos_in
 
 MAX_ARGUMENT = 200
@@ -273,6 +273,11 @@ class Run(Model):
     def executions(self) -> tuple[ToolExecution, ...]:
         """All calls of all steps, in order."""
         return tuple([e for step in self.steps for e in step.executions])
+
+    @property
+    def variables(self) -> tuple[VariableChange, ...]:
+        """The changes of variables, in the order of the calls that made them."""
+        return tuple(change for result in self.results for change in result.variables)
 
     @property
     def todos(self) -> tuple[Todo, ...]:

@@ -121,9 +121,12 @@ class Toolbox:
 
 def _is_redefinition(old: Tool, new: Tool) -> bool:
     """Return whether a cell of the user's was run again; built-ins are made here alone."""
-    return new is old or (
-        _owner_of(old) == _owner_of(new) and not _owner_of(old)[0].startswith(_BUILT_IN)
-    )
+    return new is old or (_owner_of(old) == _owner_of(new) and not is_built_in(old))
+
+
+def is_built_in(each: Tool) -> bool:
+    """Return whether a tool is one of the package's own."""
+    return str(_owner_of(each)[0]).startswith(_BUILT_IN)
 
 
 def _owner_of(each: Tool) -> tuple[str, str]:

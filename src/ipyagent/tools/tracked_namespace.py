@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 
 from ipyagent.kernel.describe.libraries import table_of
-from ipyagent.kernel.describe.safe_inspect import one_line
-from ipyagent.kernel.namespace import Namespace, brief_line, is_data
+from ipyagent.kernel.describe.safe_inspect import one_line, type_name
+from ipyagent.kernel.namespace import Namespace, brief_line, is_data, take_snapshot
 from ipyagent.kernel.outputs import Outputs
 from ipyagent.kernel.prose import holds_prose, value_holds_prose
 from ipyagent.kernel.provenance import Labels, Provenance
@@ -78,6 +78,16 @@ class TrackedNamespace:
             return self._await_and_label(result, code, effects, origins)
         return self._label_result(result, code, effects, origins)
 
+    def watch(self, function: object) -> Callable[[ToolResult], ToolResult]:
+        """Return what adds to the result of a function which variables it changed since now."""
+        before = take_snapshot(self.variables(), "", [function])
+
+        def add_changes(result: ToolResult) -> ToolResult:
+            result = before.annotate(result, self.variables())
+            return self._add_changes(result, "", Effects({}))
+
+        return add_changes
+
     def _add_changes(self, result: ToolResult, code: str, effects: Effects) -> ToolResult:
         """Return the result that tells the model which variables are new or changed.
 
@@ -108,7 +118,11 @@ class TrackedNamespace:
                 yield f"deleted: {one_line(each.name)}"
             elif each.name not in passing and is_data(variables.get(each.name, type)):
                 word = "new" if each.change == "created" else "changed"
-                yield f"{word}: {self._describe_change(each.name, variables, known, paths)}"
+                of_type = f"→ {type_name(type(variables[each.name]))}"
+                if each.summary and not each.summary.endswith(of_type):
+                    yield f"{word}: {one_line(each.name)}: {each.summary}"
+                else:
+                    yield f"{word}: {self._describe_change(each.name, variables, known, paths)}"
                 known.append(each.name)
 
     def _describe_change(

@@ -295,8 +295,9 @@ def _progress_text(digest: _Digest) -> str:
 def _variable_lines(run: Run) -> Iterator[panel.VariableLine]:
     for result in run.results:
         for each in result.variables:
+            facts = reveal(each.summary or each.type)
             yield panel.VariableLine(
-                name=reveal(each.name), change=each.change, type=reveal(each.type), run_id=run.id
+                name=reveal(each.name), change=each.change, type=facts, run_id=run.id
             )
 
 

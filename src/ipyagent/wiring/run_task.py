@@ -41,6 +41,7 @@ from ipyagent.telemetry.eventlog import EventLog
 from ipyagent.tools.base import Tool
 from ipyagent.tools.file_rendering import decode_utf8
 from ipyagent.tools.notes import has_notes
+from ipyagent.tools.tracked_namespace import TrackedNamespace
 from ipyagent.tools.truncate import OutputStore
 from ipyagent.tools.workspace import Workspace
 from ipyagent.ui.views import View
@@ -237,6 +238,7 @@ class RunTask:
             threads=runtime().tool_threads,
             save_output=OutputStore(self.environment.workspace).save,
             dry_run=DRY_RUN if self.request.dry_run else None,
+            watch=TrackedNamespace(self.environment.namespace, self.environment.provenance).watch,
             max_chars=SHORT_RESULT if self._has_small_set or self.size.has_short_window else None,
         )
 

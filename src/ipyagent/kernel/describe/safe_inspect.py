@@ -7,8 +7,11 @@ method resolution order, and attributes are read from the dictionaries themselve
 
 from __future__ import annotations
 
+import sys
 import types
+import weakref
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from ipyagent.phrases import ellipsize
@@ -18,6 +21,29 @@ _NAME = type.__dict__["__name__"].__get__
 _MRO = type.__dict__["__mro__"].__get__
 _MODULE = type.__dict__["__module__"].__get__
 _DICT = type.__dict__["__dict__"].__get__
+
+
+class ObjectIdentity:
+    """An object's identity, without keeping it alive: memory that code frees is freed."""
+
+    __slots__ = ("_id", "_weak")
+
+    def __init__(self, value: object) -> None:
+        self._id = id(value)
+        self._weak: Any = None
+        # An array that anything refers to, even weakly, cannot be resized by its owner.
+        if type(value) is not getattr(sys.modules.get("numpy"), "ndarray", None):
+            with suppress(TypeError):  # of numbers and plain containers only the address is known
+                self._weak = weakref.ref(value)
+
+    def is_same(self, value: object) -> bool:
+        """Return whether this is the very object."""
+        return value is self._weak() if self._weak is not None else id(value) == self._id
+
+    @property
+    def value(self) -> Any:
+        """The object; None if it is gone, or known by its address alone."""
+        return self._weak() if self._weak is not None else None
 
 
 def ancestors(cls: type) -> tuple[type, ...]:

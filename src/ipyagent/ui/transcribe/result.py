@@ -46,10 +46,11 @@ def truncation_text(cut: TruncatedOutput) -> str:
 
 
 def variables_text(result: ToolResult) -> str:
-    """Return what code did to variables: "created: df (DataFrame); deleted: x (int)"."""
+    """Return what code did to variables: "changed: x (10 → 12); created: df (DataFrame)"."""
     parts: dict[str, list[str]] = {}
     for each in result.variables[:TOUCHED]:
-        label = f"{shorten(each.name)} ({shorten(each.type)})" if each.type else shorten(each.name)
+        facts = reveal(each.summary) if each.summary else shorten(each.type)
+        label = f"{shorten(each.name)} ({facts})" if facts else shorten(each.name)
         parts.setdefault(each.change, []).append(label)
     texts = [f"{change}: {', '.join(named)}" for change, named in parts.items()]
     more = len(result.variables) - TOUCHED

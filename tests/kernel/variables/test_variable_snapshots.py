@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,10 @@ import pandas as pd
 import pytest
 
 from growth import LINEAR, growth
-from ipyagent.kernel import namespace_diff
-from ipyagent.kernel.describe import describe
 from ipyagent.kernel.namespace import PlainNamespace
-from ipyagent.kernel.namespace_diff import MOST
+from ipyagent.kernel.variables import capture_choice, captures, snapshot
+from ipyagent.kernel.variables.captures import Allowance
+from ipyagent.kernel.variables.snapshot import MOST
 
 
 class Hostile:
@@ -94,17 +95,17 @@ def test_a_large_namespace_costs_little():
     assert growth(run, 10_000) < LINEAR
 
 
-def test_names_that_stay_as_they_are_are_not_described(monkeypatch: pytest.MonkeyPatch):
-    looked_at: list[str] = []
+def test_names_that_code_does_not_reach_are_not_looked_at(monkeypatch: pytest.MonkeyPatch):
+    looked_at: list[object] = []
 
-    def describe_and_note(name: str, value: object, *, detail: bool) -> str:
-        looked_at.append(name)
-        return describe(name, value, detail=detail)
+    def capture_and_note(value: object, allowance: Allowance) -> captures.Capture:
+        looked_at.append(value)
+        return capture_choice.capture(value, allowance)
 
-    monkeypatch.setattr(namespace_diff, "describe", describe_and_note)
+    monkeypatch.setattr(snapshot, "capture", capture_and_note)
     known = {f"v{i}": i for i in range(5_000)} | {f"df{i}": frame() for i in range(3)}
     assert changes_of("zz = v7", **known) == [("zz", "created", "int")]
-    assert set(looked_at) == {"v7"}
+    assert looked_at == [7]
     assert changes_of("v8 = v7", **known) == [("v8", "changed", "int")]
 
 
@@ -112,18 +113,30 @@ def test_a_new_object_at_an_old_address_is_a_change():
     class Thing:
         pass
 
-    variables: dict[str, Any] = {"x": Thing(), "Thing": Thing}
+    variables: dict[str, Any] = {"thing": Thing(), "Thing": Thing}
     code = """
-old = id(x)
-del x
+name = "thi" + "ng"
+old = id(globals()[name])
+del globals()[name]
 kept = []
 for _ in range(1_000):
-    x = Thing()
-    if id(x) == old:
+    new = Thing()
+    if id(new) == old:
         break
-    kept.append(x)
-same = id(x) == old
+    kept.append(new)
+globals()[name] = new
+same = id(new) == old
 """
     result = PlainNamespace(variables).run(code)
     assert variables["same"], "Python reuses an address that it has just freed"
-    assert ("x", "changed") in [(each.name, each.change) for each in result.variables]
+    assert ("thing", "changed") in [(each.name, each.change) for each in result.variables]
+
+
+def test_a_table_that_is_larger_than_undo_may_keep_is_freed_with_its_memory():
+    tables = {"df": frame()}
+    taken = snapshot.Snapshot.take(tables, "del df", memory=1_000)
+    (column,) = [weakref.ref(each) for each in [tables["df"]]]
+    del tables["df"]
+    assert column() is None
+    (change,) = taken.changes(tables)
+    assert change.kept == "it is larger than what undo may keep"

@@ -1,0 +1,135 @@
+"""Captures of numpy arrays: copies, as far as the allowance reaches."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from typing_extensions import override
+
+from ipyagent.kernel.describe.safe_inspect import one_line
+from ipyagent.kernel.variables.captures import Capture
+from ipyagent.kernel.variables.plain_values import is_equal
+from ipyagent.phrases import plural
+from ipyagent.redaction import Secrecy
+
+OBJECTS = 100_000
+"""Cells with different objects that are compared by value."""
+
+
+def is_array(value: object) -> bool:
+    """Return whether the value is exactly a numpy array; subclasses run code of their own."""
+    return type(value) is getattr(sys.modules.get("numpy"), "ndarray", None)
+
+
+def views_of_same_memory(values: Iterable[object], others: Mapping[str, object]) -> Iterator[str]:
+    """Yield the names of arrays that are views of the memory of an array among the values."""
+    owners = {_memory_owner(each) for each in values if is_array(each)}
+    if owners:
+        for name, value in others.items():
+            if is_array(value) and _memory_owner(value) in owners:
+                yield name
+
+
+def _memory_owner(array: Any) -> int:
+    while is_array(array) and array.base is not None:
+        array = array.base
+    return id(array)
+
+
+class ArrayCapture(Capture):
+    """An array's content. The array itself is not referred to: its owner may resize it."""
+
+    can_rebind = True
+
+    def __init__(self, value: Any) -> None:
+        super().__init__(value)
+        self._copy = _copy_array(value)
+
+    @override
+    def is_changed(self, value: object) -> bool:
+        return bool(_summarize_arrays(self._copy, value))
+
+    @override
+    def summarize(self, value: object, secret: Secrecy) -> str:
+        return _summarize_arrays(self._copy, value) if is_array(value) else ""
+
+
+def _copy_array(array: Any) -> Any:
+    """Return a copy in the same order of memory, read-only if the array is."""
+    made = array.copy(order="K")
+    if array.dtype.names:  # the names of fields can change, and a copy shares its type
+        made.dtype = copy.deepcopy(array.dtype)
+    made.flags.writeable = array.flags.writeable
+    return made
+
+
+def _summarize_arrays(before: Any, after: Any) -> str:
+    """Return how two arrays differ: shape, type, and the number of changed values."""
+    parts = []
+    if before.shape != after.shape:
+        parts.append(f"shape {before.shape} → {after.shape}")
+    if before.dtype != after.dtype:
+        parts.append(f"{one_line(str(before.dtype))} → {one_line(str(after.dtype))}")
+    if before.flags.writeable != after.flags.writeable:
+        parts.append("writeable" if after.flags.writeable else "read-only")
+    if not parts and (count := count_differences(before, after)) != 0:
+        parts.append(f"{count_values(count)} changed")
+    return " · ".join(parts)
+
+
+def count_values(count: int | None) -> str:
+    """Return a number of values in words; None: it is not known."""
+    return "values" if count is None else plural(count, "value")
+
+
+def count_differences(one: Any, other: Any) -> int | None:
+    """Return in how many cells two arrays of one shape and type differ; None if too many to say."""
+    if one.dtype.kind == "O":
+        return _count_objects(one, other)
+    if one.dtype.kind == "V":
+        return None if one.tobytes() != other.tobytes() else 0
+    numpy = sys.modules["numpy"]
+    different = one != other
+    if one.dtype.kind in "fcmM":  # nothing is unequal to itself but NaN and NaT
+        at = numpy.nonzero(different)
+        left, right = one[at], other[at]
+        return int(numpy.count_nonzero((left == left) | (right == right)))
+    return int(numpy.count_nonzero(different))
+
+
+def _count_objects(one: Any, other: Any) -> int | None:
+    at = sys.modules["numpy"].nonzero(_pointers_of(one) != _pointers_of(other))
+    if len(at[0]) > OBJECTS:
+        return None
+    pairs = zip(one[at].tolist(), other[at].tolist(), strict=True)
+    return sum(not is_equal(left, right) for left, right in pairs)
+
+
+class _Pointers:
+    """The pointers in an array of objects, as numpy reads them."""
+
+    def __init__(self, array: Any) -> None:
+        interface = dict(array.__array_interface__)
+        interface.pop("descr", None)
+        kind = sys.modules["numpy"].dtype("intp").str
+        self.__array_interface__ = {**interface, "typestr": kind}
+        self._array = array  # it must live as long as this
+
+
+def _pointers_of(array: Any) -> Any:
+    """Return the addresses of the objects in an array, as an array of numbers."""
+    return sys.modules["numpy"].asarray(_Pointers(array))
+
+
+def is_same_memory(one: Any, other: Any) -> bool:
+    """Return whether two arrays are views of the same bytes, in the same order."""
+    left, right = one.__array_interface__, other.__array_interface__
+    return bool(
+        left["data"][0] == right["data"][0]
+        and one.strides == other.strides
+        and one.shape == other.shape
+        and one.dtype == other.dtype
+    )

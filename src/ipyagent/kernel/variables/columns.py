@@ -1,0 +1,99 @@
+"""Columns of tables: whether they share memory, and in how many cells they differ."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from ipyagent.kernel.variables.arrays import count_differences, is_same_memory
+
+
+def is_polars(data: object, *names: str) -> bool:
+    """Return whether the value is exactly one of these classes of polars."""
+    polars = sys.modules.get("polars")
+    return polars is not None and any(type(data) is getattr(polars, name) for name in names)
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Return whether two columns surely hold the same, as far as can be seen without counting."""
+    if one is other or getattr(one, "_pa_array", one) is getattr(other, "_pa_array", other):
+        return True
+    if is_polars(one, "Series"):
+        if one.dtype != other.dtype or one.len() != other.len() or one.dtype.is_object():
+            return False
+        return bool(one.equals(other))
+    if _is_arrow(one):
+        return bool(one.equals(other))
+    arrays = [_memory_of(data) for data in (one, other)]
+    if len(arrays[0]) != len(arrays[1]):
+        return False
+    return bool(arrays[0]) and all(map(is_same_memory, *arrays)) and is_same_type(one, other)
+
+
+def count_cells(one: Any, other: Any) -> int | None:
+    """Return in how many cells two columns of one type differ; None: they do, but not how often."""
+    if is_polars(one, "Series"):
+        if one.dtype.is_object() or one.dtype.is_nested():
+            return None
+        return int(one.ne_missing(other).sum())
+    if _is_arrow(one):
+        return 0 if one.equals(other) else None
+    if not is_same_type(one, other):
+        return None
+    left, right = (getattr(data, "_ndarray", None) for data in (one, other))
+    if left is not None and right is not None and left.dtype == right.dtype:
+        return count_differences(left, right)
+    if getattr(getattr(one.dtype, "subtype", None), "kind", "") == "O" or one.equals(other):
+        return 0
+    return _count_extended(one, other)
+
+
+def _count_extended(one: Any, other: Any) -> int | None:
+    """Return in how many cells two nullable or Arrow columns of pandas differ."""
+    if one.dtype.type is list or one.dtype.type is dict:  # nested values of Arrow
+        return None
+    equal = one == other
+    if hasattr(equal, "to_numpy"):
+        equal = equal.to_numpy(dtype=bool, na_value=False)
+    return len(one) - int((equal | (one.isna() & other.isna())).sum())
+
+
+def is_same_type(one: Any, other: Any) -> bool:
+    """Return whether two columns have one type, without comparing objects in categories."""
+    left, right = one.dtype, other.dtype
+    if left is right:
+        return True
+    categories = [getattr(dtype, "categories", None) for dtype in (left, right)]
+    if any(each is None for each in categories):
+        return bool(left == right)
+    return left.ordered == right.ordered and is_same_index(*categories)
+
+
+def is_same_index(one: Any, other: Any) -> bool:
+    """Return whether two indexes of pandas hold the same labels in the same order."""
+    if one is other or one.is_(other):
+        return True
+    if len(one) != len(other) or type(one) is not type(other) or one.dtype != other.dtype:
+        return False
+    pandas = sys.modules["pandas"]
+    if type(one) is pandas.MultiIndex:
+        return all(map(is_same_index, one.levels, other.levels)) and all(
+            bool((left == right).all()) for left, right in zip(one.codes, other.codes, strict=True)
+        )
+    left, right = (getattr(each.array, "_ndarray", None) for each in (one, other))
+    if left is None or right is None or left.dtype != right.dtype:
+        return bool(one.equals(other))
+    return is_same_memory(left, right) or count_differences(left, right) == 0
+
+
+def _is_arrow(data: object) -> bool:
+    return type(data) is getattr(sys.modules.get("pyarrow"), "ChunkedArray", None)
+
+
+def _memory_of(data: Any) -> list[Any]:
+    """Return the numpy arrays in a column's storage; none if it is of another kind."""
+    plain = getattr(data, "_ndarray", None)
+    if plain is not None:
+        return [plain]
+    values, mask = getattr(data, "_data", None), getattr(data, "_mask", None)
+    return [] if mask is None else [values, mask]

@@ -1,0 +1,87 @@
+"""The variables that code may reach: its names, and those that the user's functions in it use."""
+
+from __future__ import annotations
+
+import functools
+import re
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ipyagent.kernel.describe.safe_inspect import ancestors, class_dict, module_name
+
+_WORD = re.compile(r"[^\W\d]\w*")
+
+FUNCTIONS = 200
+"""Functions that are followed."""
+
+
+def reachable_names(
+    code: str, variables: Mapping[str, object], functions: Iterable[object] = ()
+) -> list[str]:
+    """Return the variables that code and functions may change, those in the code's text first."""
+    words = dict.fromkeys(_WORD.findall(code))
+    found = {name: variables[name] for name in words if name in variables}
+    waiting = [*functions, *found.values()]
+    seen, followed = set(map(id, waiting)), 0
+    while waiting and followed < FUNCTIONS:
+        for function in _functions_of(waiting.pop()):
+            followed += 1
+            scope = function.__globals__
+            for name in _names_in(function.__code__):
+                if name in variables and scope.get(name) is variables[name]:
+                    value = found.setdefault(name, variables[name])
+                    if id(value) not in seen:
+                        seen.add(id(value))
+                        waiting.append(value)
+    return [*found]
+
+
+def _functions_of(value: Any, depth: int = 4) -> Iterator[types.FunctionType]:
+    """Yield the functions in Python that calling a value, or its methods, may run."""
+    cls = type(value)
+    inner: list[Any]
+    if depth == 0:
+        return
+    if cls is types.FunctionType:
+        yield value
+        inner = list(value.__closure__ or ())
+    elif cls is types.CellType:
+        inner = _values_of_cell(value)
+    elif cls is types.MethodType:
+        inner = [value.__func__, value.__self__]
+    elif cls is functools.partial:
+        inner = [value.func]
+    elif cls is staticmethod or cls is classmethod:
+        inner = [value.__func__]
+    elif cls is property:
+        inner = [value.fget, value.fset]
+    else:
+        inner = _methods_of(value if _is_class(value) else cls)
+    for each in inner:
+        yield from _functions_of(each, depth - 1)
+
+
+def _values_of_cell(cell: types.CellType) -> list[object]:
+    try:
+        return [cell.cell_contents]
+    except ValueError:  # not filled yet
+        return []
+
+
+def _methods_of(cls: type) -> list[object]:
+    """Return the members, but for classes, of a class that was defined in the notebook."""
+    own = [base for base in ancestors(cls) if module_name(base) in {"__main__", ""}]
+    members = [each for base in own for each in list(class_dict(base).values())]
+    return [each for each in members if not _is_class(each)]
+
+
+def _is_class(value: object) -> bool:
+    return any(base is type for base in ancestors(type(value)))
+
+
+def _names_in(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for each in code.co_consts:
+        if type(each) is types.CodeType:
+            yield from _names_in(each)

@@ -1,0 +1,160 @@
+"""A snapshot of the variables before a call, and what the call changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
+
+from ipyagent.kernel.describe import kind
+from ipyagent.kernel.describe.safe_inspect import ObjectIdentity, type_name
+from ipyagent.kernel.variables.arrays import views_of_same_memory
+from ipyagent.kernel.variables.capture_choice import capture
+from ipyagent.kernel.variables.captures import (
+    Allowance,
+    Capture,
+    Reference,
+    summarize_types,
+)
+from ipyagent.kernel.variables.plain_values import PLAIN
+from ipyagent.kernel.variables.reach import reachable_names
+from ipyagent.redaction import secrecy
+from ipyagent.schema import ToolResult, VariableChange
+
+MOST = 50
+"""Changes that are reported, and variables whose inside is looked at."""
+
+COPIED = 256 * 2**20
+"""Bytes that one snapshot copies: more would keep the user waiting."""
+
+UNNAMED = "the code does not name it, so what it held was not kept"
+
+
+class Snapshot:
+    """The variables before code ran. Make one with `take`."""
+
+    def __init__(self, variables: Mapping[str, object], captures: Mapping[str, Capture]) -> None:
+        self._ids = _ids_of(variables)
+        self._types = dict(zip(variables, map(type, variables.values()), strict=True))
+        self._captures = captures
+        # Of a large namespace plain values are most: a reference is made of what is changed only.
+        self._plain = dict(variables)
+        self._identities: dict[str, ObjectIdentity] = {}
+        for name in [name for name, cls in self._types.items() if id(cls) not in PLAIN]:
+            value = self._plain.pop(name)
+            if name not in captures:
+                self._identities[name] = ObjectIdentity(value)
+
+    @classmethod
+    def take(
+        cls,
+        variables: Mapping[str, object],
+        code: str,
+        memory: int | None = None,
+        functions: Iterable[object] = (),
+    ) -> Snapshot:
+        """Return the state of the variables that `code`, or one of the functions, may reach.
+
+        `memory` is how many bytes may be kept; None: a part of this machine's.
+        """
+        limit = default_memory() if memory is None else memory
+        allowance = Allowance(min(limit, COPIED), limit)
+        by_id: dict[int, Capture] = {}
+        named = list(islice(reachable_names(code, variables, functions), MOST))
+        views = views_of_same_memory([variables[name] for name in named], variables)
+        for name in dict.fromkeys([*named, *views]):
+            value = variables[name]
+            if id(value) not in by_id:
+                by_id[id(value)] = capture(value, allowance)
+        ids = _ids_of(variables) if by_id else {}
+        return cls(variables, {name: by_id[each] for name, each in ids.items() if each in by_id})
+
+    def annotate(self, result: ToolResult, variables: Mapping[str, object]) -> ToolResult:
+        """Return the result with the changes since then."""
+        changes = self.changes(variables)
+        return result.model_copy(update={"variables": changes}) if changes else result
+
+    def changes(self, variables: Mapping[str, object]) -> tuple[VariableChange, ...]:
+        """Return what is different now, without running code of the user's classes."""
+        return tuple(islice(self._changes(variables), MOST))
+
+    def before(self, name: str) -> Capture | None:
+        """Return what a variable held; None if there was none, or it was not looked at."""
+        if name in self._captures:
+            return self._captures[name]
+        return Reference(self._plain[name]) if name in self._plain else None
+
+    def _changes(self, after: Mapping[str, object]) -> Iterator[VariableChange]:
+        looked_at: dict[int, tuple[bool, str]] = {}
+        for name, value in self._candidates(after):
+            if name not in self._ids:
+                yield VariableChange(name=name, change="created", type=kind(value))
+                continue
+            changed, summary = self._compare(name, value, looked_at)
+            if changed:
+                kept = self._explain(name, value)
+                yield VariableChange(
+                    name=name, change="changed", type=kind(value), summary=summary, kept=kept
+                )
+        for name, cls in self._types.items():
+            if name not in after:
+                kept = self._explain(name, None)
+                yield VariableChange(name=name, change="deleted", type=type_name(cls), kept=kept)
+
+    def _candidates(self, after: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+        """Yield all variables but those that surely are as they were: most of a large namespace."""
+        before, now = self._ids, _ids_of(after)
+        wanted = self._identities.keys() | self._captures.keys()
+        if now != before:
+            wanted |= {name for name, each in now.items() if before.get(name) != each}
+        return ((name, after[name]) for name in after if name in wanted)
+
+    def _compare(
+        self, name: str, value: object, looked_at: dict[int, tuple[bool, str]]
+    ) -> tuple[bool, str]:
+        """Return whether a variable is changed, and what is different in it."""
+        before = self.before(name)
+        if not self._is_same(name, value):
+            with suppress(Exception):  # a table library's own object can be broken
+                types = summarize_types(self._types[name], value)
+                return True, types or (before.summarize(value, secrecy(name)) if before else "")
+            return True, ""
+        if before is None:
+            return False, ""
+        if id(value) not in looked_at:
+            looked_at[id(value)] = False, ""
+            with suppress(Exception):
+                changed = before.is_changed(value)
+                summary = before.summarize(value, secrecy(name)) if changed else ""
+                looked_at[id(value)] = changed, summary
+        return looked_at[id(value)]
+
+    def _is_same(self, name: str, value: object) -> bool:
+        """Return whether a variable holds the very object that it held."""
+        identity = self._identities.get(name)
+        if identity is None and name in self._captures:
+            identity = self._captures[name].identity
+        return self._ids[name] == id(value) and (identity is None or identity.is_same(value))
+
+    def _explain(self, name: str, value: object) -> str:
+        """Return why the change cannot be taken back; "" if it can."""
+        before = self.before(name)
+        if before is None:
+            return UNNAMED
+        if self._ids[name] == id(value):
+            return before.kept
+        return "" if before.can_rebind else before.kept or UNNAMED
+
+
+def default_memory() -> int:
+    """Return the smaller of 1 GB and a tenth of this machine's memory, in bytes."""
+    try:
+        whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # Windows has no sysconf
+        whole = 2 * 10**9
+    return min(10**9, whole // 10)
+
+
+def _ids_of(variables: Mapping[str, object]) -> dict[str, int]:
+    return dict(zip(variables, map(id, variables.values()), strict=True))
