@@ -16,6 +16,7 @@ from IPython.core.magic import no_var_expand
 
 from ipyagent.agent import current_session
 from ipyagent.errors import ConfigError
+from ipyagent.kernel.cell_notes import CellNote, CellNotes
 from ipyagent.kernel.protocols import Shell, kernel_of
 from ipyagent.llm import environment
 from ipyagent.magic import entry, matcher
@@ -33,6 +34,7 @@ class Extension:
         self.shell = shell
         self.home = _working_folder()
         self.pages: Any = None
+        self.notes = CellNotes(shell)
         self._depth = 0
 
     def add(self) -> None:
@@ -89,10 +91,14 @@ class Extension:
         runs_asyncio = str(self.shell.loop_runner) == "asyncio"
         return bool(self.shell.autoawait) and runs_asyncio and self._depth == 0
 
-    def _enter(self, _info: object) -> None:
+    def _enter(self, info: object) -> None:
         self._depth += 1
+        if self._depth == 1:
+            self.notes.enter(info)
 
-    def _leave(self, _result: object) -> None:
+    def _leave(self, result: object) -> None:
+        if self._depth == 1:
+            self.notes.leave(result)
         self._depth = max(0, self._depth - 1)
 
 
@@ -129,6 +135,11 @@ def unload(shell: Shell) -> None:
 def pages_of(shell: Shell) -> Any:
     """Return the pages that show this kernel's notebooks; None outside of a kernel."""
     return _extension(shell).pages
+
+
+def notes_of(shell: Shell) -> list[CellNote]:
+    """Return the notes of what the user's own cells changed, oldest first."""
+    return _extension(shell).notes.notes
 
 
 def home_of(shell: Shell) -> Path:

@@ -14,6 +14,7 @@ from ipyagent.kernel.engine_thread import EngineThread
 from ipyagent.kernel.frontend import detect
 from ipyagent.magic import (
     api_commands,
+    blame_commands,
     mcp_commands,
     plan_commands,
     policy_commands,
@@ -250,6 +251,7 @@ COMMANDS: dict[str, Command] = {
     "show": _show,
     "cost": _cost,
     "undo": undo_commands.run,
+    "blame": blame_commands.run,
     "approve": _approve,
     "deny": _deny,
     "say": _say,
@@ -273,6 +275,7 @@ TAKES = {
     "show": "[RUN]",
     "cost": "",
     "undo": "[RUN]",
+    "blame": "NAME[.COLUMN]",
     "approve": f"[ID] [{BACKGROUND}]",
     "stop": "",
     "skills": "",

@@ -12,7 +12,7 @@ from ipyagent.config import Config
 from ipyagent.kernel.namespace import ShellNamespace
 from ipyagent.kernel.pages import Pages
 from ipyagent.kernel.protocols import Shell
-from ipyagent.magic import home_of, pages_of
+from ipyagent.magic import home_of, notes_of, pages_of
 from ipyagent.magic.model_choice import ModelChoice
 from ipyagent.magic.notebook_pages import NotebookPages
 from ipyagent.magic.notebook_sessions import NotebookSessions
@@ -40,7 +40,11 @@ class Notebook:
         """Return workspace and namespace."""
         workspace = runtime().workspace(self.root(self.settings.config))
         return Environment(
-            workspace, ShellNamespace(self.shell), self.home, approvals=runtime().approvals
+            workspace,
+            ShellNamespace(self.shell),
+            self.home,
+            approvals=runtime().approvals,
+            notes=lambda: notes_of(self.shell),
         )
 
     @property

@@ -22,8 +22,12 @@ def namespace_tools(
     python: bool = True,
     provenance: Provenance | None = None,
     description_of: Callable[[str], str] = lambda path: "",
+    find_author: Callable[[str], str] = lambda name: "",
 ) -> list[Tool]:
-    """Return `list_variables`, `inspect_variable` and `run_python` for one namespace."""
+    """Return `list_variables`, `inspect_variable` and `run_python` for one namespace.
+
+    `find_author` says who made a variable, for the user.
+    """
     sourced = TrackedNamespace(namespace, provenance or Provenance(), description_of)
 
     @tool(where=Where.MAIN)
@@ -51,7 +55,11 @@ def namespace_tools(
             )
         value = known[name]
         result = ToolResult(output=describe(name, value, detail=True), value=value)
-        return sourced.label_description(name, result)
+        labelled = sourced.label_description(name, result)
+        if not (author := find_author(name)):
+            return labelled
+        texts = {"output": f"{result.output}\n{author}", "for_model": result.output}
+        return labelled.model_copy(update=texts)
 
     @tool(
         where=Where.MAIN,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -16,6 +16,7 @@ from ipyagent.agent.session import Session
 from ipyagent.config import Config
 from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
+from ipyagent.kernel.cell_notes import CellNote
 from ipyagent.kernel.describe.known_types import holds_lazy_data, is_table
 from ipyagent.kernel.describe.secrets import secret_strings
 from ipyagent.kernel.namespace import Namespace, ShellNamespace, WatchedNamespace, digest
@@ -23,6 +24,7 @@ from ipyagent.kernel.open_notebooks import OpenNotebooks, current
 from ipyagent.kernel.provenance import Provenance
 from ipyagent.redaction import Redactor
 from ipyagent.tools.ask_user import question_tool
+from ipyagent.tools.authors import find_authors
 from ipyagent.tools.base import Tool, find_tools
 from ipyagent.tools.file_tools import file_tools
 from ipyagent.tools.namespace_tools import namespace_tools
@@ -43,6 +45,9 @@ from ipyagent.tools.truncate import OutputStore
 from ipyagent.tools.workspace import Workspace
 from ipyagent.wiring.services import Services
 
+RECENT = 50
+"""Runs in which the author of a variable is looked for."""
+
 
 @dataclass
 class Environment:
@@ -53,6 +58,8 @@ class Environment:
     home: Path | None = None
     """The settings' folder; None: the workspace's root."""
     approvals: Approvals = field(default_factory=Approvals)
+    notes: Callable[[], Sequence[CellNote]] = tuple
+    """Returns what the user's own cells changed."""
     _known_notices: set[str] = field(default_factory=set, init=False)
     _redactor: Redactor | None = field(default=None, init=False)
     _kept: _BuiltInTools | None = field(default=None, init=False)
@@ -170,6 +177,12 @@ class Environment:
         """Return the sandbox in which commands run."""
         return Sandbox(self.workspace)
 
+    def describe_author(self, session: Session | None, name: str) -> str:
+        """Return who made or changed a variable last; "" if that is not known."""
+        runs = session.runs[-RECENT:] if session else ()
+        found = find_authors(runs, self.notes(), name)
+        return str(found[0]) if found else ""
+
     def _notebook_tools(
         self, config: Config, namespace: Namespace, desktop: OpenNotebooks, post: Post
     ) -> Iterator[Tool]:
@@ -257,6 +270,7 @@ class _BuiltInTools:
             python=flags.python,
             provenance=around.provenance,
             description_of=around.last_description,
+            find_author=partial(around.describe_author, self._session),
         )
         store = OutputStore(workspace)
         ways: JsonDict = {
