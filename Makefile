@@ -65,10 +65,10 @@ canary: .venv-canary/test
 ## What `make test` samples, at full count and with new examples: kills, power cuts, cut streams, interrupts.
 soak: .venv/test
 	env JOURNAL_TEST_KILLS=60 JOURNAL_TEST_POINTS=500 JOURNAL_TEST_CUTS=200 STREAMS_TEST_EVERY_BYTE=1 \
-		INTERRUPT_TEST_MOMENTS=1000 \
+		INTERRUPT_TEST_MOMENTS=1000 REHEARSAL_TEST_COUNT=1000 REHEARSAL_TEST_PROGRAMS=500 \
 		HYPOTHESIS_PROFILE=default $(BIN)/python -m pytest -o timeout=1200 \
 		tests/store tests/schema tests/config tests/agent tests/redaction tests/llm/test_cuts.py \
-		tests/kernel/test_interrupts.py
+		tests/kernel/test_interrupts.py tests/kernel/rehearsal
 
 ## Open JupyterLab on the quickstart.
 lab: .venv/lab

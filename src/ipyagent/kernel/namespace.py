@@ -65,6 +65,14 @@ class Namespace(Protocol):
         """
         ...
 
+    def bindings(self) -> Variables:
+        """Return the dictionary in which code finds and binds names, private ones among them."""
+        ...
+
+    def take_over(self, result: ToolResult, new: Mapping[str, object]) -> ToolResult:
+        """Bind new variables; return the result of the code that made them, with these changes."""
+        ...
+
     def runs_as_written(self, code: str) -> bool:
         """Return whether what runs for `code` is what Python reads in it, from any thread."""
         ...
@@ -101,6 +109,14 @@ class ShellNamespace:
         before = take_snapshot(self.variables(), code)
         return before.annotate(run(self.shell, code, outputs), self.variables())
 
+    def bindings(self) -> Variables:
+        """Return the shell's dictionary."""
+        return self.shell.user_ns
+
+    def take_over(self, result: ToolResult, new: Mapping[str, object]) -> ToolResult:
+        """Bind new variables; return the result with these changes."""
+        return _take_over(self, result, new)
+
     def runs_as_written(self, code: str) -> bool:
         """Return whether neither magics nor transformers make other code of it."""
         return runs_as_written(self.shell, code)
@@ -128,6 +144,14 @@ class PlainNamespace:
         """Run `code` as Python."""
         before = take_snapshot(self.variables(), code)
         return before.annotate(run_plain(self._variables, code, outputs), self.variables())
+
+    def bindings(self) -> Variables:
+        """Return the dictionary itself."""
+        return self._variables
+
+    def take_over(self, result: ToolResult, new: Mapping[str, object]) -> ToolResult:
+        """Bind new variables; return the result with these changes."""
+        return _take_over(self, result, new)
 
     def runs_as_written(self, code: str) -> bool:
         """Return true: no shell rewrites it."""
@@ -160,6 +184,14 @@ class WatchedNamespace:
         result = self._namespace.run(code, outputs)
         return self._look_at(result) if isinstance(result, ToolResult) else self._await(result)
 
+    def bindings(self) -> Variables:
+        """Return the dictionary in which code binds names."""
+        return self._namespace.bindings()
+
+    def take_over(self, result: ToolResult, new: Mapping[str, object]) -> ToolResult:
+        """Bind new variables, and look for secrets before anybody reads the result."""
+        return self._look_at(self._namespace.take_over(result, new))
+
     def runs_as_written(self, code: str) -> bool:
         """Return whether what runs is what Python reads in `code`."""
         return self._namespace.runs_as_written(code)
@@ -176,6 +208,12 @@ class WatchedNamespace:
         known = {**self._namespace.variables(), "": result.value, **unnamed}
         self._learn(secret_strings(known))
         return result
+
+
+def _take_over(namespace: Namespace, result: ToolResult, new: Mapping[str, object]) -> ToolResult:
+    before = take_snapshot(namespace.variables(), "")
+    namespace.bindings().update(new)
+    return before.annotate(result, namespace.variables())
 
 
 _TABLE, _DATA, _CODE, _MODULE = range(4)

@@ -239,6 +239,7 @@ class DecidedBy(StrEnum):
     BUTTON = "button"
     PROMPT = "prompt"
     MAGIC = "magic"
+    REHEARSAL = "rehearsal"  # tried on a copy: nothing would change, or only new plain data
 
 
 class Scope(StrEnum):
@@ -264,6 +265,38 @@ class Preview(Model):
     language: str = "text"
 
 
+class RehearsalOutcome(StrEnum):
+    """The outcome of a rehearsal; after the first three nobody is asked."""
+
+    LOOKED = "looked"  # nothing would change: its result is the call's result
+    ADOPTED = "adopted"  # only new names of plain data would be: they were adopted
+    FAILED = "failed"  # the code raised, and nothing would have changed
+    CHANGES = "changes"  # something would change: the user is asked
+    SKIPPED = "skipped"  # not rehearsed: `reason` says why
+
+
+class FileEffect(Model):
+    """A file that a rehearsed call would change; the path of a folder ends in a slash."""
+
+    path: Text
+    change: Literal["created", "changed", "deleted"]
+
+
+class Rehearsal(Model):
+    """The effects of a call's code on a copy of the kernel, where it can change nothing.
+
+    `reason` is why it was not rehearsed. `texts` say what else would change beside variables and
+    files, and what the code attempted that its isolation refused. `duration` is in seconds.
+    """
+
+    outcome: RehearsalOutcome
+    reason: Text = ""
+    variables: tuple[VariableChange, ...] = ()
+    files: tuple[FileEffect, ...] = ()
+    texts: tuple[Text, ...] = ()
+    duration: Amount = 0.0
+
+
 class ToolExecution(Model):
     """One call and all that happened to it. `duration` is in seconds.
 
@@ -286,6 +319,7 @@ class ToolExecution(Model):
     decision: Decision | None = None
     decided_by: DecidedBy | None = None
     reason: Text | None = None
+    rehearsal: Rehearsal | None = Field(default=None, exclude_if=lambda found: found is None)
     dry_run: Flag = Field(default=False, validation_alias=AliasChoices("dry_run", "was_dry_run"))
     result: ToolResult | None = None
     started_at: Moment | None = Field(

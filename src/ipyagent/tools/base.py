@@ -25,6 +25,7 @@ from ipyagent.tools.argument_schema import (
 )
 from ipyagent.tools.command_arguments import get_command
 from ipyagent.tools.control_characters import check_control_characters
+from ipyagent.tools.rehearsed import Rehearser
 from ipyagent.tools.static_analysis import Effects
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider takes
@@ -84,6 +85,8 @@ class Tool:
     """True if control characters are refused in all arguments; in `command` they always are."""
     effects: Callable[[Preview], Effects] | None = None
     """Returns the effects of the call in this preview, as far as static analysis can tell."""
+    make_rehearser: Callable[[], Rehearser] | None = None
+    """Returns what runs the code in `command` where it can change nothing."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -226,6 +229,7 @@ class ToolOptions(TypedDict, total=False):
     command: str | None
     refuse_controls: bool
     effects: Callable[[Preview], Effects] | None
+    make_rehearser: Callable[[], Rehearser] | None
 
 
 @overload

@@ -12,7 +12,9 @@ from ipyagent.kernel.prose import prose_sources
 from ipyagent.kernel.provenance import Provenance
 from ipyagent.schema import Preview, ToolResult
 from ipyagent.tools.base import Tool, Where, tool
+from ipyagent.tools.rehearsed import Rehearser
 from ipyagent.tools.tracked_namespace import TrackedNamespace, with_sources
+from ipyagent.tools.workspace import Workspace
 
 
 def namespace_tools(
@@ -23,10 +25,12 @@ def namespace_tools(
     provenance: Provenance | None = None,
     description_of: Callable[[str], str] = lambda path: "",
     find_author: Callable[[str], str] = lambda name: "",
+    workspace: Workspace | None = None,
 ) -> list[Tool]:
     """Return `list_variables`, `inspect_variable` and `run_python` for one namespace.
 
-    `find_author` says who made a variable, for the user.
+    `find_author` says who made a variable, for the user. Code can be rehearsed if its `workspace`
+    is known.
     """
     sourced = TrackedNamespace(namespace, provenance or Provenance(), description_of)
 
@@ -61,6 +65,12 @@ def namespace_tools(
         texts = {"output": f"{result.output}\n{author}", "for_model": result.output}
         return labelled.model_copy(update=texts)
 
+    def make_rehearser() -> Rehearser:
+        from ipyagent.tools.rehearsal import CodeRehearser  # most prompts run no code
+
+        assert workspace is not None  # noqa: S101
+        return CodeRehearser(sourced, workspace)
+
     @tool(
         where=Where.MAIN,
         sensitive=True,
@@ -68,6 +78,7 @@ def namespace_tools(
         reaches_out=True,
         command="code",
         effects=lambda preview: sourced.analyze(preview.text),
+        make_rehearser=make_rehearser if workspace is not None else None,
     )
     def run_python(code: str) -> ToolResult | Awaitable[ToolResult]:
         """Run a cell among the notebook's live variables; %magics, !commands and await work.

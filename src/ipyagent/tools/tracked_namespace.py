@@ -7,6 +7,7 @@ import inspect
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 
+from ipyagent.errors import AgentError
 from ipyagent.kernel.describe.libraries import table_of
 from ipyagent.kernel.describe.safe_inspect import one_line, type_name
 from ipyagent.kernel.namespace import Namespace, brief_line, is_data, take_snapshot
@@ -87,6 +88,24 @@ class TrackedNamespace:
             return self._add_changes(result, "", Effects({}))
 
         return add_changes
+
+    @property
+    def plain(self) -> Namespace:
+        """The namespace without labels."""
+        return self._namespace
+
+    def take_over(self, code: str, result: ToolResult, new: Mapping[str, object]) -> ToolResult:
+        """Bind new names to the data that code made on a copy of the variables; label its result.
+
+        Raises AgentError if one of the names is taken by now, and then binds none.
+        """
+        bindings = self._namespace.bindings()
+        if taken := [name for name in new if name in bindings]:
+            raise AgentError(f"{taken[0]} is defined by now, so it was not replaced; run it again")
+        effects = self.analyze(code)
+        origins = self._labels_loaded(effects, self.variables())
+        received = self._namespace.take_over(result, new)
+        return self._label_result(received, code, effects, origins)
 
     def _add_changes(self, result: ToolResult, code: str, effects: Effects) -> ToolResult:
         """Return the result that tells the model which variables are new or changed.

@@ -50,6 +50,10 @@ _ENVIRONMENT = ("bin", "include", "lib", "lib64", "pyvenv.cfg")
 _INSTALLATION = (*_ENVIRONMENT, "etc/fonts", "libexec", "share")
 _NAMESPACES = ("user", "pid", "net", "ipc", "uts")
 _SCRATCH = str(1024**3)  # bytes in /tmp, and in /dev/shm
+READABLE_STATE = ("outputs", "skills")
+"""The files of our own state that every tool may read."""
+_TERMINAL = ("COLORTERM", "COLUMNS", "LINES", "NO_COLOR", "TERM")  # pandas asks for its size
+_THREADS = ("OMP_", "MKL_", "OPENBLAS_", "NUMEXPR_", "BLIS_", "VECLIB_", "KMP_")
 _LANGUAGE = ("LANG", "LANGUAGE", "TZ")
 _USER_VARIABLES = (*_LANGUAGE, "HOME", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "TMPDIR", "USER")
 # Unbuffered, so that output and errors keep their order.
@@ -76,6 +80,13 @@ def environment(root: str) -> dict[str, str]:
 def unsandboxed_environment() -> dict[str, str]:
     """Return the variables of a command without a sandbox: an allow-list as well."""
     return {**_pick_variables(_USER_VARIABLES), **_ALWAYS}
+
+
+def kept_variables() -> list[str]:
+    """Return the names of the variables that code on a copy of the kernel may read."""
+    others = ("SHELL", "PWD", "MPLBACKEND", "VIRTUAL_ENV", "CONDA_PREFIX")
+    given = {*_USER_VARIABLES, *_TERMINAL, *others}
+    return [n for n in os.environ if n in given or n.startswith(("LC_", "PYTHON", *_THREADS))]
 
 
 def _pick_variables(names: Iterable[str]) -> dict[str, str]:
@@ -111,14 +122,19 @@ def build_arguments(
     ]
 
 
+def system_paths() -> tuple[dict[str, str], list[str]]:
+    """Return the system's readable paths: links with their targets, and files and folders."""
+    links = {p: str(Path(p).readlink()) for p in (*_SYSTEM, *_ROOTS) if Path(p).is_symlink()}
+    places = [path for path in (*_SYSTEM, *_ROOTS) if path not in links]
+    return links, [*places, *(f"/etc/{name}" for name in _ETC)]
+
+
 def _system_mounts() -> Iterator[str]:
-    for path in (*_SYSTEM, *_ROOTS):
-        if Path(path).is_symlink():
-            yield from ("--symlink", str(Path(path).readlink()), path)
-        else:
-            yield from ("--ro-bind-try", path, path)
-    for name in _ETC:
-        yield from ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
+    links, places = system_paths()
+    for link, target in links.items():
+        yield from ("--symlink", target, link)
+    for path in places:
+        yield from ("--ro-bind-try", path, path)
 
 
 def _python_mounts(root: str, *, inside: bool) -> Iterator[str]:
@@ -154,7 +170,7 @@ def _prefix_paths(prefix: str, root: str) -> list[str]:
 
 def _state_mounts(state: str, readable_state: Iterable[str]) -> Iterator[str]:
     yield from ("--tmpfs", state)
-    for name in ("outputs", "skills", *readable_state):
+    for name in (*READABLE_STATE, *readable_state):
         yield from ("--ro-bind-try", f"{state}/{name}", f"{state}/{name}")
     yield from ("--remount-ro", state)
 

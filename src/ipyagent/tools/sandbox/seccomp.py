@@ -25,6 +25,8 @@ _ABSENT = (
 
 _NAMESPACES = 0x7E020000  # the CLONE_NEW… flags
 _NEW_TIME = 0x80  # of unshare alone; in clone it belongs to the signal
+_THREAD = 0x10000  # CLONE_THREAD
+_FAMILIES = (1, 2, 10, 16)  # of sockets: AF_UNIX, AF_INET, AF_INET6, AF_NETLINK
 _TYPE_INTO_TERMINAL, _PASTE_INTO_TERMINAL = 0x5412, 0x541C  # TIOCSTI, TIOCLINUX
 
 _SAME_EVERYWHERE = {
@@ -51,6 +53,9 @@ class _Architecture:
     unshare: int
     clone: int
     ioctl: int
+    socket: int
+    starts: tuple[int, ...]
+    """Calls that start a process or a program."""
     clone3: int = 435
     beyond: int = field(default=0)
     """Numbers from here on are another interface to the same calls."""
@@ -96,6 +101,8 @@ _ARCHITECTURES = {
         unshare=272,
         clone=56,
         ioctl=16,
+        socket=41,
+        starts=(57, 58, 59, 322),
         beyond=0x40000000,
     ),
     "aarch64": _Architecture(
@@ -135,19 +142,24 @@ _ARCHITECTURES = {
         unshare=97,
         clone=220,
         ioctl=29,
+        socket=198,
+        starts=(221, 281),
     ),
 }
 
 
-def build_filter(machine: str = "") -> bytes:
-    """Return the filter for this machine; empty if there is none for it."""
+def build_filter(machine: str = "", *, processes: bool = True) -> bytes:
+    """Return the filter for this machine; empty if there is none for it.
+
+    Without `processes`, no process can be started either, only threads.
+    """
     known = _ARCHITECTURES.get(machine or platform.machine())
     if known is None or sys.byteorder != "little":
         return b""
-    return b"".join(_instructions(known))
+    return b"".join(_instructions(known, processes=processes))
 
 
-def _instructions(machine: _Architecture) -> Iterator[bytes]:
+def _instructions(machine: _Architecture, *, processes: bool) -> Iterator[bytes]:
     yield _encode_instruction(_LOAD, _ARCHITECTURE)
     yield from (
         _encode_instruction(_EQUAL, machine.audit, yes=1),
@@ -166,7 +178,10 @@ def _instructions(machine: _Architecture) -> Iterator[bytes]:
         _encode_instruction(_RETURN, _ABSENT),
     )
     yield from _deny_flags(machine.unshare, _NAMESPACES | _NEW_TIME)
-    yield from _deny_flags(machine.clone, _NAMESPACES)
+    if processes:
+        yield from _deny_flags(machine.clone, _NAMESPACES)
+    else:
+        yield from _deny_processes(machine)
     yield _encode_instruction(_EQUAL, machine.ioctl, no=5)
     yield _encode_instruction(_LOAD, _SECOND)
     yield _encode_instruction(_EQUAL, _TYPE_INTO_TERMINAL, yes=1)
@@ -183,6 +198,25 @@ def _deny_flags(number: int, flags: int) -> Iterator[bytes]:
     yield _encode_instruction(_LOAD, _FIRST)
     yield from (_encode_instruction(_ANY_BIT, flags, no=1), _encode_instruction(_RETURN, _DENY))
     yield _encode_instruction(_RETURN, _ALLOW)
+
+
+def _deny_processes(machine: _Architecture) -> Iterator[bytes]:
+    """Yield instructions that deny new processes and programs, and sockets to another machine.
+
+    Sockets of a virtual machine to its host (AF_VSOCK) belong to no network namespace.
+    """
+    for number in machine.starts:
+        yield from (_encode_instruction(_EQUAL, number, no=1), _encode_instruction(_RETURN, _DENY))
+    yield _encode_instruction(_EQUAL, machine.clone, no=6)
+    yield _encode_instruction(_LOAD, _FIRST)
+    yield from (_encode_instruction(_ANY_BIT, _THREAD, yes=1), _encode_instruction(_RETURN, _DENY))
+    yield _encode_instruction(_ANY_BIT, _NAMESPACES, no=1)
+    yield from (_encode_instruction(_RETURN, _DENY), _encode_instruction(_RETURN, _ALLOW))
+    yield _encode_instruction(_EQUAL, machine.socket, no=len(_FAMILIES) + 3)
+    yield _encode_instruction(_LOAD, _FIRST)
+    for left, family in enumerate(_FAMILIES, 1 - len(_FAMILIES)):
+        yield _encode_instruction(_EQUAL, family, yes=1 - left)
+    yield from (_encode_instruction(_RETURN, _DENY), _encode_instruction(_RETURN, _ALLOW))
 
 
 def _encode_instruction(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:

@@ -1,0 +1,1 @@
+"""Rehearsals: code runs on a copy of the kernel, where it can change nothing."""

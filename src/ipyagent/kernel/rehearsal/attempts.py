@@ -1,0 +1,176 @@
+"""Attempts of rehearsed code at what its isolation hides from it.
+
+They fail, so nothing depends on noticing them but the honesty of the result: code that found less
+than it would have found gives a wrong answer.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import inspect
+import os
+import sys
+from collections.abc import Callable, Collection, Iterator
+from types import FrameType
+from typing import Any
+
+from ipyagent import imports
+from ipyagent.kernel.rehearsal.confinement import Confinement
+from ipyagent.kernel.rehearsal.mounts import CACHE, TEMPORARY
+
+_MOST = 20
+_NETWORK = (
+    *("connect", "sendto", "sendmsg", "bind"),
+    *("getaddrinfo", "gethostbyname", "gethostbyaddr", "getnameinfo"),
+)
+_PROCESSES = (
+    *("subprocess.Popen", "os.system", "os.exec", "os.fork", "os.forkpty"),
+    *("pty.spawn", "os.posix_spawn", "os.spawn"),
+)
+_EVENTS = {
+    **dict.fromkeys((f"socket.{each}" for each in _NETWORK), "uses the network"),
+    **dict.fromkeys(_PROCESSES, "starts a process"),
+    **dict.fromkeys(("os.kill", "os.killpg", "signal.pthread_kill"), "sends a signal to a process"),
+    "sys.addaudithook": "adds an audit hook",
+}
+_FOLDERS = frozenset({"os.listdir", "os.scandir", "os.chdir", "sqlite3.connect", "glob.glob"})
+_ASKED = ("stat", "lstat", "access", "readlink")
+"""Functions of `os` that tell whether a file is there."""
+_FINDERS = ("<frozen importlib._bootstrap_external>", imports.__file__)
+_PATHS = os.path.realpath.__code__.co_filename
+_OWN = ("/proc/self/", "/proc/thread-self/")
+
+
+def find_hidden_modules(confinement: Confinement) -> frozenset[str]:
+    """Return the modules that lie in folders of `sys.path` which the code will not see."""
+    found = set[str]()
+    for real in map(os.path.realpath, dict.fromkeys(sys.path)):
+        if not confinement.sees(real):
+            with contextlib.suppress(OSError):
+                found.update(name.partition(".")[0] for name in os.listdir(real))  # noqa: PTH208
+    return frozenset(found)
+
+
+class Attempts:
+    """Collects attempts while code runs."""
+
+    def __init__(
+        self,
+        confinement: Confinement,
+        hidden_variables: Collection[str] = (),
+        hidden_modules: Collection[str] = (),
+    ) -> None:
+        self._confinement = confinement
+        self._hidden_variables, self._hidden_modules = hidden_variables, hidden_modules
+        self._home = os.path.expanduser("~")  # noqa: PTH111
+        self._found: dict[str, None] = {}
+        self._is_active = False
+
+    def texts(self) -> list[str]:
+        """Return the attempts, each once, in order."""
+        return [*self._found]
+
+    def install(self) -> None:
+        """Get ready to collect; for the rest of the process."""
+        sys.addaudithook(self._hear)
+        for name in _ASKED:
+            setattr(os, name, self._with_check(getattr(os, name)))
+        builtins.input = self._refuse_input
+        sys.meta_path.insert(0, self)
+        self._watch_variables()
+
+    @contextlib.contextmanager
+    def watch(self) -> Iterator[None]:
+        """Collect within the context."""
+        self._is_active = True
+        try:
+            yield
+        finally:
+            self._is_active = False
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        """Record the import of a module that lies where the code cannot look; find nothing."""
+        if path is None and name.partition(".")[0] in self._hidden_modules:
+            self._add(f"imports {name}, which is hidden from it")
+
+    def _add(self, text: str) -> None:
+        if self._is_active and len(self._found) < _MOST:
+            self._found.setdefault(text)
+
+    def _hear(self, event: str, arguments: tuple[object, ...]) -> None:
+        if not self._is_active:
+            return
+        if event == "open":
+            path, mode, flags = arguments
+            by_mode = isinstance(mode, str) and mode[:1] in ("w", "a", "x")
+            by_flags = isinstance(flags, int) and bool(flags & os.O_CREAT)
+            self._check_path(path, creates=by_mode or by_flags)
+        elif event in _FOLDERS:
+            frame = inspect.currentframe()
+            if not _is_import(frame and frame.f_back):
+                self._check_path(arguments[0], lists=True)
+        elif text := _EVENTS.get(event):
+            self._add(text)
+
+    def _with_check(self, function: Callable[..., object]) -> Callable[..., object]:
+        """Return a function of `os` that records questions about hidden files."""
+
+        def ask(path: object, *args: object, **kwargs: object) -> object:
+            frame = inspect.currentframe()
+            if self._is_active and not _is_import(frame and frame.f_back):
+                self._check_path(path)
+            return function(path, *args, **kwargs)
+
+        return ask
+
+    def _check_path(self, path: object, *, creates: bool = False, lists: bool = False) -> None:
+        if not isinstance(path, str | bytes | os.PathLike):
+            return
+        self._is_active, hidden = False, False
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            real = os.path.realpath(os.fsdecode(path))
+            hidden = not self._is_as_outside(real, creates=creates, lists=lists)
+        self._is_active = True
+        if hidden:
+            self._add(f"reaches for {real}, which is hidden from it")
+
+    def _is_as_outside(self, real: str, *, creates: bool, lists: bool) -> bool:
+        if self._confinement.sees(real) or f"{real}/".startswith((*_OWN, f"{CACHE}/")):
+            return True
+        if real.startswith(f"{self._home}/."):
+            return True  # where libraries look for settings
+        if f"{real}/".startswith(f"{TEMPORARY}/"):
+            # Its own folder of temporary files: what is missing there may be in the real one.
+            return creates or os.path.lexists(real)
+        # That a folder is there tells nothing, if something in it is seen.
+        below = () if lists else (*self._confinement.readable, f"{self._home}/.")
+        return any(each.startswith(f"{real}/") for each in (self._confinement.root, *below))
+
+    def _refuse_input(self, *_: object) -> str:
+        self._add("asks for input")
+        raise EOFError("input is not possible here")
+
+    def _watch_variables(self) -> None:
+        kind, hidden, add = type(os.environ), self._hidden_variables, self._add
+        past, listed = kind.__getitem__, kind.__iter__
+
+        def get(environ: Any, name: Any) -> Any:
+            if name in hidden:
+                add(f"reads the environment variable {name}, which is hidden from it")
+            return past(environ, name)
+
+        def iterate(environ: Any) -> Any:
+            if hidden:
+                add("lists the environment, a part of which is hidden from it")
+            return listed(environ)
+
+        kind.__getitem__ = get  # type: ignore[method-assign]
+        kind.__iter__ = iterate  # type: ignore[method-assign]
+
+
+def _is_import(frame: FrameType | None) -> bool:
+    """Return whether a folder is looked at to find a module, which is recorded by its name."""
+    while frame is not None and frame.f_code.co_filename == _PATHS:
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_filename in _FINDERS

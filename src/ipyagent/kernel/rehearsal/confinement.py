@@ -1,0 +1,53 @@
+"""The confinement of a rehearsal: what it can see, and how much it may take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+ALIKE = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+"""Devices that are there too."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits of one rehearsal. Memory is counted beyond what the kernel has."""
+
+    seconds: float = 2.0
+    memory: int = 1 << 30
+    files: int = 256 << 20
+    """Bytes that it may write to files."""
+    report: int = 64 << 20
+    """Bytes that it may send back."""
+
+
+@dataclass(frozen=True)
+class Confinement:
+    """The part of the system that a rehearsal sees; everything else is not there.
+
+    Paths are absolute, but those that are hidden are relative to the workspace, `root`.
+    """
+
+    root: str
+    readable: tuple[str, ...] = ()
+    """Folders and files that it can read, those in the workspace included."""
+    links: tuple[tuple[str, str], ...] = ()
+    """Links at the top of the file system, and their targets."""
+    hidden_files: tuple[str, ...] = ()
+    hidden_folders: tuple[str, ...] = ()
+    call_filter: bytes = b""
+    """The seccomp filter."""
+    variables: frozenset[str] = frozenset()
+    """Names of the environment's variables that stay."""
+    secrets: frozenset[str] = field(default=frozenset(), repr=False)
+    """Texts that are wiped from its memory."""
+
+    def sees(self, path: str) -> bool:
+        """Return whether an absolute path, links resolved, is as it is outside."""
+        if any(_is_in(path, each) for each in (*self.readable, *ALIKE)):
+            return True
+        hidden = (f"{self.root}/{each}" for each in (*self.hidden_files, *self.hidden_folders))
+        return _is_in(path, self.root) and not any(_is_in(path, each) for each in hidden)
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder}/")

@@ -1,0 +1,134 @@
+"""The isolation of a rehearsal: descriptors, namespaces, files, memory, privileges.
+
+It takes two processes. The first one leaves the namespaces and waits; the second is the first
+process of the new ones: when it ends, so does everything that it started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import select
+import signal
+import sys
+import tempfile
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from ipyagent.kernel.rehearsal import memory
+from ipyagent.kernel.rehearsal.confinement import Confinement, Limits
+from ipyagent.kernel.rehearsal.mounts import CACHE, TEMPORARY, build_root
+from ipyagent.kernel.rehearsal.system_calls import (
+    NEW_HOST,
+    NEW_IPC,
+    NEW_MOUNTS,
+    NEW_NETWORK,
+    NEW_PIDS,
+    NEW_USER,
+    die_with_parent,
+    drop_capabilities,
+    filter_calls,
+    forbid_new_privileges,
+    unshare,
+)
+
+_NAMESPACES = NEW_USER | NEW_MOUNTS | NEW_NETWORK | NEW_PIDS | NEW_IPC | NEW_HOST
+_END = {signal.SIGTERM}
+
+
+def leave_kernel(kernel: int, report: int) -> None:
+    """Leave what the first process shares with the kernel: descriptors, signals, namespaces.
+
+    It ends when the kernel does. SIGTERM waits until there is a second process to be ended.
+    """
+    die_with_parent(signal.SIGKILL)
+    if os.getppid() != kernel:
+        os._exit(1)
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD, signal.SIGALRM):
+        signal.signal(number, signal.SIG_DFL)
+    os.setsid()  # an interrupt of the terminal is for the kernel
+    replace_descriptors({report})
+    for stop in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
+        signal.setitimer(stop, 0)
+    user, group = os.geteuid(), os.getegid()
+    unshare(_NAMESPACES)  # of processes, that of the next child
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+    Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+    signal.pthread_sigmask(signal.SIG_BLOCK, _END)
+
+
+def replace_descriptors(kept: Collection[int]) -> None:
+    """Put the null device in the place of all descriptors but `kept`.
+
+    Their numbers stay taken: an object that holds one fails, instead of meeting another file.
+    """
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for number in sorted(int(name) for name in os.listdir("/proc/self/fd")):  # noqa: PTH208
+        if number != null and number not in kept:
+            os.dup2(null, number, inheritable=number <= 2)
+    os.close(null)
+
+
+def wait_in_first(second: int) -> None:
+    """Wait for the second process, which SIGTERM ends; it must be waited for by its parent."""
+    handle = os.pidfd_open(second)
+
+    def end_second(*_: object) -> None:
+        with contextlib.suppress(OSError):
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
+
+    signal.signal(signal.SIGTERM, end_second)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _END)
+    os.waitpid(second, 0)
+
+
+def isolate(
+    confinement: Confinement, limits: Limits, life: int, numeric: Sequence[memory.Stretch] = ()
+) -> None:
+    """Cut the second process off from files, secrets and privileges. Raises OSError.
+
+    It ends with the first process, whose end of the pipe `life` tells if it has ended already.
+    `numeric` is memory without any text.
+    """
+    die_with_parent(signal.SIGKILL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _END)
+    poll = select.poll()
+    poll.register(life, 0)
+    if poll.poll(0):
+        os._exit(1)
+    os.close(life)
+    if not confinement.call_filter:
+        raise OSError("there is no filter of system calls for this machine")
+    Path("/proc/self/oom_score_adj").write_text("1000")
+    memory.leave_shared_memory()
+    memory.clean_environment(confinement.variables)
+    memory.wipe(confinement.secrets, numeric)
+    build_root(confinement, limits)
+    os.environ.update(TMPDIR=TEMPORARY, XDG_CACHE_HOME=CACHE, MPLCONFIGDIR=f"{CACHE}/matplotlib")
+    tempfile.tempdir = TEMPORARY
+    _limit_resources(limits)
+    drop_capabilities()
+    forbid_new_privileges()
+    filter_calls(confinement.call_filter)
+
+
+def _limit_resources(limits: Limits) -> None:
+    statm = Path("/proc/self/statm")
+    pages = int(statm.read_text().split()[0]) if statm.exists() else 0
+    space = pages * resource.getpagesize() + limits.memory if pages else resource.RLIM_INFINITY
+    most = {
+        resource.RLIMIT_AS: space,
+        resource.RLIMIT_CPU: int(limits.seconds) + 1,
+        resource.RLIMIT_FSIZE: limits.files,
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_NPROC: 64,
+    }
+    for kind, value in most.items():
+        _, hard = resource.getrlimit(kind)
+        if hard != resource.RLIM_INFINITY:
+            value = hard if value == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (value, value))
+    sys.setrecursionlimit(min(sys.getrecursionlimit(), 10_000))

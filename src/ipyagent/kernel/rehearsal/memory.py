@@ -1,0 +1,257 @@
+"""The memory of a rehearsal: what it shares with other processes, and the secrets in it."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import mmap
+import os
+import sys
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ipyagent.kernel.rehearsal.system_calls import (
+    PROTECT_EXECUTE,
+    PROTECT_READ,
+    PROTECT_WRITE,
+    find_bytes,
+    is_uniform,
+    protect_memory,
+    replace_mapping,
+)
+
+Stretch = tuple[int, int]
+"""Where memory begins and ends."""
+
+Needle = tuple[int, int]
+"""Where something lies that is looked for, and its length."""
+
+_MAPS = Path("/proc/self/maps")
+_LOCK, _INDEX = "/dev/shm/sem.", "-shm"  # noqa: S108
+"""Shared memory without data of the user's: a progress bar's lock, the index of a SQLite file."""
+_CHUNK = 1 << 18
+"""Bytes that are searched for all secrets in turn: they stay in the processor's cache."""
+_LARGEST_COPY = 1 << 24
+_LARGE, _NUMBERS = 1 << 20, "biufcmM"
+_ENVIRONMENT = (50, 51)  # fields of /proc/self/stat: where the first environment lies
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """A stretch of a process's memory."""
+
+    start: int
+    end: int
+    permissions: str
+    path: str
+
+    @property
+    def is_shared(self) -> bool:
+        """True if other processes may see what is written there."""
+        return self.permissions[3] == "s"
+
+    @property
+    def protection(self) -> int:
+        """The protection as system calls take it."""
+        flags = (PROTECT_READ, PROTECT_WRITE, PROTECT_EXECUTE)
+        pairs = zip(flags, self.permissions, strict=False)
+        return sum(flag for flag, letter in pairs if letter != "-")
+
+
+def list_mappings() -> list[Mapping]:
+    """Return the mappings of this process."""
+    found = []
+    for line in _MAPS.read_text(errors="surrogateescape").splitlines():
+        where, permissions, _, _, _, *path = line.split(None, 5)
+        start, _, end = where.partition("-")
+        found.append(Mapping(int(start, 16), int(end, 16), permissions, (path or [""])[0]))
+    return found
+
+
+def describe_shared_memory() -> str | None:
+    """Return why this process's memory cannot be copied, or None."""
+    for each in list_mappings():
+        name = each.path.removesuffix(" (deleted)") or "without a name"
+        is_plain = name.startswith(_LOCK) or name.endswith(_INDEX)
+        if each.permissions[1::2] == "ws" and not is_plain:
+            return f"memory is shared with other processes ({Path(name).name})"
+    return None
+
+
+def leave_shared_memory() -> None:
+    """Replace all shared memory that could be written by a private copy.
+
+    Raises OSError if that is too much.
+    """
+    for each in list_mappings():
+        if not each.is_shared:
+            continue
+        try:
+            protect_memory(each.start, each.end - each.start, PROTECT_READ | PROTECT_WRITE)
+        except PermissionError:
+            continue  # mapped from a file that was opened for reading
+        _copy_privately(each)
+
+
+def _copy_privately(mapping: Mapping) -> None:
+    length = mapping.end - mapping.start
+    if length > _LARGEST_COPY:
+        raise OSError(f"{length:,} bytes of memory are shared with other processes")
+    content = ctypes.string_at(mapping.start, length)
+    replace_mapping(mapping.start, length)
+    ctypes.memmove(mapping.start, content, length)
+    protect_memory(mapping.start, length, mapping.protection)
+
+
+def clean_environment(kept: Collection[str]) -> None:
+    """Remove all variables but those `kept`, from where processes get them as well."""
+    for name in list(os.environ):
+        if name not in kept:
+            del os.environ[name]
+    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    start, end = (int(fields[number - 3]) for number in _ENVIRONMENT)
+    ours = dict(os.environ)
+    if start and end > start:
+        ctypes.memset(start, 0, end - start)
+    for name, value in ours.items():  # some of them lay there
+        os.environ[name] = value
+
+
+def wipe(secrets: Collection[str], skipped: Sequence[Stretch] = ()) -> None:
+    """Overwrite the secrets wherever they lie in memory, but for what is skipped.
+
+    They are looked for in UTF-8, UTF-16, UTF-32 and as Python keeps text.
+    """
+    wanted = [each for each in secrets if each]
+    if wanted:
+        # First, because what is left over by it is found by the other.
+        _wipe_wide(wanted, skipped)
+        _wipe_narrow(wanted, skipped)
+
+
+@contextlib.contextmanager
+def _place_needles(forms: Iterable[bytes]) -> Iterator[list[Needle]]:
+    """Yield where the forms lie: in shared memory, which is not searched.
+
+    Else the first that is found would be the one that is looked for.
+    """
+    known = list(forms)
+    with mmap.mmap(-1, sum(map(len, known))) as hidden:
+        hidden.write(b"".join(known))
+        first = ctypes.addressof(ctypes.c_char.from_buffer(hidden))
+        needles: list[Needle] = []
+        for form in known:
+            needles.append((first, len(form)))
+            first += len(form)
+        known.clear()
+        yield needles
+        hidden[:] = bytes(len(hidden))
+
+
+def _wipe_narrow(secrets: Sequence[str], skipped: Sequence[Stretch]) -> None:
+    with _place_needles(form for each in secrets for form in _forms(each)) as needles:
+        longest = max(length for _, length in needles)
+        for start, end in _stretches(longest, skipped):
+            for address, length in needles:
+                for found in _find_all(start, end, address, length):
+                    ctypes.memset(found, ord("*"), length)
+
+
+def _forms(secret: str) -> Iterator[bytes]:
+    """Yield a text with one byte for each character, or two; without zeros at its ends.
+
+    So it is that of both orders of bytes, and memory full of zeros is passed over quickly.
+    """
+    yield secret.encode("utf-8", "surrogatepass")
+    yield secret.encode("utf-16-le", "surrogatepass").strip(b"\0")
+    if not secret.isascii() and all(ord(letter) < 256 for letter in secret):
+        yield secret.encode("latin-1")
+
+
+def _wipe_wide(secrets: Sequence[str], skipped: Sequence[Stretch]) -> None:
+    """Overwrite secrets of four bytes for each character, the lowest first.
+
+    To search for so many zeros takes minutes; of each character, the lowest byte is looked for.
+    """
+    lows = (bytes(ord(letter) & 255 for letter in each) for each in secrets)
+    overlap = 4 * max(map(len, secrets))
+    size = _CHUNK + overlap
+    # Shared memory is not searched.
+    with (
+        mmap.mmap(-1, size) as chunk,
+        mmap.mmap(-1, size) as column,
+        _place_needles(lows) as needles,
+    ):
+        first, second = (ctypes.addressof(ctypes.c_char.from_buffer(m)) for m in (chunk, column))
+        for start, end in _stretches(overlap, skipped):
+            start += -start % 4
+            length = max(0, end - start) // 4
+            ctypes.memmove(first, start, 4 * length)
+            column[:length] = chunk[: 4 * length : 4]
+            for secret, (address, count) in zip(secrets, needles, strict=True):
+                for found in _find_all(second, second + length, address, count):
+                    _wipe_one(start + 4 * (found - second), secret)
+        chunk[:] = column[:] = bytes(size)
+
+
+def _wipe_one(address: int, secret: str) -> None:
+    form = secret.encode("utf-32-le", "surrogatepass")
+    if ctypes.string_at(address, len(form)) == form:
+        # No number that is no character: Python's own text may lie here.
+        ctypes.memmove(address, ("*" * len(secret)).encode("utf-32-le"), len(form))
+
+
+def _find_all(start: int, end: int, wanted: int, length: int) -> Iterator[int]:
+    found = find_bytes(start, end - start, wanted, length)
+    while found is not None:
+        yield found
+        start = found + length
+        found = find_bytes(start, end - start, wanted, length)
+
+
+def _stretches(overlap: int, skipped: Sequence[Stretch]) -> Iterator[Stretch]:
+    """Yield stretches of private memory; each continues into the next."""
+    for each in list_mappings():
+        if each.permissions[:2] == "rw" and not each.is_shared:
+            for first, last in _without(each.start, each.end, skipped):
+                for start in range(first, last, _CHUNK):
+                    end = min(start + _CHUNK + overlap, last)
+                    if not is_uniform(start, end - start):
+                        yield start, end
+
+
+def _without(start: int, end: int, skipped: Iterable[Stretch]) -> Iterator[Stretch]:
+    """Yield the parts of a stretch outside of others, which are in order."""
+    for first, last in skipped:
+        if last <= start or first >= end:
+            continue
+        if first > start:
+            yield start, first
+        start = max(start, last)
+    if start < end:
+        yield start, end
+
+
+def find_numeric_memory(values: Iterable[object]) -> list[Stretch]:
+    """Return the memory of large arrays of numbers, in order: it holds no text.
+
+    To search it would take seconds.
+    """
+    numpy: Any = sys.modules.get("numpy")
+    pandas: Any = sys.modules.get("pandas")
+    if numpy is None:
+        return []
+    found = set()
+    for value in values:
+        arrays: Any = [value]
+        if pandas is not None and type(value) in (pandas.DataFrame, pandas.Series):
+            arrays = getattr(getattr(value, "_mgr", None), "arrays", ())
+        for array in arrays:
+            while type(array) is numpy.ndarray and type(array.base) is numpy.ndarray:
+                array = array.base
+            if type(array) is numpy.ndarray and array.dtype.kind in _NUMBERS and array.flags.forc:
+                start = array.__array_interface__["data"][0]
+                found.add((start, start + array.nbytes))
+    return sorted(each for each in found if each[1] - each[0] >= _LARGE)

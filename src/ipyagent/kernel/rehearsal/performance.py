@@ -1,0 +1,168 @@
+"""The performance: run the code where it can change nothing, and report what it did."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import stat
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from ipyagent.json_types import JsonDict
+from ipyagent.kernel.describe import kind
+from ipyagent.kernel.namespace import Namespace
+from ipyagent.kernel.rehearsal.attempts import Attempts, find_hidden_modules
+from ipyagent.kernel.rehearsal.confinement import Confinement, Limits
+from ipyagent.kernel.rehearsal.mounts import CACHE, SHARED, TEMPORARY, UPPER
+from ipyagent.kernel.rehearsal.plain_data import write_all
+from ipyagent.kernel.rehearsal.plain_nodes import NotPlainError
+from ipyagent.kernel.rehearsal.rehearser import Rehearsing, start_isolated
+from ipyagent.kernel.rehearsal.surroundings import (
+    Surroundings,
+    choose_backend,
+    list_lasting_effects,
+)
+from ipyagent.kernel.rehearsal.watched_values import WatchedValues, is_dynamic
+from ipyagent.kernel.signing_keys import drop_signing_keys
+from ipyagent.kernel.variables.reach import reachable_names
+from ipyagent.schema import ToolResult, VariableChange
+
+RESULT_FIELDS = ("success", "output", "error", "for_model", "images", "displays", "truncated")
+"""Fields of a result that are reported."""
+
+_SHELL_NAMES = frozenset(
+    {
+        *("_", "__", "___", "_i", "_ii", "_iii", "_oh", "_dh", "_ih", "_exit_code", "In", "Out"),
+        *("__builtins__", "__warningregistry__", "__annotations__"),
+    }
+)
+_NUMBERED = re.compile(r"_i?[0-9]+")
+_SHELLS = ("get_ipython", "exit", "quit", "open", *_SHELL_NAMES)
+"""Names that lead to the shell, which always differs."""
+_MOST_FILES = 100
+
+
+def start_rehearsal(
+    namespace: Namespace, code: str, confinement: Confinement, limits: Limits
+) -> Rehearsing:
+    """Start a rehearsal of `code`, on the kernel's main thread."""
+    hidden = frozenset(os.environ) - confinement.variables
+    modules = find_hidden_modules(confinement)
+    performance = Performance(namespace, code, confinement, hidden, modules)
+    return start_isolated(performance.run, confinement, limits, namespace.bindings().values())
+
+
+@dataclass(frozen=True)
+class Performance:
+    """Code that is run among the variables of a namespace, and watched."""
+
+    namespace: Namespace
+    code: str
+    confinement: Confinement
+    hidden_variables: Collection[str]
+    """Names of variables of the environment that were removed."""
+    hidden_modules: Collection[str]
+    """Names of modules that lie where the code cannot look."""
+
+    def run(self) -> tuple[JsonDict, list[memoryview]]:
+        """Run the code; return a report of what it did, and the data in it."""
+        drop_signing_keys()
+        sys.stdout, sys.stderr = io.StringIO(), io.StringIO()
+        sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr  # type: ignore[misc,assignment]
+        sys.dont_write_bytecode = True
+        choose_backend()
+        before = dict(self.namespace.bindings())
+        attempts = Attempts(self.confinement, self.hidden_variables, self.hidden_modules)
+        attempts.install()  # which replaces functions: what is watched is what is there then
+        watched = WatchedValues(before, list_names(self.code, before))
+        folders = [each["path"] for each in list_written_files(self.confinement.root)]
+        around = Surroundings()
+        with attempts.watch():
+            result = self.namespace.run(self.code)
+        if not isinstance(result, ToolResult):
+            raise OSError("it awaits")
+        after = dict(self.namespace.bindings())
+        told = {each.name: each for each in result.variables}
+        changes = [*list_changes(before, after, watched.list_changed(), told)]
+        new = {each.name: after[each.name] for each in changes if each.change == "created"}
+        adoption, buffers = write_adoption(new, before, watched)
+        unclear = [f"may change {n}, in which is a {what}" for n, what in watched.unseen.items()]
+        lasting = dict.fromkeys(list_lasting_effects(self.code, before))
+        report = {
+            "adoption": adoption,
+            "result": result.model_dump(mode="json", include=set(RESULT_FIELDS)),
+            "variables": [each.to_dict() for each in changes],
+            "around": [*around.list_changes(), *unclear, *lasting],
+            "attempts": attempts.texts(),
+            "files": [*list_written_files(self.confinement.root, folders)][:_MOST_FILES],
+        }
+        return report, buffers
+
+
+def list_names(code: str, variables: Mapping[str, object]) -> list[str]:
+    """Return the variables that code may change: all but the shell's own if it is dynamic."""
+    found = dict.fromkeys(reachable_names(code, variables))
+    if is_dynamic(code):
+        found |= dict.fromkeys(name for name in variables if name not in _SHELLS)
+    return [*found]
+
+
+def write_adoption(
+    new: Mapping[str, object], before: Mapping[str, object], watched: WatchedValues
+) -> tuple[JsonDict | None, list[memoryview]]:
+    """Return new variables as data, if they are plain data that comes back as it was."""
+    try:
+        return write_all(new, before, watched.is_old)
+    except NotPlainError:
+        return None, []
+
+
+def list_changes(
+    before: Mapping[str, object],
+    after: Mapping[str, object],
+    inside: Collection[str],
+    told: Mapping[str, VariableChange],
+) -> Iterator[VariableChange]:
+    """Yield the variables that are new, hold another object, were changed inside, or are gone.
+
+    `told` are the changes that a snapshot has noticed, with what is different in words.
+    """
+    change: Literal["created", "changed", "deleted"]
+    for name, value in {**before, **after}.items():
+        if type(name) is not str or name in _SHELL_NAMES or _NUMBERED.fullmatch(name):
+            continue
+        if name not in before:
+            change = "created"
+        elif name not in after:
+            change = "deleted"
+        elif before[name] is not value or name in inside or name in told:
+            change = "changed"
+        else:
+            continue
+        found = told.get(name) or VariableChange(name=name, change=change, type=kind(value))
+        yield found.model_copy(update={"change": change})
+
+
+def list_written_files(root: str, known: Collection[str] = ()) -> Iterator[JsonDict]:
+    """Yield the paths that were written or deleted, but for those `known`.
+
+    Before code runs, there are only folders of the isolation's own.
+    """
+    for top, seen_as in ((UPPER, root), (TEMPORARY, TEMPORARY), (SHARED, SHARED)):
+        own, waiting = os.stat(top).st_dev, [top]  # noqa: PTH116
+        while waiting:
+            for entry in sorted(os.scandir(waiting.pop()), key=lambda each: each.name):
+                status = entry.stat(follow_symlinks=False)
+                path = seen_as + entry.path[len(top) :]
+                # What is mounted there from elsewhere cannot be written.
+                if entry.path in (CACHE, root) or status.st_dev != own:
+                    continue
+                is_folder = entry.is_dir(follow_symlinks=False)
+                # An overlay marks what is gone as a device.
+                gone = "deleted" if stat.S_ISCHR(status.st_mode) else "file"
+                if path not in known:
+                    yield {"path": path, "kind": "folder" if is_folder else gone}
+                waiting += [entry.path] if is_folder else []

@@ -1,0 +1,134 @@
+"""System calls that Python does not offer: namespaces, mounts, privileges, memory.
+
+Each raises OSError if the kernel refuses.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+NEW_MOUNTS, NEW_HOST, NEW_IPC = 0x20000, 0x4000000, 0x8000000
+NEW_USER, NEW_PIDS, NEW_NETWORK = 0x10000000, 0x20000000, 0x40000000
+
+RECURSIVE, BIND, PRIVATE, READ_ONLY, REMOUNT = 1 << 14, 1 << 12, 1 << 18, 1, 1 << 5
+NO_SETUID, NO_DEVICES = 2, 4
+
+_AT_FDCWD, _AT_RECURSIVE, _SYS_MOUNT_SETATTR = -100, 0x8000, 442
+_DETACH = 2
+_PDEATHSIG, _SET_SECCOMP, _CAPBSET_DROP, _SET_NO_NEW_PRIVS, _CAP_AMBIENT = 1, 22, 24, 38, 47
+_CLEAR_ALL, _FILTER, _MAX_CAPABILITY = 4, 2, 63
+_CAPABILITY_VERSION = 0x20080522
+
+PROTECT_READ, PROTECT_WRITE, PROTECT_EXECUTE = 1, 2, 4
+_MAP_PRIVATE_FIXED_ANONYMOUS = 0x02 | 0x10 | 0x20
+_MAP_FAILED = ctypes.c_void_p(-1).value
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+_libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_libc.memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
+_libc.memmem.restype = ctypes.c_void_p
+_libc.memmem.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_size_t]
+
+
+class _MountAttributes(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64) for name in ("set", "clear", "propagation", "userns")]
+
+
+class _FilterProgram(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p)]
+
+
+def unshare(flags: int) -> None:
+    """Leave the namespaces of these kinds for new ones."""
+    _check(_libc.unshare(flags), "unshare")
+
+
+def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
+    """Mount `source` at `target`."""
+    done = _libc.mount(
+        os.fsencode(source), os.fsencode(target), os.fsencode(kind), flags, os.fsencode(options)
+    )
+    _check(done, target)
+
+
+def make_read_only(target: str) -> None:
+    """Make a mount and all below it read-only, without set-uid programs."""
+    attributes = _MountAttributes(set=READ_ONLY | NO_SETUID | NO_DEVICES)
+    done = _libc.syscall(
+        _SYS_MOUNT_SETATTR,
+        _AT_FDCWD,
+        os.fsencode(target),
+        _AT_RECURSIVE,
+        ctypes.byref(attributes),
+        ctypes.sizeof(attributes),
+    )
+    _check(done, target)
+
+
+def detach(target: str) -> None:
+    """Unmount `target` and all below it."""
+    _check(_libc.umount2(os.fsencode(target), _DETACH), target)
+
+
+def pivot_root(new: str, old: str) -> None:
+    """Make the mount `new` the root, and put the root that was at `old`."""
+    _check(_libc.pivot_root(os.fsencode(new), os.fsencode(old)), new)
+
+
+def die_with_parent(signal_number: int) -> None:
+    """Get a signal when the parent's thread ends."""
+    _check(_libc.prctl(_PDEATHSIG, signal_number, 0, 0, 0), "prctl")
+
+
+def drop_capabilities() -> None:
+    """Give up all capabilities, for good."""
+    for number in range(_MAX_CAPABILITY + 1):
+        if _libc.prctl(_CAPBSET_DROP, number, 0, 0, 0) == -1:
+            break  # the kernel has no more of them
+    _libc.prctl(_CAP_AMBIENT, _CLEAR_ALL, 0, 0, 0)
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+    _check(_libc.capset(header, (ctypes.c_uint32 * 6)()), "capset")
+
+
+def forbid_new_privileges() -> None:
+    """Let no program that is started have more privileges."""
+    _check(_libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
+
+
+def filter_calls(program: bytes) -> None:
+    """Install a filter of system calls (seccomp)."""
+    filled = _FilterProgram(len(program) // 8, program)
+    _check(_libc.prctl(_SET_SECCOMP, _FILTER, ctypes.byref(filled), 0, 0), "seccomp")
+
+
+def protect_memory(address: int, length: int, protection: int) -> None:
+    """Set the protection of a mapping."""
+    _check(_libc.mprotect(address, length, protection), "mprotect")
+
+
+def replace_mapping(address: int, length: int) -> None:
+    """Put empty private memory in the place of a mapping."""
+    readable = PROTECT_READ | PROTECT_WRITE
+    found = _libc.mmap(address, length, readable, _MAP_PRIVATE_FIXED_ANONYMOUS, -1, 0)
+    _check(-1 if found == _MAP_FAILED else 0, "mmap")
+
+
+def find_bytes(start: int, length: int, wanted: int, size: int) -> int | None:
+    """Return where the bytes at `wanted` first lie in a stretch of memory."""
+    found: int | None = _libc.memmem(start, length, wanted, size)
+    return found
+
+
+def is_uniform(start: int, length: int) -> bool:
+    """Return whether a stretch of memory holds one byte over and over, such as zero."""
+    return length < 2 or not _libc.memcmp(start, start + 1, length - 1)
+
+
+def _check(result: int, what: str) -> None:
+    if result == -1:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), what)

@@ -1,0 +1,349 @@
+"""Existing values that code can reach, compared before and after: was anything changed inside?
+
+It looks into containers, tables, functions, modules, classes and their objects, in a rehearsal's
+process only. What it cannot see inside counts as changed: a look must not be a change that nobody
+noticed.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import fractions
+import functools
+import gc
+import pathlib
+import re
+import sys
+import types
+import uuid
+import zlib
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ipyagent.kernel.describe.safe_inspect import (
+    ancestors,
+    class_dict,
+    is_a,
+    module_name,
+    own_attributes,
+    type_name,
+)
+from ipyagent.kernel.variables.capture_choice import capture
+from ipyagent.kernel.variables.captures import Allowance
+
+_MOST_VALUES = 200_000
+_UNLIMITED = 1 << 62
+_FIXED = frozenset(
+    {
+        *(bool, int, float, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented)),
+        *(range, slice, decimal.Decimal, fractions.Fraction, re.Pattern, uuid.UUID),
+        *(datetime.date, datetime.datetime, datetime.time, datetime.timedelta, datetime.timezone),
+        *(pathlib.PosixPath, pathlib.PurePosixPath, types.CodeType, types.WrapperDescriptorType),
+        *(types.MethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType),
+        types.ClassMethodDescriptorType,
+    }
+)
+"""Types whose values never change, and lead to none that do."""
+_LISTS = frozenset({list, tuple, deque, set, frozenset})
+_MAPPINGS = frozenset({dict, OrderedDict, defaultdict, Counter})
+_CACHED: type = type(functools.lru_cache(is_a))
+_LEADING = frozenset(
+    {
+        *(types.MethodType, functools.partial, property, staticmethod, classmethod),
+        *(types.GenericAlias, types.UnionType, types.MappingProxyType, types.MethodWrapperType),
+    }
+)
+"""Types whose values never change, but lead to others that may."""
+_INSTALLED = ("site-packages", "dist-packages")
+_CACHES = ("__abstractmethods__", "_abc_impl", "__weakref__", "__dict__")
+_MADE_BY_STATEMENT, _WEAK_BEFORE, _DICT_BEFORE = 1 << 9, 1 << 3, 1 << 4
+"""Flags of classes; the last two: what lies before an object's own memory."""
+_DYNAMIC = re.compile(
+    r"\b(globals|locals|vars|exec|gc|inspect|importlib|ctypes|builtins|get_ipython|f_back|f_globals"
+    r"|f_locals|_getframe|__\w+__)\b|(?<!\.)\b(eval|compile)\b|\.(query|eval)\((?!\s*['\"][^'\"@]*['\"]\))"
+)
+"""Signs that code reaches variables that it does not name."""
+
+
+def is_dynamic(code: str) -> bool:
+    """Return whether code may reach variables that it does not name."""
+    return _DYNAMIC.search(code) is not None
+
+
+class UnseenError(Exception):
+    """Raised for a value that cannot be compared with what it was."""
+
+
+Parts = list[Any] | dict[str, Any]
+"""The parts of an object, in order or by name."""
+
+
+class State:
+    """One object's state: the parts that it had, and a way to read them again."""
+
+    def __init__(
+        self,
+        read: Callable[[], Parts],
+        children: Iterable[object] | None = None,
+        grows: Callable[[str], bool] = lambda name: False,
+    ) -> None:
+        """`children` are looked into as well, by default all parts.
+
+        `grows` tells of a name whether it is no change that it is new.
+        """
+        self._read, self._grows = read, grows
+        self._parts = read()  # they are kept, so that no other object gets their place in memory
+        self.children = list(_items(self._parts) if children is None else children)
+
+    def is_unchanged(self) -> bool:
+        """Return whether the parts are what they were."""
+        before, now = self._parts, self._read()
+        if isinstance(before, dict) and isinstance(now, dict):
+            now = {name: now[name] for name in now if name in before or not self._grows(name)}
+            if before.keys() != now.keys():
+                return False
+            now = {name: now[name] for name in before}
+        pairs = zip(_items(before), _items(now), strict=False)
+        return len(before) == len(now) and all(
+            one is other or (type(one) is type(other) is str and one == other)
+            for one, other in pairs
+        )
+
+
+def _items(parts: Parts) -> Iterable[object]:
+    return parts.values() if isinstance(parts, dict) else parts
+
+
+class WatchedValues:
+    """The values of some variables, and all that can be reached from them, as they were."""
+
+    def __init__(self, variables: Mapping[str, object], names: Iterable[str]) -> None:
+        self.unseen: dict[str, str] = {}
+        """The variables that hold something opaque, and what it is."""
+        self._variables = variables
+        self._states: dict[str, list[State]] = {name: [] for name in names}
+        self._known: dict[int, object] = {}
+        self._new: set[int] | None = None
+        for name in self._states:
+            try:
+                self._walk(name)
+            except UnseenError as error:
+                self.unseen[name] = str(error)
+        gc.freeze()
+
+    def list_changed(self) -> list[str]:
+        """Return the variables that were changed inside."""
+        return [
+            name
+            for name, states in self._states.items()
+            if not all(each.is_unchanged() for each in states)
+        ]
+
+    def is_old(self, value: object) -> bool:
+        """Return whether this very object was there before, in reach or not."""
+        if self._new is None:  # all that was there is frozen
+            self._new = {id(each) for each in gc.get_objects()}
+        return id(value) in self._known or (gc.is_tracked(value) and id(value) not in self._new)
+
+    def _walk(self, name: str) -> None:
+        waiting = [self._variables[name]]
+        while waiting:
+            one = waiting.pop()
+            if id(one) in self._known or type(one) in _FIXED:
+                continue
+            if len(self._known) > _MOST_VALUES:
+                raise UnseenError("too much to look through")
+            self._known[id(one)] = one
+            state = _capture(one, self._variables)
+            self._states[name].append(state)
+            waiting += state.children
+
+
+def _capture(value: Any, variables: Mapping[str, object]) -> State:
+    kind = type(value)
+    if kind in _MAPPINGS:
+        return State(lambda: [part for pair in value.items() for part in pair])
+    if kind in _LISTS:
+        return State(lambda: [*value])
+    if kind is bytearray:
+        return State(lambda: [value.decode("latin-1")])
+    if kind in _LEADING:
+        return State(lambda: gc.get_referents(value))
+    if kind is types.BuiltinFunctionType:
+        owner = value.__self__
+        return State(lambda: [] if is_a(owner, types.ModuleType) else [owner])
+    if kind is _CACHED:
+        return _capture_cached(value)
+    if kind is types.FunctionType:
+        return _capture_function(value, variables)
+    if is_a(value, types.ModuleType):
+        return _capture_module(value)
+    if is_a(value, type):
+        return _capture_class(value)
+    if (state := _capture_data(value) or _capture_instance(value)) is not None:
+        return state
+    raise UnseenError(type_name(kind))
+
+
+def _capture_data(value: Any) -> State | None:
+    """Return the state of a table, a column, an array or their labels; None if it is none."""
+    kind, home = type(value), module_name(type(value)).partition(".")[0]
+    library: Any = sys.modules.get(home)
+    if home == "pyarrow" and kind.__name__.endswith(("Array", "Table", "Type", "Schema", "Field")):
+        return State(list)  # they never change
+    if home == "numpy" and is_a(value, library.generic):
+        return State(list)
+    if home == "numpy" and kind is library.ndarray:
+        return State(lambda: _read_array(value, library))
+    if home == "pandas" and kind in (library.DataFrame, library.Series):
+        is_table = kind is library.DataFrame
+        columns = [value.iloc[:, i] for i in range(value.shape[1])] if is_table else [value]
+        objects = [each for column in columns for each in _list_objects(column)]
+        labels = [value.index, *([value.columns] if is_table else [])]
+        names = list if is_table else lambda: [value.name]
+        return _with_capture(value, names, [kind, value.attrs, *labels, *objects])
+    if home == "pandas" and is_a(value, library.Index):
+        levels = [*value.levels] if hasattr(value, "levels") else []
+        return State(lambda: [*value.names], [*(levels or _list_objects(value))])
+    if home == "polars" and kind.__name__ in ("DataFrame", "Series"):
+        return _with_capture(value, list, [])
+    return None
+
+
+def _with_capture(
+    value: Any, read: Callable[[], list[object]], children: Iterable[object]
+) -> State:
+    """Return the state of data as a snapshot keeps it, and some more of it."""
+    before = capture(value, Allowance(_UNLIMITED, _UNLIMITED))
+    return State(lambda: [*read(), before.is_changed(value)], children)
+
+
+def _read_array(array: Any, numpy: Any) -> list[object]:
+    """Return a checksum of an array, or the objects in it."""
+    dtype = array.dtype
+    found: list[object] = [f"{array.shape} {dtype.str} {dtype.names} {array.flags.writeable}"]
+    if dtype.hasobject or dtype.kind == "T":
+        return [*found, *array.ravel().tolist()]
+    data = numpy.ascontiguousarray(array).reshape(-1).view("u1") if array.size else b""
+    return [*found, str(zlib.crc32(data))]
+
+
+def _list_objects(column: Any) -> list[object]:
+    """Return the objects of a column that can hold others than text and missing values."""
+    if str(column.dtype) != "object":
+        return []
+    return [each for each in column.to_numpy().tolist() if type(each) is not str]
+
+
+def _capture_cached(function: Any) -> State:
+    """Return a cached function's state: to remember more is no change, to forget all is one."""
+    parts, before = gc.get_referents(function), function.cache_info()
+
+    def read() -> list[object]:
+        now = function.cache_info()
+        return [now.hits >= before.hits and now.misses >= before.misses]
+
+    results = [each for part in parts if type(part) is dict for each in part.values()]
+    known = [each for each in parts if type(each) is not dict]  # of a limited cache, results too
+    return State(read, [function.__dict__, *known, *([] if before.maxsize else results)])
+
+
+def _capture_function(function: types.FunctionType, variables: Mapping[str, object]) -> State:
+    cells, scope = function.__closure__ or (), function.__globals__
+
+    def read() -> list[object]:
+        contents = [part for cell in cells for part in gc.get_referents(cell)]
+        parts = (function.__code__, function.__defaults__, function.__kwdefaults__, *contents)
+        return [*parts, *own_attributes(function).values()]
+
+    children = read()
+    if "__name__" not in scope or is_own_module(sys.modules.get(scope["__name__"])):
+        names = _code_names(function.__code__)
+        reached = [*names, *(variables if is_dynamic(" ".join(names)) else ())]
+        children += [scope[name] for name in reached if name in scope]
+    return State(read, children)
+
+
+def _code_names(code: types.CodeType) -> list[str]:
+    inner = (each for each in code.co_consts if type(each) is types.CodeType)
+    return [*code.co_names, *(name for each in inner for name in _code_names(each))]
+
+
+def _capture_module(module: types.ModuleType) -> State:
+    is_own = is_own_module(module)
+    # A library fills its own private names when it is first used, and may import more.
+    lazy = {
+        name
+        for name, each in module.__dict__.items()
+        if name[:2] == "__" or (not is_own and name[:1] == "_" and each is None)
+    }
+
+    def read() -> dict[str, Any]:
+        members = dict(module.__dict__).items()
+        return {n: m for n, m in members if n not in lazy and not is_a(m, types.ModuleType)}
+
+    members = [each for name, each in module.__dict__.items() if name[:2] != "__"]
+    children = members if is_own else [each for each in members if is_a(each, type)]
+    return State(read, children, lambda name: True)
+
+
+def is_own_module(module: object) -> bool:
+    """Return whether a module is the user's, not one of an installed library."""
+    if not is_a(module, types.ModuleType):
+        return False
+    members = module.__dict__
+    path = members.get("__file__")
+    if members.get("__name__") == "__main__":
+        return True
+    if type(path) is not str or any(f"/{each}/" in path for each in _INSTALLED):
+        return False
+    return not path.startswith((f"{sys.base_prefix}/lib", f"{sys.prefix}/lib"))
+
+
+def _capture_class(cls: type) -> State:
+    def read() -> dict[str, Any]:
+        return {n: m for n, m in class_dict(cls).items() if n not in _CACHES}
+
+    if not is_own_module(sys.modules.get(module_name(cls))):
+        # A library itself adds private names to its classes.
+        return State(read, [], lambda name: name[:1] == "_")
+    return State(read, [*read().values(), *cls.__bases__])
+
+
+def _capture_instance(value: Any) -> State | None:
+    """Return the state of an object whose class is written in Python; None if it is not."""
+    slots: list[Any] = []
+    for cls in ancestors(type(value)):
+        if cls is object:
+            break
+        members = class_dict(cls).values()
+        found = [each for each in members if type(each) is types.MemberDescriptorType]
+        if not _has_only(cls, len(found)):
+            return None
+        slots += found
+
+    def read() -> dict[str, Any]:
+        filled = {f".{n}": _slot(each, value) for n, each in enumerate(slots)}
+        return {**own_attributes(value), **filled}
+
+    return State(read, [*read().values(), type(value)])
+
+
+def _has_only(cls: type, slots: int) -> bool:
+    """Return whether objects of a class hold only slots and a dictionary, nothing in C."""
+    members, flags = class_dict(cls), cls.__flags__
+    if not flags & _MADE_BY_STATEMENT or cls.__base__ is None:
+        return False
+    more = ("__weakref__" in members and not flags & _WEAK_BEFORE) + (
+        "__dict__" in members and not flags & _DICT_BEFORE
+    )
+    return cls.__basicsize__ - cls.__base__.__basicsize__ == 8 * (slots + more)
+
+
+def _slot(descriptor: Any, value: object) -> object:
+    try:
+        return descriptor.__get__(value)
+    except AttributeError:
+        return None

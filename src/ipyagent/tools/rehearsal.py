@@ -1,0 +1,155 @@
+"""Rehearsals of code: run it on a copy of the kernel, and tell what it would change."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ipyagent.errors import AgentError
+from ipyagent.kernel.describe.safe_inspect import module_name
+from ipyagent.kernel.rehearsal.confinement import Confinement, Limits
+from ipyagent.kernel.rehearsal.memory import describe_shared_memory
+from ipyagent.kernel.rehearsal.performance import list_names, start_rehearsal
+from ipyagent.kernel.rehearsal.probe import Probe
+from ipyagent.kernel.rehearsal.rehearser import NotRehearsedError, Rehearsing
+from ipyagent.kernel.signing_keys import signing_keys
+from ipyagent.schema import Rehearsal, RehearsalOutcome, ToolResult
+from ipyagent.tools.rehearsal_report import judge_report
+from ipyagent.tools.rehearsed import RehearsalContext, Rehearsed, problems
+from ipyagent.tools.sandbox.confinement import build_confinement
+from ipyagent.tools.tracked_namespace import TrackedNamespace
+from ipyagent.tools.workspace import Workspace
+
+_THREADS = "/proc/self/task"
+
+
+class CodeRehearser:
+    """Rehearses code among the variables of a namespace."""
+
+    def __init__(self, namespace: TrackedNamespace, workspace: Workspace) -> None:
+        self._namespace, self._workspace = namespace, workspace
+
+    async def rehearse(self, code: str, context: RehearsalContext) -> Rehearsed:
+        """Run code on a copy of the kernel; never raises but if it is cancelled."""
+        begun = time.monotonic()
+        try:
+            rehearsed = await self._try(code, context)
+        except (NotRehearsedError, AgentError, OSError, RuntimeError) as error:
+            rehearsed = Rehearsed(Rehearsal(outcome=RehearsalOutcome.SKIPPED, reason=str(error)))
+        duration = {"duration": max(0.0, time.monotonic() - begun)}
+        found = rehearsed.rehearsal.model_copy(update=duration)
+        return Rehearsed(found, rehearsed.result, rehearsed.adoption)
+
+    async def _try(self, code: str, context: RehearsalContext) -> Rehearsed:
+        threads = asyncio.get_running_loop().run_in_executor
+        confinement = await threads(context.threads, self._prepare, context.secrets)
+        if not problems:
+            problems.append(await _probe(confinement, context))
+        if problems[0] is not None:
+            raise NotRehearsedError(problems[0])
+        limits = Limits(seconds=context.seconds)
+        starting = context.post(lambda: self._start(code, confinement, limits))
+        try:
+            rehearsing: Rehearsing = await asyncio.wrap_future(starting)
+        except asyncio.CancelledError:
+            starting.add_done_callback(_abandon)  # a fork that comes too late
+            raise
+        # Shielded: whoever stops waiting ends it, and its process is waited for all the same.
+        reading = asyncio.ensure_future(threads(context.threads, rehearsing.finish))
+        try:
+            report, buffers = await asyncio.shield(reading)
+        except asyncio.CancelledError:
+            rehearsing.stop()
+            reading.add_done_callback(lambda done: done.cancelled() or done.exception())
+            raise
+        existing = self._namespace.plain.bindings()
+        judge = judge_report
+        return await threads(
+            context.threads, judge, report, buffers, self._workspace.root, existing
+        )
+
+    def _prepare(self, secrets: Collection[str]) -> Confinement:
+        """Return the confinement; raises NotRehearsedError if nothing can be rehearsed now."""
+        if sys.platform != "linux":
+            raise NotRehearsedError(f"there is no isolation for this system ({sys.platform})")
+        if reason := describe_shared_memory() or next(_list_unforkable(), None):
+            raise NotRehearsedError(reason)
+        return build_confinement(self._workspace.root, {*secrets, *signing_keys()})
+
+    def _start(self, code: str, confinement: Confinement, limits: Limits) -> Rehearsing:
+        namespace = self._namespace.plain
+        if not namespace.runs_as_written(code):
+            raise NotRehearsedError("IPython makes other code of it")
+        if uses_polars(code, namespace.bindings()):
+            raise NotRehearsedError("polars does not survive a fork")
+        return start_rehearsal(namespace, code, confinement, limits)
+
+    def take_over(self, code: str, rehearsed: Rehearsed) -> ToolResult:
+        """Return the result of a look, on the main thread, as if the code had run here.
+
+        Raises AgentError if its new names cannot be adopted any more.
+        """
+        assert rehearsed.result is not None  # noqa: S101 - only then it is asked for
+        return self._namespace.take_over(code, rehearsed.result, rehearsed.adoption)
+
+
+async def _probe(confinement: Confinement, context: RehearsalContext) -> str | None:
+    """Return why nothing can be rehearsed here, or None."""
+    threads = asyncio.get_running_loop().run_in_executor
+    try:
+        probe = await threads(context.threads, Probe, confinement)
+        await asyncio.wrap_future(context.post(probe.start))
+        return await threads(context.threads, probe.finish)
+    except OSError as error:
+        return f"it could not be tried: {error}"
+
+
+def _abandon(started: Any) -> None:
+    if not started.cancelled() and started.exception() is None:
+        rehearsing = started.result()
+        rehearsing.stop()
+        with contextlib.suppress(NotRehearsedError):
+            rehearsing.finish()
+
+
+def _list_unforkable() -> Iterator[str]:
+    """Yield why libraries that are loaded would not survive a fork."""
+    modules: Mapping[str, Any] = sys.modules
+    checks: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+        "torch": ("a CUDA context", lambda torch: torch.cuda.is_initialized()),
+        "ray": ("a connection to Ray", lambda ray: ray.is_initialized()),
+        "pyspark": (
+            "a Spark session",
+            lambda pyspark: pyspark.SparkContext._active_spark_context is not None,
+        ),
+    }
+    for name, (what, is_used) in checks.items():
+        if name in modules:
+            with contextlib.suppress(AttributeError):  # it is still being imported
+                if is_used(modules[name]):
+                    yield f"{what} does not survive a fork"
+
+
+def uses_polars(code: str, variables: Mapping[str, object]) -> bool:
+    """Return whether code may use polars, whose threads run: in a fork it would wait for them."""
+    if "polars" not in sys.modules or not any(map(_is_polars_thread, Path(_THREADS).iterdir())):
+        return False
+    for name in list_names(code, variables):
+        value = variables[name]
+        owner = value.__name__ if type(value) is ModuleType else module_name(type(value))
+        if owner.partition(".")[0] == "polars":
+            return True
+    return "polars" in code
+
+
+def _is_polars_thread(thread: Path) -> bool:
+    try:
+        return (thread / "comm").read_text().startswith("polars")
+    except OSError:  # it has ended
+        return False

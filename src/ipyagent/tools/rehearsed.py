@@ -1,0 +1,58 @@
+"""Rehearsals as dispatch sees them: what is asked for, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from ipyagent.schema import Rehearsal, ToolResult
+
+Post = Callable[[Callable[[], Any]], Future[Any]]
+"""Runs a job on the main thread."""
+
+UNTRIED: Final = "not tried yet"
+
+problems: list[str | None] = []
+"""Why nothing can be rehearsed in this process, or None; empty before it was tried."""
+
+
+@dataclass(frozen=True)
+class RehearsalContext:
+    """The parts of a run that a rehearsal needs."""
+
+    post: Post
+    threads: Executor
+    seconds: float = 2.0
+    patience: float = 0.4
+    """Seconds that a question waits for the rehearsal which may make it unnecessary."""
+    secrets: Collection[str] = field(default=(), repr=False)
+    """Texts that the code must not find in memory."""
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """A rehearsal, and the result of the call if nobody need be asked."""
+
+    rehearsal: Rehearsal
+    result: ToolResult | None = None
+    adoption: Mapping[str, object] = field(default_factory=dict)
+    """New names, with the data that they will be bound to."""
+
+
+class Rehearser(Protocol):
+    """Runs a tool's code where it can change nothing."""
+
+    async def rehearse(self, code: str, context: RehearsalContext) -> Rehearsed:
+        """Return what the code would change, and its result if it would change nothing."""
+        ...
+
+    def take_over(self, code: str, rehearsed: Rehearsed) -> ToolResult:
+        """Return that result, on the main thread, as if the code had run here."""
+        ...
+
+
+def known_problem() -> str | None:
+    """Return why nothing can be rehearsed here, None if it can be, as far as it was tried."""
+    return problems[0] if problems else UNTRIED

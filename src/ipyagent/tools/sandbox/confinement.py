@@ -1,0 +1,41 @@
+"""The confinement of rehearsals: the files of the sandbox for commands, and nothing more.
+
+One policy for both: what a sandboxed command cannot read, code on a copy of the kernel cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from ipyagent.kernel.rehearsal.confinement import Confinement
+from ipyagent.tools.path_rules import STATE
+from ipyagent.tools.sandbox import bubblewrap, seccomp
+from ipyagent.tools.sandbox.protected_paths import WorkspaceScan
+
+MACHINE = (
+    *("/sys/devices/system/cpu", "/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/memory.max"),
+    *("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "/sys/fs/cgroup/cpu/cpu.cfs_period_us"),
+    "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+)
+"""Facts about the machine by which libraries choose how many threads they start: they are the same
+for code on a copy, which so need not be asked about for having read them."""
+
+
+def build_confinement(root: Path, secrets: Collection[str] = ()) -> Confinement:
+    """Return the confinement for a workspace; raises AgentError if there is too much to scan."""
+    python = bubblewrap.python_paths(str(root))
+    guarded = WorkspaceScan(root, python).run()
+    links, readable = bubblewrap.system_paths()
+    state = (f"{root}/{STATE}/{name}" for name in bubblewrap.READABLE_STATE)
+    own = str(Path(__file__).parents[2])
+    return Confinement(
+        root=str(root),
+        readable=(*readable, *sorted(python), own, *state, *MACHINE),
+        links=tuple(links.items()),
+        hidden_files=tuple(guarded.hidden_files),
+        hidden_folders=(STATE, *guarded.hidden_folders),
+        call_filter=seccomp.build_filter(processes=False),
+        variables=frozenset(bubblewrap.kept_variables()),
+        secrets=frozenset(secrets),
+    )

@@ -1,0 +1,594 @@
+"""Break-outs: each works in a plain fork of the kernel, and does not in a rehearsal."""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import secrets
+import signal
+import socket
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from multiprocessing import shared_memory
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rehearsal_trial import counted_signals, rehearse, run_in_fork
+from sampling import cases
+
+# The process that runs the tests is what is forked: other tests would leave threads in it.
+pytestmark = pytest.mark.alone
+
+CANARY = "canary-value-nobody-prints"
+
+
+@dataclass
+class Scene:
+    """What a break-out may reach: a workspace, what is beside it, what the kernel has open."""
+
+    folder: Path
+    variables: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def root(self) -> Path:
+        return self.folder / "workspace"
+
+    @property
+    def outside(self) -> Path:
+        return self.folder / "outside"
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    made = Scene(tmp_path)
+    (made.root / "sub").mkdir(parents=True)
+    made.outside.mkdir()
+    (made.root / "kept.txt").write_text("kept")
+    (made.root / "sub" / "deep.txt").write_text("kept")
+    (made.root / ".env").write_text(f"KEY={CANARY}")
+    (made.root / "server.pem").write_text(CANARY)
+    (made.root / ".ipyagent").mkdir()
+    (made.root / ".ipyagent" / "state.db").write_text(CANARY)
+    (made.outside / "private.txt").write_text(CANARY)
+    (made.outside / "target.txt").write_text("kept")
+    made.variables |= {
+        "root": str(made.root),
+        "outside": str(made.outside),
+        "kernel": os.getpid(),
+    }
+    return made
+
+
+WRITES: dict[str, str] = {
+    "writes a file outside": "open(outside + '/target.txt', 'w').write('gone')",
+    "appends outside": "open(outside + '/target.txt', 'a').write('gone')",
+    "creates outside": "open(outside + '/new.txt', 'x').write('new')",
+    "deletes outside": "import os; os.remove(outside + '/target.txt')",
+    "renames outside": "import os; os.rename(outside + '/target.txt', outside + '/b')",
+    "truncates outside": "import os; os.truncate(outside + '/target.txt', 0)",
+    "makes a folder outside": "import os; os.mkdir(outside + '/d')",
+    "changes permissions outside": "import os; os.chmod(outside + '/target.txt', 0o777)",
+    "links outside": "import os; os.symlink('/etc', outside + '/link')",
+    "hard links outside": "import os; os.link(outside + '/target.txt', outside + '/hard')",
+    "sets times outside": "import os; os.utime(outside + '/target.txt', (1, 1))",
+    "makes a pipe outside": "import os; os.mkfifo(outside + '/pipe')",
+    "writes up from the workspace": "open(root + '/../outside/target.txt', 'w').write('gone')",
+    "writes in the workspace": "open(root + '/kept.txt', 'w').write('gone')",
+    "writes deep in the workspace": "open(root + '/sub/deep.txt', 'w').write('gone')",
+    "creates in the workspace": "open(root + '/new.txt', 'w').write('new')",
+    "deletes in the workspace": "import os; os.remove(root + '/kept.txt')",
+    "deletes a tree": "import shutil; shutil.rmtree(root + '/sub')",
+    "renames a folder": "import os; os.rename(root + '/sub', root + '/other')",
+    "changes permissions in the workspace": "import os; os.chmod(root + '/kept.txt', 0o400)",
+    "replaces the workspace": "import os; os.rename(root, root + '2')",
+    "maps a file of the workspace": (
+        "import mmap; f = open(root + '/kept.txt', 'r+b')\n"
+        "m = mmap.mmap(f.fileno(), 4); m[:4] = b'gone'; m.flush()"
+    ),
+    "writes by a raw system call": (
+        "import ctypes; c = ctypes.CDLL(None)\n"
+        "d = c.open((outside + '/target.txt').encode(), 1); c.write(d, b'gone', 4)"
+    ),
+    "writes through a link it makes": (
+        "import os; os.symlink(outside, root + '/way')\n"
+        "open(root + '/way/target.txt', 'w').write('x')"
+    ),
+    "writes after it has climbed out of its root": (
+        "import os\n"
+        "try: os.mkdir('/tmp/.jail'); os.chroot('/tmp/.jail')\n"
+        "except OSError: pass\n"
+        "for _ in range(30): os.chdir('..')\n"
+        "try: os.chroot('.')\n"
+        "except OSError: pass\n"
+        "open(outside + '/target.txt', 'w').write('gone')"
+    ),
+    "writes by the kernel's own root": (
+        "open(f'/proc/{kernel}/root' + outside + '/target.txt', 'w').write('gone')"
+    ),
+    "writes by the kernel's folder": (
+        "import os; os.chdir(f'/proc/{kernel}/cwd'); open(outside + '/target.txt', 'w').write('x')"
+    ),
+    "writes as another process": (
+        "import subprocess; subprocess.run(['touch', outside + '/touched'])"
+    ),
+    "writes as a daemon": (
+        "import os\n"
+        "if not os.fork():\n"
+        "    os.setsid(); open(outside + '/daemon', 'w').write('x'); os._exit(0)\n"
+        "os.wait()"
+    ),
+    "writes in a thread": (
+        "import threading\n"
+        "t = threading.Thread(target=lambda: open(outside + '/t', 'w').write('x'))\n"
+        "t.start(); t.join()"
+    ),
+    "mounts": (
+        "import ctypes\n"
+        "c = ctypes.CDLL(None); c.unshare(0x10020000)\n"
+        "c.mount(b'none', outside.encode(), b'tmpfs', 0, None)\n"
+        "open(outside + '/target.txt', 'w').write('gone')"
+    ),
+}
+
+
+def state_of(folder: Path) -> dict[str, Any]:
+    """Everything about the files below a folder."""
+    found: dict[str, Any] = {}
+    for path in sorted(folder.rglob("*")):
+        status = path.lstat()
+        content = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
+        when = 0 if path.is_dir() else int(status.st_mtime)
+        found[str(path)] = status.st_mode, status.st_nlink, when, content
+    return found
+
+
+@pytest.mark.parametrize("way", cases(WRITES))
+def test_files_stay_as_they_are(scene: Scene, way: str) -> None:
+    before = state_of(scene.folder)
+    rehearse(WRITES[way], dict(scene.variables), scene.root)
+    assert state_of(scene.folder) == before
+    if way != "mounts":  # in a plain fork it would hide what it writes
+        run_in_fork(WRITES[way], scene.variables)
+        assert state_of(scene.folder) != before, "the naive version does not fail"
+
+
+READS: dict[str, str] = {
+    "reads outside": "print(open(outside + '/private.txt').read())",
+    "reads up from the workspace": "print(open(root + '/../outside/private.txt').read())",
+    "reads a secret file": "print(open(root + '/.env').read())",
+    "reads a key": "print(open(root + '/server.pem').read())",
+    "reads ipyagent's state": "print(open(root + '/.ipyagent/state.db').read())",
+    "reads by a link": (
+        "import os; os.symlink(outside, root + '/.l'); print(open(root + '/.l/private.txt').read())"
+    ),
+    "reads by a raw system call": (
+        "import ctypes; c = ctypes.CDLL(None); b = ctypes.create_string_buffer(99)\n"
+        "d = c.open((outside + '/private.txt').encode(), 0); c.read(d, b, 99); print(b.value)"
+    ),
+    "reads by the kernel's own root": (
+        "print(open(f'/proc/{kernel}/root' + outside + '/private.txt').read())"
+    ),
+    "copies a secret file": (
+        "import shutil; shutil.copy(root + '/server.pem', root + '/c')\n"
+        "print(open(root + '/c').read())"
+    ),
+    "renames a secret file": (
+        "import os; os.rename(root + '/server.pem', root + '/c'); print(open(root + '/c').read())"
+    ),
+    "hard links a secret file": (
+        "import os; os.link(root + '/server.pem', root + '/c'); print(open(root + '/c').read())"
+    ),
+    "unmounts what hides it": (
+        "import ctypes; ctypes.CDLL(None).umount2((root + '/server.pem').encode(), 2)\n"
+        "print(open(root + '/server.pem').read())"
+    ),
+    "reads in another process": (
+        "import subprocess\n"
+        "print(subprocess.run(['cat', outside + '/private.txt'], capture_output=True).stdout)"
+    ),
+}
+
+
+@pytest.mark.parametrize("way", cases(READS))
+def test_hidden_files_are_not_read(scene: Scene, way: str) -> None:
+    report = rehearse(READS[way], dict(scene.variables), scene.root)
+    assert CANARY not in str(report)
+    assert CANARY in run_in_fork(READS[way], scene.variables), "the naive version does not fail"
+
+
+@pytest.mark.parametrize(
+    "code",
+    cases(
+        [
+            "print(os.environ.get('SOME_SECRET_TOKEN'))",
+            "print(ctypes.CDLL(None).getenv)\n"
+            "g = ctypes.CDLL(None).getenv; g.restype = ctypes.c_char_p\n"
+            "print(g(b'SOME_SECRET_TOKEN'))",
+            "print(open('/proc/self/environ').read())",
+            "print(open(f'/proc/{kernel}/environ').read())",
+            "print(kept['token'])",
+            "print(''.join(reversed(kept['token']))[::-1])",
+            "import gc; print([s for d in gc.get_objects() if type(d) is dict for s in d.values()"
+            " if type(s) is str and s.startswith('canary')])",
+            "for line in open('/proc/self/maps'):\n"
+            "    where, how = line.split()[:2]\n"
+            "    if how[:2] != 'rw': continue\n"
+            "    a, b = (int(x, 16) for x in where.split('-'))\n"
+            "    for part in ctypes.string_at(a, b - a).split(b'canary-' + b'value')[1:]:\n"
+            # Pieces of it lie in memory, too.
+            "        if part[:14].endswith(b'prints'): print('canary-value' + part[:14].decode())",
+            "try:\n    f = open(f'/proc/{kernel}/mem', 'rb'); f.seek(address); print(f.read(120))\n"
+            "except Exception as error: print(error)",
+        ]
+    ),
+    ids=["variable", "libc", "proc", "kernel's", "object", "backwards", "gc", "memory", "mem"],
+)
+def test_secrets_are_not_in_memory(
+    scene: Scene, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "".join(["canary", "-value-", "nobody-prints"])
+    monkeypatch.setenv("SOME_SECRET_TOKEN", secret)
+    import ctypes
+
+    variables = scene.variables | {
+        "kept": {"token": secret},
+        "os": os,
+        "ctypes": ctypes,
+        "address": id(secret),
+    }
+    report = rehearse(code, dict(variables), scene.root, [secret])
+    assert secret not in str(report)
+    if "environ'" not in code:  # what was set later is not in that file
+        naive = run_in_fork(code, variables)
+        assert secret in naive, f"the naive version does not fail: {naive}"
+
+
+KEY = bytes([200, *range(1, 32)])
+SEARCH = (
+    "import ctypes\n"
+    "for line in open('/proc/self/maps'):\n"
+    "    where, how = line.split()[:2]\n"
+    "    if how[:2] != 'rw': continue\n"
+    "    a, b = (int(x, 16) for x in where.split('-'))\n"
+    "    data = ctypes.string_at(a, b - a)\n"
+    "    at = data.find(half)\n"
+    "    while at >= 0:\n"
+    "        if data[at + len(half):at + len(half) + len(rest)][::-1] == rest: print('found')\n"
+    "        at = data.find(half, at + 1)\n"
+)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "latin-1"])
+def test_secrets_are_in_memory_in_no_encoding(scene: Scene, encoding: str) -> None:
+    """Libraries keep text in other forms than Python; a kernel's signing key is bytes."""
+    secret = KEY.decode("latin-1") if encoding == "latin-1" else f"canary-{encoding}-nobody"
+    form = secret.encode(encoding)
+    middle = len(form) // 2
+    variables = scene.variables | {
+        "kept": bytearray(bytes(8) + form),
+        "half": form[:middle],
+        "rest": form[middle:][::-1],
+    }
+    assert (
+        "found" not in rehearse(SEARCH, dict(variables), scene.root, [secret])["result"]["output"]
+    )
+    assert "found" in run_in_fork(SEARCH, variables, 60.0), "the naive version does not fail"
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[socket.socket, list[bytes]]]:
+    """A server that keeps what it is sent."""
+    heard: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        stopped = threading.Event()
+
+        def serve() -> None:
+            while not stopped.is_set():
+                try:
+                    connection, _ = listening.accept()
+                except OSError:
+                    return
+                heard.append(b"connected")
+                threading.Thread(target=follow, args=(connection,), daemon=True).start()
+
+        def follow(connection: socket.socket) -> None:
+            with connection, contextlib.suppress(ConnectionError):
+                while data := connection.recv(1000):
+                    heard.append(data)
+                    connection.sendall(b"answer " + data)
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield listening, heard
+        stopped.set()
+
+
+CONNECTS: dict[str, str] = {
+    "connects": "import socket; socket.create_connection(('127.0.0.1', port), 2).sendall(b'sent')",
+    "connects by IPv6": (
+        "import socket; s = socket.socket(socket.AF_INET6)\n"
+        "s.connect(('::ffff:127.0.0.1', port)); s.sendall(b'sent')"
+    ),
+    "asks by HTTP": (
+        "import urllib.request\n"
+        "try: urllib.request.urlopen(f'http://127.0.0.1:{port}/sent', timeout=1)\n"
+        "except Exception: pass"
+    ),
+    "uses a connection of the kernel's": "connection.sendall(b'sent')",
+    "uses the number of its descriptor": "import os; os.write(connection.fileno(), b'sent')",
+    "copies its descriptor": "import os; os.write(os.dup(connection.fileno()), b'sent')",
+    "sends on all descriptors": (
+        "import os\n"
+        "for n in range(3, 100):\n"
+        "    try: os.stat(f'/proc/self/fd/{n}'); os.write(n, b'sent')\n"
+        "    except OSError: pass"
+    ),
+    "opens its descriptor anew": (
+        "import socket; socket.socket(fileno=connection.fileno()).sendall(b'sent')"
+    ),
+    "accepts on a socket of the kernel's": (
+        "import socket, threading\n"
+        "listening.settimeout(1)\n"
+        "take = lambda: [listening.accept() for _ in range(2)]\n"
+        "threading.Thread(target=take, daemon=True).start()\n"
+        "socket.create_connection(('127.0.0.1', port), 2).sendall(b'sent')"
+    ),
+}
+
+
+@pytest.mark.parametrize("way", cases(CONNECTS))
+def test_nothing_is_sent(scene: Scene, server: tuple[socket.socket, list[bytes]], way: str) -> None:
+    listening, heard = server
+    port = listening.getsockname()[1]
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(b"first")
+        assert connection.recv(100) == b"answer first"
+        variables = scene.variables | {
+            "port": port, "connection": connection, "listening": listening,
+        }  # fmt: skip
+        before = list(heard)
+        rehearse(CONNECTS[way], dict(variables), scene.root)
+        connection.sendall(b"second")
+        assert connection.recv(100) == b"answer second"
+        assert heard[len(before) :] == [b"second"]
+        # In a plain fork, all descriptors would include those of the process that runs the tests.
+        if "listening" not in CONNECTS[way] and "range(3" not in CONNECTS[way]:
+            run_in_fork(CONNECTS[way], variables)
+            connection.sendall(b"third")
+            while connection.recv(1000)[-5:] != b"third":
+                pass
+            assert heard[len(before) :] != [b"second", b"third"], "the naive version does not fail"
+
+
+def test_an_abstract_socket_is_out_of_reach(scene: Scene) -> None:
+    name = f"\0ipyagent-{secrets.token_hex(6)}"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(name)
+        listening.listen()
+        code = "import socket; s = socket.socket(socket.AF_UNIX); s.connect(name); print('through')"
+        variables = scene.variables | {"name": name}
+        report = rehearse(code, dict(variables), scene.root)
+        assert "through" not in report["result"]["output"].splitlines()
+        assert "through" in run_in_fork(code, variables)
+
+
+def test_a_socket_in_the_workspace_is_out_of_reach(scene: Scene) -> None:
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(scene.root / "s"))
+        listening.listen()
+        code = "import socket; socket.socket(socket.AF_UNIX).connect(root + '/s'); print('in')"
+        report = rehearse(code, dict(scene.variables), scene.root)
+        assert "in" not in report["result"]["output"].splitlines()
+        assert "in" in run_in_fork(code, scene.variables)
+
+
+def test_a_database_of_the_kernels_keeps_its_rows(scene: Scene) -> None:
+    path = scene.root / "data.db"
+    with sqlite3.connect(path, isolation_level=None) as database:
+        database.execute("create table t (x)")
+        database.execute("insert into t values (1)")
+        variables = scene.variables | {"database": database}
+        code = "database.execute('insert into t values (2)')"
+        rehearse(code, dict(variables), scene.root)
+        assert database.execute("select x from t").fetchall() == [(1,)]
+        run_in_fork(code, variables)
+        assert database.execute("select x from t").fetchall() == [(1,), (2,)]
+    with sqlite3.connect(path) as again:
+        assert again.execute("pragma integrity_check").fetchone() == ("ok",)
+
+
+def test_a_file_that_is_open_keeps_content_and_position(scene: Scene) -> None:
+    with (scene.root / "kept.txt").open("r+") as opened:
+        variables = scene.variables | {"opened": opened}
+        code = "import os; os.lseek(opened.fileno(), 2, 0); os.write(opened.fileno(), b'xx')"
+        rehearse(code, dict(variables), scene.root)
+        assert os.lseek(opened.fileno(), 0, os.SEEK_CUR) == 0
+        assert (scene.root / "kept.txt").read_text() == "kept"
+        run_in_fork(code, variables)
+        assert os.lseek(opened.fileno(), 0, os.SEEK_CUR) == 4
+
+
+def _pipe(scene: Scene) -> tuple[dict[str, Any], str, Callable[[], object]]:
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+
+    def came() -> object:
+        try:
+            return os.read(reading, 10)
+        except BlockingIOError:
+            return b""
+
+    return {"writing": writing}, "import os; os.write(writing, b'x')", came
+
+
+def _shared_map(scene: Scene) -> tuple[dict[str, Any], str, Callable[[], object]]:
+    shared = mmap.mmap(-1, 4096)
+    return {"shared": shared}, "shared[:1] = b'x'", lambda: shared[:1] != b"\0"
+
+
+def _shared_file(scene: Scene) -> tuple[dict[str, Any], str, Callable[[], object]]:
+    path = scene.root / "map.bin"
+    path.write_bytes(bytes(4096))
+    with path.open("r+b") as file:
+        shared = mmap.mmap(file.fileno(), 4096)
+    return {"shared": shared}, "shared[:1] = b'x'", lambda: path.read_bytes()[:1] != b"\0"
+
+
+def _readable_map(scene: Scene) -> tuple[dict[str, Any], str, Callable[[], object]]:
+    """A map that is made writable: its file was opened for writing."""
+    import ctypes
+
+    path = scene.root / "map.bin"
+    path.write_bytes(bytes(4096))
+    with path.open("r+b") as file:
+        shared = mmap.mmap(file.fileno(), 4096, prot=mmap.PROT_READ)
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    (line,) = (each for each in lines if str(path) in each)
+    code = (
+        "c, p = ctypes.CDLL(None), ctypes.c_void_p\n"
+        "c.mprotect.argtypes = [p, ctypes.c_size_t, ctypes.c_int]\n"
+        "c.mprotect(start, 4096, 3); ctypes.memset(start, 1, 1)"
+    )
+    start = int(line.split("-")[0], 16)
+    variables = {"start": start, "ctypes": ctypes, "shared": shared}
+    return variables, code, lambda: path.read_bytes()[:1] != b"\0"
+
+
+def _shared_memory(scene: Scene) -> tuple[dict[str, Any], str, Callable[[], object]]:
+    block = shared_memory.SharedMemory(create=True, size=4096)
+    block.unlink()
+    return {"block": block}, "block.buf[0] = 1", lambda: block.buf[0]
+
+
+def _named_memory(scene: Scene) -> tuple[dict[str, Any], str, Callable[[], object]]:
+    path = Path("/dev/shm", f"ipyagent-{secrets.token_hex(6)}")
+    code = "open(path, 'w').write('x')"
+    return {"path": str(path)}, code, lambda: path.exists() and path.unlink() is None
+
+
+SHARED = [_pipe, _shared_map, _shared_file, _readable_map, _shared_memory, _named_memory]
+
+
+@pytest.mark.parametrize("make", SHARED, ids=lambda make: make.__name__.strip("_"))
+def test_nothing_is_shared(scene: Scene, make: Any) -> None:
+    variables, code, came = make(scene)
+    rehearse(code, scene.variables | variables, scene.root)
+    assert not came()
+    run_in_fork(code, scene.variables | variables)
+    assert came(), "the naive version does not fail"
+
+
+@contextlib.contextmanager
+def own_group() -> Iterator[int]:
+    """Be a process group of its own: the test runner's would be signalled as a whole."""
+    before = os.getpgrp()
+    if before != os.getpid():
+        os.setpgid(0, 0)
+    try:
+        yield os.getpgrp()
+    finally:
+        if before != os.getpid():
+            os.setpgid(0, before)
+
+
+@pytest.mark.parametrize(
+    "code",
+    cases(
+        [
+            "import os, signal; os.kill(kernel, signal.SIGUSR1)",
+            "import os, signal; os.kill(os.getppid(), signal.SIGUSR1)",
+            "import os, signal; os.killpg(group, signal.SIGUSR1)",
+            "import os, signal; signal.pidfd_send_signal(os.pidfd_open(kernel), signal.SIGUSR1)",
+            "import ctypes; ctypes.CDLL(None).kill(kernel, 10)",
+            "import ctypes; ctypes.CDLL(None).syscall(234, kernel, kernel, 10)",
+            "import signal; signal.pidfd_send_signal(handle, signal.SIGUSR1)",
+        ]
+    ),
+)
+def test_no_signal_reaches_the_kernel(scene: Scene, code: str) -> None:
+    handle = os.pidfd_open(os.getpid())
+    with own_group() as group, counted_signals() as came:
+        variables = scene.variables | {"group": group, "handle": handle}
+        rehearse(code, dict(variables), scene.root)
+        assert not came
+        run_in_fork(code, variables)
+        assert came, "the naive version does not fail"
+    os.close(handle)
+
+
+def test_signals_to_all_end_nobody_else(scene: Scene) -> None:
+    with counted_signals(signal.SIGTERM) as came:
+        rehearse("import os; os.kill(-1, 15)", dict(scene.variables), scene.root)
+        assert not came
+
+
+@pytest.mark.parametrize("request_number", [16, 0x4206], ids=["attach", "seize"])
+def test_the_kernel_is_not_traced(scene: Scene, request_number: int) -> None:
+    code = (
+        f"import ctypes; c = ctypes.CDLL(None)\n"
+        f"traced = c.ptrace({request_number}, kernel, None, None) == 0\n"
+        "print('traced', traced)\nif traced: c.ptrace(17, kernel, None, None)"
+    )
+    report = rehearse(code, dict(scene.variables), scene.root)
+    assert "traced True" not in report["result"]["output"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    cases(
+        [
+            "import ctypes, os; c = ctypes.CDLL(None)\n"
+            "b = ctypes.create_string_buffer(8)\n"
+            "class V(ctypes.Structure): _fields_ = [('a', ctypes.c_void_p), ('n', ctypes.c_size_t)]\n"  # noqa: E501
+            "l, r = V(ctypes.addressof(b), 8), V(address, 8)\n"
+            "pair, n = [ctypes.c_void_p, ctypes.c_ulong], ctypes.c_ulong\n"
+            "c.process_vm_readv.argtypes = [ctypes.c_int, *pair, *pair, n]\n"
+            "print('read', c.process_vm_readv(kernel, ctypes.byref(l), 1, ctypes.byref(r), 1, 0) == 8)",  # noqa: E501
+            "print('read', len(open(f'/proc/{kernel}/maps').read()) > 10)",
+            "import os; print('read', len(os.listdir(f'/proc/{kernel}/fd')) > 3)",
+            "import os; os.stat(f'/proc/{kernel}'); print('read', True)",
+            "print('read', bool(open(f'/proc/{kernel}/cmdline').read()))",
+        ]
+    ),
+)
+def test_the_kernel_is_not_seen(scene: Scene, code: str) -> None:
+    keep = b"12345678"
+    variables = scene.variables | {"address": id(keep)}
+    report = rehearse(code, dict(variables), scene.root)
+    assert "read True" not in report["result"]["output"]
+    naive = run_in_fork(code, variables)
+    assert "read True" in naive, f"the naive version does not fail: {naive}"
+
+
+@pytest.mark.parametrize(
+    "code",
+    cases(
+        [
+            "open('/proc/sys/kernel/hostname', 'w').write('x'); print('done')",
+            "open('/proc/self/uid_map', 'w').write('0 0 1'); print('done')",
+            "import os; os.setuid(1234); print('done')",
+            "import os; os.mknod('/tmp/disk', 0o60600, os.makedev(8, 0)); print('done')",
+            "import ctypes; assert not ctypes.CDLL(None).unshare(0x10000000); print('done')",
+            "import ctypes, os; d = os.open('/proc/self/ns/net', 0); "
+            "assert not ctypes.CDLL(None).setns(d, 0); print('done')",
+            "import ctypes; assert ctypes.CDLL(None).syscall(425, 8, None) != -1; print('done')",
+            "import os; os.execv('/bin/true', ['true'])",
+            "import os; p = os.fork(); print('done')",
+            "import os; os.posix_spawn('/bin/true', ['true'], {}); print('done')",
+            "import ctypes; assert ctypes.CDLL(None).syscall(250, 0, -4, 0) != -1; print('done')",
+            "import socket; socket.socket(40, socket.SOCK_STREAM); print('done')",
+            "import socket; socket.socket(socket.AF_PACKET, socket.SOCK_RAW); print('done')",
+            "import ctypes; c = ctypes.CDLL(None)\n"
+            "assert not c.mount(b'x', b'/usr', b'tmpfs', 0, None); print('done')",
+            "open('/usr/made', 'w'); print('done')",
+            "import os; os.remove(os.__file__); print('done')",
+        ]
+    ),
+)
+def test_no_privilege_is_left(scene: Scene, code: str) -> None:
+    report = rehearse(code, dict(scene.variables), scene.root)
+    assert "done" not in report["result"]["output"].splitlines(), report

@@ -1,0 +1,95 @@
+"""Libraries for work with data in a rehearsal: each works, or it is said why not."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ipyagent.kernel.rehearsal.mounts import TEMPORARY
+from rehearsal_trial import rehearse
+from sampling import cases
+
+# The process that runs the tests is what is forked: other tests would leave threads in it.
+pytestmark = pytest.mark.alone
+
+LOOKS = {
+    "pandas": "pandas.DataFrame({'a': [1, 2]}).groupby('a').size().sum()",
+    "numpy": "(numpy.ones((200, 200)) @ numpy.ones((200, 200))).sum()",
+    "scipy": "from scipy import stats\nround(stats.norm.cdf(0), 1)",
+    "matplotlib": (
+        "from matplotlib.figure import Figure\nimport io\n"
+        "f = Figure(); f.subplots().plot([1, 2]); f.savefig(io.BytesIO(), format='png'); 1"
+    ),
+    "pyarrow": "import pyarrow.compute as pc\npc.sum(pyarrow.array([1, 2, 3])).as_py()",
+    "duckdb": "duckdb.connect().execute('select 1 + 1').fetchall()",
+    "sklearn": (
+        "from sklearn.linear_model import LinearRegression\n"
+        "round(LinearRegression().fit([[0], [1]], [0, 1]).coef_[0], 3)"
+    ),
+    "torch": "float(torch.ones(3).sum())",
+    "statsmodels": "import statsmodels.api as sm\nsm.OLS([1, 2, 3], [1, 2, 3]).fit().params[0]",
+    "openpyxl": "openpyxl.Workbook().active.title",
+}
+
+
+@pytest.mark.parametrize("library", cases(LOOKS))
+def test_it_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    given: dict[str, Any] = {library: pytest.importorskip(library)}
+    exec(LOOKS[library], dict(given))  # used in the kernel before, as its threads may run
+    report = rehearse(LOOKS[library], given, tmp_path)
+    assert "problem" not in report, report
+    assert report["result"]["success"], report["result"]["output"]
+    assert report["files"] == []
+    assert "uses the network" not in report["attempts"]
+
+
+def test_a_table_of_a_library_is_watched(tmp_path: Path) -> None:
+    """A change inside is noticed, or it is said that it cannot be looked into."""
+    for name, make, code in (
+        ("pyarrow", lambda lib: lib.array([1, 2]), "x.sum()"),
+        ("duckdb", lambda lib: lib.connect(), "x.execute('create table t as select 1')"),
+        ("sklearn.linear_model", lambda lib: lib.LinearRegression(), "x.fit([[0], [1]], [0, 1])"),
+        ("torch", lambda lib: lib.ones(3), "x.add_(1)"),
+    ):
+        try:
+            library = __import__(name, fromlist=["x"])
+        except ImportError:
+            continue
+        report = rehearse(code, {"x": make(library)}, tmp_path)
+        noticed = report.get("variables") or report.get("around") or report.get("problem")
+        assert bool(noticed) == (name != "pyarrow"), (name, report)
+
+
+def test_a_python_among_the_temporary_files_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tempfile.TemporaryDirectory(dir=TEMPORARY) as prefix:
+        library = Path(prefix, "lib")
+        library.mkdir()
+        Path(prefix, "pyvenv.cfg").touch()
+        (library / "module_in_tmp.py").write_text("ANSWER = 42")
+        monkeypatch.setattr(sys, "base_prefix", prefix)
+        monkeypatch.syspath_prepend(str(library))
+        report = rehearse("import module_in_tmp\nprint(module_in_tmp.ANSWER)", {}, tmp_path)
+        written = rehearse(f"open('{library}/other.py', 'w')", {}, tmp_path)
+    assert report["result"]["output"] == "42", report
+    assert (report["attempts"], report["files"]) == ([], [])
+    assert "Read-only file system" in written["result"]["output"]
+
+
+def test_a_library_that_keeps_something_in_its_cache_tries_nothing_else(tmp_path: Path) -> None:
+    code = """
+import os
+folder = os.path.join(os.environ["XDG_CACHE_HOME"], "library")
+if not os.path.exists(folder):
+    os.makedirs(folder)
+print(os.listdir(folder))
+"""
+    report = rehearse(code, {}, tmp_path)
+    assert report["result"]["output"] == "[]", report
+    assert (report["attempts"], report["files"]) == ([], [])

@@ -1,0 +1,173 @@
+"""Limits of a rehearsal: time, memory, processes, files, output; and nothing is left behind."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ipyagent.kernel.namespace import PlainNamespace
+from ipyagent.kernel.rehearsal.confinement import Limits
+from ipyagent.kernel.rehearsal.performance import start_rehearsal
+from ipyagent.kernel.rehearsal.rehearser import NotRehearsedError
+from ipyagent.tools.sandbox.confinement import build_confinement
+from rehearsal_trial import children, rehearse, run_in_fork
+from sampling import cases
+
+# The process that runs the tests is what is forked: other tests would leave threads in it.
+pytestmark = pytest.mark.alone
+
+SHORT = Limits(seconds=1.0)
+
+
+def open_descriptors() -> int:
+    return len([*Path("/proc/self/fd").iterdir()])
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left() -> Iterator[None]:
+    before = children()
+    yield
+    assert children() == before, "a process is left"
+
+
+@pytest.mark.parametrize(
+    "code",
+    cases(
+        [
+            "while True: pass",
+            "import time; time.sleep(99)",
+            "import signal\nfor n in range(1, 32):\n    try: signal.signal(n, signal.SIG_IGN)\n"
+            "    except OSError: pass\nwhile True: pass",
+            "import threading; threading.Event().wait()",
+            "try:\n    while True: pass\nexcept BaseException: pass",
+            "import re; re.match('(a+)+$', 'a' * 40 + 'b')",
+            "import os; os.read(0, 1); import time; time.sleep(99)",
+            "sum(range(10**12))",
+            "import ctypes; ctypes.CDLL(None).pause()",
+        ]
+    ),
+)
+def test_code_without_an_end_is_ended(tmp_path: Path, code: str) -> None:
+    report = rehearse(code, {}, tmp_path, limits=SHORT)
+    assert report["problem"] == "it took longer than 1 s"
+    assert run_in_fork(code, {}, 1.0) == "(hangs)", "the naive version does not fail"
+
+
+@pytest.mark.parametrize(
+    "code",
+    cases(
+        [
+            "x = bytearray(3 << 30)",
+            "x = []\nwhile True: x.append(bytearray(1 << 24))",
+            "x = 'a' * (3 << 30)",
+            "import mmap; x = mmap.mmap(-1, 3 << 30)",
+        ]
+    ),
+)
+def test_memory_is_limited(tmp_path: Path, code: str) -> None:
+    report = rehearse(code, {}, tmp_path)
+    problems = ("ended without a report", "too much memory")
+    assert "Error" in report["result"]["output"] or report["problem"].endswith(problems), report
+
+
+def test_files_are_limited(tmp_path: Path) -> None:
+    code = "with open('/tmp/big', 'wb') as f:\n    for _ in range(99): f.write(bytes(1 << 23))"
+    report = rehearse(code, {}, tmp_path)
+    assert "Error" in report["result"]["output"] or "ended" in report["problem"], report
+
+
+def test_a_fork_bomb_starts_nothing(tmp_path: Path) -> None:
+    code = "import os\nfor _ in range(50): os.fork()"
+    report = rehearse(code, {}, tmp_path)
+    assert "PermissionError" in report["result"]["output"]
+    assert "starts a process" in report["attempts"]
+
+
+def test_a_bomb_of_threads_ends_with_it(tmp_path: Path) -> None:
+    code = (
+        "import threading, time\nthreading.stack_size(65536)\n"
+        "for _ in range(300): threading.Thread(target=time.sleep, args=(99,), daemon=True).start()"
+    )
+    before = threading.active_count()
+    rehearse(code, {}, tmp_path, limits=Limits(seconds=5.0))
+    assert threading.active_count() == before
+
+
+def test_output_is_limited(tmp_path: Path) -> None:
+    report = rehearse("for _ in range(200): print('x' * 1_000_000)", {}, tmp_path)
+    assert len(report["result"]["output"]) < 3_000_000
+
+
+@pytest.mark.parametrize(
+    "code",
+    cases(
+        [
+            "import os\nfor n in range(3, 99):\n    try: os.write(n, b'\\xff' * 16)\n"
+            "    except OSError: pass",
+            "import os\nfor n in range(3, 99):\n    try: os.write(n, b'\\x05' + bytes(15) + b'[[[[[')\n"  # noqa: E501
+            "    except OSError: pass",
+            "import os; os._exit(0)",
+            "import ctypes; ctypes.string_at(0)",
+            "import json; json.dumps = lambda *_, **__: '{}'",
+            "import json; json.dumps = lambda *_, **__: '[' * 100_000",
+            "import json; json.dumps = lambda *_, **__: '{\"sizes\": [9]}'",
+            'import json; json.dumps = lambda *_, **__: \'{"sizes": "x"}\'',
+            "import json; json.dumps = lambda *_, **__: 'x' * (9 << 20)",
+        ]
+    ),
+)
+def test_a_forged_report_is_refused(tmp_path: Path, code: str) -> None:
+    report = rehearse(code, {}, tmp_path, limits=Limits(seconds=5.0))
+    assert report.get("problem") or not report.get("variables"), report
+
+
+def test_whoever_stops_waiting_ends_it(tmp_path: Path) -> None:
+    confinement = build_confinement(tmp_path)
+    started = start_rehearsal(PlainNamespace({}), "while True: pass", confinement, Limits(60.0))
+    started.stop()
+    with pytest.raises(NotRehearsedError, match="ended without a report"):
+        started.finish()
+
+
+def test_nothing_is_left_of_many_rehearsals_beside_busy_threads(tmp_path: Path) -> None:
+    """`make soak` tries a thousand."""
+    many = int(os.environ.get("REHEARSAL_TEST_COUNT", "12"))
+    stopped = threading.Event()
+
+    def be_busy(number: int) -> None:
+        lines: list[Any] = []
+        while not stopped.is_set():
+            lines = [str(number)] * 1000
+            with (tmp_path.parent / f"busy{number}").open("w") as file:
+                print(len(lines), file=file)
+
+    threads = [threading.Thread(target=be_busy, args=(n,), daemon=True) for n in range(3)]
+    for each in threads:
+        each.start()
+    confinement = build_confinement(tmp_path)
+    variables = {"x": list(range(1000))}
+    gc.collect()
+    before = open_descriptors()
+    try:
+        reports = 0
+        for number in range(many):
+            code = ["sum(x)", "1 / 0", "x.append(1)", "open('f', 'w')"][number % 4]
+            begun = start_rehearsal(PlainNamespace(variables), code, confinement, Limits(20.0))
+            try:
+                begun.finish()
+                reports += 1
+            except NotRehearsedError as error:
+                assert "longer" in str(error)  # noqa: PT017
+    finally:
+        stopped.set()
+        for each in threads:
+            each.join()
+    assert open_descriptors() <= before
+    assert reports >= 0.9 * many
+    assert variables == {"x": list(range(1000))}

@@ -1,0 +1,165 @@
+"""Plain data comes back exactly as it was, and what is not plain is refused."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import sys
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ipyagent.kernel.rehearsal.plain_data import read_all, write_all
+from ipyagent.kernel.rehearsal.plain_nodes import BadDataError, NotPlainError
+
+TABLE = pd.DataFrame(
+    {
+        "a": [1, 2, 3],
+        "b": [0.5, math.nan, -0.0],
+        "c": ["x", None, "z"],
+        "d": pd.Categorical(["u", "v", "u"], ["v", "u"], ordered=True),
+        "e": pd.array([1, None, 3], dtype="Int64"),
+        "f": pd.date_range("2020-01-01", periods=3, tz="Europe/Berlin"),
+        "g": [True, False, True],
+        "h": pd.to_timedelta([1, 2, 3], unit="h"),
+        "i": pd.array([True, None, False], dtype="boolean"),
+        "j": [1, "two", None],
+    }
+)
+
+PLAIN: list[Any] = [
+    None, True, 10**40, -7, 0.1, math.nan, -0.0, 1 + 2j, "text \ud800 ü", b"bytes",
+    [1, [2, (3, {4: "x"})]], {"k": {1, 2}, 1: frozenset("ab")}, (), [], {}, set(),
+    np.arange(6).reshape(2, 3).copy(), np.asfortranarray(np.ones((2, 3))), np.zeros((0, 3)),
+    np.array(["a", "bc"]), np.array(["2020-01-01"], "M8[D]"), np.float32(1.5), np.int64(3),
+    np.array(5), TABLE, TABLE.a, TABLE.f, TABLE.groupby("c").a.sum(),
+    TABLE.set_index(["a", "c"]), TABLE.groupby(["c", "g"]).agg({"a": ["sum", "mean"]}),
+    pd.Series([1.0], index=pd.date_range("2020", periods=1, freq="D")), TABLE.columns,
+    pd.DataFrame(), pd.DataFrame(index=[1, 2]), TABLE[["a", "b"]].describe(),
+    TABLE.d.value_counts(),
+    pd.DataFrame([[1, 2]], columns=["a", "a"]), pd.RangeIndex(2, 9, 3, name="r"),
+]  # fmt: skip
+
+
+def through(value: Any, existing: dict[str, Any] | None = None) -> Any:
+    """Write a value and read it; the writer compares what comes back with what it was given."""
+    known = existing or {}
+    nodes, buffers = write_all({"x": value}, known, lambda each: False)
+    return read_all(nodes, [memoryview(bytes(each)) for each in buffers], known)["x"]
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Return whether two values of plain containers and scalars are the same, types too."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        pairs = zip(one.items(), other.items(), strict=True)
+        return len(one) == len(other) and all(is_same(a, b) for a, b in pairs)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(is_same, one, other))
+    if isinstance(one, float):
+        return one.hex() == other.hex()
+    return bool(one == other) or isinstance(one, complex)
+
+
+@pytest.mark.parametrize("value", PLAIN, ids=lambda value: type(value).__name__)
+def test_plain_data_comes_back_as_it_was(value: Any) -> None:
+    again = through(value)
+    assert type(again) is type(value)
+    if isinstance(value, np.ndarray):
+        assert (again.dtype, again.shape) == (value.dtype, value.shape)
+        assert again.tobytes() == value.tobytes()
+    elif isinstance(value, pd.Index):
+        pd.testing.assert_index_equal(value, again, exact=True)
+    elif isinstance(value, pd.DataFrame):
+        pd.testing.assert_frame_equal(value, again, check_exact=True)
+    elif isinstance(value, pd.Series):
+        pd.testing.assert_series_equal(value, again, check_exact=True)
+    else:
+        assert is_same(value, again), again
+
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary()
+values = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner)
+        | st.lists(inner).map(tuple)
+        | st.dictionaries(st.text() | st.integers(), inner)
+    ),
+)
+
+
+@given(values)
+def test_any_containers_come_back_as_they_were(value: Any) -> None:
+    assert is_same(value, through(value))
+
+
+def test_one_object_stays_one_object() -> None:
+    inner: list[int] = []
+    first, second = through([inner, inner])
+    assert first is second
+    loop: list[Any] = []
+    loop.append(loop)
+    again = through(loop)
+    assert again[0] is again
+
+
+def test_existing_variables_and_modules_are_referred_to() -> None:
+    table = TABLE
+    assert through([table], {"table": table})[0] is table
+    assert through({"np": np, "f": math.sqrt, "c": datetime.date}) == {
+        "np": np,
+        "f": math.sqrt,
+        "c": datetime.date,
+    }
+
+
+class Own:
+    """A class of the user's."""
+
+
+@pytest.mark.parametrize(
+    "value",
+    [Own(), [Own()], lambda: 0, np.array([Own()]), pd.Series([Own()]), iter([]), np.arange(9)[:3],
+     pd.period_range("2020", periods=2, freq="M")],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_what_is_not_plain_is_refused(value: Any) -> None:
+    old = value.base if isinstance(value, np.ndarray) else None
+    with pytest.raises(NotPlainError):
+        write_all({"x": value}, {}, lambda each: each is old and old is not None)
+
+
+HOSTILE: list[Any] = [
+    None, [], ["what"], ["array", "|O8", [1], "C", 0], ["array", "<i8", [1 << 60], "C", 0],
+    ["array", "<i8", [-1], "C", 0], ["array", "<i8", [1], "C", 7], ["array", "<i8", ["x"], "C", 0],
+    ["scalar", "|O8", "00"], ["scalar", "<i8", "00"], ["module", "os; x"], ["variable", "nothing"],
+    ["module", "antigravity"], ["member", "os", "environ"], ["member", "subprocess", "__dict__"],
+    ["again", 5], ["again", -1], ["list", "text"], ["dict", [[["list", []], ["none"]]]],
+    ["dict", [["none"]]], ["masked", "object", ["none"], ["none"]], ["texts", "x", "NA", []],
+    ["table", [], ["range", 0, 5, 0, ["none"]], ["range", 0, 1, 1, ["none"]]], ["int", "x"],
+    ["categories", ["array", "<i8", [1], "C", 0], ["range", 0, 0, 1, ["none"]], False],
+    ["zoned", ["array", "<i8", [1], "C", 0], "datetime64[ns, UTC]"],
+    ["zoned", ["array", "<M8[ns]", [1], "C", 0], "object"], ["float", "x" * 99],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("node", HOSTILE, ids=str)
+def test_a_hostile_report_makes_no_object(node: Any) -> None:
+    before = set(sys.modules)
+    with pytest.raises(BadDataError):
+        read_all({"x": node}, [memoryview(b"\xff" * 8)], {})
+    assert set(sys.modules) == before
+
+
+def test_endless_nesting_is_refused() -> None:
+    node: list[Any] = ["none"]
+    for _ in range(5_000):
+        node = ["list", [node]]
+    with pytest.raises(BadDataError):
+        read_all({"x": node}, [], {})

@@ -1,0 +1,88 @@
+"""Settings that code would change on the copy only are asked about; reading them is a look."""
+
+from __future__ import annotations
+
+import atexit
+import csv
+import decimal
+import gc
+import locale
+import logging
+import os
+import signal
+import socket
+import sys
+import tempfile
+import types
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from rehearsal_trial import rehearse
+from sampling import cases
+
+# The process that runs the tests is what is forked: other tests would leave threads in it.
+pytestmark = pytest.mark.alone
+
+
+def patch() -> None:
+    pd.DataFrame.head = None
+
+
+def variables() -> dict[str, Any]:
+    modules = (atexit, csv, decimal, gc, locale, logging, os, signal, socket, sys, tempfile, types)
+    named = {each.__name__: each for each in modules}
+    tempfile.gettempdir()  # which finds it on first use
+    df = pd.DataFrame({"a": [1]})
+    return {**named, "pd": pd, "np": np, "df": df, "patch": patch, "values": {"a": 1}}
+
+
+def effects(code: str, folder: Path) -> list[str]:
+    report = rehearse(code, variables() | {"FOLDER": str(folder)}, folder)
+    assert "problem" not in report, report
+    assert report["result"]["success"], report["result"]
+    files = [each["path"] for each in report["files"]]
+    return [*(each["name"] for each in report["variables"]), *report["around"], *files]
+
+
+CHANGES = [
+    "decimal.getcontext().prec = 50", "decimal.setcontext(decimal.Context(prec=3))",
+    "decimal.getcontext().traps[decimal.Inexact] = True",
+    "logging.getLogger('mine').setLevel(10)", "logging.disable(50)",
+    "logging.getLogger('mine').addHandler(logging.NullHandler())",
+    "sys.set_int_max_str_digits(0) or None", "csv.field_size_limit(10**8)",
+    "csv.register_dialect('mine', delimiter=';')", "socket.setdefaulttimeout(3)",
+    "signal.signal(signal.SIGUSR1, signal.SIG_IGN)", "signal.alarm(1000)", "os.umask(0o777)",
+    "locale.setlocale(locale.LC_ALL, 'C.UTF-8')", "sys.settrace(lambda *_: None)",
+    "sys.modules.pop('csv') and None", "sys.modules['mine'] = types.ModuleType('mine')",
+    "sys.meta_path.append(object()) or None", "sys.path_hooks.clear()", "gc.enable()",
+    "atexit.register(print)", "[f(print) for f in [atexit.register]]",
+    "setattr(pd.DataFrame, 'zork', 1)", "__builtins__['set' + 'attr'](pd.DataFrame, 'ndim', 1)",
+    "type(df).zork = 1", "df.__class__.zork = 1", "patch()",
+    "import pandas as p; p.zork = 1; del p",
+    "pd.api.extensions.register_dataframe_accessor('mine')(int) and None",
+    "tempfile.mkdtemp()", "os.mkdir(FOLDER + '/made')", "os.mkdir(tempfile.gettempdir() + '/made')",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("code", cases(CHANGES))
+def test_a_changed_setting_is_noticed(tmp_path: Path, code: str) -> None:
+    assert effects(code, tmp_path), "not noticed"
+
+
+LOOKS = [
+    "print(decimal.Decimal(1) / 3, decimal.getcontext().prec)", "logging.getLogger('mine').level",
+    "sys.get_int_max_str_digits()", "csv.field_size_limit()", "signal.getsignal(signal.SIGINT)",
+    "__import__('colorsys').rgb_to_hsv(1, 2, 3)", "__import__('wsgiref.simple_server') and None",
+    "with tempfile.TemporaryDirectory(): pass", "df.groupby('a').size()", "str(df.describe())",
+    "with decimal.localcontext() as c: values['a']", "gc.collect() and None",
+    "os.getpid() and None",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("code", cases(LOOKS))
+def test_reading_a_setting_is_a_look(tmp_path: Path, code: str) -> None:
+    assert set(effects(code, tmp_path)) <= {"c"}

@@ -1,0 +1,338 @@
+"""Changes that leave no trace in the names of variables are noticed; the kernel stays as it is."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import importlib.util
+import os
+import pickle
+import random
+import sys
+import types
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ipyagent import imports
+from ipyagent.kernel.namespace import PlainNamespace
+from ipyagent.tools.sandbox.confinement import MACHINE
+from rehearsal_trial import rehearse
+from sampling import cases
+
+# The process that runs the tests is what is forked: other tests would leave threads in it.
+pytestmark = pytest.mark.alone
+
+
+PROGRAMS = int(os.environ.get("REHEARSAL_TEST_PROGRAMS", "8"))
+
+
+class Own:
+    """A class of the user's; `__eq__` and the like must not run in the kernel."""
+
+    shared: ClassVar[list[int]] = []
+
+    def __init__(self) -> None:
+        self.inner = {"deep": [1, 2]}
+
+    def grow(self) -> None:
+        self.inner["deep"].append(3)
+
+
+def counter() -> Any:
+    count = 0
+
+    def step() -> int:
+        nonlocal count
+        count += 1
+        return count
+
+    return step
+
+
+def variables() -> dict[str, Any]:
+    own = Own()
+    return {
+        "numbers": [1, 2, [3]],
+        "table": pd.DataFrame({"a": [1, 2, 3], "b": list("xyz")}),
+        "column": pd.Series([1.0, 2.0]),
+        "array": np.arange(5),
+        "names": {"k": {"deep": [1]}},
+        "own": own,
+        "Own": Own,
+        "step": counter(),
+        "pd": pd,
+        "np": np,
+        "random": random,
+        "sys": sys,
+        "objects": np.array([[1], [2]], dtype=object)[:, 0],
+        "text": bytearray(b"abc"),
+    }
+
+
+def effects(report: dict[str, Any]) -> list[str]:
+    assert "problem" not in report, report
+    return [*(each["name"] for each in report["variables"]), *report["around"]]
+
+
+CHANGES = [
+    "numbers.append(1)", "numbers[2].append(1)", "numbers[0] = 9", "numbers[:] = []",
+    "numbers.sort(key=str, reverse=True)", "table['c'] = 1", "table.loc[0, 'a'] = 9",
+    "table.iloc[0, 0] = 9", "table.pop('a')", "table.columns = ['u', 'v']",
+    "table.index.name = 'n'",
+    "table.insert(0, 'z', 0)", "table.attrs['x'] = 1", "table.at[1, 'b'] = 'q'",
+    "column[0] = 9", "column.name = 'n'", "column += 1", "array[0] = 9", "array += 1",
+    "array.sort(); array[:] = array[::-1]", "array.fill(3)",
+    "np.copyto(array, 7)", "array.setflags(write=False)", "names['k']['deep'].append(2)",
+    "names.update(z=1)", "names.popitem()", "own.grow()", "own.new = 1", "del own.inner",
+    "Own.shared.append(1)", "Own.other = 1", "Own.grow = None", "step()", "text += b'd'",
+    "text[0] = 0", "pd.set_option('display.max_rows', 3)", "pd.DataFrame.extra = 1",
+    "np.seterr(all='raise')", "np.random.seed(1)", "np.random.rand()", "random.random()",
+    "sys.path.append('x')", "import os; os.environ['A_NEW_ONE'] = 'x'", "import os; os.chdir('/')",
+    "globals()['numbers'].append(1)", "exec('numbers.append(1)')", "del numbers", "numbers = 2",
+    "[x.append(1) for x in [numbers]]", "(lambda: names.clear())()",
+    "import builtins; builtins.zz = 1",
+    "import warnings; warnings.simplefilter('error')", "import logging; logging.root.setLevel(1)",
+    "import threading; threading.Thread(target=threading.Event().wait, daemon=True).start()",
+    "objects[0] = 5", "getattr(numbers, 'app' + 'end')(1)", "vars(own)['inner'] = 0",
+    "own.__dict__.clear()", "_private = 1", "a, *table.attrs['b'] = 1, 2",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("code", cases(CHANGES))
+def test_a_change_is_noticed(tmp_path: Path, code: str) -> None:
+    found = effects(rehearse(code, variables(), tmp_path))
+    imported = {"os", "warnings", "logging", "threading", "builtins"}
+    assert set(found) - imported, "not noticed"
+
+
+SUMMARIES = {
+    "table['c'] = 1": ("table", "3 × 2 → 3 × 3 · + c (int64)"),
+    "table.loc[0, 'a'] = 9": ("table", "a: 1 value changed"),
+    "numbers.append(4)": ("numbers", "3 → 4 items"),
+    "names['new'] = 1": ("names", "+ 'new'"),
+    "array[0] = 9": ("array", "1 value changed"),
+}
+
+
+@pytest.mark.parametrize("code", cases(SUMMARIES))
+def test_a_change_is_told_as_after_a_real_run(tmp_path: Path, code: str) -> None:
+    report = rehearse(code, variables(), tmp_path)
+    told = {each["name"]: each["summary"] for each in report["variables"]}
+    real = PlainNamespace(variables()).run(code).variables
+    assert told == dict([SUMMARIES[code]]) == {each.name: each.summary for each in real}
+
+
+INSIDE = [
+    "cells.a[0].append(3)",
+    "cells.loc[1, 'a'].clear()",
+    "index.name = 'n'",
+    "rows.name = 'x'",
+]
+
+
+@pytest.mark.parametrize("code", cases(INSIDE))
+def test_a_change_inside_of_cells_and_labels_is_noticed(tmp_path: Path, code: str) -> None:
+    cells = pd.DataFrame({"a": [[1], [2]]})
+    given = {"cells": cells, "index": pd.Index([1, 2]), "rows": pd.Series([1], name="r")}
+    assert effects(rehearse(code, given, tmp_path)), "not noticed"
+
+
+class Callers:
+    """Methods of every kind, each with a list that every call changes."""
+
+    def __call__(self, acc: list[int] = []) -> list[int]:  # noqa: B006
+        acc.append(1)
+        return list(acc)
+
+    @staticmethod
+    def free(acc: list[int] = []) -> None:  # noqa: B006
+        acc.append(1)
+
+    @classmethod
+    def made(cls, acc: list[int] = []) -> None:  # noqa: B006
+        acc.append(1)
+
+    @property
+    def read(self, acc: list[int] = []) -> list[int]:  # noqa: B006
+        acc.append(1)
+        return list(acc)
+
+
+class Callees(Callers):
+    """Inherits them all."""
+
+
+class Choice(enum.Enum):
+    LISTED: ClassVar[Any] = [1]  # type: ignore[misc]
+
+
+def collect(acc: list[int] = []) -> None:  # noqa: B006
+    acc.append(1)
+
+
+def reaching() -> dict[str, Any]:
+    """Objects that never change themselves, but lead to some that do."""
+    numbers = [1, 2]
+    cached = functools.lru_cache(lambda: [1])
+    cached()
+    unlimited = functools.lru_cache(None)(lambda: [1])
+    unlimited()
+    return {
+        "push": numbers.append,
+        "length": numbers.__len__,
+        "pull": iter([1, 2]).__next__,
+        "read_only": types.MappingProxyType({"a": [1]}),
+        "callers": Callers(),
+        "Callers": Callers,
+        "Callees": Callees,
+        "property_of": Callers.__dict__["read"],
+        "static": Callers.__dict__["free"],
+        "part": functools.partial(collect),
+        "lambda_part": functools.partial(lambda acc: acc.append(1), [1]),
+        "cached": cached,
+        "unlimited": unlimited,
+        "Choice": Choice,
+        "listed": Choice.LISTED,
+        "model": Fraction(1, 2),
+        "frozen": pd.api.indexers.FixedForwardWindowIndexer(window_size=1, hook=collect),
+    }
+
+
+REACHING = [
+    "push(4)", "[f(5) for f in [push]]", "length.__self__.append(1)", "pull()",
+    "read_only['a'].append(2)", "callers()", "callers.free()", "callers.made()", "callers.read",
+    "Callers.free()", "Callees.made()", "Callees()()", "property_of.fget(None)",
+    "static.__func__()", "part()", "lambda_part()", "cached().append(1)", "cached.cache_clear()",
+    "unlimited().append(1)", "listed.value.append(1)", "Choice.LISTED.value.append(1)",
+    "frozen.hook()",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("code", cases(REACHING))
+def test_a_change_through_what_never_changes_itself_is_noticed(tmp_path: Path, code: str) -> None:
+    assert effects(rehearse(code, reaching(), tmp_path)), "not noticed"
+
+
+@pytest.mark.parametrize("code", ["length()", "cached()", "read_only['a']", "listed.name"])
+def test_use_of_what_never_changes_itself_is_a_look(tmp_path: Path, code: str) -> None:
+    assert not effects(rehearse(code, reaching(), tmp_path))
+
+
+def test_state_of_the_users_own_modules_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "helper_of_mine.py").write_text("seen = []\ndef add(x): seen.append(x)\n")
+    spec = importlib.util.spec_from_file_location("helper_of_mine", tmp_path / "helper_of_mine.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["helper_of_mine"] = module
+    try:
+        spec.loader.exec_module(module)
+        given = {"helper": module, "add": module.add}
+        for code in ("helper.add(1)", "add(1)", "helper.seen.append(1)"):
+            assert effects(rehearse(code, dict(given), tmp_path)), code
+        assert module.seen == []
+    finally:
+        del sys.modules["helper_of_mine"]
+
+
+LOOKS = [
+    "numbers", "sorted(numbers[:2])", "table.describe()", "table.groupby('b').a.mean()",
+    "table.head()", "table.sort_values('a')", "table.assign(c=1).c.sum()", "table.to_dict()",
+    "column.mean()", "array.sum()", "array.reshape(5, 1).T @ array", "names['k']", "own.inner",
+    "print(own)", "len(text)", "table.a.value_counts()", "table.merge(table, on='a')",
+    "table.query('a > 1')", "table.dtypes", "table.info()", "np.sqrt(array)", "table.isna().sum()",
+    "pd.concat([table, table])", "table.pivot_table(index='b', values='a')",
+    "sum(x for x in array)",
+    "table.a.rolling(2).mean()", "Own", "step", "pd.to_datetime(['2020-01-01'])", "table.copy()",
+    "table.corr(numeric_only=True)", "np.linalg.norm(array)", "table.T", "column.plot",
+    "dir(own)", "type(own).__mro__", "help", "table.memory_usage(deep=True)", "objects[0]",
+    "np.random.default_rng(0).random()", "str(table)", "table.to_csv()", "sys.version",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("code", cases(LOOKS))
+def test_a_look_is_a_look(tmp_path: Path, code: str) -> None:
+    report = rehearse(code, variables(), tmp_path)
+    assert effects(report) == []
+    assert report["attempts"] == []
+    assert report["files"] == []
+    assert report["result"]["success"], report
+
+
+def test_a_library_may_ask_how_many_processors_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n")
+    limits = [f"open({path!r}).read()" for path in MACHINE if Path(path).is_file()]
+    code = "\n".join(["import os", *limits, "os.cpu_count()", "pd.read_csv('t.csv')"])
+    report = rehearse(code, {"pd": pd}, tmp_path)
+    assert not any("/sys" in each for each in report["attempts"]), report
+    assert report["result"]["success"], report
+    other = "try: open('/sys/kernel/profiling').read()\nexcept OSError: pass"
+    assert rehearse(other, {}, tmp_path)["attempts"]
+
+
+def test_an_import_may_look_into_folders_that_are_hidden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only a module that lies there is asked about: without it, the code would do otherwise."""
+    outside, root = tmp_path / "outside", tmp_path / "workspace"
+    outside.mkdir()
+    root.mkdir()
+    (outside / "wave.py").write_text("rate = 1")
+    (outside / "mine_alone.py").write_text("")
+    monkeypatch.chdir(root)
+    monkeypatch.setattr(sys, "path", [str(outside), *sys.path])
+    monkeypatch.delitem(sys.modules, "wave", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    imports.guard()  # it looks at all of the path, too
+    attempts = rehearse("import cgitb", {}, root)["attempts"]
+    assert not any("outside" in each for each in attempts), attempts
+    for name in ("wave", "mine_alone"):
+        code = f"try: import {name}\nexcept ImportError: pass"
+        assert f"imports {name}, which is hidden from it" in rehearse(code, {}, root)["attempts"]
+
+
+def test_where_libraries_look_for_settings_is_no_reach_wherever_the_home_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in containers with a home below /tmp; other files of it are."""
+    home, root = tmp_path / "home", tmp_path / "workspace"
+    home.mkdir()
+    root.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    code = "import os\nfound = os.path.exists(os.path.expanduser('~/{}'))"
+    assert rehearse(code.format(".fonts"), {}, root)["attempts"] == []
+    (attempt,) = rehearse(code.format("letters"), {}, root)["attempts"]
+    assert attempt == f"reaches for {home / 'letters'}, which is hidden from it"
+
+
+statements = st.sampled_from([*CHANGES, *LOOKS])
+
+
+@given(st.lists(statements, min_size=1, max_size=4))
+@settings(
+    max_examples=PROGRAMS,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+def test_the_kernel_stays_as_it_is(tmp_path: Path, program: list[str]) -> None:
+    before, now = variables(), variables()
+    path, shared, numbers = list(sys.path), list(Own.shared), random.getstate()
+    options = pd.get_option("display.max_rows")
+    rehearse("\n".join(program), dict(now), tmp_path)
+    for name in ("numbers", "table", "column", "names", "text", "array"):
+        assert pickle.dumps(before[name]) == pickle.dumps(now[name]), name
+    assert vars(now["own"]) == {"inner": {"deep": [1, 2]}}
+    assert now["step"]() == 1
+    assert (sys.path, Own.shared, random.getstate()) == (path, shared, numbers)
+    assert pd.get_option("display.max_rows") == options
+    assert not hasattr(pd.DataFrame, "extra")

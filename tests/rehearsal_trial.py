@@ -1,0 +1,88 @@
+"""Code tried twice: in a plain fork, as a naive rehearsal would, and in a real one."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import select
+import signal
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+from ipyagent.kernel.namespace import PlainNamespace
+from ipyagent.kernel.rehearsal.confinement import Limits
+from ipyagent.kernel.rehearsal.performance import start_rehearsal
+from ipyagent.kernel.rehearsal.rehearser import NotRehearsedError
+from ipyagent.tools.sandbox.confinement import build_confinement
+
+SECONDS = 20.0
+
+
+def run_in_fork(code: str, variables: dict[str, Any], seconds: float = 5.0) -> str:
+    """Run code in a plain fork of this process; return its output or error."""
+    reading, writing = os.pipe()
+    process = os.fork()
+    if not process:
+        try:
+            os.setsid()
+            out = io.StringIO()
+            with contextlib.redirect_stdout(out):
+                try:
+                    exec(code, dict(variables))
+                except BaseException as error:
+                    print(type(error).__name__, error)
+            os.write(writing, out.getvalue().encode(errors="replace")[:60_000])
+        finally:
+            os._exit(0)
+    os.close(writing)
+    try:
+        ready, _, _ = select.select([reading], [], [], seconds)
+        return os.read(reading, 60_000).decode() if ready else "(hangs)"
+    finally:
+        os.close(reading)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+
+
+def rehearse(
+    code: str,
+    variables: dict[str, Any],
+    root: Path,
+    secrets: Collection[str] = (),
+    limits: Limits = Limits(seconds=SECONDS),  # noqa: B008 - frozen
+) -> dict[str, Any]:
+    """Rehearse code; return the report, or why there is none as `problem`."""
+    confinement = build_confinement(root, secrets)
+    rehearsing = start_rehearsal(PlainNamespace(variables), code, confinement, limits)
+    try:
+        return rehearsing.finish()[0]
+    except NotRehearsedError as error:
+        return {"problem": str(error), "result": {"output": ""}, "attempts": []}
+
+
+@contextlib.contextmanager
+def counted_signals(number: int = signal.SIGUSR1) -> Iterator[list[int]]:
+    """Count the signals that this process gets."""
+    came: list[int] = []
+    before = signal.signal(number, lambda *_: came.append(1))
+    try:
+        yield came
+    finally:
+        signal.signal(number, before)
+
+
+def children() -> list[str]:
+    """The processes that this one has, zombies too, but for the tracker of shared memory."""
+    found: list[str] = []
+    for each in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            parent = (each / "stat").read_text().rpartition(")")[2].split()[1]
+            program = (each / "cmdline").read_text()
+            if int(parent) == os.getpid() and "resource_tracker" not in program:
+                found.append(each.name)
+    return found
