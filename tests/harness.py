@@ -97,6 +97,8 @@ class Lab:
         **agent: Any,
     ) -> Run:
         """Play `replies` to a prompt, or ask `model`; keyword arguments are `agent.…` settings."""
+        # What is asked about is what most tests are about.
+        agent = {"look_freely": False, **agent}
         config = resolve_config(Layer("the test", {"agent": agent, **(settings or {})}))
         self.client = replies if isinstance(replies, Scripted) else Scripted(replies)
         reply = (lambda _approval: answer) if isinstance(answer, Answer) else answer

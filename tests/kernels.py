@@ -286,7 +286,9 @@ def asking(server: ModelServer) -> dict[str, str]:
 def kernel(folder: Path, *, loads: bool = True, **environment: str) -> Iterator[Kernel]:
     """A kernel in `folder`, with no keys in its environment, that `loads` the extension."""
     kept = {k: v for k, v in os.environ.items() if "KEY" not in k and not k.startswith("IPYAGENT")}
-    env = kept | {"XDG_CONFIG_HOME": str(folder / ".config"), "MPLBACKEND": ""} | environment
+    own = {"XDG_CONFIG_HOME": str(folder / ".config"), "MPLBACKEND": ""}
+    # What is asked about is what most tests are about.
+    env = kept | own | {"IPYAGENT_AGENT__LOOK_FREELY": "false"} | environment
     started = _start(folder, env)
     try:
         assert not loads or started.run("%load_ext ipyagent").status == "ok"

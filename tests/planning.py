@@ -58,6 +58,7 @@ class PlanLab(Lab):
         self.session.check_ready()
         self.client, self.cell, self.views = Scripted(replies), Cell(), []
         self.tools = tuple(tools)
+        agent = {"look_freely": False, **agent}
         config = resolve_config(Layer("the test", {"agent": agent}))
         answers = (lambda _: answer) if isinstance(answer, Answer) else answer
         first = self._runner(config, answers, heard)

@@ -43,6 +43,10 @@ class Lab:
         return f"{self.url}{self.path}/{notebook}?token={self.token}&reset"
 
 
+ASKING = {"IPYAGENT_AGENT__LOOK_FREELY": "false"}
+"""What is asked about is what most tests are about."""
+
+
 @pytest.fixture(scope="session")
 def jupyterlab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     quiet = "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"
@@ -101,7 +105,7 @@ def _server(
     server = subprocess.Popen(
         command,
         cwd=folder,
-        env={**kept, **dirs, "HOME": str(home), "IPYTHONDIR": str(home / "ipython")},
+        env={**kept, **dirs, **ASKING, "HOME": str(home), "IPYTHONDIR": str(home / "ipython")},
         stderr=subprocess.PIPE,
         text=True,
     )

@@ -52,6 +52,8 @@ DEFAULTS = {
     "agent.max_tokens": None,
     "agent.max_usd": None,
     "agent.allowed_tools": (),
+    "agent.look_freely": True,
+    "agent.rehearse_seconds": 2.0,
     "agent.plan": False,
     "agent.check_form": True,
     "context.token_limit": 80_000,

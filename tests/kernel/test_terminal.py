@@ -20,7 +20,8 @@ PROMPT = r"In \[\d+\]: "
 
 def environment(folder: Path) -> dict[str, str]:
     kept = {k: v for k, v in os.environ.items() if "KEY" not in k and not k.startswith("IPYAGENT")}
-    return kept | {"IPYTHONDIR": str(folder / ".ipython"), "TERM": "xterm", "NO_COLOR": "1"}
+    asks = {"IPYAGENT_AGENT__LOOK_FREELY": "false"}
+    return kept | asks | {"IPYTHONDIR": str(folder / ".ipython"), "TERM": "xterm", "NO_COLOR": "1"}
 
 
 @pytest.fixture

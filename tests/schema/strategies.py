@@ -134,6 +134,18 @@ touched = st.builds(
     change=st.sampled_from(["created", "changed", "deleted"]),
     type=texts,
 )
+file_effects = st.builds(
+    s.FileEffect, path=texts, change=st.sampled_from(["created", "changed", "deleted"])
+)
+rehearsals = st.builds(
+    s.Rehearsal,
+    outcome=st.sampled_from(s.RehearsalOutcome),
+    reason=texts,
+    variables=some(touched),
+    files=some(file_effects),
+    texts=some(texts),
+    duration=amounts,
+)
 configs = st.builds(
     s.TruncationConfig,
     max_chars=st.integers(1, 10**6),
@@ -186,6 +198,7 @@ def executions_of(
         decision=maybe(st.sampled_from(s.Decision)),
         decided_by=maybe(st.sampled_from(s.DecidedBy)),
         reason=maybe(texts),
+        rehearsal=maybe(rehearsals),
         dry_run=flags,
         result=came,
         started_at=maybe(moments),
@@ -389,6 +402,8 @@ records: dict[type[s.Model], st.SearchStrategy[Any]] = {
     s.ToolResult: results,
     s.Preview: previews,
     s.Question: questions,
+    s.FileEffect: file_effects,
+    s.Rehearsal: rehearsals,
     s.ToolExecution: executions,
     s.Step: steps,
     s.PlanStep: plan_steps,

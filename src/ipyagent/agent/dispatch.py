@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from ipyagent.agent.approvals import Answer
+from ipyagent.agent.looking import Look
 from ipyagent.agent.policy import Effect, Verdict
 from ipyagent.agent.time_limits import TimeLimits
 from ipyagent.agent.tool_context import ToolContext
@@ -184,11 +185,51 @@ class Dispatcher:
             self._finish_call(
                 call.id, ToolStatus.SUCCESS, ToolResult(output=self.context.dry_run or "")
             )
-        elif execution.decision is not None or await self._obtain_approval(call, checked):
+        elif execution.decision is not None or await self._look_or_ask(call, checked):
             # Read from the call again: what runs is what was approved.
             await self._execute_call(
                 call, checked.tool, checked.tool.check_arguments(call.arguments)
             )
+
+    async def _look_or_ask(self, call: ToolCall, checked: _CheckedCall) -> bool:
+        """Return whether the user approved the call; if it need not be run, set its result.
+
+        Meanwhile its code is tried on a copy of the kernel, if it has any.
+        """
+        context, tool = self.context.rehearsal, checked.tool
+        if context is None or tool.make_rehearser is None or not checked.verdict.may_look:
+            return await self._obtain_approval(call, checked)
+        look = Look.begin(tool, tool.check_arguments(call.arguments), context)
+        try:
+            await look.wait()
+            self._note_rehearsal(call, look)
+            if look.answer is None:
+                return await self._obtain_approval(call, checked, look)
+            await self._accept_look(call, look, look.answer)
+            return False
+        finally:
+            look.end()
+
+    def _note_rehearsal(self, call: ToolCall, look: Look | None) -> None:
+        if look is not None and look.finding is not None:
+            self._update_execution(call.id, rehearsal=look.finding.rehearsal)
+
+    async def _accept_look(self, call: ToolCall, look: Look, answer: Answer) -> None:
+        """Make the rehearsal's result that of the call."""
+        assert look.finding is not None  # noqa: S101
+        self._record_decision(call, answer)
+        if look.finding.adoption:
+            self._emit(ToolRunning(step=self.step, call_id=call.id))
+            if not await self._record_intent(call):
+                return
+        duration = look.finding.rehearsal.duration
+        self._update_execution(call.id, started_at=now(), duration=duration)
+        try:
+            result = await asyncio.wrap_future(self.context.main.post(look.result))
+        except Exception as error:
+            result = error_result(error)
+        status = ToolStatus.SUCCESS if result.success else ToolStatus.FAILED
+        self._finish_call(call.id, status, result)
 
     async def _check_call(self, call: ToolCall) -> _CheckedCall:
         if call.parse_error is not None:
@@ -233,14 +274,20 @@ class Dispatcher:
         earlier = itertools.takewhile(lambda each: each.id != call.id, self.calls)
         return any(each.name in toolbox and toolbox.get(each.name).sensitive for each in earlier)
 
-    async def _obtain_approval(self, call: ToolCall, checked: _CheckedCall) -> bool:
+    async def _obtain_approval(
+        self, call: ToolCall, checked: _CheckedCall, look: Look | None = None
+    ) -> bool:
         """Return whether the user approved the call; if not, or for a question, set its result."""
         try:
-            answer = await self._ask_user(call)
+            answer = await self._ask_user(call, look)
         except AgentError as error:  # nobody can be asked, or the call is not the one approved
             if isinstance(error, NoFrontendError) and checked.tool.question is None:
                 self.unattended_reasons.append(f"{call.name} was not run: {error}")
             answer = Answer(Decision.DENIED, DecidedBy.POLICY, str(error))
+        self._note_rehearsal(call, look)
+        if look is not None and answer.by is DecidedBy.REHEARSAL:
+            await self._accept_look(call, look, answer)
+            return False
         if answer.decision is not Decision.APPROVED:
             self._deny_call(call, answer)
             return False
@@ -273,12 +320,14 @@ class Dispatcher:
             )
         )
 
-    async def _ask_user(self, call: ToolCall) -> Answer:
+    async def _ask_user(self, call: ToolCall, look: Look | None) -> Answer:
         """Return the user's answer about exactly this call; the approval is spent here."""
         approvals = self.context.approvals
         approval = approvals.open_call(self._executions[call.id])
         try:
             self._emit(ApprovalRequested(step=self.step, call_id=call.id, approval_id=approval.id))
+            if look is not None:
+                look.close_question(approvals, approval)
             with self.limits.pause():
                 await self.context.asker.ask(approval)
                 # Shielded, so that a stopped run's question is closed as expired.
@@ -291,12 +340,7 @@ class Dispatcher:
 
     async def _execute_call(self, call: ToolCall, tool: Tool, arguments: dict[str, Any]) -> None:
         self._emit(ToolRunning(step=self.step, call_id=call.id))
-        try:
-            await self._wait_until_recorded()
-        except JournalError as error:
-            self._journal_error = error
-            note = f"{call.name} was not run, because its intent could not be recorded: {error}"
-            self._finish_call(call.id, ToolStatus.FAILED, ToolResult.failure(note))
+        if not await self._record_intent(call):
             return
         self._update_execution(call.id, started_at=now())
         begun = time.monotonic()
@@ -315,6 +359,17 @@ class Dispatcher:
             self._update_execution(call.id, duration=max(0.0, time.monotonic() - begun))
         status = ToolStatus.SUCCESS if result.success else ToolStatus.FAILED
         self._finish_call(call.id, status, result)
+
+    async def _record_intent(self, call: ToolCall) -> bool:
+        """Return whether it is on the disk that the call runs; if not, set its result."""
+        try:
+            await self._wait_until_recorded()
+        except JournalError as error:
+            self._journal_error = error
+            note = f"{call.name} was not run, because its intent could not be recorded: {error}"
+            self._finish_call(call.id, ToolStatus.FAILED, ToolResult.failure(note))
+            return False
+        return True
 
     async def _wait_until_recorded(self) -> None:
         """Wait for the journal; calls about to run in parallel share one flush."""

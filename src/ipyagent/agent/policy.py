@@ -24,6 +24,7 @@ log = logging.getLogger("ipyagent")
 Arguments = Mapping[str, Any]
 
 MAX_NAMED_SOURCES = 3  # sources named to the user
+_READERS = ("read_file", "search_files", "list_files")
 
 
 class Effect(StrEnum):
@@ -47,6 +48,8 @@ class Verdict:
     reason: str | None = None
     scopes: tuple[Scope, ...] = ()
     decision: Decision = Decision.AUTO
+    may_look: bool = False
+    """True if the user need not be asked should the call turn out to change nothing."""
 
 
 class CallPolicy(Protocol):
@@ -85,6 +88,8 @@ class Policy:
     """Returns why a tool may not be called now."""
     root: Path = Path()
     """Relative paths start here."""
+    looks: bool = False
+    """True if code that changes nothing need not be asked about."""
     _rules_by_tool: dict[tuple[str, Effect], list[Rule]] = field(
         default_factory=dict, init=False, repr=False
     )
@@ -128,7 +133,9 @@ class Policy:
         # "Always" would cover what nobody can tell.
         scopes = () if effects is not None and not effects.is_known else tuple(offered)
         reasons = (_describe_excess(session or folder, effects), read)
-        return Verdict(Effect.ASK, reason="; ".join(filter(None, reasons)) or None, scopes=scopes)
+        reason = "; ".join(filter(None, reasons)) or None
+        looks = self.looks and self.mode == "confirm-sensitive" and not self._guards_files
+        return Verdict(Effect.ASK, reason=reason, scopes=scopes, may_look=looks)
 
     def grant(self, tool: Tool, scope: Scope, effects: Effects | None = None) -> None:
         """Remember the user's approval of a call for as long as `scope` says."""
@@ -165,6 +172,14 @@ class Policy:
             self._rules_by_tool[key] = [rule for rule in rules if rule.names_tool(call.tool)]
         return next(
             (rule.explanation for rule in self._rules_by_tool[key] if rule.matches(call)), None
+        )
+
+    @property
+    def _guards_files(self) -> bool:
+        """True if a rule keeps files from being read: code that only looks could read them."""
+        return any(
+            rule.effect != "allow" and rule.path is not None and any(map(rule.names_tool, _READERS))
+            for rule in self.rules
         )
 
     def _subject_of(self, tool: Tool, arguments: Arguments) -> Subject:

@@ -13,6 +13,7 @@ from ipyagent.agent.policy import CallPolicy
 from ipyagent.agent.tool_task import Watch
 from ipyagent.kernel.main_thread import MainThread
 from ipyagent.schema import STANDARD, ToolExecution, ToolResult
+from ipyagent.tools.rehearsed import RehearsalContext
 from ipyagent.tools.result_conversion import truncate_result
 from ipyagent.tools.toolbox import Toolbox
 
@@ -44,6 +45,8 @@ class ToolContext:
     """Saves an output that is too long for the model; returns the file's path."""
     dry_run: str | None = None
     """The result of every call when calls are only checked."""
+    rehearsal: RehearsalContext | None = None
+    """The parts of the run that a rehearsal needs; None: code is not tried on a copy."""
     max_chars: int | None = None
     """Characters of a result at most, if the model's context is short."""
     watch: Watch | None = None

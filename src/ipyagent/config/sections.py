@@ -151,6 +151,11 @@ class AgentConfig(Section):
     """US dollars of one run, by the prices that LiteLLM knows."""
     allowed_tools: Names = ()
     """The only tools that may be used; empty: all."""
+    look_freely: bool = True
+    """Whether code runs unasked if it changes nothing, or only makes new variables of plain data,
+    when it is tried on a copy of the kernel; where such a copy can be isolated."""
+    rehearse_seconds: NonNegativeFloat = 2.0
+    """Time limit in seconds for trying code on a copy of the kernel; 0: it is never tried."""
     plan: bool = False
     """Whether the model proposes a plan first, as with `--plan`."""
     check_form: bool = True

@@ -14,6 +14,7 @@ from ipyagent.llm.service_client import ServiceClient
 from ipyagent.magic.notebook import Notebook
 from ipyagent.phrases import plural
 from ipyagent.schema import ToolExecution
+from ipyagent.tools.rehearsed import UNTRIED, known_problem
 from ipyagent.wiring import runtime
 
 _IN_MEMORY = "none: this session is kept in memory alone"
@@ -42,6 +43,7 @@ def describe(book: Notebook) -> str:
         "always allowed": lambda: _describe_permissions(book.sessions.get()),
         "workspace": lambda: str(book.environment.workspace.root),
         "sandbox": lambda: _sandbox(book),
+        "looking": lambda: _looking(settings),
         "session": session,
         "record": lambda: _record(book.sessions.get()),
         "background": _background,
@@ -65,6 +67,7 @@ def _describe_damaged(book: Notebook) -> str:
         "always allowed": of(_describe_permissions),
         "workspace": lambda: str(book.root(settings.config)),
         "sandbox": of(lambda _: _sandbox(book)),
+        "looking": lambda: _looking(settings),
         "session": of(_extent),
         "record": of(_record),
         "background": _background,
@@ -131,6 +134,26 @@ def _sandbox(book: Notebook) -> str:
     if sandbox.unavailable_reason:
         return f"none: {sandbox.unavailable_reason}"
     return f"holds, but {sandbox.unfiltered_reason}" if sandbox.unfiltered_reason else "holds"
+
+
+def _looking(settings: Settings) -> str:
+    """Return whether code that changes nothing runs unasked, and why not."""
+    agent = settings.config.agent
+    if agent.confirm_mode == "yolo":
+        return "not needed: nothing is asked about"
+    if agent.confirm_mode == "confirm-all":
+        return "asked about: agent.confirm_mode is confirm-all"
+    if not agent.look_freely or not agent.rehearse_seconds:
+        name = "rehearse_seconds is 0" if agent.look_freely else "look_freely is off"
+        return f"asked about: agent.{name}"
+    problem = known_problem()
+    if problem == UNTRIED:
+        how = "if a copy of the kernel can be isolated here, which is tried when code is to run"
+    elif problem is not None:
+        return f"asked about: {problem}"
+    else:
+        how = "on a copy of the kernel, in namespaces of its own"
+    return f"free: code that changes nothing runs unasked, {how}"
 
 
 def _extent(session: Session) -> str:

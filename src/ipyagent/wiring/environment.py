@@ -271,6 +271,7 @@ class _BuiltInTools:
             provenance=around.provenance,
             description_of=around.last_description,
             find_author=partial(around.describe_author, self._session),
+            workspace=workspace,
         )
         store = OutputStore(workspace)
         ways: JsonDict = {

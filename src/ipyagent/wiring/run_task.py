@@ -41,6 +41,7 @@ from ipyagent.telemetry.eventlog import EventLog
 from ipyagent.tools.base import Tool
 from ipyagent.tools.file_rendering import decode_utf8
 from ipyagent.tools.notes import has_notes
+from ipyagent.tools.rehearsed import RehearsalContext
 from ipyagent.tools.tracked_namespace import TrackedNamespace
 from ipyagent.tools.truncate import OutputStore
 from ipyagent.tools.workspace import Workspace
@@ -59,6 +60,13 @@ from ipyagent.wiring.runtime import runtime
 T = TypeVar("T")
 
 RunFunction = Callable[[], Coroutine[Any, Any, Run]]
+
+PATIENCE, SETUP = 0.4, 10.0
+"""Seconds that an open page and anybody else wait for a rehearsal before there is a question.
+
+The second is more than a rehearsal takes beyond its time limit: elsewhere a question that was asked
+cannot be taken back.
+"""
 
 HIDDEN_FROM_PROMPT = (
     "The prompt held what looks like a secret. It is hidden from the model, the record and this "
@@ -239,7 +247,21 @@ class RunTask:
             save_output=OutputStore(self.environment.workspace).save,
             dry_run=DRY_RUN if self.request.dry_run else None,
             watch=TrackedNamespace(self.environment.namespace, self.environment.provenance).watch,
+            rehearsal=self._create_rehearsal_context(),
             max_chars=SHORT_RESULT if self._has_small_set or self.size.has_short_window else None,
+        )
+
+    def _create_rehearsal_context(self) -> RehearsalContext | None:
+        agent = self.request.config.agent
+        if not agent.rehearse_seconds or not agent.look_freely:
+            return None
+        patience = PATIENCE if self.page_is_open else agent.rehearse_seconds + SETUP
+        return RehearsalContext(
+            self.cell.main.post,
+            runtime().tool_threads,
+            agent.rehearse_seconds,
+            patience,
+            self.redactor.values,
         )
 
     def _create_policy(self) -> Policy:
@@ -253,6 +275,7 @@ class RunTask:
             allowed_tools=config.agent.allowed_tools,
             refusal=self.skills.refuses if self.skills else lambda name: None,
             root=self.environment.workspace.root,
+            looks=config.agent.look_freely,
         )
 
     def _collect_notices(self) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from ipyagent.kernel.rehearsal.surroundings import (
     choose_backend,
     list_lasting_effects,
 )
-from ipyagent.kernel.rehearsal.watched_values import WatchedValues, is_dynamic
+from ipyagent.kernel.rehearsal.watched_values import WatchedValues, is_dynamic, without_shell
 from ipyagent.kernel.signing_keys import drop_signing_keys
 from ipyagent.kernel.variables.reach import reachable_names
 from ipyagent.schema import ToolResult, VariableChange
@@ -40,8 +40,6 @@ _SHELL_NAMES = frozenset(
     }
 )
 _NUMBERED = re.compile(r"_i?[0-9]+")
-_SHELLS = ("get_ipython", "exit", "quit", "open", *_SHELL_NAMES)
-"""Names that lead to the shell, which always differs."""
 _MOST_FILES = 100
 
 
@@ -106,7 +104,7 @@ def list_names(code: str, variables: Mapping[str, object]) -> list[str]:
     """Return the variables that code may change: all but the shell's own if it is dynamic."""
     found = dict.fromkeys(reachable_names(code, variables))
     if is_dynamic(code):
-        found |= dict.fromkeys(name for name in variables if name not in _SHELLS)
+        found |= dict.fromkeys(without_shell(variables))
     return [*found]
 
 

@@ -7,6 +7,7 @@ noticed.
 
 from __future__ import annotations
 
+import ast
 import datetime
 import decimal
 import fractions
@@ -60,16 +61,55 @@ _INSTALLED = ("site-packages", "dist-packages")
 _CACHES = ("__abstractmethods__", "_abc_impl", "__weakref__", "__dict__")
 _MADE_BY_STATEMENT, _WEAK_BEFORE, _DICT_BEFORE = 1 << 9, 1 << 3, 1 << 4
 """Flags of classes; the last two: what lies before an object's own memory."""
-_DYNAMIC = re.compile(
-    r"\b(globals|locals|vars|exec|gc|inspect|importlib|ctypes|builtins|get_ipython|f_back|f_globals"
-    r"|f_locals|_getframe|__\w+__)\b|(?<!\.)\b(eval|compile)\b|\.(query|eval)\((?!\s*['\"][^'\"@]*['\"]\))"
+_ANYTHING = frozenset(
+    {
+        *("globals", "locals", "vars", "exec", "gc", "inspect", "importlib", "ctypes", "builtins"),
+        *("get_ipython", "f_back", "f_globals", "f_locals", "_getframe", "__globals__"),
+        *("__main__", "__import__", "__builtins__"),
+    }
 )
-"""Signs that code reaches variables that it does not name."""
+"""Names by which code reaches variables that it does not name."""
+_ALONE = frozenset({"eval", "compile"})
+"""The same, but not as methods: of tables, regular expressions and models."""
+_SPELLED = re.compile(r"__\w+__|get_ipython|_getframe|\bf_(back|globals|locals)\b")
+"""Such names in texts, where they are hardly by chance."""
+_SHELLS = ("IPython", "ipykernel")
 
 
 def is_dynamic(code: str) -> bool:
     """Return whether code may reach variables that it does not name."""
-    return _DYNAMIC.search(code) is not None
+    try:
+        return any(map(_reaches_anything, ast.walk(ast.parse(code))))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return True
+
+
+def _reaches_anything(node: ast.AST) -> bool:
+    match node:
+        case ast.Name(id=name):
+            return name in _ANYTHING or name in _ALONE
+        case ast.Attribute(attr=name):
+            return name in _ANYTHING
+        case ast.ImportFrom(module=str(name)) | ast.alias(name=name):
+            return not _ANYTHING.isdisjoint(name.split("."))
+        case ast.Call(func=ast.Attribute(attr="query" | "eval"), args=texts):
+            return not all(isinstance(each, ast.Constant) for each in texts)
+        case ast.Constant(value=str(text)):
+            return _SPELLED.search(text) is not None
+    return False
+
+
+def without_shell(variables: Mapping[str, object]) -> list[str]:
+    """Return the names of all variables but what leads to the shell, which always differs."""
+    return [name for name, value in variables.items() if not _is_of_shell(value)]
+
+
+def _is_of_shell(value: Any) -> bool:
+    kind = type(value)
+    if kind is types.MethodType:
+        return _is_of_shell(value.__self__)
+    homes = (module_name(base).partition(".")[0] for base in ancestors(kind))
+    return any(home in _SHELLS for home in homes)
 
 
 class UnseenError(Exception):
@@ -261,7 +301,8 @@ def _capture_function(function: types.FunctionType, variables: Mapping[str, obje
     children = read()
     if "__name__" not in scope or is_own_module(sys.modules.get(scope["__name__"])):
         names = _code_names(function.__code__)
-        reached = [*names, *(variables if is_dynamic(" ".join(names)) else ())]
+        is_open = not (_ANYTHING | _ALONE).isdisjoint(names)
+        reached = [*names, *(without_shell(variables) if is_open else ())]
         children += [scope[name] for name in reached if name in scope]
     return State(read, children)
 

@@ -136,6 +136,8 @@ def decision_text(execution: ToolExecution, mode: str = "") -> str:
     match execution.decision:
         case None:
             return ""
+        case Decision.AUTO if by is DecidedBy.REHEARSAL:
+            return reason
         case Decision.AUTO:
             return f"auto ({reason or reveal(mode)})" if reason or mode else "auto"
         case Decision.APPROVED if execution.question:
@@ -178,7 +180,9 @@ def _verdict(execution: ToolExecution, context: CallContext) -> str:
             return "no answer recorded" if execution.question else "no decision recorded"
         case ToolStatus.UNKNOWN:
             return GLYPHS[ToolStatus.UNKNOWN][1]
-    return "" if execution.decision is Decision.AUTO else decision_text(execution)
+    is_usual = execution.decision is Decision.AUTO
+    is_usual &= execution.decided_by is not DecidedBy.REHEARSAL
+    return "" if is_usual else decision_text(execution)
 
 
 def _remarks(execution: ToolExecution, context: CallContext, badge: str) -> tuple[str, ...]:

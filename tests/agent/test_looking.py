@@ -1,0 +1,210 @@
+"""Looking is free: code that changes nothing on a copy of the kernel is not asked about."""
+
+from __future__ import annotations
+
+import math
+import threading
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from harness import NO, YES, Lab, call
+from ipyagent.errors import AgentInterrupted
+from ipyagent.schema import (
+    DecidedBy,
+    Decision,
+    Event,
+    RehearsalOutcome,
+    Run,
+    ToolExecution,
+    ToolStarted,
+    ToolStatus,
+)
+from patience import wait_until
+from rehearsal_trial import children
+
+# The process that runs the tests is what is forked: other tests would leave threads in it.
+pytestmark = pytest.mark.alone
+
+ON = {"look_freely": True, "rehearse_seconds": 20.0}
+"""The time that a busy machine may take."""
+
+
+def looked(lab: Lab, code: str, **settings: object) -> ToolExecution:
+    """Let the model run some code; nobody is there to be asked."""
+    run: Run = lab.run([{"calls": [call("run_python", code=code)]}, "Done."], **{**ON, **settings})
+    return run.executions[0]
+
+
+def test_a_look_gives_its_result_unasked(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, {"numbers": [1, 2, 3]})
+    found = looked(lab, "sum(numbers)")
+    assert found.status is ToolStatus.SUCCESS, found
+    assert found.result is not None
+    assert found.result.output == "6"
+    assert (found.decision, found.decided_by) == (Decision.AUTO, DecidedBy.REHEARSAL)
+    assert found.rehearsal is not None
+    assert found.rehearsal.outcome is RehearsalOutcome.LOOKED
+    assert lab.watcher.asked == []
+    assert lab.variables == {"numbers": [1, 2, 3]}
+
+
+def test_what_a_look_prints_is_its_result_and_nothing_before_it(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    found = looked(lab, "for i in range(3): print('epoch', i)")
+    assert found.decided_by is DecidedBy.REHEARSAL
+    assert found.result is not None
+    assert found.result.output == "epoch 0\nepoch 1\nepoch 2"
+
+
+def test_code_that_fails_is_not_asked_about(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    found = looked(lab, "print('so far')\n1 / 0")
+    assert found.status is ToolStatus.FAILED
+    assert found.result is not None
+    assert "ZeroDivisionError" in (found.result.error or "")
+    assert found.rehearsal is not None
+    assert found.rehearsal.outcome is RehearsalOutcome.FAILED
+    assert lab.watcher.asked == []
+
+
+def test_new_plain_data_is_adopted_without_running_code(tmp_path: Path) -> None:
+    table = pd.DataFrame({"a": [1, 2, 3], "b": ["x", "y", "x"]})
+    lab = Lab(tmp_path, {"table": table, "pd": pd})
+    code = "sums = table.groupby('b').a.sum()\nn, names = len(sums), list(sums.index)\nsums"
+    found = looked(lab, code)
+    assert found.rehearsal is not None
+    assert found.rehearsal.outcome is RehearsalOutcome.ADOPTED, found.rehearsal
+    expected = table.groupby("b").a.sum()
+    pd.testing.assert_series_equal(lab.variables["sums"], expected, check_exact=True)
+    assert (lab.variables["n"], lab.variables["names"]) == (2, ["x", "y"])
+    assert found.result is not None
+    assert [each.name for each in found.result.variables] == ["sums", "n", "names"]
+    assert "new: n" in (found.result.for_model or "")
+    assert found.decided_by is DecidedBy.REHEARSAL
+
+
+def test_the_size_of_a_terminal_is_no_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some shells export it, and pandas asks for it whenever a table is shown."""
+    for name in ("COLUMNS", "LINES", "TERM"):
+        monkeypatch.setenv(name, "100")
+    table = pd.DataFrame({"a": range(3)})
+    found = looked(Lab(tmp_path, {"table": table}), "table")
+    assert found.decided_by is DecidedBy.REHEARSAL, found.rehearsal
+
+
+def test_the_next_look_sees_what_was_adopted(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    calls = [{"calls": [call("run_python", code=code)]} for code in ("x = [1, 2]", "sum(x)")]
+    run = lab.run([*calls, "Done."], **ON)
+    assert [each.decided_by for each in run.executions] == [DecidedBy.REHEARSAL] * 2
+    assert run.executions[1].result is not None
+    assert run.executions[1].result.output == "3"
+
+
+def test_imports_of_what_is_imported_already_are_adopted(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    found = looked(lab, "import pandas as pd\nfrom math import sqrt\nsqrt(4)")
+    assert found.status is ToolStatus.SUCCESS, found.rehearsal
+    assert lab.variables["pd"] is pd
+    assert lab.variables["sqrt"] is math.sqrt
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def f(): return 1",
+        "class C: pass",
+        "import wave",
+        "part = known['inner']",
+        "view = known.setdefault",
+        "len = 5",
+        "known = 1",
+        "x = object()",
+        "del known",
+    ],
+)  # fmt: skip
+def test_other_new_names_are_asked_about(tmp_path: Path, code: str) -> None:
+    lab = Lab(tmp_path, {"known": {"inner": [1]}})
+    before = dict(lab.variables)
+    found = looked(lab, code)
+    assert found.status is ToolStatus.DENIED, found.rehearsal
+    assert found.rehearsal is not None
+    assert found.rehearsal.outcome is RehearsalOutcome.CHANGES
+    assert lab.variables == before
+
+
+def test_a_change_is_asked_about_and_shown_beforehand(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, {"numbers": [1, 2, 3]})
+    found = lab.run(
+        [{"calls": [call("run_python", code="numbers.append(4)")]}, "Done."], answer=NO, **ON
+    ).executions[0]
+    assert found.status is ToolStatus.DENIED
+    assert found.rehearsal is not None
+    assert found.rehearsal.outcome is RehearsalOutcome.CHANGES
+    assert [each.name for each in found.rehearsal.variables] == ["numbers"]
+    assert lab.variables == {"numbers": [1, 2, 3]}
+    assert len(lab.watcher.asked) == 1
+
+
+def test_what_was_approved_runs_for_real(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, {"numbers": [1]})
+    run = lab.run(
+        [{"calls": [call("run_python", code="numbers.append(2)")]}, "Done."], answer=YES, **ON
+    )
+    assert run.executions[0].decided_by is DecidedBy.BUTTON
+    assert lab.variables["numbers"] == [1, 2]
+
+
+def test_a_click_before_the_rehearsal_has_ended_runs_the_code_once(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, {"numbers": []})
+    steps = [{"calls": [call("run_python", code="numbers.append(1)")]}, "Done."]
+    lab.run(steps, answer=YES, **ON)
+    assert lab.variables["numbers"] == [1]
+
+
+def test_settings_rules_and_modes_switch_looks_off(tmp_path: Path) -> None:
+    for settings in (
+        {"look_freely": False},
+        {"confirm_mode": "confirm-all"},
+        {"rehearse_seconds": 0},
+        {"settings": {"policy": {"rules": [{"tool": "run_python", "effect": "ask"}]}}},
+        # Code could read what the rule keeps from being read.
+        {"settings": {"policy": {"rules": [{"effect": "deny", "path": "patients/**"}]}}},
+    ):
+        found = looked(Lab(tmp_path), "1 + 1", **settings)
+        assert found.status is ToolStatus.DENIED, settings
+
+
+def test_polars_is_not_tried_once_its_threads_run(tmp_path: Path) -> None:
+    polars = pytest.importorskip("polars")
+    table = polars.DataFrame({"a": [1, 2]})
+    table.lazy().group_by("a").agg(polars.len()).collect()
+    lab = Lab(tmp_path, {"table": table, "pl": polars, "numbers": [1, 2]})
+    for code in ("table.shape", "pl.Series([1])"):
+        found = looked(lab, code)
+        assert found.rehearsal is not None
+        assert found.rehearsal.reason == "polars does not survive a fork"
+    assert looked(lab, "sum(numbers)").decided_by is DecidedBy.REHEARSAL
+
+
+def test_stopping_the_run_ends_the_copy(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, {"numbers": [1]})
+    looked(lab, "sum(numbers)")  # from here on it is known that it works
+    before = children()  # of other tests, such as kernels
+
+    def stop() -> None:
+        wait_until(lambda: children() != before)
+        lab.cell.stop()
+
+    def watch(event: Event) -> None:
+        if isinstance(event, ToolStarted):
+            threading.Thread(target=stop).start()
+
+    steps = [{"calls": [call("run_python", code="while True: pass")]}, "Done."]
+    with pytest.raises(AgentInterrupted):
+        lab.run(steps, heard=watch, **{**ON, "rehearse_seconds": 60.0})
+    wait_until(lambda: children() == before)

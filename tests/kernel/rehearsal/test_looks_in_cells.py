@@ -1,0 +1,140 @@
+"""Looks in a real kernel, whose other threads speak with pages while it forks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kernels import Kernel, kernel
+
+pytestmark = pytest.mark.kernel
+
+
+LOOKS = {"IPYAGENT_AGENT__LOOK_FREELY": "true", "IPYAGENT_AGENT__REHEARSE_SECONDS": "30"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("workspace")
+
+
+@pytest.fixture(scope="module")
+def shared(folder: Path) -> Iterator[Kernel]:
+    with kernel(
+        folder,
+        IPYAGENT_AGENT__LOOK_FREELY="true",
+        IPYAGENT_AGENT__REHEARSE_SECONDS="30",
+        MPLBACKEND="",
+    ) as started:
+        started.run("import pandas as pd\ndf = pd.DataFrame({'a': [1, 2, 3]})\n2 + 2")
+        yield started
+
+
+def look(shared: Kernel, folder: Path, code: str) -> dict[str, Any]:
+    """Let the model run some code where nobody can be asked."""
+    replies = [{"calls": [{"name": "run_python", "arguments": {"code": code}}]}, "Done."]
+    (folder / "replies.yaml").write_text(yaml.safe_dump(replies))
+    reply = shared.run("%%agent -m scripted/replies.yaml\nLook.")
+    found: dict[str, Any] = reply.run["steps"][0]["executions"][0]
+    return found
+
+
+def test_a_table_is_looked_at_without_a_question(shared: Kernel, folder: Path) -> None:
+    found = look(shared, folder, "int(df.a.sum())")
+    assert found["rehearsal"]["outcome"] == "looked", found["rehearsal"]
+    assert found["result"]["output"] == "6"
+    assert found["decided_by"] == "rehearsal"
+
+
+WORDS = [
+    "# eval this, then exec and compile\nlen(df)", "print('vars, locals, globals and inspect')",
+    "df.eval('a * 2').sum()", "re.compile('x').pattern", "inspect.signature(np.mean)",
+    "vars(Point)['x']", "df.rename(columns={'a': 'eval'})['eval'].mean()", "eval('1 + 1')",
+    "word(1)",
+    "7 \\\n% 4",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("code", WORDS)
+def test_a_word_that_might_reach_everything_is_no_change_of_the_shell(
+    shared: Kernel, folder: Path, code: str
+) -> None:
+    shared.run(
+        "import re, inspect, numpy as np\nclass Point: x = 1\n"
+        "def word(x): return eval('x') or re.compile('x')"
+    )
+    found = look(shared, folder, code)
+    assert found["rehearsal"]["outcome"] == "looked", found["rehearsal"]
+
+
+@pytest.mark.parametrize("method", ["eval", "query"])
+def test_a_text_that_is_put_together_may_name_any_variable(
+    shared: Kernel, folder: Path, method: str
+) -> None:
+    shared.run("kept = [1]")
+    code = f"df.{method}('a == 1 and @ke' + 'pt.append(2) == 1')"
+    found = look(shared, folder, code)
+    assert found["decided_by"] != "rehearsal", found["rehearsal"]
+    assert found["rehearsal"]["outcome"] == "changes", found["rehearsal"]
+
+
+def test_the_first_figure_of_a_kernel_is_drawn_on_the_copy(tmp_path: Path) -> None:
+    with kernel(
+        tmp_path,
+        IPYAGENT_AGENT__LOOK_FREELY="true",
+        IPYAGENT_AGENT__REHEARSE_SECONDS="30",
+        MPLBACKEND="",
+    ) as started:
+        started.run("import matplotlib.pyplot as plt")
+        found = look(started, tmp_path, "plt.plot([1, 2])\nplt.show()")
+        assert found["rehearsal"]["outcome"] == "looked", found["rehearsal"]
+        assert len(found["result"]["images"]) == 1
+        shown = started.run("_ = plt.plot([1, 2])")
+        assert "image/png" in shown.of("display_data")[0]["data"]
+
+
+def test_a_figure_is_drawn_on_the_copy(shared: Kernel, folder: Path) -> None:
+    shared.run("import matplotlib.pyplot as plt\n_ = plt.plot([1, 2])\nplt.show()")
+    found = look(shared, folder, "df.plot()\nplt.show()")
+    assert found["rehearsal"]["outcome"] == "looked", found["rehearsal"]
+    assert found["result"]["images"], found
+
+
+@pytest.mark.parametrize("code", ["!ls", "%precision 2", "%time len(df)", "ls"])
+def test_what_only_ipython_understands_is_asked_about(
+    shared: Kernel, folder: Path, code: str
+) -> None:
+    found = look(shared, folder, code)
+    assert found["status"] == "denied", found
+    assert found["rehearsal"]["reason"] == "IPython makes other code of it"
+
+
+def test_code_that_awaits_is_a_look(shared: Kernel, folder: Path) -> None:
+    found = look(shared, folder, "import asyncio\nawait asyncio.sleep(0, len(df))")
+    assert found["result"]["output"] == "3", found
+
+
+def test_changes_of_the_shell_are_asked_about(shared: Kernel, folder: Path) -> None:
+    found = look(shared, folder, "eval('get_ipython().ast_transformers.append(None)')")
+    assert found["decided_by"] != "rehearsal", found["rehearsal"]
+
+
+def test_the_key_of_the_kernels_messages_is_not_there(shared: Kernel, folder: Path) -> None:
+    key = shared.value("get_ipython().kernel.session.key.hex()").strip("'")
+    assert len(key) > 30
+    shared.run("from ipykernel.kernelapp import IPKernelApp as app")
+    code = "assert 0, (app.instance().session.key.hex(), app.instance().session.sign([b'x']))"
+    found = look(shared, folder, code)
+    assert "2a" * (len(key) // 2) + "', b''" in found["result"]["error"], found
+
+
+def test_the_kernel_goes_on_afterwards(shared: Kernel, folder: Path) -> None:
+    for _ in range(5):
+        assert look(shared, folder, "len(df)")["result"]["output"] == "3"
+    assert shared.value("df.a.tolist()") == "[1, 2, 3]"
+    shared.run("import os; mine = f'/proc/self/task/{os.getpid()}/children'")
+    assert shared.value("open(mine).read()") == "''"
