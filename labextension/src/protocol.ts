@@ -229,6 +229,7 @@ export interface Call {
   was_asked: boolean;
   position: string;
   touches: string;
+  effects: Effects | null;
   concern: string;
   question: Question | null;
   request: CallRequest;
@@ -239,11 +240,23 @@ export interface Call {
   late: Late | null;
 }
 /**
- * A tool's question to the user; `choices` are answers to pick from.
+ * What a call would change; a title alone says why that is not known.
+ *
+ * `shown` is what it put out on the copy of the kernel, behind `shown_title`.
  */
-export interface Question {
+export interface Effects {
+  title: string;
+  lines: EffectLine[];
+  shown_title: string;
+  shown: Result | null;
+}
+/**
+ * One thing that a call would change, in words; a file perhaps with its diff.
+ */
+export interface EffectLine {
+  change: 'created' | 'changed' | 'deleted' | 'other';
   text: string;
-  choices: string[];
+  diff: string;
 }
 /**
  * The result of a call: `error` is "" if it succeeded or `output` says the same.
@@ -266,6 +279,13 @@ export interface Display {
     [k: string]: string;
   };
   label: string;
+}
+/**
+ * A tool's question to the user; `choices` are answers to pick from.
+ */
+export interface Question {
+  text: string;
+  choices: string[];
 }
 /**
  * A task of the checklist.

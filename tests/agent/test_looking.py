@@ -148,6 +148,10 @@ def test_a_change_is_asked_about_and_shown_beforehand(tmp_path: Path) -> None:
     assert [each.name for each in found.rehearsal.variables] == ["numbers"]
     assert lab.variables == {"numbers": [1, 2, 3]}
     assert len(lab.watcher.asked) == 1
+    # It was shown beside the question, with what the code put out there; that is not kept.
+    [shown] = [each for each in lab.watcher.events if each.type == "tool_rehearsed"]
+    assert shown.rehearsal.result is not None
+    assert found.rehearsal.result is None
 
 
 def test_what_was_approved_runs_for_real(tmp_path: Path) -> None:

@@ -162,6 +162,39 @@ def test_what_is_said_on_a_running_card_reaches_the_model_and_stays(
     assert "Bad idea" not in saved["text/html"]
 
 
+def test_looking_is_free_and_what_would_change_is_shown_before_it_is_decided(
+    folder: Path, cells: Make
+) -> None:
+    change = python("table['ratio'] = table.a / 2\nopen('note.md', 'w').write('# Note\\n')\ntable")
+    option = script(folder, "effects", python("table.a.sum()"), change, "Done.")
+    book = cells(
+        LOAD,
+        "%agent config agent.look_freely=true",
+        "import pandas as pd\ntable = pd.DataFrame({'a': [1, 2, 3]})",
+        f"%%agent {option}\nBegin.",
+        "print(list(table))",
+    )
+    book.start_all()
+    card = book.run(3)
+    book.expect_state(3, "waiting")
+    look, asked = (card.locator("[data-ipyagent=tool]").nth(n) for n in (0, 1))
+    expect(look).to_contain_text("looked · ran on a copy, nothing changed")
+    effects = asked.locator("[data-ipyagent=effects]")
+    expect(effects).to_contain_text("table 3 × 1 → 3 × 2 · + ratio (float64)")
+    expect(effects).to_contain_text("created note.md")
+    assert not (folder / "note.md").exists()
+    for fold in effects.locator("summary").all():
+        fold.click()
+    expect(effects).to_contain_text("# Note")
+    book.shot("effects")
+    press(asked.locator("[data-ipyagent=approve]"))
+    book.expect_done(4)
+    expect(asked).to_contain_text("as rehearsed")
+    expect(book.output(4)).to_contain_text("['a', 'ratio']")
+    assert (folder / "note.md").read_text() == "# Note\n"
+    book.shot("effects-done")
+
+
 @pytest.mark.spec("P01", "P28", "P30", "P05")
 def test_a_plan_is_approved_as_a_whole_and_its_progress_is_seen(folder: Path, cells: Make) -> None:
     option = script(folder, "planned", plan("planned"))

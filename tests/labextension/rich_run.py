@@ -130,6 +130,18 @@ PLOT = s.ToolExecution(
     scopes=(s.Scope.SESSION, s.Scope.FOLDER),
     preview=s.Preview(kind="code", text=CODE, language="python"),
 )
+REHEARSED = s.Rehearsal(
+    outcome=s.RehearsalOutcome.CHANGES,
+    variables=(
+        s.VariableChange(
+            name="sales", change="changed", type="DataFrame", summary="+ margin\u202e (float64)"
+        ),
+    ),
+    files=(s.FileEffect(path="q3.png", change="created"),),
+    texts=("tried to open a connection: refused",),
+    result=s.ToolResult(output="quarter     Q1     Q2     Q3"),
+    duration=0.1,
+)
 EDIT = s.ToolExecution(
     call=call(
         "c3", "edit_file", path="notes/q3.md", old_string="fell", new_string="fell, \u202eoh"
@@ -263,6 +275,7 @@ def plotting() -> Iterator[s.Event]:
     )
     yield s.ToolStarted(step=2, execution=PLOT)
     yield s.ApprovalRequested(step=2, call_id="c2", approval_id="a2")
+    yield s.ToolRehearsed(step=2, call_id="c2", rehearsal=REHEARSED)
     yield s.ApprovalDecided(
         step=2, call_id="c2", decision=s.Decision.APPROVED, by=s.DecidedBy.BUTTON, reason=None
     )
@@ -285,7 +298,13 @@ def plotting() -> Iterator[s.Event]:
         ),
     )
     approved = {"decision": s.Decision.APPROVED, "decided_by": s.DecidedBy.BUTTON}
-    yield finished(PLOT, result, duration=1.42, **approved)
+    yield finished(
+        PLOT,
+        result,
+        rehearsal=REHEARSED.model_copy(update={"result": None}),
+        duration=1.42,
+        **approved,
+    )
     yield s.StepFinished(step=2)
 
 

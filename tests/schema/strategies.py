@@ -133,18 +133,8 @@ touched = st.builds(
     name=texts,
     change=st.sampled_from(["created", "changed", "deleted"]),
     type=texts,
-)
-file_effects = st.builds(
-    s.FileEffect, path=texts, change=st.sampled_from(["created", "changed", "deleted"])
-)
-rehearsals = st.builds(
-    s.Rehearsal,
-    outcome=st.sampled_from(s.RehearsalOutcome),
-    reason=texts,
-    variables=some(touched),
-    files=some(file_effects),
-    texts=some(texts),
-    duration=amounts,
+    summary=texts,
+    kept=texts,
 )
 configs = st.builds(
     s.TruncationConfig,
@@ -180,6 +170,20 @@ previews = st.builds(
 
 
 questions = st.builds(s.Question, text=names, choices=some(texts))
+
+
+changed = st.sampled_from(["created", "changed", "deleted"])
+file_effects = st.builds(s.FileEffect, path=names, change=changed, diff=texts)
+rehearsals = st.builds(
+    s.Rehearsal,
+    outcome=st.sampled_from(s.RehearsalOutcome),
+    reason=texts,
+    variables=some(touched),
+    files=some(file_effects),
+    texts=some(texts),
+    result=maybe(results),
+    duration=amounts,
+)
 
 
 def executions_of(
@@ -368,6 +372,7 @@ events: dict[type[s.Model], st.SearchStrategy[Any]] = {
         by=st.sampled_from(s.DecidedBy),
         reason=maybe(texts),
     ),
+    s.ToolRehearsed: st.builds(s.ToolRehearsed, step=counts, call_id=names, rehearsal=rehearsals),
     s.ToolRunning: st.builds(s.ToolRunning, step=counts, call_id=names),
     s.ToolFinished: st.builds(s.ToolFinished, step=counts, execution=executions),
     s.StepFinished: st.builds(s.StepFinished, step=counts),

@@ -4,6 +4,7 @@ import type {
   Call,
   CallRequest,
   Choice,
+  Effects,
   Plan,
   Step,
   Transcript,
@@ -31,6 +32,12 @@ function request(make: Make): CallRequest {
     is_exact_folded: true,
     parse_error: make()
   };
+}
+
+function effects(make: Make): Effects {
+  const line = { change: 'changed' as const, text: make(), diff: `-${make()}\n+${make()}` };
+  const shown = { output: make(), error: '', tone: 'plain' as const, media: [], for_model: null };
+  return { title: make(), lines: [line, { ...line, diff: '' }], shown_title: make(), shown };
 }
 
 function call(make: Make): Call {
@@ -63,6 +70,7 @@ function call(make: Make): Call {
   return {
     ...CALL,
     ...words,
+    effects: effects(make),
     request: request(make),
     remarks: [make()],
     result: { output: make(), error: make(), tone: 'error', media },

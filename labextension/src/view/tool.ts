@@ -5,6 +5,7 @@ import { approvalForm } from './approval';
 import { wholeCall } from './call';
 import { media } from './displays';
 import { Child, h, Slot } from './dom';
+import { effectsOf } from './effects';
 import { Decide, markAsked } from './form';
 import { Gate } from './gate';
 import { questionForm, questionText } from './question';
@@ -25,6 +26,7 @@ export class ToolView {
   private line = new Slot(h('summary', { class: 'ipyagent-line' }));
   private call = new Slot(h('div', { class: 'ipyagent-call' }));
   private result = new Slot(h('div', { class: 'ipyagent-result' }));
+  private effects = new Slot(h('div'));
   private concern = new Slot(h('div'));
   private approval = new Slot(h('div'));
   private late = new Slot(h('div', { class: 'ipyagent-late', role: 'status' }));
@@ -38,7 +40,7 @@ export class ToolView {
   constructor(private before: Before) {
     const body = h('div', { class: 'ipyagent-body' }, this.call.element, this.result.element);
     this.details.append(this.line.element, body);
-    const parts = [this.details, this.concern, this.approval, this.late, this.media];
+    const parts = [this.details, this.effects, this.concern, this.approval, this.late, this.media];
     const drawn = parts.map(part => (part instanceof Slot ? part.element : part));
     this.element = h('div', { class: 'ipyagent-tool', 'data-ipyagent': 'tool' }, ...drawn);
   }
@@ -67,6 +69,8 @@ export class ToolView {
     );
     // While it is asked, it stands above the buttons.
     const concern = asked && decide !== null ? '' : call.concern;
+    const { effects } = call;
+    this.effects.show(effects, () => (effects === null ? [] : [effectsOf(effects, this.before)]));
     this.result.show(
       [concern, call.remarks, result && { ...result, media: [] }, call.facts],
       () => [concern === '' ? null : concernNote(concern), ...outcome(call)]

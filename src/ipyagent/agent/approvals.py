@@ -65,7 +65,7 @@ class Approvals:
         self._numbers = itertools.count(1)
         self._all: dict[str, Approval] = {}
         self.steering = Steering()
-        """What the user sends to a run beside answers."""
+        """The texts that the user adds to runs."""
 
     def open_call(self, execution: ToolExecution) -> Approval:
         """Ask about a call, as the user sees it."""

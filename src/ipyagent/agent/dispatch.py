@@ -31,6 +31,7 @@ from ipyagent.schema import (
     ToolCall,
     ToolExecution,
     ToolFinished,
+    ToolRehearsed,
     ToolResult,
     ToolRunning,
     ToolStarted,
@@ -210,9 +211,17 @@ class Dispatcher:
         finally:
             look.end()
 
-    def _note_rehearsal(self, call: ToolCall, look: Look | None) -> None:
-        if look is not None and look.finding is not None:
-            self._update_execution(call.id, rehearsal=look.finding.rehearsal)
+    def _note_rehearsal(self, call: ToolCall, look: Look) -> None:
+        """Tell what a rehearsal found, once, also while the question is open."""
+        if look.finding is None or self._executions[call.id].rehearsal is not None:
+            return
+        found = look.finding.rehearsal
+        if found.result is not None:
+            shown = self.context.prepare_result(call.name, found.result)
+            found = found.model_copy(update={"result": shown})
+        found = self.context.stream.redactor.record(found)
+        self._update_execution(call.id, rehearsal=found)
+        self._emit(ToolRehearsed(step=self.step, call_id=call.id, rehearsal=found))
 
     async def _accept_look(self, call: ToolCall, look: Look, answer: Answer) -> None:
         """Make the rehearsal's result that of the call."""
@@ -284,7 +293,6 @@ class Dispatcher:
             if isinstance(error, NoFrontendError) and checked.tool.question is None:
                 self.unattended_reasons.append(f"{call.name} was not run: {error}")
             answer = Answer(Decision.DENIED, DecidedBy.POLICY, str(error))
-        self._note_rehearsal(call, look)
         if look is not None and answer.by is DecidedBy.REHEARSAL:
             await self._accept_look(call, look, answer)
             return False
@@ -328,6 +336,7 @@ class Dispatcher:
             self._emit(ApprovalRequested(step=self.step, call_id=call.id, approval_id=approval.id))
             if look is not None:
                 look.close_question(approvals, approval)
+                look.when_done(partial(self._note_rehearsal, call, look))
             with self.limits.pause():
                 await self.context.asker.ask(approval)
                 # Shielded, so that a stopped run's question is closed as expired.
@@ -397,6 +406,9 @@ class Dispatcher:
         result = self.context.prepare_result(execution.call.name, result)
         result = result.model_copy(update={"source": None})  # from here on the call's status tells
         self._finished.add(call_id)
+        if (rehearsal := execution.rehearsal) and rehearsal.result:  # shown to decide on the call
+            rehearsal = rehearsal.model_copy(update={"result": None})
+            self._update_execution(call_id, rehearsal=rehearsal)
         self._update_execution(call_id, status=status, result=result, source=source)
         self._emit(ToolFinished(step=self.step, execution=self._executions[call_id]))
 

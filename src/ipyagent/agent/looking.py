@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ipyagent.agent.approvals import Answer, Approval, Approvals
@@ -58,11 +59,15 @@ class Look:
     def close_question(self, approvals: Approvals, approval: Approval) -> None:
         """Answer an open question once it turns out to be unnecessary; the first answer wins."""
 
-        def close(_: object) -> None:
+        def close() -> None:
             if (answer := self.answer) is not None:
                 approvals.decide(approval.id, answer)
 
-        self._task.add_done_callback(close)
+        self.when_done(close)
+
+    def when_done(self, job: Callable[[], object]) -> None:
+        """Do something once it has ended, in the run's loop."""
+        self._task.add_done_callback(lambda _: job())
 
     def end(self) -> None:
         """End it if it still goes on."""

@@ -12,6 +12,7 @@ Events nest in pairs, run ⊃ step ⊃ message / tool:
     │  │  └─ message_delta*          text or thinking, as it streams
     │  ├─ message_finished           the whole message: deltas may be forgotten now
     │  ├─ tool_started
+    │  │  ├─ tool_rehearsed?         also while the approval is open
     │  │  ├─ approval_requested?
     │  │  ├─ approval_decided?
     │  │  └─ tool_running?
@@ -33,7 +34,13 @@ from pydantic import Field
 
 from ipyagent.schema.base import Amount, Count, Flag, LazyModel, Text
 from ipyagent.schema.messages import Message, TokenUsage
-from ipyagent.schema.results import DecidedBy, Decision, ToolDefinition, ToolExecution
+from ipyagent.schema.results import (
+    DecidedBy,
+    Decision,
+    Rehearsal,
+    ToolDefinition,
+    ToolExecution,
+)
 from ipyagent.schema.runs import Run, RunStatus, StopReason, UserText, UserTexts
 
 
@@ -164,6 +171,15 @@ class ApprovalDecided(LazyModel):
     reason: Text | None = None
 
 
+class ToolRehearsed(LazyModel):
+    """A call's code was tried on a copy of the kernel, or could not be."""
+
+    type: Literal["tool_rehearsed"] = "tool_rehearsed"
+    step: Count
+    call_id: str
+    rehearsal: Rehearsal
+
+
 class ToolRunning(LazyModel):
     """A call's tool has begun to run."""
 
@@ -224,6 +240,7 @@ Event = Annotated[
     | ToolStarted
     | ApprovalRequested
     | ApprovalDecided
+    | ToolRehearsed
     | ToolRunning
     | ToolFinished
     | StepFinished

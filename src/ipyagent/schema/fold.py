@@ -18,6 +18,7 @@ from ipyagent.schema.events import (
     RunStarted,
     StepStarted,
     ToolFinished,
+    ToolRehearsed,
     ToolRunning,
     ToolStarted,
     UserTextsChanged,
@@ -47,21 +48,29 @@ def fold(run: Run | None, event: Event) -> Run:
             return _with_step(run, message=event.message, usage=event.usage, **reply)
         case ToolStarted(execution=execution):
             return _with_step(run, executions=(*run.steps[-1].executions, execution))
-        case ApprovalRequested():
-            return _with_call(run, event.call_id, status=ToolStatus.AWAITING_APPROVAL)
-        case ApprovalDecided():
-            decided = {"decision": event.decision, "decided_by": event.by, "reason": event.reason}
-            return _with_call(run, event.call_id, status=ToolStatus.PENDING, **decided)
-        case ToolRunning():
-            return _with_call(run, event.call_id, status=ToolStatus.RUNNING)
-        case ToolFinished(execution=execution):
-            return _with_call(run, execution.call.id, **dict(execution))
         case Notice(text=text):
             return run.model_copy(update={"notes": (*run.notes, text)})
         case UserTextsChanged(texts=texts):
             return run.model_copy(update={"unsent": texts})
         case RunFinished():
             return run.model_copy(update=event.model_dump(exclude={"type"}))
+    return _fold_call(run, event)
+
+
+def _fold_call(run: Run, event: Event) -> Run:
+    """Return the run after an event of one of its calls."""
+    match event:
+        case ApprovalRequested():
+            return _with_call(run, event.call_id, status=ToolStatus.AWAITING_APPROVAL)
+        case ApprovalDecided():
+            decided = {"decision": event.decision, "decided_by": event.by, "reason": event.reason}
+            return _with_call(run, event.call_id, status=ToolStatus.PENDING, **decided)
+        case ToolRehearsed(rehearsal=rehearsal):
+            return _with_call(run, event.call_id, rehearsal=rehearsal)
+        case ToolRunning():
+            return _with_call(run, event.call_id, status=ToolStatus.RUNNING)
+        case ToolFinished(execution=execution):
+            return _with_call(run, execution.call.id, **dict(execution))
     return run
 
 

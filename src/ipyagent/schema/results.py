@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from operator import not_
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AliasChoices, BeforeValidator, Field, model_validator
@@ -276,17 +277,22 @@ class RehearsalOutcome(StrEnum):
 
 
 class FileEffect(Model):
-    """A file that a rehearsed call would change; the path of a folder ends in a slash."""
+    """A file that a rehearsed call would change; the path of a folder ends in a slash.
+
+    `diff` is the unified diff of a text file in the workspace.
+    """
 
     path: Text
     change: Literal["created", "changed", "deleted"]
+    diff: Text = Field(default="", exclude_if=not_)
 
 
 class Rehearsal(Model):
     """The effects of a call's code on a copy of the kernel, where it can change nothing.
 
     `reason` is why it was not rehearsed. `texts` say what else would change beside variables and
-    files, and what the code attempted that its isolation refused. `duration` is in seconds.
+    files, and what the code attempted that its isolation refused. `result` is what the copy put
+    out, until the call itself has run. `duration` is in seconds.
     """
 
     outcome: RehearsalOutcome
@@ -294,6 +300,7 @@ class Rehearsal(Model):
     variables: tuple[VariableChange, ...] = ()
     files: tuple[FileEffect, ...] = ()
     texts: tuple[Text, ...] = ()
+    result: ToolResult | None = Field(default=None, exclude_if=not_)
     duration: Amount = 0.0
 
 

@@ -70,9 +70,7 @@ class CodeRehearser:
             raise
         existing = self._namespace.plain.bindings()
         judge = judge_report
-        return await threads(
-            context.threads, judge, report, buffers, self._workspace.root, existing
-        )
+        return await threads(context.threads, judge, report, buffers, self._workspace, existing)
 
     def _prepare(self, secrets: Collection[str]) -> Confinement:
         """Return the confinement; raises NotRehearsedError if nothing can be rehearsed now."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.images import as_image
 from ipyagent.kernel.rehearsal.plain_data import read_all
@@ -26,11 +27,13 @@ from ipyagent.schema import (
     ToolResult,
     VariableChange,
 )
+from ipyagent.tools.file_change import Change
 from ipyagent.tools.rehearsed import Rehearsed
+from ipyagent.tools.workspace import Workspace
 
 _TEXTS, _TEXT, _PATH = 30, 300, 4_096
 """Texts of a list that are taken, characters of each, and of a path."""
-_IMAGES, _DISPLAYS, _CHANGES, _FILES = 20, 50, 200, 100
+_IMAGES, _DISPLAYS, _CHANGES, _FILES, _DIFF = 20, 50, 200, 100, 100_000
 _SHOWN = frozenset({"text/html", "text/markdown", "text/latex", "image/svg+xml"}) | {
     "application/json",
     "text/plain",
@@ -50,7 +53,7 @@ UNKEPT = "(Tried on a copy of the kernel: nothing that it did before the error w
 def judge_report(
     report: JsonDict,
     buffers: Sequence[memoryview],
-    root: Path,
+    workspace: Workspace,
     existing: Mapping[str, object],
 ) -> Rehearsed:
     """Return what a report means; raises NotRehearsedError if it makes no sense.
@@ -63,7 +66,8 @@ def judge_report(
         found = Rehearsal(
             outcome=RehearsalOutcome.CHANGES,
             variables=tuple(_read_variables(report["variables"])),
-            files=tuple(_read_files(report["files"], root)),
+            files=tuple(_read_files(report["files"], workspace)),
+            result=result,
             texts=tuple(str(each)[:_TEXT] for each in (*around[:_TEXTS], *attempts[:_TEXTS])),
         )
     except (KeyError, TypeError, ValueError, AttributeError, ValidationError):
@@ -86,7 +90,7 @@ def judge_report(
         adoption = read_all(nodes, buffers, existing)
     except BadDataError:
         return Rehearsed(found)
-    adopted = found.model_copy(update={"outcome": RehearsalOutcome.ADOPTED})
+    adopted = found.model_copy(update={"outcome": RehearsalOutcome.ADOPTED, "result": None})
     return Rehearsed(adopted, result, adoption)
 
 
@@ -115,8 +119,9 @@ def _read_variables(changes: list[JsonDict]) -> Iterator[VariableChange]:
         yield VariableChange.model_validate(cut)
 
 
-def _read_files(entries: list[JsonDict], root: Path) -> Iterator[FileEffect]:
+def _read_files(entries: list[JsonDict], workspace: Workspace) -> Iterator[FileEffect]:
     """Yield the files and folders that would differ from what is there now."""
+    root = workspace.root
     for entry in entries[:_FILES]:
         path, kind = Path(str(entry["path"])[:_PATH]), entry["kind"]
         exists = path.is_relative_to(root) and path.exists()
@@ -124,7 +129,19 @@ def _read_files(entries: list[JsonDict], root: Path) -> Iterator[FileEffect]:
             continue  # an overlay has it for what is in it, or it was made there before
         change: Any = "deleted" if kind == "deleted" else "changed" if exists else "created"
         name = path.relative_to(root) if path.is_relative_to(root) else path
-        yield FileEffect(path=f"{name}{'/' if kind == 'folder' else ''}", change=change)
+        diff = _diff(str(name), entry.get("text"), workspace, is_new=not exists)
+        yield FileEffect(path=f"{name}{'/' if kind == 'folder' else ''}", change=change, diff=diff)
+
+
+def _diff(path: str, text: object, workspace: Workspace, *, is_new: bool) -> str:
+    """Return how a text file in the workspace would differ; "" if that cannot be told."""
+    if not isinstance(text, str) or Path(path).is_absolute():
+        return ""
+    try:
+        before = None if is_new else workspace.read_bytes(path)
+    except AgentError:
+        return ""
+    return Change(path, before, text.encode(), "").diff()[:_DIFF]
 
 
 def is_bindable(name: str) -> bool:

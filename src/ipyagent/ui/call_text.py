@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import textwrap
 from collections.abc import Iterator
 
 from ipyagent.phrases import plural
@@ -41,7 +42,8 @@ def approval_text(call: Call, *, color: bool) -> str:
     ).partition("\n")
     touches = f"  {call.touches}" if call.touches else ""
     concern = f"  {call.concern}" if call.concern else ""
-    return "\n".join(filter(None, [heading, touches, body, concern]))
+    effects = textwrap.indent(words.effects_text(call.effects), "  ") if call.effects else ""
+    return "\n".join(filter(None, [heading, touches, body, effects, concern]))
 
 
 def plan_text(plan: Plan) -> str:

@@ -172,9 +172,11 @@ def _call_line(call: Call, name: str) -> str:
 
 
 def _call_body(call: Call) -> str:
+    effects = [words.effects_text(call.effects)] if call.effects else []
     remarks = [call.concern, *call.remarks, reveal(call.request.parse_error)]
     parts = [
         *([] if words.request_is_in_line(call) else map(_pre, words.request_texts(call))),
+        *map(_pre, effects),
         *(f"<p><em>{escape(text)}</em></p>" for text in remarks if text),
         *map(_pre, words.texts_beside_line(call)),
         *map(_note, call.facts),

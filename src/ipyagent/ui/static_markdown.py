@@ -98,6 +98,7 @@ def _call(call: Call) -> str:
     parts = [
         _call_line(call),
         *(fence(text, language) for text, language in zip(texts, languages, strict=False)),
+        *([fence(words.effects_text(call.effects))] if call.effects else []),
         *map(_remark, [call.concern, *call.remarks, call.request.parse_error]),
         *(fence(reveal(text), "text") for text in words.texts_beside_line(call)),
         *map(_remark, call.facts),

@@ -146,6 +146,26 @@ class Result(Model):
     for_model: Fold | None = None
 
 
+class EffectLine(Model):
+    """One thing that a call would change, in words; a file perhaps with its diff."""
+
+    change: Literal["created", "changed", "deleted", "other"]
+    text: str
+    diff: str = ""
+
+
+class Effects(Model):
+    """The effects of a call; a title alone says why they are not known.
+
+    `shown` is what it put out on the copy of the kernel, behind `shown_title`.
+    """
+
+    title: str
+    lines: tuple[EffectLine, ...] = ()
+    shown_title: str = ""
+    shown: Result | None = None
+
+
 class Call(Model):
     """A tool call: `summary`, `outcome` and `verdict` are in its line, the rest behind it.
 
@@ -171,6 +191,7 @@ class Call(Model):
     was_asked: bool = False
     position: str = ""
     touches: str = ""
+    effects: Effects | None = None
     concern: str = ""
     question: Question | None = None
     request: CallRequest

@@ -11,6 +11,7 @@ from ipyagent.ui.transcript import (
     Call,
     CallRequest,
     Display,
+    Effects,
     Footer,
     Header,
     Image,
@@ -75,6 +76,19 @@ def request_is_in_line(call: Call) -> bool:
     values = [argument.value for argument in call.request.shown]
     in_line = values in ([], [summary_line(call)])
     return call.request.preview is None and call.question is None and in_line
+
+
+def effects_text(effects: Effects) -> str:
+    """Return what a call would change, line by line, with diffs and what was put out."""
+    lines = [reveal(effects.title)]
+    for each in effects.lines:
+        change = "" if each.change == "other" else f"{each.change} "
+        lines.append(f"  {change}{each.text}")
+        lines += (f"    {line}" for line in reveal_diff(each.diff).splitlines())
+    if effects.shown:
+        text = effects.shown.output or effects.shown.error
+        lines += [f"  {effects.shown_title}", *(f"    {line}" for line in reveal(text).split("\n"))]
+    return "\n".join(lines).rstrip()
 
 
 def question_text(question: Question) -> str:

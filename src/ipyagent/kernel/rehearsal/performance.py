@@ -9,6 +9,7 @@ import stat
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from ipyagent.json_types import JsonDict
@@ -40,7 +41,8 @@ _SHELL_NAMES = frozenset(
     }
 )
 _NUMBERED = re.compile(r"_i?[0-9]+")
-_MOST_FILES = 100
+_MOST_FILES, _LARGEST = 100, 50_000
+"""Files that are reported, and bytes of one whose text is."""
 
 
 def start_rehearsal(
@@ -162,5 +164,16 @@ def list_written_files(root: str, known: Collection[str] = ()) -> Iterator[JsonD
                 # An overlay marks what is gone as a device.
                 gone = "deleted" if stat.S_ISCHR(status.st_mode) else "file"
                 if path not in known:
-                    yield {"path": path, "kind": "folder" if is_folder else gone}
+                    kind = "folder" if is_folder else gone
+                    yield {"path": path, "kind": kind, "text": _read_text(entry.path, status)}
                 waiting += [entry.path] if is_folder else []
+
+
+def _read_text(path: str, status: os.stat_result) -> str | None:
+    """Return the text of a small file; None for anything else."""
+    if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
+        return None
+    try:
+        return Path(path).read_bytes().decode()
+    except (OSError, UnicodeDecodeError):
+        return None

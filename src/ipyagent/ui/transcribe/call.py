@@ -23,6 +23,7 @@ from ipyagent.ui import transcript
 from ipyagent.ui.formatting import first_line, seconds, shorten
 from ipyagent.ui.reveal import reveal
 from ipyagent.ui.transcribe.arguments import SUMMARY, summarize_arguments, transcribe_request
+from ipyagent.ui.transcribe.effects import compare, transcribe_effects
 from ipyagent.ui.transcribe.result import output_text, result_facts, transcribe_result
 
 GLYPHS: Final = {
@@ -108,6 +109,7 @@ def transcribe_call(
         was_asked=is_asked or _was_asked(execution),
         position=position,
         touches=reveal(execution.touches or ""),
+        effects=transcribe_effects(execution) if execution.rehearsal else None,
         concern=f"⚠ {reveal(execution.concern)}" if execution.concern else "",
         question=_question(question) if question else None,
         request=transcribe_request(execution),
@@ -216,7 +218,8 @@ def _question(question: Question) -> transcript.Question:
 
 def _result_facts(execution: ToolExecution) -> list[str]:
     result = _visible_result(execution)
-    return result_facts(result) if result else []
+    compared = compare(execution) if execution.rehearsal else ""
+    return [*(result_facts(result) if result else ()), *filter(None, [compared])]
 
 
 def _call_facts(execution: ToolExecution, verbose: int) -> list[str]:

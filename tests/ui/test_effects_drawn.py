@@ -1,0 +1,124 @@
+"""What a call would change, as it is drawn above its buttons."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ipyagent.schema import (
+    DecidedBy,
+    FileEffect,
+    Preview,
+    Rehearsal,
+    RehearsalOutcome,
+    Run,
+    Step,
+    ToolCall,
+    ToolExecution,
+    ToolResult,
+    ToolStatus,
+    VariableChange,
+)
+from ipyagent.ui.call_text import request_text
+from ipyagent.ui.static_html import run_html
+from ipyagent.ui.static_markdown import run_markdown
+from ipyagent.ui.transcribe.call import CallContext, transcribe_call
+from ipyagent.ui.transcribe.run import transcribe
+
+CODE = "df['ratio'] = 1"
+RATIO = VariableChange(name="df", change="changed", type="DataFrame", summary="+ ratio (float64)")
+KEPT = VariableChange(
+    name="model", change="changed", type="Model", kept="changes inside a Model cannot be taken back"
+)
+DIFF = "--- /dev/null\n+++ b/notes.md\n@@ -0,0 +1 @@\n+# Notes\n"
+REHEARSAL = Rehearsal(
+    outcome=RehearsalOutcome.CHANGES,
+    variables=(RATIO, KEPT),
+    files=(FileEffect(path="notes.md", change="created", diff=DIFF),),
+    texts=("tried to open a connection\u202e",),
+    result=ToolResult(output="one\ntwo"),
+)
+
+
+def asked(**changes: Any) -> ToolExecution:
+    given: dict[str, Any] = {"rehearsal": REHEARSAL, "status": "awaiting_approval", **changes}
+    call = ToolCall(id="c1", name="run_python", arguments={"code": CODE})
+    preview = Preview(kind="code", text=CODE, language="python")
+    return ToolExecution(call=call, sensitive=True, preview=preview, **given)
+
+
+def effects_of(execution: ToolExecution) -> Any:
+    return transcribe_call(execution, CallContext(is_live=True)).effects
+
+
+def facts_of(execution: ToolExecution) -> tuple[str, ...]:
+    return transcribe_call(execution, CallContext(is_live=True)).facts
+
+
+def test_the_question_lists_variables_files_and_the_rest():
+    effects = effects_of(asked())
+    assert [(line.change, line.text) for line in effects.lines] == [
+        ("changed", "df + ratio (float64)"),
+        (
+            "changed",
+            "model Model · ⚠ cannot be taken back: changes inside a Model cannot be taken back",
+        ),
+        ("created", "notes.md"),
+        ("other", "⚠ cannot be taken back: what code itself does to files"),
+        ("other", "tried to open a connection⟨U+202E⟩"),
+    ]
+    assert effects.lines[2].diff == DIFF
+    assert (effects.shown_title, effects.shown.output) == (
+        "What it put out there: 2 lines", "one\ntwo",
+    )  # fmt: skip
+
+
+def test_every_front_end_shows_them_before_the_decision():
+    execution = asked()
+    run = Run(id="r", status="running", steps=(Step(number=1, executions=(execution,)),))
+    drawn = transcribe(run)
+    for text in (request_text(execution, color=False), run_html(drawn), run_markdown(drawn)):
+        for part in ("ratio (float64)", "Notes", "tried to open", "two"):
+            assert part in text
+
+
+def test_code_that_could_not_be_tried_says_why():
+    skipped = Rehearsal(outcome=RehearsalOutcome.SKIPPED, reason="it took longer than 2 s")
+    effects = effects_of(asked(rehearsal=skipped))
+    assert (effects.title, effects.lines) == ("Not tried on a copy: it took longer than 2 s", ())
+
+
+def test_a_long_list_is_cut_and_counted():
+    many = tuple(VariableChange(name=f"v{n}", change="created") for n in range(40))
+    effects = effects_of(asked(rehearsal=REHEARSAL.model_copy(update={"variables": many})))
+    assert sum(line.text.startswith("v") for line in effects.lines) == 30
+    assert "… 10 more" in [line.text for line in effects.lines]
+
+
+@pytest.mark.parametrize(
+    ("done", "says"),
+    [
+        ((RATIO,), "as rehearsed"),
+        ((RATIO, VariableChange(name="x", change="created")), "not as rehearsed: x"),
+        ((RATIO.model_copy(update={"summary": "+ other (int64)"}),), "not as rehearsed: df"),
+        ((), "not as rehearsed: df"),
+    ],
+)
+def test_what_was_done_is_compared_with_what_was_shown(done: tuple[VariableChange, ...], says: str):
+    result = ToolResult(output="done", variables=done)
+    execution = asked(status=ToolStatus.SUCCESS, result=result, decided_by=DecidedBy.BUTTON)
+    assert facts_of(execution)[-1] == says
+    assert effects_of(execution) is None
+
+
+def test_a_look_is_not_compared():
+    looked = Rehearsal(outcome=RehearsalOutcome.LOOKED)
+    execution = asked(
+        rehearsal=looked,
+        status=ToolStatus.SUCCESS,
+        result=ToolResult(output="1"),
+        decided_by=DecidedBy.REHEARSAL,
+    )
+    assert facts_of(execution) == ()
+    assert effects_of(execution) is None
