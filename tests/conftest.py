@@ -121,3 +121,16 @@ def chromium() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="session")
+def isolation_problem(tmp_path_factory: pytest.TempPathFactory) -> str | None:
+    """Why nothing can be rehearsed on this machine."""
+    if sys.platform != "linux":
+        return "there is no isolation for this system"
+    from ipyagent.kernel.rehearsal.probe import Probe
+    from ipyagent.tools.sandbox.confinement import build_confinement
+
+    probe = Probe(build_confinement(Path(tmp_path_factory.mktemp("probe"))))
+    probe.start()
+    return probe.finish()

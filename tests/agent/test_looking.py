@@ -27,6 +27,13 @@ from rehearsal_trial import children
 # The process that runs the tests is what is forked: other tests would leave threads in it.
 pytestmark = pytest.mark.alone
 
+
+@pytest.fixture(autouse=True)
+def _needs_isolation(isolation_problem: str | None) -> None:
+    if isolation_problem is not None:
+        pytest.skip(isolation_problem)
+
+
 ON = {"look_freely": True, "rehearse_seconds": 20.0}
 """The time that a busy machine may take."""
 

@@ -13,6 +13,7 @@ from nbconvert import HTMLExporter, MarkdownExporter
 pytestmark = pytest.mark.kernel
 
 RUN_JSON = "application/vnd.ipyagent.run+json"
+WRITES = "ran = open('ran.txt', 'w')"
 FIGURE = "import matplotlib.pyplot as plt\n_ = plt.plot([1, 2])\nprint('<b>drawn</b>')"
 
 
@@ -39,11 +40,26 @@ def test_a_sensitive_call_is_denied_without_waiting_and_the_notebook_goes_on(
         tmp_path,
         "%%agent -m scripted/a.yaml\nBegin.",
         "print('ran' in globals())",
-        a=[python("ran = 1"), "I could not."],
+        a=[python(WRITES), "I could not."],
     )
     run = notebook.cells[1].outputs[0].data[RUN_JSON]
     assert run["steps"][0]["executions"][0]["status"] == "denied"
     assert notebook.cells[2].outputs[0].text == "False\n"
+
+
+def test_a_look_needs_nobody(tmp_path: Path, isolation_problem: str | None) -> None:
+    if isolation_problem is not None:
+        pytest.skip(isolation_problem)
+    notebook = executed(
+        tmp_path,
+        "numbers = [1, 2, 3]",
+        "%%agent -m scripted/a.yaml\nBegin.",
+        "total",
+        a=[python("total = sum(numbers)\ntotal"), "It is 6."],
+    )
+    execution = notebook.cells[2].outputs[0].data[RUN_JSON]["steps"][0]["executions"][0]
+    assert (execution["status"], execution["decided_by"]) == ("success", "rehearsal")
+    assert notebook.cells[3].outputs[0].data["text/plain"] == "6"
 
 
 def test_a_notebook_in_which_nothing_was_done_is_not_green(tmp_path: Path) -> None:
@@ -52,7 +68,7 @@ def test_a_notebook_in_which_nothing_was_done_is_not_green(tmp_path: Path) -> No
             tmp_path,
             "%%agent -m scripted/a.yaml --raise\nBegin.",
             "after = 1",
-            a=[python("ran = 1"), "I could not."],
+            a=[python(WRITES), "I could not."],
         )
     assert "RunFailedError" in str(raised.value)
     for way in ("--confirm yolo", "{effect: allow, tool: run_python}", "JupyterLab"):
