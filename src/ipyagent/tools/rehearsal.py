@@ -82,8 +82,6 @@ class CodeRehearser:
 
     def _start(self, code: str, confinement: Confinement, limits: Limits) -> Rehearsing:
         namespace = self._namespace.plain
-        if not namespace.runs_as_written(code):
-            raise NotRehearsedError("IPython makes other code of it")
         if uses_polars(code, namespace.bindings()):
             raise NotRehearsedError("polars does not survive a fork")
         return start_rehearsal(namespace, code, confinement, limits)

@@ -105,7 +105,10 @@ def _read_result(data: JsonDict) -> ToolResult:
         truncated=data.get("truncated"),
         images=tuple(each for each in images if each is not None),
         displays=tuple(
-            each.model_copy(update={"data": {k: v for k, v in each.data.items() if k in _SHOWN}})
+            Display(
+                data={kind: text for kind, text in each.data.items() if kind in _SHOWN},
+                images_before=each.images_before,
+            )
             for each in displays
         ),
     )

@@ -104,13 +104,25 @@ def test_a_figure_is_drawn_on_the_copy(shared: Kernel, folder: Path) -> None:
     assert found["result"]["images"], found
 
 
-@pytest.mark.parametrize("code", ["!ls", "%precision 2", "%time len(df)", "ls"])
+@pytest.mark.parametrize("code", ["!ls", "%precision 2", "%time len(df)"])
 def test_what_only_ipython_understands_is_asked_about(
     shared: Kernel, folder: Path, code: str
 ) -> None:
     found = look(shared, folder, code)
     assert found["status"] == "denied", found
-    assert found["rehearsal"]["reason"] == "IPython makes other code of it"
+    assert "IPython makes other code of it" in found["rehearsal"]["texts"]
+
+
+def test_code_that_is_no_python_fails_at_once(shared: Kernel, folder: Path) -> None:
+    found = look(shared, folder, "for")
+    assert (found["status"], found["decided_by"]) == ("failed", "rehearsal"), found
+    assert "SyntaxError" in found["result"]["error"]
+
+
+def test_what_only_a_page_can_draw_is_asked_about(shared: Kernel, folder: Path) -> None:
+    drawn = "{'application/vnd.plotly.v1+json': {'data': []}, 'text/plain': 'a plot'}"
+    found = look(shared, folder, f"from IPython.display import display\ndisplay({drawn}, raw=True)")
+    assert "shows what only a page can draw" in found["rehearsal"]["texts"], found
 
 
 def test_code_that_awaits_is_a_look(shared: Kernel, folder: Path) -> None:

@@ -39,7 +39,8 @@ _ASKED = ("stat", "lstat", "access", "readlink")
 """Functions of `os` that tell whether a file is there."""
 _FINDERS = ("<frozen importlib._bootstrap_external>", imports.__file__)
 _PATHS = os.path.realpath.__code__.co_filename
-_OWN = ("/proc/self/", "/proc/thread-self/")
+# The name of a cell's code is that of a file which nobody writes, but tracebacks look for.
+_OWN = ("/proc/self/", "/proc/thread-self/", f"{TEMPORARY}/ipykernel_")
 
 
 def find_hidden_modules(confinement: Confinement) -> frozenset[str]:

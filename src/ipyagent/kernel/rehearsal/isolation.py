@@ -53,7 +53,10 @@ def leave_kernel(kernel: int, report: int) -> None:
     for stop in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
         signal.setitimer(stop, 0)
     user, group = os.geteuid(), os.getegid()
-    unshare(_NAMESPACES)  # of processes, that of the next child
+    try:
+        unshare(_NAMESPACES)  # of processes, that of the next child
+    except OSError as error:
+        raise OSError(f"users may not make namespaces here ({error.strerror})") from None
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")

@@ -15,6 +15,7 @@ from typing import Literal
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.describe import kind
 from ipyagent.kernel.namespace import Namespace
+from ipyagent.kernel.outputs import Outputs
 from ipyagent.kernel.rehearsal.attempts import Attempts, find_hidden_modules
 from ipyagent.kernel.rehearsal.confinement import Confinement, Limits
 from ipyagent.kernel.rehearsal.mounts import CACHE, SHARED, TEMPORARY, UPPER
@@ -80,8 +81,10 @@ class Performance:
         watched = WatchedValues(before, list_names(self.code, before))
         folders = [each["path"] for each in list_written_files(self.confinement.root)]
         around = Surroundings()
+        outputs = Outputs()
+        is_python = self.namespace.runs_as_written(self.code)
         with attempts.watch():
-            result = self.namespace.run(self.code)
+            result = self.namespace.run(self.code, outputs)
         if not isinstance(result, ToolResult):
             raise OSError("it awaits")
         after = dict(self.namespace.bindings())
@@ -91,11 +94,13 @@ class Performance:
         adoption, buffers = write_adoption(new, before, watched)
         unclear = [f"may change {n}, in which is a {what}" for n, what in watched.unseen.items()]
         lasting = dict.fromkeys(list_lasting_effects(self.code, before))
+        special = [] if is_python else ["IPython makes other code of it"]
+        special += ["shows what only a page can draw"] if outputs.page_bundles else []
         report = {
             "adoption": adoption,
             "result": result.model_dump(mode="json", include=set(RESULT_FIELDS)),
             "variables": [each.to_dict() for each in changes],
-            "around": [*around.list_changes(), *unclear, *lasting],
+            "around": [*around.list_changes(), *unclear, *lasting, *special],
             "attempts": attempts.texts(),
             "files": [*list_written_files(self.confinement.root, folders)][:_MOST_FILES],
         }

@@ -69,6 +69,7 @@ class Probe:
     def start(self) -> None:
         """Start it, on the main thread."""
         bait, kernel = self._bait, os.getpid()
+        os.close(os.pidfd_open(kernel))  # which old systems do not have
 
         def act() -> tuple[JsonDict, list[memoryview]]:
             attempts = _attempts(bait, kernel)

@@ -166,6 +166,7 @@ class WatchedValues:
         self._states: dict[str, list[State]] = {name: [] for name in names}
         self._known: dict[int, object] = {}
         self._new: set[int] | None = None
+        self._constants: set[int] = set()
         for name in self._states:
             try:
                 self._walk(name)
@@ -185,7 +186,11 @@ class WatchedValues:
         """Return whether this very object was there before, in reach or not."""
         if self._new is None:  # all that was there is frozen
             self._new = {id(each) for each in gc.get_objects()}
-        return id(value) in self._known or (gc.is_tracked(value) and id(value) not in self._new)
+            modules = [each for each in list(sys.modules.values()) if is_a(each, types.ModuleType)]
+            self._constants = {id(each) for m in modules for each in m.__dict__.values()}
+        if id(value) in self._known or id(value) in self._constants:
+            return True
+        return gc.is_tracked(value) and id(value) not in self._new
 
     def _walk(self, name: str) -> None:
         waiting = [self._variables[name]]
