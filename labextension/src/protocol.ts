@@ -240,7 +240,7 @@ export interface Call {
   late: Late | null;
 }
 /**
- * What a call would change; a title alone says why that is not known.
+ * The effects of a call; a title alone says why they are not known.
  *
  * `shown` is what it put out on the copy of the kernel, behind `shown_title`.
  */

@@ -14,7 +14,7 @@ import { CANARY, HTML_VECTORS, MARKDOWN_VECTORS } from './vectors';
 const ALL = [...HTML_VECTORS, ...MARKDOWN_VECTORS];
 
 const OURS =
-  `aria-hidden aria-label aria-live data-ipyagent data-kind data-lm-suppress-shortcuts data-state data-tool
+  `aria-hidden aria-label aria-live data-change data-ipyagent data-kind data-lm-suppress-shortcuts data-state data-tool
   hidden open role tabindex title`.split(/\s+/);
 
 const NOTHING = {
