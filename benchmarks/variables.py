@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from ipyagent.kernel.variables.snapshot import Snapshot
+from ipyagent.schema import ToolResult
 
 GOAL = 5.0
 COLUMNS = 30
@@ -57,7 +58,7 @@ def measure(make: Callable[[], dict[str, Any]], code: str) -> tuple[float, float
         taken = time.process_time() - start
         exec(code, {}, names)
         start = time.process_time()
-        changes = snapshot.changes(names)
+        changes = snapshot.annotate(ToolResult(), names).variables
         times.append(1_000 * (taken + time.process_time() - start))
         said = changes[0].summary if changes else "-"
     return median(times), held, said

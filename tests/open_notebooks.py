@@ -48,6 +48,10 @@ class MemoryPage:
         self._of(book, id, before)["source"] = source
         return {}
 
+    def _remove(self, book: list[dict[str, Any]], id: str, before: str) -> Any:  # noqa: A002
+        book.remove(self._of(book, id, before))
+        return {}
+
     def _outputs(self, book: list[dict[str, Any]], id: str, before: str, **new: Any) -> Any:  # noqa: A002
         self._of(book, id, before).update(new)
         return {}

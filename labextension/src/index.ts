@@ -15,6 +15,7 @@ import { provideWidget } from './lab/provideWidget';
 import { restore } from './lab/restore';
 import { settings } from './lab/settings';
 import { status } from './lab/status';
+import { undoing } from './lab/undoing';
 
 const plugins: JupyterFrontEndPlugin<unknown>[] = [
   provideWidget,
@@ -25,6 +26,7 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   commands,
   errors,
   editing,
+  undoing,
   panel,
   status,
   notify,

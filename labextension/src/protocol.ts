@@ -39,6 +39,8 @@ export interface Snapshot {
 }
 /**
  * A run as it is drawn; `is_draft` for a plan that waits.
+ *
+ * `undo` is True for a run that has ended and changed something that may be taken back.
  */
 export interface Transcript {
   run_id: string;
@@ -56,6 +58,7 @@ export interface Transcript {
   footer: Footer;
   unsent: UserText[];
   say: SayField | null;
+  undo: boolean;
 }
 /**
  * The first line; `duration` is "" while the run is on and a clock shows the time.
@@ -635,13 +638,16 @@ export interface SayToRun {
 }
 /**
  * The page asks for a run as it is saved in an output: by id, or the cell's newest.
+ *
+ * Or it asks to take a run back; with `dry_run`, only what that would do.
  */
 export interface Ask {
   type: 'ask';
   id: number;
-  what: 'bundle';
+  what: 'bundle' | 'undo';
   run_id: string | null;
   cell_id: string | null;
+  dry_run: boolean;
 }
 /**
  * The notebooks that the page shows, and the clients that run their cells.

@@ -79,6 +79,7 @@ DEFAULTS = {
     "workspace.root": Path(),
     "workspace.allow_delete": False,
     "workspace.edit_seconds": 300,
+    "undo.memory": None,
     "mcp.servers": (),
     "policy.rules": (),
 }

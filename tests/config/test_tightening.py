@@ -92,6 +92,8 @@ LOOSER: list[tuple[str, Any]] = [
     ("workspace.root", "inner/loop"),
     ("workspace.allow_delete", True),
     ("workspace.allow_delete", "yes"),
+    ("undo.memory", 0),
+    ("undo.memory", 100_000),
     ("tools.python", True),
     ("tools.namespace", "on"),
     ("tools.notebook", True),

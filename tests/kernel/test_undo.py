@@ -28,7 +28,10 @@ def test_a_runs_file_changes_can_be_undone_even_after_a_restart(tmp_path: Path) 
     (tmp_path / "edits.yaml").write_text(yaml.safe_dump(REPLIES))
     (tmp_path / "a.txt").write_text("one\n")
     with kernel(tmp_path) as started:
-        assert "no run changed files; nothing to undo" in started.run("%agent undo").stdout
+        assert (
+            "no run changed files, variables or cells that can be taken back"
+            in started.run("%agent undo").stdout
+        )
         started.run(CELL)
         assert (tmp_path / "a.txt").read_text() == "two\n"
     with kernel(tmp_path) as later:
@@ -40,3 +43,34 @@ def test_a_runs_file_changes_can_be_undone_even_after_a_restart(tmp_path: Path) 
         (tmp_path / "a.txt").write_text("three")
         assert "a.txt has changed since, so it is left as it is" in later.run("%agent undo").stdout
         assert "no run has the id 'zz'" in later.run("%agent undo zz").stdout
+
+
+VARIABLES = [
+    {"calls": [{"name": "run_python", "arguments": {"code": "df['c'] = 1\nn = 2\nnew = [1]"}}]},
+    {"text": "Done."},
+]
+SETUP = "import pandas as pd\ndf = pd.DataFrame({'a': [1, 2]})\nother = df\nn = 1"
+
+
+def test_a_runs_changes_of_variables_are_taken_back_and_put_back(tmp_path: Path) -> None:
+    (tmp_path / "edits.yaml").write_text(yaml.safe_dump(VARIABLES))
+    with kernel(tmp_path) as started:
+        started.run(SETUP)
+        started.run(CELL)
+        assert started.value("(list(df), n, new)") == "(['a', 'c'], 2, [1])"
+        assert "[undo: df, other, n, new]" in started.run("%agent runs").stdout
+        said = started.run("%agent undo --dry-run").stdout
+        assert "df would be as it was before run" in said
+        assert "+ c (int64)" in said
+        assert started.value("list(df)") == "['a', 'c']"
+        said = started.run("%agent undo").stdout
+        assert "`%agent undo u1` takes this back" in said
+        assert started.value("(list(df), n, 'new' in dir(), df is other)") == (
+            "(['a'], 1, False, True)"
+        )
+        assert "[taken back]" in started.run("%agent runs").stdout
+        started.run("%agent undo u1")
+        assert started.value("(list(df), n, new)") == "(['a', 'c'], 2, [1])"
+        assert "usage: %agent undo" in started.run("%agent undo --all").stdout
+        started.run("import ipyagent\nipyagent.last.undo()")
+        assert started.value("n") == "1"

@@ -11,7 +11,7 @@ from harness import YES, Lab, call
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.errors import AgentError, InvalidArgumentsError, PageError
 from ipyagent.kernel.open_notebooks import OpenNotebooks
-from ipyagent.schema import Run, ToolStatus
+from ipyagent.schema import Run, ToolResult, ToolStatus
 from ipyagent.tools.notebook.notebook_tools import NotebookTools
 from ipyagent.tools.workspace import Workspace
 from open_notebooks import MemoryPage, cell, desktop
@@ -63,7 +63,8 @@ def test_cells_go_below_the_agents_own_in_the_order_in_which_they_were_inserted(
 ):
     first = tools.insert_cell("a = 1")
     tools.insert_cell("## b", kind="markdown")
-    assert first == "inserted a code cell as [3] (id=new1) in this notebook; it was not run"
+    assert isinstance(first, ToolResult)
+    assert first.output == "inserted a code cell as [3] (id=new1) in this notebook; it was not run"
     assert sources(page)[2:] == ["%%agent\nGo on.", "a = 1", "## b", "df['year']"]
     assert page.books[None][4]["kind"] == "markdown"
 
@@ -107,7 +108,7 @@ def test_without_a_running_cell_a_new_one_goes_to_the_end(tmp_path: Path, page: 
 def test_a_cell_is_named_by_its_id_or_its_number(
     tools: NotebookTools, page: MemoryPage, which: int | str
 ):
-    assert tools.edit_cell(which, "df = None").startswith("changed cell 1 of this notebook")
+    assert tools.edit_cell(which, "df = None").output.startswith("changed cell 1 of this notebook")
     assert sources(page)[1] == "df = None"
 
 

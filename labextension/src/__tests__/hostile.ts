@@ -165,7 +165,7 @@ export function hostile(text: string | Make): Transcript {
 
 /** The same while it goes on. */
 export function going(transcript: Transcript): Transcript {
-  return { ...transcript, header: { ...transcript.header, state: 'running' } };
+  return { ...transcript, undo: false, header: { ...transcript.header, state: 'running' } };
 }
 
 /** The same with an approval of its plan that waits, and no steps yet. */

@@ -53,7 +53,7 @@ describe('a drawn run', () => {
     tellings(MOMENTS).forEach(transcript => {
       view.update(transcript);
     });
-    const saved = new RunView(null);
+    const saved = new RunView(null, undefined, true);
     saved.update(TRANSCRIPT);
     // All but the mark of a live view, and the empty places where elements had been.
     const drawn = (root: Element) => root.querySelector('.ipyagent-content')?.innerHTML;

@@ -67,6 +67,15 @@ export function replaceSource(
   });
 }
 
+/** Take a cell away, if it still has the source that it had when it was read. */
+export function removeCell(notebook: Notebook, id: string, before: string): void {
+  const cell = unchanged(notebook, id, before);
+  if (isLocked(cell)) {
+    throw new Error('the cell is locked: its metadata says that it is not editable');
+  }
+  changeNotebook(notebook, () => notebook.deleteCell(notebook.cells.indexOf(cell)));
+}
+
 /** The code cell with that id and source. */
 export function codeCell(notebook: Notebook, id: string, before: string): YCodeCell {
   const cell = unchanged(notebook, id, before);

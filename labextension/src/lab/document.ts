@@ -2,7 +2,16 @@
 import { CodeCellModel } from '@jupyterlab/cells';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 
-import { codeCell, insertCell, Kind, Output, readCells, replaceSource, setOutputs } from './cells';
+import {
+  codeCell,
+  insertCell,
+  Kind,
+  Output,
+  readCells,
+  removeCell,
+  replaceSource,
+  setOutputs
+} from './cells';
 import type { Notebook } from './history';
 import type { Inserted } from './inserted';
 import type { ILinks } from './links';
@@ -28,6 +37,7 @@ export class Documents {
     this.serve('cells', panel => ({ path: panel.context.path, cells: readCells(shared(panel)) }));
     this.serve('insert', (panel, asked) => this.insert(panel, asked));
     this.serve('replace', (panel, asked) => this.replace(panel, asked));
+    this.serve('remove', (panel, { id, before }) => this.remove(panel, id, before));
     this.serve('outputs', (panel, asked) => this.output(panel, asked));
     this.serve('open', () => ({ paths: links.notebooks().map(({ context }) => context.path) }));
   }
@@ -49,6 +59,11 @@ export class Documents {
   private replace(panel: NotebookPanel, { id, before, source }: Asked): unknown {
     replaceSource(shared(panel), id, before, source);
     mark(panel, id);
+    return {};
+  }
+
+  private remove(panel: NotebookPanel, id: string, before: string): unknown {
+    removeCell(shared(panel), id, before);
     return {};
   }
 

@@ -2,7 +2,10 @@
 import type { YCellType, YNotebook } from '@jupyter/ydoc';
 
 /** What the documents of JupyterLab are, beyond their interface. */
-export type Notebook = Pick<YNotebook, 'cells' | 'insertCell' | 'transact' | 'undoManager'>;
+export type Notebook = Pick<
+  YNotebook,
+  'cells' | 'deleteCell' | 'insertCell' | 'transact' | 'undoManager'
+>;
 
 type History = Notebook['undoManager'];
 

@@ -4,7 +4,7 @@ import { JSONObject, UUID } from '@lumino/coreutils';
 import { ISignal, Signal } from '@lumino/signaling';
 
 import type { FromRun, ToRun } from '../channel';
-import type { Overview, PageRequest, Protocol, RunLine } from '../protocol';
+import type { Ask, Overview, PageRequest, Protocol, RunLine } from '../protocol';
 import { endSubshell, knowsComm } from './control';
 import { SubshellComm } from './subshellComm';
 
@@ -96,11 +96,12 @@ export class Link {
    * none, undefined if the connection was lost.
    */
   bundle(which: { run_id?: string; cell_id?: string }): Promise<unknown> {
-    const id = ++this.asked;
-    return new Promise(resolve => {
-      this.answers.set(id, resolve);
-      this.say({ type: 'ask', id, what: 'bundle', run_id: null, cell_id: null, ...which });
-    });
+    return this.ask('bundle', which);
+  }
+
+  /** Take a run back, or hear what that would do; undefined if the connection was lost. */
+  undo(runId: string, isDry: boolean): Promise<unknown> {
+    return this.ask('undo', { run_id: runId, dry_run: isDry });
   }
 
   /** Tell which notebooks of this kernel the page shows now. */
@@ -131,6 +132,14 @@ export class Link {
     this.close();
     this.disconnect();
     Signal.clearData(this);
+  }
+
+  private ask(what: Ask['what'], about: Partial<Ask>): Promise<unknown> {
+    const id = ++this.asked;
+    return new Promise(resolve => {
+      this.answers.set(id, resolve);
+      this.say({ type: 'ask', id, what, run_id: null, cell_id: null, dry_run: false, ...about });
+    });
   }
 
   private attach(): void {

@@ -11,6 +11,7 @@ import { asItIs, Before } from './sanitize';
 import { SayView, Saying } from './say';
 import { note, StepItem, StepView } from './step';
 import { TodosView } from './todos';
+import { UndoView } from './undo';
 
 /** What a user can do about a live run. */
 export interface Actions extends Saying {
@@ -27,6 +28,9 @@ export class RunView {
   private notes = new Slot(h('div'));
   private plan: PlanView;
   private todos = new TodosView();
+  private undo = new UndoView();
+  /** Whether somebody may hear what the card asks for once the run has ended. */
+  private canAsk: boolean;
   private ending = new Slot(h('div'));
   private footer = new Slot(h('footer', { class: 'ipyagent-footer' }));
   private say: SayView;
@@ -40,9 +44,10 @@ export class RunView {
 
   /**
    * `actions` is null for a saved run: it has no buttons to decide with. `before` is what HTML
-   * passes before it comes to this view.
+   * passes before it comes to this view. `isInLab` says whether JupyterLab listens for UNDO.
    */
-  constructor(actions: Actions | null, before: Before = asItIs) {
+  constructor(actions: Actions | null, before: Before = asItIs, isInLab = false) {
+    this.canAsk = actions !== null || isInLab;
     this.steps = new Views(this.stepList, () => new StepView(before));
     this.earlier = new FoldedStepsView(before);
     this.header = new HeaderView(actions && (() => actions.stop()));
@@ -66,6 +71,7 @@ export class RunView {
         this.earlier.element,
         this.stepList,
         this.ending.element,
+        this.undo.element,
         this.footer.element
       ),
       this.say.element
@@ -95,6 +101,7 @@ export class RunView {
     this.todos.update(transcript.todos);
     this.placeTodos(transcript.todos_at);
     this.ending.show(ending, () => (ending === null ? [] : [endingOf(ending)]));
+    this.undo.update(this.canAsk && transcript.undo ? run_id : null);
     this.footer.show(footer, () => footerOf(footer));
     this.say.update(transcript);
   }

@@ -327,4 +327,5 @@ def _is_answer(message: Message) -> bool:
 
 def _without_objects(result: ToolResult | None) -> ToolResult | None:
     """Return the result as it is recorded: without live objects, which may be large."""
-    return result and result.model_copy(update={"value": None, "full_output": result.output})
+    bare = {"value": None, "undo": None}
+    return result and result.model_copy(update={**bare, "full_output": result.output})

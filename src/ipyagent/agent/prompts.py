@@ -91,10 +91,10 @@ def context_block(
     files: Sequence[str],
     mentions: Sequence[str],
     tables: Sequence[str] = (),
-    remark: str = "",
+    remarks: Sequence[str] = (),
 ) -> str:
     """Return the text that accompanies a prompt, or "" if there is nothing to add."""
-    parts = [remark] if remark else []
+    parts = [*remarks]
     if variables:
         parts.append(f"Variables:\n{variables}")
     if files:

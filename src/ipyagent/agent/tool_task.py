@@ -112,6 +112,7 @@ class ToolTask:
             displays=partial.displays,
             frames=partial.frames,
             variables=partial.variables,
+            undo=partial.undo,
         )
 
     def _call_function(self) -> ToolResult | Awaitable[ToolResult]:

@@ -310,6 +310,14 @@ class ChatConfig(Section):
         return path
 
 
+class UndoConfig(Section):
+    """Taking back what runs changed."""
+
+    memory: NonNegativeInt | None = None
+    """Megabytes kept to take back changes of variables; 0: none. Unset: the smaller of 1,000 and a
+    tenth of this machine's memory."""
+
+
 class LoggingConfig(Section):
     """Logging of runs, and how much of a run is expanded."""
 
@@ -333,6 +341,7 @@ class Config(Section):
     logging: LoggingConfig = LoggingConfig()
     tools: ToolsConfig = ToolsConfig()
     workspace: WorkspaceConfig = WorkspaceConfig()
+    undo: UndoConfig = UndoConfig()
     mcp: MCPConfig = MCPConfig()
     policy: PolicyConfig = PolicyConfig()
 

@@ -100,6 +100,7 @@ LIMITS: Mapping[str, WorkspaceLimit] = {
     "agent.plan": WorkspaceLimit(_is_at_least, "may only switch it on"),
     "workspace.root": WorkspaceLimit(_is_folder_inside, "may only name a folder inside of it"),
     "workspace.allow_delete": _SWITCH,
+    "undo.memory": WorkspaceLimit(_never, "may not decide what can be taken back"),
     "tools.files": _SWITCH,
     "tools.python": _SWITCH,
     "tools.namespace": _SWITCH,

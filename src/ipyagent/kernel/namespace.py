@@ -54,8 +54,15 @@ _BRIEF = 250  # characters of a brief line
 class Namespace(Protocol):
     """Variables, and running code among them."""
 
+    undo_memory: int | None
+    """Bytes that may be kept to take changes back; None: as there is memory."""
+
     def variables(self) -> Mapping[str, object]:
         """Return the user's variables by name, in the order of their definition."""
+        ...
+
+    def bind(self, values: Mapping[str, object], deleted: Iterable[str]) -> None:
+        """Bind names to these values, and delete others."""
         ...
 
     def run(self, code: str, outputs: Outputs | None = None) -> ToolResult | Awaitable[ToolResult]:
@@ -79,12 +86,12 @@ class Namespace(Protocol):
 
 
 def take_snapshot(
-    variables: Mapping[str, object], code: str, functions: Iterable[object] = ()
+    namespace: Namespace, code: str = "", functions: Iterable[object] = ()
 ) -> Snapshot:
     """Return the state of the variables before code, or one of the functions, runs."""
     from ipyagent.kernel.variables.snapshot import Snapshot  # most prompts run no code
 
-    return Snapshot.take(variables, code, functions=functions)
+    return Snapshot.take(namespace.variables(), code, namespace.undo_memory, functions)
 
 
 class ShellNamespace:
@@ -92,6 +99,7 @@ class ShellNamespace:
 
     def __init__(self, shell: Shell) -> None:
         self.shell = shell
+        self.undo_memory: int | None = None
 
     def variables(self) -> Mapping[str, object]:
         """Return the user's variables, without those of IPython that were never changed."""
@@ -102,11 +110,15 @@ class ShellNamespace:
             if type(name) is str and name[:1] != "_" and hidden.get(name, self) is not value
         }
 
+    def bind(self, values: Mapping[str, object], deleted: Iterable[str]) -> None:
+        """Bind names to these values, and delete others."""
+        _bind(self.shell.user_ns, values, deleted)
+
     def run(self, code: str, outputs: Outputs | None = None) -> ToolResult | Awaitable[ToolResult]:
         """Run `code` as a cell that leaves no trace in history, `_` or `Out`."""
         if loop_is_running() and needs_await(self.shell, code):
             return self._run_async(code, outputs)
-        before = take_snapshot(self.variables(), code)
+        before = take_snapshot(self, code)
         return before.annotate(run(self.shell, code, outputs), self.variables())
 
     def bindings(self) -> Variables:
@@ -122,7 +134,7 @@ class ShellNamespace:
         return runs_as_written(self.shell, code)
 
     async def _run_async(self, code: str, outputs: Outputs | None) -> ToolResult:
-        before = take_snapshot(self.variables(), code)
+        before = take_snapshot(self, code)
         return before.annotate(await run_async(self.shell, code, outputs), self.variables())
 
 
@@ -131,6 +143,7 @@ class PlainNamespace:
 
     def __init__(self, variables: Variables) -> None:
         self._variables = variables
+        self.undo_memory: int | None = None
 
     def variables(self) -> Mapping[str, object]:
         """Return the dictionary's public names."""
@@ -140,9 +153,13 @@ class PlainNamespace:
             if type(name) is str and name[:1] != "_"
         }
 
+    def bind(self, values: Mapping[str, object], deleted: Iterable[str]) -> None:
+        """Bind names to these values, and delete others."""
+        _bind(self._variables, values, deleted)
+
     def run(self, code: str, outputs: Outputs | None = None) -> ToolResult:
         """Run `code` as Python."""
-        before = take_snapshot(self.variables(), code)
+        before = take_snapshot(self, code)
         return before.annotate(run_plain(self._variables, code, outputs), self.variables())
 
     def bindings(self) -> Variables:
@@ -171,6 +188,7 @@ class WatchedNamespace:
         clean: Callable[[JsonDict], JsonDict] = lambda data: data,
     ) -> None:
         self._namespace, self._learn, self._clean = namespace, learn, clean
+        self.undo_memory, self.bind = namespace.undo_memory, namespace.bind
         learn(secret_strings(namespace.variables()))
 
     def variables(self) -> Mapping[str, object]:
@@ -211,9 +229,15 @@ class WatchedNamespace:
 
 
 def _take_over(namespace: Namespace, result: ToolResult, new: Mapping[str, object]) -> ToolResult:
-    before = take_snapshot(namespace.variables(), "")
+    before = take_snapshot(namespace, "")
     namespace.bindings().update(new)
     return before.annotate(result, namespace.variables())
+
+
+def _bind(names: Variables, values: Mapping[str, object], deleted: Iterable[str]) -> None:
+    names.update(values)
+    for name in deleted:
+        names.pop(name, None)
 
 
 _TABLE, _DATA, _CODE, _MODULE = range(4)

@@ -4,6 +4,7 @@
                                        outputs}]}: of outputs the text, and the names of all else
     insert   {index, kind, source}    {id, index}
     replace  {id, before, source}     {}, or an error if the cell does not hold `before`
+    remove   {id, before}             the same
     outputs  {id, before, outputs, execution_count}    the same
     open                              {paths}: all notebooks that the page has open
 
@@ -89,6 +90,10 @@ class OpenNotebook:
     def replace(self, cell: NotebookCell, source: str) -> None:
         """Replace the source of a cell, if it has not changed since it was read."""
         self._ask("replace", id=cell.id, before=cell.source, source=source)
+
+    def remove(self, cell: NotebookCell) -> None:
+        """Remove a cell, if it has not changed since it was read."""
+        self._ask("remove", id=cell.id, before=cell.source)
 
     def put_outputs(self, cell: NotebookCell, outputs: list[JsonDict], number: int | None) -> None:
         """Set the outputs and number of a cell, if its source has not changed."""

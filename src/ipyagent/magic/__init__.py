@@ -8,6 +8,7 @@ loop free for clicks. Where a cell cannot await (inside `%%time`, a direct `run_
 
 from __future__ import annotations
 
+import threading
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,8 @@ class Extension:
         self.pages: Any = None
         self.notes = CellNotes(shell)
         self._depth = 0
+        self.idle = threading.Event()
+        self.idle.set()
 
     def add(self) -> None:
         """Register magics, transformer and completion, and start to import their dependencies."""
@@ -95,11 +98,14 @@ class Extension:
         self._depth += 1
         if self._depth == 1:
             self.notes.enter(info)
+        self.idle.clear()
 
     def _leave(self, result: object) -> None:
         if self._depth == 1:
             self.notes.leave(result)
         self._depth = max(0, self._depth - 1)
+        if self._depth == 0:
+            self.idle.set()
 
 
 NO_FOLDER = (
@@ -140,6 +146,11 @@ def pages_of(shell: Shell) -> Any:
 def notes_of(shell: Shell) -> list[CellNote]:
     """Return the notes of what the user's own cells changed, oldest first."""
     return _extension(shell).notes.notes
+
+
+def wait_until_idle(shell: Shell, seconds: float) -> bool:
+    """Wait until no cell is running; return whether that came in time. Not for the main thread."""
+    return _extension(shell).idle.wait(seconds)
 
 
 def home_of(shell: Shell) -> Path:

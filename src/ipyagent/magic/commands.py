@@ -125,12 +125,17 @@ def _tools(book: Notebook, _rest: str) -> str:
 
 
 def _runs(book: Notebook, _rest: str) -> str:
-    """list the runs of this session"""
-    rows = [
-        f"{run.id}  {run.outcome:<8} {plural(len(run.steps), 'step'):<8} "
-        f"{run.duration or 0:6.1f} s  {_first_line(run.prompt)}"
-        for run in book.sessions.get().runs
-    ]
+    """list the runs of this session, and what of them can be taken back"""
+    from ipyagent.wiring.undo import describe_undo
+
+    rows = []
+    for run in book.sessions.get().runs:
+        undo = describe_undo(book.environment, run)
+        kept = f"  [{undo}]" if undo else ""
+        rows.append(
+            f"{run.id}  {run.outcome:<8} {plural(len(run.steps), 'step'):<8} "
+            f"{run.duration or 0:6.1f} s  {_first_line(run.prompt)}{kept}"
+        )
     return "\n".join(rows) or "no runs yet"
 
 
@@ -274,7 +279,7 @@ TAKES = {
     "runs": "",
     "show": "[RUN]",
     "cost": "",
-    "undo": "[RUN]",
+    "undo": f"[RUN|CALL] [{undo_commands.DRY_RUN}]",
     "blame": "NAME[.COLUMN]",
     "approve": f"[ID] [{BACKGROUND}]",
     "stop": "",

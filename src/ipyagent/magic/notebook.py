@@ -9,16 +9,21 @@ from pathlib import Path
 from IPython.core.getipython import get_ipython
 
 from ipyagent.config import Config
+from ipyagent.errors import BusyError
 from ipyagent.kernel.namespace import ShellNamespace
 from ipyagent.kernel.pages import Pages
 from ipyagent.kernel.protocols import Shell
-from ipyagent.magic import home_of, notes_of, pages_of
+from ipyagent.magic import home_of, notes_of, pages_of, wait_until_idle
 from ipyagent.magic.model_choice import ModelChoice
 from ipyagent.magic.notebook_pages import NotebookPages
 from ipyagent.magic.notebook_sessions import NotebookSessions
 from ipyagent.magic.notebook_settings import NotebookSettings
+from ipyagent.schema.run_actions import UndoReport
 from ipyagent.ui.page_bridge import PageBridge
 from ipyagent.wiring import Environment, Services, runtime
+
+ENDING_SECONDS = 2
+"""How long a cell may take to end once its run is drawn as finished."""
 
 
 class Notebook:
@@ -33,7 +38,9 @@ class Notebook:
         self.sessions = NotebookSessions(self.settings, lambda: self.environment.workspace)
         self.pages: NotebookPages | None = None
         if pages is not None:
-            self.pages = NotebookPages(pages, self.settings, self.sessions, self.root)
+            self.pages = NotebookPages(
+                pages, self.settings, self.sessions, self.root, self._undo_for_page
+            )
 
     @cached_property
     def environment(self) -> Environment:
@@ -59,6 +66,19 @@ class Notebook:
     def desk(self) -> PageBridge | None:
         """The connection to its pages."""
         return self.pages.desk if self.pages is not None else None
+
+    def undo(self, reference: str, *, dry_run: bool = False) -> UndoReport:
+        """Take back a run, a call or an undo; raises AgentError if that is impossible now."""
+        from ipyagent.wiring.undo import find_undo  # few runs are taken back
+
+        with runtime().run_lock.hold_all():  # not beneath a plan in the background
+            undo = find_undo(self.environment, self.sessions.get().runs, reference)
+            return undo.run(dry_run=dry_run)
+
+    def _undo_for_page(self, run_id: str, dry_run: bool) -> UndoReport:
+        if not wait_until_idle(self.shell, ENDING_SECONDS):
+            raise BusyError("a cell is running; try again when it is done")
+        return self.undo(run_id, dry_run=dry_run)
 
     def root(self, config: Config) -> Path:
         """Return the workspace's folder by these settings."""

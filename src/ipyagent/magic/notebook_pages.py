@@ -16,6 +16,7 @@ from ipyagent.kernel.pages import Pages
 from ipyagent.llm.resolve import resolve
 from ipyagent.magic.notebook_sessions import NotebookSessions
 from ipyagent.magic.notebook_settings import NotebookSettings
+from ipyagent.schema.run_actions import UndoReport
 from ipyagent.store.readonly import read_summary
 from ipyagent.ui import static_html
 from ipyagent.ui.feed import Feed
@@ -29,7 +30,8 @@ log = logging.getLogger("ipyagent")
 class NotebookPages:
     """Describes a notebook to its pages, and finds its saved runs.
 
-    `root` returns the workspace's folder by the settings.
+    `root` returns the workspace's folder by the settings; `undo` takes a run back, or says what
+    that would do.
     """
 
     def __init__(
@@ -38,8 +40,10 @@ class NotebookPages:
         settings: NotebookSettings,
         sessions: NotebookSessions,
         root: Callable[[Config], Path],
+        undo: Callable[[str, bool], UndoReport],
     ) -> None:
-        self.desk = PageBridge(pages, self._describe, self._bundle)
+        self.desk = PageBridge(pages, self._describe, self._bundle, self._take_back)
+        self._undo = undo
         self._settings, self._sessions, self._root = settings, sessions, root
         self._overview = OverviewBuilder()
         self._around: tuple[Session | None, OverviewContext] | None = None
@@ -86,6 +90,14 @@ class NotebookPages:
             if run.id == run_id or (cell_id and run.cell_id == cell_id):
                 return static_html.saved_bundle(run)
         return None
+
+    def _take_back(self, run_id: str, dry_run: bool) -> JsonDict:
+        """Take a run back, or say what that would do."""
+        try:
+            report = self._undo(run_id, dry_run)
+        except AgentError as error:
+            return {"restored": [], "skipped": [str(error)]}
+        return {"restored": [*report.restored], "skipped": [*report.skipped]}
 
     def _open_earlier(self) -> Session | None:
         """Return the session of an earlier kernel, its runs ended; starts none."""

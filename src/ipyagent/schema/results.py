@@ -130,10 +130,10 @@ class ToolResult(Model):
 
     `output` is the text for the model, always present; `for_model` replaces it where the model is
     better served by another text than the user, such as a compact table. `value` is the live object
-    and `full_output` the uncut text, both never serialized and never sent. `images` reach models
-    that can see; `displays` are for the user; `files` and `variables` are those that changed.
-    `frames` are the live tables that it displayed or returned, never serialized; `tables` is their
-    number.
+    and `full_output` the uncut text, both never serialized and never sent; nor is `undo`, which
+    takes its changes back. `images` reach models that can see; `displays` are for the user; `files`
+    and `variables` are those that changed. `frames` are the live tables that it displayed or
+    returned, never serialized; `tables` is their number.
     `repeatable` is False for a failure that would only repeat; not serialized. `source`, if the
     tool can tell, names the sources of its content, one on a line: "" for none. `advice` tells the
     model what to do next, and is not shown.
@@ -151,6 +151,7 @@ class ToolResult(Model):
     tables: Count = Field(default=0, exclude_if=lambda number: number == 0)
     files: tuple[FileChange, ...] = ()
     variables: tuple[VariableChange, ...] = ()
+    undo: Any = Field(default=None, exclude=True, repr=False)
     truncated: TruncatedOutput | None = None
     full_output: Shown = Field(default="", exclude=True, repr=False)
     repeatable: Flag = Field(default=True, exclude=True, repr=False)

@@ -17,12 +17,13 @@ from ipyagent.errors import RunFailedError
 from ipyagent.foreign.messages import require_list
 from ipyagent.foreign.runs import convert_plan_step, convert_run, convert_step
 from ipyagent.json_types import JsonDict
-from ipyagent.schema import live_tables
+from ipyagent.schema import live_tables, run_actions
 from ipyagent.schema.base import Amount, Count, Flag, Model, Moment, OrEmpty, Text, now
 from ipyagent.schema.blocks import ImageContent, ToolCall
 from ipyagent.schema.messages import Message, Role, TokenUsage
 from ipyagent.schema.responses import LLMResponse
 from ipyagent.schema.results import ToolExecution, ToolResult, ToolStatus, VariableChange
+from ipyagent.schema.run_actions import UndoReport
 from ipyagent.schema.tool_records import TODOS, Todo, todos_in
 
 MAX_ARGUMENT = 200
@@ -273,6 +274,14 @@ class Run(Model):
     def executions(self) -> tuple[ToolExecution, ...]:
         """All calls of all steps, in order."""
         return tuple([e for step in self.steps for e in step.executions])
+
+    def undo(self, *, dry_run: bool = False) -> UndoReport:
+        """Take back what it changed in variables, files and cells; `dry_run`: only say what.
+
+        Printing the result tells what went back and what did not. Raises AgentError if agents are
+        running.
+        """
+        return run_actions.undo_run(self, dry_run=dry_run) if run_actions.undo_run else UndoReport()
 
     @property
     def variables(self) -> tuple[VariableChange, ...]:

@@ -81,7 +81,7 @@ class TrackedNamespace:
 
     def watch(self, function: object) -> Callable[[ToolResult], ToolResult]:
         """Return what adds to the result of a function which variables it changed since now."""
-        before = take_snapshot(self.variables(), "", [function])
+        before = take_snapshot(self._namespace, functions=[function])
 
         def add_changes(result: ToolResult) -> ToolResult:
             result = before.annotate(result, self.variables())

@@ -238,13 +238,17 @@ class SayToRun(Model):
 
 
 class Ask(Model):
-    """The page asks for a run as it is saved in an output: by id, or the cell's newest."""
+    """The page asks for a run as it is saved in an output: by id, or the cell's newest.
+
+    Or it asks to take a run back; with `dry_run`, only what that would do.
+    """
 
     type: Literal["ask"] = "ask"
     id: int
-    what: Literal["bundle"] = "bundle"
+    what: Literal["bundle", "undo"] = "bundle"
     run_id: str | None = None
     cell_id: str | None = None
+    dry_run: bool = False
 
 
 class Shows(Model):

@@ -8,13 +8,18 @@ page → kernel   {type: "follow", run_id}              draw this run too, from 
                 {type: "ask", id, what: "bundle", run_id | cell_id}
                                                       the run as it is saved in an output; one
                                                       that is on, as far as it has come
+                {type: "ask", id, what: "undo", run_id, dry_run}
+                                                      take it back, or say what that would do:
+                                                      {restored, skipped}
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.pages import Message, Page, Pages
@@ -32,7 +37,7 @@ class PageBridge:
     """Connects the pages of a kernel with its runs.
 
     `overview` describes the notebook's runs and sessions; `bundle` finds a run by its id or by its
-    cell's, as it is saved in an output.
+    cell's, as it is saved in an output; `undo` takes a run back, or says what that would do.
     """
 
     def __init__(
@@ -40,9 +45,10 @@ class PageBridge:
         pages: Pages,
         overview: Callable[[list[Feed]], JsonDict],
         bundle: Callable[[str | None, str | None], JsonDict | None],
+        undo: Callable[[str, bool], JsonDict] = lambda run_id, dry_run: {},
     ) -> None:
         self.pages = pages
-        self._overview, self._bundle = overview, bundle
+        self._overview, self._bundle, self._undo = overview, bundle, undo
         self._feeds: list[Feed] = []
         self.drawn: list[Feed] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -80,8 +86,17 @@ class PageBridge:
             case {"type": "ask", "id": number, "what": "bundle"}:
                 value = self._send_bundle(message.get("run_id"), message.get("cell_id"))
                 page.send({"type": "reply", "id": number, "value": value})
+            case {"type": "ask", "id": number, "what": "undo", "run_id": str(run_id)}:
+                job = partial(self._send_undo, page, number, run_id, message.get("dry_run"))
+                # It may ask this page about cells: the answer comes on this thread.
+                threading.Thread(target=job, name="ipyagent-undo", daemon=True).start()
             case {"type": "bye"}:
                 self._forget(page)
+
+    def _send_undo(self, page: Page, number: int, run_id: str, dry_run: object) -> None:
+        value = self._undo(run_id, dry_run is not False)
+        page.send({"type": "reply", "id": number, "value": value})
+        self.publish_soon()
 
     def _send_bundle(self, run_id: str | None, cell_id: str | None) -> JsonDict | None:
         feed = self._feed(run_id) if run_id else None

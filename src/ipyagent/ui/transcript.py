@@ -319,7 +319,10 @@ class CutOff(Model):
 
 
 class Transcript(Model):
-    """A run as it is drawn; `is_draft` for a plan that waits."""
+    """A run as it is drawn; `is_draft` for a plan that waits.
+
+    `undo` is True for a run that has ended and changed something that may be taken back.
+    """
 
     run_id: str
     label: str
@@ -336,6 +339,7 @@ class Transcript(Model):
     footer: Footer = Footer()
     unsent: tuple[UserText, ...] = ()
     say: SayField | None = None
+    undo: bool = False
 
     @property
     def is_over(self) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
+from typing import TypeVar
 
 from ipyagent.agent.approvals import Approvals
 from ipyagent.agent.named_tables import find_named_tables
@@ -28,6 +29,7 @@ from ipyagent.tools.authors import find_authors
 from ipyagent.tools.base import Tool, find_tools
 from ipyagent.tools.file_tools import file_tools
 from ipyagent.tools.namespace_tools import namespace_tools
+from ipyagent.tools.notebook.cell_changes import CellChange
 from ipyagent.tools.notebook.notebook_tools import NotebookTools, check_not_open
 from ipyagent.tools.notebook.run_cell import Post, RunCellTool
 from ipyagent.tools.notes import note_tools
@@ -44,6 +46,9 @@ from ipyagent.tools.tracked_namespace import TrackedNamespace
 from ipyagent.tools.truncate import OutputStore
 from ipyagent.tools.workspace import Workspace
 from ipyagent.wiring.services import Services
+from ipyagent.wiring.undo_history import UndoHistory
+
+T = TypeVar("T")
 
 RECENT = 50
 """Runs in which the author of a variable is looked for."""
@@ -60,6 +65,8 @@ class Environment:
     approvals: Approvals = field(default_factory=Approvals)
     notes: Callable[[], Sequence[CellNote]] = tuple
     """Returns what the user's own cells changed."""
+    remarks: list[str] = field(default_factory=list)
+    """Remarks for the model, with the next prompt."""
     _known_notices: set[str] = field(default_factory=set, init=False)
     _redactor: Redactor | None = field(default=None, init=False)
     _kept: _BuiltInTools | None = field(default=None, init=False)
@@ -69,6 +76,29 @@ class Environment:
     def services(self) -> Services:
         """Return the services that bring tools from elsewhere."""
         return Services(self.workspace.root, self.home or self.workspace.root)
+
+    @cached_property
+    def undo(self) -> UndoHistory:
+        """Return the calls that can be taken back."""
+        return UndoHistory(self.namespace)
+
+    def limit_undo(self, megabytes: int | None) -> None:
+        """Set how much memory may be kept to take changes back; None: as there is memory."""
+        self.namespace.undo_memory = None if megabytes is None else megabytes * 10**6
+
+    def check_cell(self, change: CellChange) -> None:
+        """Raise AgentError if a change of a cell cannot be taken back."""
+        self._ask_page(lambda tools: tools.check_cell(change))
+
+    def revert_cell(self, change: CellChange) -> CellChange:
+        """Take back a change of a cell; return the change that this was. Raises AgentError."""
+        return self._ask_page(lambda tools: tools.revert_cell(change))
+
+    def _ask_page(self, job: Callable[[NotebookTools], T]) -> T:
+        """Run a job that needs a page: not on the main thread, where the answer may come."""
+        tools = NotebookTools(self.workspace, self._open_notebooks(), 0)
+        with ThreadPoolExecutor(1, thread_name_prefix="ipyagent-undo") as pool:
+            return pool.submit(job, tools).result()
 
     def redactor(self, secrets: Iterable[str]) -> Redactor:
         """Return the redactor of a run, which knows `secrets` and those among the variables.
@@ -126,13 +156,15 @@ class Environment:
         """
         variables = self.namespace.variables()
         tables = self._describe_tables(prompt, variables, may_read)
-        lazy = holds_lazy_data(variables.values())
+        remarks, self.remarks = self.remarks, []
+        if holds_lazy_data(variables.values()) and not is_known(PUSH_DOWN):
+            remarks = [*remarks, PUSH_DOWN]
         return context_block(
             digest(variables),
             self.workspace.overview(),
             describe_mentions(prompt, variables, self.workspace.is_file, tables),
             [text for text in tables.values() if not is_known(text)],
-            PUSH_DOWN if lazy and not is_known(PUSH_DOWN) else "",
+            remarks,
         )
 
     def _describe_tables(

@@ -33,7 +33,7 @@ from ipyagent.kernel.uninterruptible import without_interrupts
 from ipyagent.llm.client import Client, ModelSize
 from ipyagent.llm.model_size import size_of
 from ipyagent.redaction import Redactor, known_secrets, mask_arguments
-from ipyagent.schema import Decision, Run, StopReason
+from ipyagent.schema import Decision, Run, StopReason, run_actions
 from ipyagent.schema.state import Listener
 from ipyagent.services.skills import Skills, personal_folder
 from ipyagent.telemetry import logs, tracing
@@ -96,6 +96,8 @@ class RunTask:
         environment.services.configured = config.mcp.servers
         switches = session.services if request.switches is None else request.switches
         environment.services.switches = switches
+        runtime().enter(environment)
+        environment.limit_undo(config.undo.memory)
         self.folder_permissions = FolderPermissions(workspace.root)
         self.redactor = self._create_redactor()
         logs.setup(config.logging.level, self.redactor)
@@ -232,7 +234,8 @@ class RunTask:
 
     def _create_event_stream(self, view: View) -> EventStream:
         watchers = _observers(self.request.config, self.environment.workspace)
-        listeners: list[Listener] = [runtime().remember, view, *watchers]
+        recorders = runtime().remember, self.environment.undo.listen
+        listeners: list[Listener] = [*recorders, view, *watchers]
         return EventStream(self.session, listeners, self.redactor)
 
     def _create_tool_context(self, view: View) -> ToolContext:
@@ -314,3 +317,18 @@ def _load_instructions(config: Config, workspace: Workspace) -> tuple[str, tuple
             notes = (f"agent.system_prompt_path: {error}; the standard instructions are used.",)
     standard = system_prompt(installed_packages())
     return f"{standard}\n\n{own.strip()}" if own else standard, notes
+
+
+def _undo_run(run: Run, *, dry_run: bool = False) -> run_actions.UndoReport:
+    """Take back a run of any agent in this process."""
+    from ipyagent.wiring.undo import undo_of_run  # few runs are taken back
+
+    undos = [undo_of_run(each, run) for each in runtime().environments]
+    found = next((each for each in reversed(undos) if each.records), None)
+    if found is None:
+        return run_actions.UndoReport()
+    with runtime().run_lock.hold_all():
+        return found.run(dry_run=dry_run)
+
+
+run_actions.undo_run = _undo_run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from ipyagent.store.database import WITHOUT
 from ipyagent.store.journal import Journal
 from ipyagent.tools.path_rules import STATE
 from ipyagent.tools.workspace import Workspace
+from ipyagent.wiring.environment import Environment
 from ipyagent.wiring.journal_origin import open_journal
 from ipyagent.wiring.run_lock import RunLock
 
@@ -38,11 +40,22 @@ class Runtime:
         self._workspaces: dict[Path, Workspace] = {}
         self._journals: dict[Workspace, Journal] = {}
         self._opening = threading.RLock()
+        self._environments: list[weakref.ref[Environment]] = []
 
     def remember(self, event: Event, state: RunState) -> None:
         """Listen to a run: once it is over, or waits as a plan, it is the newest one."""
         if isinstance(event, RunFinished | PlanWaiting):
             self.last_run = state.run
+
+    def enter(self, environment: Environment) -> None:
+        """Note that an agent runs in this environment."""
+        others = [each for each in self._environments if each() not in (None, environment)]
+        self._environments = [*others, weakref.ref(environment)]
+
+    @property
+    def environments(self) -> list[Environment]:
+        """The environments in which agents have run, the newest last."""
+        return [found for each in self._environments if (found := each()) is not None]
 
     @without_interrupts
     def workspace(self, root: Path) -> Workspace:

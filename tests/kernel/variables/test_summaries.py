@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import deque
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +27,7 @@ def changes_of(code: str, **variables: Any) -> dict[str, VariableChange]:
 
 
 def summary_of(code: str, **variables: Any) -> str:
-    found = changes_of(code, **variables)
+    found = changes_of(code, objects=pl.DataFrame({"o": [object()]}), **variables)
     return " | ".join(each.summary for each in found.values()) if found else "no change"
 
 
@@ -86,6 +87,7 @@ POLARS = [
     ("p.insert_column(0, pl.Series('c', [1, 2, 3]))", "3 × 2 → 3 × 3 · + c (Int64)"),
     ("p = p.clone()", ""),
     ("p.sort('a')", "no change"),
+    ("objects", "no change"),
 ]
 
 
@@ -214,6 +216,16 @@ class Hostile(metaclass=Meta):
     __eq__ = __ne__ = __repr__ = __str__ = __len__ = __bool__ = __iter__ = __hash__ = _fail
     __reduce__ = __reduce_ex__ = __deepcopy__ = __copy__ = __getattribute__ = __sizeof__ = _fail
     __getstate__ = __lt__ = __contains__ = __array__ = _fail
+@dataclasses.dataclass
+class Settings:
+    rate: int
+    @property
+    def __class__(self):
+        raise AssertionError("user's code ran")
+    def __getattribute__(self, name):
+        raise AssertionError("user's code ran")
+    def __eq__(self, other):
+        raise AssertionError("user's code ran")
 class Key:
     armed = False
     def __hash__(self):
@@ -221,16 +233,20 @@ class Key:
             raise AssertionError("user's code ran")
         return 1
     def __eq__(self, other):
-        raise AssertionError("user's code ran")
+        if Key.armed:
+            raise AssertionError("user's code ran")
+        return self is other
 """
 
 
 def test_no_code_of_the_users_classes_runs():
-    scope: dict[str, Any] = {"pd": pd, "np": np, "__name__": "__main__"}
+    scope: dict[str, Any] = {"pd": pd, "np": np, "dataclasses": dataclasses}
+    scope["__name__"] = "__main__"
     # pandas 2 itself asks for attributes of what it puts into a column.
     exec(HOSTILE if PANDAS_3 else HOSTILE.replace(" = __getattribute__", ""), scope)
     hostile = scope["Hostile"]
-    scope["plain"] = hostile()
+    scope["plain"], scope["settings"] = hostile(), scope["Settings"](1)
+    scope["index"] = pd.Series([1], index=pd.CategoricalIndex([scope["Key"]()]))
     scope["items"] = [hostile(), {"k": hostile()}]
     scope["keys"], scope["chosen"] = {scope["Key"](): 1}, {scope["Key"]()}
     # Item by item: as a list, numpy 1 asks each for an array.
@@ -241,6 +257,8 @@ def test_no_code_of_the_users_classes_runs():
     assigned = "frame.iloc[1, 0]" if PANDAS_3 else "frame['x'].to_numpy()[1]"
     code = f"""
 plain
+settings; object.__setattr__(settings, "rate", 2)
+index.iloc[0] = 5
 Key.armed = True
 keys["a"] = chosen.copy()
 items[0] = Hostile()
@@ -254,6 +272,8 @@ array[0] = Hostile()
     assert {each.name: each.summary for each in result.variables} == {
         "items": "1 item changed",
         "keys": "",
+        "settings": "'rate': 1 → 2",
+        "index": "1 value changed",
         "frame": "x: 1 value changed · y: 1 value changed",
         "array": "1 value changed",
     }

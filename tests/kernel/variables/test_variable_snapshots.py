@@ -69,11 +69,20 @@ def test_changes_by_failing_code_are_reported():
     assert changes_of("y = 1\n1/0") == [("y", "created", "int")]
 
 
-def test_an_object_that_code_deletes_is_freed_at_once():
-    code = "import weakref\nref = weakref.ref(df)\ndel df\nfreed = ref() is None"
-    variables: dict[str, Any] = {"df": frame()}
+class Connection:
+    """It closes when nothing refers to it."""
+
+    is_open = True
+
+    def __del__(self) -> None:
+        Connection.is_open = False
+
+
+def test_an_object_that_closes_itself_does_so_when_code_deletes_it():
+    code = "del c\nis_closed = not Connection.is_open"
+    variables: dict[str, Any] = {"c": Connection(), "Connection": Connection}
     PlainNamespace(variables).run(code)
-    assert variables["freed"]
+    assert variables["is_closed"]
 
 
 def test_the_number_of_reported_changes_is_limited():

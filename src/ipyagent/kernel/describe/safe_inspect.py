@@ -38,7 +38,14 @@ class ObjectIdentity:
 
     def is_same(self, value: object) -> bool:
         """Return whether this is the very object."""
-        return value is self._weak() if self._weak is not None else id(value) == self._id
+        if self._weak is None:
+            return id(value) == self._id
+        return value is not None and value is self._weak()
+
+    @property
+    def address(self) -> int:
+        """Its id."""
+        return self._id
 
     @property
     def value(self) -> Any:

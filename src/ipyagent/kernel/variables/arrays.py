@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import copy
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from typing_extensions import override
 
 from ipyagent.kernel.describe.safe_inspect import one_line
-from ipyagent.kernel.variables.captures import Capture
+from ipyagent.kernel.variables.captures import Capture, Live
 from ipyagent.kernel.variables.plain_values import is_equal
 from ipyagent.phrases import plural
 from ipyagent.redaction import Secrecy
+
+SAMPLED = 2**26
+"""Bytes of an array that are read for its checksum."""
 
 OBJECTS = 100_000
 """Cells with different objects that are compared by value."""
@@ -39,13 +42,35 @@ def _memory_owner(array: Any) -> int:
     return id(array)
 
 
+class ArrayChecksum(Capture):
+    """An array's checksum: enough to see whether it is as a call left it."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__(value, held=False)
+        self._checksum = _checksum(value)
+
+    @override
+    def is_state_of(self, value: object) -> bool:
+        # An array that stands for one that was freed is as good.
+        return is_array(value) and _checksum(value) == self._checksum
+
+
+def _checksum(array: Any) -> object:
+    """Return a checksum of an array; objects in it count by their identity, large ones in part."""
+    part = array[:: 1 + array.nbytes // SAMPLED] if array.ndim else array
+    data = _pointers_of(part) if array.dtype.kind == "O" else part
+    flat = sys.modules["numpy"].ascontiguousarray(data).reshape(-1).view("u1")
+    return array.shape, str(array.dtype), zlib.crc32(flat)
+
+
 class ArrayCapture(Capture):
     """An array's content. The array itself is not referred to: its owner may resize it."""
 
     can_rebind = True
+    tells_all = True
 
     def __init__(self, value: Any) -> None:
-        super().__init__(value)
+        super().__init__(value, held=False)
         self._copy = _copy_array(value)
 
     @override
@@ -56,12 +81,35 @@ class ArrayCapture(Capture):
     def summarize(self, value: object, secret: Secrecy) -> str:
         return _summarize_arrays(self._copy, value) if is_array(value) else ""
 
+    @override
+    def restore(self, live: Live, problems: list[str]) -> object:
+        # The array was not referred to: at its address is it, or another one.
+        array = live.get(self.identity.address)
+        is_put_back = is_array(array) and (
+            not self.is_changed(array) or (self.is_inside and self._put_back(array))
+        )
+        return array if is_put_back else _copy_array(self._copy)
+
+    def _put_back(self, array: Any) -> bool:
+        """Restore the array in place; return whether that is possible."""
+        if array.shape != self._copy.shape or array.dtype != self._copy.dtype:
+            return False
+        try:
+            array.flags.writeable = True
+        except ValueError:  # it is a view of memory that is read-only
+            return False
+        array[...] = self._copy
+        array.flags.writeable = self._copy.flags.writeable
+        return True
+
+    @override
+    def size(self, live: Collection[int]) -> int:
+        return int(self._copy.nbytes)
+
 
 def _copy_array(array: Any) -> Any:
     """Return a copy in the same order of memory, read-only if the array is."""
     made = array.copy(order="K")
-    if array.dtype.names:  # the names of fields can change, and a copy shares its type
-        made.dtype = copy.deepcopy(array.dtype)
     made.flags.writeable = array.flags.writeable
     return made
 
@@ -73,8 +121,6 @@ def _summarize_arrays(before: Any, after: Any) -> str:
         parts.append(f"shape {before.shape} → {after.shape}")
     if before.dtype != after.dtype:
         parts.append(f"{one_line(str(before.dtype))} → {one_line(str(after.dtype))}")
-    if before.flags.writeable != after.flags.writeable:
-        parts.append("writeable" if after.flags.writeable else "read-only")
     if not parts and (count := count_differences(before, after)) != 0:
         parts.append(f"{count_values(count)} changed")
     return " · ".join(parts)
@@ -92,12 +138,11 @@ def count_differences(one: Any, other: Any) -> int | None:
     if one.dtype.kind == "V":
         return None if one.tobytes() != other.tobytes() else 0
     numpy = sys.modules["numpy"]
-    different = one != other
-    if one.dtype.kind in "fcmM":  # nothing is unequal to itself but NaN and NaT
-        at = numpy.nonzero(different)
-        left, right = one[at], other[at]
-        return int(numpy.count_nonzero((left == left) | (right == right)))
-    return int(numpy.count_nonzero(different))
+    count = int(numpy.count_nonzero(one != other))
+    if count and one.dtype.kind in "fcmM":  # nothing is unequal to itself but NaN and NaT
+        is_missing = numpy.isnat if one.dtype.kind in "mM" else numpy.isnan
+        count -= int(numpy.count_nonzero(is_missing(one) & is_missing(other)))
+    return count
 
 
 def _count_objects(one: Any, other: Any) -> int | None:

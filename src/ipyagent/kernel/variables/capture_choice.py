@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from ipyagent.kernel.describe.safe_inspect import module_name, type_name
-from ipyagent.kernel.variables.arrays import ArrayCapture, is_array
+from ipyagent.kernel.variables.arrays import ArrayCapture, ArrayChecksum, is_array
 from ipyagent.kernel.variables.captures import Allowance, Capture, Described, Reference
 from ipyagent.kernel.variables.containers import ContainerCapture, TooLargeError, is_container
 from ipyagent.kernel.variables.plain_values import is_atom, is_plain
 from ipyagent.kernel.variables.tables import TableCapture, is_table
+
+COPIED = 256 * 2**20
+"""Bytes that one snapshot copies: more would keep the user waiting."""
 
 TOO_LARGE = "it is larger than what undo may keep"
 TOO_MANY = "it holds too many objects, or keys of classes of yours"
@@ -27,6 +30,18 @@ def capture(value: object, allowance: Allowance) -> Capture:
         return Reference(value)
 
 
+def capture_result(value: object) -> Capture:
+    """Return the state that a call left: it is only compared with."""
+    try:
+        found = (
+            ArrayChecksum(value) if is_array(value) else capture(value, Allowance(COPIED, 2**62))
+        )
+    except Exception:  # an array's type without bytes of its own
+        found = Described(value, "")
+    found.release()
+    return found
+
+
 def _capture_inside(value: object, allowance: Allowance) -> Capture | None:
     """Return the state of a value of a known kind; None if no code is known that reads it."""
     found: Capture | None = None
@@ -40,7 +55,7 @@ def _capture_inside(value: object, allowance: Allowance) -> Capture | None:
     else:
         return None
     # Memory that the user's code frees is freed.
-    return found or Described(value, TOO_LARGE, alive=False)
+    return found or Described(value, TOO_LARGE, held=False)
 
 
 def _explain(value: object) -> str:

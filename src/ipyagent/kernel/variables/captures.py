@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from typing_extensions import override
 
@@ -12,34 +14,49 @@ from ipyagent.kernel.describe.safe_inspect import ObjectIdentity, ancestors, cla
 from ipyagent.kernel.variables.plain_values import is_equal, is_plain
 from ipyagent.redaction import Secrecy
 
+Live = Mapping[int, object]
+
+UNKNOWN = 1_000_000
+"""Bytes that an object of unknown size counts."""
+
 VALUE = 40
 """Characters of a value in a summary."""
 
 
 @dataclass
 class Allowance:
-    """Bytes that captures may still copy, and the limit for what shares its memory."""
+    """Bytes that captures may still copy, and bytes of what may share its memory with them."""
 
     left: int
     limit: int
 
-    def spend(self, size: int) -> bool:
-        """Return whether that many bytes may be copied."""
-        if size > self.left:
+    def spend(self, size: int, *, shares: bool = False) -> bool:
+        """Return whether that many bytes may be copied or shared."""
+        if size > min(self.limit, self.limit if shares else self.left):
             return False
-        self.left -= size
+        self.limit -= size
+        self.left -= 0 if shares else size
         return True
 
 
 class Capture:
-    """The state of an object. This one knows no more than which object it was."""
+    """The state of an object. This one knows no more than which object it was.
+
+    `held`: the object is kept alive, unless it does something when it is freed, such as closing.
+    """
 
     kept = ""
     """Why a change inside of the object cannot be taken back; "" if it can."""
+    tells_all = False
+    """True if there is a summary of each change."""
+    is_inside = False
+    """True if the object itself was changed, not only the name bound to another one."""
 
-    def __init__(self, value: object) -> None:
+    def __init__(self, value: object, *, held: bool = True) -> None:
         self.identity = ObjectIdentity(value)
         self.type = type(value)
+        self.is_held = held and not closes_itself(self.type)
+        self._value: Any = value if self.is_held else None
 
     def is_changed(self, value: object) -> bool:
         """Return whether the object, given once more, holds something else now."""
@@ -47,54 +64,73 @@ class Capture:
 
     def summarize(self, value: object, secret: Secrecy) -> str:
         """Return what is different in the value, which is this object or another one."""
-        return ""
+        return summarize_scalars(self._value, value, secret)
+
+    def is_state_of(self, value: object) -> bool:
+        """Return whether the value is this very object, and holds what it held."""
+        return self.identity.is_same(value) and not self.is_changed(value)
+
+    def restore(self, live: Live, problems: list[str]) -> object:
+        """Return the object as it was: put back in place, or a copy in its stead.
+
+        `live` has the objects that variables hold now, by their ids. To `problems` is added what
+        cannot be put back.
+        """
+        return self._value if self.is_held else self.identity.value
 
     @property
     def can_rebind(self) -> bool:
         """True if a name can be bound to what it held."""
-        return self.identity.value is not None
+        return self.is_held or self.identity.value is not None
+
+    def release(self) -> None:
+        """Keep the object alive no longer: it is only compared with."""
+
+    def forget_if_dead(self) -> None:
+        """Free what was copied if the object is gone: no variable can hold it again."""
+
+    def size(self, live: Collection[int]) -> int:
+        """Return the bytes that are held only by this; `live` are the ids of variables' values."""
+        return text_length(self._value)
 
 
 class Reference(Capture):
-    """A value that cannot change, or of which only the reference is kept."""
-
-    def __init__(self, value: object) -> None:
-        super().__init__(value)
-        self._value = value
+    """A value that cannot change."""
 
     @override
-    def summarize(self, value: object, secret: Secrecy) -> str:
-        return summarize_scalars(self._value, value, secret)
-
-    @property
-    @override
-    def can_rebind(self) -> bool:
-        return True
+    def is_state_of(self, value: object) -> bool:
+        return is_equal(self._value, value)
 
 
 class Described(Capture):
     """An object of whose inside only the description is known, such as a model or a connection."""
 
-    def __init__(self, value: object, kept: str, *, alive: bool = True) -> None:
-        super().__init__(value)
+    def __init__(self, value: object, kept: str, *, held: bool = True) -> None:
+        super().__init__(value, held=held)
         self.kept = kept
-        # Whoever closes itself when nothing refers to it any longer must not be kept from that.
-        self._value = value if alive and not _has_finalizer(type(value)) else None
         self._description = describe("", value, detail=False)
 
     @override
     def is_changed(self, value: object) -> bool:
         return self._description != describe("", value, detail=False)
 
-    @property
     @override
-    def can_rebind(self) -> bool:
-        return self._value is not None or super().can_rebind
+    def release(self) -> None:
+        self.is_held, self._value = False, None
+
+    @override
+    def size(self, live: Collection[int]) -> int:
+        return UNKNOWN if self.is_held and id(self._value) not in live else 0
 
 
-def _has_finalizer(cls: type) -> bool:
+def closes_itself(cls: type) -> bool:
     """Return whether objects of the class do something when they are freed, such as closing."""
     return any("__del__" in class_dict(base) for base in ancestors(cls))
+
+
+def text_length(value: object) -> int:
+    """Return the length of text or bytes; 0 of all else."""
+    return len(value) if type(value) is str or type(value) is bytes else 0
 
 
 def summarize_scalars(before: object, after: object, secret: Secrecy) -> str:

@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import Any
 
 from ipyagent.kernel.variables.arrays import count_differences, is_same_memory
 
+PANDAS = (("pandas", "DataFrame"), ("pandas", "Series"))
+_KINDS = (*PANDAS, ("polars", "DataFrame"), ("polars", "Series"), ("pyarrow", "Table"))
 
-def is_polars(data: object, *names: str) -> bool:
-    """Return whether the value is exactly one of these classes of polars."""
-    polars = sys.modules.get("polars")
-    return polars is not None and any(type(data) is getattr(polars, name) for name in names)
+
+def kind_of(value: object) -> tuple[str, str] | None:
+    """Return library and name of the class if the value is exactly a table or column of one."""
+    cls = type(value)
+    kinds = (each for each in _KINDS if cls is getattr(sys.modules.get(each[0]), each[1], None))
+    return next(kinds, None)
 
 
 def is_same(one: Any, other: Any) -> bool:
     """Return whether two columns surely hold the same, as far as can be seen without counting."""
     if one is other or getattr(one, "_pa_array", one) is getattr(other, "_pa_array", other):
         return True
-    if is_polars(one, "Series"):
-        if one.dtype != other.dtype or one.len() != other.len() or one.dtype.is_object():
+    if kind_of(one):
+        if one.dtype != other.dtype or one.len() != other.len():
             return False
+        if one.dtype.is_object():  # comparing would run code of the user's
+            return True
+        with suppress(Exception):  # text and missing values have no such view
+            if is_same_memory(*(each.to_numpy(allow_copy=False) for each in (one, other))):
+                return True
         return bool(one.equals(other))
     if _is_arrow(one):
         return bool(one.equals(other))
@@ -32,10 +42,8 @@ def is_same(one: Any, other: Any) -> bool:
 
 def count_cells(one: Any, other: Any) -> int | None:
     """Return in how many cells two columns of one type differ; None: they do, but not how often."""
-    if is_polars(one, "Series"):
-        if one.dtype.is_object() or one.dtype.is_nested():
-            return None
-        return int(one.ne_missing(other).sum())
+    if kind_of(one):
+        return None if one.dtype.is_nested() else int(one.ne_missing(other).sum())
     if _is_arrow(one):
         return 0 if one.equals(other) else None
     if not is_same_type(one, other):
@@ -73,7 +81,7 @@ def is_same_index(one: Any, other: Any) -> bool:
     """Return whether two indexes of pandas hold the same labels in the same order."""
     if one is other or one.is_(other):
         return True
-    if len(one) != len(other) or type(one) is not type(other) or one.dtype != other.dtype:
+    if len(one) != len(other) or type(one) is not type(other) or not is_same_type(one, other):
         return False
     pandas = sys.modules["pandas"]
     if type(one) is pandas.MultiIndex:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import collections
 import types
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
 from itertools import compress, starmap, tee
 from operator import is_not
 from typing import Any
@@ -13,8 +15,21 @@ from typing_extensions import override
 
 from ipyagent.kernel.describe.metadata import is_of_module
 from ipyagent.kernel.describe.preview import key_secrecy, preview
-from ipyagent.kernel.describe.safe_inspect import ancestors, class_dict, module_name, slots
-from ipyagent.kernel.variables.captures import Capture, summarize_scalars
+from ipyagent.kernel.describe.safe_inspect import (
+    ancestors,
+    class_dict,
+    module_name,
+    one_line,
+    slots,
+    type_name,
+)
+from ipyagent.kernel.variables.captures import (
+    Capture,
+    Live,
+    closes_itself,
+    summarize_scalars,
+    text_length,
+)
 from ipyagent.kernel.variables.plain_values import PLAIN, are_plain_keys, is_atom, is_equal
 from ipyagent.phrases import join_some, plural
 from ipyagent.redaction import Secrecy
@@ -48,7 +63,7 @@ def _attributes(value: object) -> dict[str, Any] | None:
     is_sparse = module_name(cls).startswith("scipy.sparse.") and is_of_module(cls)
     if "__dataclass_fields__" not in class_dict(cls) and not is_sparse:
         return None
-    if slots(cls):
+    if slots(cls) or closes_itself(cls):
         return None
     getter = next(class_dict(b)["__dict__"] for b in ancestors(cls) if "__dict__" in class_dict(b))
     found = getter.__get__(value) if type(getter) is types.GetSetDescriptorType else None
@@ -56,43 +71,58 @@ def _attributes(value: object) -> dict[str, Any] | None:
 
 
 class _Part:
-    """One container and what it held: the keys of a dict or set, and values."""
+    """One container and what it held: the keys of a dict or the items of a set, and values."""
 
     def __init__(self, container: Any) -> None:
         self.container = container
         attributes = _attributes(container)
-        target: Any = container if attributes is None else attributes
+        self._target: Any = container if attributes is None else attributes
         self.keys: list[Any] = []
-        self.values: Sequence[Any] = ()
-        if isinstance(target, dict):
-            # The methods of dict pass by the order that an OrderedDict keeps beside it.
-            cls: Any = collections.OrderedDict if type(target) is collections.OrderedDict else dict
-            self.keys, self.values = list(cls.keys(target)), list(cls.values(target))
-        elif isinstance(target, set):
-            self.keys = list(target)
+        self.values: list[Any] = []
+        if isinstance(self._target, dict):
+            cls = self._dict_class
+            self.keys, self.values = list(cls.keys(self._target)), list(cls.values(self._target))
+        elif isinstance(self._target, set):
+            self.keys = list(self._target)
         else:
-            self.values = bytes(target) if isinstance(target, bytearray) else list(target)
+            self.values = list(self._target)
+
+    @property
+    def is_set(self) -> bool:
+        # The type, because an object of the user's can lie about its class.
+        return type(self.container) is set
+
+    @property
+    def _dict_class(self) -> Any:
+        # The methods of dict pass by the order that an OrderedDict keeps beside it.
+        is_ordered = type(self._target) is collections.OrderedDict
+        return collections.OrderedDict if is_ordered else dict
+
+    def put_back(self) -> None:
+        """Restore what the container held, in place."""
+        target = self._target
+        if isinstance(target, bytearray):
+            target[:] = bytes(self.values)  # of a fixed size while a memoryview looks into it
+        elif isinstance(target, dict):
+            self._dict_class.clear(target)
+            for key, value in zip(self.keys, self.values, strict=True):
+                self._dict_class.__setitem__(target, key, value)
+        elif not isinstance(target, tuple):
+            target.clear()
+            fill = target.update if isinstance(target, set) else target.extend
+            fill(self.keys or self.values)
 
     def __len__(self) -> int:
         return len(self.keys) or len(self.values)
 
-    def is_changed(self) -> bool:
-        """Return whether it holds something else now."""
-        return self.differs(_Part(self.container))
-
     def differs(self, now: _Part) -> bool:
         """Return whether a container of the same kind holds something else."""
-        if len(self.keys) != len(now.keys) or len(self.values) != len(now.values):
+        if len(self) != len(now):
             return True
-        if isinstance(self.container, set):  # they may be in another order
+        if self.is_set:  # they may be in another order
             return not are_plain_keys(now.keys) or set(now.keys) != set(self.keys)
-        return any(_differences(self.keys, now.keys)) or self.values_differ(now)
-
-    def values_differ(self, now: _Part) -> bool:
-        """Return whether the values in it are other ones."""
-        if isinstance(self.values, bytes):
-            return self.values != now.values
-        return any(_differences(self.values, now.values))
+        pairs = (self.keys, now.keys), (self.values, now.values)
+        return any(True for pair in pairs for _ in _differences(*pair))
 
 
 def _differences(some: Iterable[object], others: Iterable[object]) -> Iterator[bool]:
@@ -108,11 +138,8 @@ class ContainerCapture(Capture):
     `capture_inside` takes a capture of an object in one, such as a table; None: it is not followed.
     """
 
-    can_rebind = True
-
     def __init__(self, value: Any, capture_inside: Callable[[object], Capture | None]) -> None:
         super().__init__(value)
-        self._value = value
         self._parts: list[_Part] = []
         self._inside: list[tuple[Capture, object]] = []
         waiting, seen, left = [value], {id(value)}, ELEMENTS
@@ -129,13 +156,38 @@ class ContainerCapture(Capture):
                 if is_container(each):
                     waiting.append(each)
                 elif (found := capture_inside(each)) is not None:
+                    found.is_inside = True
                     self._inside.append((found, each))
 
     @override
     def is_changed(self, value: object) -> bool:
-        return any(part.is_changed() for part in self._parts) or any(
+        return any(part.differs(_Part(part.container)) for part in self._parts) or any(
             found.is_changed(each) for found, each in self._inside
         )
+
+    @override
+    def restore(self, live: Live, problems: list[str]) -> object:
+        for found, each in self._inside:
+            with _noting(problems, each):
+                changed = found.is_changed(each)
+                if changed and found.restore({id(each): each}, problems) is not each:
+                    raise ValueError("it has another size")
+        for part in self._parts:
+            with _noting(problems, part.container):
+                part.put_back()
+        return self._value
+
+    @cached_property
+    def _sizes(self) -> tuple[int, int]:
+        """The bytes of copies, and of texts in them."""
+        texts = sum(text_length(each) for part in self._parts for each in part.values)
+        return 8 * sum(len(part.keys) + len(part.values) for part in self._parts), texts
+
+    @override
+    def size(self, live: Collection[int]) -> int:
+        copies, texts = self._sizes
+        inside = sum(found.size(live) for found, _ in self._inside)
+        return copies + inside + (0 if id(self._value) in live else texts)
 
     @override
     def summarize(self, value: Any, secret: Secrecy) -> str:
@@ -145,27 +197,30 @@ class ContainerCapture(Capture):
         return summary or ("changed inside" if value is self._value else "")
 
 
+@contextmanager
+def _noting(problems: list[str], value: object) -> Iterator[None]:
+    """Go on after an error, with a note of what stays as it is."""
+    try:
+        yield
+    except Exception as error:  # such as a bytearray that something looks into
+        problems.append(f"its {type_name(type(value))} stays as it is ({one_line(str(error))})")
+
+
 def _holders(values: Iterable[Any]) -> Iterable[Any]:
     """Return the values, or none if all are plain: most lists are of numbers or text."""
     return values if set(map(id, map(type, values))) - PLAIN else ()
 
 
 def _summarize(before: _Part, after: _Part, secret: Secrecy) -> Iterator[str]:
-    is_mapping = bool(before.keys or after.keys) and not isinstance(before.container, set)
     safe = secret is Secrecy.NONE and are_plain_keys(before.keys) and are_plain_keys(after.keys)
-    if is_mapping and safe:
+    if (before.keys or after.keys) and not before.is_set and safe:
         yield from _summarize_items(before, after)
         return
     if len(before) != len(after):
         yield f"{len(before):,} → {plural(len(after), 'item')}"
-    elif before.keys and before.differs(after) and not is_mapping:
+    elif before.is_set and before.differs(after):
         yield "items changed"
-    if isinstance(before.values, bytes) and isinstance(after.values, bytes):
-        pairs = zip(before.values, after.values, strict=False)
-        count = sum(one != other for one, other in pairs)
-    else:
-        count = sum(_differences(before.values, after.values))
-    if count:
+    if count := sum(_differences(before.values, after.values)):
         yield f"{plural(count, 'item')} changed"
 
 

@@ -6,6 +6,7 @@ import functools
 import re
 import types
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from ipyagent.kernel.describe.safe_inspect import ancestors, class_dict, module_name
@@ -37,36 +38,36 @@ def reachable_names(
     return [*found]
 
 
-def _functions_of(value: Any, depth: int = 4) -> Iterator[types.FunctionType]:
+_PARTS = {
+    types.FunctionType: ("__closure__",),
+    types.CellType: ("cell_contents",),
+    types.MethodType: ("__func__", "__self__"),
+    functools.partial: ("func",),
+    staticmethod: ("__func__",),
+    classmethod: ("__func__",),
+    property: ("fget", "fset"),
+}
+_PARTS_BY_ID = {id(cls): names for cls, names in _PARTS.items()}
+"""The parts of what can be called, by the ids of types: their hashes may be the user's code."""
+
+
+def _functions_of(value: Any, depth: int = 5) -> Iterator[types.FunctionType]:
     """Yield the functions in Python that calling a value, or its methods, may run."""
     cls = type(value)
-    inner: list[Any]
     if depth == 0:
         return
     if cls is types.FunctionType:
         yield value
-        inner = list(value.__closure__ or ())
-    elif cls is types.CellType:
-        inner = _values_of_cell(value)
-    elif cls is types.MethodType:
-        inner = [value.__func__, value.__self__]
-    elif cls is functools.partial:
-        inner = [value.func]
-    elif cls is staticmethod or cls is classmethod:
-        inner = [value.__func__]
-    elif cls is property:
-        inner = [value.fget, value.fset]
+    if cls is tuple:
+        parts = list(value)
+    elif (names := _PARTS_BY_ID.get(id(cls))) is not None:
+        parts = []
+        with suppress(ValueError):  # a cell that is not filled yet
+            parts = [getattr(value, name) for name in names]
     else:
-        inner = _methods_of(value if _is_class(value) else cls)
-    for each in inner:
+        parts = _methods_of(value if _is_class(value) else cls)
+    for each in parts:
         yield from _functions_of(each, depth - 1)
-
-
-def _values_of_cell(cell: types.CellType) -> list[object]:
-    try:
-        return [cell.cell_contents]
-    except ValueError:  # not filled yet
-        return []
 
 
 def _methods_of(cls: type) -> list[object]:

@@ -10,13 +10,14 @@ from itertools import islice
 from ipyagent.kernel.describe import kind
 from ipyagent.kernel.describe.safe_inspect import ObjectIdentity, type_name
 from ipyagent.kernel.variables.arrays import views_of_same_memory
-from ipyagent.kernel.variables.capture_choice import capture
+from ipyagent.kernel.variables.capture_choice import COPIED, capture
 from ipyagent.kernel.variables.captures import (
     Allowance,
     Capture,
     Reference,
     summarize_types,
 )
+from ipyagent.kernel.variables.checkpoint import VariableCheckpoint
 from ipyagent.kernel.variables.plain_values import PLAIN
 from ipyagent.kernel.variables.reach import reachable_names
 from ipyagent.redaction import secrecy
@@ -24,9 +25,6 @@ from ipyagent.schema import ToolResult, VariableChange
 
 MOST = 50
 """Changes that are reported, and variables whose inside is looked at."""
-
-COPIED = 256 * 2**20
-"""Bytes that one snapshot copies: more would keep the user waiting."""
 
 UNNAMED = "the code does not name it, so what it held was not kept"
 
@@ -71,9 +69,15 @@ class Snapshot:
         return cls(variables, {name: by_id[each] for name, each in ids.items() if each in by_id})
 
     def annotate(self, result: ToolResult, variables: Mapping[str, object]) -> ToolResult:
-        """Return the result with the changes since then."""
+        """Return the result with the changes since then, and what takes them back."""
+        if (undo := self.checkpoint(variables)) is None:
+            return result
+        return result.model_copy(update={"variables": undo.changes, "undo": undo})
+
+    def checkpoint(self, variables: Mapping[str, object]) -> VariableCheckpoint | None:
+        """Return what takes the changes since then back; None if there are none."""
         changes = self.changes(variables)
-        return result.model_copy(update={"variables": changes}) if changes else result
+        return VariableCheckpoint(changes, self.before, variables) if changes else None
 
     def changes(self, variables: Mapping[str, object]) -> tuple[VariableChange, ...]:
         """Return what is different now, without running code of the user's classes."""
@@ -125,9 +129,9 @@ class Snapshot:
         if id(value) not in looked_at:
             looked_at[id(value)] = False, ""
             with suppress(Exception):
-                changed = before.is_changed(value)
+                changed = before.tells_all or before.is_changed(value)
                 summary = before.summarize(value, secrecy(name)) if changed else ""
-                looked_at[id(value)] = changed, summary
+                looked_at[id(value)] = bool(summary) if before.tells_all else changed, summary
         return looked_at[id(value)]
 
     def _is_same(self, name: str, value: object) -> bool:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from typing_extensions import override
 
-from ipyagent.kernel.describe.libraries import pandas_memory
 from ipyagent.kernel.describe.safe_inspect import module_name, one_line
 from ipyagent.kernel.variables.arrays import count_values
-from ipyagent.kernel.variables.captures import Allowance, Capture
-from ipyagent.kernel.variables.columns import count_cells, is_polars, is_same, is_same_index
+from ipyagent.kernel.variables.captures import Allowance, Capture, Live
+from ipyagent.kernel.variables.columns import PANDAS, count_cells, is_same, is_same_index, kind_of
 from ipyagent.kernel.variables.plain_values import are_plain_keys, is_equal
-from ipyagent.phrases import join_some, plural
+from ipyagent.phrases import join_some, limit_lines, plural
 from ipyagent.redaction import Secrecy
 
 NAMES = 5
@@ -29,25 +28,14 @@ _INDEXED = 100_000
 """Rows up to which the labels of two indexes are looked up in each other."""
 
 
-def _is_pandas(value: object, *names: str) -> bool:
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and any(type(value) is getattr(pandas, name) for name in names)
-
-
 def is_table(value: Any) -> bool:
     """Return whether the value is exactly a table or column of a library, with its own storage."""
-    if is_polars(value, "DataFrame", "Series") or is_arrow(value):
-        return True
-    if not _is_pandas(value, "DataFrame", "Series"):
-        return False
-    series = _is_pandas(value, "Series")
-    dtypes = [value.dtype] if series else {id(each): each for each in value.dtypes.array}.values()
-    return all(module_name(type(each)).partition(".")[0] in {"numpy", "pandas"} for each in dtypes)
-
-
-def is_arrow(value: object) -> bool:
-    """Return whether the value is exactly a table of pyarrow, which never changes."""
-    return type(value) is getattr(sys.modules.get("pyarrow"), "Table", None)
+    kind = kind_of(value)
+    if kind is None or kind[0] != "pandas":
+        return kind is not None
+    dtypes = value.dtypes.array if kind[1] == "DataFrame" else [value.dtype]
+    homes = {module_name(type(each)) for each in {id(each): each for each in dtypes}.values()}
+    return {each.partition(".")[0] for each in homes} <= {"numpy", "pandas"}
 
 
 @dataclass(frozen=True)
@@ -55,6 +43,10 @@ class _Column:
     label: object
     """None if it is not plain."""
     data: Any
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.data.estimated_size() if kind_of(self.data) else self.data.nbytes)
 
     @cached_property
     def dtype(self) -> str:
@@ -79,20 +71,27 @@ class Table:
     @classmethod
     def read(cls, value: Any) -> Table:
         """Return the parts of a table of any library."""
-        if is_arrow(value):
-            columns = [*map(_Column, value.column_names, value.columns)]
-            return cls(value.num_rows, value.num_columns, columns)
-        if is_polars(value, "Series"):
-            return cls(value.len(), None, [_Column(value.name, value)])
-        if is_polars(value, "DataFrame"):
-            columns = [_Column(each.name, each) for each in value.get_columns()]
-            return cls(value.height, value.width, columns)
-        series = _is_pandas(value, "Series")
-        items = [(value.name, value)] if series else value.items()
-        columns = [_Column(_plain(label), each.array) for label, each in items]
-        names = [name for axis in value.axes for name in axis.names]
-        width = None if series else len(columns)
-        return cls(len(value.index), width, columns, value.index, tuple(map(_plain, names)))
+        match kind_of(value):
+            case ("pyarrow", _):
+                columns = [*map(_Column, value.column_names, value.columns)]
+                return cls(value.num_rows, len(columns), columns)
+            case ("polars", "Series"):
+                return cls(value.len(), None, [_Column(value.name, value)])
+            case ("polars", _):
+                columns = [_Column(each.name, each) for each in value.get_columns()]
+                return cls(value.height, len(columns), columns)
+            case (_, "Series"):
+                width, columns = None, [_Column(_plain(value.name), value.array)]
+            case _:
+                columns = [_Column(_plain(label), each.array) for label, each in value.items()]
+                width = len(columns)
+        names = tuple(_plain(name) for axis in value.axes for name in axis.names)
+        return cls(len(value.index), width, columns, value.index, names)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its columns, without those of objects in them that others may hold."""
+        return sum(each.nbytes for each in self.columns)
 
     @property
     def size(self) -> str:
@@ -107,28 +106,21 @@ def _plain(label: object) -> object:
 class TableCapture(Capture):
     """A copy of a table, which `shares` its memory until one of both is written."""
 
-    can_rebind = True
+    tells_all = True
 
     def __init__(self, value: Any, *, shares: bool) -> None:
         super().__init__(value)
         self._shares = shares
-        if is_arrow(value):
-            self._copy = value
-        elif is_polars(value, "DataFrame", "Series"):
-            self._copy = value.clone()
-        else:
-            self._copy = value.copy(deep=not shares)
+        self._copy = _copy_table(value, shares=shares)
+        axes = value.axes if kind_of(value) in PANDAS else ()
+        self._axes = [(axis, list(axis.names)) for axis in axes]
 
     @classmethod
     def take(cls, value: Any, allowance: Allowance) -> TableCapture | None:
         """Return the capture; None if it may not be copied."""
-        if not _is_pandas(value, "DataFrame", "Series"):
-            return cls(value, shares=True)
-        frame = _is_pandas(value, "DataFrame")
-        size = pandas_memory(value) if frame else int(value.memory_usage())
-        if _copies_on_write():
-            return cls(value, shares=True) if size <= allowance.limit else None
-        return cls(value, shares=False) if allowance.spend(size) else None
+        shares = kind_of(value) not in PANDAS or _copies_on_write()
+        is_small = allowance.spend(Table.read(value).nbytes, shares=shares)
+        return cls(value, shares=shares) if is_small else None
 
     @cached_property
     def state(self) -> Table:
@@ -136,14 +128,70 @@ class TableCapture(Capture):
         return Table.read(self._copy)
 
     @override
+    def release(self) -> None:
+        self.is_held, self._value = False, None
+
+    @override
+    def forget_if_dead(self) -> None:
+        if self.identity.value is None:
+            self._copy = None
+            self.__dict__.pop("state", None)
+
+    @override
     def is_changed(self, value: object) -> bool:
         return bool(self.summarize(value, Secrecy.NONE))
+
+    @override
+    def restore(self, live: Live, problems: list[str]) -> object:
+        # In place: containers, other names and objects that use the table see it as it was.
+        table = self._value
+        if self.is_changed(table):
+            _put_back(table, _copy_table(self._copy, shares=self._shares))
+            for number, (axis, names) in enumerate(self._axes):
+                axis.names = names  # other tables may share the index
+                setattr(table, ("index", "columns")[number], axis)
+        return table
+
+    @override
+    def size(self, live: Collection[int]) -> int:
+        if not self.is_held:
+            return 0
+        is_shared = self._shares and id(self._value) in live
+        return self._written_bytes if is_shared else self.state.nbytes
+
+    @cached_property
+    def _written_bytes(self) -> int:
+        """The bytes of what the call has written, or dropped."""
+        kept = _pair_columns(self.state, Table.read(self._value))
+        return self.state.nbytes - sum(o.nbytes for o, n in kept if is_same(o.data, n.data))
 
     @override
     def summarize(self, value: object, secret: Secrecy) -> str:
         if type(value) is not self.type or not is_table(value):
             return ""
         return compare_tables(self.state, Table.read(value), exact=not self._shares)
+
+
+def _copy_table(table: Any, *, shares: bool) -> Any:
+    if kind_of(table) in PANDAS:
+        return table.copy(deep=not shares)
+    return table.clone() if hasattr(table, "clone") else table
+
+
+def _put_back(table: Any, content: Any) -> None:
+    """Let a table hold what another one holds."""
+    match kind_of(table):
+        case ("polars", "Series"):
+            table._s = content._s
+        case ("polars", _):
+            table._df = content._df
+        case _:
+            for forget in ("_reset_cache", "_clear_item_cache"):  # pandas 2 keeps columns there
+                getattr(table, forget, lambda: None)()
+            object.__setattr__(table, "_mgr", content._mgr)
+            if content.ndim == 1:
+                table.name = content.name
+            table.attrs = content.attrs
 
 
 def _copies_on_write() -> bool:
@@ -160,26 +208,42 @@ def compare_tables(before: Table, after: Table, *, exact: bool = False) -> str:
     if before.size != after.size:
         noun = " rows" if before.width is None else ""
         parts.append(f"{before.size} → {after.size}{noun}")
-    same_rows = before.height == after.height and (
-        before.index is None or is_same_index(before.index, after.index)
-    )
+    rows = _align_rows(before, after)
     pairs = list(_pair_columns(before, after))
-    parts += _compare_labels(before, after, pairs, same_rows)
+    parts += _compare_labels(before, after, pairs, not rows.texts)
     suspects = [(old, new) for old, new in pairs if not is_same(old.data, new.data)]
     types = [f"{o.name}: {o.dtype} → {n.dtype}" for o, n in suspects if o.dtype != n.dtype]
-    parts += types[:NAMES]
-    if len(types) > NAMES:
-        parts.append(f"the types of {len(types) - NAMES} more")
-    moves = None if same_rows else _find_moves(before.index, after.index)
-    if same_rows or moves is not None:
+    parts += limit_lines(types, NAMES, "the types of {} more")
+    if rows.stays is not None:
         same_types = [(old, new) for old, new in suspects if old.dtype == new.dtype]
-        if moves is not None and moves.reordered:
-            same_types = []
         most = len(suspects) if exact else max(1, CELLS // max(1, before.height))
-        parts += _compare_values(same_types, most, moves)
-    if not same_rows:
-        parts += _count_rows(after.height - before.height, moves)
-    return " · ".join(parts)
+        parts += _compare_values(same_types, most, rows)
+    return " · ".join([*parts, *rows.texts])
+
+
+class _Rows(NamedTuple):
+    """The rows that both of two tables have, in order; None if that is not known."""
+
+    stays: Any
+    stayed: Any
+    texts: list[str]
+    """What became of the rows."""
+
+
+def _align_rows(before: Table, after: Table) -> _Rows:
+    one, other, more = before.index, after.index, after.height - before.height
+    if not more and (one is None or is_same_index(one, other)):
+        return _Rows(slice(None), slice(None), [])
+    is_small = one is not None and max(len(one), len(other)) <= _INDEXED
+    if not (is_small and all(_has_safe_labels(i) and i.is_unique for i in (one, other))):
+        text = f"{plural(abs(more), 'row')} {'added' if more > 0 else 'dropped'}"
+        return _Rows(None, None, [text if more else "other row labels"])
+    stays, stayed = one.isin(other), other.isin(one)
+    counts = (int((~stays).sum()), "dropped"), (int((~stayed).sum()), "added")
+    texts = [f"{plural(count, 'row')} {verb}" for count, verb in counts if count]
+    if one[stays].equals(other[stayed]):
+        return _Rows(stays, stayed, texts)
+    return _Rows(None, None, texts or ["rows reordered"])
 
 
 def _pair_columns(before: Table, after: Table) -> Iterator[tuple[_Column, _Column]]:
@@ -204,9 +268,8 @@ def _compare_labels(
     if same_rows and max(len(gone), len(new)) <= NAMES:  # one that holds the very same is renamed
         relabelled += [(o, n) for o in gone for n in new if is_same(o.data, n.data)]
     stay |= {id(each) for pair in relabelled for each in pair}
-    yield from (f"{o.name} renamed {n.name}" for o, n in relabelled[:NAMES])
-    if len(relabelled) > NAMES:
-        yield f"{len(relabelled) - NAMES} more renamed"
+    renamed = [f"{o.name} renamed {n.name}" for o, n in relabelled]
+    yield from limit_lines(renamed, NAMES, "{} more renamed")
     if added := [f"{each.name} ({each.dtype})" for each in new if id(each) not in stay]:
         yield f"+ {join_some(added, NAMES)}"
     if dropped := [each.name for each in gone if id(each) not in stay]:
@@ -219,54 +282,17 @@ def _compare_labels(
 
 
 def _compare_values(
-    suspects: list[tuple[_Column, _Column]], most: int, moves: _Moves | None
+    suspects: list[tuple[_Column, _Column]], most: int, rows: _Rows
 ) -> Iterator[str]:
     """Yield the columns whose values changed, and how many; `most` columns are looked at."""
-    changed = []
+    texts = []
     for old, new in suspects[:most]:
-        pair = (old.data, new.data)
-        if moves is not None:
-            pair = (old.data[moves.stays], new.data[moves.stayed])
-        if (count := count_cells(*pair)) != 0:
-            changed.append((old, count))
-    for old, count in changed[:NAMES]:
-        text = f"{count_values(count)} changed"
-        yield f"{old.name}: {text}" if old.label is not None else text
-    if len(changed) > NAMES:
-        yield f"values in {len(changed) - NAMES} more changed"
+        if (count := count_cells(old.data[rows.stays], new.data[rows.stayed])) != 0:
+            label = "" if old.label is None else f"{old.name}: "
+            texts.append(f"{label}{count_values(count)} changed")
+    yield from limit_lines(texts, NAMES, "values in {} more changed")
     if len(suspects) > most:
         yield f"{len(suspects) - most} more columns were written"
-
-
-class _Moves(NamedTuple):
-    """The rows that both of two tables have, as masks of each."""
-
-    stays: Any
-    stayed: Any
-    reordered: bool
-
-
-def _count_rows(more: int, moves: _Moves | None) -> Iterator[str]:
-    """Yield what became of the rows, of which there are that many more."""
-    dropped, added = max(0, -more), max(0, more)
-    if moves is not None:
-        dropped, added = (len(mask) - int(mask.sum()) for mask in moves[:2])
-    if dropped:
-        yield f"{plural(dropped, 'row')} dropped"
-    if added:
-        yield f"{plural(added, 'row')} added"
-    if not dropped and not added:
-        yield "rows reordered" if moves is not None else "other row labels"
-
-
-def _find_moves(one: Any, other: Any) -> _Moves | None:
-    """Return which rows two indexes share; None if only the number of rows tells."""
-    if one is None or max(len(one), len(other)) > _INDEXED:
-        return None
-    if not all(_has_safe_labels(index) and index.is_unique for index in (one, other)):
-        return None
-    stays, stayed = one.isin(other), other.isin(one)
-    return _Moves(stays, stayed, not one[stays].equals(other[stayed]))
 
 
 def _has_safe_labels(index: Any) -> bool:

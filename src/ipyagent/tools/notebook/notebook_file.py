@@ -10,6 +10,9 @@ from ipyagent.json_types import JsonDict
 from ipyagent.kernel.open_notebooks import NotebookCell
 from ipyagent.phrases import first_line
 from ipyagent.plaintext import spell
+from ipyagent.schema import FileChange
+from ipyagent.tools.checkpoints import Checkpoints
+from ipyagent.tools.file_change import Change
 from ipyagent.tools.file_rendering import decode_utf8
 from ipyagent.tools.notebook.json_spans import CellList, find_cell_lists
 from ipyagent.tools.workspace import Workspace
@@ -24,6 +27,8 @@ class NotebookFile:
     def __init__(self, workspace: Workspace, path: str) -> None:
         self._workspace = workspace
         self._path = path
+        self.changes: tuple[FileChange, ...] = ()
+        """What it has written."""
         self.name = spell(path)
         if workspace.stat(path) is None:
             missing = PathValidationError(f"{self.name}: no such file")
@@ -89,7 +94,10 @@ class NotebookFile:
 
     def _write_text(self, text: str) -> None:
         self._parse_notebook(text)
+        change = Change(self._path, self._before, text.encode(), "")
+        kept = Checkpoints(self._workspace).save(change)
         self._workspace.compare_and_swap(self._path, self._before, text.encode())
+        self.changes += (kept,)
 
     def _parse_notebook(self, text: str) -> JsonDict:
         """Return the notebook in a text; raises AgentError with the problem."""

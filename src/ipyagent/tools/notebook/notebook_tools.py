@@ -14,9 +14,10 @@ from ipyagent.digests import digest_json
 from ipyagent.errors import AgentError, InvalidArgumentsError, PageError
 from ipyagent.kernel.open_notebooks import Kind, NotebookCell, OpenNotebook, OpenNotebooks
 from ipyagent.plaintext import spell
-from ipyagent.schema import Preview
+from ipyagent.schema import Preview, ToolResult
 from ipyagent.tools.base import Tool, Where, tool
 from ipyagent.tools.file_change import Change
+from ipyagent.tools.notebook.cell_changes import CellChange
 from ipyagent.tools.notebook.notebook_file import NotebookFile
 from ipyagent.tools.notebook.rendering import render_notebook
 from ipyagent.tools.previews import Previews
@@ -117,7 +118,7 @@ class NotebookTools:
         kind: Kind = "code",
         index: Index | None = None,
         path: str | None = None,
-    ) -> str:
+    ) -> str | ToolResult:
         """Insert a cell into the user's notebook, below this cell or at index (0: first)."""
         call = digest_json(["insert", source, kind, index, path])
         document = self._find_document(path)
@@ -131,16 +132,27 @@ class NotebookTools:
         cell_id = document.insert(place, kind, source)
         self._inserted.setdefault(document.name, set()).add(cell_id)
         id_text = f" (id={cell_id})" if cell_id else ""
-        return f"inserted a {kind} cell as [{place}]{id_text} in {document.name}; it was not run"
+        output = f"inserted a {kind} cell as [{place}]{id_text} in {document.name}; it was not run"
+        change = CellChange(path, document.name, place, cell_id, kind, None, source)
+        return _with_undo(output, document, change)
 
-    def edit_cell(self, cell: CellRef, source: str, path: str | None = None) -> str:
+    def edit_cell(self, cell: CellRef, source: str, path: str | None = None) -> ToolResult:
         """Replace the source of a cell in the user's notebook, given by id or number."""
         document = self._require_document(path)
         old = _find_editable(document.cells(), cell)
         title = f"cell {old.number} of {document.name}"
         self._previews.consume(digest_json(["edit", cell, source, path]), title, fingerprint(old))
         document.replace(old, source)
-        return f"changed {title}; it was not run"
+        change = CellChange(path, document.name, old.number, old.id, old.kind, old.source, source)
+        return _with_undo(f"changed {title}; it was not run", document, change)
+
+    def check_cell(self, change: CellChange) -> None:
+        """Raise AgentError if a change of a cell cannot be taken back."""
+        change.check(self._find_document(change.path))
+
+    def revert_cell(self, change: CellChange) -> CellChange:
+        """Take a change back; return the change that this was. Raises AgentError."""
+        return change.revert(self._find_document(change.path))
 
     def _preview_insert(
         self, source: str, kind: Kind, index: int | None = None, path: str | None = None
@@ -240,6 +252,13 @@ class NotebookTools:
             f"no page with ipyagent's extension shows the notebook, so the code is proposed as "
             f"input: it appears {proposed.where} when this run is over. It was not run"
         )
+
+
+def _with_undo(output: str, document: Document, change: CellChange) -> ToolResult:
+    """Return the result with what takes the change back: of a closed notebook, its file."""
+    if isinstance(document, NotebookFile):
+        return ToolResult(output=output, files=document.changes)
+    return ToolResult(output=output, undo=change)
 
 
 def find_cell(cells: list[NotebookCell], cell: CellRef) -> NotebookCell:

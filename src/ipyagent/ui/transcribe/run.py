@@ -51,6 +51,8 @@ _ENDINGS: Final = {
 }
 """Why a run did not do all that was asked for, if its error does not say so."""
 
+_CHANGES_CELLS: Final = ("insert_cell", "edit_cell")
+
 _TODO_GLYPHS: Final = {
     TodoStatus.PENDING: ("☐", "to do"),
     TodoStatus.IN_PROGRESS: ("▶", "being done"),
@@ -112,6 +114,7 @@ class Transcriber:
             footer=transcribe_footer(run, totals),
             unsent=transcribe_unsent(run) if run.unsent else (),
             say=_say_field(run, live.problem) if live else None,
+            undo=run.is_finished and _has_changes(run),
         )
 
     def _transcribe_steps(
@@ -143,6 +146,15 @@ class Transcriber:
         known = newest if newest and newest.index == index else None
         calls = tuple(_calls(run, step, context, live, known))
         return _TranscribedStep(index, step, transcribe_step(step, calls, around))
+
+
+def _has_changes(run: Run) -> bool:
+    """Return whether a run changed variables, files or cells."""
+    return any(
+        result.variables or result.files or (result.success and each.call.name in _CHANGES_CELLS)
+        for each in run.executions
+        if (result := each.result) is not None
+    )
 
 
 @dataclass(frozen=True)

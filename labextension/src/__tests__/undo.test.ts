@@ -1,0 +1,76 @@
+/** The button on a finished card: first what taking the run back would do, then done. */
+import { beforeEach, describe, expect, it } from 'vitest';
+
+import { UNDO, UndoRequest, UndoView } from '../view/undo';
+
+let asked: UndoRequest[];
+let view: UndoView;
+
+function answer(report: unknown): void {
+  document.body.addEventListener(
+    UNDO,
+    event => {
+      const { detail } = event as CustomEvent<UndoRequest>;
+      asked.push({ runId: detail.runId, isDry: detail.isDry });
+      detail.answer = Promise.resolve(report);
+    },
+    { once: true }
+  );
+}
+
+async function press(name: string): Promise<void> {
+  view.element.querySelector<HTMLElement>(`[data-ipyagent=${name}]`)?.click();
+  await new Promise(resolve => setTimeout(resolve));
+}
+
+beforeEach(() => {
+  asked = [];
+  view = new UndoView();
+  document.body.replaceChildren(view.element);
+});
+
+describe('a run that can be taken back', () => {
+  it('tells what that would do before it is done', async () => {
+    view.update('r1');
+    answer({ restored: ['n would be as it was'], skipped: ['m stays'] });
+    await press('undo');
+    expect(view.element.textContent).toContain('n would be as it was');
+    expect(view.element.textContent).toContain('m stays');
+    answer({ restored: ['n is as it was'], skipped: [] });
+    await press('undo-confirm');
+    expect(view.element.textContent).toContain('n is as it was');
+    expect(asked).toEqual([
+      { runId: 'r1', isDry: true },
+      { runId: 'r1', isDry: false }
+    ]);
+  });
+
+  it('is left as it is where the person wants that', async () => {
+    view.update('r1');
+    answer({ restored: ['n would be as it was'], skipped: [] });
+    await press('undo');
+    await press('undo-cancel');
+    expect(view.element.textContent).toBe('Undo…');
+    expect(asked).toHaveLength(1);
+  });
+
+  it('names the command where no kernel hears it', async () => {
+    view.update('r1');
+    await press('undo');
+    expect(view.element.textContent).toContain('%agent undo r1');
+  });
+
+  it('says that the connection was lost, and offers nothing to confirm', async () => {
+    view.update('r1');
+    answer(undefined);
+    await press('undo');
+    expect(view.element.textContent).toContain('connection to the kernel was lost');
+    expect(view.element.querySelector('button')).toBeNull();
+  });
+});
+
+it('has no button where there is nothing to take back', () => {
+  view.update('r1');
+  view.update(null);
+  expect(view.element.textContent).toBe('');
+});

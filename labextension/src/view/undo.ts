@@ -1,0 +1,75 @@
+/** The button that takes a run back: first what would happen, then done. */
+import { h } from './dom';
+import { button } from './form';
+import { reveal } from './reveal';
+
+/** The event by which a card asks; who is connected to its kernel sets `answer`. */
+export const UNDO = 'ipyagent-undo';
+
+export interface UndoRequest {
+  runId: string;
+  isDry: boolean;
+  answer?: Promise<unknown>;
+}
+
+/** What the kernel says. */
+interface Report {
+  restored: string[];
+  skipped: string[];
+}
+
+export class UndoView {
+  readonly element = h('div', {
+    class: 'ipyagent-undo',
+    'data-lm-suppress-shortcuts': 'true'
+  });
+
+  private runId: string | null = null;
+
+  /** Null where there is nothing to take back. */
+  update(runId: string | null): void {
+    if (runId !== this.runId) {
+      this.runId = runId;
+      this.offer();
+    }
+  }
+
+  private offer(): void {
+    const hint = 'Show what taking this run back would do';
+    const ask = button('undo', 'Undo…', hint, () => void this.ask(true));
+    this.element.replaceChildren(...(this.runId === null ? [] : [ask]));
+  }
+
+  private async ask(isDry: boolean): Promise<void> {
+    const { runId } = this;
+    if (runId === null) {
+      return;
+    }
+    const detail: UndoRequest = { runId, isDry };
+    this.element.dispatchEvent(new CustomEvent(UNDO, { bubbles: true, composed: true, detail }));
+    if (detail.answer === undefined) {
+      this.show([`Run %agent undo ${runId} in a cell: this page has no connection to its kernel.`]);
+      return;
+    }
+    const report = reportIn(await detail.answer);
+    this.show([...report.restored, ...report.skipped]);
+    if (isDry && report.restored.length > 0) {
+      this.element.append(
+        button('undo-confirm', 'Take it back', 'Do this now', () => void this.ask(false)),
+        button('undo-cancel', 'Leave it', 'Change nothing', () => this.offer())
+      );
+    }
+  }
+
+  private show(lines: string[]): void {
+    const items = lines.map(line => h('li', {}, reveal(line)));
+    const list = h('ul', { 'data-ipyagent': 'undo-report', role: 'status' }, ...items);
+    this.element.replaceChildren(list);
+  }
+}
+
+function reportIn(value: unknown): Report {
+  const { restored, skipped } = (value ?? {}) as Partial<Report>;
+  const lost = ['The connection to the kernel was lost.'];
+  return { restored: restored ?? [], skipped: skipped ?? (restored ? [] : lost) };
+}

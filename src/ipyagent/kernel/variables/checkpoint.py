@@ -1,0 +1,173 @@
+"""A checkpoint: what variables held before a call and what it left, to take the call back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ipyagent.kernel.describe.safe_inspect import one_line
+from ipyagent.kernel.variables.capture_choice import capture_result
+from ipyagent.kernel.variables.captures import Capture, summarize_types
+from ipyagent.redaction import secrecy
+from ipyagent.schema import VariableChange
+
+CHANGED_SINCE = "{} has changed since, so it is left as it is"
+BETWEEN = "{} goes back to what somebody else made of it between two calls"
+STAYS = "{} stays: {}"
+ANOTHER = "{} goes back as another object: what else holds the changed one still does"
+PARTLY = "{} is not all as it was: {}"
+
+
+class Binder(Protocol):
+    """A namespace whose names can be bound."""
+
+    def variables(self) -> Mapping[str, object]:
+        """Return the variables by name."""
+        ...
+
+    def bind(self, values: Mapping[str, object], deleted: Iterable[str]) -> None:
+        """Bind names to these values, and delete others."""
+        ...
+
+
+@dataclass
+class Entry:
+    """One variable before and after a call; None: there was none of that name."""
+
+    name: str
+    before: Capture | None
+    after: Capture | None
+    kept: str = ""
+    """Why the change cannot be taken back."""
+
+    def is_left(self, variables: Mapping[str, object]) -> bool:
+        """Return whether the variable is as the call left it."""
+        if self.after is None or self.name not in variables:
+            return self.after is None and self.name not in variables
+        with suppress(Exception):  # a table library's own object can be broken
+            return self.after.is_state_of(variables[self.name])
+        return False
+
+    def describe(self, variables: Mapping[str, object]) -> str:
+        """Return what was done to the variable since."""
+        if self.before is None or self.name not in variables:
+            return "created" if self.before is None else "deleted"
+        value, text = variables[self.name], ""
+        with suppress(Exception):
+            text = summarize_types(self.before.type, value)
+            text = text or self.before.summarize(value, secrecy(self.name))
+        return text or "changed"
+
+
+class VariableCheckpoint:
+    """The variables that a call changed, before and after it."""
+
+    def __init__(
+        self,
+        changes: tuple[VariableChange, ...],
+        before: Callable[[str], Capture | None],
+        variables: Mapping[str, object],
+    ) -> None:
+        self.changes = changes
+        self.entries: list[Entry] = []
+        self.is_dropped = False
+        left: dict[int, Capture] = {}
+        for each in changes:
+            old = before(each.name) if each.change != "created" else None
+            after = None
+            if each.change != "deleted":
+                value = variables[each.name]
+                after = left.get(id(value)) or capture_result(value)
+                left[id(value)] = after
+                if old is not None and old.identity.is_same(value):
+                    old.is_inside = True
+            self.entries.append(Entry(each.name, old, after, each.kept))
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the variables."""
+        return [each.name for each in self.entries]
+
+    def size(self, live: Collection[int]) -> int:
+        """Return the bytes that only this keeps; `live` are the ids of the variables' values."""
+        both = (capture for each in self.entries for capture in (each.before, each.after))
+        captures = {id(capture): capture for capture in both if capture is not None}
+        total = 0
+        for capture in captures.values():
+            with suppress(Exception):  # somebody may be changing the object in another thread
+                total += capture.size(live)
+        return total
+
+    def forget_dead(self) -> None:
+        """Free copies of objects that are gone: no variable can be as the call left it."""
+        for each in self.entries:
+            if each.after is not None:
+                each.after.forget_if_dead()
+
+    def drop(self) -> None:
+        """Free what it keeps; from now on it can take nothing back."""
+        self.entries, self.is_dropped = [], True
+
+
+@dataclass
+class VariableUndo:
+    """Takes calls back, the newest first; if `dry_run`, finds out what that would do."""
+
+    namespace: Binder
+    dry_run: bool = False
+    restored: dict[str, str] = field(default_factory=dict)
+    """What is taken back of each variable."""
+    skipped: dict[str, str] = field(default_factory=dict)
+    """Why others stay as they are."""
+    notes: dict[str, str] = field(default_factory=dict)
+    """What is not as it was in those that went back."""
+
+    def take_back(self, checkpoint: VariableCheckpoint) -> None:
+        """Take back the newest call that is left."""
+        variables = self.namespace.variables()
+        ready = [each for each in checkpoint.entries if self._may_go_back(each, variables)]
+        self.restored |= {each.name: each.describe(variables) for each in ready}
+        if not self.dry_run:
+            self._restore(ready, variables)
+
+    def _may_go_back(self, entry: Entry, variables: Mapping[str, object]) -> bool:
+        name, label = entry.name, one_line(entry.name)
+        if name in self.skipped or name in self.notes:
+            return False
+        is_known = name in self.restored  # then it is what a newer call found
+        if not (is_known and self.dry_run) and not entry.is_left(variables):
+            if is_known:
+                self.notes[name] = BETWEEN.format(label)
+            else:
+                self.skipped[name] = CHANGED_SINCE.format(label)
+            return False
+        if entry.kept:
+            (self.notes if is_known else self.skipped)[name] = STAYS.format(label, entry.kept)
+            return False
+        return True
+
+    def _restore(self, entries: list[Entry], variables: Mapping[str, object]) -> None:
+        live = {id(value): value for value in variables.values()}
+        done: dict[int, object] = {}
+        bound: dict[str, object] = {}
+        for entry in entries:
+            before, name, problems = entry.before, entry.name, list[str]()
+            if before is None:
+                continue
+            try:
+                if id(before) not in done:
+                    done[id(before)] = before.restore(live, problems)
+            except Exception as error:  # such as a table that a library's new release changed
+                self.skipped[name] = STAYS.format(one_line(name), one_line(str(error)))
+                del self.restored[name]
+                continue
+            bound[name] = done[id(before)]
+            if problems:
+                self.notes[name] = PARTLY.format(one_line(name), problems[0])
+            elif bound[name] is not (value := variables.get(name)) and before.identity.is_same(
+                value
+            ):
+                self.notes[name] = ANOTHER.format(one_line(name))
+        self.namespace.bind(bound, [each.name for each in entries if each.before is None])

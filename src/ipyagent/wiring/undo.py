@@ -1,0 +1,179 @@
+"""Taking back a run or a call: variables, cells and files, first found out and then done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ipyagent.errors import AgentError, ConfigError
+from ipyagent.kernel.describe.safe_inspect import one_line
+from ipyagent.kernel.namespace import take_snapshot
+from ipyagent.phrases import plural
+from ipyagent.plaintext import spell
+from ipyagent.schema import Run, ToolExecution
+from ipyagent.schema.run_actions import UndoReport
+from ipyagent.tools.checkpoints import Checkpoints
+from ipyagent.wiring.environment import Environment
+from ipyagent.wiring.undo_history import CallRecord
+
+NOTHING = "{} changed files, variables or cells that can be taken back; nothing to undo"
+FORGOTTEN = "what variables held before {} is no longer kept: it took too much memory"
+
+
+@dataclass
+class Undo:
+    """The undo of a run, of a call of it, or of an earlier undo. `title` names it."""
+
+    environment: Environment
+    title: str
+    subject: str
+    """The same in words for the model."""
+    records: Sequence[CallRecord]
+    """The calls, oldest first."""
+
+    @property
+    def is_done(self) -> bool:
+        """True if all is taken back, as far as it is known."""
+        known = [each for each in self.records if each.variables or each.cells]
+        files = [change for each in self.records for change in each.files]
+        return all(each.is_undone for each in known) and self._checkpoints.are_undone(files)
+
+    @property
+    def _checkpoints(self) -> Checkpoints:
+        return Checkpoints(self.environment.workspace)
+
+    def run(self, *, dry_run: bool = False) -> UndoReport:
+        """Take it back, or find out what that would do: the report says what stays, and why."""
+        record, is_as = CallRecord("", "", undoes=tuple(self.records)), "would be as it was before"
+        done, skipped = self._find_variables()
+        if not dry_run:
+            is_as = "is as it was before"
+            texts = done
+            done, skipped = self._restore_variables(record)
+            done = {name: texts.get(name, text) for name, text in done.items()}
+        verb = "takes back" if dry_run else "taken back"
+        lines = [
+            f"{one_line(name)} {is_as} {self.title} ({verb}: {text})" for name, text in done.items()
+        ]
+        for change in (cell for each in reversed(self.records) for cell in reversed(each.cells)):
+            try:
+                if dry_run:
+                    self.environment.check_cell(change)
+                else:
+                    record.cells = (self.environment.revert_cell(change), *record.cells)
+                lines.append(f"{change.title} {is_as} {self.title}")
+            except AgentError as error:
+                skipped.append(str(error))
+        files = [change for each in self.records for change in each.files]
+        undone = self._checkpoints.undo(files, dry_run=dry_run)
+        lines += [f"{spell(path)} {is_as} {self.title}" for path in undone.restored]
+        name = ""
+        if not dry_run:
+            record.files = tuple(undone.changes)
+            if record.variables or record.cells or record.files:
+                name = self.environment.undo.add_undo(record)
+                self._tell_model(record)
+        return UndoReport(tuple(lines), (*skipped, *undone.skipped.values()), name)
+
+    def _find_variables(self, *, dry_run: bool = True) -> tuple[dict[str, str], list[str]]:
+        """Return what is taken back of variables, and what stays; without `dry_run`, do it."""
+        kept = [each.variables for each in reversed(self.records) if each.variables]
+        if not kept:
+            return {}, []
+        from ipyagent.kernel.variables.checkpoint import VariableUndo  # it is loaded by now
+
+        undo = VariableUndo(self.environment.namespace, dry_run)
+        for each in kept:
+            undo.take_back(each)
+        lost = [FORGOTTEN.format(self.title)] if any(each.is_dropped for each in kept) else []
+        return undo.restored, [*undo.skipped.values(), *undo.notes.values(), *lost]
+
+    def _restore_variables(self, record: CallRecord) -> tuple[dict[str, str], list[str]]:
+        kept = [each.variables for each in self.records if each.variables]
+        namespace = self.environment.namespace
+        names = " ".join(name for each in kept for name in each.names)
+        before = take_snapshot(namespace, names) if kept else None
+        result = self._find_variables(dry_run=False)
+        if before is not None:
+            record.variables = before.checkpoint(namespace.variables())
+        return result
+
+    def _tell_model(self, record: CallRecord) -> None:
+        names = record.variables.names if record.variables else []
+        cells = [each.title for each in record.cells]
+        paths = [spell(each.path) for each in record.files]
+        what = ", ".join(map(one_line, (*names, *cells, *paths)))
+        self.environment.remarks.append(f"The user took back {self.subject}: {what} as before it.")
+
+
+def undo_of_run(environment: Environment, run: Run) -> Undo:
+    """Return the undo of a run."""
+    subject = f"what you did for “{one_line(run.prompt, 60)}”"
+    return _undo_of_calls(environment, run, run.executions, f"run {run.id}", subject)
+
+
+def _undo_of_calls(
+    environment: Environment, run: Run, calls: Iterable[ToolExecution], title: str, subject: str
+) -> Undo:
+    records = []
+    for each in calls:
+        record = environment.undo.find(run.id, each.call.id)
+        files = each.result.files if each.result else ()
+        if record is None:
+            record = CallRecord(run.id, each.call.id)
+        record.files = files
+        if record.variables or record.cells or files:
+            records.append(record)
+    return Undo(environment, title, subject, records)
+
+
+def find_undo(environment: Environment, runs: Sequence[Run], reference: str) -> Undo:
+    """Return the undo of the run, call or undo with that id; "": of the newest run that can be.
+
+    Raises ConfigError if there is none.
+    """
+    if not reference:
+        undos = (undo_of_run(environment, run) for run in reversed(runs))
+        found = next((each for each in undos if each.records and not each.is_done), None)
+        if found is None:
+            raise ConfigError(NOTHING.format("no run"))
+        return found
+    if (record := environment.undo.find(reference, reference)) is not None:
+        return Undo(environment, f"undo {reference}", "their undo", [record])
+    found = next(_find_all(environment, runs, reference), None)
+    if found is None:
+        raise ConfigError(f"no run has the id {reference!r}, and no call or undo")
+    if not found.records:
+        raise ConfigError(NOTHING.format(f"no part of {found.title}"))
+    return found
+
+
+def _find_all(environment: Environment, runs: Sequence[Run], reference: str) -> Iterator[Undo]:
+    for run in reversed(runs):
+        if run.id.startswith(reference) or (run.plan_id or "").startswith(reference):
+            yield undo_of_run(environment, run)
+    for run in reversed(runs):
+        for call in run.executions:
+            if call.call.id.startswith(reference):
+                title, subject = f"call {call.call.id}", f"your call of {call.call.name}"
+                yield _undo_of_calls(environment, run, [call], title, subject)
+
+
+def describe_undo(environment: Environment, run: Run) -> str:
+    """Return what can still be taken back of a run, and what that holds; "" if nothing."""
+    undo = undo_of_run(environment, run)
+    if not undo.records:
+        return ""
+    if undo.is_done:
+        return "taken back"
+    kept = [each.variables for each in undo.records if each.variables]
+    cells = sum(len(each.cells) for each in undo.records)
+    files = len({change.path for each in undo.records for change in each.files})
+    parts = [
+        *dict.fromkeys(one_line(name) for each in kept for name in each.names),
+        *([plural(cells, "cell")] if cells else []),
+        *([plural(files, "file")] if files else []),
+    ]
+    size = environment.undo.size_of(undo.records)
+    held = f"; holds {size / 1e6:,.1f} MB" if size >= 50_000 else ""
+    return f"undo: {', '.join(parts) or 'no longer kept'}{held}"

@@ -1,0 +1,185 @@
+"""Containers, arrays and tables go back in place, with all that they hold beside items."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+
+from ipyagent.kernel.namespace import PlainNamespace
+from ipyagent.kernel.variables.arrays import ArrayCapture
+from ipyagent.kernel.variables.checkpoint import VariableUndo
+from ipyagent.schema import ToolResult
+
+
+class Changed(VariableUndo):
+    """Variables after code has changed them."""
+
+    def __init__(self, code: str, **variables: Any) -> None:
+        self.names = {"np": np, "pl": pl, **variables}
+        super().__init__(PlainNamespace(self.names))
+        result = PlainNamespace(self.names).run(code)
+        assert isinstance(result, ToolResult)
+        assert result.success, result.error
+        assert result.undo, f"{code} went unnoticed"
+        self.checkpoint = result.undo
+
+    def undo(self) -> Any:
+        """Take it back; return what stands for `x`."""
+        self.take_back(self.checkpoint)
+        return self.names.get("x")
+
+
+CONTAINERS: list[tuple[Callable[[], Any], str]] = [
+    (lambda: OrderedDict(a=1, b=2), "x['c'] = 3; x.pop('a')"),
+    (lambda: OrderedDict(a=1, b=2), "x.move_to_end('a')"),
+    (lambda: [OrderedDict(a=1, b=2)], "x[0].move_to_end('a')"),
+    (lambda: OrderedDict(a=1), "x.clear()"),
+    (lambda: defaultdict(list), "x['a'].append(1)"),
+    (lambda: Counter("aab"), "x['a'] += 1"),
+    (lambda: {"a": 1, "b": 2}, "x['a'] = x.pop('a')"),
+    (lambda: deque([1, 2], maxlen=2), "x.append(3)"),
+    (lambda: {1, 2}, "x.add(3)"),
+    (lambda: bytearray(b"abc"), "x.append(4)"),
+    (lambda: [1, ([2],), {"k": {3}}], "x[1][0].append(1); x[2]['k'].clear(); x.pop(0)"),
+]
+
+
+def test_containers_go_back_with_all_that_their_types_keep():
+    wrong = []
+    for make, code in CONTAINERS:
+        x = make()
+        changed = Changed(code, x=x)
+        back, as_new = changed.undo(), make()
+        same = back is x and not changed.skipped and back == as_new and list(x) == list(as_new)
+        if not (same and repr(x) == repr(as_new)):
+            wrong.append((code, back, changed.skipped))
+    assert wrong == []
+
+
+def test_an_ordered_dict_works_on_after_it_went_back():
+    x = Changed("x['c'] = 3; x.pop('a')", x=OrderedDict(a=1, b=2)).undo()
+    x["z"] = 26
+    x.move_to_end("a")
+    assert [*x.items()] == [("b", 2), ("z", 26), ("a", 1)]
+    assert x.popitem() == ("a", 1)
+
+
+def test_what_cannot_go_back_is_named_and_all_else_goes_back():
+    fixed = bytearray(b"abc")
+    changed = Changed("x[1].append(1); x.append(4); x[2].append(5)", x=[1, fixed, [2]])
+    with memoryview(fixed):  # no longer of another size
+        assert changed.undo() == [1, bytearray(b"abc\1"), [2]]
+    assert "x is not all as it was: its bytearray stays as it is" in changed.notes["x"]
+
+
+def fortran() -> Any:
+    return np.asfortranarray(np.arange(6.0).reshape(2, 3))
+
+
+def read_only() -> Any:
+    array = np.arange(3)
+    array.flags.writeable = False
+    return array
+
+
+def fields() -> Any:
+    return np.array([(1, 2)], dtype=[("a", int), ("b", int)])
+
+
+ARRAYS: list[tuple[Callable[[], Any], str]] = [
+    (fortran, "x = x + 1"),
+    (fortran, "del x"),
+    (fortran, "x[0] = 7"),
+    (read_only, "x = x + 1"),
+    (read_only, "x.flags.writeable = True; x[0] = 9"),
+    (lambda: np.arange(3), "x[0] = 9; x.flags.writeable = False"),
+    (lambda: np.array(["a", None], dtype=object), "x[1] = 'b'"),
+    (fields, "x['a'] = 7"),
+]
+
+
+def test_arrays_go_back_with_their_order_and_flags():
+    wrong = []
+    for make, code in ARRAYS:
+        back, as_new = Changed(code, x=make()).undo(), make()
+        flags = [(each.flags.writeable, each.flags.f_contiguous) for each in (back, as_new)]
+        if flags[0] != flags[1] or back.dtype != as_new.dtype or back.tolist() != as_new.tolist():
+            wrong.append((code, back, flags))
+    assert wrong == []
+
+
+def test_another_array_at_an_old_address_is_left_alone():
+    x, other = np.zeros(8), np.full(8, 5.0)
+    # As if the first one was freed, and the other one is where it was.
+    back: Any = ArrayCapture(x).restore({id(x): other}, [])
+    assert back.tolist() == [0] * 8
+    assert other.tolist() == [5] * 8
+
+
+def frame() -> pd.DataFrame:
+    return pd.DataFrame({"a": [1, 2, 3]})
+
+
+HOLDERS: list[tuple[Callable[[Any], Any], str]] = [
+    (lambda df: {"k": df}, "h['k']['b'] = 1"),
+    (lambda df: {"tables": [df]}, "h['tables'][0].loc[0, 'a'] = 9"),
+    (lambda df: (df,), "h[0].pop('a')"),
+    (lambda df: [df], "h.append(1); h[0]['b'] = 1; x['c'] = 2"),
+    (lambda df: [df], "x['c'] = 2"),
+]
+
+
+def test_tables_in_containers_go_back_for_all_who_hold_them():
+    for hold, code in HOLDERS:
+        df = frame()
+        held = hold(df)
+        changed = Changed(code, x=df, h=held)
+        assert changed.undo() is df, code
+        pd.testing.assert_frame_equal(df, frame())
+        inside = changed.names["h"]
+        while not isinstance(inside, pd.DataFrame):
+            inside = next(iter(inside.values())) if isinstance(inside, dict) else inside[0]
+        assert inside is df, code
+        assert not changed.notes
+
+
+def test_series_and_polars_go_back_in_place():
+    s = pd.Series([1, 2], name="s")
+    assert Changed("x.name = 'u'; x.iloc[0] = 7", x=s).undo() is s
+    pd.testing.assert_series_equal(s, pd.Series([1, 2], name="s"))
+    table, column = pl.DataFrame({"a": [1, 2]}), pl.Series("s", [1, 2])
+    assert Changed("x[0, 'a'] = 9", x=table).undo() is table
+    assert Changed("x.columns = ['z']", x=table).undo() is table
+    assert Changed("x[0] = 9", x=column).undo() is column
+    assert (table.to_dict(as_series=False), column.to_list()) == ({"a": [1, 2]}, [1, 2])
+
+
+def test_a_table_works_on_after_it_went_back():
+    df = Changed("x['b'] = 1; x.loc[0, 'a'] = 9", x=frame()).undo()
+    df.loc[1, "a"] = 7
+    df["c"] = df["a"] * 2
+    assert df.to_dict("list") == {"a": [1, 7, 3], "c": [2, 14, 6]}
+
+
+def test_an_index_that_others_share_goes_back_too():
+    df = pd.DataFrame({"a": [1, 2]}, index=pd.Index([5, 6], name="n"))
+    i = df.index
+    second = pd.DataFrame({"b": [1, 2]}, index=i)
+    Changed("x.index.name = 'q'; x['b'] = 1", x=df, i=i, second=second).undo()
+    assert (i.name, df.index.name, second.index.name) == ("n", "n", "n")
+    assert df.index is i
+
+
+def test_copies_of_a_table_that_is_gone_are_freed():
+    changed = Changed("x['c'] = 1; y = 2", x=frame())
+    entry = changed.checkpoint.entries[0]
+    del changed.names["x"]
+    entry.before = None
+    changed.checkpoint.forget_dead()
+    assert entry.after is not None
+    assert entry.after._copy is None
