@@ -17,7 +17,7 @@ from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.images import as_image
 from ipyagent.kernel.rehearsal.plain_data import read_all
-from ipyagent.kernel.rehearsal.plain_nodes import BadDataError
+from ipyagent.kernel.rehearsal.plain_tables import BadDataError
 from ipyagent.kernel.rehearsal.rehearser import NotRehearsedError
 from ipyagent.schema import (
     Display,

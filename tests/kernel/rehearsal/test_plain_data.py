@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipyagent.kernel.rehearsal.plain_data import read_all, write_all
-from ipyagent.kernel.rehearsal.plain_nodes import BadDataError, NotPlainError
+from ipyagent.kernel.rehearsal.plain_tables import BadDataError, NotPlainError
 
 TABLE = pd.DataFrame(
     {

@@ -16,24 +16,10 @@ import tempfile
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from ipyagent.kernel.rehearsal import memory
+from ipyagent.kernel.rehearsal import memory, system_calls
 from ipyagent.kernel.rehearsal.confinement import Confinement, Limits
 from ipyagent.kernel.rehearsal.mounts import CACHE, TEMPORARY, build_root
-from ipyagent.kernel.rehearsal.system_calls import (
-    NEW_HOST,
-    NEW_IPC,
-    NEW_MOUNTS,
-    NEW_NETWORK,
-    NEW_PIDS,
-    NEW_USER,
-    die_with_parent,
-    drop_capabilities,
-    filter_calls,
-    forbid_new_privileges,
-    unshare,
-)
 
-_NAMESPACES = NEW_USER | NEW_MOUNTS | NEW_NETWORK | NEW_PIDS | NEW_IPC | NEW_HOST
 _END = {signal.SIGTERM}
 
 
@@ -42,7 +28,7 @@ def leave_kernel(kernel: int, report: int) -> None:
 
     It ends when the kernel does. SIGTERM waits until there is a second process to be ended.
     """
-    die_with_parent(signal.SIGKILL)
+    system_calls.die_with_parent(signal.SIGKILL)
     if os.getppid() != kernel:
         os._exit(1)
     signal.set_wakeup_fd(-1)
@@ -54,7 +40,7 @@ def leave_kernel(kernel: int, report: int) -> None:
         signal.setitimer(stop, 0)
     user, group = os.geteuid(), os.getegid()
     try:
-        unshare(_NAMESPACES)  # of processes, that of the next child
+        system_calls.unshare(system_calls.NAMESPACES)  # of processes, that of the next child
     except OSError as error:
         raise OSError(f"users may not make namespaces here ({error.strerror})") from None
     Path("/proc/self/setgroups").write_text("deny")
@@ -96,7 +82,7 @@ def isolate(
     It ends with the first process, whose end of the pipe `life` tells if it has ended already.
     `numeric` is memory without any text.
     """
-    die_with_parent(signal.SIGKILL)
+    system_calls.die_with_parent(signal.SIGKILL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _END)
     poll = select.poll()
     poll.register(life, 0)
@@ -113,9 +99,9 @@ def isolate(
     os.environ.update(TMPDIR=TEMPORARY, XDG_CACHE_HOME=CACHE, MPLCONFIGDIR=f"{CACHE}/matplotlib")
     tempfile.tempdir = TEMPORARY
     _limit_resources(limits)
-    drop_capabilities()
-    forbid_new_privileges()
-    filter_calls(confinement.call_filter)
+    system_calls.drop_capabilities()
+    system_calls.forbid_new_privileges()
+    system_calls.filter_calls(confinement.call_filter)
 
 
 def _limit_resources(limits: Limits) -> None:

@@ -8,19 +8,10 @@ import mmap
 import os
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from ipyagent.kernel.rehearsal.system_calls import (
-    PROTECT_EXECUTE,
-    PROTECT_READ,
-    PROTECT_WRITE,
-    find_bytes,
-    is_uniform,
-    protect_memory,
-    replace_mapping,
-)
+from ipyagent.kernel.rehearsal import system_calls
 
 Stretch = tuple[int, int]
 """Where memory begins and ends."""
@@ -38,26 +29,13 @@ _LARGE, _NUMBERS = 1 << 20, "biufcmM"
 _ENVIRONMENT = (50, 51)  # fields of /proc/self/stat: where the first environment lies
 
 
-@dataclass(frozen=True)
-class Mapping:
+class Mapping(NamedTuple):
     """A stretch of a process's memory."""
 
     start: int
     end: int
     permissions: str
     path: str
-
-    @property
-    def is_shared(self) -> bool:
-        """True if other processes may see what is written there."""
-        return self.permissions[3] == "s"
-
-    @property
-    def protection(self) -> int:
-        """The protection as system calls take it."""
-        flags = (PROTECT_READ, PROTECT_WRITE, PROTECT_EXECUTE)
-        pairs = zip(flags, self.permissions, strict=False)
-        return sum(flag for flag, letter in pairs if letter != "-")
 
 
 def list_mappings() -> list[Mapping]:
@@ -85,24 +63,19 @@ def leave_shared_memory() -> None:
 
     Raises OSError if that is too much.
     """
-    for each in list_mappings():
-        if not each.is_shared:
+    for start, end, permissions, _ in list_mappings():
+        length = end - start
+        if permissions[3] != "s":
             continue
         try:
-            protect_memory(each.start, each.end - each.start, PROTECT_READ | PROTECT_WRITE)
+            system_calls.make_writable(start, length)
         except PermissionError:
             continue  # mapped from a file that was opened for reading
-        _copy_privately(each)
-
-
-def _copy_privately(mapping: Mapping) -> None:
-    length = mapping.end - mapping.start
-    if length > _LARGEST_COPY:
-        raise OSError(f"{length:,} bytes of memory are shared with other processes")
-    content = ctypes.string_at(mapping.start, length)
-    replace_mapping(mapping.start, length)
-    ctypes.memmove(mapping.start, content, length)
-    protect_memory(mapping.start, length, mapping.protection)
+        if length > _LARGEST_COPY:
+            raise OSError(f"{length:,} bytes of memory are shared with other processes")
+        content = ctypes.string_at(start, length)
+        system_calls.replace_mapping(start, length)
+        ctypes.memmove(start, content, length)
 
 
 def clean_environment(kept: Collection[str]) -> None:
@@ -204,21 +177,21 @@ def _wipe_one(address: int, secret: str) -> None:
 
 
 def _find_all(start: int, end: int, wanted: int, length: int) -> Iterator[int]:
-    found = find_bytes(start, end - start, wanted, length)
+    found = system_calls.find_bytes(start, end - start, wanted, length)
     while found is not None:
         yield found
         start = found + length
-        found = find_bytes(start, end - start, wanted, length)
+        found = system_calls.find_bytes(start, end - start, wanted, length)
 
 
 def _stretches(overlap: int, skipped: Sequence[Stretch]) -> Iterator[Stretch]:
     """Yield stretches of private memory; each continues into the next."""
     for each in list_mappings():
-        if each.permissions[:2] == "rw" and not each.is_shared:
+        if each.permissions in ("rw-p", "rwxp"):
             for first, last in _without(each.start, each.end, skipped):
                 for start in range(first, last, _CHUNK):
                     end = min(start + _CHUNK + overlap, last)
-                    if not is_uniform(start, end - start):
+                    if not system_calls.is_uniform(start, end - start):
                         yield start, end
 
 

@@ -8,20 +8,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from ipyagent.kernel.rehearsal import system_calls as calls
 from ipyagent.kernel.rehearsal.confinement import ALIKE, Confinement, Limits
-from ipyagent.kernel.rehearsal.system_calls import (
-    BIND,
-    NO_DEVICES,
-    NO_SETUID,
-    PRIVATE,
-    READ_ONLY,
-    RECURSIVE,
-    REMOUNT,
-    detach,
-    make_read_only,
-    mount,
-    pivot_root,
-)
 
 TEMPORARY = "/tmp"  # noqa: S108 - the rehearsal has its own
 CACHE = f"{TEMPORARY}/.ipyagent-cache"
@@ -32,20 +20,21 @@ _OLD, _NEW, _SCRATCH = "/old", "/new", "/scratch"
 SHARED = "/dev/shm"  # noqa: S108 - likewise
 _STANDARD = {"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0"}
 _STANDARD |= {"stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"}
-_SAFE = NO_SETUID | NO_DEVICES
+_SAFE = calls.NO_SETUID | calls.NO_DEVICES
 
 
 def build_root(confinement: Confinement, limits: Limits) -> None:
     """Make the confinement's files the root; in a mount namespace of its own."""
     here = os.getcwd()  # noqa: PTH109
-    mount("none", "/", flags=RECURSIVE | PRIVATE)
+    calls.mount("none", "/", flags=calls.RECURSIVE | calls.PRIVATE)
+    size = f"size={limits.files},nr_inodes=50000"
     # On a folder that every system has.
-    mount("tmpfs", TEMPORARY, "tmpfs", _SAFE, f"size={limits.files},nr_inodes=50000,mode=0755")
+    calls.mount("tmpfs", TEMPORARY, "tmpfs", _SAFE, f"{size},mode=0755")
     os.chdir(TEMPORARY)
     for each in ("old", "new", "scratch"):
         os.mkdir(each)  # noqa: PTH102
-    mount("new", "new", flags=BIND | RECURSIVE)
-    pivot_root(".", "old")
+    calls.mount("new", "new", flags=calls.BIND | calls.RECURSIVE)
+    calls.pivot_root(".", "old")
     os.chdir("/")
     _mount_devices()
     _mount_temporary()
@@ -71,21 +60,21 @@ def _bind(path: str) -> None:
             target.mkdir()
         else:
             target.touch()
-    mount(str(source), str(target), flags=BIND | RECURSIVE)
-    make_read_only(str(target))
+    calls.mount(str(source), str(target), flags=calls.BIND | calls.RECURSIVE)
+    calls.make_read_only(str(target))
 
 
 def _mount_devices() -> None:
     Path(f"{_NEW}{SHARED}").mkdir(parents=True)
     for path in ALIKE:
         Path(f"{_NEW}{path}").touch()
-        mount(f"{_OLD}{path}", f"{_NEW}{path}", flags=BIND)
+        calls.mount(f"{_OLD}{path}", f"{_NEW}{path}", flags=calls.BIND)
     for name, target in _STANDARD.items():
         Path(f"{_NEW}/dev/{name}").symlink_to(target)
-    mount("tmpfs", f"{_NEW}{SHARED}", "tmpfs", _SAFE, "size=64m,mode=1777")
+    calls.mount("tmpfs", f"{_NEW}{SHARED}", "tmpfs", _SAFE, "size=64m,mode=1777")
     Path(f"{_NEW}/proc").mkdir()
     try:
-        mount("proc", f"{_NEW}/proc", "proc", _SAFE)
+        calls.mount("proc", f"{_NEW}/proc", "proc", _SAFE)
         _seal(f"{_NEW}/proc")
     except PermissionError:
         pass  # a container that hides a part of /proc: then there is none
@@ -95,7 +84,7 @@ def _mount_temporary() -> None:
     for name in ("temporary", "upper", "work"):
         Path(f"{_SCRATCH}/{name}").mkdir()
     Path(f"{_NEW}{TEMPORARY}").mkdir(exist_ok=True)
-    mount(f"{_SCRATCH}/temporary", f"{_NEW}{TEMPORARY}", flags=BIND)
+    calls.mount(f"{_SCRATCH}/temporary", f"{_NEW}{TEMPORARY}", flags=calls.BIND)
     Path(f"{_NEW}{CACHE}").mkdir()
 
 
@@ -104,11 +93,11 @@ def _mount_workspace(confinement: Confinement, inside: list[str]) -> None:
     Path(f"{_NEW}{root}").mkdir(parents=True, exist_ok=True)
     lower = (_OLD + root).replace("\\", "\\\\").replace(",", "\\,").replace(":", "\\:")
     layers = f"lowerdir={lower},upperdir={_SCRATCH}/upper,workdir={_SCRATCH}/work,userxattr"
-    mount("overlay", f"{_NEW}{root}", "overlay", _SAFE, layers)
+    calls.mount("overlay", f"{_NEW}{root}", "overlay", _SAFE, layers)
     gone: list[str] = []
     for path in (f"{root}/{each}" for each in sorted(confinement.hidden_folders)):
         if not path.startswith(tuple(gone)) and Path(f"{_OLD}{path}").is_dir():
-            mount("tmpfs", f"{_NEW}{path}", "tmpfs", _SAFE, "size=64k,mode=0755")
+            calls.mount("tmpfs", f"{_NEW}{path}", "tmpfs", _SAFE, "size=64k,mode=0755")
             gone.append(f"{path}/")
     for path in inside:
         _bind(path)
@@ -117,21 +106,21 @@ def _mount_workspace(confinement: Confinement, inside: list[str]) -> None:
     for path in (f"{root}/{each}" for each in confinement.hidden_files):
         if not path.startswith((*gone, *(f"{each}/" for each in inside))):
             # Without devices, so that to open this one is not permitted.
-            mount(f"{_OLD}/dev/null", f"{_NEW}{path}", flags=BIND)
+            calls.mount(f"{_OLD}/dev/null", f"{_NEW}{path}", flags=calls.BIND)
             _seal(f"{_NEW}{path}")
 
 
 def _seal(target: str) -> None:
-    mount("none", target, flags=REMOUNT | BIND | READ_ONLY | _SAFE)
+    calls.mount("none", target, flags=calls.REMOUNT | calls.BIND | calls.READ_ONLY | _SAFE)
 
 
 def _finish() -> None:
     """Leave the old root, and keep only the upper layer of the scratch space."""
     Path(f"{_NEW}{UPPER}").mkdir()
-    mount(f"{_SCRATCH}/upper", f"{_NEW}{UPPER}", flags=BIND)
+    calls.mount(f"{_SCRATCH}/upper", f"{_NEW}{UPPER}", flags=calls.BIND)
     _seal(f"{_NEW}{UPPER}")
     os.chdir(_NEW)
-    pivot_root(".", ".")  # the old root now lies over the new one
-    detach(".")
+    calls.pivot_root(".", ".")  # the old root now lies over the new one
+    calls.detach(".")
     os.chdir("/")
     _seal("/")

@@ -20,7 +20,7 @@ from ipyagent.kernel.rehearsal.attempts import Attempts, find_hidden_modules
 from ipyagent.kernel.rehearsal.confinement import Confinement, Limits
 from ipyagent.kernel.rehearsal.mounts import CACHE, SHARED, TEMPORARY, UPPER
 from ipyagent.kernel.rehearsal.plain_data import write_all
-from ipyagent.kernel.rehearsal.plain_nodes import NotPlainError
+from ipyagent.kernel.rehearsal.plain_tables import NotPlainError
 from ipyagent.kernel.rehearsal.rehearser import Rehearsing, start_isolated
 from ipyagent.kernel.rehearsal.surroundings import (
     Surroundings,

@@ -1,119 +1,126 @@
-"""Tables, columns and indexes of pandas as nodes of JSON and raw bytes."""
+"""Tables, columns and indexes of pandas, taken apart into plain values and put together again."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from typing import Any
 
-from ipyagent.kernel.rehearsal.plain_nodes import (
-    BadDataError,
-    Node,
-    NotPlainError,
-    array_node,
-    get_library,
-    read_array,
-    read_scalar,
-    write_scalar,
-)
+
+class NotPlainError(Exception):
+    """Raised for a value that is not plain data."""
+
+
+class BadDataError(Exception):
+    """Raised for data that makes no sense."""
+
 
 _MASKED = frozenset(
     {f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)}
     | {"Float32", "Float64", "boolean"}
 )
+_SCALARS = frozenset({type(None), bool, int, float, complex, str, bytes})
 
 
-def write_table(value: Any, buffers: list[memoryview]) -> Node | None:
-    """Return the node of a table, column or index; None if it is none. Raises NotPlainError."""
-    pandas = sys.modules.get("pandas")
-    if pandas is None:
-        return None
-    if type(value) not in (pandas.DataFrame, pandas.Series):
-        return _write_index(value, buffers) if isinstance(value, pandas.Index) else None
-    if value.attrs or not value.flags.allows_duplicate_labels:
-        raise NotPlainError("it has attributes of its own")
-    index = _write_index(value.index, buffers)
-    if type(value) is pandas.Series:
-        return ["column", _write_values(value, buffers), index, _label(value.name, buffers)]
-    columns = [_write_values(value.iloc[:, i], buffers) for i in range(value.shape[1])]
-    return ["table", columns, _write_index(value.columns, buffers), index]
+def take_apart(value: Any) -> tuple[Any, ...]:
+    """Return the kind of a table, column or index, and its parts; raises NotPlainError."""
+    pandas: Any = sys.modules.get("pandas")
+    if pandas is not None and type(value) in (pandas.DataFrame, pandas.Series):
+        if value.attrs or not value.flags.allows_duplicate_labels:
+            raise NotPlainError("it has attributes of its own")
+        if type(value) is pandas.Series:
+            return "column", _take_values(value), value.index, _check_label(value.name)
+        columns = [_take_values(value.iloc[:, i]) for i in range(value.shape[1])]
+        return "table", columns, value.columns, value.index
+    if pandas is None or not isinstance(value, pandas.Index):
+        raise NotPlainError(f"it is no plain data ({type(value).__name__})")
+    names = [_check_label(each) for each in value.names]
+    if type(value) is pandas.RangeIndex:
+        return "range", value.start, value.stop, value.step, names
+    if type(value) is pandas.MultiIndex:
+        return "levels", [*value.levels], [*value.codes], names
+    if type(value) not in (pandas.Index, pandas.DatetimeIndex, pandas.CategoricalIndex):
+        raise NotPlainError(f"it has an index of {type(value).__name__}")
+    return "index", _take_values(value), names, getattr(value, "freqstr", None)
 
 
-def read_table(node: Node, buffers: Sequence[memoryview]) -> Any:
-    """Return the table, column or index of a node; raises BadDataError."""
-    pandas = get_library("pandas")
-    match node:
-        case ["table", list(columns), labels, rows]:
-            names, index = _read_index(labels, buffers), _read_index(rows, buffers)
-            arrays = [_read_values(each, buffers) for each in columns]
+def put_together(kind: str, parts: list[Any]) -> Any:
+    """Return the table, column or index of such parts, which may be anything.
+
+    Raises BadDataError, or what pandas raises.
+    """
+    pandas = sys.modules["pandas"]
+    match kind, parts:
+        case "table", [list(columns), pandas.Index() as names, pandas.Index() as index]:
+            arrays = [_put_values(each) for each in columns]
             if len(arrays) != len(names) or any(len(each) != len(index) for each in arrays):
                 raise BadDataError
             table = pandas.DataFrame(dict(enumerate(arrays)), index=index, copy=False)
             table.columns = names
             return table
-        case ["column", values, rows, name]:
-            index, array = _read_index(rows, buffers), _read_values(values, buffers)
+        case "column", [values, pandas.Index() as index, label]:
+            array = _put_values(values)
             if len(array) != len(index):
                 raise BadDataError
-            label, kind = _read_label(name, buffers), getattr(array, "dtype", None)
-            return pandas.Series(array, index=index, name=label, dtype=kind, copy=False)
-    return _read_index(node, buffers)
+            name = _check_label(label)
+            return pandas.Series(array, index=index, name=name, dtype=array.dtype, copy=False)
+        case "range", [int(start), int(stop), int(step), list(names)] if step:
+            index = pandas.RangeIndex(start, stop, step)
+        case "levels", [list(levels), list(codes), list(names)]:
+            index = pandas.MultiIndex(levels, codes)
+        case "index", [values, list(names), (None | str()) as freq]:
+            array = _put_values(values)
+            index = pandas.Index(array, dtype=array.dtype, copy=False)
+            index = index if freq is None else pandas.DatetimeIndex(index, freq=freq)
+        case _:
+            raise BadDataError
+    index.names = [_check_label(each) for each in names]
+    return index
 
 
-def _write_values(column: Any, buffers: list[memoryview]) -> Node:
-    """Return the node of the values of a column or an index."""
+def _take_values(column: Any) -> Any:
+    """Return the values of a column or an index as an array, or as their kind and parts."""
     array, dtype, kind = column.array, column.dtype, type(column.dtype).__name__
+    pandas: Any = sys.modules["pandas"]
     if kind == "CategoricalDtype":
-        codes, categories = array_node(array.codes, buffers), array.categories
-        return ["categories", codes, _write_index(categories, buffers), bool(array.ordered)]
+        return "categories", array.codes, array.categories, bool(array.ordered)
     if kind == "StringDtype":
-        missing = "nan" if dtype.na_value is not sys.modules["pandas"].NA else "NA"
+        missing = "NA" if dtype.na_value is pandas.NA else "nan"
         texts = [each if type(each) is str else None for each in array.tolist()]
-        return ["texts", dtype.storage, missing, texts]
+        return "texts", dtype.storage, missing, texts
     if kind == "DatetimeTZDtype":
-        instants = sys.modules["pandas"].DatetimeIndex(array).tz_convert(None).to_numpy()
-        return ["zoned", array_node(instants, buffers), str(dtype)]
+        return "zoned", pandas.DatetimeIndex(array).tz_convert(None).to_numpy(), str(dtype)
     if str(dtype) in _MASKED:
         mask, values = array.isna(), array.to_numpy(dtype.numpy_dtype, na_value=0)
-        return ["masked", str(dtype), array_node(values, buffers), array_node(mask, buffers)]
+        return "masked", str(dtype), values, mask
     if not isinstance(dtype, sys.modules["numpy"].dtype):
         raise NotPlainError(f"it has a column of {dtype}")
     plain = column.to_numpy()
-    if not dtype.hasobject:
-        return array_node(plain, buffers)
-    items = [write_scalar(each, buffers) for each in plain.tolist()]
-    if None in items:
-        raise NotPlainError("it has a column of other objects")
-    return ["objects", items]
+    return ("objects", plain.tolist()) if dtype.hasobject else plain
 
 
-def _read_values(node: Any, buffers: Sequence[memoryview]) -> Any:
-    pandas, numpy = get_library("pandas"), get_library("numpy")
-    match node:
-        case ["array", *_]:
-            return read_array(node, buffers)
-        case ["categories", codes, categories, bool(ordered)]:
-            labels = _read_index(categories, buffers)
-            return pandas.Categorical.from_codes(read_array(codes, buffers), labels, ordered)
-        case ["masked", str(name), data, mask] if name in _MASKED:
-            values, missing = read_array(data, buffers), read_array(mask, buffers)
-            made = pandas.array(values, dtype=name)
-            if missing.dtype != bool or made.dtype.numpy_dtype != values.dtype:
+def _put_values(values: Any) -> Any:
+    pandas, numpy = sys.modules["pandas"], sys.modules["numpy"]
+    match values:
+        case numpy.ndarray():
+            return values
+        case ("categories", numpy.ndarray() as codes, pandas.Index() as categories, bool(ordered)):
+            return pandas.Categorical.from_codes(codes, categories, ordered)
+        case ("masked", str(name), numpy.ndarray() as data, numpy.ndarray() as mask):
+            made = pandas.array(data, dtype=name) if name in _MASKED else None
+            if made is None or mask.dtype != bool or made.dtype.numpy_dtype != data.dtype:
                 raise BadDataError
-            made[missing] = pandas.NA
+            made[mask] = pandas.NA
             return made
-        case ["texts", ("python" | "pyarrow") as storage, ("nan" | "NA") as missing, list(texts)]:
+        case ("texts", ("python" | "pyarrow") as storage, ("nan" | "NA") as missing, list(texts)):
             if any(type(each) is not str for each in texts if each is not None):
                 raise BadDataError
             value = float("nan") if missing == "nan" else pandas.NA
             return pandas.array(texts, dtype=pandas.StringDtype(storage, na_value=value))
-        case ["objects", list(items)]:
+        case ("objects", list(items)):
             made = numpy.empty(len(items), object)
-            for i, each in enumerate(items):
-                made[i] = _read_label(each, buffers)
+            made[:] = [_check_label(each) for each in items]
             return made
-        case ["zoned", values, str(name)] if name.startswith("datetime64["):
-            instants = read_array(values, buffers)
+        case ("zoned", numpy.ndarray() as instants, str(name)) if name.startswith("datetime64["):
             if instants.dtype.kind != "M":
                 raise BadDataError
             zone = pandas.api.types.pandas_dtype(name).tz
@@ -121,55 +128,11 @@ def _read_values(node: Any, buffers: Sequence[memoryview]) -> Any:
     raise BadDataError
 
 
-def _write_index(index: Any, buffers: list[memoryview]) -> Node:
-    pandas = sys.modules["pandas"]
-    names = [_label(name, buffers) for name in index.names]
-    if type(index) is pandas.RangeIndex:
-        return ["range", index.start, index.stop, index.step, names]
-    if type(index) is pandas.MultiIndex:
-        levels = [_write_index(each, buffers) for each in index.levels]
-        return ["levels", levels, [array_node(each, buffers) for each in index.codes], names]
-    if type(index) not in (pandas.Index, pandas.DatetimeIndex, pandas.CategoricalIndex):
-        raise NotPlainError(f"it has an index of {type(index).__name__}")
-    freq = getattr(index, "freqstr", None)
-    return ["index", _write_values(index, buffers), names, freq]
-
-
-def _read_index(node: Any, buffers: Sequence[memoryview]) -> Any:
-    pandas = get_library("pandas")
-    match node:
-        case ["range", int(start), int(stop), int(step), list(names)] if step:
-            index = pandas.RangeIndex(start, stop, step)
-        case ["levels", list(levels), list(codes), list(names)]:
-            index = pandas.MultiIndex(
-                [_read_index(each, buffers) for each in levels],
-                [read_array(each, buffers) for each in codes],
-            )
-        case ["index", values, list(names), (None | str()) as freq]:
-            array = _read_values(values, buffers)
-            index = pandas.Index(array, dtype=getattr(array, "dtype", None), copy=False)
-            if freq is not None:
-                index = pandas.DatetimeIndex(index, freq=freq)
-        case _:
-            raise BadDataError
-    index.names = [_read_label(each, buffers) for each in names]
-    return index
-
-
-def _label(name: Any, buffers: list[memoryview]) -> Node:
-    if type(name) is tuple:
-        return ["labels", [_label(each, buffers) for each in name]]
-    node = write_scalar(name, buffers)
-    if node is None:
-        raise NotPlainError("it has other names than text and numbers")
-    return node
-
-
-def _read_label(node: Any, buffers: Sequence[memoryview]) -> Any:
-    match node:
-        case ["labels", list(parts)]:
-            return tuple(_read_label(each, buffers) for each in parts)
-    value = read_scalar(node, buffers)
-    if value is NotImplemented:
-        raise BadDataError
-    return value
+def _check_label(label: Any) -> Any:
+    """Return a scalar, or a tuple of them; raises NotPlainError for any other label."""
+    numpy = sys.modules["numpy"]
+    if type(label) is tuple:
+        return tuple(map(_check_label, label))
+    if type(label) in _SCALARS or type(label) is getattr(numpy, type(label).__name__, None):
+        return label
+    raise NotPlainError("it has other labels than text and numbers")

@@ -7,27 +7,49 @@ from __future__ import annotations
 
 import ast
 import atexit
-import builtins
 import contextlib
-import gc
 import locale
 import logging
 import os
-import random
 import re
 import resource
 import signal
 import sys
 import threading
-import time
 import types
-import warnings
 import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from ipyagent.kernel.describe.safe_inspect import is_a
 
+_SETTINGS = {
+    "changes Python's settings": (
+        "sys.getrecursionlimit() sys.getswitchinterval() sys.get_int_max_str_digits()"
+        " sys.gettrace() sys.getprofile() sys.excepthook sys.displayhook sys.unraisablehook"
+        " threading.excepthook gc.isenabled() gc.get_threshold() gc.get_debug()"
+    ),
+    "changes the environment": "os.environ._data",
+    "changes the working folder": "os.getcwd()",
+    "changes Python's built-in functions": "builtins.__dict__",
+    "changes how modules are imported": "sys.path sys.meta_path sys.path_hooks",
+    "changes how warnings are shown": (
+        "warnings.filters warnings.showwarning warnings.formatwarning"
+    ),
+    "changes the locale": "time.tzname time.timezone",
+    "advances random numbers": (
+        "random.getstate() numpy.random.get_state() torch.random.get_rng_state()"
+    ),
+    "changes the settings of a module": (
+        "decimal.getcontext() decimal.DefaultContext csv.field_size_limit() csv.list_dialects()"
+        " socket.getdefaulttimeout() copyreg.dispatch_table numpy.geterr()"
+        " numpy.get_printoptions() pandas._config.config._global_config matplotlib.rcParams"
+    ),
+    "leaves a figure open": "matplotlib._pylab_helpers.Gcf.figs",
+}
+"""Words for a change, and where it is read: attributes, and functions that are called."""
+_LOADED_LATE = re.compile(r"flags=\[.*?\]|'?backend'?: \S+")
+"""Parts that change by themselves: the flags of decimal, the backend of a first figure."""
 _LIMITS = (resource.RLIMIT_AS, resource.RLIMIT_NOFILE, resource.RLIMIT_CPU, resource.RLIMIT_STACK)
 _LASTING = frozenset(
     {
@@ -36,58 +58,6 @@ _LASTING = frozenset(
     }
 )
 """Names whose use lasts beyond the code."""
-
-Reader = Callable[[Any], object]
-_PYTHON: Mapping[str, Callable[[], object]] = {
-    "changes the environment": lambda: dict(os.environ._data),  # type: ignore[attr-defined]
-    "changes the working folder": os.getcwd,
-    "changes sys.path": lambda: list(sys.path),
-    "changes Python's built-in functions": lambda: _identities(vars(builtins)),
-    "changes the filters of warnings": lambda: [
-        *map(id, warnings.filters),
-        warnings.showwarning,
-        warnings.formatwarning,
-    ],
-    "changes Python's settings": lambda: (
-        *(sys.getrecursionlimit(), sys.getswitchinterval(), sys.get_int_max_str_digits()),
-        *(sys.excepthook, sys.displayhook, sys.unraisablehook, threading.excepthook),
-        *(sys.gettrace(), sys.getprofile()),
-    ),
-    "changes how memory is freed": lambda: (gc.isenabled(), gc.get_threshold(), gc.get_debug()),
-    "changes the locale": lambda: (locale.setlocale(locale.LC_ALL), time.tzname, time.timezone),
-    "changes the handling of signals": lambda: [*map(signal.getsignal, signal.valid_signals())],
-    "sets an alarm": lambda: signal.getitimer(signal.ITIMER_REAL)[0] > 0,
-    "changes limits of the process": lambda: [*map(resource.getrlimit, _LIMITS), _read_umask()],
-    "advances the random numbers of random": random.getstate,
-    "changes how modules are imported": lambda: [*map(id, (*sys.meta_path, *sys.path_hooks))],
-    "changes logging": lambda: _read_loggers(),
-}
-_LIBRARIES: Mapping[str, tuple[str, Reader]] = {
-    "decimal": ("changes the context of decimal", lambda decimal: [
-        re.sub(r"flags=\[.*?\]", "", repr(each))  # every calculation raises them
-        for each in (decimal.getcontext(), decimal.DefaultContext)
-    ]),
-    "csv": ("changes csv", lambda csv: (csv.field_size_limit(), csv.list_dialects())),
-    "socket": ("changes the timeout of sockets", lambda socket: socket.getdefaulttimeout()),
-    "copyreg": ("changes how objects are copied", lambda copyreg: dict(copyreg.dispatch_table)),
-    "numpy": ("changes the settings of numpy", lambda numpy: (
-        numpy.geterr(), str(numpy.get_printoptions())
-    )),
-    "numpy.random": ("advances the random numbers of numpy", lambda numbers: repr(
-        [getattr(each, "tobytes", lambda each=each: each)() for each in numbers.get_state()]
-    )),
-    "torch": ("advances the random numbers of torch", lambda torch: bytes(
-        torch.get_rng_state().numpy()
-    )),
-    "pandas._config.config": ("changes the options of pandas", lambda config: repr(
-        getattr(config, "_global_config", None)
-    )),
-    "matplotlib": ("changes the settings of matplotlib", lambda matplotlib: repr(
-        {name: each for name, each in dict(matplotlib.rcParams).items() if name != "backend"}
-    )),
-    "matplotlib._pylab_helpers": ("leaves a figure open", lambda helpers: set(helpers.Gcf.figs)),
-}  # fmt: skip
-"""By module, as far as they are imported: the words for a change, and how it is read."""
 
 
 class Surroundings:
@@ -103,11 +73,11 @@ class Surroundings:
         """Yield what is different now, in words."""
         now = dict(_read_states())
         # A library that the code has imported first has been read only once.
-        known = [text for text in now if text in self._states]
-        yield from (text for text in known if now[text] != self._states[text])
+        changed = [each for each in now if each in self._states and now[each] != self._states[each]]
+        yield from dict.fromkeys(text for text, _ in changed)
         new = sys.modules.keys() - self._modules.keys()
-        known_modules = (sys.modules.get(name) is each for name, each in self._modules.items())
-        if not all(known_modules) or not all(map(_is_imported, new)):
+        known = (sys.modules.get(name) is each for name, each in self._modules.items())
+        if not all(known) or not all(map(_is_imported, new)):
             yield "changes sys.modules"
         if _count_exits() != self._exits and not new:
             yield "changes what is done when the kernel ends"
@@ -123,23 +93,54 @@ def choose_backend() -> None:
             pyplot.switch_backend(sys.modules["matplotlib"].get_backend())
 
 
-def _read_states() -> Iterator[tuple[str, object]]:
-    """Yield states that can be compared, each under the words for its change."""
-    for text, read in _PYTHON.items():
-        yield text, read()
-    for name, (text, read_from) in _LIBRARIES.items():
-        if (module := sys.modules.get(name)) is not None:
-            yield text, read_from(module)
+def _read_states() -> Iterator[tuple[tuple[str, str], object]]:
+    """Yield states that can be compared, each under the words for its change and its place."""
+    for text, places in _SETTINGS.items():
+        for place in places.split():
+            home, _, name = place.removesuffix("()").rpartition(".")
+            while home and home not in sys.modules:
+                home, _, first = home.rpartition(".")
+                name = f"{first}.{name}"
+            value: Any = sys.modules.get(home)
+            for each in name.split("."):
+                value = getattr(value, each, None)
+            if value is not None:
+                value = value() if place.endswith("()") else value
+                is_names = place.endswith("__dict__")
+                yield (text, place), _identify(value) if is_names else _describe(value)
+    alarm, limits = signal.getitimer(signal.ITIMER_REAL)[0] > 0, map(resource.getrlimit, _LIMITS)
+    handlers = (signal.getsignal(each) for each in signal.valid_signals())
+    process = (alarm, _read_umask(), locale.setlocale(locale.LC_ALL), *limits, *handlers)
+    yield ("changes signals, limits or the locale of the process", ""), process
+    root = logging.getLogger()
+    loggers = [*root.manager.loggerDict.items(), ("", root)]
+    configured = {name: _describe_logger(each) for name, each in loggers if is_a(each, _LOGGER)}
+    plain: object = (logging.NOTSET, False, True, [], [])
+    loud = {name: each for name, each in configured.items() if each != plain}
+    yield ("changes logging", ""), {**loud, " disabled": root.manager.disable}
+
+
+_LOGGER: type = logging.Logger
+
+
+def _describe(value: object) -> str:
+    return _LOADED_LATE.sub("", repr(value))
+
+
+def _identify(names: Mapping[str, object]) -> dict[str, int]:
+    return {name: id(value) for name, value in names.items() if name != "_"}
+
+
+def _describe_logger(logger: Any) -> tuple[object, ...]:
+    handlers = [(id(e), e.level, id(e.formatter), [*map(id, e.filters)]) for e in logger.handlers]
+    filters = [*map(id, logger.filters)]
+    return logger.level, logger.disabled, logger.propagate, handlers, filters
 
 
 def _read_umask() -> int:
     mask = os.umask(0o077)  # there is no other way to read it
     os.umask(mask)
     return mask
-
-
-def _identities(names: Mapping[str, object]) -> dict[str, int]:
-    return {name: id(value) for name, value in names.items() if name != "_"}
 
 
 def _is_imported(name: str) -> bool:
@@ -157,36 +158,14 @@ def _count_exits() -> int:
     return 0
 
 
-def _read_loggers() -> dict[str, object]:
-    """Return the configuration of the loggers that are not as a library makes them."""
-    root = logging.getLogger()
-    loggers = {**root.manager.loggerDict, "": root}
-    found = {name: _describe(each) for name, each in loggers.items() if type(each) is not _HOLDER}
-    plain: object = (logging.NOTSET, False, True, [], [])
-    return {n: each for n, each in found.items() if each != plain} | {" ": root.manager.disable}
-
-
-_HOLDER: type = logging.PlaceHolder
-
-
-def _describe(logger: Any) -> tuple[object, ...]:
-    handlers = [(id(e), e.level, id(e.formatter), [*map(id, e.filters)]) for e in logger.handlers]
-    filters = [*map(id, logger.filters)]
-    return logger.level, logger.disabled, logger.propagate, handlers, filters
-
-
 def list_lasting_effects(code: str, variables: Mapping[str, object]) -> Iterator[str]:
     """Yield what code sets on modules, classes and functions, or registers for later."""
     try:
         nodes = [*ast.walk(ast.parse(code))]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # it did not run either
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # IPython may understand it
         return
-    imported = {
-        each.asname or each.name.partition(".")[0]
-        for node in nodes
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        for each in node.names
-    }
+    imports = [node for node in nodes if isinstance(node, ast.alias)]
+    imported = {each.asname or each.name.partition(".")[0] for each in imports}
     for node in nodes:
         if isinstance(node, ast.Attribute) and _sets_shared(node, variables, imported):
             yield f"sets {ast.unparse(node)}"

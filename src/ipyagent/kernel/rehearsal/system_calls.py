@@ -8,8 +8,8 @@ from __future__ import annotations
 import ctypes
 import os
 
-NEW_MOUNTS, NEW_HOST, NEW_IPC = 0x20000, 0x4000000, 0x8000000
-NEW_USER, NEW_PIDS, NEW_NETWORK = 0x10000000, 0x20000000, 0x40000000
+NAMESPACES = 0x20000 | 0x4000000 | 0x8000000 | 0x10000000 | 0x20000000 | 0x40000000
+"""Of mounts, host names, IPC, users, processes, network."""
 
 RECURSIVE, BIND, PRIVATE, READ_ONLY, REMOUNT = 1 << 14, 1 << 12, 1 << 18, 1, 1 << 5
 NO_SETUID, NO_DEVICES = 2, 4
@@ -20,7 +20,7 @@ _PDEATHSIG, _SET_SECCOMP, _CAPBSET_DROP, _SET_NO_NEW_PRIVS, _CAP_AMBIENT = 1, 22
 _CLEAR_ALL, _FILTER, _MAX_CAPABILITY = 4, 2, 63
 _CAPABILITY_VERSION = 0x20080522
 
-PROTECT_READ, PROTECT_WRITE, PROTECT_EXECUTE = 1, 2, 4
+_READ_AND_WRITE = 3
 _MAP_PRIVATE_FIXED_ANONYMOUS = 0x02 | 0x10 | 0x20
 _MAP_FAILED = ctypes.c_void_p(-1).value
 
@@ -105,15 +105,15 @@ def filter_calls(program: bytes) -> None:
     _check(_libc.prctl(_SET_SECCOMP, _FILTER, ctypes.byref(filled), 0, 0), "seccomp")
 
 
-def protect_memory(address: int, length: int, protection: int) -> None:
-    """Set the protection of a mapping."""
-    _check(_libc.mprotect(address, length, protection), "mprotect")
+def make_writable(address: int, length: int) -> None:
+    """Make a mapping writable."""
+    _check(_libc.mprotect(address, length, _READ_AND_WRITE), "mprotect")
 
 
 def replace_mapping(address: int, length: int) -> None:
     """Put empty private memory in the place of a mapping."""
-    readable = PROTECT_READ | PROTECT_WRITE
-    found = _libc.mmap(address, length, readable, _MAP_PRIVATE_FIXED_ANONYMOUS, -1, 0)
+    flags = _MAP_PRIVATE_FIXED_ANONYMOUS
+    found = _libc.mmap(address, length, _READ_AND_WRITE, flags, -1, 0)
     _check(-1 if found == _MAP_FAILED else 0, "mmap")
 
 
