@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
+from concurrent.futures import Future
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -54,30 +54,27 @@ class CodeRehearser:
         if problems[0] is not None:
             raise NotRehearsedError(problems[0])
         limits = Limits(seconds=context.seconds)
-        starting = context.post(lambda: self._start(code, confinement, limits))
-        try:
-            rehearsing: Rehearsing = await asyncio.wrap_future(starting)
-        except asyncio.CancelledError:
-            starting.add_done_callback(_abandon)  # a fork that comes too late
-            raise
+        starting: Future[Rehearsing] = context.post(lambda: self._start(code, confinement, limits))
         # Shielded: whoever stops waiting ends it, and its process is waited for all the same.
-        reading = asyncio.ensure_future(threads(context.threads, rehearsing.finish))
+        reading = threads(context.threads, lambda: starting.result().finish())
         try:
             report, buffers = await asyncio.shield(reading)
         except asyncio.CancelledError:
-            rehearsing.stop()
             reading.add_done_callback(lambda done: done.cancelled() or done.exception())
+            if not starting.cancel():
+                starting.add_done_callback(_stop)
             raise
-        existing = self._namespace.plain.bindings()
-        judge = judge_report
-        return await threads(context.threads, judge, report, buffers, self._workspace, existing)
+        workspace, existing = self._workspace, self._namespace.plain.bindings()
+        return await threads(context.threads, judge_report, report, buffers, workspace, existing)
 
     def _prepare(self, secrets: Collection[str]) -> Confinement:
         """Return the confinement; raises NotRehearsedError if nothing can be rehearsed now."""
         if sys.platform != "linux":
             raise NotRehearsedError(f"there is no isolation for this system ({sys.platform})")
-        if reason := describe_shared_memory() or next(_list_unforkable(), None):
+        if reason := describe_shared_memory():
             raise NotRehearsedError(reason)
+        if _has_cuda():
+            raise NotRehearsedError("a CUDA context does not survive a fork")
         return build_confinement(self._workspace.root, {*secrets, *signing_keys()})
 
     def _start(self, code: str, confinement: Confinement, limits: Limits) -> Rehearsing:
@@ -106,30 +103,15 @@ async def _probe(confinement: Confinement, context: RehearsalContext) -> str | N
         return f"it could not be tried: {error}"
 
 
-def _abandon(started: Any) -> None:
-    if not started.cancelled() and started.exception() is None:
-        rehearsing = started.result()
-        rehearsing.stop()
-        with contextlib.suppress(NotRehearsedError):
-            rehearsing.finish()
+def _stop(started: Future[Rehearsing]) -> None:
+    if started.exception() is None:
+        started.result().stop()
 
 
-def _list_unforkable() -> Iterator[str]:
-    """Yield why libraries that are loaded would not survive a fork."""
-    modules: Mapping[str, Any] = sys.modules
-    checks: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
-        "torch": ("a CUDA context", lambda torch: torch.cuda.is_initialized()),
-        "ray": ("a connection to Ray", lambda ray: ray.is_initialized()),
-        "pyspark": (
-            "a Spark session",
-            lambda pyspark: pyspark.SparkContext._active_spark_context is not None,
-        ),
-    }
-    for name, (what, is_used) in checks.items():
-        if name in modules:
-            with contextlib.suppress(AttributeError):  # it is still being imported
-                if is_used(modules[name]):
-                    yield f"{what} does not survive a fork"
+def _has_cuda() -> bool:
+    """Return whether a graphics card is in use, which a fork must not touch."""
+    torch: Any = sys.modules.get("torch")
+    return bool(getattr(torch, "cuda", None) and torch.cuda.is_initialized())
 
 
 def uses_polars(code: str, variables: Mapping[str, object]) -> bool:

@@ -11,7 +11,7 @@ import contextlib
 import inspect
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -20,14 +20,8 @@ from ipyagent.kernel.rehearsal.confinement import Confinement
 from ipyagent.kernel.rehearsal.mounts import CACHE, TEMPORARY
 
 _MOST = 20
-_NETWORK = (
-    *("connect", "sendto", "sendmsg", "bind"),
-    *("getaddrinfo", "gethostbyname", "gethostbyaddr", "getnameinfo"),
-)
-_PROCESSES = (
-    *("subprocess.Popen", "os.system", "os.exec", "os.fork", "os.forkpty"),
-    *("pty.spawn", "os.posix_spawn", "os.spawn"),
-)
+_NETWORK = ("connect", "sendto", "sendmsg", "bind", "getaddrinfo", "gethostbyname", "gethostbyaddr")
+_PROCESSES = ("subprocess.Popen", "os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn")
 _EVENTS = {
     **dict.fromkeys((f"socket.{each}" for each in _NETWORK), "uses the network"),
     **dict.fromkeys(_PROCESSES, "starts a process"),
@@ -56,14 +50,11 @@ def find_hidden_modules(confinement: Confinement) -> frozenset[str]:
 class Attempts:
     """Collects attempts while code runs."""
 
-    def __init__(
-        self,
-        confinement: Confinement,
-        hidden_variables: Collection[str] = (),
-        hidden_modules: Collection[str] = (),
-    ) -> None:
+    def __init__(self, confinement: Confinement) -> None:
+        """Note what the code will not see, outside of its isolation."""
         self._confinement = confinement
-        self._hidden_variables, self._hidden_modules = hidden_variables, hidden_modules
+        self._hidden_variables = frozenset(os.environ) - confinement.variables
+        self._hidden_modules = find_hidden_modules(confinement)
         self._home = os.path.expanduser("~")  # noqa: PTH111
         self._found: dict[str, None] = {}
         self._is_active = False

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import re
 import stat
 import sys
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -16,12 +16,12 @@ from ipyagent.json_types import JsonDict
 from ipyagent.kernel.describe import kind
 from ipyagent.kernel.namespace import Namespace
 from ipyagent.kernel.outputs import Outputs
-from ipyagent.kernel.rehearsal.attempts import Attempts, find_hidden_modules
+from ipyagent.kernel.rehearsal.attempts import Attempts
 from ipyagent.kernel.rehearsal.confinement import Confinement, Limits
 from ipyagent.kernel.rehearsal.mounts import CACHE, SHARED, TEMPORARY, UPPER
 from ipyagent.kernel.rehearsal.plain_data import write_all
 from ipyagent.kernel.rehearsal.plain_tables import NotPlainError
-from ipyagent.kernel.rehearsal.rehearser import Rehearsing, start_isolated
+from ipyagent.kernel.rehearsal.rehearser import Rehearsing, Report, start_isolated
 from ipyagent.kernel.rehearsal.surroundings import (
     Surroundings,
     choose_backend,
@@ -32,7 +32,7 @@ from ipyagent.kernel.signing_keys import drop_signing_keys
 from ipyagent.kernel.variables.reach import reachable_names
 from ipyagent.schema import ToolResult, VariableChange
 
-RESULT_FIELDS = ("success", "output", "error", "for_model", "images", "displays", "truncated")
+_RESULT = {"success", "output", "error", "for_model", "images", "displays", "truncated"}
 """Fields of a result that are reported."""
 
 _SHELL_NAMES = frozenset(
@@ -50,61 +50,55 @@ def start_rehearsal(
     namespace: Namespace, code: str, confinement: Confinement, limits: Limits
 ) -> Rehearsing:
     """Start a rehearsal of `code`, on the kernel's main thread."""
-    hidden = frozenset(os.environ) - confinement.variables
-    modules = find_hidden_modules(confinement)
-    performance = Performance(namespace, code, confinement, hidden, modules)
-    return start_isolated(performance.run, confinement, limits, namespace.bindings().values())
+    attempts = Attempts(confinement)
+
+    def act() -> Report:
+        return _perform(namespace, code, attempts, confinement.root)
+
+    return start_isolated(act, confinement, limits, namespace.bindings().values())
 
 
-@dataclass(frozen=True)
-class Performance:
-    """Code that is run among the variables of a namespace, and watched."""
+def _perform(namespace: Namespace, code: str, attempts: Attempts, root: str) -> Report:
+    """Run the code; return a report of what it did, and the data in it."""
+    _be_quiet()
+    before, outputs = dict(namespace.bindings()), Outputs()
+    attempts.install()  # which replaces functions: what is watched is what is there then
+    watched = WatchedValues(before, list_names(code, before))
+    folders = [each["path"] for each in list_written_files(root)]
+    is_python, around = namespace.runs_as_written(code), Surroundings()
+    with attempts.watch():
+        result = namespace.run(code, outputs)
+    if not isinstance(result, ToolResult):
+        raise OSError("it awaits")
+    after = dict(namespace.bindings())
+    told = {each.name: each for each in result.variables}
+    changes = [*list_changes(before, after, watched.list_changed(), told)]
+    new = {each.name: after[each.name] for each in changes if each.change == "created"}
+    adoption: JsonDict | None = None
+    buffers: list[memoryview] = []
+    with contextlib.suppress(NotPlainError):
+        adoption, buffers = write_all(new, before, watched.is_old)
+    unclear = [f"may change {name}, in which is a {what}" for name, what in watched.unseen.items()]
+    special = [] if is_python else ["IPython makes other code of it"]
+    special += ["shows what only a page can draw"] if outputs.page_bundles else []
+    lasting = dict.fromkeys(list_lasting_effects(code, before))
+    return {
+        "adoption": adoption,
+        "result": result.model_dump(mode="json", include=_RESULT),
+        "variables": [each.to_dict() for each in changes],
+        "around": [*around.list_changes(), *unclear, *lasting, *special],
+        "attempts": attempts.texts(),
+        "files": [*list_written_files(root, folders)][:_MOST_FILES],
+    }, buffers
 
-    namespace: Namespace
-    code: str
-    confinement: Confinement
-    hidden_variables: Collection[str]
-    """Names of variables of the environment that were removed."""
-    hidden_modules: Collection[str]
-    """Names of modules that lie where the code cannot look."""
 
-    def run(self) -> tuple[JsonDict, list[memoryview]]:
-        """Run the code; return a report of what it did, and the data in it."""
-        drop_signing_keys()
-        sys.stdout, sys.stderr = io.StringIO(), io.StringIO()
-        sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr  # type: ignore[misc,assignment]
-        sys.dont_write_bytecode = True
-        choose_backend()
-        before = dict(self.namespace.bindings())
-        attempts = Attempts(self.confinement, self.hidden_variables, self.hidden_modules)
-        attempts.install()  # which replaces functions: what is watched is what is there then
-        watched = WatchedValues(before, list_names(self.code, before))
-        folders = [each["path"] for each in list_written_files(self.confinement.root)]
-        around = Surroundings()
-        outputs = Outputs()
-        is_python = self.namespace.runs_as_written(self.code)
-        with attempts.watch():
-            result = self.namespace.run(self.code, outputs)
-        if not isinstance(result, ToolResult):
-            raise OSError("it awaits")
-        after = dict(self.namespace.bindings())
-        told = {each.name: each for each in result.variables}
-        changes = [*list_changes(before, after, watched.list_changed(), told)]
-        new = {each.name: after[each.name] for each in changes if each.change == "created"}
-        adoption, buffers = write_adoption(new, before, watched)
-        unclear = [f"may change {n}, in which is a {what}" for n, what in watched.unseen.items()]
-        lasting = dict.fromkeys(list_lasting_effects(self.code, before))
-        special = [] if is_python else ["IPython makes other code of it"]
-        special += ["shows what only a page can draw"] if outputs.page_bundles else []
-        report = {
-            "adoption": adoption,
-            "result": result.model_dump(mode="json", include=set(RESULT_FIELDS)),
-            "variables": [each.to_dict() for each in changes],
-            "around": [*around.list_changes(), *unclear, *lasting, *special],
-            "attempts": attempts.texts(),
-            "files": [*list_written_files(self.confinement.root, folders)][:_MOST_FILES],
-        }
-        return report, buffers
+def _be_quiet() -> None:
+    """Let nothing that was going on in the kernel go on here."""
+    drop_signing_keys()
+    sys.stdout, sys.stderr = io.StringIO(), io.StringIO()
+    sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr  # type: ignore[misc,assignment]
+    sys.dont_write_bytecode = True
+    choose_backend()
 
 
 def list_names(code: str, variables: Mapping[str, object]) -> list[str]:
@@ -113,16 +107,6 @@ def list_names(code: str, variables: Mapping[str, object]) -> list[str]:
     if is_dynamic(code):
         found |= dict.fromkeys(without_shell(variables))
     return [*found]
-
-
-def write_adoption(
-    new: Mapping[str, object], before: Mapping[str, object], watched: WatchedValues
-) -> tuple[JsonDict | None, list[memoryview]]:
-    """Return new variables as data, if they are plain data that comes back as it was."""
-    try:
-        return write_all(new, before, watched.is_old)
-    except NotPlainError:
-        return None, []
 
 
 def list_changes(

@@ -14,12 +14,16 @@ import signal
 import socket
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from ipyagent.json_types import JsonDict
 from ipyagent.kernel.rehearsal.confinement import Confinement, Limits
-from ipyagent.kernel.rehearsal.rehearser import NotRehearsedError, Rehearsing, start_isolated
+from ipyagent.kernel.rehearsal.rehearser import (
+    NotRehearsedError,
+    Rehearsing,
+    Report,
+    start_isolated,
+)
 
 _LIMITS = Limits(seconds=5.0)
 _NEW_USER, _ATTACH = 0x10000000, 16
@@ -27,53 +31,46 @@ _REMOUNT = 32 | 4096
 _KEPT, _HIDDEN = "kept", ".env"
 
 
-@dataclass(frozen=True)
-class Bait:
-    """The things that the probe must not reach."""
-
-    folder: str
-    secret: str
-    written: int
-    """A descriptor of a file that is open for writing."""
-    shared: mmap.mmap
-    port: int
-    abstract: str
-    server: socket.socket
-
-    @property
-    def outside(self) -> Path:
-        """A file beside the workspace."""
-        return Path(self.folder, "outside")
-
-    @property
-    def workspace(self) -> Path:
-        """The workspace."""
-        return Path(self.folder, "workspace")
-
-
 class Probe:
-    """One attempt to break out; started on the main thread, finished on another."""
+    """One attempt to break out; made and finished on any thread, started on the main one.
+
+    Around a workspace of its own it lays out what must not be reached.
+    """
 
     def __init__(self, confinement: Confinement) -> None:
         self._stack = contextlib.ExitStack()
-        self._bait = self._stack.enter_context(_lay_bait())
+        enter = self._stack.enter_context
+        folder = Path(enter(tempfile.TemporaryDirectory(prefix="ipyagent-"))).resolve()
+        self._outside, self._workspace = folder / "outside", folder / "workspace"
+        self._workspace.mkdir()
+        for path in (self._outside, folder / "written", self._workspace / _KEPT):
+            path.write_text("")
+        (self._workspace / _HIDDEN).write_text("hidden")
+        self._written = os.open(folder / "written", os.O_RDWR)
+        self._stack.callback(os.close, self._written)
+        self._shared = enter(mmap.mmap(-1, mmap.PAGESIZE))
+        self._server = enter(socket.create_server(("127.0.0.1", 0)))
+        self._server.setblocking(False)
+        unix = enter(socket.socket(socket.AF_UNIX))
+        self._port, self._name = self._server.getsockname()[1], f"\0{secrets.token_hex(8)}"
+        unix.bind(self._name)
+        unix.listen()
+        self._secret, self._kernel = secrets.token_hex(16), os.getpid()
         self._confinement = replace(
             confinement,
-            root=str(self._bait.workspace),
+            root=str(self._workspace),
             hidden_files=(_HIDDEN,),
             hidden_folders=(),
-            secrets=frozenset({self._bait.secret}),
+            secrets=frozenset({self._secret}),
         )
         self._rehearsing: Rehearsing | None = None
 
     def start(self) -> None:
         """Start it, on the main thread."""
-        bait, kernel = self._bait, os.getpid()
-        os.close(os.pidfd_open(kernel))  # which old systems do not have
+        os.close(os.pidfd_open(self._kernel))  # which old systems do not have
 
-        def act() -> tuple[JsonDict, list[memoryview]]:
-            attempts = _attempts(bait, kernel)
-            return {"escapes": [name for name, deed in attempts if _succeeds(deed)]}, []
+        def act() -> Report:
+            return {"escapes": [name for name, deed in self._attempts() if _succeeds(deed)]}, []
 
         self._rehearsing = start_isolated(act, self._confinement, _LIMITS)
 
@@ -85,69 +82,46 @@ class Probe:
                 report, _ = self._rehearsing.finish()
             except NotRehearsedError as error:
                 return str(error)
-            found = [*map(str, report.get("escapes", ["says nothing"])), *_traces(self._bait)]
+            found = [*map(str, report.get("escapes", ["says nothing"])), *self._traces()]
         return f"it does not hold here ({', '.join(found)})" if found else None
 
+    def _traces(self) -> Iterator[str]:
+        """Yield what can be seen from outside to have been reached."""
+        if self._outside.read_text():
+            yield "writes elsewhere"
+        if os.fstat(self._written).st_size:
+            yield "writes through an open file"
+        if (self._workspace / _KEPT).read_text() or (self._workspace / "made").exists():
+            yield "writes in the workspace"
+        if self._shared[:1] != b"\0":
+            yield "writes to shared memory"
+        with contextlib.suppress(BlockingIOError):
+            self._server.accept()[0].close()
+            yield "connects"
 
-@contextlib.contextmanager
-def _lay_bait() -> Iterator[Bait]:
-    with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ipyagent-"))
-        folder = os.path.realpath(folder)
-        Path(folder, "workspace").mkdir()
-        for place in ("outside", "written", f"workspace/{_HIDDEN}", f"workspace/{_KEPT}"):
-            Path(folder, place).write_text("hidden" if place.endswith(_HIDDEN) else "")
-        written = os.open(f"{folder}/written", os.O_RDWR)
-        stack.callback(os.close, written)
-        shared = stack.enter_context(mmap.mmap(-1, mmap.PAGESIZE))
-        server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        server.setblocking(False)
-        unix = stack.enter_context(socket.socket(socket.AF_UNIX))
-        abstract = f"\0ipyagent-{secrets.token_hex(8)}"
-        unix.bind(abstract)
-        unix.listen()
-        port = server.getsockname()[1]
-        yield Bait(folder, secrets.token_hex(16), written, shared, port, abstract, server)
-
-
-def _traces(bait: Bait) -> Iterator[str]:
-    """Yield what can be seen from outside to have been reached."""
-    if bait.outside.read_text():
-        yield "writes elsewhere"
-    if os.fstat(bait.written).st_size:
-        yield "writes through an open file"
-    if (bait.workspace / _KEPT).read_text() or (bait.workspace / "made").exists():
-        yield "writes in the workspace"
-    if bait.shared[:1] != b"\0":
-        yield "writes to shared memory"
-    with contextlib.suppress(BlockingIOError):
-        bait.server.accept()[0].close()
-        yield "connects"
-
-
-def _attempts(bait: Bait, kernel: int) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Yield attempts by name; one that returns something true has escaped."""
-    libc = ctypes.CDLL(None)
-    workspace = bait.workspace
-    yield "reads elsewhere", bait.outside.exists
-    # Whether these reach the real place can only be seen from there.
-    yield "", lambda: bait.outside.write_text("x") and None
-    yield "", lambda: os.write(bait.written, b"x") and None
-    yield "", lambda: bait.shared.__setitem__(0, 1)
-    yield "", lambda: (workspace / _KEPT).write_text("x") and None
-    yield "has no copy of the workspace", lambda: not (workspace / "made").write_text("x")
-    yield "reads a hidden file", (workspace / _HIDDEN).read_text
-    yield "reads the home folder", _sees_home
-    yield "sees a secret", lambda: set(bait.secret) != {"*"}
-    yield "sees other processes", lambda: any(n.isdigit() and n != "1" for n in os.listdir("/proc"))  # noqa: PTH208
-    yield "signals the kernel", lambda: libc.kill(kernel, signal.SIGCHLD) == 0
-    yield "traces the kernel", lambda: libc.ptrace(_ATTACH, kernel, None, None) == 0
-    yield "connects", lambda: socket.create_connection(("127.0.0.1", bait.port), 1)
-    yield "connects by name", lambda: not socket.socket(socket.AF_UNIX).connect_ex(bait.abstract)
-    yield "remounts", lambda: libc.mount(b"none", b"/usr", None, _REMOUNT, None) == 0
-    yield "makes namespaces", lambda: libc.unshare(_NEW_USER) == 0
-    yield "starts processes", lambda: os.posix_spawn("/bin/true", ["true"], {})
-    yield "has capabilities", _has_capabilities
+    def _attempts(self) -> Iterator[tuple[str, Callable[[], object]]]:
+        """Yield attempts by name; one that returns something true has escaped."""
+        libc, workspace, kernel = ctypes.CDLL(None), self._workspace, self._kernel
+        unix, server = socket.socket(socket.AF_UNIX), ("127.0.0.1", self._port)
+        yield "reads elsewhere", self._outside.exists
+        # Whether these reach the real place can only be seen from there.
+        yield "", lambda: self._outside.write_text("x") and None
+        yield "", lambda: os.write(self._written, b"x") and None
+        yield "", lambda: self._shared.__setitem__(0, 1)
+        yield "", lambda: (workspace / _KEPT).write_text("x") and None
+        yield "has no copy of the workspace", lambda: not (workspace / "made").write_text("x")
+        yield "reads a hidden file", (workspace / _HIDDEN).read_text
+        yield "reads the home folder", _sees_home
+        yield "sees a secret", lambda: set(self._secret) != {"*"}
+        yield "sees other processes", _sees_processes
+        yield "signals the kernel", lambda: libc.kill(kernel, signal.SIGCHLD) == 0
+        yield "traces the kernel", lambda: libc.ptrace(_ATTACH, kernel, None, None) == 0
+        yield "connects", lambda: socket.create_connection(server, 1)
+        yield "connects by name", lambda: not unix.connect_ex(self._name)
+        yield "remounts", lambda: libc.mount(b"none", b"/usr", None, _REMOUNT, None) == 0
+        yield "makes namespaces", lambda: libc.unshare(_NEW_USER) == 0
+        yield "starts processes", lambda: os.posix_spawn("/bin/true", ["true"], {})
+        yield "has capabilities", _has_capabilities
 
 
 def _succeeds(deed: Callable[[], object]) -> bool:
@@ -160,6 +134,10 @@ def _succeeds(deed: Callable[[], object]) -> bool:
 def _sees_home() -> bool:
     home = Path.home()
     return home != Path("/") and any(not each.is_dir() for each in home.iterdir())
+
+
+def _sees_processes() -> bool:
+    return any(name.isdigit() and name != "1" for name in os.listdir("/proc"))  # noqa: PTH208
 
 
 def _has_capabilities() -> bool:

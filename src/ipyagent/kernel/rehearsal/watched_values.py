@@ -49,7 +49,6 @@ _FIXED = frozenset(
 """Types whose values never change, and lead to none that do."""
 _LISTS = frozenset({list, tuple, deque, set, frozenset})
 _MAPPINGS = frozenset({dict, OrderedDict, defaultdict, Counter})
-_CACHED: type = type(functools.lru_cache(is_a))
 _LEADING = frozenset(
     {
         *(types.MethodType, functools.partial, property, staticmethod, classmethod),
@@ -219,8 +218,6 @@ def _capture(value: Any, variables: Mapping[str, object]) -> State:
     if kind is types.BuiltinFunctionType:
         owner = value.__self__
         return State(lambda: [] if is_a(owner, types.ModuleType) else [owner])
-    if kind is _CACHED:
-        return _capture_cached(value)
     if kind is types.FunctionType:
         return _capture_function(value, variables)
     if is_a(value, types.ModuleType):
@@ -280,19 +277,6 @@ def _list_objects(column: Any) -> list[object]:
     if str(column.dtype) != "object":
         return []
     return [each for each in column.to_numpy().tolist() if type(each) is not str]
-
-
-def _capture_cached(function: Any) -> State:
-    """Return a cached function's state: to remember more is no change, to forget all is one."""
-    parts, before = gc.get_referents(function), function.cache_info()
-
-    def read() -> list[object]:
-        now = function.cache_info()
-        return [now.hits >= before.hits and now.misses >= before.misses]
-
-    results = [each for part in parts if type(part) is dict for each in part.values()]
-    known = [each for each in parts if type(each) is not dict]  # of a limited cache, results too
-    return State(read, [function.__dict__, *known, *([] if before.maxsize else results)])
 
 
 def _capture_function(function: types.FunctionType, variables: Mapping[str, object]) -> State:
