@@ -21,6 +21,7 @@ from ipyagent.schema import (
     ToolStarted,
     ToolStatus,
 )
+from ipyagent.wiring.undo import find_undo
 from patience import wait_until
 from rehearsal_trial import children
 
@@ -118,6 +119,14 @@ def test_imports_of_what_is_imported_already_are_adopted(tmp_path: Path) -> None
     assert found.status is ToolStatus.SUCCESS, found.rehearsal
     assert lab.variables["pd"] is pd
     assert lab.variables["sqrt"] is math.sqrt
+
+
+def test_what_was_adopted_can_be_taken_back(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, {"numbers": [1, 2, 3]})
+    run = lab.run([{"calls": [call("run_python", code="total = sum(numbers)")]}, "Done."], **ON)
+    assert lab.variables["total"] == 6
+    find_undo(lab.environment, [run], "").run(dry_run=False)
+    assert lab.variables == {"numbers": [1, 2, 3]}
 
 
 @pytest.mark.parametrize(
