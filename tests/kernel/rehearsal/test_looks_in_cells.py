@@ -50,6 +50,12 @@ def test_a_table_is_looked_at_without_a_question(shared: Kernel, folder: Path) -
     assert found["decided_by"] == "rehearsal"
 
 
+def test_a_new_table_is_adopted_without_a_question(shared: Kernel, folder: Path) -> None:
+    found = look(shared, folder, "doubled = df * 2\ndoubled")
+    assert found["rehearsal"]["outcome"] == "adopted", found["rehearsal"]
+    assert shared.value("doubled.a.tolist()") == "[2, 4, 6]"
+
+
 WORDS = [
     "# eval this, then exec and compile\nlen(df)", "print('vars, locals, globals and inspect')",
     "df.eval('a * 2').sum()", "re.compile('x').pattern", "inspect.signature(np.mean)",

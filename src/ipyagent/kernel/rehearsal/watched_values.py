@@ -185,8 +185,9 @@ class WatchedValues:
         """Return whether this very object was there before, in reach or not."""
         if self._new is None:  # all that was there is frozen
             self._new = {id(each) for each in gc.get_objects()}
-            modules = [each for each in list(sys.modules.values()) if is_a(each, types.ModuleType)]
-            self._constants = {id(each) for m in modules for each in m.__dict__.values()}
+            modules = [m for m in list(sys.modules.values()) if is_a(m, types.ModuleType)]
+            libraries = [m for m in modules if not is_own_module(m)]
+            self._constants = {id(each) for m in libraries for each in m.__dict__.values()}
         if id(value) in self._known or id(value) in self._constants:
             return True
         return gc.is_tracked(value) and id(value) not in self._new
