@@ -63,6 +63,7 @@ def ask_ipyagent(prompt: str, folder: Path, server: ModelServer, model: str) -> 
         "IPYAGENT_LLM__MODEL": f"openai/{model}",
         "IPYAGENT_LLM__API_BASE": server.url,
         "OPENAI_API_KEY": "none",
+        "IPYAGENT_AGENT__LOOK_FREELY": "true",
     }
     with kernel(folder, **environment) as started:
         page = Page(started)

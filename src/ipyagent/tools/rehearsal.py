@@ -14,6 +14,7 @@ from typing import Any
 from ipyagent.errors import AgentError
 from ipyagent.kernel.describe.safe_inspect import module_name
 from ipyagent.kernel.rehearsal.confinement import Confinement, Limits
+from ipyagent.kernel.rehearsal.libraries import load_libraries
 from ipyagent.kernel.rehearsal.memory import describe_shared_memory
 from ipyagent.kernel.rehearsal.performance import list_names, start_rehearsal
 from ipyagent.kernel.rehearsal.probe import Probe
@@ -48,7 +49,7 @@ class CodeRehearser:
 
     async def _try(self, code: str, context: RehearsalContext) -> Rehearsed:
         threads = asyncio.get_running_loop().run_in_executor
-        confinement = await threads(context.threads, self._prepare, context.secrets)
+        confinement = await threads(context.threads, self._prepare, code, context.secrets)
         if not problems:
             problems.append(await _probe(confinement, context))
         if problems[0] is not None:
@@ -67,7 +68,7 @@ class CodeRehearser:
         workspace, existing = self._workspace, self._namespace.plain.bindings()
         return await threads(context.threads, judge_report, report, buffers, workspace, existing)
 
-    def _prepare(self, secrets: Collection[str]) -> Confinement:
+    def _prepare(self, code: str, secrets: Collection[str]) -> Confinement:
         """Return the confinement; raises NotRehearsedError if nothing can be rehearsed now."""
         if sys.platform != "linux":
             raise NotRehearsedError(f"there is no isolation for this system ({sys.platform})")
@@ -75,6 +76,8 @@ class CodeRehearser:
             raise NotRehearsedError(reason)
         if _has_cuda():
             raise NotRehearsedError("a CUDA context does not survive a fork")
+        if not problems or problems[0] is None:
+            load_libraries(code)
         return build_confinement(self._workspace.root, {*secrets, *signing_keys()})
 
     def _start(self, code: str, confinement: Confinement, limits: Limits) -> Rehearsing:

@@ -88,6 +88,25 @@ def test_a_text_that_is_put_together_may_name_any_variable(
     assert found["rehearsal"]["outcome"] == "changes", found["rehearsal"]
 
 
+def test_the_first_code_of_a_kernel_may_import_pandas(tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text("a,b\n1,x\n2,y\n")
+    with kernel(tmp_path, **LOOKS) as started:
+        code = (
+            "import pandas as pd\nfrom pathlib import Path\ndf = pd.read_csv('data.csv')\nlen(df)"
+        )
+        found = look(started, tmp_path, code)
+        assert found["rehearsal"]["outcome"] == "adopted", found["rehearsal"]
+        assert started.value("pd.concat([df, df]).a.tolist()") == "[1, 2, 1, 2]"
+
+
+def test_a_file_with_a_librarys_name_is_not_imported(tmp_path: Path) -> None:
+    (tmp_path / "seaborn.py").write_text("open('ran', 'w')")
+    with kernel(tmp_path, **LOOKS) as started:
+        found = look(started, tmp_path, "import seaborn")
+        assert found["status"] == "denied", found
+        assert not (tmp_path / "ran").exists()
+
+
 def test_the_first_figure_of_a_kernel_is_drawn_on_the_copy(tmp_path: Path) -> None:
     with kernel(
         tmp_path,
