@@ -14,9 +14,8 @@ import select
 import signal
 import time
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import NoReturn
 
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.rehearsal import isolation
@@ -112,11 +111,24 @@ def start_isolated(
             gc.disable()  # no destructor of what the kernel has thrown away
             random.setstate(numbers)  # a fork seeds them anew
             life = _enter(kernel, writing)
-            _perform(act, confinement, limits, values, writing, life)
+            with _reporting(writing):
+                isolation.isolate(confinement, limits, life, find_numeric_memory(values))
+            write_report(writing, {})
+            _perform(act, writing)
         finally:
             os._exit(1)
     os.close(writing)
     return Rehearsing(process, os.pidfd_open(process), reading, limits)
+
+
+@contextlib.contextmanager
+def _reporting(report: int) -> Iterator[None]:
+    """Report why there is no isolation, and end."""
+    try:
+        yield
+    except BaseException as error:
+        write_report(report, {"problem": f"it cannot be isolated: {_explain(error)}"})
+        os._exit(0)
 
 
 def _fork() -> int:
@@ -128,12 +140,10 @@ def _fork() -> int:
 
 def _enter(kernel: int, report: int) -> int:
     """Return in the second process only, with a pipe that tells of the first one's life."""
-    try:
+    with _reporting(report):
         isolation.leave_kernel(kernel, report)
         life, hold = os.pipe()
         second = _fork()
-    except BaseException as error:
-        _give_up(report, error)
     if second:
         os.close(report)
         isolation.wait_in_first(second)
@@ -142,35 +152,19 @@ def _enter(kernel: int, report: int) -> int:
     return life
 
 
-def _perform(
-    act: Act,
-    confinement: Confinement,
-    limits: Limits,
-    values: Collection[object],
-    report: int,
-    life: int,
-) -> None:
-    try:
-        isolation.isolate(confinement, limits, life, find_numeric_memory(values))
-    except BaseException as error:
-        _give_up(report, error)
-    write_report(report, {})
+def _perform(act: Act, report: int) -> None:
+    buffers: list[memoryview] = []
     try:
         found, buffers = act()
     except MemoryError:
-        found, buffers = {"problem": "it took too much memory"}, []
+        found = {"problem": "it took too much memory"}
     except BaseException as error:
-        found, buffers = {"problem": _explain(error)}, []
+        found = {"problem": _explain(error)}
     try:
         write_report(report, found, buffers)
     except ReportError:
         # Data that is too much to be adopted; the rest is not.
         write_report(report, {**found, "adoption": None})
-    os._exit(0)
-
-
-def _give_up(report: int, error: BaseException) -> NoReturn:
-    write_report(report, {"problem": f"it cannot be isolated: {_explain(error)}"})
     os._exit(0)
 
 
