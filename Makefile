@@ -33,7 +33,8 @@ steady:
 	$(PYTHON) tests/steady.py
 
 pytest: .venv/test browser sandbox
-	$(BIN)/python -m pytest -m 'not slow' -n logical --dist loadfile --no-loadscope-reorder --durations=10
+	$(BIN)/python -m pytest -m 'not slow and not alone' -n logical --dist loadfile --no-loadscope-reorder --durations=10
+	$(BIN)/python -m pytest -m 'not slow and alone'
 
 nbval: .venv/test
 	@$(call quietly,env IPYAGENT_AGENT__CONFIRM_MODE=yolo IPYAGENT_LLM__MODEL=offline/explorer \
