@@ -115,16 +115,12 @@ class UnseenError(Exception):
     """Raised for a value that cannot be compared with what it was."""
 
 
-Parts = list[Any] | dict[str, Any]
-"""The parts of an object, in order or by name."""
-
-
 class State:
     """One object's state: the parts that it had, and a way to read them again."""
 
     def __init__(
         self,
-        read: Callable[[], Parts],
+        read: Callable[[], list[Any] | dict[str, Any]],
         children: Iterable[object] | None = None,
         grows: Callable[[str], bool] = lambda name: False,
     ) -> None:
@@ -133,26 +129,26 @@ class State:
         `grows` tells of a name whether it is no change that it is new.
         """
         self._read, self._grows = read, grows
-        self._parts = read()  # they are kept, so that no other object gets their place in memory
-        self.children = list(_items(self._parts) if children is None else children)
+        # They are kept, so that no other object gets their place in memory.
+        self._parts = self._name_parts()
+        self.children = list(self._parts.values() if children is None else children)
 
     def is_unchanged(self) -> bool:
         """Return whether the parts are what they were."""
-        before, now = self._parts, self._read()
-        if isinstance(before, dict) and isinstance(now, dict):
-            now = {name: now[name] for name in now if name in before or not self._grows(name)}
-            if before.keys() != now.keys():
-                return False
-            now = {name: now[name] for name in before}
-        pairs = zip(_items(before), _items(now), strict=False)
-        return len(before) == len(now) and all(
-            one is other or (type(one) is type(other) is str and one == other)
-            for one, other in pairs
+        before, now = self._parts, self._name_parts()
+        new = now.keys() - before.keys()
+        return (
+            before.keys() <= now.keys()
+            and all(map(self._grows, new))
+            and all(
+                now[name] is part or (type(now[name]) is type(part) is str and now[name] == part)
+                for name, part in before.items()
+            )
         )
 
-
-def _items(parts: Parts) -> Iterable[object]:
-    return parts.values() if isinstance(parts, dict) else parts
+    def _name_parts(self) -> dict[Any, Any]:
+        parts = self._read()
+        return dict(enumerate(parts)) if isinstance(parts, list) else parts
 
 
 class WatchedValues:
