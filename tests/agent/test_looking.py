@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from pathlib import Path
 
 import pandas as pd
@@ -21,6 +22,7 @@ from ipyagent.schema import (
     ToolStarted,
     ToolStatus,
 )
+from ipyagent.wiring.environment import Environment
 from ipyagent.wiring.undo import find_undo
 from patience import wait_until
 from rehearsal_trial import children
@@ -184,6 +186,34 @@ def test_a_click_before_the_rehearsal_has_ended_runs_the_code_once(tmp_path: Pat
     steps = [{"calls": [call("run_python", code="numbers.append(1)")]}, "Done."]
     lab.run(steps, answer=YES, **ON)
     assert lab.variables["numbers"] == [1]
+
+
+SLOW = "import time\ntime.sleep(1.5)\n"
+"""Longer than a question waits where a page is open."""
+
+
+def test_an_open_question_is_closed_by_a_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Environment, "page_is_open", True)
+    lab = Lab(tmp_path, {"numbers": [1, 2], "time": time})
+    steps = [{"calls": [call("run_python", code=f"{SLOW}sum(numbers)")]}, "Done."]
+    found = lab.run(steps, answer=lambda _: None, **ON).executions[0]
+    assert len(lab.watcher.asked) == 1
+    assert (found.status, found.decided_by) == (ToolStatus.SUCCESS, DecidedBy.REHEARSAL)
+    assert found.result is not None
+    assert found.result.output == "3"
+
+
+def test_a_click_before_a_look_has_ended_decides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Environment, "page_is_open", True)
+    lab = Lab(tmp_path, {"numbers": [1], "time": time})
+    steps = [{"calls": [call("run_python", code=f"{SLOW}numbers.append(2)")]}, "Done."]
+    found = lab.run(steps, answer=YES, **ON).executions[0]
+    assert (found.status, found.decided_by) == (ToolStatus.SUCCESS, DecidedBy.BUTTON)
+    assert lab.variables["numbers"] == [1, 2]
 
 
 def test_settings_rules_and_modes_switch_looks_off(tmp_path: Path) -> None:
