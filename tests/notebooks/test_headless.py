@@ -1,5 +1,6 @@
 """Notebooks run without anybody there, and read without a kernel."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from nbconvert import HTMLExporter, MarkdownExporter
 
 pytestmark = pytest.mark.kernel
 
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 RUN_JSON = "application/vnd.ipyagent.run+json"
 WRITES = "ran = open('ran.txt', 'w')"
 FIGURE = "import matplotlib.pyplot as plt\n_ = plt.plot([1, 2])\nprint('<b>drawn</b>')"
@@ -60,6 +62,24 @@ def test_a_look_needs_nobody(tmp_path: Path, isolation_problem: str | None) -> N
     execution = notebook.cells[2].outputs[0].data[RUN_JSON]["steps"][0]["executions"][0]
     assert (execution["status"], execution["decided_by"]) == ("success", "rehearsal")
     assert notebook.cells[3].outputs[0].data["text/plain"] == "6"
+
+
+@pytest.mark.slow
+def test_the_quickstart_needs_nobody_under_the_default_mode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolation_problem: str | None
+) -> None:
+    if isolation_problem is not None:
+        pytest.skip(isolation_problem)
+    monkeypatch.setenv("IPYAGENT_LLM__MODEL", "offline/explorer")
+    shutil.copytree(NOTEBOOKS / "data", tmp_path / "data")
+    notebook = nbformat.read(NOTEBOOKS / "01_quickstart.ipynb", as_version=4)
+    resources = {"metadata": {"path": str(tmp_path)}}
+    NotebookClient(notebook, kernel_name="python3", resources=resources).execute()
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    runs = [output.data[RUN_JSON] for output in outputs if RUN_JSON in output.get("data", {})]
+    calls = [e for run in runs for step in run["steps"] for e in step["executions"]]
+    assert len(calls) > 3
+    assert {call["status"] for call in calls} == {"success"}
 
 
 def test_a_notebook_in_which_nothing_was_done_is_not_green(tmp_path: Path) -> None:

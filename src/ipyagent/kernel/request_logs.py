@@ -58,11 +58,12 @@ def _add_filters() -> None:
         return
     for name in [*_EARLY, *loggers]:
         if name.partition(".")[0] in _PACKAGES:
-            logging.getLogger(name).addFilter(_is_wanted)
+            logging.getLogger(name).addFilter(is_wanted)
     _known = len(loggers)
 
 
-def _is_wanted(record: logging.LogRecord) -> bool:
+def is_wanted(record: logging.LogRecord) -> bool:
+    """Return whether the user wants to see a record: the filter of the libraries' loggers."""
     return not _ours.get() or record.levelno >= logging.WARNING or _is_asked_for(record.name)
 
 

@@ -22,6 +22,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from ipyagent.kernel.describe.safe_inspect import is_a
+from ipyagent.kernel.request_logs import is_wanted
 
 _SETTINGS = {
     "changes Python's settings": (
@@ -133,7 +134,7 @@ def _identify(names: Mapping[str, object]) -> dict[str, int]:
 
 def _describe_logger(logger: Any) -> tuple[object, ...]:
     handlers = [(id(e), e.level, id(e.formatter), [*map(id, e.filters)]) for e in logger.handlers]
-    filters = [*map(id, logger.filters)]
+    filters = [id(each) for each in logger.filters if each is not is_wanted]
     return logger.level, logger.disabled, logger.propagate, handlers, filters
 
 
