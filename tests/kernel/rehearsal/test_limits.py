@@ -127,6 +127,11 @@ def test_a_forged_report_is_refused(tmp_path: Path, code: str) -> None:
     assert report.get("problem") or not report.get("variables"), report
 
 
+def test_a_crash_ends_the_copy_alone_and_is_named(tmp_path: Path) -> None:
+    report = rehearse("import ctypes\nctypes.string_at(0)", {}, tmp_path)
+    assert report["problem"] == "it ended without a report (SIGSEGV)"
+
+
 def test_whoever_stops_waiting_ends_it(tmp_path: Path) -> None:
     confinement = build_confinement(tmp_path)
     started = start_rehearsal(PlainNamespace({}), "while True: pass", confinement, Limits(60.0))

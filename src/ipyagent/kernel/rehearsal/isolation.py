@@ -21,6 +21,8 @@ from ipyagent.kernel.rehearsal.confinement import Confinement, Limits
 from ipyagent.kernel.rehearsal.mounts import CACHE, TEMPORARY, build_root
 
 _END = {signal.SIGTERM}
+BY_SIGNAL = 128
+"""Is added to the number of a signal in a process's status, as shells do."""
 
 
 def leave_kernel(kernel: int, report: int) -> None:
@@ -61,8 +63,11 @@ def replace_descriptors(kept: Collection[int]) -> None:
     os.close(null)
 
 
-def wait_in_first(second: int) -> None:
-    """Wait for the second process, which SIGTERM ends; it must be waited for by its parent."""
+def wait_in_first(second: int) -> int:
+    """Wait for the second process, which SIGTERM ends; it must be waited for by its parent.
+
+    Return 0, or BY_SIGNAL and the number of the signal by which it died.
+    """
     handle = os.pidfd_open(second)
 
     def end_second(*_: object) -> None:
@@ -71,7 +76,8 @@ def wait_in_first(second: int) -> None:
 
     signal.signal(signal.SIGTERM, end_second)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _END)
-    os.waitpid(second, 0)
+    _, status = os.waitpid(second, 0)
+    return BY_SIGNAL + os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
 
 
 def isolate(

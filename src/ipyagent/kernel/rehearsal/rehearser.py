@@ -65,9 +65,10 @@ class Rehearsing:
         except TimeoutError:
             raise NotRehearsedError(f"{what} longer than {seconds:g} s") from None
         except ReportError as error:
-            raise NotRehearsedError(str(error)) from None
+            problem = str(error)
         finally:
-            self._end()
+            status = self._end()
+        raise NotRehearsedError(f"{problem}{_describe_signal(status)}")
 
     def _read(self, most: int, seconds: float) -> Report:
         report, buffers = read_report(self.report, most, time.monotonic() + seconds)
@@ -75,16 +76,19 @@ class Rehearsing:
             raise NotRehearsedError(str(problem)[:500])
         return report, buffers
 
-    def _end(self) -> None:
+    def _end(self) -> int:
+        """End it; return the status of its first process, 0 if that is not known."""
         self.stop()
         poll = select.poll()
         poll.register(self.handle, select.POLLIN)
         if not poll.poll(_LAST_SECONDS * 1000):
             self._signal(signal.SIGKILL)
+        status = 0
         with contextlib.suppress(ChildProcessError):  # code of the user's waits for all processes
-            os.waitpid(self.process, 0)
+            _, status = os.waitpid(self.process, 0)
         close_quietly(self.report)
         close_quietly(self.handle)
+        return status
 
     def _signal(self, number: int) -> None:
         with contextlib.suppress(OSError):
@@ -146,8 +150,7 @@ def _enter(kernel: int, report: int) -> int:
         second = _fork()
     if second:
         os.close(report)
-        isolation.wait_in_first(second)
-        os._exit(0)
+        os._exit(isolation.wait_in_first(second))
     os.close(hold)
     return life
 
@@ -166,6 +169,15 @@ def _perform(act: Act, report: int) -> None:
         # Data that is too much to be adopted; the rest is not.
         write_report(report, {**found, "adoption": None})
     os._exit(0)
+
+
+def _describe_signal(status: int) -> str:
+    """Return by which signal one of the two processes died, as the status of the first tells."""
+    code = os.waitstatus_to_exitcode(status)
+    number = -code if code < 0 else code - isolation.BY_SIGNAL
+    if number not in set(signal.Signals):
+        return ""
+    return f" ({signal.Signals(number).name})"
 
 
 def _explain(error: BaseException) -> str:
