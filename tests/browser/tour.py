@@ -14,8 +14,12 @@ import nbformat
 import pytest
 from playwright.sync_api import expect
 
+from conftest import ASKING
+
 TOUR = Path(__file__).parents[2] / "notebooks"
 PATIENCE = 120_000
+
+ASKING.clear()  # the tour shows what holds by default
 
 
 @pytest.fixture(scope="session")
