@@ -57,6 +57,8 @@ def test_a_look_gives_its_result_unasked(tmp_path: Path) -> None:
     assert found.rehearsal is not None
     assert found.rehearsal.outcome is RehearsalOutcome.LOOKED
     assert lab.watcher.asked == []
+    # Views show by it what ran, in full.
+    assert "tool_running" in lab.watcher.types()
     assert lab.variables == {"numbers": [1, 2, 3]}
 
 

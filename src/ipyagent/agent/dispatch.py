@@ -227,10 +227,9 @@ class Dispatcher:
         """Make the rehearsal's result that of the call."""
         assert look.finding is not None  # noqa: S101
         self._record_decision(call, answer)
-        if look.finding.adoption:
-            self._emit(ToolRunning(step=self.step, call_id=call.id))
-            if not await self._record_intent(call):
-                return
+        self._emit(ToolRunning(step=self.step, call_id=call.id))
+        if look.finding.adoption and not await self._record_intent(call):
+            return
         duration = look.finding.rehearsal.duration
         self._update_execution(call.id, started_at=now(), duration=duration)
         try:
