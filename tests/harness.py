@@ -25,7 +25,8 @@ from ipyagent.schema import DecidedBy, Decision, Event, Run, RunState, Scope, ad
 from ipyagent.schema.state import Listener
 from ipyagent.store.journal import Journal
 from ipyagent.tools.base import Tool
-from ipyagent.wiring import Environment, RunFactory, RunRequest, runtime
+from ipyagent.tools.workspace import Workspace
+from ipyagent.wiring import Environment, RunFactory, RunRequest
 
 YES = Answer(Decision.APPROVED, DecidedBy.BUTTON)
 ALWAYS = Answer(Decision.APPROVED, DecidedBy.BUTTON, scope=Scope.SESSION)
@@ -76,7 +77,7 @@ class Lab:
 
     def __init__(self, root: Path, variables: dict[str, Any] | None = None) -> None:
         self.variables = variables if variables is not None else {}
-        self.environment = Environment(runtime().workspace(root), PlainNamespace(self.variables))
+        self.environment = Environment(Workspace(root), PlainNamespace(self.variables))
         self.session = new_session()
         self.watcher = Watcher(self.environment)
         self.client: Scripted | None = None

@@ -11,6 +11,9 @@ from patience import wait_until
 
 APPROVE, DENY = "Control+Shift+Enter", "Control+Shift+Backspace"
 
+DECISIONS = "button:not([data-ipyagent=undo])"
+"""The buttons of a card that is on; the one to take it back comes when it has ended."""
+
 PLACE = "document.activeElement.closest('.jp-Cell')"
 
 

@@ -122,7 +122,7 @@ FOUND = """(selector) => [(inside) => [...document.querySelectorAll(selector)]
     links: all('a').map((e) => e.protocol)
         .filter((p) => !['http:', 'https:', 'mailto:'].includes(p)),
     buttons: all('button, input, textarea, select')
-        .map((e) => e.dataset.ipyagent).filter((name) => !['copy', 'stop'].includes(name)),
+        .map((e) => e.dataset.ipyagent).filter((name) => !['copy', 'stop', 'undo'].includes(name)),
 }))[0]"""
 
 NOTHING = {"ran": None, "named": [], "elements": [], "foreign": []}

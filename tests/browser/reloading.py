@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from deciding import press
+from deciding import DECISIONS, press
 from playwright.sync_api import Page, expect
 from scripts import LOAD, script
 
@@ -83,7 +83,7 @@ def expect_ended(book: Notebook, index: int, state: str = "done") -> Any:
     book.expect_state(index, state)
     expect(book.prompt(index)).not_to_have_text("[*]:")
     expect(book.run(index)).to_have_count(1)
-    expect(book.run(index).locator("button")).to_have_count(0)
+    expect(book.run(index).locator(DECISIONS)).to_have_count(0)
     (output,) = book.save().cells[index].outputs
     assert WIDGET_VIEW not in output.data
     assert {"text/html", "text/markdown", "text/plain"} < output.data.keys()

@@ -14,7 +14,15 @@ import nbformat
 import pytest
 from card_modules import MODULE_COLOUR, count_modules
 from commanding import ADD, actions, is_enabled, source, to_command_mode
-from deciding import APPROVE, DENY, decide_on_two_cells, press, press_until, the_plan
+from deciding import (
+    APPROVE,
+    DECISIONS,
+    DENY,
+    decide_on_two_cells,
+    press,
+    press_until,
+    the_plan,
+)
 from hostile_strings import AROUND, FOUND, NOTHING, Watch, hostile, kept, open_all, settle, strings
 from nbconvert import HTMLExporter
 from playwright.sync_api import Browser, expect
@@ -60,7 +68,7 @@ def test_approve_by_a_click_while_the_cell_runs(folder: Path, cells: Make) -> No
     book.expect_done(2)
     book.expect_state(1, "done")
     expect(book.run(1).locator("[data-ipyagent=answer]")).to_contain_text("The answer is 42.")
-    expect(book.run(1).locator("button")).to_have_count(0)
+    expect(book.run(1).locator(DECISIONS)).to_have_count(0)
     expect(book.output(2)).to_contain_text("order 42")
     book.shot("approve-done")
 
@@ -220,7 +228,7 @@ def test_a_plan_is_approved_as_a_whole_and_its_progress_is_seen(folder: Path, ce
     book.expect_done(2)
     expect(card).to_have_attribute("data-state", "done")
     expect(card).to_contain_text("2 of 2 steps done")
-    expect(book.run(1).locator("button")).to_have_count(0)
+    expect(book.run(1).locator(DECISIONS)).to_have_count(0)
     expect(book.output(2)).to_contain_text("words 5")
     book.shot("plan-done")
 
@@ -372,7 +380,7 @@ def test_the_transcript_survives_save_reopening_without_a_kernel_and_export(
     book.expect_state(1, "done")
     expect(book.run(1)).to_contain_text("See the line.")
     expect(book.run(1).locator("img")).to_have_count(1)
-    expect(book.run(1).locator("button")).to_have_count(0)
+    expect(book.run(1).locator(DECISIONS)).to_have_count(0)
     book.shot("reopened")
     html, _ = HTMLExporter().from_notebook_node(saved)
     exported = book.page.context.new_page()
@@ -582,4 +590,4 @@ def test_in_notebook_seven_an_error_and_a_new_cell_are_asked_about_and_reopened(
     book.open()
     book.expect_state(2, "done")
     expect(book.run(2)).to_contain_text("It is 42.")
-    expect(book.run(2).locator("button")).to_have_count(0)
+    expect(book.run(2).locator(DECISIONS)).to_have_count(0)

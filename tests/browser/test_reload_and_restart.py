@@ -8,7 +8,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from deciding import press
+from deciding import DECISIONS, press
 from held_messages import HeldMessages
 from playwright.sync_api import expect
 from reloading import (
@@ -128,7 +128,7 @@ def test_a_run_that_was_saved_while_it_waited_is_shown_without_a_kernel(
     expect(book.run(1)).to_contain_text("Let me compute.")
     expect(book.run(1)).to_contain_text("unfinished")
     expect(book.run(1)).to_contain_text("no decision recorded")
-    expect(book.run(1).locator("button")).to_have_count(0)
+    expect(book.run(1).locator(DECISIONS)).to_have_count(0)
 
 
 @pytest.mark.spec("P42")
@@ -281,7 +281,7 @@ def test_after_a_restart_the_card_says_so_and_then_shows_what_was_recorded(
     book.expect_state(1, "failed")
     expect(book.run(1)).to_contain_text("The kernel was restarted or stopped")
     expect(book.run(1)).to_contain_text("Let me see.")
-    expect(book.run(1).locator("button")).to_have_count(0)
+    expect(book.run(1).locator(DECISIONS)).to_have_count(0)
     book.shot("restart-stale")
     book.ready().start(0)
     # A restart interrupts first: either the kernel had time to record this, or it was recovered.
@@ -303,7 +303,7 @@ def test_a_restored_card_of_a_kernel_that_dies_says_so(jupyterlab: Lab, notebook
     reload(book)
     decide(book, 1, "approve")
     book.expect_state(1, "failed")
-    expect(book.run(1).locator("button")).to_have_count(0)
+    expect(book.run(1).locator(DECISIONS)).to_have_count(0)
     dialog = book.page.locator(".jp-Dialog")
     dialog.locator("button.jp-mod-accept").click()
     # And one whose widget JupyterLab tells nothing of the death.
