@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 import time
 from pathlib import Path
@@ -172,6 +173,36 @@ def test_a_change_is_asked_about_and_shown_beforehand(tmp_path: Path) -> None:
     [shown] = [each for each in lab.watcher.events if each.type == "tool_rehearsed"]
     assert shown.rehearsal.result is not None
     assert found.rehearsal.result is None
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "os.remove('kept/a.txt'); os.rmdir('kept'); os.mkdir('kept')",
+        "os.remove('a.txt'); os.mkdir('a.txt')",
+        "os.chmod('kept', 0o700)",
+    ],
+)
+def test_a_folder_that_is_not_what_it_was_is_asked_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    (tmp_path / "kept").mkdir(mode=0o755)
+    for name in ("a.txt", "kept/a.txt"):
+        (tmp_path / name).write_text("text")
+    monkeypatch.chdir(tmp_path)
+    found = looked(Lab(tmp_path, {"os": os}), code)
+    assert found.status is ToolStatus.DENIED, found.rehearsal
+    assert found.rehearsal is not None
+    assert [each.change for each in found.rehearsal.files], found.rehearsal
+
+
+@pytest.mark.parametrize("code", ["_.append(2)", "_12.append(2)", "Out[12].append(2)"])
+def test_a_change_through_a_name_of_the_shell_is_asked_about(tmp_path: Path, code: str) -> None:
+    numbers = [1]
+    given = {"numbers": numbers, "_": numbers, "_12": numbers, "Out": {12: numbers}}
+    assert looked(Lab(tmp_path, dict(given)), code).status is ToolStatus.DENIED
+    look = code.removesuffix(".append(2)")
+    assert looked(Lab(tmp_path, dict(given)), look).decided_by is DecidedBy.REHEARSAL
 
 
 def test_what_was_approved_runs_for_real(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import builtins
 import keyword
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -128,12 +129,16 @@ def _read_files(entries: list[JsonDict], workspace: Workspace) -> Iterator[FileE
     for entry in entries[:_FILES]:
         path, kind = Path(str(entry["path"])[:_PATH]), entry["kind"]
         exists = path.is_relative_to(root) and path.exists()
-        if (kind == "folder" and exists) or (kind == "deleted" and not exists):
+        if kind == "folder" and exists and path.is_dir():
+            if stat.S_IMODE(entry["mode"]) == stat.S_IMODE(path.stat().st_mode):
+                continue
+        elif kind == "deleted" and not exists:
             continue  # an overlay has it for what is in it, or it was made there before
         change: Any = "deleted" if kind == "deleted" else "changed" if exists else "created"
         name = path.relative_to(root) if path.is_relative_to(root) else path
         diff = _diff(str(name), entry.get("text"), workspace, is_new=not exists)
-        yield FileEffect(path=f"{name}{'/' if kind == 'folder' else ''}", change=change, diff=diff)
+        end = "/" if kind in ("folder", "new folder") else ""
+        yield FileEffect(path=f"{name}{end}", change=change, diff=diff)
 
 
 def _diff(path: str, text: object, workspace: Workspace, *, is_new: bool) -> str:

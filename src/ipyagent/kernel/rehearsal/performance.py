@@ -38,9 +38,10 @@ _RESULT = {"success", "output", "error", "for_model", "images", "displays", "tru
 _SHELL_NAMES = frozenset(
     {
         *("_", "__", "___", "_i", "_ii", "_iii", "_oh", "_dh", "_ih", "_exit_code", "In", "Out"),
-        *("__builtins__", "__warningregistry__", "__annotations__"),
     }
 )
+"""Names that the shell binds anew; what they hold are objects that others hold, too."""
+_BY_PYTHON = frozenset({"__builtins__", "__warningregistry__", "__annotations__"})
 _NUMBERED = re.compile(r"_i?[0-9]+")
 _MOST_FILES, _LARGEST = 100, 50_000
 """Files that are reported, and bytes of one whose text is."""
@@ -121,7 +122,9 @@ def list_changes(
     """
     change: Literal["created", "changed", "deleted"]
     for name, value in {**before, **after}.items():
-        if type(name) is not str or name in _SHELL_NAMES or _NUMBERED.fullmatch(name):
+        if type(name) is not str or name in _BY_PYTHON:
+            continue
+        if (name in _SHELL_NAMES or _NUMBERED.fullmatch(name)) and name not in inside:
             continue
         if name not in before:
             change = "created"
@@ -154,8 +157,17 @@ def list_written_files(root: str, known: Collection[str] = ()) -> Iterator[JsonD
                 gone = "deleted" if stat.S_ISCHR(status.st_mode) else "file"
                 if path not in known:
                     kind = "folder" if is_folder else gone
-                    yield {"path": path, "kind": kind, "text": _read_text(entry.path, status)}
+                    kind = "new folder" if is_folder and _is_opaque(entry.path) else kind
+                    text = _read_text(entry.path, status)
+                    yield {"path": path, "kind": kind, "text": text, "mode": status.st_mode}
                 waiting += [entry.path] if is_folder else []
+
+
+def _is_opaque(folder: str) -> bool:
+    """Return whether an overlay shows a folder without what lies below: it was made anew."""
+    with contextlib.suppress(OSError):
+        return os.getxattr(folder, "user.overlay.opaque") == b"y"
+    return False
 
 
 def _read_text(path: str, status: os.stat_result) -> str | None:
