@@ -10,6 +10,7 @@ import pickle
 import random
 import sys
 import types
+from collections import defaultdict
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar
@@ -33,7 +34,11 @@ pytestmark = pytest.mark.alone
 PROGRAMS = int(os.environ.get("REHEARSAL_TEST_PROGRAMS", "8"))
 
 
-class Own:
+class Base:
+    """What a class has by default."""
+
+
+class Own(Base):
     """A class of the user's; `__eq__` and the like must not run in the kernel."""
 
     shared: ClassVar[list[int]] = []
@@ -56,6 +61,10 @@ def counter() -> Any:
     return step
 
 
+def put(module: Any) -> None:
+    module.extra_name = 1
+
+
 def variables() -> dict[str, Any]:
     own = Own()
     return {
@@ -73,6 +82,10 @@ def variables() -> dict[str, Any]:
         "sys": sys,
         "objects": np.array([[1], [2]], dtype=object)[:, 0],
         "text": bytearray(b"abc"),
+        "put": put,
+        "ids": defaultdict(counter()),
+        "Base": type("Base", (Base,), {}),
+        "days": pd.Series([1, 2, 3], index=pd.to_datetime(["2020-1-1", "2020-1-2", "2020-1-3"])),
     }
 
 

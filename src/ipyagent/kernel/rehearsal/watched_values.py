@@ -57,6 +57,7 @@ _LEADING = frozenset(
 )
 """Types whose values never change, but lead to others that may."""
 _INSTALLED = ("site-packages", "dist-packages")
+_HEADS = ("__name__", "__qualname__", "__bases__")
 _CACHES = ("__abstractmethods__", "_abc_impl", "__weakref__", "__dict__")
 _MADE_BY_STATEMENT, _WEAK_BEFORE, _DICT_BEFORE = 1 << 9, 1 << 3, 1 << 4
 """Flags of classes; the last two: what lies before an object's own memory."""
@@ -205,7 +206,7 @@ class WatchedValues:
 def _capture(value: Any, variables: Mapping[str, object]) -> State:
     kind = type(value)
     if kind in _MAPPINGS:
-        return State(lambda: [part for pair in value.items() for part in pair])
+        return State(lambda: _read_mapping(value))
     if kind in _LISTS:
         return State(lambda: [*value])
     if kind is bytearray:
@@ -241,14 +242,21 @@ def _capture_data(value: Any) -> State | None:
         columns = [value.iloc[:, i] for i in range(value.shape[1])] if is_table else [value]
         objects = [each for column in columns for each in _list_objects(column)]
         labels = [value.index, *([value.columns] if is_table else [])]
-        names = list if is_table else lambda: [value.name]
+        name = list if is_table else lambda: [value.name]
+        names = lambda: [value.flags.allows_duplicate_labels, *name()]  # noqa: E731
         return _with_capture(value, names, [kind, value.attrs, *labels, *objects])
     if home == "pandas" and is_a(value, library.Index):
         levels = [*value.levels] if hasattr(value, "levels") else []
-        return State(lambda: [*value.names], [*(levels or _list_objects(value))])
+        children = [*(levels or _list_objects(value))]
+        return State(lambda: [*value.names, getattr(value, "freqstr", None)], children)
     if home == "polars" and kind.__name__ in ("DataFrame", "Series"):
         return _with_capture(value, list, [])
     return None
+
+
+def _read_mapping(value: Any) -> list[object]:
+    pairs = (part for pair in value.items() for part in pair)
+    return [getattr(value, "default_factory", None), *own_attributes(value).values(), *pairs]
 
 
 def _with_capture(
@@ -281,7 +289,8 @@ def _capture_function(function: types.FunctionType, variables: Mapping[str, obje
 
     def read() -> list[object]:
         contents = [part for cell in cells for part in gc.get_referents(cell)]
-        parts = (function.__code__, function.__defaults__, function.__kwdefaults__, *contents)
+        parts = [function.__code__, function.__defaults__, function.__kwdefaults__, *contents]
+        parts += [function.__name__, function.__qualname__, function.__module__, function.__doc__]
         return [*parts, *own_attributes(function).values()]
 
     children = read()
@@ -313,7 +322,15 @@ def _capture_module(module: types.ModuleType) -> State:
 
     members = [each for name, each in module.__dict__.items() if name[:2] != "__"]
     children = members if is_own else [each for each in members if is_a(each, type)]
-    return State(read, children, lambda name: True)
+
+    def grows(name: str) -> bool:
+        """Return whether a library may have filled the name itself, as when it is first used."""
+        new = module.__dict__[name]
+        if is_own or not (is_a(new, types.FunctionType) or is_a(new, type)):
+            return name[:1] == "_"
+        return not is_own_module(sys.modules.get(new.__module__))
+
+    return State(read, children, grows)
 
 
 def is_own_module(module: object) -> bool:
@@ -331,7 +348,8 @@ def is_own_module(module: object) -> bool:
 
 def _capture_class(cls: type) -> State:
     def read() -> dict[str, Any]:
-        return {n: m for n, m in class_dict(cls).items() if n not in _CACHES}
+        heads = {f".{n}": type.__dict__[n].__get__(cls) for n in _HEADS}
+        return {**heads, **{n: m for n, m in class_dict(cls).items() if n not in _CACHES}}
 
     if not is_own_module(sys.modules.get(module_name(cls))):
         # A library itself adds private names to its classes.
