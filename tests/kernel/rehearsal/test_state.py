@@ -349,3 +349,27 @@ def test_the_kernel_stays_as_it_is(tmp_path: Path, program: list[str]) -> None:
     assert (sys.path, Own.shared, random.getstate()) == (path, shared, numbers)
     assert pd.get_option("display.max_rows") == options
     assert not hasattr(pd.DataFrame, "extra")
+
+
+WRITES = [
+    "os.remove({!r})", "os.rename({!r}, 'here')", "os.chmod({!r}, 0)", "os.truncate({!r}, 0)",
+    "os.mkdir({!r} + '2')", "os.symlink('x', {!r} + '2')", "os.utime({!r})",
+    "os.remove('/etc/passwd')", "open('/etc/passwd', 'a')", "os.open('/etc/passwd', os.O_RDWR)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("code", cases(WRITES))
+def test_a_change_outside_is_told_even_if_its_failure_is_passed_over(
+    tmp_path: Path, code: str
+) -> None:
+    root, letter = tmp_path / "workspace", tmp_path / "letter"
+    root.mkdir()
+    letter.write_text("Dear")
+    program = f"import os\ntry: {code.format(str(letter))}\nexcept OSError: pass"
+    assert rehearse(program, {}, root)["attempts"], "not noticed"
+
+
+def test_a_hidden_file_of_a_workspace_among_temporary_files_is_hidden(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("KEY=1")
+    program = f"try: open({str(tmp_path / '.env')!r})\nexcept OSError: pass"
+    assert rehearse(program, {}, tmp_path)["attempts"], "not noticed"

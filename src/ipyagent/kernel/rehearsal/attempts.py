@@ -16,8 +16,8 @@ from types import FrameType
 from typing import Any
 
 from ipyagent import imports
-from ipyagent.kernel.rehearsal.confinement import Confinement
-from ipyagent.kernel.rehearsal.mounts import CACHE, TEMPORARY
+from ipyagent.kernel.rehearsal.confinement import ALIKE, Confinement
+from ipyagent.kernel.rehearsal.mounts import CACHE, SHARED, TEMPORARY
 
 _MOST = 20
 _NETWORK = ("connect", "sendto", "sendmsg", "bind", "getaddrinfo", "gethostbyname", "gethostbyaddr")
@@ -28,6 +28,15 @@ _EVENTS = {
     **dict.fromkeys(("os.kill", "os.killpg", "signal.pthread_kill"), "sends a signal to a process"),
     "sys.addaudithook": "adds an audit hook",
 }
+_WRITES = frozenset(
+    f"os.{each}"
+    for each in (
+        *("mkdir", "remove", "rmdir", "rename", "link", "symlink", "chmod", "chown", "utime"),
+        *("truncate", "setxattr", "removexattr"),
+    )
+)
+"""Events of changes to files; code may pass over their failure."""
+_PAIRS = frozenset({"os.rename", "os.link"})
 _FOLDERS = frozenset({"os.listdir", "os.scandir", "os.chdir", "sqlite3.connect", "glob.glob"})
 _ASKED = ("stat", "lstat", "access", "readlink")
 """Functions of `os` that tell whether a file is there."""
@@ -97,7 +106,12 @@ class Attempts:
             path, mode, flags = arguments
             by_mode = isinstance(mode, str) and mode[:1] in ("w", "a", "x")
             by_flags = isinstance(flags, int) and bool(flags & os.O_CREAT)
-            self._check_path(path, creates=by_mode or by_flags)
+            by_flags |= isinstance(flags, int) and bool(flags & (os.O_WRONLY | os.O_RDWR))
+            self._check_path(path, creates=by_mode or by_flags, writes=by_flags)
+        elif event in _WRITES:
+            first = int(event == "os.symlink")  # what it leads to is not touched
+            for path in arguments[first : 2 if first or event in _PAIRS else 1]:
+                self._check_path(path, creates=event == "os.mkdir" or first > 0, writes=True)
         elif event in _FOLDERS:
             frame = inspect.currentframe()
             if not _is_import(frame and frame.f_back):
@@ -116,25 +130,36 @@ class Attempts:
 
         return ask
 
-    def _check_path(self, path: object, *, creates: bool = False, lists: bool = False) -> None:
+    def _check_path(
+        self, path: object, *, creates: bool = False, lists: bool = False, writes: bool = False
+    ) -> None:
         if not isinstance(path, str | bytes | os.PathLike):
             return
         self._is_active, hidden = False, False
         with contextlib.suppress(OSError, ValueError, TypeError):
             real = os.path.realpath(os.fsdecode(path))
             hidden = not self._is_as_outside(real, creates=creates, lists=lists)
+            hidden |= writes and self._is_read_only(real, creates=creates)
         self._is_active = True
         if hidden:
             self._add(f"reaches for {real}, which is hidden from it")
+
+    def _is_read_only(self, real: str, *, creates: bool) -> bool:
+        """Return whether a file could be changed outside only."""
+        if creates and real.startswith(f"{self._home}/."):
+            return False  # where libraries keep what they make
+        own = (self._confinement.root, TEMPORARY, SHARED, *ALIKE, "/proc/self", "/proc/thread-self")
+        return not any(f"{real}/".startswith(f"{each}/") for each in own)
 
     def _is_as_outside(self, real: str, *, creates: bool, lists: bool) -> bool:
         if self._confinement.sees(real) or f"{real}/".startswith((*_OWN, f"{CACHE}/")):
             return True
         if real.startswith(f"{self._home}/."):
             return True  # where libraries look for settings
-        if f"{real}/".startswith(f"{TEMPORARY}/"):
+        is_inside = f"{real}/".startswith(f"{self._confinement.root}/")  # and hidden there
+        if f"{real}/".startswith(f"{TEMPORARY}/") and not is_inside:
             # Its own folder of temporary files: what is missing there may be in the real one.
-            return creates or os.path.lexists(real)
+            return os.path.lexists(real) or (creates and os.path.isdir(os.path.dirname(real)))  # noqa: PTH112, PTH120
         # That a folder is there tells nothing, if something in it is seen.
         below = () if lists else (*self._confinement.readable, f"{self._home}/.")
         return any(each.startswith(f"{real}/") for each in (self._confinement.root, *below))

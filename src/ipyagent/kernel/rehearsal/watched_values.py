@@ -242,9 +242,8 @@ def _capture_data(value: Any) -> State | None:
         columns = [value.iloc[:, i] for i in range(value.shape[1])] if is_table else [value]
         objects = [each for column in columns for each in _list_objects(column)]
         labels = [value.index, *([value.columns] if is_table else [])]
-        name = list if is_table else lambda: [value.name]
-        names = lambda: [value.flags.allows_duplicate_labels, *name()]  # noqa: E731
-        return _with_capture(value, names, [kind, value.attrs, *labels, *objects])
+        children = [kind, value.attrs, *labels, *objects]
+        return _with_capture(value, lambda: _read_heads(value, is_table=is_table), children)
     if home == "pandas" and is_a(value, library.Index):
         levels = [*value.levels] if hasattr(value, "levels") else []
         children = [*(levels or _list_objects(value))]
@@ -252,6 +251,10 @@ def _capture_data(value: Any) -> State | None:
     if home == "polars" and kind.__name__ in ("DataFrame", "Series"):
         return _with_capture(value, list, [])
     return None
+
+
+def _read_heads(value: Any, *, is_table: bool) -> list[object]:
+    return [value.flags.allows_duplicate_labels, None if is_table else value.name]
 
 
 def _read_mapping(value: Any) -> list[object]:
