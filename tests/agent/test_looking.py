@@ -8,6 +8,7 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -291,3 +292,20 @@ def test_stopping_the_run_ends_the_copy(tmp_path: Path) -> None:
     with pytest.raises(AgentInterrupted):
         lab.run(steps, heard=watch, **{**ON, "rehearse_seconds": 60.0})
     wait_until(lambda: children() == before)
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["a = np.zeros(5)\nb = a[:2]", "halves = np.split(np.arange(4), 2)", "t = (a := np.eye(3)).T"],
+)
+def test_new_arrays_that_share_memory_are_not_adopted(tmp_path: Path, code: str) -> None:
+    """Each would be a copy: a change to one would not be seen in the other."""
+    found = looked(Lab(tmp_path, {"np": np}), code)
+    assert found.status is ToolStatus.DENIED, found.rehearsal
+
+
+def test_missing_values_stay_the_very_same(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, {"np": np, "math": math})
+    assert looked(lab, "missing = [np.nan]\nother = [math.nan]").decided_by is DecidedBy.REHEARSAL
+    assert np.nan in lab.variables["missing"]
+    assert math.nan in lab.variables["other"]

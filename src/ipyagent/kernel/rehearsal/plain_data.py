@@ -80,6 +80,8 @@ class _Writer:
         self._modules = {id(module): name for name, module in list(sys.modules.items())}
         self._written: dict[int, int] = {}
         self._keep: list[object] = []
+        self._owners: set[int] = set()
+        """The arrays whose memory was written: two that share it would be two copies."""
         self._count = 0
 
     def write(self, value: Any, depth: int = _DEPTH, *, is_part: bool = False) -> Node:
@@ -125,6 +127,9 @@ class _Writer:
             return ["plain", value]
         if kind is int:
             return ["int", hex(value)]
+        for home in ("math", "numpy"):  # which code compares by identity, as `in` does
+            if kind is float and value is getattr(sys.modules.get(home), "nan", None):
+                return ["missing", home]
         if kind in (float, complex):
             numbers = [value] if kind is float else [value.real, value.imag]
             return [kind.__name__, *(each.hex() if each == each else "nan" for each in numbers)]
@@ -145,6 +150,10 @@ class _Writer:
             and (type(base) is not type(array) or self._is_old(base))
         ):
             raise NotPlainError("it is a part of what is there")
+        owner = id(array if base is None else base)
+        if owner in self._owners and not is_part:
+            raise NotPlainError("it shares its memory")
+        self._owners.add(owner)
         if not _DTYPE.fullmatch(array.dtype.str):
             raise NotPlainError(f"it is an array of {array.dtype}")
         order = "F" if flags.f_contiguous and not flags.c_contiguous else "C"
@@ -177,6 +186,8 @@ class _Reader:
                 return value
             case ["int", str(text)] if len(text) < 100_000:
                 return int(text, 16)
+            case ["missing", ("math" | "numpy") as home]:
+                return sys.modules[home].nan
             case ["float", str(text)]:
                 return float.fromhex(text)
             case ["complex", str(real), str(imaginary)]:
