@@ -28,7 +28,10 @@ _SETTINGS = {
     "changes Python's settings": (
         "sys.getrecursionlimit() sys.getswitchinterval() sys.get_int_max_str_digits()"
         " sys.gettrace() sys.getprofile() sys.excepthook sys.displayhook sys.unraisablehook"
-        " threading.excepthook gc.isenabled() gc.get_threshold() gc.get_debug()"
+        " threading.excepthook threading.gettrace() threading.getprofile()"
+        " threading.stack_size()"
+        " sys.argv sys.warnoptions sys.stdout sys.get_coroutine_origin_tracking_depth()"
+        " gc.isenabled() gc.get_threshold() gc.get_debug()"
     ),
     "changes the environment": "os.environ._data",
     "changes the working folder": "os.getcwd()",
@@ -44,18 +47,30 @@ _SETTINGS = {
     "changes the settings of a module": (
         "decimal.getcontext() decimal.DefaultContext csv.field_size_limit() csv.list_dialects()"
         " socket.getdefaulttimeout() copyreg.dispatch_table numpy.geterr()"
-        " numpy.get_printoptions() pandas._config.config._global_config matplotlib.rcParams"
+        " numpy.get_printoptions() numpy.geterrcall() numpy.getbufsize() sklearn.get_config()"
+        " logging.getLevelNamesMapping() pandas._config.config._global_config matplotlib.rcParams"
     ),
     "leaves a figure open": "matplotlib._pylab_helpers.Gcf.figs",
 }
 """Words for a change, and where it is read: attributes, and functions that are called."""
 _LOADED_LATE = re.compile(r"flags=\[.*?\]|'?backend'?: \S+")
 """Parts that change by themselves: the flags of decimal, the backend of a first figure."""
-_LIMITS = (resource.RLIMIT_AS, resource.RLIMIT_NOFILE, resource.RLIMIT_CPU, resource.RLIMIT_STACK)
+_LIMITS = tuple(getattr(resource, each) for each in dir(resource) if each[:7] == "RLIMIT_")
+_TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 _LASTING = frozenset(
     {
         *("setattr", "delattr", "__setattr__", "__delattr__", "addaudithook", "monkeypatch"),
-        *("set_event_loop_policy", "manual_seed", "set_asyncgen_hooks", "captureWarnings", "tzset"),
+        *(
+            "set_event_loop_policy",
+            "set_event_loop",
+            "call_later",
+            "call_at",
+            "call_soon",
+            "finalize",
+        ),
+        *("putenv", "unsetenv", "nice", "setpriority", "sched_setaffinity", "pthread_sigmask"),
+        *("dup2", "closerange", "raise_signal", "pidfd_send_signal", "writeable", "_ndarray"),
+        *("manual_seed", "set_asyncgen_hooks", "captureWarnings", "tzset"),
     }
 )
 """Names whose use lasts beyond the code."""
@@ -109,7 +124,10 @@ def _read_states() -> Iterator[tuple[tuple[str, str], object]]:
                 value = value() if place.endswith("()") else value
                 is_names = place.endswith("__dict__")
                 yield (text, place), _identify(value) if is_names else _describe(value)
-    alarm, limits = signal.getitimer(signal.ITIMER_REAL)[0] > 0, map(resource.getrlimit, _LIMITS)
+    alarm, limits = (
+        [signal.getitimer(each)[0] > 0 for each in _TIMERS],
+        map(resource.getrlimit, _LIMITS),
+    )
     handlers = (signal.getsignal(each) for each in signal.valid_signals())
     process = (alarm, _read_umask(), locale.setlocale(locale.LC_ALL), *limits, *handlers)
     yield ("changes signals, limits or the locale of the process", ""), process
@@ -170,6 +188,9 @@ def list_lasting_effects(code: str, variables: Mapping[str, object]) -> Iterator
     for node in nodes:
         if isinstance(node, ast.Attribute) and _sets_shared(node, variables, imported):
             yield f"sets {ast.unparse(node)}"
+        is_set = isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load)
+        if is_set and any(getattr(each, "attr", "") == "array" for each in ast.walk(node)):
+            yield "writes past pandas, which does not notice"
         name = getattr(node, "attr", None) or getattr(node, "id", None) or ""
         name = node.name.rpartition(".")[2] if isinstance(node, ast.alias) else name
         if name in _LASTING or name.startswith("register"):
