@@ -1,6 +1,6 @@
 """Notes of what the user's own cells bound or changed, by identity: cheap, after every cell.
 
-It is loaded with the extension, so it imports nothing but the standard library.
+It is loaded with the extension, so it imports next to nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+
+from ipyagent.kernel.protocols import Shell
 
 MOST = 500
 """Cells that are remembered."""
@@ -35,17 +36,17 @@ class CellNote:
 class CellNotes:
     """The notes of one shell, oldest first."""
 
-    def __init__(self, shell: Any) -> None:
+    def __init__(self, shell: Shell) -> None:
         self._shell = shell
         self.notes: list[CellNote] = []
         self._before: tuple[str, dict[str, int], dict[str, str]] | None = None
 
-    def enter(self, info: Any) -> None:
+    def enter(self, info: object) -> None:
         """Remember what the names hold before a cell; on `pre_run_cell`."""
         code = getattr(info, "raw_cell", None) or ""
         self._before = None if _OURS.match(code) else (code, self._ids(), self._sizes(code))
 
-    def leave(self, result: Any) -> None:
+    def leave(self, result: object) -> None:
         """Note what a cell changed; on `post_run_cell`."""
         before, self._before = self._before, None
         if before is None:
