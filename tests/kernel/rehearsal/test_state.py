@@ -114,7 +114,18 @@ CHANGES = [
     "import warnings; warnings.simplefilter('error')", "import logging; logging.root.setLevel(1)",
     "import threading; threading.Thread(target=threading.Event().wait, daemon=True).start()",
     "objects[0] = 5", "getattr(numbers, 'app' + 'end')(1)", "vars(own)['inner'] = 0",
-    "own.__dict__.clear()", "_private = 1", "a, *table.attrs['b'] = 1, 2",
+    "own.__dict__.clear()", "_private = 1",
+    "vars(sys)['zz'] = 1", "for m in [pd]: m.extra = 1\ndel m", "put(np)", "ids.default_factory()",
+    "ids.default_factory = None", "put.__doc__ = 'z'", "put.__name__ = 'z'", "Own.__name__ = 'Z'",
+    "Own.__bases__ = (Base,)", "table.flags.allows_duplicate_labels = False",
+    "days.index.freq = 'D'", "sys.argv.append('x')", "np.setbufsize(16384)",
+    "import logging; logging.addLevelName(5, 'X')", "import os; os.putenv('ZZ', '1')",
+    "import threading; threading.settrace(print)",
+    "import resource; resource.setrlimit(resource.RLIMIT_SIGPENDING, (1, 1))",
+    "v = column.to_numpy(); v.flags.writeable = True; v[0] = 9; del v", "column.array[0] = 9",
+    "import signal; signal.setitimer(signal.ITIMER_VIRTUAL, 100)",
+    "import weakref; weakref.finalize(own, print)",
+    "a, *table.attrs['b'] = 1, 2",
 ]  # fmt: skip
 
 

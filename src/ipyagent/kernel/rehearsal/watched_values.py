@@ -257,7 +257,7 @@ def _read_heads(value: Any, *, is_table: bool) -> list[object]:
     return [value.flags.allows_duplicate_labels, None if is_table else value.name]
 
 
-def _read_mapping(value: Any) -> list[object]:
+def _read_mapping(value: Mapping[object, object]) -> list[object]:
     pairs = (part for pair in value.items() for part in pair)
     return [getattr(value, "default_factory", None), *own_attributes(value).values(), *pairs]
 
