@@ -86,3 +86,18 @@ LOOKS = [
 @pytest.mark.parametrize("code", cases(LOOKS))
 def test_reading_a_setting_is_a_look(tmp_path: Path, code: str) -> None:
     assert set(effects(code, tmp_path)) <= {"c"}
+
+
+@pytest.mark.parametrize("code", ["plt.title('x')", "from matplotlib import pyplot as p\np.grid()"])
+def test_a_figure_that_is_open_may_be_changed_by_whatever_draws(code: str, tmp_path: Path) -> None:
+    import matplotlib.pyplot as plt
+
+    plt.switch_backend("agg")
+    looks = rehearse("plt.figure()\nplt.title('x')\nplt.close()", {"plt": plt}, tmp_path)
+    plt.figure()
+    try:
+        asks = rehearse(code, {"plt": plt}, tmp_path)
+    finally:
+        plt.close()
+    assert looks["around"] == []
+    assert asks["around"] == ["may change a figure that is open"]

@@ -177,12 +177,25 @@ def _count_exits() -> int:
     return 0
 
 
+def _names_pyplot(nodes: Collection[ast.AST], variables: Mapping[str, object]) -> bool:
+    """Return whether code uses pyplot, which draws into whatever figure is the current one."""
+    pyplot = sys.modules["matplotlib.pyplot"]
+    names = (node.id for node in nodes if isinstance(node, ast.Name))
+    imported = (node.name for node in nodes if isinstance(node, ast.alias))
+    return any(variables.get(name) is pyplot for name in names) or any(
+        "pyplot" in name.split(".") for name in imported
+    )
+
+
 def list_lasting_effects(code: str, variables: Mapping[str, object]) -> Iterator[str]:
     """Yield what code sets on modules, classes and functions, or registers for later."""
     try:
         nodes = [*ast.walk(ast.parse(code))]
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # IPython may understand it
         return
+    pyplot: Any = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None and pyplot.get_fignums() and _names_pyplot(nodes, variables):
+        yield "may change a figure that is open"
     imports = [node for node in nodes if isinstance(node, ast.alias)]
     imported = {each.asname or each.name.partition(".")[0] for each in imports}
     for node in nodes:
