@@ -175,16 +175,17 @@ def test_looking_is_free_and_what_would_change_is_shown_before_it_is_decided(
 ) -> None:
     change = python("table['ratio'] = table.a / 2\nopen('note.md', 'w').write('# Note\\n')\ntable")
     option = script(folder, "effects", python("table.a.sum()"), change, "Done.")
+    # For this cell alone: other tests go on in this kernel.
+    (folder / "looks.yaml").write_text("agent: {look_freely: true}")
     book = cells(
         LOAD,
-        "%agent config agent.look_freely=true",
         "import pandas as pd\ntable = pd.DataFrame({'a': [1, 2, 3]})",
-        f"%%agent {option}\nBegin.",
+        f"%%agent {option} --config looks.yaml\nBegin.",
         "print(list(table))",
     )
     book.start_all()
-    card = book.run(3)
-    book.expect_state(3, "waiting")
+    card = book.run(2)
+    book.expect_state(2, "waiting")
     look, asked = (card.locator("[data-ipyagent=tool]").nth(n) for n in (0, 1))
     expect(look).to_contain_text("looked · ran on a copy, nothing changed")
     effects = asked.locator("[data-ipyagent=effects]")
@@ -196,9 +197,9 @@ def test_looking_is_free_and_what_would_change_is_shown_before_it_is_decided(
     expect(effects).to_contain_text("# Note")
     book.shot("effects")
     press(asked.locator("[data-ipyagent=approve]"))
-    book.expect_done(4)
+    book.expect_done(3)
     expect(asked).to_contain_text("as rehearsed")
-    expect(book.output(4)).to_contain_text("['a', 'ratio']")
+    expect(book.output(3)).to_contain_text("['a', 'ratio']")
     assert (folder / "note.md").read_text() == "# Note\n"
     book.shot("effects-done")
 
