@@ -61,10 +61,6 @@ class Namespace(Protocol):
         """Return the user's variables by name, in the order of their definition."""
         ...
 
-    def bind(self, values: Mapping[str, object], deleted: Iterable[str]) -> None:
-        """Bind names to these values, and delete others."""
-        ...
-
     def run(self, code: str, outputs: Outputs | None = None) -> ToolResult | Awaitable[ToolResult]:
         """Run `code`; awaitable if the code awaits and this thread has a running loop.
 
@@ -110,10 +106,6 @@ class ShellNamespace:
             if type(name) is str and name[:1] != "_" and hidden.get(name, self) is not value
         }
 
-    def bind(self, values: Mapping[str, object], deleted: Iterable[str]) -> None:
-        """Bind names to these values, and delete others."""
-        _bind(self.shell.user_ns, values, deleted)
-
     def run(self, code: str, outputs: Outputs | None = None) -> ToolResult | Awaitable[ToolResult]:
         """Run `code` as a cell that leaves no trace in history, `_` or `Out`."""
         if loop_is_running() and needs_await(self.shell, code):
@@ -153,10 +145,6 @@ class PlainNamespace:
             if type(name) is str and name[:1] != "_"
         }
 
-    def bind(self, values: Mapping[str, object], deleted: Iterable[str]) -> None:
-        """Bind names to these values, and delete others."""
-        _bind(self._variables, values, deleted)
-
     def run(self, code: str, outputs: Outputs | None = None) -> ToolResult:
         """Run `code` as Python."""
         before = take_snapshot(self, code)
@@ -188,7 +176,7 @@ class WatchedNamespace:
         clean: Callable[[JsonDict], JsonDict] = lambda data: data,
     ) -> None:
         self._namespace, self._learn, self._clean = namespace, learn, clean
-        self.undo_memory, self.bind = namespace.undo_memory, namespace.bind
+        self.undo_memory = namespace.undo_memory
         learn(secret_strings(namespace.variables()))
 
     def variables(self) -> Mapping[str, object]:
@@ -229,15 +217,9 @@ class WatchedNamespace:
 
 
 def _take_over(namespace: Namespace, result: ToolResult, new: Mapping[str, object]) -> ToolResult:
-    before = take_snapshot(namespace, "")
+    before = take_snapshot(namespace)
     namespace.bindings().update(new)
     return before.annotate(result, namespace.variables())
-
-
-def _bind(names: Variables, values: Mapping[str, object], deleted: Iterable[str]) -> None:
-    names.update(values)
-    for name in deleted:
-        names.pop(name, None)
 
 
 _TABLE, _DATA, _CODE, _MODULE = range(4)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from ipyagent.kernel.describe.safe_inspect import one_line
+from ipyagent.kernel.protocols import Variables
 from ipyagent.kernel.variables.capture_choice import capture_result
 from ipyagent.kernel.variables.captures import Capture, summarize_types
 from ipyagent.redaction import secrecy
@@ -20,15 +21,15 @@ ANOTHER = "{} goes back as another object: what else holds the changed one still
 PARTLY = "{} is not all as it was: {}"
 
 
-class Binder(Protocol):
-    """A namespace whose names can be bound."""
+class Bindings(Protocol):
+    """A namespace of which the dictionary is known."""
 
     def variables(self) -> Mapping[str, object]:
         """Return the variables by name."""
         ...
 
-    def bind(self, values: Mapping[str, object], deleted: Iterable[str]) -> None:
-        """Bind names to these values, and delete others."""
+    def bindings(self) -> Variables:
+        """Return the dictionary in which code finds and binds names."""
         ...
 
 
@@ -115,7 +116,7 @@ class VariableCheckpoint:
 class VariableUndo:
     """Takes calls back, the newest first; if `dry_run`, finds out what that would do."""
 
-    namespace: Binder
+    namespace: Bindings
     dry_run: bool = False
     restored: dict[str, str] = field(default_factory=dict)
     """What is taken back of each variable."""
@@ -170,4 +171,8 @@ class VariableUndo:
                 value
             ):
                 self.notes[name] = ANOTHER.format(one_line(name))
-        self.namespace.bind(bound, [each.name for each in entries if each.before is None])
+        names = self.namespace.bindings()
+        names.update(bound)
+        for entry in entries:
+            if entry.before is None:
+                names.pop(entry.name, None)
