@@ -33,6 +33,7 @@ from ipyagent.kernel.describe.safe_inspect import (
 )
 from ipyagent.kernel.variables.capture_choice import capture
 from ipyagent.kernel.variables.captures import Allowance
+from ipyagent.kernel.variables.reach import names_in
 
 _MOST_VALUES = 200_000
 _UNLIMITED = 1 << 62
@@ -298,16 +299,11 @@ def _capture_function(function: types.FunctionType, variables: Mapping[str, obje
 
     children = read()
     if "__name__" not in scope or is_own_module(sys.modules.get(scope["__name__"])):
-        names = _code_names(function.__code__)
+        names = [*names_in(function.__code__)]
         is_open = not (_ANYTHING | _ALONE).isdisjoint(names)
         reached = [*names, *(without_shell(variables) if is_open else ())]
         children += [scope[name] for name in reached if name in scope]
     return State(read, children)
-
-
-def _code_names(code: types.CodeType) -> list[str]:
-    inner = (each for each in code.co_consts if type(each) is types.CodeType)
-    return [*code.co_names, *(name for each in inner for name in _code_names(each))]
 
 
 def _capture_module(module: types.ModuleType) -> State:

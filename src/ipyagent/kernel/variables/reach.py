@@ -29,7 +29,7 @@ def reachable_names(
         for function in _functions_of(waiting.pop()):
             followed += 1
             scope = function.__globals__
-            for name in _names_in(function.__code__):
+            for name in names_in(function.__code__):
                 if name in variables and scope.get(name) is variables[name]:
                     value = found.setdefault(name, variables[name])
                     if id(value) not in seen:
@@ -81,8 +81,9 @@ def _is_class(value: object) -> bool:
     return any(base is type for base in ancestors(type(value)))
 
 
-def _names_in(code: types.CodeType) -> Iterator[str]:
+def names_in(code: types.CodeType) -> Iterator[str]:
+    """Yield the names that code uses, and the code in it."""
     yield from code.co_names
     for each in code.co_consts:
         if type(each) is types.CodeType:
-            yield from _names_in(each)
+            yield from names_in(each)
