@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any
 
 from ipyagent import imports
-from ipyagent.kernel.rehearsal.confinement import ALIKE, Confinement
+from ipyagent.kernel.rehearsal.confinement import ALIKE, Confinement, is_in
 from ipyagent.kernel.rehearsal.mounts import CACHE, SHARED, TEMPORARY
 
 _MOST = 20
@@ -149,15 +149,15 @@ class Attempts:
         if creates and real.startswith(f"{self._home}/."):
             return False  # where libraries keep what they make
         own = (self._confinement.root, TEMPORARY, SHARED, *ALIKE, "/proc/self", "/proc/thread-self")
-        return not any(f"{real}/".startswith(f"{each}/") for each in own)
+        return not any(is_in(real, each) for each in own)
 
     def _is_as_outside(self, real: str, *, creates: bool, lists: bool) -> bool:
         if self._confinement.sees(real) or f"{real}/".startswith((*_OWN, f"{CACHE}/")):
             return True
         if real.startswith(f"{self._home}/."):
             return True  # where libraries look for settings
-        is_inside = f"{real}/".startswith(f"{self._confinement.root}/")  # and hidden there
-        if f"{real}/".startswith(f"{TEMPORARY}/") and not is_inside:
+        # What is hidden in the workspace is no temporary file, wherever that lies.
+        if is_in(real, TEMPORARY) and not is_in(real, self._confinement.root):
             # Its own folder of temporary files: what is missing there may be in the real one.
             return os.path.lexists(real) or (creates and os.path.isdir(os.path.dirname(real)))  # noqa: PTH112, PTH120
         # That a folder is there tells nothing, if something in it is seen.

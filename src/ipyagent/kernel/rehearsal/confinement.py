@@ -43,11 +43,12 @@ class Confinement:
 
     def sees(self, path: str) -> bool:
         """Return whether an absolute path, links resolved, is as it is outside."""
-        if any(_is_in(path, each) for each in (*self.readable, *ALIKE)):
+        if any(is_in(path, each) for each in (*self.readable, *ALIKE)):
             return True
         hidden = (f"{self.root}/{each}" for each in (*self.hidden_files, *self.hidden_folders))
-        return _is_in(path, self.root) and not any(_is_in(path, each) for each in hidden)
+        return is_in(path, self.root) and not any(is_in(path, each) for each in hidden)
 
 
-def _is_in(path: str, folder: str) -> bool:
+def is_in(path: str, folder: str) -> bool:
+    """Return whether an absolute path is a folder, or lies in it."""
     return path == folder or path.startswith(f"{folder}/")
