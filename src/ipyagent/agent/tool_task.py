@@ -10,6 +10,7 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from typing import Any
 
+from ipyagent.kernel.main_thread import Post
 from ipyagent.kernel.partial_output import PartialOutput
 from ipyagent.kernel.request_logs import logs_of
 from ipyagent.schema import ToolResult, ToolStatus
@@ -33,7 +34,7 @@ class ToolTask:
 
     tool: Tool
     arguments: dict[str, Any]
-    post: Callable[[Callable[[], Any]], Future[Any]]
+    post: Post
     pool: Executor
     watch: Watch | None = None
     _partial: PartialOutput = field(default_factory=PartialOutput, init=False)

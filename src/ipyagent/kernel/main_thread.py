@@ -22,6 +22,8 @@ from typing import Any
 from ipyagent.kernel.uninterruptible import without_interrupts
 
 Job = Callable[[], Any]
+Post = Callable[[Job], Future[Any]]
+"""Runs a job on the main thread."""
 Outcome = tuple[Any, BaseException | None]
 
 CLOSED = "the cell that served the main thread has ended"

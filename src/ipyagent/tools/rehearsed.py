@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import Executor, Future
+from collections.abc import Collection, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
+from ipyagent.kernel.main_thread import Post
 from ipyagent.schema import Rehearsal, ToolResult
-
-Post = Callable[[Callable[[], Any]], Future[Any]]
-"""Runs a job on the main thread."""
 
 UNTRIED: Final = "not tried yet"
 

@@ -20,6 +20,7 @@ from ipyagent.json_types import JsonDict
 from ipyagent.kernel.cell_notes import CellNote
 from ipyagent.kernel.describe.known_types import holds_lazy_data, is_table
 from ipyagent.kernel.describe.secrets import secret_strings
+from ipyagent.kernel.main_thread import Post
 from ipyagent.kernel.namespace import Namespace, ShellNamespace, WatchedNamespace, digest
 from ipyagent.kernel.open_notebooks import OpenNotebooks, current
 from ipyagent.kernel.provenance import Provenance
@@ -31,7 +32,7 @@ from ipyagent.tools.file_tools import file_tools
 from ipyagent.tools.namespace_tools import namespace_tools
 from ipyagent.tools.notebook.cell_changes import CellChange
 from ipyagent.tools.notebook.notebook_tools import NotebookTools, check_not_open
-from ipyagent.tools.notebook.run_cell import Post, RunCellTool
+from ipyagent.tools.notebook.run_cell import RunCellTool
 from ipyagent.tools.notes import note_tools
 from ipyagent.tools.previews import Previews
 from ipyagent.tools.sandbox import Sandbox

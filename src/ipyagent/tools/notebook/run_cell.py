@@ -14,6 +14,7 @@ from ipyagent.digests import digest_json
 from ipyagent.errors import InvalidArgumentsError, PageError
 from ipyagent.kernel import partial_output
 from ipyagent.kernel.cell_outputs import CellOutputs
+from ipyagent.kernel.main_thread import Post
 from ipyagent.kernel.open_notebooks import NotebookCell, OpenNotebook, OpenNotebooks
 from ipyagent.schema import Preview, ToolResult
 from ipyagent.tools.base import Tool, Where, tool
@@ -22,9 +23,6 @@ from ipyagent.tools.file_change import Change
 from ipyagent.tools.notebook.notebook_tools import NO_PAGE, CellRef, find_cell, fingerprint
 from ipyagent.tools.previews import Previews
 from ipyagent.tools.tracked_namespace import TrackedNamespace
-
-Post = Callable[[Callable[[], Any]], Future[Any]]
-"""Runs a job on the main thread."""
 
 _NESTED = re.compile(r"^\s*%%agent\b", re.MULTILINE)
 
