@@ -22,10 +22,10 @@ class RehearsalContext:
 
     post: Post
     threads: Executor
-    seconds: float = 2.0
-    patience: float = 0.4
+    seconds: float
+    patience: float
     """Seconds that a question waits for the rehearsal which may make it unnecessary."""
-    secrets: Collection[str] = field(default=(), repr=False)
+    secrets: Collection[str] = field(repr=False)
     """Texts that the code must not find in memory."""
 
 
