@@ -405,10 +405,12 @@ class Dispatcher:
         result = self.context.prepare_result(execution.call.name, result)
         result = result.model_copy(update={"source": None})  # from here on the call's status tells
         self._finished.add(call_id)
-        if (rehearsal := execution.rehearsal) and rehearsal.result:  # shown to decide on the call
+        rehearsal = execution.rehearsal
+        if rehearsal and rehearsal.result:  # it was shown to decide on the call
             rehearsal = rehearsal.model_copy(update={"result": None})
-            self._update_execution(call_id, rehearsal=rehearsal)
-        self._update_execution(call_id, status=status, result=result, source=source)
+        self._update_execution(
+            call_id, status=status, result=result, source=source, rehearsal=rehearsal
+        )
         self._emit(ToolFinished(step=self.step, execution=self._executions[call_id]))
 
 
