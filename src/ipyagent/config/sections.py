@@ -152,8 +152,8 @@ class AgentConfig(Section):
     allowed_tools: Names = ()
     """The only tools that may be used; empty: all."""
     look_freely: bool = True
-    """Whether code runs unasked if it changes nothing, or only makes new variables of plain data,
-    when it is tried on a copy of the kernel; where such a copy can be isolated."""
+    """True: code runs unasked if, on an isolated copy of the kernel, it changes nothing or only
+    makes new variables of plain data."""
     rehearse_seconds: NonNegativeFloat = 2.0
     """Time limit in seconds for trying code on a copy of the kernel; 0: it is never tried."""
     plan: bool = False

@@ -149,7 +149,7 @@ def list_written_files(root: str, known: Collection[str] = ()) -> Iterator[JsonD
             for entry in sorted(os.scandir(waiting.pop()), key=lambda each: each.name):
                 status = entry.stat(follow_symlinks=False)
                 path = seen_as + entry.path[len(top) :]
-                # What is mounted there from elsewhere cannot be written.
+                # A mount from elsewhere cannot be written.
                 if entry.path in (CACHE, root) or status.st_dev != own:
                     continue
                 is_folder = entry.is_dir(follow_symlinks=False)

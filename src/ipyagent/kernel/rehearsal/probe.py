@@ -104,7 +104,7 @@ class Probe:
         libc, workspace, kernel = ctypes.CDLL(None), self._workspace, self._kernel
         unix, server = socket.socket(socket.AF_UNIX), ("127.0.0.1", self._port)
         yield "reads elsewhere", self._outside.exists
-        # Whether these reach the real place can only be seen from there.
+        # Only from outside it can be seen if these reach the real place.
         yield "", lambda: self._outside.write_text("x") and None
         yield "", lambda: os.write(self._written, b"x") and None
         yield "", lambda: self._shared.__setitem__(0, 1)

@@ -119,11 +119,11 @@ class VariableUndo:
     namespace: Bindings
     dry_run: bool = False
     restored: dict[str, str] = field(default_factory=dict)
-    """What is taken back of each variable."""
+    """The change that is taken back, by variable."""
     skipped: dict[str, str] = field(default_factory=dict)
     """Why others stay as they are."""
     notes: dict[str, str] = field(default_factory=dict)
-    """What is not as it was in those that went back."""
+    """The part that is not as it was, of those that went back."""
 
     def take_back(self, checkpoint: VariableCheckpoint) -> None:
         """Take back the newest call that is left."""

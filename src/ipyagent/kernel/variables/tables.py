@@ -227,7 +227,7 @@ class _Rows(NamedTuple):
     stays: Any
     stayed: Any
     texts: list[str]
-    """What became of the rows."""
+    """The rows that were dropped, added or reordered, in words."""
 
 
 def _align_rows(before: Table, after: Table) -> _Rows:

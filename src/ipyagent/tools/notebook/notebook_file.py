@@ -28,7 +28,7 @@ class NotebookFile:
         self._workspace = workspace
         self._path = path
         self.changes: tuple[FileChange, ...] = ()
-        """What it has written."""
+        """The changes that it has written."""
         self.name = spell(path)
         if workspace.stat(path) is None:
             missing = PathValidationError(f"{self.name}: no such file")
