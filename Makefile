@@ -12,14 +12,22 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: .venv/lab
 	$(BIN)/python notebooks/demo.py
 
-# The parts of the tests run beside each other; the output of one is shown if it fails.
-ifneq ($(filter test,$(MAKECMDGOALS)),)
-MAKEFLAGS += --jobs=4 --keep-going
+# The parts of the tests run beside each other, one more than there are processors, since most wait
+# for kernels and servers; the output of one is shown if it fails.
+ifneq ($(filter test pytest,$(MAKECMDGOALS)),)
+MAKEFLAGS += --jobs=$(shell expr $$(nproc) + 1) --keep-going --output-sync
 endif
-quietly = ( $(1) ) > .venv/$@.log 2>&1 && echo "$@: passed" || { cat .venv/$@.log; echo "$@: FAILED"; exit 1; }
+log = .venv/$(subst /,-,$@).log
+quietly = ( $(1) ) > $(log) 2>&1 && echo "$@: passed" || { cat $(log); echo "$@: FAILED"; exit 1; }
+
+# The tests of each folder run in a process of their own, which stays small; the longest begin first.
+LONGEST := tests/kernel tests/browser tests/tools tests/agent tests/services
+FOLDERS := $(LONGEST) $(filter-out $(LONGEST) tests/benchmarks tests/lazy_data,$(sort \
+	$(patsubst %/,%,$(dir $(wildcard $(addsuffix /test_*.py,tests tests/* tests/*/*))))))
+.PHONY: $(FOLDERS)
 
 ## Run the tests that prove every requirement: Python, kernels, JupyterLab, notebooks, TypeScript.
-test: pytest js lint nbval
+test: $(LONGEST) js pytest lint nbval
 
 ## Run everything: also the slow tests, the oldest dependencies, the distribution, the documentation.
 test-all:
@@ -32,9 +40,11 @@ test-all:
 steady:
 	$(PYTHON) tests/steady.py
 
-pytest: .venv/test browser sandbox
-	$(BIN)/python -m pytest -m 'not slow and not alone' -n logical --dist loadfile --no-loadscope-reorder --durations=10
-	$(BIN)/python -m pytest -m 'not slow and alone'
+pytest: $(FOLDERS)
+
+$(FOLDERS): .venv/test browser sandbox
+	@$(call quietly,$(BIN)/python -m pytest -q -m 'not slow' --durations=3 $(wildcard $@/test_*.py))
+	@sed -n '/= slowest/,$$p' $(log)
 
 nbval: .venv/test
 	@$(call quietly,env IPYAGENT_AGENT__CONFIRM_MODE=yolo IPYAGENT_LLM__MODEL=offline/explorer \

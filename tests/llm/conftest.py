@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator
 
 import pytest
@@ -31,12 +32,12 @@ def warm() -> None:
 
 @pytest.fixture(autouse=True)
 async def connections() -> AsyncIterator[None]:
-    """Close what LiteLLM keeps open for a next call: every test has an event loop of its own."""
+    """Close what is kept open for a next call: every test has an event loop of its own."""
     yield
     await close()
-    litellm = warmup.litellm()
-    await litellm.close_litellm_async_clients()
-    litellm.in_memory_llm_clients_cache.flush_cache()
+    if (litellm := sys.modules.get("litellm")) is not None:
+        await litellm.close_litellm_async_clients()
+        litellm.in_memory_llm_clients_cache.flush_cache()
 
 
 @pytest.fixture(params=["direct", "litellm"])

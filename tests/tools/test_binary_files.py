@@ -85,9 +85,12 @@ def test_the_contents_of_tar_archives_are_listed(tmp_path: Path) -> None:
 def test_a_packed_archive_is_unpacked_only_so_far(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = tar({"first": 10, "zeros": 200_000_000, "last": 10})
-    (tmp_path / "bomb.tgz").write_bytes(gzip.compress(data, 1))
-    del data
+    with tarfile.open(tmp_path / "bomb.tgz", "w:gz", compresslevel=1) as archive:
+        for name, size in {"first": 10, "zeros": 200_000_000, "last": 10}.items():
+            info = tarfile.TarInfo(name)
+            info.size = size
+            with Path("/dev/zero").open("rb") as zeros:
+                archive.addfile(info, zeros)
     sizes = []
     unpack = binary_files._unpack_start
     monkeypatch.setattr(
