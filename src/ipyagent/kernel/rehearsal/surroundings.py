@@ -147,7 +147,9 @@ def _describe(value: object) -> str:
 
 
 def _identify(names: Mapping[str, object]) -> dict[str, int]:
-    return {name: id(value) for name, value in names.items() if name != "_"}
+    # Libraries in C++ keep there what they share, from the first one that is imported.
+    own = (name for name in names if name != "_" and not name.startswith("__pybind11_"))
+    return {name: id(names[name]) for name in own}
 
 
 def _describe_logger(logger: Any) -> tuple[object, ...]:
