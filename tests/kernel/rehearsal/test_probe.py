@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ipyagent.kernel.rehearsal import isolation, memory, system_calls
+from ipyagent.kernel.rehearsal import isolation, memory, system_calls, table_memory
 from ipyagent.kernel.rehearsal.probe import Probe
 from ipyagent.tools.sandbox.confinement import build_confinement
 
@@ -53,6 +53,13 @@ def test_a_shared_namespace_is_noticed(
     monkeypatch.setattr(system_calls, "NAMESPACES", system_calls.NAMESPACES & ~flag)
     found = probe(tmp_path) or ""
     assert escape in found or "cannot be isolated" in found
+
+
+def test_a_system_that_does_not_tell_which_memory_is_written_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_memory, "_OWN", bytes(256))
+    assert "writes to memory unnoticed" in (probe(tmp_path) or "")
 
 
 def test_a_system_without_namespaces_says_so(

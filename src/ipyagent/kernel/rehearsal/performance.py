@@ -73,12 +73,15 @@ def _perform(namespace: Namespace, code: str, attempts: Attempts, root: str) -> 
         raise OSError("it awaits")
     after = dict(namespace.bindings())
     told = {each.name: each for each in result.variables}
-    changes = [*list_changes(before, after, watched.list_changed(), told)]
+    written = watched.memory.list_written(before)
+    inside = {*watched.list_changed(), *written}
+    changes = [*list_changes(before, after, inside, told)]
     new = {each.name: after[each.name] for each in changes if each.change == "created"}
     adoption: JsonDict | None = None
     buffers: list[memoryview] = []
     with contextlib.suppress(NotPlainError):
         adoption, buffers = write_all(new, before, watched.is_old)
+    past = [f"writes into the memory of {name}, past pandas" for name in written]
     unclear = [f"may change {name}, in which is a {what}" for name, what in watched.unseen.items()]
     special = [] if is_python else ["IPython makes other code of it"]
     special += ["shows what only a page can draw"] if outputs.page_bundles else []
@@ -87,7 +90,8 @@ def _perform(namespace: Namespace, code: str, attempts: Attempts, root: str) -> 
         "adoption": adoption,
         "result": result.model_dump(mode="json", include=_RESULT),
         "variables": [each.to_dict() for each in changes],
-        "around": [*around.list_changes(), *unclear, *lasting, *special],
+        "around": [*around.list_changes(), *past, *unclear, *lasting, *special],
+        "written": written,
         "attempts": attempts.texts(),
         "files": [*list_written_files(root, folders)][:_MOST_FILES],
     }, buffers

@@ -24,6 +24,7 @@ from ipyagent.kernel.rehearsal.rehearser import (
     Report,
     start_isolated,
 )
+from ipyagent.kernel.rehearsal.table_memory import read_pages
 
 _LIMITS = Limits(seconds=5.0)
 _NEW_USER, _ATTACH = 0x10000000, 16
@@ -49,6 +50,8 @@ class Probe:
         self._written = os.open(folder / "written", os.O_RDWR)
         self._stack.callback(os.close, self._written)
         self._shared = enter(mmap.mmap(-1, mmap.PAGESIZE))
+        self._private = enter(mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE))
+        self._private[0] = 1
         self._server = enter(socket.create_server(("127.0.0.1", 0)))
         self._server.setblocking(False)
         unix = enter(socket.socket(socket.AF_UNIX))
@@ -122,6 +125,7 @@ class Probe:
         yield "makes namespaces", lambda: libc.unshare(_NEW_USER) == 0
         yield "starts processes", lambda: os.posix_spawn("/bin/true", ["true"], {})
         yield "has capabilities", _has_capabilities
+        yield "writes to memory unnoticed", lambda: _writes_unnoticed(self._private)
 
 
 def _succeeds(deed: Callable[[], object]) -> bool:
@@ -129,6 +133,13 @@ def _succeeds(deed: Callable[[], object]) -> bool:
         return bool(deed())
     except OSError:
         return False
+
+
+def _writes_unnoticed(memory: mmap.mmap) -> bool:
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    before = read_pages(start, start + len(memory))
+    memory[0] = 2
+    return before == read_pages(start, start + len(memory))
 
 
 def _sees_home() -> bool:

@@ -69,7 +69,7 @@ _LASTING = frozenset(
             "finalize",
         ),
         *("putenv", "unsetenv", "nice", "setpriority", "sched_setaffinity", "pthread_sigmask"),
-        *("dup2", "closerange", "raise_signal", "pidfd_send_signal", "writeable", "_ndarray"),
+        *("dup2", "closerange", "raise_signal", "pidfd_send_signal"),
         *("manual_seed", "set_asyncgen_hooks", "captureWarnings", "tzset"),
     }
 )
@@ -203,9 +203,6 @@ def list_lasting_effects(code: str, variables: Mapping[str, object]) -> Iterator
     for node in nodes:
         if isinstance(node, ast.Attribute) and _sets_shared(node, variables, imported):
             yield f"sets {ast.unparse(node)}"
-        is_set = isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load)
-        if is_set and any(getattr(each, "attr", "") == "array" for each in ast.walk(node)):
-            yield "writes past pandas, which does not notice"
         name = getattr(node, "attr", None) or getattr(node, "id", None) or ""
         name = node.name.rpartition(".")[2] if isinstance(node, ast.alias) else name
         if name in _LASTING or name.startswith("register"):

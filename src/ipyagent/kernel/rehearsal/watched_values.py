@@ -31,8 +31,10 @@ from ipyagent.kernel.describe.safe_inspect import (
     own_attributes,
     type_name,
 )
+from ipyagent.kernel.rehearsal.table_memory import TableMemory
 from ipyagent.kernel.variables.capture_choice import capture
 from ipyagent.kernel.variables.captures import Allowance
+from ipyagent.kernel.variables.columns import PANDAS, kind_of
 from ipyagent.kernel.variables.reach import names_in
 
 _MOST_VALUES = 200_000
@@ -160,7 +162,10 @@ class WatchedValues:
         self.unseen: dict[str, str] = {}
         """The variables that hold something opaque, and what it is."""
         self._variables = variables
-        self._states: dict[str, list[State]] = {name: [] for name in names}
+        # A table that has a name is told of by it, not by what leads to it.
+        ordered = sorted(names, key=lambda name: kind_of(variables[name]) not in PANDAS)
+        self._states: dict[str, list[State]] = {name: [] for name in ordered}
+        self.memory = TableMemory()
         self._known: dict[int, object] = {}
         self._new: set[int] | None = None
         self._constants: set[int] = set()
@@ -201,6 +206,8 @@ class WatchedValues:
             self._known[id(one)] = one
             state = _capture(one, self._variables)
             self._states[name].append(state)
+            if module_name(type(one)).partition(".")[0] == "pandas":
+                self.memory.add(name, one)
             waiting += state.children
 
 
@@ -240,10 +247,8 @@ def _capture_data(value: Any) -> State | None:
         return State(lambda: _read_array(value, library))
     if home == "pandas" and kind in (library.DataFrame, library.Series):
         is_table = kind is library.DataFrame
-        columns = [value.iloc[:, i] for i in range(value.shape[1])] if is_table else [value]
-        objects = [each for column in columns for each in _list_objects(column)]
-        labels = [value.index, *([value.columns] if is_table else [])]
-        children = [kind, value.attrs, *labels, *objects]
+        objects = [each for array in value._mgr.arrays for each in _list_objects(array)]
+        children = [kind, value.attrs, *value.axes, *objects]
         return _with_capture(value, lambda: _read_heads(value, is_table=is_table), children)
     if home == "pandas" and is_a(value, library.Index):
         levels = [*value.levels] if hasattr(value, "levels") else []
@@ -281,11 +286,11 @@ def _read_array(array: Any, numpy: Any) -> list[object]:
     return [*found, str(zlib.crc32(data))]
 
 
-def _list_objects(column: Any) -> list[object]:
-    """Return the objects of a column that can hold others than text and missing values."""
-    if str(column.dtype) != "object":
+def _list_objects(cells: Any) -> list[object]:
+    """Return the objects in cells that can hold others than text and missing values."""
+    if str(cells.dtype) != "object":
         return []
-    return [each for each in column.to_numpy().tolist() if type(each) is not str]
+    return [each for each in cells.ravel().tolist() if type(each) is not str]
 
 
 def _capture_function(function: types.FunctionType, variables: Mapping[str, object]) -> State:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from typing_extensions import override
@@ -27,11 +27,13 @@ def is_array(value: object) -> bool:
     return type(value) is getattr(sys.modules.get("numpy"), "ndarray", None)
 
 
-def views_of_same_memory(values: Iterable[object], others: Mapping[str, object]) -> Iterator[str]:
+def views_of_same_memory(
+    values: Iterable[object], others: Iterable[tuple[str, object]]
+) -> Iterator[str]:
     """Yield the names of arrays that are views of the memory of an array among the values."""
     owners = {_memory_owner(each) for each in values if is_array(each)}
     if owners:
-        for name, value in others.items():
+        for name, value in others:
             if is_array(value) and _memory_owner(value) in owners:
                 yield name
 

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from ipyagent.kernel.variables.arrays import count_differences, is_same_memory
+from ipyagent.kernel.describe.safe_inspect import module_name
+from ipyagent.kernel.variables.arrays import count_differences, is_array, is_same_memory
 
 PANDAS = (("pandas", "DataFrame"), ("pandas", "Series"))
 _KINDS = (*PANDAS, ("polars", "DataFrame"), ("polars", "Series"), ("pyarrow", "Table"))
+
+_PARTS = (
+    *("_data", "_mask", "_left", "_right", "_levels", "_codes", "_categories"),
+    *("_sparse_values", "_pa_array"),
+)
+"""Attributes of pandas in which an index or an extension array keeps its memory."""
 
 
 def kind_of(value: object) -> tuple[str, str] | None:
@@ -105,3 +113,21 @@ def _memory_of(data: Any) -> list[Any]:
         return [plain]
     values, mask = getattr(data, "_data", None), getattr(data, "_mask", None)
     return [] if mask is None else [values, mask]
+
+
+def find_memory(value: Any) -> Iterator[Any]:
+    """Yield the arrays and Arrow buffers that hold the cells of a table, or labels, of pandas."""
+    waiting = [*value._mgr.arrays] if kind_of(value) in PANDAS else [value]
+    while waiting:
+        part = waiting.pop()
+        home = module_name(type(part)).partition(".")[0]
+        if home == "numpy" and is_array(part):
+            yield part
+        elif home == "pyarrow" and _is_arrow(part):
+            buffers = (each for chunk in part.chunks for each in chunk.buffers())
+            yield from (each for each in buffers if each is not None)
+        elif home == "pandas":
+            own = getattr(part, "__dict__", {})
+            waiting += [own[name] for name in _PARTS if name in own]
+            waiting += [getattr(part, "_ndarray", None), getattr(part, "_dtype", None)]
+            waiting.extend(part if isinstance(part, list) else ())

@@ -60,7 +60,7 @@ class Snapshot:
         allowance = Allowance(min(limit, COPIED), limit)
         by_id: dict[int, Capture] = {}
         named = list(islice(reachable_names(code, variables, functions), MOST))
-        views = views_of_same_memory([variables[name] for name in named], variables)
+        views = views_of_same_memory([variables[name] for name in named], variables.items())
         for name in dict.fromkeys([*named, *views]):
             value = variables[name]
             if id(value) not in by_id:
