@@ -222,6 +222,26 @@ def test_a_click_before_the_rehearsal_has_ended_runs_the_code_once(tmp_path: Pat
     assert lab.variables["numbers"] == [1]
 
 
+def test_a_write_past_pandas_is_asked_about_told_and_taken_back(tmp_path: Path) -> None:
+    table = pd.DataFrame({"a": [1, 2, 3], "b": [4, 5, 6]})
+
+    def clear(column: str) -> None:
+        getattr(table[column], "_val" + "ues")[0] = 0
+
+    lab = Lab(tmp_path, {"table": table, "clear": clear})
+    steps = [{"calls": [call("run_python", code="clear('a'); table.a.sum()")]}, "Done."]
+    found = lab.run(steps, answer=NO, **ON).executions[0]
+    assert (found.status, table.a[0]) == (ToolStatus.DENIED, 1)
+    assert found.rehearsal is not None
+    assert found.rehearsal.texts == ("writes into the memory of table, past pandas",)
+    run = lab.run(steps, answer=YES, **ON)
+    assert run.executions[0].result is not None
+    (change,) = run.executions[0].result.variables
+    assert (change.name, change.summary, table.a[0]) == ("table", "a: 1 value changed", 0)
+    find_undo(lab.environment, [run], "").run(dry_run=False)
+    assert lab.variables["table"].a.tolist() == [1, 2, 3]
+
+
 SLOW = "import time\ntime.sleep(1.5)\n"
 """Longer than a question waits where a page is open."""
 

@@ -56,6 +56,8 @@ class Namespace(Protocol):
 
     undo_memory: int | None
     """Bytes that may be kept to take changes back; None: as there is memory."""
+    written: dict[str, Collection[str]]
+    """The variables that code was seen to write past pandas when it was rehearsed, by the code."""
 
     def variables(self) -> Mapping[str, object]:
         """Return the user's variables by name, in the order of their definition."""
@@ -87,7 +89,8 @@ def take_snapshot(
     """Return the state of the variables before code, or one of the functions, runs."""
     from ipyagent.kernel.variables.snapshot import Snapshot  # most prompts run no code
 
-    return Snapshot.take(namespace.variables(), code, namespace.undo_memory, functions)
+    written, memory = namespace.written.get(code, ()), namespace.undo_memory
+    return Snapshot.take(namespace.variables(), code, memory, functions, written)
 
 
 class ShellNamespace:
@@ -96,6 +99,7 @@ class ShellNamespace:
     def __init__(self, shell: Shell) -> None:
         self.shell = shell
         self.undo_memory: int | None = None
+        self.written: dict[str, Collection[str]] = {}
 
     def variables(self) -> Mapping[str, object]:
         """Return the user's variables, without those of IPython that were never changed."""
@@ -136,6 +140,7 @@ class PlainNamespace:
     def __init__(self, variables: Variables) -> None:
         self._variables = variables
         self.undo_memory: int | None = None
+        self.written: dict[str, Collection[str]] = {}
 
     def variables(self) -> Mapping[str, object]:
         """Return the dictionary's public names."""
@@ -176,7 +181,7 @@ class WatchedNamespace:
         clean: Callable[[JsonDict], JsonDict] = lambda data: data,
     ) -> None:
         self._namespace, self._learn, self._clean = namespace, learn, clean
-        self.undo_memory = namespace.undo_memory
+        self.undo_memory, self.written = namespace.undo_memory, namespace.written
         learn(secret_strings(namespace.variables()))
 
     def variables(self) -> Mapping[str, object]:

@@ -65,7 +65,10 @@ class CodeRehearser:
             if not starting.cancel():
                 starting.add_done_callback(_stop)
             raise
-        workspace, existing = self._workspace, self._namespace.plain.bindings()
+        namespace = self._namespace.plain
+        if type(written := report.get("written")) is list and written:
+            namespace.written[code] = {*map(str, written)}
+        workspace, existing = self._workspace, namespace.bindings()
         return await threads(context.threads, judge_report, report, buffers, workspace, existing)
 
     def _prepare(self, code: str, secrets: Collection[str]) -> Confinement:

@@ -19,10 +19,14 @@ from ipyagent.schema import ToolResult
 class Changed(VariableUndo):
     """Variables after code has changed them."""
 
-    def __init__(self, code: str, **variables: Any) -> None:
+    def __init__(
+        self, code: str, written: dict[str, set[str]] | None = None, **variables: Any
+    ) -> None:
         self.names = {"np": np, "pl": pl, **variables}
-        super().__init__(PlainNamespace(self.names))
-        result = PlainNamespace(self.names).run(code)
+        namespace = PlainNamespace(self.names)
+        namespace.written.update(written or {})
+        super().__init__(namespace)
+        result = namespace.run(code)
         assert isinstance(result, ToolResult)
         assert result.success, result.error
         assert result.undo, f"{code} went unnoticed"
@@ -123,6 +127,29 @@ def test_another_array_at_an_old_address_is_left_alone():
 
 def frame() -> pd.DataFrame:
     return pd.DataFrame({"a": [1, 2, 3]})
+
+
+def test_what_was_written_past_pandas_is_told_and_goes_back() -> None:
+    """By signs in the code, or because a rehearsal has seen it."""
+    wrong = []
+    for code, summary in [
+        ("x['a'].array[0] = 9", "a: 1 value changed"),
+        (
+            "x._mgr.arrays[0].fill(9); x['b'] = 1",
+            "3 × 1 → 3 × 2 · + b (int64) · a: 3 values changed",
+        ),
+        ("v = x.a.to_numpy(); v.setflags(write=True); v[1] = 9; del v", "a: 1 value changed"),
+        ("x.index._values[0] = 7", "1 row dropped · 1 row added"),
+        ("getattr(x['a'], '_val' + 'ues')[0] = 9", "a: 1 value changed"),
+        ("[getattr(t['a'], '_val' + 'ues').fill(9) for t in [x]]", "a: 3 values changed"),
+    ]:
+        x = frame().set_index(pd.Index([3, 5, 9]))
+        changed = Changed(code, written={code: {"x"}} if "getattr" in code else {}, x=x)
+        texts = [each.summary for each in changed.checkpoint.changes if each.name == "x"]
+        is_back = changed.undo() is x and x.equals(frame().set_index(pd.Index([3, 5, 9])))
+        if texts != [summary] or not is_back or changed.notes or changed.skipped:
+            wrong.append((code, texts, x))
+    assert wrong == []
 
 
 HOLDERS: list[tuple[Callable[[Any], Any], str]] = [

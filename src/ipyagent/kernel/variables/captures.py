@@ -29,6 +29,8 @@ class Allowance:
 
     left: int
     limit: int
+    copies_all: bool = False
+    """True if tables are copied where they could share their memory: code writes past pandas."""
 
     def spend(self, size: int, *, shares: bool = False) -> bool:
         """Return whether that many bytes may be copied or shared."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 
@@ -25,6 +26,11 @@ from ipyagent.schema import ToolResult, VariableChange
 
 MOST = 50
 """Changes that are reported, and variables whose inside is looked at."""
+
+_PAST_PANDAS = re.compile(
+    r"\.array\b(?!\()|\b(_values|_mgr|_ndarray|_data|_mask|_codes|setflags|writeable|memset|memmove)\b"
+)
+"""Signs in code that it may write past pandas, for code that was not rehearsed."""
 
 UNNAMED = "the code does not name it, so what it held was not kept"
 
@@ -51,19 +57,23 @@ class Snapshot:
         code: str,
         memory: int | None = None,
         functions: Iterable[object] = (),
+        written: Collection[str] = (),
     ) -> Snapshot:
         """Return the state of the variables that `code`, or one of the functions, may reach.
 
-        `memory` is how many bytes may be kept; None: a part of this machine's.
+        `memory` is how many bytes may be kept; None: a part of this machine's. `written` are the
+        variables that code writes past pandas, as far as that is known.
         """
         limit = default_memory() if memory is None else memory
         allowance = Allowance(min(limit, COPIED), limit)
         by_id: dict[int, Capture] = {}
         named = list(islice(reachable_names(code, variables, functions), MOST))
         views = views_of_same_memory([variables[name] for name in named], variables.items())
-        for name in dict.fromkeys([*named, *views]):
+        past = {id(variables[name]): name for name in written if name in variables}
+        for name in dict.fromkeys([*past.values(), *named, *views]):
             value = variables[name]
             if id(value) not in by_id:
+                allowance.copies_all = id(value) in past or _PAST_PANDAS.search(code) is not None
                 by_id[id(value)] = capture(value, allowance)
         ids = _ids_of(variables) if by_id else {}
         return cls(variables, {name: by_id[each] for name, each in ids.items() if each in by_id})

@@ -24,6 +24,7 @@ NAMES = 5
 CELLS = 4_000_000
 """Cells of written columns that are counted: more would keep the user waiting."""
 
+_AXES = ("index", "columns")
 _INDEXED = 100_000
 """Rows up to which the labels of two indexes are looked up in each other."""
 
@@ -114,12 +115,16 @@ class TableCapture(Capture):
         self._copy = _copy_table(value, shares=shares)
         axes = value.axes if kind_of(value) in PANDAS else ()
         self._axes = [(axis, list(axis.names)) for axis in axes]
+        for number, axis in enumerate(() if shares else axes):
+            setattr(self._copy, _AXES[number], axis.copy(deep=True))
 
     @classmethod
     def take(cls, value: Any, allowance: Allowance) -> TableCapture | None:
         """Return the capture; None if it may not be copied."""
-        shares = kind_of(value) not in PANDAS or _copies_on_write()
+        is_pandas = kind_of(value) in PANDAS
+        shares = not is_pandas or _copies_on_write()
         is_small = allowance.spend(Table.read(value).nbytes, shares=shares)
+        shares &= not (is_pandas and allowance.copies_all)
         return cls(value, shares=shares) if is_small else None
 
     @cached_property
@@ -149,7 +154,8 @@ class TableCapture(Capture):
             _put_back(table, _copy_table(self._copy, shares=self._shares))
             for number, (axis, names) in enumerate(self._axes):
                 axis.names = names  # other tables may share the index
-                setattr(table, ("index", "columns")[number], axis)
+                kept = self._copy.axes[number]
+                setattr(table, _AXES[number], axis if is_same_index(axis, kept) else kept)
         return table
 
     @override
