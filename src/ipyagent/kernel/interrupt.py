@@ -163,9 +163,7 @@ class _Signals:
     def reclaim(self) -> None:
         """Install this handler again if code has set another; that one is installed afterwards."""
         if self.active and not self.are_handled:
-            current = signal.getsignal(signal.SIGINT)
-            if current is not None:  # None: not set by Python, so it cannot be set again
-                self._old = current
+            self._old = signal.getsignal(signal.SIGINT)
             signal.signal(signal.SIGINT, self._handler)
 
     def concerned_by_unseen(self) -> list[Interrupt]:
