@@ -245,7 +245,6 @@ class _PendingDecisions:
                 self._plans += [approval_id] if approval_id else []
             case PlanWaiting() | RunStarted() | RunFinished():
                 self._plan_approval = None
-                self._approvals = {}
 
     def note_late(self, approval: Approval) -> None:
         """Record a click that came after the decision."""
