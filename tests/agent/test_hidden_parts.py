@@ -62,6 +62,12 @@ def test_code_with_a_hidden_part_is_not_run(lab: Lab) -> None:
     assert "token" not in lab.variables
 
 
+def test_the_key_in_the_settings_is_hidden_too(lab: Lab) -> None:
+    key = "tr0ub4dor&3"
+    run = lab.run([f"My key is {key}."], settings={"llm": {"api_key": key}})
+    assert run.output == f"My key is {HIDDEN}."
+
+
 def test_a_plan_into_which_a_secret_is_typed_stays_as_it_was(lab: Lab) -> None:
     typed = call("run_python", code=f"token = '{SECRET}'")
     steps = (PlanStep.model_validate({"call": {"id": "x", **typed}}),)

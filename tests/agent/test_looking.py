@@ -14,6 +14,7 @@ import pytest
 
 from harness import NO, YES, Lab, call
 from ipyagent.errors import AgentInterrupted
+from ipyagent.redaction import HIDDEN
 from ipyagent.schema import (
     DecidedBy,
     Decision,
@@ -176,6 +177,20 @@ def test_a_change_is_asked_about_and_shown_beforehand(tmp_path: Path) -> None:
     assert found.rehearsal.result is None
 
 
+def test_the_report_beside_a_question_tells_no_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SERVICE_PASSWORD", "tr0ub4dor&3")
+    lab = Lab(tmp_path, {"word": "", "parts": ["tr0ub4dor", "3"]})
+    step = {"calls": [call("run_python", code="word = '&'.join(parts)")]}
+    lab.run([step, "Done."], answer=NO, **ON)
+    [approval] = lab.watcher.asked
+    assert isinstance(approval.subject, ToolExecution)
+    assert approval.subject.rehearsal is not None
+    [change] = approval.subject.rehearsal.variables
+    assert change.summary == f"'' → '{HIDDEN}'"
+
+
 @pytest.mark.parametrize(
     "code",
     [
@@ -276,8 +291,9 @@ def test_settings_rules_and_modes_switch_looks_off(tmp_path: Path) -> None:
         {"confirm_mode": "confirm-all"},
         {"rehearse_seconds": 0},
         {"settings": {"policy": {"rules": [{"tool": "run_python", "effect": "ask"}]}}},
-        # Code could read what the rule keeps from being read.
+        # Code could read what the rules keep from being read, or from being read unasked.
         {"settings": {"policy": {"rules": [{"effect": "deny", "path": "patients/**"}]}}},
+        {"settings": {"policy": {"rules": [{"effect": "ask", "path": "patients/**"}]}}},
     ):
         found = looked(Lab(tmp_path), "1 + 1", **settings)
         assert found.status is ToolStatus.DENIED, settings
