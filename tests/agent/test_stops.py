@@ -16,6 +16,7 @@ from ipyagent.agent import tool_task
 from ipyagent.errors import AgentInterrupted
 from ipyagent.kernel import drivers
 from ipyagent.schema import Event, Run, ToolStatus
+from ipyagent.wiring.undo import find_undo
 from patience import PATIENCE, wait_until
 
 SLOW = {"text": "word " * 2000, "delay": 0.02}
@@ -144,6 +145,8 @@ def test_what_code_printed_before_a_stop_is_kept_and_told(lab: Lab) -> None:
     assert [(v.name, v.change) for v in result.variables][-1] == ("printed", "created")
     assert "epoch 12" in lab.session.journal.runs(lab.session.id)[-1].results[-1].output
     assert "epoch 12" in told(lab)
+    find_undo(lab.environment, [run], "").run()
+    assert "printed" not in lab.variables
 
 
 @pytest.mark.parametrize("limit", ["step_seconds", "max_seconds"])
