@@ -16,7 +16,7 @@ from jupyter_client.manager import KernelManager
 from PIL import Image
 
 from ipyagent.kernel.capture import run_plain
-from ipyagent.kernel.outputs import KEPT, MAX_IMAGES, MAX_TABLES, Outputs
+from ipyagent.kernel.outputs import KEPT, MAX_IMAGES, MAX_TABLES, PIECE, Outputs
 from patience import PATIENCE
 
 SETUP = """
@@ -578,6 +578,15 @@ def test_gigabytes_of_output_are_not_kept():
     assert text.startswith("first\n")
     assert text.endswith("last")
     assert "characters were not kept" in text
+
+
+def test_a_display_that_grows_when_it_is_updated_counts_as_it_is():
+    outputs = Outputs()
+    for number in range(2 * KEPT // PIECE):
+        outputs.show({"text/plain": "begun"}, str(number))
+        outputs.update({"text/plain": "x" * PIECE}, str(number))
+    outputs.write("stdout", "last\n")
+    assert len(outputs.text()) < KEPT + 1000
 
 
 def test_the_number_of_pictures_kept_is_limited():

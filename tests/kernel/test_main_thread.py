@@ -48,6 +48,10 @@ def test_a_job_whose_caller_was_cancelled_does_not_run() -> None:
     future.cancel()
     main.serve()
     assert ran == []
+    other = MainThread()
+    of_another_run = other.post(lambda: "done")
+    other.serve()
+    assert of_another_run.result(0) == "done"
 
 
 async def test_a_job_that_awaits_keeps_its_turn_from_the_jobs_of_other_runs() -> None:
