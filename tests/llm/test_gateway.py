@@ -170,12 +170,13 @@ async def test_a_model_that_needs_a_missing_package_names_it(request_: ModelRequ
 async def test_a_character_cut_in_two_chunks_arrives_whole(request_: ModelRequest) -> None:
     chunks = [
         delta(content="a\ud83d"),
-        delta(content="\ude00b\ud800c"),
+        delta(content="\ude00b\ud800c\ud83d"),
+        delta(content="d"),
         delta(finish_reason="stop"),
     ]
     with ModelServer([stream(*chunks)]) as server:
         pieces = [c.data async for c in client_of(server).stream(request_) if c.type == "content"]
-    assert "".join(pieces) == "a😀b\ufffdc"
+    assert "".join(pieces) == "a😀b\ufffdc\ufffdd"
     for piece in pieces:
         piece.encode()
 
