@@ -467,6 +467,17 @@ def test_the_environments_proxies_are_not_used(
     assert user.request("GET", "/items").output == "direct"
 
 
+def test_no_argument_takes_the_place_of_a_secret(tmp_path: Path, server: APIServer) -> None:
+    user = User(tmp_path / "folder")
+    user.environ["KEY"] = "key-of-keys-34"
+    user.services.register("s", server.url, header_env={"X-Key": "KEY"})
+    serve(user, server, {"/items": {"get": operation("a", parameter("header", "X-KEY"))}})
+    server.routes["GET /items"] = echo
+    run(user.tools["api_s_a"], {"X-KEY": "of the model"})
+    sent = {name: value for name, value in server.seen[-1].headers.items() if "key" in name.lower()}
+    assert sent == {"X-Key": "key-of-keys-34"}
+
+
 @pytest.mark.spec("A21", "P04")
 def test_secrets_are_read_from_the_environment_at_the_call_and_never_shown(
     tmp_path: Path, server: APIServer

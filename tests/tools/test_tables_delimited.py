@@ -121,6 +121,16 @@ def test_encodings_are_named(tmp_path: Path, encoding: str, note: str) -> None:
     assert note in text
 
 
+@pytest.mark.parametrize("inside", [1, 2, 3])
+def test_a_character_that_is_cut_where_the_sample_ends_is_no_other_encoding(
+    tmp_path: Path, inside: int
+) -> None:
+    before = b"name\n" + b"text\n" * 39_998
+    cut = "x" * (200_000 - inside - len(before)) + "😀\n"
+    text = describe(tmp_path, before + cut.encode() + b"text\n" * 70_000)
+    assert "encoding" not in text
+
+
 def test_titles_above_the_header_are_named(tmp_path: Path) -> None:
     text = describe(tmp_path, "Sales of 2024;;\n\nregion;amount;year\nN;1;2024\nS;2;2024\n")
     assert "2 rows above the header: Sales of 2024" in text
