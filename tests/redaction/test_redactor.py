@@ -262,11 +262,17 @@ def test_the_time_grows_with_the_length_whatever_the_text_is(kind: str) -> None:
     assert growth(lambda size: redactor.text(text[:size]), 100_000) < LINEAR
 
 
-def test_what_is_learnt_later_is_hidden_in_texts_that_were_seen_before() -> None:
-    redactor = Redactor()
-    assert redactor.text("the word is swordfish9") == "the word is swordfish9"
+@pytest.mark.parametrize("before", ["", "It is long. " * 200])
+def test_what_is_learnt_later_is_hidden_in_texts_that_were_seen_before(before: str) -> None:
+    redactor, text = Redactor(), f"{before}The word is swordfish9"
+    streaming = redactor.stream()
+    assert redactor.text(text) == text
+    assert streaming.add(text) + streaming.end() == text
+    begun = redactor.stream()
+    begun.add(text)
     redactor.learn(["swordfish9"])
-    assert redactor.text("the word is swordfish9") == f"the word is {HIDDEN}"
+    begun.end()
+    assert redactor.text(text) == f"{before}The word is {HIDDEN}"
 
 
 def test_a_text_without_secrets_is_the_same_object_however_often_it_is_seen() -> None:
