@@ -71,6 +71,23 @@ def test_events_that_the_disk_refused_wait_for_the_next_flush(
     assert run.status is s.RunStatus.DONE
 
 
+def test_what_happens_while_the_disk_refuses_events_comes_after_them(
+    journal: Journal, path: Path
+) -> None:
+    session, later = begun(journal), [s.Notice(text="second")]
+
+    def add_more(statement: str) -> None:
+        if later and statement.startswith("BEGIN"):
+            journal.append(session.id, "r1", later.pop())
+
+    journal._writer.connection.set_trace_callback(add_more)
+    journal.append(session.id, "r1", s.Notice(text="first"))
+    with broken(path), pytest.raises(JournalError, match="the disk failed"):
+        journal.flush().result()
+    notes = [r.event.text for r in journal.events(session.id) if isinstance(r.event, s.Notice)]
+    assert notes == ["first", "second"]
+
+
 def test_a_plan_that_cannot_be_recorded_is_not_confirmed(journal: Journal, path: Path) -> None:
     session = begun(journal)
     journal.draft(plan(), session.id)
@@ -109,7 +126,8 @@ def test_the_queue_for_a_broken_disk_is_limited(path: Path) -> None:
     assert [event.text[:3] for event in events if isinstance(event, s.Notice)] == [
         f"{number:03}" for number in range(len(events))
     ]
-    tell(journal, session, "r2", [s.Notice(text="room again")])
+    for _ in range(100):
+        tell(journal, session, "r2", [s.Notice(text="There is room again.")])
     journal.close()
 
 
