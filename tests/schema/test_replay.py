@@ -74,6 +74,14 @@ def test_a_plan_and_a_denied_call_are_replayed() -> None:
     assert fold_all(events_from_run(run)) == run
 
 
+def test_no_call_of_a_dry_run_is_replayed_as_one_that_ran() -> None:
+    result = s.ToolResult(output="Dry run: not executed.")
+    dry = s.ToolExecution(call=called(), status=s.ToolStatus.SUCCESS, result=result, dry_run=True)
+    run = finished_run(steps=(s.Step(number=1, executions=(dry,)),))
+    assert fold_all(events_from_run(run)) == run
+    assert "tool_running" not in [event.type for event in events_from_run(run)]
+
+
 # -- notebooks
 
 
