@@ -108,6 +108,9 @@ def test_while_an_agent_runs_nothing_is_approved(lab: PlanLab) -> None:
     lab.plan([PLAN])
     with runtime().run_lock.hold(), pytest.raises(BusyError, match="already running"):
         command(lab, "", APPROVE)
+    one_of_the_session = runtime().run_lock.hold_session(lab.session.id)
+    with one_of_the_session, pytest.raises(BusyError, match="already answering"):
+        command(lab, "", APPROVE)
     assert lab.session.waiting_plan_id
 
 
