@@ -410,6 +410,12 @@ def test_what_polars_lacks_is_declined_with_the_reason(root: Path) -> None:
     assert "for pandas tables only" in kernel.ask("correlation matrix").text
 
 
+@pytest.mark.parametrize("dtype", [pl.Float64(), pl.Decimal(10, 2)])
+def test_decimal_numbers_form_no_groups(root: Path, dtype: pl.DataType) -> None:
+    sales = pl.DataFrame({"price": [1.5, 2.5], "amount": [1, 2]}, schema_overrides={"price": dtype})
+    assert "form no groups" in Kernel(root, sales=sales).ask("mean amount by price").text
+
+
 @pytest.mark.parametrize(
     ("prompt", "expected"),
     [
