@@ -117,8 +117,11 @@ afterEach(() => {
 });
 
 const code = (text: string) => ({ kind: 'code' as const, text, language: 'python', caption: '' });
+const { approval, ...unasked } = asking('c2').steps[1].calls[0];
+const inFolder = { answer: 'folder' as const, label: 'Always in this folder' };
 const waiting = (text: string): Call => ({
-  ...asking('c2').steps[1].calls[0],
+  ...unasked,
+  approval: approval && { ...approval, choices: [...approval.choices, inFolder] },
   concern: '',
   request: request({ arguments: { code: text }, preview: code(text) })
 });
@@ -155,8 +158,9 @@ describe.each(Object.entries(SHAPES))('a line behind %s', (_, text) => {
 describe('what approves', () => {
   it('is active once the call has been in sight for half a second, and says so until then', () => {
     const { root, approve, decide } = drawn('x = 1');
-    const always = () => [...root.querySelectorAll('[data-ipyagent="always"]')];
+    const lasting = () => ['always', 'folder'].map(name => isActive(find(root, name)));
     expect(isActive(approve)).toBe(false);
+    expect(lasting()).toEqual([false, false]);
     expect(approve.title).toBe('Active once all of what is asked has been in sight');
     expect(approve.getAttribute('aria-label')).toContain('active once all');
     tell(true, () => true);
@@ -171,7 +175,7 @@ describe('what approves', () => {
     expect(isActive(approve)).toBe(true);
     expect(approve.title).toBe('');
     expect(approve.getAttribute('aria-label')).toBe('Approve: run_python');
-    expect(always().every(each => isActive(each as HTMLElement))).toBe(true);
+    expect(lasting()).toEqual([true, true]);
     approve.click();
     expect(decide).toHaveBeenCalledOnce();
   });

@@ -79,6 +79,14 @@ describe('the line in which a user says something while the run is on', () => {
     expect(view.element.querySelector('.ipyagent-say [role=alert]')).toBeNull();
   });
 
+  it('keeps what is being written when the text before it is refused', () => {
+    const line = typed('Much too long');
+    line.value = 'Short';
+    const say = { placeholder: 'Say something', problem: 'The text has 10,001 characters.' };
+    view.update({ ...begun(), say });
+    expect(line.value).toBe('Short');
+  });
+
   it('is not there once the run has ended, nor in a saved run', () => {
     view.update(TRANSCRIPT);
     expect(input()).toBeNull();
