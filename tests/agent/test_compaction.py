@@ -154,11 +154,12 @@ def test_a_stop_while_the_summary_is_written_changes_nothing(lab: Lab) -> None:
 def test_what_a_summary_costs_counts(lab: Lab) -> None:
     long_ago(lab)
     spent = {"usage": {"prompt_tokens": 70, "completion_tokens": 30}, "cost_usd": 0.25}
-    run = lab.run([{"text": "Gist."} | spent, look() | spent, "No."], settings=SMALL, max_usd=0.5)
+    replies = [{"text": "Gist."} | spent, *[look() | spent] * 2, "No."]
+    run = lab.run(replies, settings=SMALL, max_usd=0.75)
     assert run.stop_reason is StopReason.MAX_USD
-    assert (run.usage.total_tokens, run.cost_usd) == (200, 0.5)
-    replies = [m for m in lab.session.messages if m.tool_calls]
-    assert replies[-1].usage == TokenUsage(prompt_tokens=70, completion_tokens=30)
+    assert (run.usage.total_tokens, run.cost_usd) == (300, 0.75)
+    said = [m for m in lab.session.messages if m.tool_calls]
+    assert said[-1].usage == TokenUsage(prompt_tokens=70, completion_tokens=30)
 
 
 @pytest.mark.spec("M16")
