@@ -7,6 +7,7 @@ import threading
 import time
 from contextlib import aclosing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from asking import EVENTS, HELLO, KEY, ask, client_of, failed
 
 from ipyagent.errors import ModelRefusedError, ModelUnavailableError
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.direct import deadline
+from ipyagent.llm.direct import connections, deadline
 from ipyagent.llm.direct.events import EventSplitter
 from patience import PATIENCE
 from servers.model_server import (
@@ -175,6 +176,16 @@ async def test_a_proxy_of_the_environment_is_used_from_then_on(
         monkeypatch.setenv("NO_PROXY", "")
         assert (await ask(client, request_)).message().text == "by proxy"
         assert proxy.requests[0].path == "http://127.0.0.2:9/v1/chat/completions"
+
+
+async def test_a_folder_of_certificates_in_the_environment_is_used_from_then_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = connections.client()
+    assert connections.client() is before
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
+    assert connections.client() is not before
+    await connections.close()
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
