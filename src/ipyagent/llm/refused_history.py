@@ -114,7 +114,7 @@ def _belongs_together(part: JsonDict) -> bool:
 
 def _is_kept(part: JsonDict, items: list[JsonDict]) -> bool:
     """Return whether a part holds instructions, or the newest words of the user."""
-    if part.get("role") in ("system", "developer"):
+    if part.get("role") == "system":
         return True
     spoken = (item for item in reversed(items) if item.get("role") == "user" and _words(item))
     newest = next(spoken, {})
