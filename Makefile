@@ -6,7 +6,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: demo test test-all steady pytest nbval lazy floors canary soak lab lint js protocol build-js dist docs bench effect screenshots tour browser sandbox clean
+.PHONY: demo test test-all steady pytest nbval lazy floors canary soak lab lint js protocol build-js dist docs bench effect screenshots tour models browser sandbox clean
 
 ## Run the quickstart headless, on the embedded default: no key, no network.
 demo: .venv/lab
@@ -58,7 +58,7 @@ floors: .venv-floors/test
 	.venv-floors/bin/python -m pip check
 	.venv-floors/bin/python -m pytest -m 'not alone' -W default --disable-warnings \
 		-n logical --dist loadfile \
-		tests/kernel tests/llm/test_gateway.py tests/explorer/test_explorer_client.py
+		tests/kernel tests/llm/litellm/test_gateway.py tests/explorer/test_explorer_client.py
 
 ## Run the descriptions of lazy data, in an environment with the libraries that make it.
 lazy: .venv-lazy/lazy
@@ -80,6 +80,11 @@ soak: .venv/test
 		HYPOTHESIS_PROFILE=default $(BIN)/python -m pytest -o timeout=1200 \
 		tests/store tests/schema tests/config tests/agent tests/redaction tests/llm/test_cuts.py \
 		tests/kernel/test_interrupts.py tests/kernel/rehearsal
+
+## Write the facts about models anew (prices, context windows), from LiteLLM's newest map.
+models: .venv-canary/test
+	$(call install,.venv-canary,--upgrade litellm)
+	.venv-canary/bin/python packaging/model_facts.py
 
 ## Open JupyterLab on the quickstart.
 lab: .venv/lab

@@ -39,7 +39,10 @@ REASONS = {
     ("kernel/variables/tables.py", "_mgr"): "a table goes back in place, for all who hold it",
     ("kernel/variables/tables.py", "_reset_cache"): "what pandas 2 keeps of columns; guarded",
     ("kernel/variables/tables.py", "_s"): "a series goes back in place, for all who hold it",
-    ("llm/unstreamed.py", "_hidden_params"): "where LiteLLM keeps a response's headers; guarded",
+    (
+        "llm/litellm/beneath.py",
+        "_hidden_params",
+    ): "where LiteLLM keeps headers; guarded",
     ("services/mcp/http.py", "_meta"): "a key of the messages of the protocol",
     ("services/mcp/stdio.py", "_transport"): "asyncio has no public way to close the pipes",
     ("tools/sandbox/supervisor.py", "_exit"): "os._exit is documented",

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 import pytest
 from asking import Engine
 
-from ipyagent.llm import warmup
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.direct.connections import close
+from ipyagent.llm.litellm import warmup
 from ipyagent.schema import Message, Role, ToolDefinition
 
 RUN_PYTHON = ToolDefinition(

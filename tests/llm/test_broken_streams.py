@@ -7,8 +7,8 @@ import pytest
 from asking import EVENTS, HELLO, KEY, ONLY_LITELLM, ask, client_of, failed
 
 from ipyagent.errors import ContextOverflowError, ModelRefusedError, ModelUnavailableError
-from ipyagent.llm import warmup
 from ipyagent.llm.client import ModelRequest
+from ipyagent.llm.litellm import warmup
 from servers.model_server import (
     Cut,
     ModelServer,

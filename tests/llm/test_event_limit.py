@@ -10,8 +10,10 @@ from asking import ONLY_LITELLM, make_client
 
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelRefusedError
-from ipyagent.llm import event_limit
 from ipyagent.llm.client import ModelRequest
+from ipyagent.llm.direct.events import EventSplitter
+from ipyagent.llm.litellm.beneath import limit_events
+from ipyagent.llm.service_error import EventTooLargeError
 from ipyagent.schema import Message, Role
 from servers.model_server import Flood, ModelServer, Reply, answer
 
@@ -36,7 +38,7 @@ async def ask(server: ModelServer, model: str) -> str:
 async def test_an_event_without_end_is_ended_and_not_asked_for_again(
     model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_limit, "MAX_EVENT", 1024**2)
+    monkeypatch.setattr(EventSplitter, "most", 1024**2)
     frames = []
 
     def frame(number: int) -> bytes:
@@ -61,7 +63,7 @@ async def test_an_event_without_end_is_ended_and_not_asked_for_again(
 async def test_a_long_reply_of_small_events_is_read_to_its_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(event_limit, "MAX_EVENT", 2_000)
+    monkeypatch.setattr(EventSplitter, "most", 2_000)
     with ModelServer([answer("word " * 5_000)]) as server:
         assert await ask(server, "openai/gpt-x") == "word " * 5_000
 
@@ -72,7 +74,7 @@ async def test_a_long_reply_of_small_events_is_read_to_its_end(
 async def test_the_end_of_an_event_is_seen_wherever_the_pieces_are_cut(
     end: bytes, step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_limit, "MAX_EVENT", 60)
+    monkeypatch.setattr(EventSplitter, "most", 60)
 
     class Response:
         def __init__(self, body: bytes) -> None:
@@ -89,10 +91,10 @@ async def test_the_end_of_an_event_is_seen_wherever_the_pieces_are_cut(
 
     small = (b"data: " + b"x" * 30 + end) * 20
     stream = Stream(small)
-    event_limit.limit_events(stream)
+    limit_events(stream)
     if step <= 30:
         assert b"".join([piece async for piece in stream.response.aiter_bytes()]) == small
     large = Stream(small + b"data: " + b"x" * 200)
-    event_limit.limit_events(large)
-    with pytest.raises(event_limit.EventTooLargeError):
+    limit_events(large)
+    with pytest.raises(EventTooLargeError):
         [piece async for piece in large.response.aiter_bytes()]

@@ -11,8 +11,8 @@ import pytest
 from asking import EVENTS, ONLY_LITELLM, ask, client_of
 
 from ipyagent.errors import ModelRefusedError, ModelUnavailableError
-from ipyagent.llm import warmup
 from ipyagent.llm.client import ModelRequest
+from ipyagent.llm.litellm import warmup
 from ipyagent.llm.wire import ReplyBuilder
 from servers.model_server import Cut, ModelServer, Reply, answer, delta, failure, sse, stream
 

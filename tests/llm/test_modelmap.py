@@ -1,15 +1,17 @@
 from __future__ import annotations
 
-import json
+import importlib.util
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from ipyagent.config import LLMConfig
-from ipyagent.llm import modelmap, warmup
+from ipyagent.llm import modelmap
+from ipyagent.llm.litellm import warmup
 from ipyagent.llm.modelmap import facts_of, price, sees, window
 from ipyagent.providers import default_models
 from ipyagent.schema import TokenUsage
@@ -25,9 +27,35 @@ MAP = {
 }
 
 
-@pytest.fixture(params=["file", "other layout", "imported"])
+@pytest.fixture(scope="module")
+def model_facts() -> ModuleType:
+    """The script that writes the file."""
+    path = Path(__file__).parents[2] / "packaging/model_facts.py"
+    spec = importlib.util.spec_from_file_location("model_facts", path)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_file_holds_what_is_used_of_models_that_chat(model_facts: ModuleType) -> None:
+    used = {"litellm_provider": "openai", "input_cost_per_token_above_128k_tokens": 1e-6}
+    models = {
+        "x": used | {"mode": "chat", "supports_vision": False, "rpm": 3},
+        "y": used | {"mode": "responses"},
+        "drawing": used | {"mode": "image_generation"},
+        "elsewhere": used | {"mode": "chat", "litellm_provider": "unheard-of"},
+    }
+    assert model_facts.select(models) == {"x": used, "y": used | {"mode": "responses"}}
+
+
+@pytest.fixture(params=["file", "imported"])
 def source(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    model_facts: ModuleType,
 ) -> Iterator[None]:
     """The map in each place where it may be."""
     modelmap._read.cache_clear()
@@ -36,9 +64,8 @@ def source(
         yield
         return
     monkeypatch.setattr(warmup.litellm(), "model_cost", {})
-    indent = 4 if request.param == "file" else None
-    (tmp_path / "map.json").write_text(json.dumps(MAP, indent=indent))
-    monkeypatch.setattr(modelmap, "_FILE", tmp_path / "map.json")
+    (tmp_path / "models.json").write_text(model_facts.write(MAP, "a test", "today"))
+    monkeypatch.setattr(modelmap, "_FILE", tmp_path / "models.json")
     yield
     modelmap._read.cache_clear()
 

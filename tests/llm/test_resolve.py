@@ -8,7 +8,7 @@ import pytest
 
 from ipyagent.config import LLMConfig, from_environment, resolve_config
 from ipyagent.errors import ConfigError
-from ipyagent.llm import warmup
+from ipyagent.llm.litellm import warmup
 from ipyagent.llm.resolve import OFFLINE, Probe, fetch, offers, resolve
 from ipyagent.providers import default_models
 from servers.model_server import ModelServer

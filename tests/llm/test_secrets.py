@@ -9,8 +9,8 @@ import pytest
 from asking import EVENTS, HELLO, ONLY_LITELLM, ask, failed, make_client
 
 from ipyagent.config import LLMConfig
-from ipyagent.llm import warmup
 from ipyagent.llm.client import ModelRequest
+from ipyagent.llm.litellm import warmup
 from servers.model_server import Cut, ModelServer, Reply, Silence, delta, failure, stream
 
 pytestmark = pytest.mark.usefixtures("engine")

@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelRefusedError
-from ipyagent.llm import warmup
 from ipyagent.llm.client import ModelRequest
+from ipyagent.llm.litellm import warmup
 from ipyagent.llm.resolve import resolve
 from ipyagent.llm.wire import ReplyBuilder
 from ipyagent.schema import (

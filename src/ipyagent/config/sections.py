@@ -95,7 +95,7 @@ class LLMConfig(Section):
     stream: bool = True
     """Whether replies are shown while they stream in."""
     vision: bool | None = None
-    """Whether the model can see images; None: according to LiteLLM's model map."""
+    """Whether the model can see images; None: by what is known of it."""
     retry: Annotated[RetryConfig, WrapValidator(_with_model_default)] = _MODEL_RETRY
 
     @property
@@ -148,7 +148,7 @@ class AgentConfig(Section):
     max_tokens: PositiveInt | None = None
     """Tokens of one run, sent and received."""
     max_usd: PositiveFloat | None = None
-    """US dollars of one run, by the prices that LiteLLM knows."""
+    """US dollars of one run, by the prices that are known."""
     allowed_tools: Names = ()
     """The only tools that may be used; empty: all."""
     look_freely: bool = True

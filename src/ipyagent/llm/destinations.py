@@ -7,11 +7,13 @@ author of a `.env` file, who could be after the key.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelRefusedError
+from ipyagent.llm import environment
 from ipyagent.providers import ALIASES, PROVIDERS, PROXY, Provider
 
 ANY_KEY = "LITELLM_API_KEY"  # the default of llm.api_key_env
@@ -128,3 +130,20 @@ def _names(known: Provider | None, config: LLMConfig) -> tuple[str, ...]:
         return (config.api_key_env,)
     own = known.keys if known else ()
     return (ANY_KEY, *own) if config.api_base else own
+
+
+def dotenv_warning(
+    environ: Mapping[str, str] | None = None, start: Mapping[str, str] | None = None
+) -> str | None:
+    """Return a warning if the user's own import of litellm let a `.env` choose a base URL."""
+    if not environment.was_imported:
+        return None
+    late = late_bases(environ or os.environ, start or environment.start_environ())
+    if not late:
+        return None
+    names = ", ".join(f"{name}={value}" for name, value in late.items())
+    return (
+        f"litellm was imported before ipyagent, and {names} was not set when this process started "
+        "(litellm reads the .env file of the working folder). ipyagent sends no key there; to use "
+        "that address on purpose, set llm.api_base."
+    )

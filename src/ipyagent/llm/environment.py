@@ -9,6 +9,7 @@ so that loading the extension can afford it.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -16,6 +17,9 @@ from pathlib import Path
 ENVIRONMENT = {"LITELLM_MODE": "PRODUCTION", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 
 _snapshot = dict(os.environ)
+
+was_imported = "litellm" in sys.modules
+"""Whether the user had imported litellm before."""
 
 
 def prepare() -> None:

@@ -18,8 +18,7 @@ from ipyagent.errors import (
 )
 from ipyagent.llm.advice import Trouble, asked_at, next_step, tls_problem, trouble_of
 from ipyagent.llm.destinations import Destination
-from ipyagent.llm.event_limit import EventTooLargeError
-from ipyagent.llm.service_error import ServiceError, find_error, words_of
+from ipyagent.llm.service_error import EventTooLargeError, ServiceError, find_error, words_of
 from ipyagent.phrases import ellipsize
 from ipyagent.providers import is_too_long
 

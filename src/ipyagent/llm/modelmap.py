@@ -1,7 +1,7 @@
-"""Facts about models from LiteLLM's map: price, window, vision. No network, and no LiteLLM.
+"""Facts about models: price, window, vision. No network, and no LiteLLM.
 
-The map is a data file of LiteLLM's package. If the user has imported LiteLLM, its map counts: it
-may have models that were registered there.
+They are in `models.json`, which `packaging/model_facts.py` writes from LiteLLM's public map. Where
+LiteLLM is imported, its own map counts: it may be newer, and have models that were registered.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import re
 import sys
 from collections.abc import Mapping
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,7 @@ from ipyagent.schema import TokenUsage
 Facts = Mapping[str, Any]
 """A model's entry in the map; empty for a model that the map does not know."""
 
-_FILE = "model_prices_and_context_window_backup.json"
-_INDENT = b"\n    "
+_FILE = Path(__file__).with_name("models.json")
 _ABOVE = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
 
 
@@ -89,24 +87,10 @@ def _select(model: str, known: Mapping[str, Facts]) -> Facts:
 
 @lru_cache(maxsize=32)
 def _read(model: str) -> Facts:
-    """Return the facts in the file, of which only this model's part is parsed."""
-    spec = find_spec("litellm")
-    if spec is None or spec.origin is None:
-        return {}
-    try:
-        raw = (Path(spec.origin).parent / _FILE).read_bytes()
-    except OSError:
-        return {}
-    names = (model, model.partition("/")[2])
-    if not raw.startswith(b"{" + _INDENT + b'"'):  # another layout
-        return _select(model, json.loads(raw))
-    return _select(model, {name: part for name in names if (part := _part(raw, name))})
-
-
-def _part(raw: bytes, name: str) -> dict[str, Any]:
-    start = raw.find(_INDENT + json.dumps(name).encode() + b": {")
-    if start < 0:
-        return {}
-    end = raw.find(_INDENT + b"}", start)
-    part: dict[str, Any] = json.loads(raw[raw.index(b": {", start) + 2 : end] + b"}")
-    return part
+    """Return the facts in the file, of which only this model's line is parsed."""
+    raw = _FILE.read_bytes()
+    known = {}
+    for name in (model, model.partition("/")[2]):
+        if line := re.search(rb"^%s: (\{.*\})" % re.escape(json.dumps(name).encode()), raw, re.M):
+            known[name] = json.loads(line[1])
+    return _select(model, known)

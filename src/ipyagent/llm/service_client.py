@@ -72,18 +72,18 @@ class ServiceClient:
 
     @property
     def vision(self) -> bool:
-        """True if the model can see images: as configured, else by LiteLLM's map."""
+        """True if the model can see images: as configured, else by the map."""
         if self._config.vision is not None:
             return self._config.vision
         return modelmap.sees(self._facts)
 
     @property
     def context_window(self) -> int | None:
-        """The context window in tokens by LiteLLM's map."""
+        """The context window in tokens, by the map."""
         return modelmap.window(self._facts)
 
     def size(self) -> ModelSize:
-        """Return the size by Ollama's own word, else by LiteLLM's map and the model's name."""
+        """Return the size by Ollama's own word, else by the map and the model's name."""
         provider, _, name = self._model.partition("/")
         served = None
         if provider in ("ollama", "ollama_chat"):

@@ -129,3 +129,10 @@ def _phrase(status: int) -> str:
         return HTTPStatus(status).phrase
     except ValueError:
         return "no explanation"
+
+
+class EventTooLargeError(Exception):
+    """A service sent more bytes in one piece than may be in one."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"more than {most // 2**20} MB came in one piece")

@@ -11,9 +11,9 @@ from ipyagent.config import Config, Layer, Settings
 from ipyagent.config.snapshot import Snapshot, snapshot
 from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
+from ipyagent.llm.destinations import dotenv_warning
 from ipyagent.llm.environment import start_environ
 from ipyagent.llm.resolve import resolve
-from ipyagent.llm.warmup import dotenv_warning
 from ipyagent.wiring import warm_up
 
 REMEMBERED = 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 from ipyagent.config import LLMConfig
@@ -39,7 +40,7 @@ def service_client(
     environ: Mapping[str, str] | None = None,
     start: Mapping[str, str] | None = None,
 ) -> Client:
-    """Return the client of a service's model; raises ConfigError if `llm.client` excludes it."""
+    """Return the client of a service's model; raises ConfigError if there is none here."""
     from ipyagent.llm.direct.routes import find_route
 
     variables = os.environ if environ is None else environ
@@ -53,7 +54,13 @@ def service_client(
             f"llm.client is direct, but {model} is reached through LiteLLM only: set llm.client to "
             "auto, or choose a model whose service speaks OpenAI's or Anthropic's format."
         )
-    from ipyagent.llm.gateway import LiteLLMClient
+    if find_spec("litellm") is None:
+        raise ConfigError(
+            f"{model} is reached through LiteLLM, which is not installed: run `%pip install "
+            "'ipyagent[litellm]'`, or choose a model whose service speaks OpenAI's or Anthropic's "
+            "format."
+        )
+    from ipyagent.llm.litellm.gateway import LiteLLMClient
 
     return LiteLLMClient(model, config, environ=environ, start=start)
 
@@ -67,7 +74,7 @@ def warm_up(model: Resolved, config: LLMConfig) -> None:
     if config.client != "litellm" and find_route(model.model, config, os.environ) is not None:
         threading.Thread(target=_prepare_direct, name="ipyagent-connect", daemon=True).start()
         return
-    from ipyagent.llm import warmup
+    from ipyagent.llm.litellm import warmup
 
     warmup.warm_up()
 

@@ -11,7 +11,7 @@ import httpx
 
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelError, ModelRefusedError, ModelUnavailableError
-from ipyagent.llm import event_limit, modelmap, unstreamed
+from ipyagent.llm import modelmap, unstreamed
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.destinations import Destination
 from ipyagent.llm.direct import connections
@@ -73,7 +73,7 @@ class DirectClient(ServiceClient):
         self._omitted: frozenset[str] = frozenset()
 
     def cost(self, usage: TokenUsage) -> float | None:
-        """Return the price in US dollars by LiteLLM's map; it has none of one's own server."""
+        """Return the price in US dollars by the map; it has none of one's own server."""
         return None if self._route.provider.compatible else modelmap.price(self._facts, usage)
 
     def _current_destination(self) -> Destination:
@@ -189,7 +189,7 @@ class DirectClient(ServiceClient):
         splitter, beginning = EventSplitter(), b""
         async with ReadAhead(pieces) as ahead:
             while (data := await deadline.take(ahead, reader)) is not None:
-                if not splitter.has_events and len(beginning) < event_limit.MAX_EVENT:
+                if not splitter.has_events and len(beginning) < splitter.most:
                     beginning += data
                 if events := splitter.feed(data):
                     yield deadline.renew_by(read_chunks(events, reader))

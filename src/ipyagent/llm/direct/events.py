@@ -10,8 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ipyagent.llm import event_limit
-from ipyagent.llm.event_limit import EventTooLargeError
+from ipyagent.llm.service_error import EventTooLargeError
 
 _ERRORS = {b"error", b"exception"}
 _MARK = b"\xef\xbb\xbf"
@@ -19,6 +18,9 @@ _MARK = b"\xef\xbb\xbf"
 
 class EventSplitter:
     """Splits a stream of bytes into the data of its events."""
+
+    most = 8 * 1024 * 1024
+    """Bytes of one event, or of a body without events: twice the limit of a whole reply."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
@@ -83,8 +85,8 @@ class EventSplitter:
 
     def _grow(self, size: int) -> None:
         self._size += size
-        if self._size > event_limit.MAX_EVENT:
-            raise EventTooLargeError
+        if self._size > self.most:
+            raise EventTooLargeError(self.most)
 
 
 def _as_error(text: bytes) -> bytes:

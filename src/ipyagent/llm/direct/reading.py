@@ -10,10 +10,9 @@ import httpx
 
 from ipyagent.errors import ModelRefusedError
 from ipyagent.json_types import JsonDict
-from ipyagent.llm import event_limit
+from ipyagent.llm.direct.events import EventSplitter
 from ipyagent.llm.direct.formats import Reader, objects_of
-from ipyagent.llm.event_limit import EventTooLargeError
-from ipyagent.llm.service_error import ServiceError
+from ipyagent.llm.service_error import EventTooLargeError, ServiceError
 from ipyagent.schema import StreamChunk
 
 DONE = "[DONE]"
@@ -99,8 +98,8 @@ async def read_body(response: httpx.Response) -> bytes:
     body = bytearray()
     async for piece in iterate_body(response):
         body += piece
-        if len(body) > event_limit.MAX_EVENT:
-            raise EventTooLargeError
+        if len(body) > EventSplitter.most:
+            raise EventTooLargeError(EventSplitter.most)
     return bytes(body)
 
 

@@ -88,7 +88,7 @@ def complete_address(base: str, middle: str, path: str) -> str:
 
 
 def _provider_name(model: str) -> str:
-    """Return the provider in the table; of a model without one, that of LiteLLM's map."""
+    """Return the provider in the table; of a model without one, the map's."""
     prefix = _prefix(model)
     if prefix in PROVIDERS:
         return prefix

@@ -17,9 +17,9 @@ from asking import EVENTS, HELLO, KEY, ONLY_LITELLM, ask, client_of, failed, mak
 
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelRefusedError
-from ipyagent.llm import warmup
 from ipyagent.llm.client import Client, ModelRequest
-from ipyagent.llm.gateway import _is_chat
+from ipyagent.llm.litellm import warmup
+from ipyagent.llm.litellm.gateway import _is_chat
 from ipyagent.llm.wire import to_openai, tools_to_openai
 from ipyagent.schema import (
     Message,

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from ipyagent.llm import environment, warmup
-from ipyagent.llm.litellm_silence import silence
+from ipyagent.llm import environment
+from ipyagent.llm.litellm import warmup
+from ipyagent.llm.litellm.silence import silence
 from servers.model_server import ModelServer, answer
 
 KEY = "sk-canary-0123456789"
@@ -30,16 +31,17 @@ def hook(event, details):
         reached.append(details[1] if event == "socket.connect" else details[:2])
 sys.addaudithook(hook)
 
-from ipyagent.llm import environment, warmup
+from ipyagent.llm import destinations
+from ipyagent.llm.litellm import warmup
 warmup.warm_up()
 assert "litellm" not in sys.modules or not warmup.wait_until_loaded()
 assert warmup.wait_until_loaded(None)
 assert not reached, reached
 assert "OPENAI_BASE_URL" not in os.environ
-assert warmup.dotenv_warning() is None
+assert destinations.dotenv_warning() is None
 
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.gateway import LiteLLMClient
+from ipyagent.llm.litellm.gateway import LiteLLMClient
 from ipyagent.schema import Message, Role
 async def ask():
     request = ModelRequest((Message.of(Role.USER, "hi"),))
@@ -50,8 +52,8 @@ print(asyncio.run(ask()))
 
 PERSON_FIRST = """
 import litellm
-from ipyagent.llm import environment, warmup
-print(warmup.dotenv_warning())
+from ipyagent.llm import destinations
+print(destinations.dotenv_warning())
 """
 
 NAIVE_IMPORT = """

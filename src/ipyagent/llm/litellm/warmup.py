@@ -7,23 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ipyagent.llm.destinations import late_bases
-from ipyagent.llm.environment import prepare, start_environ
-from ipyagent.llm.litellm_silence import silence
+from ipyagent.llm.environment import prepare
+from ipyagent.llm.litellm.silence import silence
 
 log = logging.getLogger(__name__)
 
 _lock = threading.Lock()
 _thread: threading.Thread | None = None
-_imported_before_us = "litellm" in sys.modules
 
 
 def litellm() -> Any:
@@ -55,23 +52,6 @@ def wait_until_loaded(timeout: float | None = 0.0) -> bool:
         return False
     _thread.join(timeout)
     return not _thread.is_alive()
-
-
-def dotenv_warning(
-    environ: Mapping[str, str] | None = None, start: Mapping[str, str] | None = None
-) -> str | None:
-    """Return a warning if the user's own import of litellm let a `.env` choose a base URL."""
-    if not _imported_before_us:
-        return None
-    late = late_bases(environ or os.environ, start or start_environ())
-    if not late:
-        return None
-    names = ", ".join(f"{name}={value}" for name, value in late.items())
-    return (
-        f"litellm was imported before ipyagent, and {names} was not set when this process started "
-        "(litellm reads the .env file of the working folder). ipyagent sends no key there; to use "
-        "that address on purpose, set llm.api_base."
-    )
 
 
 def _warm() -> None:

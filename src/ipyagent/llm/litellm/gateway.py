@@ -10,13 +10,14 @@ from dataclasses import replace
 from typing import Any
 
 from ipyagent.errors import ModelError, ModelRefusedError, ModelUnavailableError
-from ipyagent.llm import event_limit, modelmap, unstreamed, warmup
-from ipyagent.llm.cancellation import close_if_given_up
-from ipyagent.llm.chunks import ReplyReader
+from ipyagent.llm import modelmap, unstreamed
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.destinations import Destination
 from ipyagent.llm.error_mapping import CUT_OFF, refuses_length
-from ipyagent.llm.litellm_silence import silence
+from ipyagent.llm.litellm import beneath, warmup
+from ipyagent.llm.litellm.cancellation import close_if_given_up
+from ipyagent.llm.litellm.chunks import ReplyReader
+from ipyagent.llm.litellm.silence import silence
 from ipyagent.llm.refused_history import leave_out
 from ipyagent.llm.service_client import ServiceClient, trace_headers
 from ipyagent.llm.wire import own_thoughts, to_openai, tools_to_openai
@@ -30,7 +31,7 @@ class LiteLLMClient(ServiceClient):
     """A model that LiteLLM can reach."""
 
     def cost(self, usage: TokenUsage) -> float | None:
-        """Return the price in US dollars by LiteLLM's map; may wait for LiteLLM's import."""
+        """Return the price in US dollars by the map; may wait for LiteLLM's import."""
         return self._price(self._current_destination())(usage)
 
     def _current_destination(self) -> Destination:
@@ -97,7 +98,7 @@ class LiteLLMClient(ServiceClient):
         brought = await close_if_given_up(litellm.acompletion(**settings))
         if not self._config.stream:
             return _Whole(brought)
-        event_limit.limit_events(brought)
+        beneath.limit_events(brought)
         return await self._read_whole(litellm, brought, where.key)
 
     def _settings(self, request: ModelRequest, provider: str, where: Destination) -> dict[str, Any]:
@@ -145,21 +146,21 @@ class LiteLLMClient(ServiceClient):
         chunks = [*reader.read(piece, finish)]
         # LiteLLM invents a finish for a stream that just ended.
         if not finish and any(chunk.type == "finish" for chunk in chunks):
-            if not reader.has_read and (kind := unstreamed.content_type(stream)) != EVENTS:
+            if not reader.has_read and (kind := beneath.content_type(stream)) != EVENTS:
                 raise ModelRefusedError(f"{self._model} {unstreamed.describe(kind, '')}.")
             raise ModelUnavailableError(f"{self._model}: {CUT_OFF}")
         return chunks
 
     async def _read_whole(self, litellm: Any, stream: Any, key: str | None) -> Any:
         """Return the reply if `stream` is none: a whole completion is as good an answer."""
-        kind = unstreamed.content_type(stream)
+        kind = beneath.content_type(stream)
         if unstreamed.may_be_stream(kind):
             return stream
-        body = await unstreamed.body_of(stream)
+        body = await beneath.body_of(stream)
         if unstreamed.is_stream(body):
             return stream
         await stream.aclose()
-        if (whole := unstreamed.completion_in(litellm, body)) is not None:
+        if (whole := beneath.completion_in(litellm, body)) is not None:
             return _Whole(whole)
         raise ModelRefusedError(f"{self._model} {unstreamed.describe(kind, body, key)}.")
 

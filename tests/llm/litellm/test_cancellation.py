@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from asking import HELLO, ONLY_LITELLM, ask, client_of
 
-from ipyagent.llm import warmup
-from ipyagent.llm.cancellation import close_if_given_up
 from ipyagent.llm.client import ModelRequest
+from ipyagent.llm.litellm import warmup
+from ipyagent.llm.litellm.cancellation import close_if_given_up
 from patience import PATIENCE
 from servers.model_server import ModelServer
 

@@ -1,0 +1,1 @@
+"""Models that only LiteLLM reaches. It is an extra: nothing else here needs it."""
