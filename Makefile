@@ -34,6 +34,7 @@ test-all:
 	$(MAKE) test
 	$(BIN)/python -m pytest -m 'slow and not alone' -n logical --dist loadfile --no-loadscope-reorder
 	$(BIN)/python -m pytest -m 'slow and alone'
+	cd labextension && EVERY_VECTOR=1 ../$(BIN)/jlpm vitest run hostile
 	$(MAKE) lazy floors dist docs
 
 ## Run the tests five times in clean clones, twice beside other work: red and slow ones are listed.
