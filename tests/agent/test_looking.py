@@ -50,6 +50,7 @@ def looked(lab: Lab, code: str, **settings: object) -> ToolExecution:
     return run.executions[0]
 
 
+@pytest.mark.spec("E06")
 def test_a_look_gives_its_result_unasked(tmp_path: Path) -> None:
     lab = Lab(tmp_path, {"numbers": [1, 2, 3]})
     found = looked(lab, "sum(numbers)")
@@ -73,6 +74,7 @@ def test_what_a_look_prints_is_its_result_and_nothing_before_it(tmp_path: Path) 
     assert found.result.output == "epoch 0\nepoch 1\nepoch 2"
 
 
+@pytest.mark.spec("E07")
 def test_code_that_fails_is_not_asked_about(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     found = looked(lab, "print('so far')\n1 / 0")
@@ -84,6 +86,7 @@ def test_code_that_fails_is_not_asked_about(tmp_path: Path) -> None:
     assert lab.watcher.asked == []
 
 
+@pytest.mark.spec("E08")
 def test_new_plain_data_is_adopted_without_running_code(tmp_path: Path) -> None:
     table = pd.DataFrame({"a": [1, 2, 3], "b": ["x", "y", "x"]})
     lab = Lab(tmp_path, {"table": table, "pd": pd})
@@ -150,6 +153,7 @@ def test_what_was_adopted_can_be_taken_back(tmp_path: Path) -> None:
         "del known",
     ],
 )  # fmt: skip
+@pytest.mark.spec("E08")
 def test_other_new_names_are_asked_about(tmp_path: Path, code: str) -> None:
     lab = Lab(tmp_path, {"known": {"inner": [1]}})
     before = dict(lab.variables)
@@ -160,6 +164,7 @@ def test_other_new_names_are_asked_about(tmp_path: Path, code: str) -> None:
     assert lab.variables == before
 
 
+@pytest.mark.spec("E11")
 def test_a_change_is_asked_about_and_shown_beforehand(tmp_path: Path) -> None:
     lab = Lab(tmp_path, {"numbers": [1, 2, 3]})
     found = lab.run(
@@ -285,6 +290,7 @@ def test_a_click_before_a_look_has_ended_decides(
     assert lab.variables["numbers"] == [1, 2]
 
 
+@pytest.mark.spec("E12")
 def test_settings_rules_and_modes_switch_looks_off(tmp_path: Path) -> None:
     for settings in (
         {"look_freely": False},

@@ -73,6 +73,7 @@ def texts_in(run: Run) -> list[list[str]]:
     return [[each.text for each in step.user_texts] for step in run.steps]
 
 
+@pytest.mark.spec("E15")
 def test_texts_reach_the_model_with_the_next_request_after_the_results(lab: Lab) -> None:
     work = saying(lab, "Leave out the outliers.", "Rounded, please.")
     run = lab.run([{"calls": [call("work")]}, "Done."], tools=[work])
@@ -115,6 +116,7 @@ def test_it_works_while_a_question_is_open(lab: Lab) -> None:
     assert texts_in(run)[1] == ["Use the median instead."]
 
 
+@pytest.mark.spec("E15")
 def test_a_waiting_text_can_be_taken_back_until_it_is_sent(lab: Lab) -> None:
     steering = lab.environment.approvals.steering
     problems: list[str] = []

@@ -10,6 +10,7 @@ from kernels import Kernel
 pytestmark = pytest.mark.kernel
 
 
+@pytest.mark.spec("E14")
 def test_blame_names_runs_and_the_users_own_cells(fresh: Kernel, tmp_path: Path) -> None:
     code = {"name": "run_python", "arguments": {"code": "df['c'] = 1\nn = 2"}}
     look = {"name": "inspect_variable", "arguments": {"name": "n"}}

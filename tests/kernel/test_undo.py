@@ -24,6 +24,7 @@ REPLIES = [
 CELL = "%%agent -m scripted/edits.yaml --confirm yolo\nChange some files."
 
 
+@pytest.mark.spec("E03")
 def test_a_runs_file_changes_can_be_undone_even_after_a_restart(tmp_path: Path) -> None:
     (tmp_path / "edits.yaml").write_text(yaml.safe_dump(REPLIES))
     (tmp_path / "a.txt").write_text("one\n")
@@ -52,6 +53,7 @@ VARIABLES = [
 SETUP = "import pandas as pd\ndf = pd.DataFrame({'a': [1, 2]})\nother = df\nn = 1"
 
 
+@pytest.mark.spec("E03", "E05")
 def test_a_runs_changes_of_variables_are_taken_back_and_put_back(tmp_path: Path) -> None:
     (tmp_path / "edits.yaml").write_text(yaml.safe_dump(VARIABLES))
     with kernel(tmp_path) as started:

@@ -148,6 +148,7 @@ def state_of(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("way", cases(WRITES))
+@pytest.mark.spec("E09")
 def test_files_stay_as_they_are(scene: Scene, way: str) -> None:
     before = state_of(scene.folder)
     rehearse(WRITES[way], dict(scene.variables), scene.root)
@@ -228,6 +229,7 @@ def test_hidden_files_are_not_read(scene: Scene, way: str) -> None:
     ),
     ids=["variable", "libc", "proc", "kernel's", "object", "backwards", "gc", "memory", "mem"],
 )
+@pytest.mark.spec("E09")
 def test_secrets_are_not_in_memory(
     scene: Scene, code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -341,6 +343,7 @@ CONNECTS: dict[str, str] = {
 
 
 @pytest.mark.parametrize("way", cases(CONNECTS))
+@pytest.mark.spec("E09")
 def test_nothing_is_sent(scene: Scene, server: tuple[socket.socket, list[bytes]], way: str) -> None:
     listening, heard = server
     port = listening.getsockname()[1]
@@ -474,6 +477,7 @@ SHARED = [_pipe, _shared_map, _shared_file, _readable_map, _shared_memory, _name
 
 
 @pytest.mark.parametrize("make", SHARED, ids=lambda make: make.__name__.strip("_"))
+@pytest.mark.spec("E09")
 def test_nothing_is_shared(scene: Scene, make: Any) -> None:
     variables, code, came = make(scene)
     rehearse(code, scene.variables | variables, scene.root)

@@ -95,6 +95,7 @@ WRITES = [
 
 
 @pytest.mark.parametrize("rows", SIZES)
+@pytest.mark.spec("E13")
 def test_a_write_past_pandas_is_noticed_and_told_of_its_variable(tmp_path: Path, rows: int) -> None:
     unnoticed = []
     given = variables(rows)

@@ -37,6 +37,7 @@ def test_an_isolation_that_holds_is_found_to_hold(tmp_path: Path) -> None:
         (system_calls, "filter_calls", "starts processes"),
     ],
 )
+@pytest.mark.spec("E10")
 def test_a_missing_part_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: object, part: str, escape: str
 ) -> None:
@@ -62,6 +63,7 @@ def test_a_system_that_does_not_tell_which_memory_is_written_is_noticed(
     assert "writes to memory unnoticed" in (probe(tmp_path) or "")
 
 
+@pytest.mark.spec("E10")
 def test_a_system_without_namespaces_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -125,6 +126,7 @@ def test_undo_restores_equality_and_redo_brings_it_back(calls: list[list[str]]):
     assert again.skipped | again.notes == {}
 
 
+@pytest.mark.spec("E04")
 def test_what_the_user_does_meanwhile_stays():
     chance = random.Random(5)
     for _ in range(20):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+import pytest
 
 from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.kernel.variables.arrays import ArrayCapture
@@ -73,6 +74,7 @@ def test_an_ordered_dict_works_on_after_it_went_back():
     assert x.popitem() == ("a", 1)
 
 
+@pytest.mark.spec("E04")
 def test_what_cannot_go_back_is_named_and_all_else_goes_back():
     fixed = bytearray(b"abc")
     changed = Changed("x[1].append(1); x.append(4); x[2].append(5)", x=[1, fixed, [2]])

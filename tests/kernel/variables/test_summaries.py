@@ -126,6 +126,7 @@ VALUES: list[tuple[Any, str, str]] = [
 ]
 
 
+@pytest.mark.spec("E01")
 def test_the_difference_is_told_in_a_line():
     cases = [
         *(("df", birds(), code, line) for code, line in PANDAS),
@@ -239,6 +240,7 @@ class Key:
 """
 
 
+@pytest.mark.spec("E02")
 def test_no_code_of_the_users_classes_runs():
     scope: dict[str, Any] = {"pd": pd, "np": np, "dataclasses": dataclasses}
     scope["__name__"] = "__main__"
