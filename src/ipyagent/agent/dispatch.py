@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
-import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from ipyagent.agent.approvals import Answer
+from ipyagent.agent.call_checks import CheckedCall, check_call
 from ipyagent.agent.looking import Look
-from ipyagent.agent.policy import Effect, Verdict
+from ipyagent.agent.policy import Effect
 from ipyagent.agent.time_limits import TimeLimits
 from ipyagent.agent.tool_context import ToolContext
-from ipyagent.agent.tool_task import ToolTask, is_run_cancellation
+from ipyagent.agent.tool_task import ToolTask
 from ipyagent.errors import AgentError, JournalError, NoFrontendError
-from ipyagent.redaction import HIDDEN
 from ipyagent.schema import (
     ApprovalDecided,
     ApprovalRequested,
@@ -26,7 +23,6 @@ from ipyagent.schema import (
     Decision,
     Event,
     Notice,
-    Preview,
     Scope,
     ToolCall,
     ToolExecution,
@@ -38,49 +34,13 @@ from ipyagent.schema import (
     ToolStatus,
 )
 from ipyagent.schema.base import now
-from ipyagent.tools.base import Tool, Where
+from ipyagent.tools.base import Tool
 from ipyagent.tools.result_conversion import error_result
-from ipyagent.tools.static_analysis import Effects, describe_coverage
 
 STILL_RUNNING = (
     "Stopping: the code still runs although it was interrupted. It is interrupted again "
     "every second; restarting the kernel ends it in any case."
 )
-
-
-@dataclass(frozen=True)
-class _CheckedCall:
-    """A call that passed its checks and can be decided on."""
-
-    tool: Tool
-    arguments: dict[str, Any]
-    preview: Preview | None
-    verdict: Verdict
-    effects: Effects | None = None
-
-    def add_details(self, execution: ToolExecution) -> ToolExecution:
-        """Return the call with all details that the user should know."""
-        tool, verdict = self.tool, self.verdict
-        allowed = verdict.effect is Effect.ALLOW
-        question = tool.question(**self.arguments) if tool.question else None
-        return execution.model_copy(
-            update={
-                "sensitive": tool.sensitive,
-                "preview": self.preview,
-                "question": question,
-                "concern": None if allowed else verdict.reason,
-                "scopes": () if question else verdict.scopes,
-                "touches": self.effects.summary() if self.effects and not allowed else None,
-                "covers": self._describe_coverage() if verdict.scopes else None,
-                "source": tool.source(**self.arguments) if tool.source else None,
-                "decision": verdict.decision if allowed else None,
-                "decided_by": verdict.by if allowed else None,
-            }
-        )
-
-    def _describe_coverage(self) -> str | None:
-        """Return the reach of an approval beyond this call; "" if it covers all calls."""
-        return describe_coverage(self.effects.subject, self.effects.kinds) if self.effects else None
 
 
 class Dispatcher:
@@ -104,7 +64,9 @@ class Dispatcher:
         Raises JournalError if an intent could not be recorded; its call does not run.
         """
         for group in self._group_calls():
-            checks = await asyncio.gather(*map(self._try_check_call, group))
+            checks = await asyncio.gather(
+                *(check_call(self.context, call, self.calls) for call in group)
+            )
             # Begun in the model's order, whichever check was done first.
             begun = [
                 self._announce_call(call, each) for call, each in zip(group, checks, strict=True)
@@ -151,18 +113,9 @@ class Dispatcher:
             return False
         return verdict.effect is Effect.ALLOW
 
-    async def _try_check_call(self, call: ToolCall) -> _CheckedCall | BaseException:
-        """Check a call; return the error that it fails with."""
-        try:
-            return await self._check_call(call)
-        except BaseException as error:  # a preview and a validator are a tool's own code too
-            if is_run_cancellation(error):
-                raise
-            return error
-
     def _announce_call(
-        self, call: ToolCall, checked: _CheckedCall | BaseException
-    ) -> tuple[ToolCall, ToolExecution, _CheckedCall] | None:
+        self, call: ToolCall, checked: CheckedCall | BaseException
+    ) -> tuple[ToolCall, ToolExecution, CheckedCall] | None:
         """Announce a call, with secrets hidden; return None if it failed its checks."""
         execution = ToolExecution(call=call, dry_run=self.context.dry_run is not None)
         if isinstance(checked, BaseException):
@@ -176,7 +129,7 @@ class Dispatcher:
         return call, execution, checked
 
     async def _run_call(
-        self, call: ToolCall, execution: ToolExecution, checked: _CheckedCall
+        self, call: ToolCall, execution: ToolExecution, checked: CheckedCall
     ) -> None:
         """Take an announced call to its result."""
         verdict = checked.verdict
@@ -192,7 +145,7 @@ class Dispatcher:
                 call, checked.tool, checked.tool.check_arguments(call.arguments)
             )
 
-    async def _look_or_ask(self, call: ToolCall, checked: _CheckedCall) -> bool:
+    async def _look_or_ask(self, call: ToolCall, checked: CheckedCall) -> bool:
         """Return whether the user approved the call; if it need not be run, set its result.
 
         Meanwhile its code is tried on a copy of the kernel, if it has any.
@@ -239,51 +192,8 @@ class Dispatcher:
         status = ToolStatus.SUCCESS if result.success else ToolStatus.FAILED
         self._finish_call(call.id, status, result)
 
-    async def _check_call(self, call: ToolCall) -> _CheckedCall:
-        if call.parse_error is not None:
-            raise AgentError(f"{call.name} was not run: {call.parse_error}")
-        tool = self.context.toolbox.get(call.name)
-        arguments = tool.check_arguments(call.arguments)
-        check_unredacted(tool, call)
-        verdict = self.context.policy.evaluate(tool, arguments)
-        if verdict.effect is Effect.DENY:
-            return _CheckedCall(tool, arguments, None, verdict)
-        preview = await self._rehearse(call, tool, arguments)
-        read = tool.effects
-        if read is None or preview is None:
-            return _CheckedCall(tool, arguments, preview, verdict)
-        # The call that is checked is the one that is shown and runs.
-        job = partial(read, preview)
-        effects = await asyncio.get_running_loop().run_in_executor(self.context.threads, job)
-        verdict = self.context.policy.evaluate(tool, arguments, effects)
-        return _CheckedCall(tool, arguments, preview, verdict, effects)
-
-    async def _rehearse(
-        self, call: ToolCall, tool: Tool, arguments: dict[str, Any]
-    ) -> Preview | None:
-        """Run the tool's own checks of a call, the same for every run; return its preview."""
-        loop, pool = asyncio.get_running_loop(), self.context.threads
-        if validate := tool.validate:
-            await loop.run_in_executor(pool, lambda: validate(**arguments))
-        if self.context.planning and self._follows_change(call):
-            return None
-        if requires := tool.requires:
-            job = partial(requires, **arguments)
-            post = self.context.main.post if tool.where is Where.MAIN else pool.submit
-            await asyncio.wrap_future(post(job))
-        if show := tool.preview:
-            preview = await loop.run_in_executor(pool, lambda: show(**arguments))
-            return None if self.context.planning else preview
-        return None
-
-    def _follows_change(self, call: ToolCall) -> bool:
-        """Return whether an earlier call of this step changes something."""
-        toolbox = self.context.toolbox
-        earlier = itertools.takewhile(lambda each: each.id != call.id, self.calls)
-        return any(each.name in toolbox and toolbox.get(each.name).sensitive for each in earlier)
-
     async def _obtain_approval(
-        self, call: ToolCall, checked: _CheckedCall, look: Look | None = None
+        self, call: ToolCall, checked: CheckedCall, look: Look | None = None
     ) -> bool:
         """Return whether the user approved the call; if not, or for a question, set its result."""
         try:
@@ -412,16 +322,6 @@ class Dispatcher:
             call_id, status=status, result=result, source=source, rehearsal=rehearsal
         )
         self._emit(ToolFinished(step=self.step, execution=self._executions[call_id]))
-
-
-def check_unredacted(tool: Tool, call: ToolCall) -> None:
-    """Raise AgentError for a call whose command or code contains a redacted part."""
-    if tool.sensitive and HIDDEN in json.dumps(call.arguments, ensure_ascii=False):
-        raise AgentError(
-            f"{call.name} was not run: its arguments hold {HIDDEN}, which stands for what looks "
-            "like a secret and would be lost. Leave that text as it is and change what is around "
-            "it, or let code read the secret from where it is, such as an environment variable"
-        )
 
 
 def _denial_result(execution: ToolExecution, answer: Answer) -> ToolResult:

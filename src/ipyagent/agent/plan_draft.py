@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from ipyagent.agent.dispatch import check_unredacted
+from ipyagent.agent.call_checks import check_unredacted
 from ipyagent.agent.policy import Arguments, CallPolicy, Effect, Verdict
 from ipyagent.agent.session import Session
 from ipyagent.agent.tool_context import ToolContext
