@@ -13,12 +13,11 @@ demo: .venv/lab
 	$(BIN)/python notebooks/demo.py
 
 # The parts of the tests run beside each other, one more than there are processors, since most wait
-# for kernels and servers; the output of one is shown if it fails.
+# for kernels and servers; the output of each is shown when it ends.
 ifneq ($(filter test pytest,$(MAKECMDGOALS)),)
 MAKEFLAGS += --jobs=$(shell expr $$(nproc) + 1) --keep-going --output-sync
 endif
-log = .venv/$(subst /,-,$@).log
-quietly = ( $(1) ) > $(log) 2>&1 && echo "$@: passed" || { cat $(log); echo "$@: FAILED"; exit 1; }
+quietly = ( $(1) ) > .venv/$@.log 2>&1 && echo "$@: passed" || { cat .venv/$@.log; echo "$@: FAILED"; exit 1; }
 
 # The tests of each folder run in a process of their own, which stays small; the longest begin first.
 LONGEST := tests/kernel tests/browser tests/tools tests/agent tests/services
@@ -44,8 +43,8 @@ steady:
 pytest: $(FOLDERS)
 
 $(FOLDERS): .venv/test browser sandbox
-	@$(call quietly,$(BIN)/python -m pytest -q -m 'not slow' --durations=3 $(wildcard $@/test_*.py))
-	@sed -n '/= slowest/,$$p' $(log)
+	@echo "$@:"
+	@$(BIN)/python -m pytest -q -m 'not slow' --durations=3 $(wildcard $@/test_*.py)
 
 nbval: .venv/test
 	@$(call quietly,env IPYAGENT_AGENT__CONFIRM_MODE=yolo IPYAGENT_LLM__MODEL=offline/explorer \

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 ROUNDS = (False, True, False, True, False)
 """Whether each is beside busy processors."""
 
-FAULT = re.compile(r"^(FAILED|ERROR|RERUN) (\S+)|^([\w/]+: FAILED)$", re.MULTILINE)
+FAULT = re.compile(r"^(FAILED|ERROR|RERUN) (\S+)|^(\w+: FAILED)$", re.MULTILINE)
 SLOW = re.compile(r"^([\d.]+)s (?:call|setup|teardown) +(\S+)", re.MULTILINE)
 
 
