@@ -6,7 +6,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: demo test test-all steady pytest nbval lazy floors canary soak lab lint js protocol build-js dist docs bench effect screenshots tour models browser sandbox clean
+.PHONY: demo test test-all steady pytest nbval lazy floors canary soak lab lint js protocol build-js dist docs bench effect screenshots tour models parts clean
 
 ## Run the quickstart headless, on the embedded default: no key, no network.
 demo: .venv/lab
@@ -26,7 +26,11 @@ FOLDERS := $(LONGEST) $(filter-out $(LONGEST) tests/benchmarks tests/lazy_data,$
 .PHONY: $(FOLDERS)
 
 ## Run the tests that prove every requirement: Python, kernels, JupyterLab, notebooks, TypeScript.
-test: $(LONGEST) js pytest lint nbval
+test: .venv/sandbox labextension/node_modules/.yarn-state.yml
+	@$(MAKE) --no-print-directory parts
+
+# In this order, since all that they need is there.
+parts: $(LONGEST) js pytest lint nbval
 
 ## Run everything: also the slow tests, the oldest dependencies, the distribution, the documentation.
 test-all:
@@ -42,7 +46,7 @@ steady:
 
 pytest: $(FOLDERS)
 
-$(FOLDERS): .venv/test browser sandbox
+$(FOLDERS): .venv/sandbox
 	@echo "$@:"
 	@$(BIN)/python -m pytest -q -m 'not slow' --durations=3 $(wildcard $@/test_*.py)
 
@@ -126,19 +130,21 @@ effect: .venv/test
 	$(BIN)/python benchmarks/effect/compare.py --model "$(or $(MODEL),plain)" --base-url "$(BASE_URL)"
 
 ## Take the README's pictures again, light and dark: JupyterLab in Chromium, into docs/.
-screenshots: .venv/test browser
+screenshots: .venv/browser
 	$(BIN)/python -m pytest -p no:cacheprovider -o timeout=600 tests/browser/screenshots.py
 
 ## Run the notebooks as a person does, in JupyterLab, and keep their outputs.
-tour: .venv/test browser
+tour: .venv/browser
 	$(BIN)/python -m pytest -p no:cacheprovider -o timeout=600 tests/browser/tour.py
 
-browser: .venv/test
+.venv/browser: .venv/test
 	sh tests/browser/install_chromium.sh $(BIN)/python
+	touch $@
 
 # After the browser, since one of them at a time may install packages.
-sandbox: browser
+.venv/sandbox: .venv/browser
 	sh tests/tools/install_bubblewrap.sh
+	touch $@
 
 # uv installs in seconds, and pip where uv is not to be had or fails.
 # usage: $(call install,ENVIRONMENT,WHAT)
