@@ -83,38 +83,67 @@ def verdict(program: bytes, number: int, *arguments: int, audit: int) -> int:
                 at += yes if loaded == value else no
             case 0x35:
                 at += yes if loaded >= value else no
-            case 0x45:
-                at += yes if loaded & value else no
+            case 0x54:
+                loaded &= value
             case _:
                 raise AssertionError(code)
 
 
+def numbers(machine: str, table: str) -> dict[str, int]:
+    return seccomp._ARCHITECTURES[machine].numbers(table)
+
+
 @pytest.mark.parametrize("machine", MACHINES)
-def test_dangerous_calls_are_denied_and_all_others_allowed(machine: str):
-    program, audit = seccomp.build_filter(machine), MACHINES[machine]
-    known = seccomp._ARCHITECTURES[machine]
-    special = {known.clone3: ABSENT}
+@pytest.mark.parametrize("namespaces", [True, False])
+def test_dangerous_calls_are_denied_and_all_others_allowed(machine: str, namespaces: bool):
+    program = seccomp.build_filter(machine, namespaces=namespaces)
+    denied = numbers(machine, seccomp._DENIED).values()
+    if not namespaces:
+        denied = {*denied, *numbers(machine, seccomp._SHARED).values(), *range(468, 600)}
+        denied |= {numbers(machine, seccomp._CHECKED)["ioctl"]}  # one without a request
     for number in range(600):
-        expected = DENIED if number in known.denied.values() else special.get(number, ALLOWED)
-        assert verdict(program, number, audit=audit) == expected, number
+        expected = ABSENT if number == seccomp._CLONE3 else ALLOWED
+        expected = DENIED if number in denied else expected
+        assert verdict(program, number, audit=MACHINES[machine]) == expected, number
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(
+    ("call", "denied", "allowed"),
+    [
+        ("ioctl", [(0, 0x40086602), (0, 0x5412), (0, 0x50009401)], [(0, 0x5401), (0, 0x5421)]),
+        ("fcntl", [(0, 8), (0, 10), (0, 15), (0, 1024)], [(0, 1), (0, 6), (0, 1030)]),
+        ("prctl", [(1,)], [(15,), (38,)]),
+        ("socketpair", [(1, 2), (1, 3), (1, 0o4002)], [(1, 1), (1, 0o2004001), (1, 5)]),
+        ("prlimit64", [(1,), (99_999,)], [(0, 7)]),
+        ("flock", [(3, 2), (3, 6)], [(3, 1), (3, 5), (3, 8)]),
+    ],
+)
+def test_calls_that_reach_others_without_namespaces_are_denied_by_their_arguments(
+    machine: str, call: str, denied: list[tuple[int, ...]], allowed: list[tuple[int, ...]]
+):
+    program = seccomp.build_filter(machine, processes=False, namespaces=False)
+    number, audit = numbers(machine, seccomp._CHECKED)[call], MACHINES[machine]
+    assert {verdict(program, number, *each, audit=audit) for each in denied} == {DENIED}
+    assert {verdict(program, number, *each, audit=audit) for each in allowed} == {ALLOWED}
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_threads_begin_and_namespaces_do_not(machine: str):
     program, audit = seccomp.build_filter(machine), MACHINES[machine]
-    known = seccomp._ARCHITECTURES[machine]
-    assert verdict(program, known.clone, THREAD, audit=audit) == ALLOWED
-    assert verdict(program, known.clone, 17 | NEW_USER, audit=audit) == DENIED
-    assert verdict(program, known.clone, NEW_TIME, audit=audit) == ALLOWED  # part of a signal
+    clone, unshare = (numbers(machine, seccomp._CHECKED)[each] for each in ("clone", "unshare"))
+    assert verdict(program, clone, THREAD, audit=audit) == ALLOWED
+    assert verdict(program, clone, 17 | NEW_USER, audit=audit) == DENIED
+    assert verdict(program, clone, NEW_TIME, audit=audit) == ALLOWED  # part of a signal
     for flag in (NEW_USER, NEW_TIME, 0x20000, 0x40000000):
-        assert verdict(program, known.unshare, flag, audit=audit) == DENIED
-    assert verdict(program, known.unshare, 0x400, audit=audit) == ALLOWED  # CLONE_FILES
+        assert verdict(program, unshare, flag, audit=audit) == DENIED
+    assert verdict(program, unshare, 0x400, audit=audit) == ALLOWED  # CLONE_FILES
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_nothing_is_typed_into_a_terminal(machine: str):
     program, audit = seccomp.build_filter(machine), MACHINES[machine]
-    ioctl = seccomp._ARCHITECTURES[machine].ioctl
+    ioctl = numbers(machine, seccomp._CHECKED)["ioctl"]
     for request, expected in [(0x5412, DENIED), (0x541C, DENIED), (0x5401, ALLOWED)]:
         assert verdict(program, ioctl, 0, request, audit=audit) == expected
         assert verdict(program, ioctl, 0, request | 1 << 32, audit=audit) == expected
@@ -135,9 +164,10 @@ def test_a_machine_without_a_filter_has_none():
 @pytest.mark.skipif(platform.machine() not in MACHINES, reason="there is no filter for it")
 async def test_the_box_denies_them(place: Place):
     assert place.sandbox.unfiltered_reason is None
-    known = seccomp._ARCHITECTURES[platform.machine()]
-    attempts = {name: [number] for name, number in known.denied.items()}
-    attempts |= {"unshare": [known.unshare, NEW_USER], "clone": [known.clone, 17 | NEW_USER]}
+    machine = platform.machine()
+    attempts = {name: [number] for name, number in numbers(machine, seccomp._DENIED).items()}
+    known = numbers(machine, seccomp._CHECKED)
+    attempts |= {"unshare": [known["unshare"], NEW_USER], "clone": [known["clone"], 17 | NEW_USER]}
     said = json.loads(printed(await place.python(ATTEMPTS, json.dumps(attempts))))
     assert {name for name, error in said.items() if error != errno.EPERM} == set()
     naively = json.loads(place.plainly(ATTEMPTS, json.dumps({"ptrace": attempts["ptrace"]})))
