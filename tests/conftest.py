@@ -124,13 +124,23 @@ def chromium() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def isolation_problem(tmp_path_factory: pytest.TempPathFactory) -> str | None:
-    """Why nothing can be rehearsed on this machine."""
+def isolation_problems(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | None]:
+    """Why nothing can be rehearsed on this machine in each of the ways to isolate."""
     if sys.platform != "linux":
-        return "there is no isolation for this system"
+        return dict.fromkeys(("namespaces", "Landlock"), "there is no isolation for this system")
     from ipyagent.kernel.rehearsal.probe import Probe
     from ipyagent.tools.sandbox.confinement import build_confinement
+    from rehearsal_trial import WAYS
 
-    probe = Probe(build_confinement(Path(tmp_path_factory.mktemp("probe"))))
-    probe.start()
-    return probe.finish()
+    found: dict[str, str | None] = {}
+    for way in WAYS:
+        probe = Probe(build_confinement(tmp_path_factory.mktemp("probe"), (), way))
+        probe.start()
+        found[way] = probe.finish()
+    return found
+
+
+@pytest.fixture
+def isolation_problem(isolation_problems: dict[str, str | None]) -> str | None:
+    """Why nothing can be rehearsed on this machine in the first way."""
+    return isolation_problems["namespaces"]

@@ -8,16 +8,31 @@ import os
 import select
 import signal
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
+
+import pytest
 
 from ipyagent.kernel.namespace import PlainNamespace
-from ipyagent.kernel.rehearsal.confinement import Limits
+from ipyagent.kernel.rehearsal.confinement import Limits, Way
 from ipyagent.kernel.rehearsal.performance import start_rehearsal
 from ipyagent.kernel.rehearsal.rehearser import NotRehearsedError
 from ipyagent.tools.sandbox.confinement import build_confinement
 
 SECONDS = 20.0
+WAYS = get_args(Way)
+
+
+@dataclass
+class Chosen:
+    """The way in which the tests isolate, one after the other."""
+
+    way: Way = "namespaces"
+
+
+chosen = Chosen()
+in_both_ways = pytest.mark.parametrize("isolation_way", WAYS, indirect=True)
 
 
 def run_in_fork(code: str, variables: dict[str, Any], seconds: float = 5.0) -> str:
@@ -57,7 +72,7 @@ def rehearse(
     limits: Limits = Limits(seconds=SECONDS),  # noqa: B008 - frozen
 ) -> dict[str, Any]:
     """Rehearse code; return the report, or why there is none as `problem`."""
-    confinement = build_confinement(root, secrets)
+    confinement = build_confinement(root, secrets, chosen.way)
     rehearsing = start_rehearsal(PlainNamespace(variables), code, confinement, limits)
     try:
         return rehearsing.finish()[0]

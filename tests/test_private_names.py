@@ -31,6 +31,7 @@ REASONS = {
     ("kernel/rehearsal/isolation.py", "_exit"): "os._exit is documented",
     ("kernel/rehearsal/memory.py", "_mgr"): "the memory of a frame at once; guarded",
     ("kernel/rehearsal/watched_values.py", "_mgr"): "the cells of a table, of all columns at once",
+    ("kernel/rehearsal/probe.py", "_exit"): "os._exit is documented",
     ("kernel/rehearsal/rehearser.py", "_exit"): "os._exit is documented",
     ("kernel/rehearsal/surroundings.py", "_ncallbacks"): "atexit tells its number to nobody",
     ("kernel/rehearsal/surroundings.py", "_registered_with_atexit"): "one of that number",

@@ -14,7 +14,7 @@ from ipyagent.llm.service_client import ServiceClient
 from ipyagent.magic.notebook import Notebook
 from ipyagent.phrases import plural
 from ipyagent.schema import ToolExecution
-from ipyagent.tools.rehearsed import UNTRIED, known_problem
+from ipyagent.tools.rehearsed import UNTRIED, isolation
 from ipyagent.wiring import runtime
 
 _IN_MEMORY = "none: this session is kept in memory alone"
@@ -146,11 +146,12 @@ def _looking(settings: Settings) -> str:
     if not agent.look_freely or not agent.rehearse_seconds:
         name = "rehearse_seconds is 0" if agent.look_freely else "look_freely is off"
         return f"asked about: agent.{name}"
-    problem = known_problem()
-    if problem == UNTRIED:
+    if isolation.problem == UNTRIED:
         how = "if a copy of the kernel can be isolated here, which is tried when code is to run"
-    elif problem is not None:
-        return f"asked about: {problem}"
+    elif isolation.problem is not None:
+        return f"asked about: {isolation.problem}"
+    elif isolation.way == "Landlock":
+        how = "on a copy of the kernel that Landlock keeps from writing files"
     else:
         how = "on a copy of the kernel, in namespaces of its own"
     return f"free: code that changes nothing runs unasked, {how}"

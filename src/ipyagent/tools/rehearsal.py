@@ -9,11 +9,12 @@ from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args
 
 from ipyagent.errors import AgentError
 from ipyagent.kernel.describe.safe_inspect import module_name
-from ipyagent.kernel.rehearsal.confinement import Confinement, Limits
+from ipyagent.kernel.rehearsal.confinement import Confinement, Limits, Way
+from ipyagent.kernel.rehearsal.isolation import NO_NAMESPACES
 from ipyagent.kernel.rehearsal.libraries import load_libraries
 from ipyagent.kernel.rehearsal.memory import describe_shared_memory
 from ipyagent.kernel.rehearsal.performance import list_names, start_rehearsal
@@ -22,7 +23,7 @@ from ipyagent.kernel.rehearsal.rehearser import NotRehearsedError, Rehearsing
 from ipyagent.kernel.signing_keys import signing_keys
 from ipyagent.schema import Rehearsal, RehearsalOutcome, ToolResult
 from ipyagent.tools.rehearsal_report import judge_report
-from ipyagent.tools.rehearsed import RehearsalContext, Rehearsed, problems
+from ipyagent.tools.rehearsed import UNTRIED, RehearsalContext, Rehearsed, isolation
 from ipyagent.tools.sandbox.confinement import build_confinement
 from ipyagent.tools.tracked_namespace import TrackedNamespace
 from ipyagent.tools.workspace import Workspace
@@ -50,10 +51,11 @@ class CodeRehearser:
     async def _try(self, code: str, context: RehearsalContext) -> Rehearsed:
         threads = asyncio.get_running_loop().run_in_executor
         confinement = await threads(context.threads, self._prepare, code, context.secrets)
-        if not problems:
-            problems.append(await _probe(confinement, context))
-        if problems[0] is not None:
-            raise NotRehearsedError(problems[0])
+        if isolation.problem == UNTRIED:
+            await self._choose_way(context)
+            confinement = await threads(context.threads, self._prepare, code, context.secrets)
+        if isolation.problem is not None:
+            raise NotRehearsedError(isolation.problem)
         limits = Limits(seconds=context.seconds)
         starting: Future[Rehearsing] = context.post(lambda: self._start(code, confinement, limits))
         # Shielded: whoever stops waiting ends it, and its process is waited for all the same.
@@ -71,6 +73,19 @@ class CodeRehearser:
         workspace, existing = self._workspace, namespace.bindings()
         return await threads(context.threads, judge_report, report, buffers, workspace, existing)
 
+    async def _choose_way(self, context: RehearsalContext) -> None:
+        """Find out how rehearsals can be isolated here, if at all."""
+        threads = asyncio.get_running_loop().run_in_executor
+        problems: list[str] = []
+        for way in get_args(Way):
+            root = self._workspace.root
+            confinement = await threads(context.threads, build_confinement, root, (), way)
+            problem = await _probe(confinement, context)
+            if problem is None or NO_NAMESPACES not in problem:
+                break
+            problems.append(problem)
+        isolation.way, isolation.problem = way, problem and "; ".join([*problems, problem])
+
     def _prepare(self, code: str, secrets: Collection[str]) -> Confinement:
         """Return the confinement; raises NotRehearsedError if nothing can be rehearsed now."""
         if sys.platform != "linux":
@@ -79,9 +94,9 @@ class CodeRehearser:
             raise NotRehearsedError(reason)
         if _has_cuda():
             raise NotRehearsedError("a CUDA context does not survive a fork")
-        if not problems or problems[0] is None:
+        if isolation.problem in (None, UNTRIED):
             load_libraries(code)
-        return build_confinement(self._workspace.root, {*secrets, *signing_keys()})
+        return build_confinement(self._workspace.root, {*secrets, *signing_keys()}, isolation.way)
 
     def _start(self, code: str, confinement: Confinement, limits: Limits) -> Rehearsing:
         namespace = self._namespace.plain

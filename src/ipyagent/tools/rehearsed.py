@@ -8,12 +8,22 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from ipyagent.kernel.main_thread import Post
+from ipyagent.kernel.rehearsal.confinement import Way
 from ipyagent.schema import Rehearsal, ToolResult
 
 UNTRIED: Final = "not tried yet"
 
-problems: list[str | None] = []
-"""Why nothing can be rehearsed in this process, or None; empty before it was tried."""
+
+@dataclass
+class Isolation:
+    """The isolation that this process has for rehearsals, as far as it was tried."""
+
+    problem: str | None = UNTRIED
+    """Why there is none."""
+    way: Way = "namespaces"
+
+
+isolation: Final = Isolation()
 
 
 @dataclass(frozen=True)
@@ -49,8 +59,3 @@ class Rehearser(Protocol):
     def take_over(self, code: str, rehearsed: Rehearsed) -> ToolResult:
         """Return that result, on the main thread, as if the code had run here."""
         ...
-
-
-def known_problem() -> str | None:
-    """Return why nothing can be rehearsed here, None if it can be, as far as it was tried."""
-    return problems[0] if problems else UNTRIED

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import resource
 import secrets
-import signal
 import socket
 import sqlite3
 import threading
@@ -18,11 +18,12 @@ from typing import Any
 
 import pytest
 
-from rehearsal_trial import counted_signals, rehearse, run_in_fork
+from ipyagent.kernel.rehearsal.confinement import Way
+from rehearsal_trial import counted_signals, in_both_ways, rehearse, run_in_fork
 from sampling import cases
 
 # The process that runs the tests is what is forked: other tests would leave threads in it.
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, in_both_ways]
 
 CANARY = "canary-value-nobody-prints"
 
@@ -76,6 +77,13 @@ WRITES: dict[str, str] = {
     "links outside": "import os; os.symlink('/etc', outside + '/link')",
     "hard links outside": "import os; os.link(outside + '/target.txt', outside + '/hard')",
     "sets times outside": "import os; os.utime(outside + '/target.txt', (1, 1))",
+    "sets times in the workspace": "import os; os.utime(root + '/kept.txt', (1, 1))",
+    "changes permissions of an open file": (
+        "import os; os.fchmod(os.open(root + '/kept.txt', os.O_RDONLY), 0o400)"
+    ),
+    "truncates by opening for reading": (
+        "import os; os.open(root + '/kept.txt', os.O_RDONLY | os.O_TRUNC)"
+    ),
     "makes a pipe outside": "import os; os.mkfifo(outside + '/pipe')",
     "writes up from the workspace": "open(root + '/../outside/target.txt', 'w').write('gone')",
     "writes in the workspace": "open(root + '/kept.txt', 'w').write('gone')",
@@ -389,6 +397,21 @@ def test_a_socket_in_the_workspace_is_out_of_reach(scene: Scene) -> None:
         assert "in" in run_in_fork(code, scene.variables)
 
 
+def test_a_socket_of_a_pair_reaches_no_other(scene: Scene) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+        listening.bind(str(scene.root / "s"))
+        listening.setblocking(False)
+        code = (
+            "import socket; a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
+            "a.sendto(b'sent', root + '/s')"
+        )
+        rehearse(code, dict(scene.variables), scene.root)
+        with pytest.raises(BlockingIOError):
+            listening.recv(10)
+        run_in_fork(code, scene.variables)
+        assert listening.recv(10) == b"sent"
+
+
 def test_a_database_of_the_kernels_keeps_its_rows(scene: Scene) -> None:
     path = scene.root / "data.db"
     with sqlite3.connect(path, isolation_level=None) as database:
@@ -473,7 +496,36 @@ def _named_memory(scene: Scene) -> tuple[dict[str, Any], str, Callable[[], objec
     return {"path": str(path)}, code, lambda: path.exists() and path.unlink() is None
 
 
-SHARED = [_pipe, _shared_map, _shared_file, _readable_map, _shared_memory, _named_memory]
+def _old_shared_memory(scene: Scene) -> tuple[dict[str, Any], str, Callable[[], object]]:
+    """That of System V, which has numbers instead of names."""
+    import ctypes
+
+    libc = ctypes.CDLL(None)
+    libc.shmat.restype = ctypes.c_void_p
+    number = libc.shmget(0, 4096, 0o600)
+    start = libc.shmat(number, None, 0)
+    code = (
+        "c = ctypes.CDLL(None); c.shmat.restype = ctypes.c_void_p\n"
+        "ctypes.memset(c.shmat(number, None, 0) % (1 << 64), 1, 1)"
+    )
+
+    def came() -> object:
+        if ctypes.string_at(start, 1) == b"\0":
+            return False
+        return libc.shmctl(number, 0, None) == 0  # which removes it
+
+    return {"number": number, "ctypes": ctypes}, code, came
+
+
+SHARED = [
+    _old_shared_memory,
+    _pipe,
+    _shared_map,
+    _shared_file,
+    _readable_map,
+    _shared_memory,
+    _named_memory,
+]
 
 
 @pytest.mark.parametrize("make", SHARED, ids=lambda make: make.__name__.strip("_"))
@@ -484,6 +536,16 @@ def test_nothing_is_shared(scene: Scene, make: Any) -> None:
     assert not came()
     run_in_fork(code, scene.variables | variables)
     assert came(), "the naive version does not fail"
+
+
+@pytest.fixture
+def limited_kernel() -> Iterator[None]:
+    """Restore the limits of this process, which stands for the kernel."""
+    core, processors = resource.getrlimit(resource.RLIMIT_CORE), os.sched_getaffinity(0)
+    resource.setrlimit(resource.RLIMIT_CORE, (core[1], core[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_CORE, core)
+    os.sched_setaffinity(0, processors)
 
 
 @contextlib.contextmanager
@@ -510,6 +572,8 @@ def own_group() -> Iterator[int]:
             "import ctypes; ctypes.CDLL(None).kill(kernel, 10)",
             "import ctypes; ctypes.CDLL(None).syscall(234, kernel, kernel, 10)",
             "import signal; signal.pidfd_send_signal(handle, signal.SIGUSR1)",
+            "import fcntl, os; r, w = os.pipe(); fcntl.fcntl(r, fcntl.F_SETOWN, kernel)\n"
+            "fcntl.fcntl(r, 10, 10); fcntl.fcntl(r, fcntl.F_SETFL, os.O_ASYNC); os.write(w, b'x')",
         ]
     ),
 )
@@ -524,10 +588,43 @@ def test_no_signal_reaches_the_kernel(scene: Scene, code: str) -> None:
     os.close(handle)
 
 
-def test_signals_to_all_end_nobody_else(scene: Scene) -> None:
-    with counted_signals(signal.SIGTERM) as came:
-        rehearse("import os; os.kill(-1, 15)", dict(scene.variables), scene.root)
-        assert not came
+@pytest.mark.parametrize(
+    ("code", "read"),
+    [
+        (
+            "import resource as r\n"
+            "r.prlimit(kernel, r.RLIMIT_CORE, (0, r.prlimit(kernel, r.RLIMIT_CORE)[1]))",
+            lambda: resource.getrlimit(resource.RLIMIT_CORE)[0],
+        ),
+        (
+            "import os; os.sched_setaffinity(kernel, {min(os.sched_getaffinity(kernel))})",
+            lambda: os.sched_getaffinity(0),
+        ),
+    ],
+    ids=["limit", "processors"],
+)
+def test_the_kernel_keeps_its_limits(
+    scene: Scene, code: str, read: Callable[[], object], limited_kernel: None
+) -> None:
+    before = read()
+    rehearse(code, dict(scene.variables), scene.root)
+    assert read() == before
+    run_in_fork(code, scene.variables)
+    assert read() != before, "the naive version does not fail"
+
+
+def test_the_signal_of_its_parents_end_stays(scene: Scene) -> None:
+    code = "import ctypes; print('kept', ctypes.CDLL(None).prctl(1, 0, 0, 0, 0) == -1)"
+    assert "kept True" in rehearse(code, dict(scene.variables), scene.root)["result"]["output"]
+    assert "kept False" in run_in_fork(code, scene.variables), "the naive version does not fail"
+
+
+def test_signals_to_all_reach_nobody_else(scene: Scene) -> None:
+    """Signal 0 asks whether it would be sent: should this fail, no other process is ended."""
+    code = "import os; os.kill(-1, 0); print('reached')"
+    report = rehearse(code, dict(scene.variables), scene.root)
+    assert "reached" not in report["result"]["output"].splitlines()
+    assert "reached" in run_in_fork(code, scene.variables), "the naive version does not fail"
 
 
 @pytest.mark.parametrize("request_number", [16, 0x4206], ids=["attach", "seize"])
@@ -559,11 +656,13 @@ def test_the_kernel_is_not_traced(scene: Scene, request_number: int) -> None:
         ]
     ),
 )
-def test_the_kernel_is_not_seen(scene: Scene, code: str) -> None:
+def test_the_kernel_is_not_seen(scene: Scene, code: str, isolation_way: Way) -> None:
+    """Landlock hides contents only: that there is a process, everybody can ask."""
     keep = b"12345678"
     variables = scene.variables | {"address": id(keep)}
     report = rehearse(code, dict(variables), scene.root)
-    assert "read True" not in report["result"]["output"]
+    is_known = isolation_way == "Landlock" and code.startswith("import os; os.stat(")
+    assert ("read True" in report["result"]["output"]) == is_known
     naive = run_in_fork(code, variables)
     assert "read True" in naive, f"the naive version does not fail: {naive}"
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ipyagent.kernel.rehearsal.mounts import TEMPORARY
-from rehearsal_trial import rehearse
+from rehearsal_trial import in_both_ways, rehearse
 from sampling import cases
 
 # The process that runs the tests is what is forked: other tests would leave threads in it.
@@ -36,6 +36,7 @@ LOOKS = {
 }
 
 
+@in_both_ways
 @pytest.mark.parametrize("library", cases(LOOKS))
 def test_it_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str) -> None:
     monkeypatch.chdir(tmp_path)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
+import select
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,11 +19,12 @@ from ipyagent.kernel.rehearsal.confinement import Limits
 from ipyagent.kernel.rehearsal.performance import start_rehearsal
 from ipyagent.kernel.rehearsal.rehearser import NotRehearsedError
 from ipyagent.tools.sandbox.confinement import build_confinement
-from rehearsal_trial import children, rehearse, run_in_fork
+from patience import PATIENCE
+from rehearsal_trial import children, chosen, in_both_ways, rehearse, run_in_fork
 from sampling import cases
 
 # The process that runs the tests is what is forked: other tests would leave threads in it.
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, in_both_ways]
 
 SHORT = Limits(seconds=1.0)
 
@@ -133,11 +137,41 @@ def test_a_crash_ends_the_copy_alone_and_is_named(tmp_path: Path) -> None:
 
 
 def test_whoever_stops_waiting_ends_it(tmp_path: Path) -> None:
-    confinement = build_confinement(tmp_path)
+    confinement = build_confinement(tmp_path, (), chosen.way)
     started = start_rehearsal(PlainNamespace({}), "while True: pass", confinement, Limits(60.0))
     started.stop()
     with pytest.raises(NotRehearsedError, match="ended without a report"):
         started.finish()
+
+
+def only_child(process: int) -> int:
+    (found,) = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    return int(found)
+
+
+def test_it_ends_when_the_kernel_is_killed(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    kernel = os.fork()
+    if not kernel:
+        with contextlib.suppress(BaseException):
+            confinement = build_confinement(tmp_path, (), chosen.way)
+            code = "while True: pass"
+            started = start_rehearsal(PlainNamespace({}), code, confinement, Limits(300.0))
+            started._read(10_000, PATIENCE)
+            os.write(writing, b"x")
+            signal.pause()
+        os._exit(1)
+    try:
+        os.close(writing)
+        assert os.read(reading, 1) == b"x"
+        handle = os.pidfd_open(only_child(only_child(kernel)))
+    finally:
+        os.close(reading)
+        os.kill(kernel, signal.SIGKILL)
+        os.waitpid(kernel, 0)
+    ended, _, _ = select.select([handle], [], [], PATIENCE)
+    os.close(handle)
+    assert ended
 
 
 def test_nothing_is_left_of_many_rehearsals_beside_busy_threads(tmp_path: Path) -> None:
@@ -155,7 +189,7 @@ def test_nothing_is_left_of_many_rehearsals_beside_busy_threads(tmp_path: Path) 
     threads = [threading.Thread(target=be_busy, args=(n,), daemon=True) for n in range(3)]
     for each in threads:
         each.start()
-    confinement = build_confinement(tmp_path)
+    confinement = build_confinement(tmp_path, (), chosen.way)
     variables = {"x": list(range(1000))}
     gc.collect()
     before = open_descriptors()

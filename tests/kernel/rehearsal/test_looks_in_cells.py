@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +22,35 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("workspace")
 
 
-@pytest.fixture(scope="module")
-def shared(folder: Path) -> Iterator[Kernel]:
+FORBID = """
+from ipyagent.kernel.rehearsal import system_calls
+from ipyagent.tools.sandbox import seccomp
+system_calls.forbid_new_privileges()
+system_calls.filter_calls(seccomp.build_filter())
+del system_calls, seccomp
+"""
+"""Makes a kernel a place where namespaces are refused, as Docker does."""
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param("", id="namespaces"),
+        pytest.param(FORBID, id="Landlock", marks=pytest.mark.slow),
+    ],
+)
+def shared(
+    folder: Path, request: pytest.FixtureRequest, isolation_problems: Mapping[str, str | None]
+) -> Iterator[Kernel]:
+    if request.param and (problem := isolation_problems["Landlock"]):
+        pytest.skip(problem)
     with kernel(
         folder,
         IPYAGENT_AGENT__LOOK_FREELY="true",
         IPYAGENT_AGENT__REHEARSE_SECONDS="30",
         MPLBACKEND="",
     ) as started:
+        started.run(request.param)
         started.run("import pandas as pd\ndf = pd.DataFrame({'a': [1, 2, 3]})\n2 + 2")
         yield started
 
@@ -48,6 +69,20 @@ def test_a_table_is_looked_at_without_a_question(shared: Kernel, folder: Path) -
     assert found["rehearsal"]["outcome"] == "looked", found["rehearsal"]
     assert found["result"]["output"] == "6"
     assert found["decided_by"] == "rehearsal"
+
+
+def test_where_namespaces_are_forbidden_landlock_takes_their_place(tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text("a,b\n1,x\n2,y\n")
+    with kernel(tmp_path, **LOOKS) as started:
+        started.run(FORBID)
+        started.run("import pandas as pd")
+        found = look(started, tmp_path, "df = pd.read_csv('data.csv')\nlen(df)")
+        assert found["rehearsal"]["outcome"] == "adopted", found["rehearsal"]
+        assert "that Landlock keeps from writing" in started.run("%agent status").stdout
+        found = look(started, tmp_path, "df.to_csv('made.csv')")
+        assert found["status"] == "denied", found
+        assert found["rehearsal"]["texts"] == [f"would change {tmp_path / 'made.csv'}"]
+        assert not (tmp_path / "made.csv").exists()
 
 
 def test_a_new_table_is_adopted_without_a_question(shared: Kernel, folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from ipyagent.kernel.rehearsal import isolation, memory, system_calls, table_memory
 from ipyagent.kernel.rehearsal.probe import Probe
 from ipyagent.tools.sandbox.confinement import build_confinement
+from rehearsal_trial import chosen, in_both_ways
 
 # The process that runs the tests is what is forked: other tests would leave threads in it.
 pytestmark = pytest.mark.alone
@@ -17,15 +19,17 @@ NETWORK, PROCESSES = 0x40000000, 0x20000000
 
 
 def probe(root: Path) -> str | None:
-    attempt = Probe(build_confinement(root))
+    attempt = Probe(build_confinement(root, (), chosen.way))
     attempt.start()
     return attempt.finish()
 
 
+@in_both_ways
 def test_an_isolation_that_holds_is_found_to_hold(tmp_path: Path) -> None:
     assert probe(tmp_path) is None
 
 
+@in_both_ways
 @pytest.mark.parametrize(
     ("home", "part", "escape"),
     [
@@ -41,6 +45,8 @@ def test_an_isolation_that_holds_is_found_to_hold(tmp_path: Path) -> None:
 def test_a_missing_part_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: object, part: str, escape: str
 ) -> None:
+    if part == "build_root" and chosen.way == "Landlock":
+        part = "restrict_files"
     monkeypatch.setattr(home, part, lambda *_: None)
     assert escape in (probe(tmp_path) or "")
 
@@ -54,6 +60,23 @@ def test_a_shared_namespace_is_noticed(
     monkeypatch.setattr(system_calls, "NAMESPACES", system_calls.NAMESPACES & ~flag)
     found = probe(tmp_path) or ""
     assert escape in found or "cannot be isolated" in found
+
+
+def test_landlock_with_the_filter_for_namespaces_is_noticed(tmp_path: Path) -> None:
+    calls = build_confinement(tmp_path).call_filter
+    attempt = Probe(replace(build_confinement(tmp_path, (), "Landlock"), call_filter=calls))
+    attempt.start()
+    found = attempt.finish() or ""
+    assert "changes permissions" in found
+    assert "limits the kernel" in found
+
+
+def test_a_landlock_that_is_too_old_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(system_calls, "find_landlock_version", lambda: 2)
+    monkeypatch.setattr(chosen, "way", "Landlock")
+    assert "Landlock is too old here (version 2, 3 is needed)" in (probe(tmp_path) or "")
 
 
 def test_a_system_that_does_not_tell_which_memory_is_written_is_noticed(

@@ -10,6 +10,7 @@ import builtins
 import contextlib
 import inspect
 import os
+import socket
 import sys
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -28,6 +29,7 @@ _EVENTS = {
     **dict.fromkeys(("os.kill", "os.killpg", "signal.pthread_kill"), "sends a signal to a process"),
     "sys.addaudithook": "adds an audit hook",
 }
+_LOCAL = (socket.AF_UNIX, socket.AF_NETLINK)
 _WRITES = frozenset(
     f"os.{each}"
     for each in (
@@ -65,6 +67,10 @@ class Attempts:
         self._hidden_variables = frozenset(os.environ) - confinement.variables
         self._hidden_modules = find_hidden_modules(confinement)
         self._home = os.path.expanduser("~")  # noqa: PTH111
+        self._root = confinement.root
+        own = (self._root, TEMPORARY, SHARED, "/proc/self", "/proc/thread-self")
+        self._has_own_files = confinement.way == "namespaces"
+        self._writable = (*ALIKE, *(own if self._has_own_files else ()))
         self._found: dict[str, None] = {}
         self._is_active = False
 
@@ -116,6 +122,8 @@ class Attempts:
             frame = inspect.currentframe()
             if not _is_import(frame and frame.f_back):
                 self._check_path(arguments[0], lists=True)
+        elif event == "socket.__new__" and arguments[1] not in _LOCAL:
+            self._add("uses the network")
         elif text := _EVENTS.get(event):
             self._add(text)
 
@@ -135,21 +143,22 @@ class Attempts:
     ) -> None:
         if not isinstance(path, str | bytes | os.PathLike):
             return
-        self._is_active, hidden = False, False
+        self._is_active, hidden, refused = False, False, False
         with contextlib.suppress(OSError, ValueError, TypeError):
             real = os.path.realpath(os.fsdecode(path))
             hidden = not self._is_as_outside(real, creates=creates, lists=lists)
-            hidden |= writes and self._is_read_only(real, creates=creates)
+            refused = writes and self._is_read_only(real, creates=creates)
         self._is_active = True
-        if hidden:
+        if refused and not self._has_own_files:
+            self._add(f"would change {real}")
+        elif refused or hidden:
             self._add(f"reaches for {real}, which is hidden from it")
 
     def _is_read_only(self, real: str, *, creates: bool) -> bool:
         """Return whether a file could be changed outside only."""
-        if creates and real.startswith(f"{self._home}/."):
+        if creates and real.startswith(f"{self._home}/.") and not is_in(real, self._root):
             return False  # where libraries keep what they make
-        own = (self._confinement.root, TEMPORARY, SHARED, *ALIKE, "/proc/self", "/proc/thread-self")
-        return not any(is_in(real, each) for each in own)
+        return not any(is_in(real, each) for each in self._writable)
 
     def _is_as_outside(self, real: str, *, creates: bool, lists: bool) -> bool:
         if self._confinement.sees(real) or f"{real}/".startswith((*_OWN, f"{CACHE}/")):
@@ -157,12 +166,13 @@ class Attempts:
         if real.startswith(f"{self._home}/."):
             return True  # where libraries look for settings
         # What is hidden in the workspace is no temporary file, wherever that lies.
-        if is_in(real, TEMPORARY) and not is_in(real, self._confinement.root):
+        is_temporary = is_in(real, TEMPORARY) and self._has_own_files
+        if is_temporary and not is_in(real, self._root):
             # Its own folder of temporary files: what is missing there may be in the real one.
             return os.path.lexists(real) or (creates and os.path.isdir(os.path.dirname(real)))  # noqa: PTH112, PTH120
         # That a folder is there tells nothing, if something in it is seen.
         below = () if lists else (*self._confinement.readable, f"{self._home}/.")
-        return any(each.startswith(f"{real}/") for each in (self._confinement.root, *below))
+        return any(each.startswith(f"{real}/") for each in (self._root, *below))
 
     def _refuse_input(self, *_: object) -> str:
         self._add("asks for input")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 ALIKE = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 """Devices that are there too."""
+Way = Literal["namespaces", "Landlock"]
+"""The way to isolate: the second where the system forbids the first."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +43,20 @@ class Confinement:
     """Names of the environment's variables that stay."""
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
     """Texts that are wiped from its memory."""
+    way: Way = "namespaces"
+
+    def hidden_paths(self) -> list[str]:
+        """Return what is hidden in the workspace, as absolute paths."""
+        top = self.root.rstrip("/")
+        return [f"{top}/{each}" for each in (*self.hidden_files, *self.hidden_folders)]
 
     def sees(self, path: str) -> bool:
         """Return whether an absolute path, links resolved, is as it is outside."""
         if any(is_in(path, each) for each in (*self.readable, *ALIKE)):
             return True
-        hidden = (f"{self.root}/{each}" for each in (*self.hidden_files, *self.hidden_folders))
-        return is_in(path, self.root) and not any(is_in(path, each) for each in hidden)
+        if not is_in(path, self.root):
+            return False
+        return not any(is_in(path, each) for each in self.hidden_paths())
 
 
 def is_in(path: str, folder: str) -> bool:

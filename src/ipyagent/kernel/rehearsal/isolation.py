@@ -1,7 +1,8 @@
 """The isolation of a rehearsal: descriptors, namespaces, files, memory, privileges.
 
 It takes two processes. The first one leaves the namespaces and waits; the second is the first
-process of the new ones: when it ends, so does everything that it started.
+process of the new ones, and can start no other. Where there are none, Landlock and a stricter
+filter of system calls take their place.
 """
 
 from __future__ import annotations
@@ -17,15 +18,17 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from ipyagent.kernel.rehearsal import memory, system_calls
-from ipyagent.kernel.rehearsal.confinement import Confinement, Limits
+from ipyagent.kernel.rehearsal.confinement import Confinement, Limits, Way
+from ipyagent.kernel.rehearsal.landlock import restrict_files
 from ipyagent.kernel.rehearsal.mounts import CACHE, TEMPORARY, build_root
 
+NO_NAMESPACES = "users may not make namespaces here"
 _END = {signal.SIGTERM}
 BY_SIGNAL = 128
 """Is added to the number of a signal in a process's status, as shells do."""
 
 
-def leave_kernel(kernel: int, report: int) -> None:
+def leave_kernel(kernel: int, report: int, way: Way) -> None:
     """Leave what the first process shares with the kernel: descriptors, signals, namespaces.
 
     It ends when the kernel does. SIGTERM waits until there is a second process to be ended.
@@ -40,15 +43,20 @@ def leave_kernel(kernel: int, report: int) -> None:
     replace_descriptors({report})
     for stop in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
         signal.setitimer(stop, 0)
+    if way == "namespaces":
+        _leave_namespaces()
+    signal.pthread_sigmask(signal.SIG_BLOCK, _END)
+
+
+def _leave_namespaces() -> None:
     user, group = os.geteuid(), os.getegid()
     try:
         system_calls.unshare(system_calls.NAMESPACES)  # of processes, that of the next child
     except OSError as error:
-        raise OSError(f"users may not make namespaces here ({error.strerror})") from None
+        raise OSError(f"{NO_NAMESPACES} ({error.strerror})") from None
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
-    signal.pthread_sigmask(signal.SIG_BLOCK, _END)
 
 
 def replace_descriptors(kept: Collection[int]) -> None:
@@ -101,16 +109,20 @@ def isolate(
     memory.leave_shared_memory()
     memory.clean_environment(confinement.variables)
     memory.wipe(confinement.secrets, numeric)
-    build_root(confinement, limits)
-    os.environ.update(TMPDIR=TEMPORARY, XDG_CACHE_HOME=CACHE, MPLCONFIGDIR=f"{CACHE}/matplotlib")
-    tempfile.tempdir = TEMPORARY
-    _limit_resources(limits)
+    if confinement.way == "namespaces":
+        build_root(confinement, limits)
+        own = {"TMPDIR": TEMPORARY, "XDG_CACHE_HOME": CACHE, "MPLCONFIGDIR": f"{CACHE}/matplotlib"}
+        os.environ.update(own)
+        tempfile.tempdir = TEMPORARY
+    _limit_resources(limits, confinement.way)
     system_calls.drop_capabilities()
     system_calls.forbid_new_privileges()
+    if confinement.way == "Landlock":
+        restrict_files(confinement)
     system_calls.filter_calls(confinement.call_filter)
 
 
-def _limit_resources(limits: Limits) -> None:
+def _limit_resources(limits: Limits, way: Way) -> None:
     statm = Path("/proc/self/statm")
     pages = int(statm.read_text().split()[0]) if statm.exists() else 0
     space = pages * resource.getpagesize() + limits.memory if pages else resource.RLIM_INFINITY
@@ -119,8 +131,9 @@ def _limit_resources(limits: Limits) -> None:
         resource.RLIMIT_CPU: int(limits.seconds) + 1,
         resource.RLIMIT_FSIZE: limits.files,
         resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_NPROC: 64,
     }
+    if way == "namespaces":  # else the same user's processes in other containers count, too
+        most[resource.RLIMIT_NPROC] = 64
     for kind, value in most.items():
         _, hard = resource.getrlimit(kind)
         if hard != resource.RLIM_INFINITY:

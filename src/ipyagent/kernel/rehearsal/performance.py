@@ -54,18 +54,20 @@ def start_rehearsal(
     attempts = Attempts(confinement)
 
     def act() -> Report:
-        return _perform(namespace, code, attempts, confinement.root)
+        return _perform(namespace, code, attempts, confinement)
 
     return start_isolated(act, confinement, limits, namespace.bindings().values())
 
 
-def _perform(namespace: Namespace, code: str, attempts: Attempts, root: str) -> Report:
+def _perform(
+    namespace: Namespace, code: str, attempts: Attempts, confinement: Confinement
+) -> Report:
     """Run the code; return a report of what it did, and the data in it."""
     _be_quiet()
     before, outputs = dict(namespace.bindings()), Outputs()
     attempts.install()  # which replaces functions: what is watched is what is there then
     watched = WatchedValues(before, list_names(code, before))
-    folders = [each["path"] for each in list_written_files(root)]
+    folders = [each["path"] for each in list_written_files(confinement)]
     is_python, around = namespace.runs_as_written(code), Surroundings()
     with attempts.watch():
         result = namespace.run(code, outputs)
@@ -93,7 +95,7 @@ def _perform(namespace: Namespace, code: str, attempts: Attempts, root: str) -> 
         "around": [*around.list_changes(), *past, *unclear, *lasting, *special],
         "written": written,
         "attempts": attempts.texts(),
-        "files": [*list_written_files(root, folders)][:_MOST_FILES],
+        "files": [*list_written_files(confinement, folders)][:_MOST_FILES],
     }, buffers
 
 
@@ -142,11 +144,14 @@ def list_changes(
         yield found.model_copy(update={"change": change})
 
 
-def list_written_files(root: str, known: Collection[str] = ()) -> Iterator[JsonDict]:
+def list_written_files(confinement: Confinement, known: Collection[str] = ()) -> Iterator[JsonDict]:
     """Yield the paths that were written or deleted, but for those `known`.
 
     Before code runs, there are only folders of the isolation's own.
     """
+    if confinement.way == "Landlock":
+        return  # nothing can be written
+    root = confinement.root
     for top, seen_as in ((UPPER, root), (TEMPORARY, TEMPORARY), (SHARED, SHARED)):
         own, waiting = os.stat(top).st_dev, [top]  # noqa: PTH116
         while waiting:

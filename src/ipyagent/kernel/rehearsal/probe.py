@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import mmap
 import os
+import resource
 import secrets
 import signal
 import socket
@@ -47,6 +48,7 @@ class Probe:
         for path in (self._outside, folder / "written", self._workspace / _KEPT):
             path.write_text("")
         (self._workspace / _HIDDEN).write_text("hidden")
+        self._mode = (self._workspace / _KEPT).stat().st_mode
         self._written = os.open(folder / "written", os.O_RDWR)
         self._stack.callback(os.close, self._written)
         self._shared = enter(mmap.mmap(-1, mmap.PAGESIZE))
@@ -94,8 +96,11 @@ class Probe:
             yield "writes elsewhere"
         if os.fstat(self._written).st_size:
             yield "writes through an open file"
-        if (self._workspace / _KEPT).read_text() or (self._workspace / "made").exists():
+        kept = self._workspace / _KEPT
+        if kept.read_text() or (self._workspace / "made").exists():
             yield "writes in the workspace"
+        if kept.stat().st_mode != self._mode:
+            yield "changes permissions"
         if self._shared[:1] != b"\0":
             yield "writes to shared memory"
         with contextlib.suppress(BlockingIOError):
@@ -105,13 +110,14 @@ class Probe:
     def _attempts(self) -> Iterator[tuple[str, Callable[[], object]]]:
         """Yield attempts by name; one that returns something true has escaped."""
         libc, workspace, kernel = ctypes.CDLL(None), self._workspace, self._kernel
-        unix, server = socket.socket(socket.AF_UNIX), ("127.0.0.1", self._port)
-        yield "reads elsewhere", self._outside.exists
+        server = ("127.0.0.1", self._port)
+        yield "reads elsewhere", lambda: os.open(self._outside, os.O_RDONLY)
         # Only from outside it can be seen if these reach the real place.
         yield "", lambda: self._outside.write_text("x") and None
         yield "", lambda: os.write(self._written, b"x") and None
         yield "", lambda: self._shared.__setitem__(0, 1)
         yield "", lambda: (workspace / _KEPT).write_text("x") and None
+        yield "", lambda: (workspace / _KEPT).chmod(0o400)
         yield "has no copy of the workspace", lambda: not (workspace / "made").write_text("x")
         yield "reads a hidden file", (workspace / _HIDDEN).read_text
         yield "reads the home folder", _sees_home
@@ -120,10 +126,11 @@ class Probe:
         yield "signals the kernel", lambda: libc.kill(kernel, signal.SIGCHLD) == 0
         yield "traces the kernel", lambda: libc.ptrace(_ATTACH, kernel, None, None) == 0
         yield "connects", lambda: socket.create_connection(server, 1)
-        yield "connects by name", lambda: not unix.connect_ex(self._name)
+        yield "connects by name", lambda: not socket.socket(socket.AF_UNIX).connect_ex(self._name)
+        yield "limits the kernel", lambda: resource.prlimit(kernel, resource.RLIMIT_CORE)
         yield "remounts", lambda: libc.mount(b"none", b"/usr", None, _REMOUNT, None) == 0
         yield "makes namespaces", lambda: libc.unshare(_NEW_USER) == 0
-        yield "starts processes", lambda: os.posix_spawn("/bin/true", ["true"], {})
+        yield "starts processes", lambda: os.fork() or os._exit(0)
         yield "has capabilities", _has_capabilities
         yield "writes to memory unnoticed", lambda: _writes_unnoticed(self._private)
 
@@ -154,4 +161,4 @@ def _sees_processes() -> bool:
 def _has_capabilities() -> bool:
     lines = Path("/proc/self/status").read_text().splitlines()
     values = dict(line.split(":", 1) for line in lines)
-    return any(int(values[each], 16) for each in ("CapEff", "CapPrm", "CapBnd", "CapInh"))
+    return any(int(values[each], 16) for each in ("CapEff", "CapPrm", "CapInh", "CapAmb"))

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.rehearsal import isolation
-from ipyagent.kernel.rehearsal.confinement import Confinement, Limits
+from ipyagent.kernel.rehearsal.confinement import Confinement, Limits, Way
 from ipyagent.kernel.rehearsal.memory import find_numeric_memory
 from ipyagent.kernel.rehearsal.reports import (
     ReportError,
@@ -114,7 +114,7 @@ def start_isolated(
         try:
             gc.disable()  # no destructor of what the kernel has thrown away
             random.setstate(numbers)  # a fork seeds them anew
-            life = _enter(kernel, writing)
+            life = _enter(kernel, writing, confinement.way)
             with _reporting(writing):
                 isolation.isolate(confinement, limits, life, find_numeric_memory(values))
             write_report(writing, {})
@@ -142,10 +142,10 @@ def _fork() -> int:
         return os.fork()
 
 
-def _enter(kernel: int, report: int) -> int:
+def _enter(kernel: int, report: int, way: Way) -> int:
     """Return in the second process only, with a pipe that tells of the first one's life."""
     with _reporting(report):
-        isolation.leave_kernel(kernel, report)
+        isolation.leave_kernel(kernel, report, way)
         life, hold = os.pipe()
         second = _fork()
     if second:

@@ -1,4 +1,4 @@
-"""System calls that Python does not offer: namespaces, mounts, privileges, memory.
+"""System calls that Python does not offer: namespaces, mounts, Landlock, privileges, memory.
 
 Each raises OSError if the kernel refuses.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import struct
 
 NAMESPACES = 0x20000 | 0x4000000 | 0x8000000 | 0x10000000 | 0x20000000 | 0x40000000
 """Of mounts, host names, IPC, users, processes, network."""
@@ -14,6 +15,8 @@ NAMESPACES = 0x20000 | 0x4000000 | 0x8000000 | 0x10000000 | 0x20000000 | 0x40000
 RECURSIVE, BIND, PRIVATE, READ_ONLY, REMOUNT = 1 << 14, 1 << 12, 1 << 18, 1, 1 << 5
 NO_SETUID, NO_DEVICES = 2, 4
 
+_MAKE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_ASK_VERSION, _BELOW_PATH = 1, 1
 _AT_FDCWD, _AT_RECURSIVE, _SYS_MOUNT_SETATTR = -100, 0x8000, 442
 _DETACH = 2
 _PDEATHSIG, _SET_SECCOMP, _CAPBSET_DROP, _SET_NO_NEW_PRIVS, _CAP_AMBIENT = 1, 22, 24, 38, 47
@@ -77,6 +80,33 @@ def detach(target: str) -> None:
 def pivot_root(new: str, old: str) -> None:
     """Make the mount `new` the root, and put the root that was at `old`."""
     _check(_libc.pivot_root(os.fsencode(new), os.fsencode(old)), new)
+
+
+def find_landlock_version() -> int:
+    """Return the version of Landlock's interface."""
+    version: int = _libc.syscall(_MAKE_RULESET, None, 0, _ASK_VERSION)
+    _check(version, "Landlock")
+    return version
+
+
+def make_ruleset(files: int, tcp: int, scopes: int) -> int:
+    """Return a new ruleset of Landlock that denies these rights."""
+    rights = struct.pack("<QQQ", files, tcp, scopes)
+    ruleset: int = _libc.syscall(_MAKE_RULESET, rights, len(rights), 0)
+    _check(ruleset, "Landlock")
+    return ruleset
+
+
+def allow(ruleset: int, opened: int, rights: int) -> None:
+    """Allow rights to an open file, or to all in an open folder."""
+    rule = struct.pack("<Qi", rights, opened)
+    _check(_libc.syscall(_ADD_RULE, ruleset, _BELOW_PATH, rule, 0), "Landlock")
+
+
+def restrict_self(ruleset: int) -> None:
+    """Put a ruleset in force for this thread, for good."""
+    _check(_libc.syscall(_RESTRICT_SELF, ruleset, 0), "Landlock")
+    os.close(ruleset)
 
 
 def die_with_parent(signal_number: int) -> None:

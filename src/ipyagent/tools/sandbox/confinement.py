@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from ipyagent.kernel.rehearsal.confinement import Confinement
+from ipyagent.kernel.rehearsal.confinement import Confinement, Way
 from ipyagent.tools.path_rules import STATE
 from ipyagent.tools.sandbox import bubblewrap, seccomp
 from ipyagent.tools.sandbox.protected_paths import WorkspaceScan
@@ -22,7 +22,9 @@ MACHINE = (
 for code on a copy, which so need not be asked about for having read them."""
 
 
-def build_confinement(root: Path, secrets: Collection[str] = ()) -> Confinement:
+def build_confinement(
+    root: Path, secrets: Collection[str] = (), way: Way = "namespaces"
+) -> Confinement:
     """Return the confinement for a workspace; raises AgentError if there is too much to scan."""
     python = bubblewrap.python_paths(str(root))
     guarded = WorkspaceScan(root, python).run()
@@ -35,7 +37,8 @@ def build_confinement(root: Path, secrets: Collection[str] = ()) -> Confinement:
         links=tuple(links.items()),
         hidden_files=tuple(guarded.hidden_files),
         hidden_folders=(STATE, *guarded.hidden_folders),
-        call_filter=seccomp.build_filter(processes=False),
+        call_filter=seccomp.build_filter(processes=False, namespaces=way == "namespaces"),
         variables=frozenset(bubblewrap.kept_variables()),
         secrets=frozenset(secrets),
+        way=way,
     )
