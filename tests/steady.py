@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 ROUNDS = (False, True, False, True, False)
 """Whether each is beside busy processors."""
 
+BUSY = "import os; parent = os.getppid()\nwhile os.getppid() == parent: pass"
 FAULT = re.compile(r"^(FAILED|ERROR|RERUN) (\S+)|^(\w+: FAILED)$", re.MULTILINE)
 SLOW = re.compile(r"^([\d.]+)s (?:call|setup|teardown) +(\S+)", re.MULTILINE)
 
@@ -27,7 +28,7 @@ SLOW = re.compile(r"^([\d.]+)s (?:call|setup|teardown) +(\S+)", re.MULTILINE)
 @contextlib.contextmanager
 def busy_processors(count: int) -> Iterator[None]:
     """Keep that many processors busy."""
-    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    loops = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(count)]
     try:
         yield
     finally:

@@ -14,7 +14,7 @@ from ipyagent.llm.service_client import ServiceClient
 from ipyagent.magic.notebook import Notebook
 from ipyagent.phrases import plural
 from ipyagent.schema import ToolExecution
-from ipyagent.tools.rehearsed import UNTRIED, isolation
+from ipyagent.tools.rehearsed import UNTRIED
 from ipyagent.wiring import runtime
 
 _IN_MEMORY = "none: this session is kept in memory alone"
@@ -146,6 +146,7 @@ def _looking(settings: Settings) -> str:
     if not agent.look_freely or not agent.rehearse_seconds:
         name = "rehearse_seconds is 0" if agent.look_freely else "look_freely is off"
         return f"asked about: agent.{name}"
+    isolation = runtime().isolation
     if isolation.problem == UNTRIED:
         how = "if a copy of the kernel can be isolated here, which is tried when code is to run"
     elif isolation.problem is not None:

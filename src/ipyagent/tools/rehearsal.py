@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from types import ModuleType
@@ -23,7 +23,7 @@ from ipyagent.kernel.rehearsal.rehearser import NotRehearsedError, Rehearsing
 from ipyagent.kernel.signing_keys import signing_keys
 from ipyagent.schema import Rehearsal, RehearsalOutcome, ToolResult
 from ipyagent.tools.rehearsal_report import judge_report
-from ipyagent.tools.rehearsed import UNTRIED, RehearsalContext, Rehearsed, isolation
+from ipyagent.tools.rehearsed import UNTRIED, RehearsalContext, Rehearsed
 from ipyagent.tools.sandbox.confinement import build_confinement
 from ipyagent.tools.tracked_namespace import TrackedNamespace
 from ipyagent.tools.workspace import Workspace
@@ -49,11 +49,11 @@ class CodeRehearser:
         return Rehearsed(found, rehearsed.result, rehearsed.adoption)
 
     async def _try(self, code: str, context: RehearsalContext) -> Rehearsed:
-        threads = asyncio.get_running_loop().run_in_executor
-        confinement = await threads(context.threads, self._prepare, code, context.secrets)
+        threads, isolation = asyncio.get_running_loop().run_in_executor, context.isolation
+        confinement = await threads(context.threads, self._prepare, code, context)
         if isolation.problem == UNTRIED:
             await self._choose_way(context)
-            confinement = await threads(context.threads, self._prepare, code, context.secrets)
+            confinement = await threads(context.threads, self._prepare, code, context)
         if isolation.problem is not None:
             raise NotRehearsedError(isolation.problem)
         limits = Limits(seconds=context.seconds)
@@ -84,9 +84,10 @@ class CodeRehearser:
             if problem is None or NO_NAMESPACES not in problem:
                 break
             problems.append(problem)
-        isolation.way, isolation.problem = way, problem and "; ".join([*problems, problem])
+        context.isolation.way = way
+        context.isolation.problem = problem and "; ".join([*problems, problem])
 
-    def _prepare(self, code: str, secrets: Collection[str]) -> Confinement:
+    def _prepare(self, code: str, context: RehearsalContext) -> Confinement:
         """Return the confinement; raises NotRehearsedError if nothing can be rehearsed now."""
         if sys.platform != "linux":
             raise NotRehearsedError(f"there is no isolation for this system ({sys.platform})")
@@ -94,9 +95,10 @@ class CodeRehearser:
             raise NotRehearsedError(reason)
         if _has_cuda():
             raise NotRehearsedError("a CUDA context does not survive a fork")
-        if isolation.problem in (None, UNTRIED):
+        if context.isolation.problem in (None, UNTRIED):
             load_libraries(code)
-        return build_confinement(self._workspace.root, {*secrets, *signing_keys()}, isolation.way)
+        secrets = {*context.secrets, *signing_keys()}
+        return build_confinement(self._workspace.root, secrets, context.isolation.way)
 
     def _start(self, code: str, confinement: Confinement, limits: Limits) -> Rehearsing:
         namespace = self._namespace.plain

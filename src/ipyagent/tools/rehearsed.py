@@ -23,9 +23,6 @@ class Isolation:
     way: Way = "namespaces"
 
 
-isolation: Final = Isolation()
-
-
 @dataclass(frozen=True)
 class RehearsalContext:
     """The parts of a run that a rehearsal needs."""
@@ -35,6 +32,7 @@ class RehearsalContext:
     seconds: float
     patience: float
     """Seconds that a question waits for the rehearsal which may make it unnecessary."""
+    isolation: Isolation
     secrets: Collection[str] = field(repr=False)
     """Texts that the code must not find in memory."""
 

@@ -264,6 +264,7 @@ class RunTask:
             runtime().tool_threads,
             agent.rehearse_seconds,
             patience,
+            runtime().isolation,
             self.redactor.values,
         )
 

@@ -14,6 +14,7 @@ from ipyagent.schema import Event, PlanWaiting, Run, RunFinished, RunState
 from ipyagent.store.database import WITHOUT
 from ipyagent.store.journal import Journal
 from ipyagent.tools.path_rules import STATE
+from ipyagent.tools.rehearsed import Isolation
 from ipyagent.tools.workspace import Workspace
 from ipyagent.wiring.environment import Environment
 from ipyagent.wiring.journal_origin import open_journal
@@ -32,6 +33,8 @@ class Runtime:
         self.run_lock = RunLock()
         self.approvals = Approvals()
         """The questions of all runs, whichever agent's they are."""
+        self.isolation = Isolation()
+        """Of rehearsals, the same for all runs."""
         self.last_run: Run | None = None
         """The newest run, `ipyagent.last`."""
         # Python's default of cores + 4 would make eight parallel calls two rounds on a small
