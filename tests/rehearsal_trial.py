@@ -19,8 +19,10 @@ from ipyagent.kernel.rehearsal.confinement import Limits, Way
 from ipyagent.kernel.rehearsal.performance import start_rehearsal
 from ipyagent.kernel.rehearsal.rehearser import NotRehearsedError
 from ipyagent.tools.sandbox.confinement import build_confinement
+from patience import PATIENCE
 
 SECONDS = 20.0
+LIMITS = Limits(seconds=SECONDS, setup=PATIENCE)
 WAYS = get_args(Way)
 
 
@@ -69,7 +71,7 @@ def rehearse(
     variables: dict[str, Any],
     root: Path,
     secrets: Collection[str] = (),
-    limits: Limits = Limits(seconds=SECONDS),  # noqa: B008 - frozen
+    limits: Limits = LIMITS,
 ) -> dict[str, Any]:
     """Rehearse code; return the report, or why there is none as `problem`."""
     confinement = build_confinement(root, secrets, chosen.way)

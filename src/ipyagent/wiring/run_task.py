@@ -61,7 +61,7 @@ T = TypeVar("T")
 
 RunFunction = Callable[[], Coroutine[Any, Any, Run]]
 
-PATIENCE, SETUP = 0.4, 10.0
+PATIENCE, SETUP = 0.4, 15.0
 """Seconds that an open page and anybody else wait for a rehearsal before there is a question.
 
 The second is more than a rehearsal takes beyond its time limit: elsewhere a question that was asked

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -9,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ipyagent.kernel.rehearsal.memory import find_numeric_memory
+from ipyagent.kernel.rehearsal.memory import find_numeric_memory, list_mapped
 from rehearsal_trial import rehearse
 
 # The process that runs the tests is what is forked: other tests would leave threads in it.
@@ -39,3 +41,23 @@ def test_large_columns_of_numbers_are_found() -> None:
     for value in (numbers, pd.DataFrame({"a": numbers}), np.zeros(400_000)):
         ((start, end),) = find_numeric_memory([value])
         assert end - start >= 400_000 * 8
+
+
+def test_memory_that_was_listed_and_is_gone_is_not_searched() -> None:
+    """To search it ended each rehearsal of a process in which the list itself was large."""
+    page, libc = mmap.PAGESIZE, ctypes.CDLL(None)
+    libc.mmap.restype = ctypes.c_void_p
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    start = libc.mmap(None, 6 * page, mmap.PROT_READ, flags, -1, 0)
+
+    def unmap(first: int, count: int) -> None:
+        assert libc.munmap(ctypes.c_void_p(start + first * page), count * page) == 0
+
+    end = start + 6 * page
+    assert [*list_mapped(start + 8, end)] == [(start + 8, end)]
+    unmap(1, 1)
+    unmap(4, 1)
+    there = [(start + 8, start + page), (start + 2 * page, start + 4 * page), (end - page, end - 3)]
+    assert [*list_mapped(start + 8, end - 3)] == there
+    for first, count in ((0, 1), (2, 2), (5, 1)):
+        unmap(first, count)

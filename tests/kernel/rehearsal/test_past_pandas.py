@@ -10,13 +10,14 @@ import pandas as pd
 import pytest
 
 from ipyagent.kernel.rehearsal.confinement import Limits
+from patience import PATIENCE
 from rehearsal_trial import rehearse
 
 # The process that runs the tests is what is forked: other tests would leave threads in it.
 pytestmark = pytest.mark.alone
 
 SIZES = (10, 1_000_000)
-LIMITS = Limits(seconds=60.0)
+LIMITS = Limits(seconds=PATIENCE, setup=PATIENCE)
 
 
 def table(rows: int) -> pd.DataFrame:
@@ -170,6 +171,6 @@ def test_memory_that_is_the_copys_own_from_the_beginning_is_compared(tmp_path: P
     given = {"df": pd.Series(np.zeros(cells.nbytes // 8)), "pd": pd}
     given["df"]._values.view(cells.dtype)[: len(cells)] = cells
     look = rehearse("df.size", given, tmp_path, secrets=["secret-of-mine"], limits=LIMITS)
-    assert (look["variables"], look["around"]) == ([], [])
+    assert (look.get("problem"), look.get("variables"), look.get("around")) == (None, [], [])
     write = rehearse("df._values[1] = 5", given, tmp_path, ["secret-of-mine"], limits=LIMITS)
     assert [each["name"] for each in write["variables"]] == ["df"]

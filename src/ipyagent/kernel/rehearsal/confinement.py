@@ -16,6 +16,8 @@ class Limits:
     """The limits of one rehearsal. Memory is counted beyond what the kernel has."""
 
     seconds: float = 2.0
+    setup: float = 10.0
+    """Seconds for the isolation, beyond those of the code."""
     memory: int = 1 << 30
     files: int = 256 << 20
     """Bytes that it may write to files."""

@@ -8,6 +8,7 @@ import mmap
 import os
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -190,9 +191,21 @@ def _stretches(overlap: int, skipped: Sequence[Stretch]) -> Iterator[Stretch]:
         if each.permissions in ("rw-p", "rwxp"):
             for first, last in _without(each.start, each.end, skipped):
                 for start in range(first, last, _CHUNK):
-                    end = min(start + _CHUNK + overlap, last)
-                    if not system_calls.is_uniform(start, end - start):
-                        yield start, end
+                    for part in list_mapped(start, min(start + _CHUNK + overlap, last)):
+                        if not system_calls.is_uniform(part[0], part[1] - part[0]):
+                            yield part
+
+
+def list_mapped(start: int, end: int) -> Iterator[Stretch]:
+    """Yield the parts of a stretch that are there: to list it took memory that is gone again."""
+    if system_calls.is_mapped(start, end):
+        yield start, end
+        return
+    pages = range(start - start % mmap.PAGESIZE, end, mmap.PAGESIZE)
+    there = (page for page in pages if system_calls.is_mapped(page, page + 1))
+    for _, numbered in groupby(enumerate(there), lambda each: each[1] - each[0] * mmap.PAGESIZE):
+        run = [page for _, page in numbered]
+        yield max(start, run[0]), min(end, run[-1] + mmap.PAGESIZE)
 
 
 def _without(start: int, end: int, skipped: Iterable[Stretch]) -> Iterator[Stretch]:

@@ -31,8 +31,6 @@ from ipyagent.kernel.rehearsal.reports import (
 Report = tuple[JsonDict, list[memoryview]]
 Act = Callable[[], Report]
 
-_SETUP_SECONDS = 5.0
-"""Seconds for the isolation, beyond those of the code."""
 _LAST_SECONDS = 2.0
 """Seconds for its end, before the first process is killed."""
 
@@ -57,7 +55,7 @@ class Rehearsing:
 
     def finish(self) -> Report:
         """Wait for the report, on any thread but the main one; raises NotRehearsedError."""
-        what, seconds = "its isolation took", _SETUP_SECONDS
+        what, seconds = "its isolation took", self.limits.setup
         try:
             self._read(10_000, seconds)
             what, seconds = "it took", self.limits.seconds

@@ -6,6 +6,7 @@ Each raises OSError if the kernel refuses.
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 import struct
 
@@ -24,6 +25,7 @@ _CLEAR_ALL, _FILTER, _MAX_CAPABILITY = 4, 2, 63
 _CAPABILITY_VERSION = 0x20080522
 
 _READ_AND_WRITE = 3
+_ASYNCHRONOUSLY = 1
 _MAP_PRIVATE_FIXED_ANONYMOUS = 0x02 | 0x10 | 0x20
 _MAP_FAILED = ctypes.c_void_p(-1).value
 
@@ -32,6 +34,7 @@ _libc.mmap.restype = ctypes.c_void_p
 _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
 _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_libc.msync.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 _libc.memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
 _libc.memmem.restype = ctypes.c_void_p
 _libc.memmem.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_size_t]
@@ -151,6 +154,12 @@ def find_bytes(start: int, length: int, wanted: int, size: int) -> int | None:
     """Return where the bytes at `wanted` first lie in a stretch of memory."""
     found: int | None = _libc.memmem(start, length, wanted, size)
     return found
+
+
+def is_mapped(start: int, end: int) -> bool:
+    """Return whether all pages of a stretch of memory are there."""
+    first = start - start % mmap.PAGESIZE
+    return bool(_libc.msync(first, end - first, _ASYNCHRONOUSLY) == 0)
 
 
 def is_uniform(start: int, length: int) -> bool:
