@@ -14,6 +14,7 @@ import pytest
 
 from harness import NO, YES, Lab, call
 from ipyagent.errors import AgentInterrupted
+from ipyagent.kernel.rehearsal import system_calls
 from ipyagent.redaction import HIDDEN
 from ipyagent.schema import (
     DecidedBy,
@@ -25,6 +26,8 @@ from ipyagent.schema import (
     ToolStarted,
     ToolStatus,
 )
+from ipyagent.tools.rehearsed import Isolation
+from ipyagent.wiring import runtime
 from ipyagent.wiring.environment import Environment
 from ipyagent.wiring.undo import find_undo
 from patience import wait_until
@@ -64,6 +67,28 @@ def test_a_look_gives_its_result_unasked(tmp_path: Path) -> None:
     # Views show by it what ran, in full.
     assert "tool_running" in lab.watcher.types()
     assert lab.variables == {"numbers": [1, 2, 3]}
+
+
+@pytest.mark.parametrize("call_name", ["unshare", "mount"])
+def test_what_a_system_refuses_for_one_way_does_not_prevent_the_other(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    call_name: str,
+    isolation_problems: dict[str, str | None],
+) -> None:
+    """Some forbid namespaces, and some that anything is mounted in them."""
+    if problem := isolation_problems["Landlock"]:
+        pytest.skip(problem)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(system_calls, call_name, refuse)
+    monkeypatch.setattr(runtime(), "isolation", Isolation())
+    found = looked(Lab(tmp_path, {"n": 1}), "n + 1")
+    assert found.rehearsal is not None
+    assert found.rehearsal.outcome is RehearsalOutcome.LOOKED, found.rehearsal
+    assert runtime().isolation.way == "Landlock"
 
 
 def test_what_a_look_prints_is_its_result_and_nothing_before_it(tmp_path: Path) -> None:

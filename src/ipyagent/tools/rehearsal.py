@@ -14,7 +14,6 @@ from typing import Any, get_args
 from ipyagent.errors import AgentError
 from ipyagent.kernel.describe.safe_inspect import module_name
 from ipyagent.kernel.rehearsal.confinement import Confinement, Limits, Way
-from ipyagent.kernel.rehearsal.isolation import NO_NAMESPACES
 from ipyagent.kernel.rehearsal.libraries import load_libraries
 from ipyagent.kernel.rehearsal.memory import describe_shared_memory
 from ipyagent.kernel.rehearsal.performance import list_names, start_rehearsal
@@ -80,12 +79,11 @@ class CodeRehearser:
         for way in get_args(Way):
             root = self._workspace.root
             confinement = await threads(context.threads, build_confinement, root, (), way)
-            problem = await _probe(confinement, context)
-            if problem is None or NO_NAMESPACES not in problem:
+            context.isolation.way, problem = way, await _probe(confinement, context)
+            if problem is None:
                 break
             problems.append(problem)
-        context.isolation.way = way
-        context.isolation.problem = problem and "; ".join([*problems, problem])
+        context.isolation.problem = problem and "; ".join(dict.fromkeys(problems))
 
     def _prepare(self, code: str, context: RehearsalContext) -> Confinement:
         """Return the confinement; raises NotRehearsedError if nothing can be rehearsed now."""

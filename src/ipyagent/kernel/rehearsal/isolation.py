@@ -22,7 +22,6 @@ from ipyagent.kernel.rehearsal.confinement import Confinement, Limits, Way
 from ipyagent.kernel.rehearsal.landlock import restrict_files
 from ipyagent.kernel.rehearsal.mounts import CACHE, TEMPORARY, build_root
 
-NO_NAMESPACES = "users may not make namespaces here"
 _END = {signal.SIGTERM}
 BY_SIGNAL = 128
 """Is added to the number of a signal in a process's status, as shells do."""
@@ -53,7 +52,7 @@ def _leave_namespaces() -> None:
     try:
         system_calls.unshare(system_calls.NAMESPACES)  # of processes, that of the next child
     except OSError as error:
-        raise OSError(f"{NO_NAMESPACES} ({error.strerror})") from None
+        raise OSError(f"users may not make namespaces here ({error.strerror})") from None
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
