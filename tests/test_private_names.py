@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,7 @@ def modules() -> dict[str, ast.AST]:
     return {path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text()) for path in paths}
 
 
+@cache
 def foreign_private_names() -> set[tuple[str, str]]:
     """Return (file, name) of each private attribute that no module of the package defines."""
     trees = modules()

@@ -8,7 +8,7 @@ from typing import Literal
 ALIKE = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 """Devices that are there too."""
 Way = Literal["namespaces", "Landlock"]
-"""The way to isolate: the second where the system forbids the first."""
+"""The way to isolate: the second where the first does not hold."""
 
 
 @dataclass(frozen=True)
