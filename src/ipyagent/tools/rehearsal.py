@@ -49,12 +49,12 @@ class CodeRehearser:
 
     async def _try(self, code: str, context: RehearsalContext) -> Rehearsed:
         threads, isolation = asyncio.get_running_loop().run_in_executor, context.isolation
-        confinement = await threads(context.threads, self._prepare, code, context)
+        await threads(context.threads, _check_process)
         if isolation.problem == UNTRIED:
             await self._choose_way(context)
-            confinement = await threads(context.threads, self._prepare, code, context)
         if isolation.problem is not None:
             raise NotRehearsedError(isolation.problem)
+        confinement = await threads(context.threads, self._prepare, code, context)
         limits = Limits(seconds=context.seconds)
         starting: Future[Rehearsing] = context.post(lambda: self._start(code, confinement, limits))
         # Shielded: whoever stops waiting ends it, and its process is waited for all the same.
@@ -86,15 +86,8 @@ class CodeRehearser:
         context.isolation.problem = problem and "; ".join(dict.fromkeys(problems))
 
     def _prepare(self, code: str, context: RehearsalContext) -> Confinement:
-        """Return the confinement; raises NotRehearsedError if nothing can be rehearsed now."""
-        if sys.platform != "linux":
-            raise NotRehearsedError(f"there is no isolation for this system ({sys.platform})")
-        if reason := describe_shared_memory():
-            raise NotRehearsedError(reason)
-        if _has_cuda():
-            raise NotRehearsedError("a CUDA context does not survive a fork")
-        if context.isolation.problem in (None, UNTRIED):
-            load_libraries(code)
+        """Return the confinement, once the libraries that the code imports are loaded."""
+        load_libraries(code)
         secrets = {*context.secrets, *signing_keys()}
         return build_confinement(self._workspace.root, secrets, context.isolation.way)
 
@@ -111,6 +104,16 @@ class CodeRehearser:
         """
         assert rehearsed.result is not None  # noqa: S101 - only then it is asked for
         return self._namespace.take_over(code, rehearsed.result, rehearsed.adoption)
+
+
+def _check_process() -> None:
+    """Raise NotRehearsedError if nothing can be rehearsed in this process now."""
+    if sys.platform != "linux":
+        raise NotRehearsedError(f"there is no isolation for this system ({sys.platform})")
+    if reason := describe_shared_memory():
+        raise NotRehearsedError(reason)
+    if _has_cuda():
+        raise NotRehearsedError("a CUDA context does not survive a fork")
 
 
 async def _probe(confinement: Confinement, context: RehearsalContext) -> str | None:
