@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -13,18 +12,14 @@ from types import ModuleType
 import pytest
 
 import ipyagent
+from script_modules import load_script
 
 ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
 def inspection() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("inspection", ROOT / "packaging/inspect_dist.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("packaging/inspect_dist.py")
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import subprocess
@@ -15,6 +14,7 @@ import pytest
 
 import ipyagent
 from ipyagent.ui.card import card_module
+from script_modules import load_script
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "labextension"
@@ -25,12 +25,7 @@ SHARED = re.compile(r"\.data/data/share/jupyter/labextensions/ipyagent/(.+)$")
 
 @pytest.fixture
 def inputs() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("inputs", SOURCES / "inputs.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("labextension/inputs.py")
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from ipyagent.llm.modelmap import facts_of, price, sees, window
 from ipyagent.providers import default_models
 from ipyagent.schema import TokenUsage
 from ipyagent.wiring.clients import service_client
+from script_modules import load_script
 from servers.model_server import ModelServer
 
 MAP = {
@@ -30,13 +30,7 @@ MAP = {
 @pytest.fixture(scope="module")
 def model_facts() -> ModuleType:
     """The script that writes the file."""
-    path = Path(__file__).parents[2] / "packaging/model_facts.py"
-    spec = importlib.util.spec_from_file_location("model_facts", path)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("packaging/model_facts.py")
 
 
 def test_the_file_holds_what_is_used_of_models_that_chat(model_facts: ModuleType) -> None:
