@@ -29,6 +29,7 @@ from ipyagent.config import Config, has_profile_tools
 from ipyagent.errors import AgentError
 from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.installed import installed_packages
+from ipyagent.kernel.rehearsal.confinement import Limits
 from ipyagent.kernel.uninterruptible import without_interrupts
 from ipyagent.llm.client import Client, ModelSize
 from ipyagent.llm.model_size import size_of
@@ -61,7 +62,7 @@ T = TypeVar("T")
 
 RunFunction = Callable[[], Coroutine[Any, Any, Run]]
 
-PATIENCE, SETUP = 0.4, 15.0
+PATIENCE, SETUP = 0.4, Limits.setup + 5.0
 """Seconds that an open page and anybody else wait for a rehearsal before there is a question.
 
 The second is more than a rehearsal takes beyond its time limit: elsewhere a question that was asked

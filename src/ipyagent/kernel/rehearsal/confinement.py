@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 ALIKE = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
@@ -47,8 +48,9 @@ class Confinement:
     """Texts that are wiped from its memory."""
     way: Way = "namespaces"
 
+    @cached_property
     def hidden_paths(self) -> list[str]:
-        """Return what is hidden in the workspace, as absolute paths."""
+        """The files and folders that are hidden in the workspace, as absolute paths."""
         top = self.root.rstrip("/")
         return [f"{top}/{each}" for each in (*self.hidden_files, *self.hidden_folders)]
 
@@ -58,7 +60,7 @@ class Confinement:
             return True
         if not is_in(path, self.root):
             return False
-        return not any(is_in(path, each) for each in self.hidden_paths())
+        return not any(is_in(path, each) for each in self.hidden_paths)
 
 
 def is_in(path: str, folder: str) -> bool:

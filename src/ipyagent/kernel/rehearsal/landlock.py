@@ -20,7 +20,7 @@ _WRITE, _READ, _LIST = 1 << 1, 1 << 2, 1 << 3
 _OWN = tuple(
     f"/proc/self/{name}" for name in ("cgroup", "fd", "maps", "pagemap", "stat", "statm", "status")
 )
-"""What the process may read about itself."""
+"""Files about the process itself, which it may read."""
 
 
 def restrict_files(confinement: Confinement) -> None:
@@ -40,7 +40,7 @@ def restrict_files(confinement: Confinement) -> None:
         _allow(rules, path, _READ | _WRITE)
     for path in _OWN:
         _allow(rules, path, _READ | _LIST)
-    hidden = {"/proc", *confinement.hidden_paths()}
+    hidden = {"/proc", *confinement.hidden_paths}
     above = {str(parent) for path in hidden for parent in Path(path).parents}
     for top in (confinement.root, *confinement.readable):
         real = os.path.realpath(top)
