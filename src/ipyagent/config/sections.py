@@ -95,7 +95,7 @@ class LLMConfig(Section):
     stream: bool = True
     """Whether replies are shown while they stream in."""
     vision: bool | None = None
-    """Whether the model can see images; None: by what is known of it."""
+    """True if the model can see images; None: by what is known of it."""
     retry: Annotated[RetryConfig, WrapValidator(_with_model_default)] = _MODEL_RETRY
 
     @property

@@ -19,7 +19,7 @@ ENVIRONMENT = {"LITELLM_MODE": "PRODUCTION", "LITELLM_LOCAL_MODEL_COST_MAP": "Tr
 _snapshot = dict(os.environ)
 
 was_imported = "litellm" in sys.modules
-"""Whether the user had imported litellm before."""
+"""True if the user had imported litellm before."""
 
 
 def prepare() -> None:

@@ -165,7 +165,7 @@ class Attempts:
             return True
         if real.startswith(f"{self._home}/."):
             return True  # where libraries look for settings
-        # What is hidden in the workspace is no temporary file, wherever that lies.
+        # Hidden files of the workspace are no temporary ones, wherever it lies.
         is_temporary = is_in(real, TEMPORARY) and self._has_own_files
         if is_temporary and not is_in(real, self._root):
             # Its own folder of temporary files: what is missing there may be in the real one.

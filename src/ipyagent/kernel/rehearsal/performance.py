@@ -36,9 +36,7 @@ _RESULT = {"success", "output", "error", "for_model", "images", "displays", "tru
 """Fields of a result that are reported."""
 
 _SHELL_NAMES = frozenset(
-    {
-        *("_", "__", "___", "_i", "_ii", "_iii", "_oh", "_dh", "_ih", "_exit_code", "In", "Out"),
-    }
+    ("_", "__", "___", "_i", "_ii", "_iii", "_oh", "_dh", "_ih", "_exit_code", "In", "Out")
 )
 """Names that the shell binds anew; what they hold are objects that others hold, too."""
 _BY_PYTHON = frozenset({"__builtins__", "__warningregistry__", "__annotations__"})

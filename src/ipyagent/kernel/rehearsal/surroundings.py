@@ -60,17 +60,10 @@ _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 _LASTING = frozenset(
     {
         *("setattr", "delattr", "__setattr__", "__delattr__", "addaudithook", "monkeypatch"),
-        *(
-            "set_event_loop_policy",
-            "set_event_loop",
-            "call_later",
-            "call_at",
-            "call_soon",
-            "finalize",
-        ),
+        *("set_event_loop_policy", "set_event_loop", "call_later", "call_at", "call_soon"),
+        *("finalize", "manual_seed", "set_asyncgen_hooks", "captureWarnings", "tzset"),
         *("putenv", "unsetenv", "nice", "setpriority", "sched_setaffinity", "pthread_sigmask"),
         *("dup2", "closerange", "raise_signal", "pidfd_send_signal"),
-        *("manual_seed", "set_asyncgen_hooks", "captureWarnings", "tzset"),
     }
 )
 """Names whose use lasts beyond the code."""
@@ -124,12 +117,10 @@ def _read_states() -> Iterator[tuple[tuple[str, str], object]]:
                 value = value() if place.endswith("()") else value
                 is_names = place.endswith("__dict__")
                 yield (text, place), _identify(value) if is_names else _describe(value)
-    alarm, limits = (
-        [signal.getitimer(each)[0] > 0 for each in _TIMERS],
-        map(resource.getrlimit, _LIMITS),
-    )
+    alarms = [signal.getitimer(each)[0] > 0 for each in _TIMERS]
+    limits = map(resource.getrlimit, _LIMITS)
     handlers = (signal.getsignal(each) for each in signal.valid_signals())
-    process = (alarm, _read_umask(), locale.setlocale(locale.LC_ALL), *limits, *handlers)
+    process = (alarms, _read_umask(), locale.setlocale(locale.LC_ALL), *limits, *handlers)
     yield ("changes signals, limits or the locale of the process", ""), process
     root = logging.getLogger()
     loggers = [*root.manager.loggerDict.items(), ("", root)]
