@@ -75,7 +75,7 @@ canary: .venv-canary/test
 	.venv-canary/bin/python -m pip freeze | grep -E '^(litellm|ipython|ipykernel|jupyterlab)=='
 	sh tests/browser/install_chromium.sh .venv-canary/bin/python
 	.venv-canary/bin/python -m pytest -m 'not alone' -n logical --dist loadfile \
-		tests/test_private_names.py tests/llm tests/kernel tests/browser/test_agent_cells.py
+		tests/house/test_private_names.py tests/llm tests/kernel tests/browser/test_agent_cells.py
 
 ## What `make test` samples, at full count and with new examples: kills, power cuts, cut streams, interrupts.
 soak: .venv/test

@@ -14,7 +14,7 @@ import pytest
 
 import ipyagent
 from ipyagent.ui.card import card_module
-from script_modules import load_script
+from repository import load_script
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "labextension"

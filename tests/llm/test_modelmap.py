@@ -15,7 +15,7 @@ from ipyagent.llm.modelmap import facts_of, price, sees, window
 from ipyagent.providers import default_models
 from ipyagent.schema import TokenUsage
 from ipyagent.wiring.clients import service_client
-from script_modules import load_script
+from repository import load_script
 from servers.model_server import ModelServer
 
 MAP = {

@@ -10,7 +10,8 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-ROOT = Path(__file__).parents[1]
+from repository import ROOT
+
 README = (ROOT / "README.md").read_text()
 RUN_JSON = "application/vnd.ipyagent.run+json"
 

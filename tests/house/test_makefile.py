@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+from repository import ROOT
+
 NAMED = re.compile(r"(?<![\w./-])(?:tests|benchmarks|notebooks|packaging)/[\w./-]+")
 
 

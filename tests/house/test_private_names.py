@@ -3,11 +3,10 @@
 import ast
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[1] / "src" / "ipyagent"
+from repository import parse_sources
 
 REASONS = {
     ("imports.py", "_getframe"): "the interpreter's own way to the code that imports",
@@ -94,15 +93,10 @@ def used_private_names(tree: ast.AST) -> Iterator[str]:
                 yield from filter(is_private, names)
 
 
-def modules() -> dict[str, ast.AST]:
-    paths = sorted(SOURCE.rglob("*.py"))
-    return {path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text()) for path in paths}
-
-
 @cache
 def foreign_private_names() -> set[tuple[str, str]]:
     """Return (file, name) of each private attribute that no module of the package defines."""
-    trees = modules()
+    trees = parse_sources()
     ours = {name for tree in trees.values() for name in defined_names(tree)}
     return {
         (path, name)
@@ -115,7 +109,7 @@ def foreign_private_names() -> set[tuple[str, str]]:
 def test_no_private_module_or_name_of_another_distribution_is_imported() -> None:
     found = [
         f"{path}: {name}"
-        for path, tree in modules().items()
+        for path, tree in parse_sources().items()
         for name in imported_private_names(tree)
     ]
     assert found == [], "use the public API, or a Protocol of our own where it is only for types"

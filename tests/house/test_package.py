@@ -12,9 +12,8 @@ from packaging.requirements import Requirement
 import floors
 import ipyagent
 from ipyagent.schema.base import BUILDS_SAFELY
+from repository import ROOT
 from servers.model_server import ModelServer, answer
-
-ROOT = Path(__file__).parents[1]
 
 
 def fresh(code: str) -> str:

@@ -6,12 +6,18 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
-HERE = Path(__file__).parent
-TABLE = HERE / "requirements.md"
+from repository import ROOT
+
+TESTS = ROOT / "tests"
+TABLE = TESTS / "requirements.md"
 ROW = re.compile(r"^\| ([A-Z]\d+) \| (.+) \|$", re.MULTILINE)
 UNPROVEN = "## Not proven by one test"
+
+
+def is_mark(node: ast.expr, name: str) -> bool:
+    """Return whether an expression is `pytest.mark.NAME`."""
+    return isinstance(node, ast.Attribute) and node.attr == name
 
 
 def find_marks(node: ast.AST) -> list[ast.expr]:
@@ -27,7 +33,7 @@ def find_marks(node: ast.AST) -> list[ast.expr]:
 def read_marks(node: ast.AST) -> Iterator[object]:
     """Yield the ids in the `spec` marks of Python source, or None for one that is computed."""
     for each in ast.walk(node):
-        if isinstance(each, ast.Call) and ast.unparse(each.func).endswith("mark.spec"):
+        if isinstance(each, ast.Call) and is_mark(each.func, "spec"):
             for argument in each.args:
                 yield argument.value if isinstance(argument, ast.Constant) else None
 
@@ -35,7 +41,7 @@ def read_marks(node: ast.AST) -> Iterator[object]:
 def read_marks_in_gate(node: ast.AST, inherited: frozenset[object] = frozenset()) -> set[object]:
     """Return the ids of the tests that are not marked as slow, nor their class or module."""
     marks = find_marks(node)
-    if any(ast.unparse(mark).endswith("mark.slow") for mark in marks):
+    if any(is_mark(mark, "slow") for mark in marks):
         return set()
     known = inherited.union(*map(read_marks, marks))
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -46,7 +52,7 @@ def read_marks_in_gate(node: ast.AST, inherited: frozenset[object] = frozenset()
 
 @cache
 def parse_all() -> tuple[ast.Module, ...]:
-    return tuple(ast.parse(path.read_text("utf-8")) for path in HERE.rglob("*.py"))
+    return tuple(ast.parse(path.read_text("utf-8")) for path in TESTS.rglob("*.py"))
 
 
 def read_all_marks() -> set[object]:

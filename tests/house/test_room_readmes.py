@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
-import ipyagent
+from repository import SOURCE
 
-PACKAGE = Path(ipyagent.__file__).parent
-ROOMS = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
+ROOMS = sorted(path.parent.name for path in SOURCE.glob("*/__init__.py"))
 ROW = re.compile(r"^\| `([^`]+\.py)` +\| \S", re.MULTILINE)
 
 
@@ -20,7 +18,7 @@ def test_there_are_rooms() -> None:
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_the_readme_of_a_room_names_its_files(room: str) -> None:
-    folder = PACKAGE / room
+    folder = SOURCE / room
     listed = ROW.findall((folder / "README.md").read_text())
     files = {path.relative_to(folder).as_posix() for path in folder.rglob("*.py")}
     optional = {each for each in files if each.endswith("__init__.py")}

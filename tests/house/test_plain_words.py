@@ -5,11 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
-import ipyagent
-
-ROOT = Path(ipyagent.__file__).parent
+from repository import parse_sources, read_sources
 
 RIDDLES = {
     *("told", "said", "shown", "found", "held", "kept", "drawn", "heard", "left", "gone", "known"),
@@ -23,11 +20,6 @@ NOT_PARTICIPLES = {"embed", "feed", "need", "proceed", "seed", "shed"}
 DOCSTRING = re.compile(r"(?:What|Whether|Those|That of|Where|Who|Whose|How)\b")
 
 PERSON = re.compile(r"\bpersons?\b", re.IGNORECASE)
-
-
-def trees() -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted(ROOT.rglob("*.py")):
-        yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text())
 
 
 def definitions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -60,7 +52,7 @@ def test_a_riddle_is_recognized() -> None:
 def test_no_function_is_named_by_a_bare_participle() -> None:
     riddles = [
         f"{path}:{node.lineno} {node.name}"
-        for path, tree in trees()
+        for path, tree in parse_sources().items()
         for node in definitions(tree)
         if is_riddle(node.name)
     ]
@@ -68,7 +60,7 @@ def test_no_function_is_named_by_a_bare_participle() -> None:
 
 
 def test_no_docstring_begins_with_a_question_word() -> None:
-    nodes = [(path, node) for path, tree in trees() for node in ast.walk(tree)]
+    nodes = [(path, node) for path, tree in parse_sources().items() for node in ast.walk(tree)]
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     questions = [
         f"{path}:{getattr(node, 'lineno', 1)} {text}"
@@ -80,9 +72,9 @@ def test_no_docstring_begins_with_a_question_word() -> None:
 
 def test_who_uses_ipyagent_is_called_the_user() -> None:
     lines = [
-        f"{path.relative_to(ROOT)}:{number} {line.strip()}"
-        for path in sorted(ROOT.rglob("*.py"))
-        for number, line in enumerate(path.read_text().splitlines(), 1)
+        f"{path}:{number} {line.strip()}"
+        for path, text in read_sources().items()
+        for number, line in enumerate(text.splitlines(), 1)
         if PERSON.search(line)
     ]
     assert lines == []

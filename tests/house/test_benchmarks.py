@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from repository import ROOT
 
 SECTIONS = {
     "start": ["%load_ext ipyagent, beside import openai", "first answer of the explorer"],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +10,8 @@ import yaml
 from packaging.requirements import Requirement
 
 import ipyagent
+from repository import ROOT
 
-ROOT = Path(__file__).parents[1]
 # Packages that conda-forge has under another name.
 CONDA_NAMES: dict[str, str] = {}
 

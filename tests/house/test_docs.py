@@ -12,8 +12,8 @@ from ipyagent.magic.commands import COMMANDS
 from ipyagent.magic.options import options_help
 from ipyagent.tools.workspace import Workspace
 from ipyagent.wiring import Environment
+from repository import ROOT
 
-ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(p for p in DOCS.rglob("*.md") if "_" not in p.relative_to(DOCS).parts[0])
 TEXTS = {page.relative_to(DOCS).as_posix(): page.read_text() for page in PAGES}

@@ -11,8 +11,7 @@ import psutil
 import pytest
 
 from patience import wait_until
-
-HERE = Path(__file__).parent
+from repository import ROOT
 
 STARTS = """
 import subprocess, sys, time
@@ -33,11 +32,11 @@ PYTEST = "import leftovers, pytest, sys; leftovers.GRACE = 0.5; sys.exit(pytest.
 def start(folder: Path, then: str, *options: str) -> subprocess.Popen[str]:
     """Start pytest on a test that starts a process out of its group."""
     (folder / "test_it.py").write_text(STARTS.format(then=then))
-    plain = ["-p", "leftovers", "-p", "no:cacheprovider", "--rootdir", str(folder)]
+    plain = ["-p", "leftovers", "-p", "xdist", "-p", "no:cacheprovider", "--rootdir", str(folder)]
     return subprocess.Popen(
         [sys.executable, "-c", PYTEST, *plain, *options, "test_it.py"],
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(HERE)},
+        env=os.environ | {"PYTHONPATH": str(ROOT / "tests"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
