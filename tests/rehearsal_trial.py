@@ -75,7 +75,7 @@ def rehearse(
 ) -> dict[str, Any]:
     """Rehearse code; return the report, or why there is none as `problem`."""
     confinement = build_confinement(root, secrets, chosen.way)
-    rehearsing = start_rehearsal(PlainNamespace(variables), code, confinement, limits)
+    rehearsing = start_rehearsal(PlainNamespace(variables), [code], confinement, limits)
     try:
         return rehearsing.finish()[0]
     except NotRehearsedError as error:

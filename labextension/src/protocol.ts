@@ -106,6 +106,7 @@ export interface PlanStep {
   notes: string[];
   verdict: string;
   request: CallRequest;
+  effects: Effects | null;
   is_open: boolean;
 }
 /**
@@ -138,6 +139,58 @@ export interface Preview {
 export interface Argument {
   name: string;
   value: string;
+}
+/**
+ * The effects of a call; a title alone says why they are not known.
+ *
+ * `shown` is what it put out on the copy of the kernel, behind `shown_title`.
+ */
+export interface Effects {
+  title: string;
+  lines: EffectLine[];
+  shown_title: string;
+  shown: Result | null;
+}
+/**
+ * One thing that a call would change, in words; a file perhaps with its diff.
+ */
+export interface EffectLine {
+  change: 'created' | 'changed' | 'deleted' | 'other';
+  text: string;
+  diff: string;
+}
+/**
+ * The result of a call: `error` is "" if it succeeded or `output` says the same.
+ *
+ * `for_model` is the text that the model read, if that is another than the output.
+ */
+export interface Result {
+  output: string;
+  error: string;
+  tone: 'plain' | 'error';
+  media: (Image | Display)[];
+  for_model: Fold | null;
+}
+/**
+ * An image in base64; `label` describes it for screen readers.
+ */
+export interface Image {
+  type: 'image';
+  media_type: string;
+  data: string;
+  label: string;
+  width: number | null;
+  height: number | null;
+}
+/**
+ * One rich output, as MIME type to text; never drawn without sanitizing.
+ */
+export interface Display {
+  type: 'display';
+  data: {
+    [k: string]: string;
+  };
+  label: string;
 }
 /**
  * A pending decision; `covers` is the reach of a longer approval.
@@ -197,17 +250,6 @@ export interface Waiting {
   seconds: number | null;
 }
 /**
- * An image in base64; `label` describes it for screen readers.
- */
-export interface Image {
-  type: 'image';
-  media_type: string;
-  data: string;
-  label: string;
-  width: number | null;
-  height: number | null;
-}
-/**
  * A tool call: `summary`, `outcome` and `verdict` are in its line, the rest behind it.
  *
  * `concern` is why the user is asked beside the tool itself. `decision` is how it was decided,
@@ -241,47 +283,6 @@ export interface Call {
   facts: string[];
   approval: Approval | null;
   late: Late | null;
-}
-/**
- * The effects of a call; a title alone says why they are not known.
- *
- * `shown` is what it put out on the copy of the kernel, behind `shown_title`.
- */
-export interface Effects {
-  title: string;
-  lines: EffectLine[];
-  shown_title: string;
-  shown: Result | null;
-}
-/**
- * One thing that a call would change, in words; a file perhaps with its diff.
- */
-export interface EffectLine {
-  change: 'created' | 'changed' | 'deleted' | 'other';
-  text: string;
-  diff: string;
-}
-/**
- * The result of a call: `error` is "" if it succeeded or `output` says the same.
- *
- * `for_model` is the text that the model read, if that is another than the output.
- */
-export interface Result {
-  output: string;
-  error: string;
-  tone: 'plain' | 'error';
-  media: (Image | Display)[];
-  for_model: Fold | null;
-}
-/**
- * One rich output, as MIME type to text; never drawn without sanitizing.
- */
-export interface Display {
-  type: 'display';
-  data: {
-    [k: string]: string;
-  };
-  label: string;
 }
 /**
  * A tool's question to the user; `choices` are answers to pick from.

@@ -398,6 +398,7 @@ def plan_events() -> Iterator[s.Event]:
     yield s.PlanProposed(run=draft, approval_id="a2")
     yield s.PlanWaiting()
     yield s.PlanProposed(run=draft, approval_id="a3")
+    yield s.PlanRehearsed(rehearsals=(None, REHEARSED, None))
     yield s.RunStarted(run=draft.model_copy(update={"status": s.RunStatus.RUNNING}))
     first, second, third = (step.call for step in PLAN)
     again = second.model_copy(update={"id": "p2.2"})

@@ -334,6 +334,7 @@ events: dict[type[s.Model], st.SearchStrategy[Any]] = {
     ),
     s.PlanProposed: st.builds(s.PlanProposed, run=runs, approval_id=maybe(names)),
     s.PlanWaiting: st.just(s.PlanWaiting()),
+    s.PlanRehearsed: st.builds(s.PlanRehearsed, rehearsals=some(maybe(rehearsals))),
     s.StepStarted: st.builds(
         s.StepStarted,
         step=counts,

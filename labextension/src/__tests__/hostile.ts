@@ -90,6 +90,7 @@ function plan(make: Make): Plan {
     notes: [make()],
     verdict: make(),
     request: request(make),
+    effects: effects(make),
     is_open: true
   });
   return {

@@ -41,6 +41,19 @@ describe('a plan that waits (P28)', () => {
     }
   });
 
+  it('shows what a step would change once that is known, beside buttons that stay', () => {
+    const button = find('approve');
+    const line = { change: 'created' as const, text: 'ratio (float64)', diff: '' };
+    const effects = { title: 'It would change:', lines: [line], shown_title: '', shown: null };
+    const steps = PLANNED.map((step, index) => (index === 1 ? { ...step, effects } : step));
+    view.update({ ...draft, plan: draft.plan && { ...draft.plan, steps } });
+    expect(find('approve')).toBe(button);
+    expect(all('effects').map(each => each.textContent)).toEqual([
+      'It would change:created ratio (float64)'
+    ]);
+    expect(all('plan-step')[1].contains(find('effects'))).toBe(true);
+  });
+
   it('says in its attributes that it waits', () => {
     expect(view.element.dataset.state).toBe('waiting');
     expect(find('plan')?.dataset.state).toBe('waiting');

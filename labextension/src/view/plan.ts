@@ -5,9 +5,11 @@ import { reasonField } from './approval';
 import { wholeCall } from './call';
 import { Child, h, Slot, Views } from './dom';
 import { PlanEditor } from './editor';
+import { effectsOf } from './effects';
 import { answerForm, button, Decide, markAsked } from './form';
 import { Gate } from './gate';
 import { reveal } from './reveal';
+import type { Before } from './sanitize';
 import { note } from './step';
 import { glyph, lateNote } from './tool';
 
@@ -22,7 +24,7 @@ export class PlanView {
 
   private heading = new Slot(h('div', { class: 'ipyagent-plan-heading' }));
   private list = h('ol', { class: 'ipyagent-plan-steps', 'data-ipyagent': 'plan' });
-  private steps = new Views<PlanItem, PlanStepView>(this.list, () => new PlanStepView());
+  private steps = new Views<PlanItem, PlanStepView>(this.list, () => new PlanStepView(this.before));
   private editing = h('div');
   private form = new Slot(h('div'));
   private late = new Slot(h('div', { class: 'ipyagent-late', role: 'status' }));
@@ -30,7 +32,10 @@ export class PlanView {
   private gated: string | null = null;
 
   /** `decide` is null for a saved run. */
-  constructor(private decide: ((approvalId: string, answer: Answer) => void) | null) {
+  constructor(
+    private decide: ((approvalId: string, answer: Answer) => void) | null,
+    private before: Before
+  ) {
     const parts = [this.heading.element, this.list, this.editing, this.form.element];
     this.element = h('section', { class: 'ipyagent-plan', 'aria-label': 'Plan' }, ...parts);
     this.element.append(this.late.element);
@@ -106,16 +111,17 @@ class PlanStepView {
   private details = h('details');
   private line = new Slot(h('summary', { class: 'ipyagent-line' }));
   private call = new Slot(h('div', { class: 'ipyagent-body ipyagent-call' }));
+  private effects = new Slot(h('div'));
   private isOpen: boolean | null = null;
 
   readonly element = h('li', { 'data-ipyagent': 'plan-step' }, this.details);
 
-  constructor() {
-    this.details.append(this.line.element, this.call.element);
+  constructor(private before: Before) {
+    this.details.append(this.line.element, this.call.element, this.effects.element);
   }
 
   update(item: PlanItem): void {
-    const { status, is_open, request } = item.step;
+    const { status, is_open, request, effects } = item.step;
     if (is_open !== this.isOpen) {
       this.isOpen = is_open;
       this.details.open = is_open;
@@ -123,6 +129,7 @@ class PlanStepView {
     this.element.dataset.state = status;
     this.line.show(item, () => line(item));
     this.call.show(request, () => wholeCall(request));
+    this.effects.show(effects, () => (effects === null ? [] : [effectsOf(effects, this.before)]));
   }
 }
 

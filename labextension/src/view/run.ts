@@ -52,7 +52,7 @@ export class RunView {
     this.earlier = new FoldedStepsView(before);
     this.header = new HeaderView(actions && (() => actions.stop()));
     this.decide = actions && ((id, answer) => actions.decide(id, answer));
-    this.plan = new PlanView(this.decide);
+    this.plan = new PlanView(this.decide, before);
     this.say = new SayView(actions);
     this.element = h(
       'article',

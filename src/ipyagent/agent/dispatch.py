@@ -168,11 +168,7 @@ class Dispatcher:
         """Tell what a rehearsal found, once, also while the question is open."""
         if look.finding is None or self._executions[call.id].rehearsal is not None:
             return
-        found = look.finding.rehearsal
-        if found.result is not None:
-            shown = self.context.prepare_result(call.name, found.result)
-            found = found.model_copy(update={"result": shown})
-        found = self.context.stream.redactor.record(found)
+        found = self.context.prepare_rehearsal(call.name, look.finding.rehearsal)
         self._update_execution(call.id, rehearsal=found)
         self._emit(ToolRehearsed(step=self.step, call_id=call.id, rehearsal=found))
 

@@ -29,7 +29,7 @@ class Look:
     context: RehearsalContext
 
     def __post_init__(self) -> None:
-        self._task = asyncio.ensure_future(self.rehearser.rehearse(self.code, self.context))
+        self._task = asyncio.ensure_future(self.rehearser.rehearse((self.code,), self.context))
 
     @classmethod
     def begin(cls, tool: Tool, arguments: JsonDict, context: RehearsalContext) -> Look:
@@ -42,7 +42,7 @@ class Look:
     def finding(self) -> Rehearsed | None:
         """The rehearsal and its result; None while it goes on."""
         task = self._task
-        return task.result() if task.done() and not task.cancelled() else None
+        return task.result()[0] if task.done() and not task.cancelled() else None
 
     @property
     def answer(self) -> Answer | None:

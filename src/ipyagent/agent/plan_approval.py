@@ -17,6 +17,7 @@ from ipyagent.agent.approvals import Answer
 from ipyagent.agent.lifecycle import run_lifecycle
 from ipyagent.agent.loop import AgentLoop
 from ipyagent.agent.plan_draft import NEEDS_NOTEBOOK, create_draft, notebook_step, proposed_steps
+from ipyagent.agent.plan_rehearsal import Rehearsals, rehearsing
 from ipyagent.agent.plan_runner import PlanRunner
 from ipyagent.agent.session import Session
 from ipyagent.errors import AgentError, NoFrontendError, SessionError
@@ -25,6 +26,7 @@ from ipyagent.schema import (
     Event,
     Notice,
     PlanProposed,
+    PlanRehearsed,
     PlanStep,
     PlanWaiting,
     Run,
@@ -184,11 +186,16 @@ async def _ask_user(runner: PlanRunner, plan: Run) -> Answer | None:
     """Return the user's answer; None if nobody answers and the plan keeps waiting."""
     approvals = runner.context.approvals
     approval = approvals.open_plan(plan, plan_digest(plan.plan))
+
+    def show(found: Rehearsals) -> None:
+        runner.stream.emit(PlanRehearsed(rehearsals=found))
+
     try:
         runner.stream.emit(PlanProposed(run=plan, approval_id=approval.id))
-        await runner.context.asker.ask(approval)
-        # Shielded, so that the question of a stopped cell is closed as expired.
-        answer = await asyncio.shield(asyncio.wrap_future(approval.answer))
+        async with rehearsing(runner.context, plan.plan, show):
+            await runner.context.asker.ask(approval)
+            # Shielded, so that the question of a stopped cell is closed as expired.
+            answer = await asyncio.shield(asyncio.wrap_future(approval.answer))
     except (NoFrontendError, asyncio.CancelledError):
         return None
     finally:

@@ -12,7 +12,7 @@ from ipyagent.agent.event_stream import EventStream
 from ipyagent.agent.policy import CallPolicy
 from ipyagent.agent.tool_task import Watch
 from ipyagent.kernel.main_thread import MainThread
-from ipyagent.schema import STANDARD, ToolExecution, ToolResult
+from ipyagent.schema import STANDARD, Rehearsal, ToolExecution, ToolResult
 from ipyagent.tools.rehearsed import RehearsalContext
 from ipyagent.tools.result_conversion import truncate_result
 from ipyagent.tools.toolbox import Toolbox
@@ -57,6 +57,13 @@ class ToolContext:
     def hide_secrets(self, execution: ToolExecution) -> ToolExecution:
         """Return the call without secrets, as the user is asked about it."""
         return self.stream.redactor.record(execution)
+
+    def prepare_rehearsal(self, tool: str, rehearsal: Rehearsal) -> Rehearsal:
+        """Return a rehearsal as the user is shown it: without secrets, its output cut."""
+        if rehearsal.result is not None:
+            result = self.prepare_result(tool, rehearsal.result)
+            rehearsal = rehearsal.model_copy(update={"result": result})
+        return self.stream.redactor.record(rehearsal)
 
     def prepare_result(self, tool: str, result: ToolResult) -> ToolResult:
         """Return the result without secrets, cut to the size that a model should read at once."""

@@ -67,6 +67,13 @@ class PlanProposed(LazyModel):
     approval_id: str | None = None
 
 
+class PlanRehearsed(LazyModel):
+    """The steps of a plan were tried on a copy of the kernel; None where one is no code."""
+
+    type: Literal["plan_rehearsed"] = "plan_rehearsed"
+    rehearsals: tuple[Rehearsal | None, ...]
+
+
 class PlanWaiting(LazyModel):
     """The cell has stopped asking about its plan, which waits unless decided on elsewhere.
 
@@ -229,6 +236,7 @@ class RunFinished(LazyModel):
 
 Event = Annotated[
     PlanProposed
+    | PlanRehearsed
     | PlanWaiting
     | RunStarted
     | StepStarted

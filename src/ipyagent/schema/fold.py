@@ -13,6 +13,7 @@ from ipyagent.schema.events import (
     MessageFinished,
     Notice,
     PlanProposed,
+    PlanRehearsed,
     RetryScheduled,
     RunFinished,
     RunStarted,
@@ -34,6 +35,8 @@ def fold(run: Run | None, event: Event) -> Run:
     if run is None:
         raise ValueError(f"{event.type} before run_started")
     match event:
+        case PlanRehearsed(rehearsals=rehearsals):
+            return run.model_copy(update={"rehearsals": rehearsals})
         case StepStarted(step=number, closing=closing, user_texts=texts):
             step = Step(number=number, closing=closing, user_texts=texts)
             return run.model_copy(update={"steps": (*run.steps, step), "unsent": ()})

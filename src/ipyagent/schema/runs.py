@@ -22,7 +22,13 @@ from ipyagent.schema.base import Amount, Count, Flag, Model, Moment, OrEmpty, Te
 from ipyagent.schema.blocks import ImageContent, ToolCall
 from ipyagent.schema.messages import Message, Role, TokenUsage
 from ipyagent.schema.responses import LLMResponse
-from ipyagent.schema.results import ToolExecution, ToolResult, ToolStatus, VariableChange
+from ipyagent.schema.results import (
+    Rehearsal,
+    ToolExecution,
+    ToolResult,
+    ToolStatus,
+    VariableChange,
+)
 from ipyagent.schema.run_actions import UndoReport
 from ipyagent.schema.tool_records import TODOS, Todo, todos_in
 
@@ -202,6 +208,8 @@ class Run(Model):
     verbose: Count = 0
     plan_id: str | None = None
     plan: tuple[PlanStep, ...] = ()
+    rehearsals: tuple[Rehearsal | None, ...] = Field(default=(), exclude_if=not_)
+    """The effects of the plan's steps on a copy of the kernel; None for those that are no code."""
     current_step_path: str | None = None
     last_event: str | None = None
     status: RunStatus = RunStatus.RUNNING

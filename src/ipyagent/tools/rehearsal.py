@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
@@ -36,41 +37,53 @@ class CodeRehearser:
     def __init__(self, namespace: TrackedNamespace, workspace: Workspace) -> None:
         self._namespace, self._workspace = namespace, workspace
 
-    async def rehearse(self, code: str, context: RehearsalContext) -> Rehearsed:
-        """Run code on a copy of the kernel; never raises but if it is cancelled."""
+    async def rehearse(self, codes: Sequence[str], context: RehearsalContext) -> list[Rehearsed]:
+        """Run codes on a copy of the kernel, in turn; never raises but if it is cancelled."""
         begun = time.monotonic()
         try:
-            rehearsed = await self._try(code, context)
+            found, problem = await self._try(codes, context)
         except (NotRehearsedError, AgentError, OSError, RuntimeError) as error:
-            rehearsed = Rehearsed(Rehearsal(outcome=RehearsalOutcome.SKIPPED, reason=str(error)))
+            found, problem = [], str(error)
         duration = {"duration": max(0.0, time.monotonic() - begun)}
-        found = rehearsed.rehearsal.model_copy(update=duration)
-        return Rehearsed(found, rehearsed.result, rehearsed.adoption)
+        found = [replace(e, rehearsal=e.rehearsal.model_copy(update=duration)) for e in found]
+        until = next((n for n, each in enumerate(found, 1) if each.has_failed), len(found))
+        if until < len(found):
+            found, problem = found[:until], "a step before it failed there"
+        skipped = Rehearsed(Rehearsal(outcome=RehearsalOutcome.SKIPPED, reason=problem))
+        return found + [skipped] * (len(codes) - len(found))
 
-    async def _try(self, code: str, context: RehearsalContext) -> Rehearsed:
+    async def _try(
+        self, codes: Sequence[str], context: RehearsalContext
+    ) -> tuple[list[Rehearsed], str]:
+        """Return what was found, and why the rest was not; raises the errors above."""
         threads, isolation = asyncio.get_running_loop().run_in_executor, context.isolation
         await threads(context.threads, _check_process)
         if isolation.problem == UNTRIED:
             await self._choose_way(context)
         if isolation.problem is not None:
             raise NotRehearsedError(isolation.problem)
-        confinement = await threads(context.threads, self._prepare, code, context)
-        limits = Limits(seconds=context.seconds)
-        starting: Future[Rehearsing] = context.post(lambda: self._start(code, confinement, limits))
+        confinement = await threads(context.threads, self._prepare, codes, context)
+        limits = Limits(seconds=context.seconds * len(codes))
+        starting: Future[Rehearsing] = context.post(lambda: self._start(codes, confinement, limits))
         # Shielded: whoever stops waiting ends it, and its process is waited for all the same.
-        reading = threads(context.threads, lambda: starting.result().finish())
+        reading = threads(context.threads, lambda: starting.result().finish_all(len(codes)))
         try:
-            report, buffers = await asyncio.shield(reading)
+            reports, problem = await asyncio.shield(reading)
         except asyncio.CancelledError:
             reading.add_done_callback(lambda done: done.cancelled() or done.exception())
             if not starting.cancel():
                 starting.add_done_callback(_stop)
             raise
-        namespace = self._namespace.plain
-        if type(written := report.get("written")) is list and written:
-            namespace.written[code] = {*map(str, written)}
-        workspace, existing = self._workspace, namespace.bindings()
-        return await threads(context.threads, judge_report, report, buffers, workspace, existing)
+        namespace, found = self._namespace.plain, []
+        for code, (report, buffers) in zip(codes, reports, strict=False):
+            if type(written := report.get("written")) is list and written:
+                namespace.written[code] = {*map(str, written)}
+            existing = namespace.bindings()
+            judging = threads(
+                context.threads, judge_report, report, buffers, self._workspace, existing
+            )
+            found.append(await judging)
+        return found, problem
 
     async def _choose_way(self, context: RehearsalContext) -> None:
         """Find out how rehearsals can be isolated here, if at all."""
@@ -85,17 +98,18 @@ class CodeRehearser:
             problems.append(problem)
         context.isolation.problem = problem and "; ".join(dict.fromkeys(problems))
 
-    def _prepare(self, code: str, context: RehearsalContext) -> Confinement:
-        """Return the confinement, once the libraries that the code imports are loaded."""
-        load_libraries(code)
+    def _prepare(self, codes: Sequence[str], context: RehearsalContext) -> Confinement:
+        """Return the confinement, once the libraries that the codes import are loaded."""
+        for code in codes:
+            load_libraries(code)
         secrets = {*context.secrets, *signing_keys()}
         return build_confinement(self._workspace.root, secrets, context.isolation.way)
 
-    def _start(self, code: str, confinement: Confinement, limits: Limits) -> Rehearsing:
+    def _start(self, codes: Sequence[str], confinement: Confinement, limits: Limits) -> Rehearsing:
         namespace = self._namespace.plain
-        if uses_polars(code, namespace.bindings()):
+        if any(uses_polars(code, namespace.bindings()) for code in codes):
             raise NotRehearsedError("polars does not survive a fork")
-        return start_rehearsal(namespace, code, confinement, limits)
+        return start_rehearsal(namespace, codes, confinement, limits)
 
     def take_over(self, code: str, rehearsed: Rehearsed) -> ToolResult:
         """Return the result of a look, on the main thread, as if the code had run here.

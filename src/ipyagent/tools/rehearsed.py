@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -46,12 +46,24 @@ class Rehearsed:
     adoption: Mapping[str, object] = field(default_factory=dict)
     """New names, with the data that they will be bound to."""
 
+    @property
+    def has_failed(self) -> bool:
+        """True if the code raised."""
+        result = self.result or self.rehearsal.result
+        return result is not None and not result.success
+
 
 class Rehearser(Protocol):
     """Runs a tool's code where it can change nothing."""
 
-    async def rehearse(self, code: str, context: RehearsalContext) -> Rehearsed:
-        """Return what the code would change, and its result if it would change nothing."""
+    async def rehearse(
+        self, codes: Sequence[str], context: RehearsalContext
+    ) -> Sequence[Rehearsed]:
+        """Return what each code would change, on top of those before it.
+
+        It has a result if it would change nothing, or if it is the only one and its new names can
+        be adopted.
+        """
         ...
 
     def take_over(self, code: str, rehearsed: Rehearsed) -> ToolResult:

@@ -14,7 +14,7 @@ from ipyagent.ui.formatting import cell_width
 from ipyagent.ui.reveal import reveal
 from ipyagent.ui.transcribe.call import CallContext, transcribe_call
 from ipyagent.ui.transcribe.plan import transcribe_plan
-from ipyagent.ui.transcript import Call, CallRequest, Plan
+from ipyagent.ui.transcript import Call, CallRequest, Plan, PlanStep
 
 _MANY = 40
 """Lines above which the heading counts them: it may be out of sight at their end."""
@@ -56,7 +56,18 @@ def plan_text(plan: Plan) -> str:
         lines += (
             f"  {line}" for line in _indent_with_rule(_arguments(step.request)).split("\n") if line
         )
+        lines += [_effects(step)] if step.effects else []
     return "\n".join(lines)
+
+
+def plan_effects_text(plan: Plan) -> str:
+    """Return what the steps of a plan would change, as far as that is known."""
+    tried = ((number, step) for number, step in enumerate(plan.steps, 1) if step.effects)
+    return "\n".join(f"  {number} {reveal(step.name)}\n{_effects(step)}" for number, step in tried)
+
+
+def _effects(step: PlanStep) -> str:
+    return textwrap.indent(words.effects_text(step.effects), "    ") if step.effects else ""
 
 
 def call_text(head: str, call: Call, *, color: bool) -> str:

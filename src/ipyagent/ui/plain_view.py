@@ -18,6 +18,7 @@ from ipyagent.schema import (
     MessageStarted,
     Notice,
     PlanProposed,
+    PlanRehearsed,
     PlanStep,
     PlanWaiting,
     RetryScheduled,
@@ -32,7 +33,7 @@ from ipyagent.schema import (
     ToolRunning,
     UserTextsChanged,
 )
-from ipyagent.ui.call_text import plan_text
+from ipyagent.ui.call_text import plan_effects_text, plan_text
 from ipyagent.ui.escapes import ProseFilter
 from ipyagent.ui.masking import mask_execution
 from ipyagent.ui.plain_text import TextPrinter, prose
@@ -72,6 +73,9 @@ class PlainView:
         match event:
             case PlanProposed() | RunStarted():
                 self._begin(run, is_draft=isinstance(event, PlanProposed))
+            case PlanRehearsed():
+                plan = transcribe_plan(run, is_whole=True)
+                self._out.line(plan_effects_text(plan) if plan else "")
             case PlanWaiting():
                 plan = transcribe_plan(run)
                 self._out.line(plan.hint if plan else "", "yellow")

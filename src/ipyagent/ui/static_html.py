@@ -119,7 +119,9 @@ def _plan_step(step: PlanStep) -> str:
         f"<em>{step.verdict}</em>" if step.verdict else "",
         f"<small>{note}</small>" if note else "",
     ]
-    body = _join_html([_pre(words.arguments_text(step.request)), _note(step.request.parse_error)])
+    effects = _pre(words.effects_text(step.effects)) if step.effects else ""
+    request = [_pre(words.arguments_text(step.request)), _note(step.request.parse_error)]
+    body = _join_html([*request, effects])
     card = _details(" ".join(part for part in parts if part), body, is_open=step.is_open)
     return f'<li data-ipyagent="plan-step" data-state="{step.status}">{card}</li>'
 

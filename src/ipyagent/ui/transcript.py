@@ -257,6 +257,7 @@ class PlanStep(Model):
     notes: tuple[str, ...] = ()
     verdict: str = ""
     request: CallRequest
+    effects: Effects | None = None
     is_open: bool = False
 
 

@@ -22,7 +22,7 @@ pytestmark = [
 
 
 def rehearse_in(confinement: Confinement, code: str) -> dict[str, Any]:
-    return start_rehearsal(PlainNamespace({}), code, confinement, Limits(SECONDS)).finish()[0]
+    return start_rehearsal(PlainNamespace({}), [code], confinement, Limits(SECONDS)).finish()[0]
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import os
 import select
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -138,7 +139,7 @@ def test_a_crash_ends_the_copy_alone_and_is_named(tmp_path: Path) -> None:
 
 def test_whoever_stops_waiting_ends_it(tmp_path: Path) -> None:
     confinement = build_confinement(tmp_path, (), chosen.way)
-    started = start_rehearsal(PlainNamespace({}), "while True: pass", confinement, Limits(60.0))
+    started = start_rehearsal(PlainNamespace({}), ["while True: pass"], confinement, Limits(60.0))
     started.stop()
     with pytest.raises(NotRehearsedError, match="ended without a report"):
         started.finish()
@@ -156,8 +157,8 @@ def test_it_ends_when_the_kernel_is_killed(tmp_path: Path) -> None:
         with contextlib.suppress(BaseException):
             confinement = build_confinement(tmp_path, (), chosen.way)
             code = "while True: pass"
-            started = start_rehearsal(PlainNamespace({}), code, confinement, Limits(300.0))
-            started._read(10_000, PATIENCE)
+            started = start_rehearsal(PlainNamespace({}), [code], confinement, Limits(300.0))
+            started._read(10_000, time.monotonic() + PATIENCE)
             os.write(writing, b"x")
             signal.pause()
         os._exit(1)
@@ -197,7 +198,7 @@ def test_nothing_is_left_of_many_rehearsals_beside_busy_threads(tmp_path: Path) 
         reports = 0
         for number in range(many):
             code = ["sum(x)", "1 / 0", "x.append(1)", "open('f', 'w')"][number % 4]
-            begun = start_rehearsal(PlainNamespace(variables), code, confinement, Limits(20.0))
+            begun = start_rehearsal(PlainNamespace(variables), [code], confinement, Limits(20.0))
             try:
                 begun.finish()
                 reports += 1

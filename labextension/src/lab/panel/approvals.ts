@@ -4,6 +4,7 @@ import type { Overview, PendingApproval, WaitingPlan } from '../../protocol';
 import { reasonField } from '../../view/approval';
 import { h, Slot } from '../../view/dom';
 import { answerForm, button } from '../../view/form';
+import type { Gate } from '../../view/gate';
 import { PlanView } from '../../view/plan';
 import { reveal } from '../../view/reveal';
 import type { Before } from '../../view/sanitize';
@@ -129,9 +130,9 @@ class PlanCard implements CardView {
 
   readonly element: HTMLElement;
 
-  constructor(actions: PanelActions) {
+  constructor(actions: PanelActions, before: Before) {
     const decide = (id: string, answer: Answer): void => actions.decide(this.runId, id, answer);
-    this.plan = new PlanView(decide);
+    this.plan = new PlanView(decide, before);
     this.card = new Card(actions, this.plan.element);
     this.element = this.card.element;
   }
@@ -149,14 +150,19 @@ class PlanCard implements CardView {
 
 /** Deciding on it runs a cell: nobody asks any more. */
 class WaitingPlanCard implements CardView {
-  private plan = new PlanView(null);
+  private plan: PlanView;
   private form = new Slot(h('div'));
   private card: Card;
-  private gate = this.plan.gateFor(this.form.element);
+  private gate: Gate;
 
   readonly element: HTMLElement;
 
-  constructor(private actions: PanelActions) {
+  constructor(
+    private actions: PanelActions,
+    before: Before
+  ) {
+    this.plan = new PlanView(null, before);
+    this.gate = this.plan.gateFor(this.form.element);
     this.card = new Card(actions, this.plan.element, this.form.element);
     this.element = this.card.element;
   }
@@ -191,9 +197,11 @@ class WaitingPlanCard implements CardView {
 
 function cardOf(item: Item, actions: PanelActions, before: Before): CardView {
   if (item.kind === 'waiting') {
-    return new WaitingPlanCard(actions);
+    return new WaitingPlanCard(actions, before);
   }
-  return item.approval.plan === null ? new CallCard(actions, before) : new PlanCard(actions);
+  return item.approval.plan === null
+    ? new CallCard(actions, before)
+    : new PlanCard(actions, before);
 }
 
 function keyOf(item: Item): string {

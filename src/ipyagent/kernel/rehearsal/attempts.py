@@ -89,7 +89,8 @@ class Attempts:
 
     @contextlib.contextmanager
     def watch(self) -> Iterator[None]:
-        """Collect within the context."""
+        """Collect within the context, anew."""
+        self._found.clear()
         self._is_active = True
         try:
             yield

@@ -8,7 +8,8 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -21,7 +22,7 @@ from ipyagent.kernel.rehearsal.confinement import Confinement, Limits
 from ipyagent.kernel.rehearsal.mounts import CACHE, SHARED, TEMPORARY, UPPER
 from ipyagent.kernel.rehearsal.plain_data import write_all
 from ipyagent.kernel.rehearsal.plain_tables import NotPlainError
-from ipyagent.kernel.rehearsal.rehearser import Rehearsing, Report, start_isolated
+from ipyagent.kernel.rehearsal.rehearser import Act, Rehearsing, Report, start_isolated
 from ipyagent.kernel.rehearsal.surroundings import (
     Surroundings,
     choose_backend,
@@ -46,26 +47,35 @@ _MOST_FILES, _LARGEST = 100, 50_000
 
 
 def start_rehearsal(
-    namespace: Namespace, code: str, confinement: Confinement, limits: Limits
+    namespace: Namespace, codes: Sequence[str], confinement: Confinement, limits: Limits
 ) -> Rehearsing:
-    """Start a rehearsal of `code`, on the kernel's main thread."""
-    attempts = Attempts(confinement)
+    """Start a rehearsal of codes, each on top of those before, on the kernel's main thread.
 
-    def act() -> Report:
-        return _perform(namespace, code, attempts, confinement)
+    Only the data of a single one can be adopted.
+    """
+    attempts, may_adopt = Attempts(confinement), len(codes) == 1
 
-    return start_isolated(act, confinement, limits, namespace.bindings().values())
+    def acts() -> Iterator[Act]:
+        _be_quiet()
+        attempts.install()  # which replaces functions: what is watched is what is there then
+        for code in codes:
+            yield partial(_perform, namespace, code, attempts, confinement, may_adopt=may_adopt)
+
+    return start_isolated(acts(), confinement, limits, namespace.bindings().values())
 
 
 def _perform(
-    namespace: Namespace, code: str, attempts: Attempts, confinement: Confinement
+    namespace: Namespace,
+    code: str,
+    attempts: Attempts,
+    confinement: Confinement,
+    *,
+    may_adopt: bool,
 ) -> Report:
     """Run the code; return a report of what it did, and the data in it."""
-    _be_quiet()
     before, outputs = dict(namespace.bindings()), Outputs()
-    attempts.install()  # which replaces functions: what is watched is what is there then
     watched = WatchedValues(before, list_names(code, before))
-    folders = [each["path"] for each in list_written_files(confinement)]
+    written_before = [*list_written_files(confinement)]
     is_python, around = namespace.runs_as_written(code), Surroundings()
     with attempts.watch():
         result = namespace.run(code, outputs)
@@ -80,7 +90,8 @@ def _perform(
     adoption: JsonDict | None = None
     buffers: list[memoryview] = []
     with contextlib.suppress(NotPlainError):
-        adoption, buffers = write_all(new, before, watched.is_old)
+        if may_adopt:
+            adoption, buffers = write_all(new, before, watched.is_old)
     past = [f"writes into the memory of {name}, past pandas" for name in written]
     unclear = [f"may change {name}, in which is a {what}" for name, what in watched.unseen.items()]
     special = [] if is_python else ["IPython makes other code of it"]
@@ -93,7 +104,7 @@ def _perform(
         "around": [*around.list_changes(), *past, *unclear, *lasting, *special],
         "written": written,
         "attempts": attempts.texts(),
-        "files": [*list_written_files(confinement, folders)][:_MOST_FILES],
+        "files": [*list_written_files(confinement, written_before)][:_MOST_FILES],
     }, buffers
 
 
@@ -142,8 +153,10 @@ def list_changes(
         yield found.model_copy(update={"change": change})
 
 
-def list_written_files(confinement: Confinement, known: Collection[str] = ()) -> Iterator[JsonDict]:
-    """Yield the paths that were written or deleted, but for those `known`.
+def list_written_files(
+    confinement: Confinement, known: Collection[JsonDict] = ()
+) -> Iterator[JsonDict]:
+    """Yield the files and folders that were written or deleted, but for those `known`.
 
     Before code runs, there are only folders of the isolation's own.
     """
@@ -162,11 +175,12 @@ def list_written_files(confinement: Confinement, known: Collection[str] = ()) ->
                 is_folder = entry.is_dir(follow_symlinks=False)
                 # An overlay marks what is gone as a device.
                 gone = "deleted" if stat.S_ISCHR(status.st_mode) else "file"
-                if path not in known:
-                    kind = "folder" if is_folder else gone
-                    kind = "new folder" if is_folder and _is_opaque(entry.path) else kind
-                    text = _read_text(entry.path, status)
-                    yield {"path": path, "kind": kind, "text": text, "mode": status.st_mode}
+                kind = "folder" if is_folder else gone
+                kind = "new folder" if is_folder and _is_opaque(entry.path) else kind
+                text = _read_text(entry.path, status)
+                found = {"path": path, "kind": kind, "text": text, "mode": status.st_mode}
+                if found not in known:
+                    yield found
                 waiting += [entry.path] if is_folder else []
 
 

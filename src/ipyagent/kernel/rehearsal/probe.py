@@ -77,7 +77,7 @@ class Probe:
         def act() -> Report:
             return {"escapes": [name for name, deed in self._attempts() if _succeeds(deed)]}, []
 
-        self._rehearsing = start_isolated(act, self._confinement, _LIMITS)
+        self._rehearsing = start_isolated((act,), self._confinement, _LIMITS)
 
     def finish(self) -> str | None:
         """Return why the isolation cannot be relied on, or None."""

@@ -14,7 +14,7 @@ import select
 import signal
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from ipyagent.json_types import JsonDict
@@ -55,21 +55,33 @@ class Rehearsing:
 
     def finish(self) -> Report:
         """Wait for the report, on any thread but the main one; raises NotRehearsedError."""
-        what, seconds = "its isolation took", self.limits.setup
+        reports, problem = self.finish_all(1)
+        if not reports:
+            raise NotRehearsedError(problem)
+        return reports[0]
+
+    def finish_all(self, count: int) -> tuple[list[Report], str]:
+        """Wait for so many reports; return those that came, and why the others did not."""
+        what, seconds, problem = "its isolation took", self.limits.setup, ""
+        reports: list[Report] = []
         try:
-            self._read(10_000, seconds)
+            self._read(10_000, time.monotonic() + seconds)
             what, seconds = "it took", self.limits.seconds
-            return self._read(self.limits.report, seconds)
+            deadline = time.monotonic() + seconds
+            while len(reports) < count:
+                reports.append(self._read(self.limits.report, deadline))
         except TimeoutError:
-            raise NotRehearsedError(f"{what} longer than {seconds:g} s") from None
+            return reports, f"{what} longer than {seconds:g} s"
+        except NotRehearsedError as error:
+            return reports, str(error)
         except ReportError as error:
             problem = str(error)
         finally:
             status = self._end()
-        raise NotRehearsedError(f"{problem}{_describe_signal(status)}")
+        return reports, f"{problem}{_describe_signal(status)}" if problem else ""
 
-    def _read(self, most: int, seconds: float) -> Report:
-        report, buffers = read_report(self.report, most, time.monotonic() + seconds)
+    def _read(self, most: int, deadline: float) -> Report:
+        report, buffers = read_report(self.report, most, deadline)
         if problem := report.get("problem"):
             raise NotRehearsedError(str(problem)[:500])
         return report, buffers
@@ -94,11 +106,12 @@ class Rehearsing:
 
 
 def start_isolated(
-    act: Act, confinement: Confinement, limits: Limits, values: Collection[object] = ()
+    acts: Iterable[Act], confinement: Confinement, limits: Limits, values: Collection[object] = ()
 ) -> Rehearsing:
-    """Start a process in which `act` runs, isolated, on the kernel's main thread.
+    """Start a process in which `acts` run in turn, isolated, on the kernel's main thread.
 
-    `values` may hold large arrays, which need not be searched for secrets.
+    One that fails is the last. `values` may hold large arrays, which need not be searched for
+    secrets.
     """
     reading, writing = os.pipe()
     kernel, numbers = os.getpid(), random.getstate()
@@ -116,7 +129,9 @@ def start_isolated(
             with _reporting(writing):
                 isolation.isolate(confinement, limits, life, find_numeric_memory(values))
             write_report(writing, {})
-            _perform(act, writing)
+            with _reporting(writing):
+                all(_perform(act, writing) for act in acts)
+            os._exit(0)
         finally:
             os._exit(1)
     os.close(writing)
@@ -153,7 +168,8 @@ def _enter(kernel: int, report: int, way: Way) -> int:
     return life
 
 
-def _perform(act: Act, report: int) -> None:
+def _perform(act: Act, report: int) -> bool:
+    """Report what an act found; return whether another one may follow."""
     buffers: list[memoryview] = []
     try:
         found, buffers = act()
@@ -166,7 +182,7 @@ def _perform(act: Act, report: int) -> None:
     except ReportError:
         # Data that is too much to be adopted; the rest is not.
         write_report(report, {**found, "adoption": None})
-    os._exit(0)
+    return "problem" not in found
 
 
 def _describe_signal(status: int) -> str:

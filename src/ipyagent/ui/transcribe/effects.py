@@ -26,17 +26,22 @@ _RAN = {ToolStatus.SUCCESS, ToolStatus.FAILED, ToolStatus.CANCELLED, ToolStatus.
 
 def transcribe_effects(execution: ToolExecution) -> transcript.Effects | None:
     """Return what a call would change; None if it ran, or if nothing was rehearsed."""
-    rehearsal = execution.rehearsal
-    if rehearsal is None or execution.status in _RAN | {ToolStatus.RUNNING}:
+    if execution.rehearsal is None or execution.status in _RAN | {ToolStatus.RUNNING}:
         return None
+    return transcribe_rehearsal(execution.rehearsal, execution.call.name)
+
+
+def transcribe_rehearsal(rehearsal: Rehearsal, tool: str) -> transcript.Effects:
+    """Return what a tool's code would change."""
     if rehearsal.outcome is RehearsalOutcome.SKIPPED:
         return transcript.Effects(title=f"Not tried on a copy: {reveal(rehearsal.reason)}")
-    output = rehearsal.result
-    result = transcribe_result(output, execution.call.name) if output else None
+    result = transcribe_result(rehearsal.result, tool) if rehearsal.result else None
     shown_title = _count(result) if result else ""
+    lines = tuple(_lines(rehearsal))
+    failed = "it failed, and would change" if result and result.error else "it would change"
     return transcript.Effects(
-        title="Tried on a copy of the kernel; it would change:",
-        lines=tuple(_lines(rehearsal)),
+        title=f"Tried on a copy of the kernel; {failed}{':' if lines else ' nothing'}",
+        lines=lines,
         shown_title=shown_title,
         shown=result if shown_title else None,
     )

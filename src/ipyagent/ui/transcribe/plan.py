@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ipyagent.phrases import plural
 from ipyagent.redaction import mask_arguments
-from ipyagent.schema import PlanStep, Run, RunStatus, ToolExecution, ToolStatus
+from ipyagent.schema import PlanStep, Rehearsal, Run, RunStatus, ToolExecution, ToolStatus
 from ipyagent.schema.progress import plan_index, progress
 from ipyagent.ui import transcript
 from ipyagent.ui.formatting import shorten
 from ipyagent.ui.reveal import reveal
 from ipyagent.ui.transcribe.arguments import SUMMARY, summarize_arguments, transcribe_planned
 from ipyagent.ui.transcribe.call import GLYPHS
+from ipyagent.ui.transcribe.effects import transcribe_rehearsal
 
 _CHOICES = (
     transcript.Choice(answer="approve", label="Approve"),
@@ -30,11 +33,13 @@ def transcribe_plan(
         return None
     steps = run.plan if is_whole or approval_id else tuple(map(_mask, run.plan))
     states = progress(run)
+    is_waiting = run.status is RunStatus.DRAFT
+    rehearsals = run.rehearsals if is_waiting and run.rehearsals else (None,) * len(steps)
     return transcript.Plan(
         goal=shorten(run.prompt, SUMMARY),
         title=f"Plan · {plural(len(run.plan), 'step')}",
         hash=reveal(run.plan_id or ""),
-        steps=tuple(_step(run, step, state) for step, state in zip(steps, states, strict=True)),
+        steps=tuple(map(partial(_step, run), steps, states, rehearsals)),
         hint="" if approval_id else _hint(run),
         approval=_approval(approval_id) if approval_id else None,
         late=late,
@@ -53,7 +58,9 @@ def position_of(run: Run, execution: ToolExecution) -> str:
     return "" if index is None else f"step {index + 1}/{len(run.plan)}"
 
 
-def _step(run: Run, step: PlanStep, status: ToolStatus) -> transcript.PlanStep:
+def _step(
+    run: Run, step: PlanStep, status: ToolStatus, rehearsal: Rehearsal | None
+) -> transcript.PlanStep:
     glyph, status_text = GLYPHS[status]
     left_out = run.is_finished and status is ToolStatus.PENDING
     lines = (line.strip() for line in reveal(step.note).split("\n"))
@@ -68,6 +75,7 @@ def _step(run: Run, step: PlanStep, status: ToolStatus) -> transcript.PlanStep:
         notes=tuple(line for line in lines if line),
         verdict="not run" if left_out else "",
         request=transcribe_planned(step.call),
+        effects=transcribe_rehearsal(rehearsal, step.call.name) if rehearsal else None,
         # A plan to approve is shown in full.
         is_open=run.status is RunStatus.DRAFT,
     )

@@ -1,0 +1,84 @@
+"""Plans are tried before the user decides on them: each step on top of those before it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+from ipyagent.agent.tool_context import ToolContext
+from ipyagent.schema import PlanStep, Rehearsal, RehearsalOutcome
+from ipyagent.tools.base import Tool
+from ipyagent.tools.command_arguments import get_command
+
+Rehearsals = tuple[Rehearsal | None, ...]
+
+
+@asynccontextmanager
+async def rehearsing(
+    context: ToolContext, plan: Sequence[PlanStep], show: Callable[[Rehearsals], object]
+) -> AsyncIterator[None]:
+    """Try a plan while the user is asked about it; `show` gets what its steps would change.
+
+    The context begins once that is known, or the question need wait no longer.
+    """
+    rehearsal, steps = context.rehearsal, _find_steps(context, plan)
+    if rehearsal is None or not steps:
+        yield
+        return
+    task = asyncio.create_task(_rehearse(context, plan, steps))
+    try:
+        await asyncio.wait([task], timeout=rehearsal.patience)
+        if task.done():
+            show(task.result())
+        else:
+            task.add_done_callback(lambda done: done.cancelled() or show(done.result()))
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+def _find_steps(context: ToolContext, plan: Sequence[PlanStep]) -> list[int]:
+    """Return the places of the steps with code that may be tried."""
+    return [place for place, step in enumerate(plan) if _may_try(context, step)]
+
+
+def _may_try(context: ToolContext, step: PlanStep) -> bool:
+    tool = context.toolbox.get(step.call.name)
+    arguments = tool.check_arguments(step.call.arguments)
+    return tool.make_rehearser is not None and context.policy.evaluate(tool, arguments).may_look
+
+
+async def _rehearse(
+    context: ToolContext, plan: Sequence[PlanStep], steps: Sequence[int]
+) -> Rehearsals:
+    """Try those of the steps that nothing comes before but reading and other code."""
+    found: list[Rehearsal | None] = [None] * len(plan)
+    tools = [context.toolbox.get(step.call.name) for step in plan]
+    obstacle = next(
+        (n for n, tool in enumerate(tools) if tool.sensitive and n not in steps), len(plan)
+    )
+    reason = f"step {obstacle + 1} comes first, and is no code that can be tried"
+    for place in steps:
+        found[place] = Rehearsal(outcome=RehearsalOutcome.SKIPPED, reason=reason)
+    tried = [place for place in steps if place < obstacle]
+    if tried:
+        codes = [_get_code(tools[place], plan[place]) for place in tried]
+        first, rehearsal = tools[tried[0]], context.rehearsal
+        assert first.make_rehearser is not None  # noqa: S101 - it may be tried
+        assert rehearsal is not None  # noqa: S101
+        rehearsed = await first.make_rehearser().rehearse(codes, rehearsal)
+        for place, each in zip(tried, rehearsed, strict=True):
+            update: dict[str, object] = {"result": each.rehearsal.result or each.result}
+            if each.adoption:  # its code will run
+                update["outcome"] = RehearsalOutcome.CHANGES
+            shown = each.rehearsal.model_copy(update=update)
+            found[place] = context.prepare_rehearsal(tools[place].name, shown)
+    return tuple(found)
+
+
+def _get_code(tool: Tool, step: PlanStep) -> str:
+    return get_command(tool.check_arguments(step.call.arguments), tool.command or "") or ""
