@@ -11,12 +11,13 @@ import re
 from html.parser import HTMLParser
 
 import nh3
+from markdown_it import MarkdownIt
 
+from ipyagent.kernel.request_logs import own_context
 from ipyagent.plaintext import reveal_prose, strip_escapes
 from ipyagent.ui.addresses import may_link, may_show, not_loaded, unnamed_target
-from ipyagent.ui.markdown import PARSER, parse_markdown, safe_markdown
 
-__all__ = ["escape", "markdown_to_html", "safe_html", "safe_markdown", "says_something"]
+_PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 
 _TEXT = {"b", "br", "code", "del", "em", "i", "ins", "kbd", "s", "samp", "small", "span", "strong"}
 _TEXT |= {"sub", "sup", "u", "var"}
@@ -43,11 +44,12 @@ def escape(text: str) -> str:
 
 def markdown_to_html(text: str) -> str:
     """Return Markdown as safe HTML; tags in it are shown as text."""
-    tokens = parse_markdown(strip_escapes(text))
+    # The parser's log is not the user's.
+    tokens = own_context().run(_PARSER.parse, strip_escapes(text))
     for token in tokens:
         if token.type in ("td_open", "th_open") and "style" in token.attrs:
             token.attrs = {"align": str(token.attrs["style"]).removeprefix("text-align:")}
-    return safe_html(PARSER.renderer.render(tokens, PARSER.options, {}))
+    return safe_html(_PARSER.renderer.render(tokens, _PARSER.options, {}))
 
 
 def safe_html(text: str) -> str:

@@ -1,8 +1,7 @@
 """The static view: a finished run as a MIME bundle, readable without kernel or extension.
 
 text/html           plain tags, for GitHub, nbviewer, exports
-text/markdown       where HTML is not drawn: exports through LaTeX
-text/plain          where nothing is drawn: the answer
+text/plain          where HTML is not drawn: the answer, and a line for each call
 …ipyagent.run+json  the run itself, for programs
 …transcript+json    the run as the labextension draws it: as it was live
 """
@@ -20,7 +19,6 @@ from ipyagent.ui.plain_text import summarize
 from ipyagent.ui.reveal import reveal
 from ipyagent.ui.sanitize import escape, markdown_to_html, safe_html, says_something
 from ipyagent.ui.saved import TRANSCRIPT_MIME, dump_run, dump_transcript
-from ipyagent.ui.static_markdown import run_markdown
 from ipyagent.ui.transcribe.result import result_facts, transcribe_result
 from ipyagent.ui.transcribe.run import transcribe
 from ipyagent.ui.transcript import (
@@ -50,7 +48,6 @@ def saved_bundle(run: Run) -> dict[str, object]:
     transcript, data = transcribe(run), dump_run(mask_run(run))
     return {
         "text/html": run_html(transcript),
-        "text/markdown": run_markdown(transcript),
         "text/plain": summarize(transcript),
         RUN_MIME: data,
         TRANSCRIPT_MIME: dump_transcript(transcript, data),
