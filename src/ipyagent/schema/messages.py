@@ -13,8 +13,8 @@ from typing import Any, Self
 
 from pydantic import AliasChoices, Field, model_validator
 
-from ipyagent.foreign.messages import convert_message
-from ipyagent.foreign.usage import convert_usage
+from ipyagent.compat.messages import convert_message
+from ipyagent.compat.usage import convert_usage
 from ipyagent.json_types import JsonDict
 from ipyagent.schema.base import Count, Flag, Model, Moment, Text, now
 from ipyagent.schema.blocks import (

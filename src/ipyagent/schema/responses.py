@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import AliasChoices, Field, model_validator
 
-from ipyagent.foreign.messages import convert_response
+from ipyagent.compat.messages import convert_response
 from ipyagent.schema.base import Amount, Count, Model, Text
 from ipyagent.schema.blocks import ToolCall
 from ipyagent.schema.messages import Message, TokenUsage

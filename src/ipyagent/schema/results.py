@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
-from ipyagent.foreign.messages import convert_definition
-from ipyagent.foreign.runs import SILENT, convert_execution, convert_result
+from ipyagent.compat.messages import convert_definition
+from ipyagent.compat.runs import SILENT, convert_execution, convert_result
 from ipyagent.json_types import JsonDict
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import live_tables

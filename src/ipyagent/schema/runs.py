@@ -13,9 +13,9 @@ from typing import Annotated, Any, Self
 
 from pydantic import AliasChoices, Field, TypeAdapter, model_validator
 
+from ipyagent.compat.messages import require_list
+from ipyagent.compat.runs import convert_plan_step, convert_run, convert_step
 from ipyagent.errors import RunFailedError
-from ipyagent.foreign.messages import require_list
-from ipyagent.foreign.runs import convert_plan_step, convert_run, convert_step
 from ipyagent.json_types import JsonDict
 from ipyagent.schema import live_tables, run_actions
 from ipyagent.schema.base import Amount, Count, Flag, Model, Moment, OrEmpty, Text, now
