@@ -41,7 +41,7 @@ from ipyagent.schema import (
 from ipyagent.schema.events import Compacted
 from ipyagent.ui.plain_view import PlainView
 from ipyagent.ui.static_html import saved_bundle
-from ipyagent.ui.transcribe.usage import usage_text
+from ipyagent.ui.transcribe.step import usage_text
 
 KINDS = ["text/html", "text/plain"]
 BEGUN = RunStarted(run=run(status=RunStatus.RUNNING, stop_reason=None, duration=None))

@@ -29,10 +29,10 @@ from ipyagent.schema import (
     ToolStatus,
 )
 from ipyagent.schema import Session as SessionRecord
-from ipyagent.ui.formatters import session_bundle
 from ipyagent.ui.graph_mermaid import MAX_ARROWS, graph_mermaid
 from ipyagent.ui.graph_text import FIRST, HEAD, LAST, graph_text
 from ipyagent.ui.ipython_display import register
+from ipyagent.ui.static_html import session_bundle
 
 NODE = re.compile(r'(n\d+)[\[/({]+"([^"\n]*)"[\]/)}]+:::[a-z]+_')
 ARROW = re.compile(r"(n\d+) --> (n\d+)")

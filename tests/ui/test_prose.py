@@ -10,7 +10,7 @@ from sample import run, said, text
 
 from ipyagent.plaintext import reveal_prose
 from ipyagent.schema import Message, Step, ThinkingContent
-from ipyagent.ui.escapes import ProseFilter
+from ipyagent.ui.plain_view import ProseFilter
 
 HIDING = {
     "an override": ("report\u202efdp.exe", "report⟨U+202E⟩fdp.exe"),

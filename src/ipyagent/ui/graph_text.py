@@ -19,7 +19,7 @@ from ipyagent.schema.graph import COMPACTED, handle
 from ipyagent.ui.formatting import shorten
 from ipyagent.ui.transcribe.arguments import summarize_arguments
 from ipyagent.ui.transcribe.call import call_glyph
-from ipyagent.ui.transcribe.usage import usage_text
+from ipyagent.ui.transcribe.step import usage_text
 
 HEAD = "◀ head"
 """Marks the node that the conversation goes on from."""
