@@ -35,8 +35,8 @@ from ipyagent.schema import (
     ToolStarted,
     ToolStatus,
 )
-from ipyagent.schema.progress import plan_index
 from ipyagent.schema.replay import events_from_run
+from ipyagent.schema.state import plan_index
 from ipyagent.ui.plain_view import PlainView
 
 LONG = "\n".join(f"line_{n}()" for n in range(200))

@@ -19,7 +19,7 @@ from ipyagent.schema import (
     ToolExecution,
     Totals,
 )
-from ipyagent.schema.progress import never_ran
+from ipyagent.schema.state import never_ran
 from ipyagent.ui import transcript
 from ipyagent.ui.formatting import dollars, seconds
 from ipyagent.ui.masking import mask_call_arguments, mask_execution
