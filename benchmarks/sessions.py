@@ -92,7 +92,7 @@ async def wait_for_first():
         feed(event, state)
     times.clear()
     begun = asyncio.get_running_loop().time()
-    for piece in ("The", " first", " words", " of", " an", " answer"):
+    for piece in ("The ", "first ", "words ", "of ", "an ", "answer "):
         if text := stream.add(piece):
             delta = MessageDelta(step=1, kind="text", text=text)
             state = advance(state, delta)

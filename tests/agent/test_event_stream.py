@@ -178,24 +178,7 @@ def test_pieces_within_an_interval_become_one_and_the_first_does_not_wait(
         reply.add(" Then")
 
     run_in_virtual_time(stream())
-    assert reply.told == [(0.0, "The "), (INTERVAL, "North lost most."), (3 * INTERVAL, " Then")]
-
-
-def test_what_is_too_short_to_be_a_secret_is_held_back_for_an_interval_only(
-    lab: Lab, aside: Journal
-) -> None:
-    reply = Reply(lab, aside)
-
-    async def stream() -> None:
-        reply.add("It is 12")
-        await asyncio.sleep(3 * INTERVAL)
-        reply.add(f" and {KNOWN[:4]}")
-        await asyncio.sleep(100 * INTERVAL)
-        reply.add(f"{KNOWN[4:]} and")
-
-    run_in_virtual_time(stream())
-    assert [text for _, text in reply.told] == ["It is ", "12", " and ", f"{HIDDEN} and"]
-    assert reply.told[1][0] == INTERVAL
+    assert reply.told == [(0.0, "The "), (INTERVAL, "North lost "), (3 * INTERVAL, "most. ")]
 
 
 def test_the_end_of_a_reply_passes_on_what_still_waits(lab: Lab, aside: Journal) -> None:

@@ -1,11 +1,10 @@
-"""Tables that a prompt names, in any spelling that is near enough."""
+"""Tables that a prompt names."""
 
 from __future__ import annotations
 
 import pytest
 
-from ipyagent.agent import named_tables
-from ipyagent.agent.named_tables import differ_by_a_letter, find_named_tables
+from ipyagent.agent.signs.named_tables import find_named_tables
 
 PATHS = ["titanic.csv", "data/Sales 2024.xlsx", "gapminder_cleaned.csv", "a/train.csv"]
 PATHS += ["b/train.csv", "b/train.parquet", "x.csv"]
@@ -18,18 +17,16 @@ PATHS += ["b/train.csv", "b/train.parquet", "x.csv"]
         ("Mean fare in @titanic.csv.", ["titanic.csv"]),
         ("mean fare in TITANIC", ["titanic.csv"]),
         ("the 'Titanic' passengers", ["titanic.csv"]),
-        ("Look at titanik.csv", ["titanic.csv"]),
-        ("Look at titnaic", ["titanic.csv"]),
         ("Open `Sales 2024.xlsx`", ["data/Sales 2024.xlsx"]),
         ('Open @"data/Sales 2024.xlsx" please', ["data/Sales 2024.xlsx"]),
         ("sales_2024 by region", ["data/Sales 2024.xlsx"]),
-        ("sales 2023 by region", ["data/Sales 2024.xlsx"]),
         ("gapminder cleaned: life expectancy", ["gapminder_cleaned.csv"]),
         ("compare a/train.csv with titanic", ["a/train.csv", "titanic.csv"]),
         ("use train.csv", ["a/train.csv", "b/train.csv"]),
         ("use train", ["a/train.csv", "b/train.csv", "b/train.parquet"]),
         ("x.csv", ["x.csv"]),
         ("solve for x", []),
+        ("titanik and sales 2023", []),
         ("my titanic.csv.bak and titanics2", []),
         ("training of titanical models", []),
         ("", []),
@@ -50,32 +47,6 @@ def test_three_tables_are_enough() -> None:
     assert find_named_tables(" ".join(reversed(paths)), paths) == paths[:-4:-1]
 
 
-def test_letters_are_compared_once() -> None:
-    pairs = {"abcde": "abXde", "abde": "abcde", "abcde": "abde", "abdce": "abcde"}  # noqa: F601
-    assert all(differ_by_a_letter(*pair) for pair in pairs.items())
-    assert not any(
-        differ_by_a_letter(*pair) for pair in [("abc", "abc"), ("abXYe", "abcde"), ("ab", "abcd")]
-    )
-
-
 def test_only_the_beginning_of_an_enormous_prompt_is_searched() -> None:
     for words, named in ((100, ["titanic.csv"]), (200_000, [])):
         assert find_named_tables("word " * words + "titanic.csv", PATHS) == named
-
-
-def test_only_runs_of_nearly_the_same_length_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    compared: list[str] = []
-    differ = named_tables.differ_by_a_letter
-
-    def count(one: str, other: str) -> bool:
-        compared.append(one)
-        return differ(one, other)
-
-    monkeypatch.setattr(named_tables, "differ_by_a_letter", count)
-    paths = [f"{'x' * 170}{number:010d}.csv" for number in range(1_900)]
-    prompt = " ".join(f"word{number}" for number in range(3_000))
-    assert find_named_tables(prompt, paths) == []
-    assert compared == []
-    for word in ("titanci", "titnic", "titannic"):
-        assert find_named_tables(f"mean of {word}", ["titanic.csv"]) == ["titanic.csv"]
-    assert compared

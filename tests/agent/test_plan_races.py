@@ -21,7 +21,7 @@ from ipyagent.kernel.drivers import drive_sync
 from ipyagent.llm.scripted import Scripted
 from ipyagent.schema import Decision, PlanStep, Run, RunFinished, RunStatus, StopReason, ToolCall
 from ipyagent.store.journal import Journal
-from ipyagent.store.plans import plan_digest
+from ipyagent.store.runs import plan_digest
 from ipyagent.tools.base import tool
 from planning import PlanLab
 

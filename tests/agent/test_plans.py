@@ -32,7 +32,7 @@ from ipyagent.schema import (
     ToolStatus,
 )
 from ipyagent.store.journal import Journal
-from ipyagent.store.plans import digest_plan_text, plan_digest
+from ipyagent.store.runs import digest_plan_text, plan_digest
 from ipyagent.tools.base import Tool, tool
 from planning import PlanLab
 

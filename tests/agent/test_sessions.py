@@ -15,7 +15,7 @@ from ipyagent.agent.sessions import Sessions
 from ipyagent.errors import SessionError
 from ipyagent.schema import Message, PlanStep, Role, Run, RunStatus, SessionState, ToolCall
 from ipyagent.store.journal import Journal
-from ipyagent.store.plans import plan_name
+from ipyagent.store.runs import plan_name
 
 
 def texts(messages: list[Message]) -> list[str]:

@@ -86,5 +86,5 @@ def expect_ended(book: Notebook, index: int, state: str = "done") -> Any:
     expect(book.run(index).locator(DECISIONS)).to_have_count(0)
     (output,) = book.save().cells[index].outputs
     assert WIDGET_VIEW not in output.data
-    assert {"text/html", "text/markdown", "text/plain"} < output.data.keys()
+    assert {"text/html", "text/plain"} < output.data.keys()
     return output.data[RUN_JSON]

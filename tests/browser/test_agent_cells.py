@@ -166,7 +166,7 @@ def test_what_is_said_on_a_running_card_reaches_the_model_and_stays(
     expect(book.output(2)).to_contain_text("2")
     book.shot("say-done")
     saved = book.save().cells[1].outputs[-1].data
-    assert "Rounded, please" in saved["text/markdown"]
+    assert "Rounded, please" in saved["text/html"]
     assert "Bad idea" not in saved["text/html"]
 
 

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "labextension"))
 from rich_run import saved_run, snapshot
 from test_hostile_browser import Site, page, settle, site
 
-from ipyagent.ui.transcribe.cut_off import CUT_OFF
+from ipyagent.ui.transcribe.step import CUT_OFF
 
 __all__ = ["page", "site"]
 

@@ -62,7 +62,8 @@ NOT_FOR_SCRIPTS = {
     *("jsonschema", "markdown_it", "nbformat", "nh3", "packaging", "yaml"),
 }
 ROOMS_NOT_FOR_SCRIPTS = (
-    *("cli", "compat", "explorer", "magic", "services.openapi.services", "services.mcp.servers"),
+    *("cli", "compat.nano", "explorer", "magic"),
+    *("services.openapi.services", "services.mcp.servers"),
     *("ui.card", "ui.notebook_view", "ui.terminal_view", "ui.transcript", "ui.static_html"),
     *("llm.litellm", "llm.scripted"),
 )

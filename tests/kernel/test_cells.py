@@ -58,7 +58,7 @@ def test_an_agent_cell_answers_and_leaves_its_static_mirror(shared: Kernel, scri
     assert reply.status == "ok"
     assert reply.run["steps"][0]["message"]["content"][0]["text"] == "Hello **there**."
     (mirror,) = reply.of("update_display_data")
-    assert {"text/html", "text/markdown", "text/plain"} < set(mirror["data"])
+    assert {"text/html", "text/plain"} < set(mirror["data"])
     assert "<script" not in mirror["data"]["text/html"]
     assert shared.value("__import__('ipyagent').last.output") == "'Hello **there**.'"
 

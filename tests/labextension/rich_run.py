@@ -24,8 +24,8 @@ from ipyagent.ui import static_html
 from ipyagent.ui.feed import Feed
 from ipyagent.ui.messages import Snapshot
 from ipyagent.ui.saved import TRANSCRIPT_MIME
-from ipyagent.ui.transcribe.cut_off import CUT_OFF
 from ipyagent.ui.transcribe.run import Live, transcribe
+from ipyagent.ui.transcribe.step import CUT_OFF
 
 FIXTURES = Path(__file__).parents[2] / "labextension/src/__tests__/fixtures"
 WHEN = datetime(2025, 3, 1, 9, 30, tzinfo=UTC)

@@ -12,7 +12,7 @@ from harness import NO, call
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.agent.plan_approval import resolve_plan
 from ipyagent.agent.plan_runner import PlanRunner
-from ipyagent.agent.yes_no import parse_yes_no
+from ipyagent.agent.signs.yes_no import parse_yes_no
 from ipyagent.config import Config
 from ipyagent.errors import AgentError, BusyError, ConfigError, SessionError
 from ipyagent.kernel.drivers import Cell, drive_sync
@@ -162,8 +162,6 @@ def test_what_cannot_be_shown_is_not_left_queued(lab: PlanLab) -> None:
 FORMAL = {
     "en": "confirm approve, approved run_it; cancel deny stop abort",
     "es": "confirmo Confirmar apruebo ejecuta; cancela cancelar detener detén para rechazo",
-    "de": "bestätigen genehmigt ausführen; abbrechen stopp",
-    "fr": "confirme approuver; annuler",
     "zh": "确认 批准 执行。; 取消 停止 拒绝",
 }
 """Words that can only be about a plan, those that approve before those that deny."""
@@ -171,14 +169,12 @@ FORMAL = {
 PLAIN = {
     "en": "yes OK; no n",
     "es": "sí si ¡Sí!; no",
-    "de": "ja; nein.",
-    "fr": "oui d’accord; non",
     "zh": "是 好的。; 不",
 }
 """Words that may answer the model."""
 
 
-GO = {"en": "go Go. go_ahead proceed;", "es": "¡Dale! adelante;", "de": "weiter;"}
+GO = {"en": "go Go. go_ahead proceed;", "es": "¡Dale! adelante;"}
 """Words that are prompts wherever nothing waits."""
 
 
@@ -248,7 +244,7 @@ def test_a_word_to_go_on_is_a_prompt_where_nothing_waits(lab: PlanLab) -> None:
 @pytest.mark.spec("P21")
 def test_a_run_that_ended_early_can_be_told_to_go_on(lab: PlanLab) -> None:
     lab.run([{"calls": [call("list_files")]}, "Not done."], max_steps=1)
-    for text in ("weiter", "go ahead", "no"):
+    for text in ("dale", "go ahead", "no"):
         assert in_words(lab.session, text) is None
 
 

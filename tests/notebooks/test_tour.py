@@ -40,7 +40,7 @@ def test_each_agent_cell_has_its_run_saved_with_it(path: Path) -> None:
     for cell in asked(notebook):
         assert [status for _, status, _ in told(cell)][-1] == "done", cell.source
         for output in cell.outputs:
-            assert {"text/html", "text/markdown", "text/plain"} <= set(output.data)
+            assert {"text/html", "text/plain"} <= set(output.data)
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -13,7 +13,7 @@ from api_lab import User
 from ipyagent.config import MCPServerConfig
 from ipyagent.errors import ConfigError
 from ipyagent.services.openapi import discovery, urls
-from ipyagent.services.openapi.operation_codec import unpack
+from ipyagent.services.openapi.operations import unpack
 from servers.openapi_server import (
     SHOP,
     APIServer,

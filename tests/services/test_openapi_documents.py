@@ -10,8 +10,7 @@ from jsonschema import Draft202012Validator
 from ipyagent.errors import ConfigError
 from ipyagent.services.openapi import documents, operations
 from ipyagent.services.openapi.documents import parse, problems
-from ipyagent.services.openapi.operation_codec import MAX_UNPACKED, pack, unpack
-from ipyagent.services.openapi.operations import Operation, read
+from ipyagent.services.openapi.operations import MAX_UNPACKED, Operation, pack, read, unpack
 from ipyagent.tools.argument_schema import JsonArgumentSchema
 from servers.openapi_server import SHOP, APIServer, described, json_answer, operation, parameter
 

@@ -17,7 +17,7 @@ from ipyagent import schema as s
 from ipyagent.errors import AgentError, JournalError, SessionError
 from ipyagent.schema.runs import MOVES
 from ipyagent.store.journal import Journal
-from ipyagent.store.plans import plan_digest, plan_name
+from ipyagent.store.runs import plan_digest, plan_name
 from stories import PLAN, begun, ended, plan, reopened, started, tell
 
 CLOCK = r"\d\d:\d\d"

@@ -6,7 +6,6 @@ import re
 import unicodedata
 
 from bs4 import BeautifulSoup, Tag
-from markdown_it import MarkdownIt
 
 READABLE = re.compile(
     r"a|b|blockquote|br|caption|code|d[dlt]|del|details|div|em|h[1-6r]|i|img|ins|kbd|li|mark|[ou]l"
@@ -42,21 +41,6 @@ def _is_harmless(tag: Tag, name: str, value: str, ours: dict[str, set[str]]) -> 
         case "img", "src":
             return BITMAP.fullmatch(value) is not None
     return name in HARMLESS
-
-
-def markdown_dangers(markdown: str) -> list[str]:
-    """Raw HTML, remote images and live schemes that a permissive renderer finds."""
-    parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
-    found = []
-    for block in parser.parse(markdown):
-        for token in [block, *(block.children or [])]:
-            if token.type in ("html_block", "html_inline"):
-                found.append(token.content)
-            if token.type == "image" and not BITMAP.fullmatch(str(token.attrs["src"])):
-                found.append(str(token.attrs["src"]))
-            if token.type == "link_open" and not WEB.match(str(token.attrs["href"])):
-                found.append(str(token.attrs["href"]))
-    return found
 
 
 def controls(text: str) -> set[str]:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from ipyagent.schema import Run
-from ipyagent.ui import plain_text, static_html, static_markdown
+from ipyagent.ui import plain_text, static_html
 from ipyagent.ui.transcribe.run import transcribe
 
 
 def run_html(run: Run) -> str:
     return static_html.run_html(transcribe(run))
-
-
-def run_markdown(run: Run) -> str:
-    return static_markdown.run_markdown(transcribe(run))
 
 
 def render(run: Run) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 from deceptions import CONTROLS, EVIL, HARMLESS, deceptions
-from pictures import render, run_html, run_markdown
+from pictures import render, run_html
 from sample import call, done, run
 
 from ipyagent.plaintext import strip_escapes, visible
@@ -84,10 +84,8 @@ VIEWS: dict[str, Callable[[ToolExecution], str]] = {
     "coloured approval": unpainted,
     "plan": lambda each: request_text(planned(each.call), color=False),
     "plan in HTML": lambda each: html.unescape(run_html(planned(each.call))),
-    "plan in Markdown": lambda each: run_markdown(planned(each.call)),
     "text of a run": lambda each: render(recorded(each)),
     "HTML of a run": lambda each: html.unescape(run_html(recorded(each))),
-    "Markdown of a run": lambda each: run_markdown(recorded(each)),
 }
 
 
@@ -174,7 +172,7 @@ def test_an_edit_is_shown_once():
     for view in ("approval", "coloured approval"):
         seen = VIEWS[view](edit)
         assert seen.count("old words") == seen.count("new words") == 1, view
-    for view in ("text of a run", "HTML of a run", "Markdown of a run"):
+    for view in ("text of a run", "HTML of a run"):
         seen = VIEWS[view](edit)
         assert "_string: " not in seen, view
         assert seen.count("+new words") == 1, view

@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from bs4 import BeautifulSoup
 from inspection import controls
-from markdown_it import MarkdownIt
 from pictures import render, run_html
 from sample import NOON, call, done, run, said, sample_run, text
 
@@ -42,17 +41,15 @@ from ipyagent.schema import (
 from ipyagent.schema.events import Compacted
 from ipyagent.ui.plain_view import PlainView
 from ipyagent.ui.static_html import saved_bundle
-from ipyagent.ui.transcribe.usage import usage_text
+from ipyagent.ui.transcribe.step import usage_text
 
-KINDS = ["text/html", "text/markdown", "text/plain"]
+KINDS = ["text/html", "text/plain"]
 BEGUN = RunStarted(run=run(status=RunStatus.RUNNING, stop_reason=None, duration=None))
 
 
 def told(of: Run, kind: str) -> str:
     """The text of a format as a person reads it."""
     shown = render(of) if kind == "text/plain" else str(saved_bundle(of)[kind])
-    if kind == "text/markdown":
-        shown = MarkdownIt("commonmark").render(shown)
     return shown if kind == "text/plain" else BeautifulSoup(shown, "html.parser").get_text()
 
 
@@ -77,8 +74,7 @@ def detailed(verbose: int) -> Run:
 @pytest.mark.spec("P08")
 def test_the_trace_id_and_the_usage_stand_in_the_footer():
     footer = "1,200 tokens in (512 from cache), 30 out · trace 4bf92f35"
-    for kind in ("text/html", "text/markdown"):
-        assert told(detailed(0), kind).rstrip().endswith(footer)
+    assert told(detailed(0), "text/html").rstrip().endswith(footer)
     soup = BeautifulSoup(run_html(detailed(0)), "html.parser")
     assert soup.find("a") is None
 

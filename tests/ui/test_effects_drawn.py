@@ -22,7 +22,6 @@ from ipyagent.schema import (
 )
 from ipyagent.ui.call_text import request_text
 from ipyagent.ui.static_html import run_html
-from ipyagent.ui.static_markdown import run_markdown
 from ipyagent.ui.transcribe.call import CallContext, transcribe_call
 from ipyagent.ui.transcribe.run import transcribe
 
@@ -78,7 +77,7 @@ def test_every_front_end_shows_them_before_the_decision():
     execution = asked()
     run = Run(id="r", status="running", steps=(Step(number=1, executions=(execution,)),))
     drawn = transcribe(run)
-    for text in (request_text(execution, color=False), run_html(drawn), run_markdown(drawn)):
+    for text in (request_text(execution, color=False), run_html(drawn)):
         for part in ("ratio (float64)", "Notes", "tried to open", "two"):
             assert part in text
 

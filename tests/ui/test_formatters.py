@@ -10,9 +10,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from sample import figure, run, sample_run
 
 from ipyagent.schema import Display, Run, ToolResult, TruncatedOutput
-from ipyagent.ui.formatters import run_bundle, tool_result_bundle
 from ipyagent.ui.ipython_display import register
-from ipyagent.ui.static_html import RUN_MIME
+from ipyagent.ui.static_html import RUN_MIME, saved_bundle, tool_result_bundle
 
 OURS = {"class": {"tex2jax_ignore mathjax_ignore"}}
 TABLE = Display(data={"text/html": "<table><tr><td>1</td></tr></table>", "text/plain": "1"})
@@ -62,7 +61,7 @@ def test_ipython_shows_results_and_runs_in_our_way(shell: InteractiveShell):
     assert "<pre><code>&lt;b&gt;</code></pre>" in data["text/html"]
     assert data["text/plain"] == "✓ <b>"
     data, _ = shell.display_formatter.format(sample_run())
-    assert data == run_bundle(sample_run())
+    assert data == saved_bundle(sample_run())
     assert Run.from_dict(data[RUN_MIME]).prompt == sample_run().prompt
 
 

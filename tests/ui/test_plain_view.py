@@ -34,8 +34,7 @@ from ipyagent.schema import (
     ToolStatus,
 )
 from ipyagent.ui.call_text import request_text
-from ipyagent.ui.escapes import EscapeFilter
-from ipyagent.ui.plain_view import PlainView
+from ipyagent.ui.plain_view import EscapeFilter, PlainView
 
 BEGUN = RunStarted(run=run(status=RunStatus.RUNNING, stop_reason=None, duration=None))
 # What erases or overwrites earlier text cannot do so once that is written.

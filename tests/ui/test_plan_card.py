@@ -25,7 +25,7 @@ from ipyagent.schema import (
     StopReason,
     ToolExecution,
 )
-from ipyagent.ui.page_answers import parse_click
+from ipyagent.ui.questions import parse_click
 
 PLAN = (
     PlanStep(call=call("p1", "send", {"to": "me", "api_key": "sk-1"}), note="first"),

@@ -1,4 +1,4 @@
-"""Plans, questions, concerns and checklists where there is no page: mirror, Markdown, terminal."""
+"""Plans, questions, concerns and checklists where there is no page: mirror, terminal."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from ipyagent.schema import (
     ToolStarted,
     ToolStatus,
 )
-from ipyagent.schema.progress import plan_index
 from ipyagent.schema.replay import events_from_run
+from ipyagent.schema.state import plan_index
 from ipyagent.ui.plain_view import PlainView
 
 LONG = "\n".join(f"line_{n}()" for n in range(200))
@@ -52,7 +52,7 @@ APPROVED: dict[str, Any] = {
 }
 BEGUN = {"status": RunStatus.RUNNING, "stop_reason": None, "duration": None}
 QUESTION = "Which of the many regions that are in this table do you mean by the North?"
-KINDS = ["html", "markdown", "plain"]
+KINDS = ["html", "plain"]
 
 
 def planned(*executions: ToolExecution, **changes: object) -> Run:
@@ -121,13 +121,12 @@ def test_a_plan_that_ran_says_how_each_step_went():
 
 
 @pytest.mark.spec("P31")
-@pytest.mark.parametrize("kind", ["html", "markdown"])
-def test_what_was_not_run_is_said_to_be(kind: str):
+def test_what_was_not_run_is_said_to_be():
     broken = planned(FIRST, BROKEN, status=RunStatus.ERROR, stop_reason="error", error="step 2")
-    story = told(broken)[kind]
+    story = told(broken)["html"]
     assert story.count("not run") == 1
     assert "step 2/3" in story
-    assert "not run" not in told(planned(FIRST, **BEGUN))[kind]
+    assert "not run" not in told(planned(FIRST, **BEGUN))["html"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -264,13 +263,12 @@ def test_a_question_is_asked_and_answered_in_the_terminal():
     assert out.endswith(f"? {QUESTION}\n  1  Q2\n  2  Q3\n✓ ask_user {shortened} → Q3\n")
 
 
-@pytest.mark.parametrize("kind", ["html", "markdown"])
-def test_a_question_that_was_not_answered_says_so(kind: str):
+def test_a_question_that_was_not_answered_says_so():
     declined = {"status": ToolStatus.DENIED, "decision": Decision.DENIED}
     no = asked().model_copy(update={**declined, "result": ToolResult.failure("no")})
-    assert "declined by you" in told(run((Step(number=1, executions=(no,)),)))[kind]
+    assert "declined by you" in told(run((Step(number=1, executions=(no,)),)))["html"]
     left = asked().model_copy(update={"status": ToolStatus.AWAITING_APPROVAL, "result": None})
-    assert "no answer recorded" in told(run((Step(number=1, executions=(left,)),), **BEGUN))[kind]
+    assert "no answer recorded" in told(run((Step(number=1, executions=(left,)),), **BEGUN))["html"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -280,11 +278,10 @@ def test_why_a_person_was_asked_is_kept(kind: str):
     assert f"⚠ {concern}" in told(run((Step(number=1, executions=(ran,)),)))[kind]
 
 
-@pytest.mark.parametrize("kind", ["html", "markdown"])
-def test_a_standing_permission_names_its_scope(kind: str):
+def test_a_standing_permission_names_its_scope():
     changes = {"decision": Decision.APPROVED, "decided_by": DecidedBy.FOLDER}
     ran = done(call("c1", "run_python", {"code": "1"}), "1", **changes)
-    story = told(run((Step(number=1, executions=(ran,)),)))[kind]
+    story = told(run((Step(number=1, executions=(ran,)),)))["html"]
     assert "approved for this folder" in story
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import html
 
 import pytest
-from pictures import render, run_html, run_markdown
+from pictures import render, run_html
 from sample import run, said, text
 
 from ipyagent.plaintext import reveal_prose
 from ipyagent.schema import Message, Step, ThinkingContent
-from ipyagent.ui.escapes import ProseFilter
+from ipyagent.ui.plain_view import ProseFilter
 
 HIDING = {
     "an override": ("report\u202efdp.exe", "report⟨U+202E⟩fdp.exe"),
@@ -47,7 +47,6 @@ def views(words: str) -> dict[str, str]:
     kept = run((Step(number=1, message=message, thinking_seconds=1.0),), verbose=1)
     return {
         "HTML": html.unescape(run_html(kept)),
-        "Markdown": html.unescape(run_markdown(kept)),
         "text": render(kept),
     }
 
@@ -71,7 +70,6 @@ def test_what_a_script_needs_stays(words: str):
 def test_an_entity_does_not_hide_either():
     seen = views("report&#8238;fdp.exe")
     assert seen["HTML"].count("report⟨U+202E⟩fdp.exe") == 2
-    assert seen["Markdown"].count("report⟨U+202E⟩fdp.exe") == 2
 
 
 @pytest.mark.parametrize("words", [*(words for words, _ in HIDING.values()), *HONEST])

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 from bs4 import BeautifulSoup
-from markdown_it import MarkdownIt
-from pictures import render, run_html, run_markdown
+from pictures import render, run_html
 from sample import sample_run
 
 from ipyagent.schema import Run
@@ -43,7 +42,6 @@ def flat(text: str) -> str:
 
 VIEWS = {
     "HTML": lambda run: text_of(run_html(run)),
-    "Markdown": lambda run: text_of(MarkdownIt("commonmark").render(run_markdown(run))),
     "text": lambda run: flat(render(run)),
 }
 

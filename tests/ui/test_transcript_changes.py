@@ -21,7 +21,7 @@ from ipyagent.ui.masking import mask_run
 from ipyagent.ui.messages import Protocol
 from ipyagent.ui.saved import TRANSCRIPT_MIME
 from ipyagent.ui.transcribe.run import Live, Transcriber, transcribe
-from ipyagent.ui.transcript_changes import find_changes
+from ipyagent.ui.transcript import find_changes
 from page_transcript import PageTranscript
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "schema"))

@@ -52,6 +52,6 @@ def test_a_run_as_text_and_its_mirror_tell_them():
     done = ToolExecution(call=call, status=ToolStatus.SUCCESS, result=result)
     run = Run(id="r", prompt="Go.", steps=(Step(number=1, executions=(done,)),))
     mirrored = saved_bundle(run)
-    for text in (render(run), mirrored["text/html"], mirrored["text/markdown"]):
+    for text in (render(run), mirrored["text/html"]):
         assert "created: x" in text
         assert "\u202e" not in text

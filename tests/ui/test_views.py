@@ -13,7 +13,7 @@ from ipyagent.errors import NoFrontendError
 from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.frontend import Frontend, Surface
 from ipyagent.schema import PlanProposed, PlanWaiting, RunFinished, RunStatus, StopReason
-from ipyagent.ui import notebook_view, terminal_view
+from ipyagent.ui import notebook_view, plain_view
 from ipyagent.ui.static_html import RUN_MIME
 
 DENIED = RunFinished(status=RunStatus.CANCELLED, stop_reason=StopReason.DENIED, duration=1)
@@ -65,7 +65,7 @@ async def test_without_input_the_terminal_says_how_the_plan_is_decided_on(
     capsys: pytest.CaptureFixture[str],
 ):
     approvals = Approvals()
-    view = terminal_view.TerminalView(Cell(), approvals, HEADLESS)
+    view = plain_view.TerminalView(Cell(), approvals, HEADLESS)
     tell = Follower(view)
     tell(PlanProposed(run=DRAFT, approval_id="a1"))
     with pytest.raises(NoFrontendError):

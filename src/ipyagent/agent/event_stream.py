@@ -112,24 +112,14 @@ class EventStream:
             return True
         if loop.time() >= self._due:
             return True
-        self._wait(loop)
-        return False
-
-    def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._timer is None:
             self._timer = loop.call_at(self._due, self._pass_on)
+        return False
 
     def _pass_on(self) -> None:
-        """Pass on the pieces; if there are none, what is held back for no good reason."""
-        self._stop_timer()
-        had_pieces = bool(self._pieces)
-        events = self._redact_pieces() if had_pieces else self._release()
-        self._apply_and_notify(events)
-        with contextlib.suppress(RuntimeError):  # no timer without a loop
-            loop = asyncio.get_running_loop()
-            self._due = loop.time() + INTERVAL
-            if had_pieces and any(each.holds for each in self._redactors.values()):
-                self._wait(loop)
+        self._apply_and_notify(self._redact_pieces())
+        with contextlib.suppress(RuntimeError):  # no interval without a loop
+            self._due = asyncio.get_running_loop().time() + INTERVAL
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -169,11 +159,6 @@ class EventStream:
         for each in sorted(self._redactors, key=lambda kind: kind != self._last_kind):
             yield from self._delta(each, self._redactors[each].end())
         self._redactors.clear()
-
-    def _release(self) -> Iterator[Event]:
-        for kind, redactor in self._redactors.items():
-            if kind == self._last_kind:  # the other one's text would come out of turn
-                yield from self._delta(kind, redactor.release())
 
     def _flush_other_kind(self, kind: Kind) -> Iterator[Event]:
         """Yield the text held back from one kind of streaming when another kind begins."""

@@ -29,9 +29,9 @@ from ipyagent.agent.prompts import (
     PLANNING,
 )
 from ipyagent.agent.reply_stream import stream_reply
+from ipyagent.agent.signs.announcements import announces_actions, writes_calls
 from ipyagent.agent.step_machine import RunTimeoutError, StepMachine
 from ipyagent.agent.streamed_reply import StreamedReply
-from ipyagent.agent.unfulfilled_intent import announces_actions, writes_calls
 from ipyagent.agent.validation import VALIDATORS, Validator
 from ipyagent.errors import (
     AgentError,

@@ -34,7 +34,7 @@ from ipyagent.schema import (
     StopReason,
 )
 from ipyagent.schema.replay import UNWANTED
-from ipyagent.store.plans import plan_digest, plan_name
+from ipyagent.store.runs import plan_digest, plan_name
 from ipyagent.tools.toolbox import Toolbox
 
 WAITING_NOTICE = (

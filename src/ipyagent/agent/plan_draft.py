@@ -26,7 +26,7 @@ from ipyagent.schema import (
 )
 from ipyagent.schema.base import now
 from ipyagent.schema.replay import AS_DRAFT
-from ipyagent.store.plans import plan_name
+from ipyagent.store.runs import plan_name
 from ipyagent.tools.base import Tool, Where
 from ipyagent.tools.static_analysis import Effects
 from ipyagent.tools.toolbox import Toolbox

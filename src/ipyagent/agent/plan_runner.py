@@ -44,7 +44,7 @@ from ipyagent.schema import (
     ToolStatus,
 )
 from ipyagent.schema.base import now
-from ipyagent.schema.progress import progress
+from ipyagent.schema.state import progress
 from ipyagent.tools.base import Tool
 
 STEP_RETRY = RetryConfig(max_retries=2, initial_delay=0.5, max_delay=5.0)

@@ -49,7 +49,7 @@ from ipyagent.schema import (
 from ipyagent.schema.graph import handle
 from ipyagent.schema.replay import AS_DRAFT
 from ipyagent.store.journal import Journal
-from ipyagent.store.plans import plan_name
+from ipyagent.store.runs import plan_name
 
 
 class Session:

@@ -28,7 +28,7 @@ from ipyagent.agent.session import Session
 from ipyagent.errors import SessionError
 from ipyagent.schema import Node, PlanProposed, Run, RunStarted, SessionState
 from ipyagent.store.journal import Journal
-from ipyagent.store.plans import plan_name
+from ipyagent.store.runs import plan_name
 
 _MAX_NAMESAKES = 5
 

@@ -25,7 +25,7 @@ from ipyagent.kernel.protocols import CellResult, DisplayPublisher, Shell, Varia
 from ipyagent.kernel.recording import Recording
 from ipyagent.kernel.uninterruptible import without_reminders
 from ipyagent.schema import ToolResult
-from ipyagent.schema.live_tables import table_in
+from ipyagent.schema.results import table_in
 
 _Formatted = tuple[JsonDict, JsonDict]
 

@@ -23,7 +23,7 @@ from ipyagent.kernel.page_bundles import (
 )
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import Display, ImageContent
-from ipyagent.schema.live_tables import distinct
+from ipyagent.schema.results import distinct
 
 Channel = Literal["stdout", "stderr", "display"]
 PRINTED: tuple[Channel, ...] = ("stdout", "stderr")

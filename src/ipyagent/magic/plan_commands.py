@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from ipyagent.agent import yes_no
 from ipyagent.agent.approvals import Answer, Approval, Approvals
 from ipyagent.agent.session import Session
+from ipyagent.agent.signs import yes_no
 from ipyagent.errors import ConfigError, SessionError
 from ipyagent.kernel.drivers import Cell, drive_sync, stoppable
 from ipyagent.kernel.frontend import Frontend, Surface

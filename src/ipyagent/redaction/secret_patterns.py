@@ -49,25 +49,6 @@ TOKENS = (
     r"eyJ[\w-]{8,}\.eyJ[\w-]{8,}(?:\.[\w-]*){0,3}",  # JSON web tokens
 )
 
-_BEGINNINGS = (
-    "sk hf api pcsk tgp xai pplx nvapi csk tvly jina lsv wandb amzn bedrock ya doo dop dor "
-    "nfp fo hvs hvb hvr pul pscale sbp sb dp tskey glsa glc sntrys sntryu gho ghp ghr ghs ghu "
-    "github glpat glptt glrt glcbt gldt glft glimt glagent gloas glsoat glffct glrtr npm pypi "
-    "rubygems dckr xox xapp pk rk whsec shpat shpca shppa shpss shpua sq lin secret ntn figd "
-    "figo figu figr sl ops ey gsk fw key AKIA ASIA ABIA ACCA ABSK AIza GOCSPX HRKU NRAK PMAK "
-    "SG SK EAA ATATT ATCTT AGE"
-)
-TOKEN_NAMES = tuple(_BEGINNINGS.split())
-"""The letters with which tokens begin: a word that may become one of them is not over."""
-
-GLUED_NAMES = ("dapi", "cio", "pat", "M", "N", "O")
-"""Beginnings that letters of the secret follow; the last three are Discord's."""
-
-PLACE_HINT = re.compile(
-    r"pass|pwd|secret|key|token|signature|bearer|basic|auth|digest|login|pat\b", re.IGNORECASE
-)
-"""Matches in the two words before each place for a secret that begins with a blank."""
-
 _NAME = (
     r"(?:pass(?:word|wd|phrase)|(?:client|app|shared)?[_-]?secret"
     r"|(?:api|access|account|private|auth|secret|signing|encryption|subscription"

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 
 from ipyagent.redaction.finder import SecretFinder, Span
-from ipyagent.redaction.secret_patterns import GLUED_NAMES, PLACE_HINT, TOKEN_NAMES
 
 HIDDEN = "\u2039hidden\u203a"
 """Shown in a secret's place."""
@@ -24,38 +23,11 @@ _REST = re.compile(r"[\w.~+/=%-]*", re.ASCII)
 """The rest of a secret that is longer than any."""
 
 
-_FOLLOWERS = {
-    "a": "bcdefghiklmnprstuvwyz", "b": "aeilorsuy", "c": "acehikloqrstuy", "d": "adegilmnorsuvwy",
-    "e": "abcdefghiklmnopqrstuvwxyz", "f": "aefilorstuy", "g": "aeghilmnorstuy",
-    "h": "aeilmnortuwy",
-    "i": "abcdefgklmnopqrstuvxz", "j": "aeou", "k": "aeilnorsuwy", "l": "abcdefgiklmopstuvyz",
-    "m": "abefilmnopstuy", "n": "acdefgijklmnoqrstuvyz", "o": "abcdefghiklmnoprstuvwxyz",
-    "p": "aefhilmoprstuy", "q": "u", "r": "abcdefghiklmnopqrstuvwyz", "s": "acehiklmnopqrstuwyz",
-    "t": "acefhilmnorstuwyz", "u": "abcdefgiklmnoprstxyz", "v": "aeioruy", "w": "aefhiklnorstuy",
-    "x": "aceiopqtuy", "y": "abcdeilmnoprstwz", "z": "aeilouwyz",
-}  # fmt: skip
-"""The letters that follow each letter in words: in random text the pairs soon are others."""
-_MARKED = "\u00df-\u00f6\u00f8-\u024f"
-_LETTER = "|".join(f"{each}(?=[{after}{_MARKED}]|$)" for each, after in _FOLLOWERS.items())
-_ONSET = "[bdgkpctf]r|[bgkpcf]l|[cspwtrg]h|[gksp]n|s[ckmpqtw]|s[cpt]r|[td]w|s[cp][hl]|wr|thr|chr|qu"
-_LETTERS = re.compile(
-    rf"(?![a-f]+$)(?=(?:{_ONSET}|[a-z])?[aeiouy{_MARKED}])(?:{_LETTER}|[{_MARKED}])+"
-)
-"""Letters as words have them; a to f alone might be hexadecimal."""
-_PLAIN = re.compile(
-    rf"(?:[(*#>|\u00a1\u00ab\u00bf]{{0,3}}([A-Za-z{_MARKED}][a-z{_MARKED}]+)(?:'[a-z]{{1,2}})?)?"
-    r"[.,;:!?)(*#>|\u00bb-]{0,3}"
-)
-"""A word with its punctuation, or punctuation alone."""
-_LONGEST_PLAIN = 40
-
-
 class StreamRedactor:
-    """Shows text as it arrives: a plain word at once, others when complete, a secret when over.
+    """Shows text as it arrives: each word when it is over, a secret when it is hidden.
 
-    A plain word has the letters of one and stands where no secret is expected; of a secret at most
-    such a word at its beginning is ever shown. Words of more than 8,192 characters are shown in
-    parts; of a secret of more than 65,536 the rest is dropped.
+    Words of more than 8,192 characters are shown in parts; of a secret of more than 65,536 the rest
+    is dropped.
     """
 
     def __init__(
@@ -81,24 +53,9 @@ class StreamRedactor:
             text = text[rest.end() :] if rest else text
             self._endless = not text
         self._held += text
-        in_word = _WORD.fullmatch(text) and len(self._held) < self._patience
-        if in_word and not self._ends_plainly(self._told + self._held):
+        if _WORD.fullmatch(text) and len(self._held) < self._patience:
             return ""
         return self._show(final=False)
-
-    def release(self) -> str:
-        """Return what is held back and too short to matter, while nothing more arrives."""
-        text = self._told + self._held
-        word = _last_word(text)
-        is_short = len(word) < _BEGINNING and len(self._held) <= len(word)
-        if not self._held or not is_short or _may_be_place(text, word) or self._is_open(text):
-            return ""
-        return self._show(final=True)
-
-    @property
-    def holds(self) -> bool:
-        """True if something is held back."""
-        return bool(self._held)
 
     def pause(self) -> str:
         """Return the text held back, before text of another kind; more may follow all the same.
@@ -125,26 +82,6 @@ class StreamRedactor:
         so_far = self._finder.spans(text)
         return any(self._finder.spans(text + more) != so_far for more in _CONTINUATIONS)
 
-    def _is_open(self, text: str) -> bool:
-        """Return whether the text ends with a secret."""
-        spans = self._finder.spans(text)
-        return bool(spans) and not text[spans[-1][1] :].strip()
-
-    def _ends_plainly(self, text: str) -> bool:
-        """Return whether the last word is plain, and neither a secret nor the beginning of one."""
-        if len(self._held) > _LONGEST_PLAIN:
-            return False
-        word = _last_word(text)
-        plain = _PLAIN.fullmatch(word)
-        if not plain or _may_be_place(text, word):
-            return False
-        if (letters := plain[1]) and not _are_of_a_word(letters):
-            return False
-        known = min(len(word), _BEGINNING)
-        return not any(
-            len(text) - _beginning_at_end(text, value) >= known for value in self._finder.values
-        )
-
     def _show(self, *, final: bool) -> str:
         text = self._told + self._held
         spans = self._finder.spans(text)
@@ -159,7 +96,7 @@ class StreamRedactor:
 
     def _safe(self, text: str, spans: list[Span]) -> int:
         """Return how far the text is certain: to the last word, or an unfinished secret."""
-        word = len(text) if self._ends_plainly(text) else len(text) - len(_last_word(text))
+        word = len(text) - _word_length(text[::-1])
         begun = min(
             (_beginning_at_end(text, phrase) for phrase in self._phrases), default=len(text)
         )
@@ -196,29 +133,6 @@ class StreamRedactor:
 def _word_length(text: str) -> int:
     word = _WORD.match(text)
     return word.end() if word else 0
-
-
-def _last_word(text: str) -> str:
-    return text[len(text) - _word_length(text[::-1]) :]
-
-
-_BEGINNINGS = frozenset(
-    name[:end] for name in (*TOKEN_NAMES, *GLUED_NAMES) for end in range(len(name) + 1)
-)
-"""The beginnings of the names of tokens."""
-
-
-def _are_of_a_word(letters: str) -> bool:
-    """Return whether letters look like those of a word, and not like a token's first ones."""
-    if letters.startswith(GLUED_NAMES) or not _LETTERS.fullmatch(letters.lower()):
-        return False
-    return letters not in _BEGINNINGS
-
-
-def _may_be_place(text: str, word: str) -> bool:
-    """Return whether what stands before the last word may announce a secret."""
-    before = text[: len(text) - len(word)].rsplit(None, 2)
-    return bool(PLACE_HINT.search(" ".join(before[-2:])))
 
 
 def _beginning_at_end(text: str, phrase: str) -> int:

@@ -44,8 +44,7 @@ from ipyagent.schema.graph import (
     SystemPrompt,
     ToolDefinitions,
 )
-from ipyagent.schema.messages import MAX_TYPED, Message, Role, TokenUsage
-from ipyagent.schema.responses import LLMResponse, StreamChunk
+from ipyagent.schema.messages import MAX_TYPED, LLMResponse, Message, Role, StreamChunk, TokenUsage
 from ipyagent.schema.results import (
     STANDARD,
     DecidedBy,

@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from ipyagent.foreign.messages import (
+from ipyagent.compat.messages import (
     convert_blocks,
     convert_call,
     convert_image,

@@ -1,4 +1,4 @@
-"""Messages between user, model and tools.
+"""Messages between user, model and tools, and a model's reply: streamed pieces, and the whole.
 
 One form for all: a message is a role and a tuple of content blocks. Other formats (OpenAI's,
 Anthropic's, plain text as content) are accepted and normalized; `to_openai` and `to_anthropic` emit
@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import AliasChoices, Field, model_validator
 
-from ipyagent.foreign.messages import convert_message
-from ipyagent.foreign.usage import convert_usage
+from ipyagent.compat.messages import convert_message, convert_response
+from ipyagent.compat.usage import convert_usage
 from ipyagent.json_types import JsonDict
-from ipyagent.schema.base import Count, Flag, Model, Moment, Text, now
+from ipyagent.schema.base import Amount, Count, Flag, Model, Moment, Text, now
 from ipyagent.schema.blocks import (
     BlockField,
     ImageContent,
@@ -211,3 +211,62 @@ def add_to_exchange(turns: list[Message], message: Message) -> None:
         turns.append(message)
     elif message.role is Role.ASSISTANT and not message.synthetic:
         turns[-1 if turns and turns[-1].role is Role.ASSISTANT else len(turns) :] = [message]
+
+
+class StreamChunk(Model):
+    """One piece of a streamed reply.
+
+    content, thinking, signature: `data` is appended to the text so far.
+    tool_call: the call number `index`; `id` and `name` come once, `data` is a piece of its JSON.
+    usage: tokens of the whole request, and its price in US dollars where known.
+    finish: `data` is the provider's finish reason.
+    """
+
+    type: Literal["content", "thinking", "signature", "tool_call", "usage", "finish"] = "content"
+    data: str = ""
+    index: Count = 0
+    id: str = ""
+    name: str = ""
+    usage: TokenUsage | None = None
+    cost_usd: Amount | None = None
+
+
+class LLMResponse(Model):
+    """A model's whole reply; `message` is None if it said nothing at all.
+
+    `finish_reason` is in the provider's terms.
+    """
+
+    message: Message | None = None
+    finish_reason: Text | None = Field(
+        default=None, validation_alias=AliasChoices("finish_reason", "stop_reason")
+    )
+    usage: TokenUsage = TokenUsage()
+    model: str | None = None
+    id: str = ""
+    cost_usd: Amount | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept(cls, data: object) -> Any:
+        return convert_response(data)
+
+    @property
+    def content(self) -> str | None:
+        """The text, or None."""
+        return self.text or None
+
+    @property
+    def text(self) -> str:
+        """All text blocks, joined."""
+        return self.message.text if self.message else ""
+
+    @property
+    def thinking(self) -> str:
+        """All thinking blocks, joined."""
+        return self.message.thinking if self.message else ""
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The calls, in order."""
+        return self.message.tool_calls if self.message else ()

@@ -27,9 +27,9 @@ from ipyagent.schema.events import (
     ToolStarted,
     UserTextsChanged,
 )
-from ipyagent.schema.progress import never_ran
 from ipyagent.schema.results import DecidedBy, Decision, ToolExecution, ToolStatus
 from ipyagent.schema.runs import Run, RunStatus, Step, StopReason
+from ipyagent.schema.state import never_ran
 
 _RETRY = re.compile(r"(?s)(.*) Retry (\d+)/(\d+) in (\d+\.\d) s\.")
 _NOT_YET = {"status": ToolStatus.PENDING, "result": None, "started_at": None, "duration": None}

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from enum import StrEnum
 from operator import not_
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
-from ipyagent.foreign.messages import convert_definition
-from ipyagent.foreign.runs import SILENT, convert_execution, convert_result
+from ipyagent.compat.messages import convert_definition
+from ipyagent.compat.runs import SILENT, convert_execution, convert_result
 from ipyagent.json_types import JsonDict
 from ipyagent.plaintext import strip_escapes
-from ipyagent.schema import live_tables
 from ipyagent.schema.base import (
     Amount,
     Count,
@@ -26,17 +26,6 @@ from ipyagent.schema.base import (
     now,
 )
 from ipyagent.schema.blocks import ImageContent, TextContent, ToolCall, ToolResultContent
-
-_CALM = re.compile(r"[^\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]*")
-"""Text without escapes: matching it is a hundred times faster than looking for escapes."""
-
-
-def _strip_output(text: object) -> Any:
-    return strip_escapes(text) if isinstance(text, str) and not _CALM.fullmatch(text) else text
-
-
-Shown = Annotated[str, BeforeValidator(_strip_output)]
-"""The output of a tool, without terminal escapes."""
 
 
 class ToolDefinition(Model):
@@ -176,8 +165,8 @@ class ToolResult(Model):
 
     @model_validator(mode="after")
     def _count_tables(self) -> Self:
-        returned = live_tables.table_in(self.value)
-        frames = live_tables.distinct([*self.frames, *([] if returned is None else [returned])])
+        returned = table_in(self.value)
+        frames = distinct([*self.frames, *([] if returned is None else [returned])])
         object.__setattr__(self, "frames", frames)
         object.__setattr__(self, "tables", max(self.tables, len(frames)))
         return self
@@ -380,3 +369,39 @@ class ToolExecution(Model):
         if self.status is ToolStatus.SUCCESS and self.result is not None and not succeeded:
             raise ValueError("a successful execution has no result with an error")
         return self
+
+
+_TABLES = frozenset({"DataFrame", "LazyFrame", "Series", "Table"})
+_LIBRARIES = frozenset({"pandas", "polars", "pyarrow", "geopandas", "modin", "cudf", "dask"})
+_STYLER = "pandas.io.formats.style", "Styler"
+
+TABLES_GONE = (
+    "{} of this run's tables {} gone: tables are kept as objects only while the kernel lives, and "
+    "for its newest runs. What they looked like is still in the results' `displays` and `output`; "
+    "for the objects run the code again."
+)
+
+
+def table_in(value: object) -> Any:
+    """Return the table that a value is, or that it styles; None for anything else."""
+    kinds = [(each.__module__, each.__name__) for each in type(value).__mro__]
+    if any(name in _TABLES and home.partition(".")[0] in _LIBRARIES for home, name in kinds):
+        return value
+    return getattr(value, "data", None) if _STYLER in kinds else None
+
+
+def distinct(tables: Iterable[object]) -> tuple[Any, ...]:
+    """Return the tables in order, each object once."""
+    return tuple({id(each): each for each in tables}.values())
+
+
+_CALM = re.compile(r"[^\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]*")
+"""Text without escapes: matching it is a hundred times faster than looking for escapes."""
+
+
+def _strip_output(text: object) -> Any:
+    return strip_escapes(text) if isinstance(text, str) and not _CALM.fullmatch(text) else text
+
+
+Shown = Annotated[str, BeforeValidator(_strip_output)]
+"""The output of a tool, without terminal escapes."""

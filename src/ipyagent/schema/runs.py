@@ -13,21 +13,22 @@ from typing import Annotated, Any, Self
 
 from pydantic import AliasChoices, Field, TypeAdapter, model_validator
 
+from ipyagent.compat.messages import require_list
+from ipyagent.compat.runs import convert_plan_step, convert_run, convert_step
 from ipyagent.errors import RunFailedError
-from ipyagent.foreign.messages import require_list
-from ipyagent.foreign.runs import convert_plan_step, convert_run, convert_step
 from ipyagent.json_types import JsonDict
-from ipyagent.schema import live_tables, run_actions
+from ipyagent.schema import run_actions
 from ipyagent.schema.base import Amount, Count, Flag, Model, Moment, OrEmpty, Text, now
 from ipyagent.schema.blocks import ImageContent, ToolCall
-from ipyagent.schema.messages import Message, Role, TokenUsage
-from ipyagent.schema.responses import LLMResponse
+from ipyagent.schema.messages import LLMResponse, Message, Role, TokenUsage
 from ipyagent.schema.results import (
+    TABLES_GONE,
     Rehearsal,
     ToolExecution,
     ToolResult,
     ToolStatus,
     VariableChange,
+    distinct,
 )
 from ipyagent.schema.run_actions import UndoReport
 from ipyagent.schema.tool_records import TODOS, Todo, todos_in
@@ -325,8 +326,8 @@ class Run(Model):
         """
         if gone := sum(result.tables - len(result.frames) for result in self.results):
             verb = "is" if gone == 1 else "are"
-            warnings.warn(live_tables.GONE.format(gone, verb), stacklevel=2)
-        return live_tables.distinct(each for result in self.results for each in result.frames)
+            warnings.warn(TABLES_GONE.format(gone, verb), stacklevel=2)
+        return distinct(each for result in self.results for each in result.frames)
 
     @property
     def usage(self) -> TokenUsage:

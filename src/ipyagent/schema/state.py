@@ -18,7 +18,8 @@ from ipyagent.schema.events import (
 )
 from ipyagent.schema.fold import fold
 from ipyagent.schema.messages import TokenUsage
-from ipyagent.schema.runs import Run, Step, find_todos
+from ipyagent.schema.results import ToolStatus
+from ipyagent.schema.runs import Run, RunStatus, Step, StopReason, find_todos
 from ipyagent.schema.tool_records import Todo
 
 Kind = Literal["text", "thinking"]
@@ -133,3 +134,26 @@ def advance_message(message: OpenMessage | None, event: Event) -> OpenMessage | 
         case MessageFinished() | RunFinished():
             return None
     return message
+
+
+def never_ran(run: Run) -> bool:
+    """Return whether it is a plan that waits, or was denied as a whole."""
+    waits = run.status is RunStatus.DRAFT or run.stop_reason is StopReason.DENIED
+    return bool(run.plan) and not run.executions and waits
+
+
+def plan_index(run: Run, call_id: str) -> int | None:
+    """Return the step of the plan that a call carries out, from 0; None for any other call."""
+    ids = [step.call.id for step in run.plan]
+    base, _, attempt = call_id.rpartition(".")
+    known = call_id if call_id in ids else base if attempt.isdecimal() else None
+    return ids.index(known) if known in ids else None
+
+
+def progress(run: Run) -> list[ToolStatus]:
+    """Return the status of each step: that of its newest call, or pending."""
+    states = [ToolStatus.PENDING] * len(run.plan)
+    for execution in run.executions:
+        if (index := plan_index(run, execution.call.id)) is not None:
+            states[index] = execution.status
+    return states

@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
 from pydantic import TypeAdapter
 
+from ipyagent.digests import digest_json, digest_text
 from ipyagent.errors import SessionError
 from ipyagent.schema import (
     Event,
+    PlanStep,
     Run,
     RunFinished,
     RunStarted,
@@ -28,8 +31,40 @@ from ipyagent.schema import (
 )
 from ipyagent.schema.base import now
 from ipyagent.schema.runs import MOVES
-from ipyagent.store import plans
 from ipyagent.store.tolerant_loading import read
+
+NAMED = 12
+"""Characters of a plan's digest that name it, in every card, command and message."""
+
+
+def plan_name(plan: Iterable[PlanStep]) -> str:
+    """Return the name by which users know a plan."""
+    return plan_digest(plan)[:NAMED]
+
+
+def plan_json(plan: Iterable[PlanStep]) -> str:
+    """Return the plan as text, its arguments in their original order."""
+    return json.dumps([step.to_dict() for step in plan])
+
+
+def plan_digest(plan: Iterable[PlanStep]) -> str:
+    """Return the digest by which a card names a plan: this one runs and no other."""
+    return digest_plan_text(plan_json(plan))
+
+
+def digest_plan_text(text: str) -> str:
+    """Return the digest of a plan as text; equal plans have the same."""
+    try:
+        plan = json.loads(text)
+    except ValueError:  # no plan that we wrote
+        return digest_text(text)
+    return digest_json(plan)
+
+
+def run_without_plan(run: Run) -> str:
+    """Return the run as text, without its plan."""
+    return json.dumps(run.model_dump(mode="json", exclude={"plan", "steps"}))
+
 
 SOURCES = {to: tuple(each for each in MOVES if to in MOVES[each]) for to in RunStatus}
 """The statuses from which each status may be reached."""
@@ -51,13 +86,13 @@ def draft(db: sqlite3.Connection, session_id: str, run: Run) -> str:
     if pending:
         raise SessionError(_describe(_row(db, session_id, pending)))
     _refuse_second(db, session_id, run.id)
-    text = plans.plan_json(run.plan)
-    digest = plans.digest_plan_text(text)
+    text = plan_json(run.plan)
+    digest = digest_plan_text(text)
     db.execute(
         "INSERT INTO runs"
         " (id, session_id, status, goal, record, plan_json, plan_digest, updated_at)"
         " VALUES (?, ?, 'draft', ?, ?, ?, ?, ?)",
-        (run.id, session_id, run.prompt, plans.run_without_plan(run), text, digest, _moment()),
+        (run.id, session_id, run.prompt, run_without_plan(run), text, digest, _moment()),
     )
     db.execute("UPDATE sessions SET pending_run_id = ? WHERE id = ?", (run.id, session_id))
     touch(db, session_id)
@@ -69,7 +104,7 @@ def confirm(db: sqlite3.Connection, session_id: str, run_id: str | None) -> Run:
     row = _find_row(db, session_id, run_id, RunStatus.DRAFT)
     wanted = row["id"]
     _refuse_second(db, session_id, wanted)
-    if plans.digest_plan_text(row["plan_json"]) != row["plan_digest"]:
+    if digest_plan_text(row["plan_json"]) != row["plan_digest"]:
         raise SessionError(
             f"the plan {_name(row)} is not the one that was shown; nothing was run. Ask for it "
             "again."
@@ -122,7 +157,7 @@ def begin(db: sqlite3.Connection, session_id: str, run: Run) -> None:
         raise SessionError(why)
     db.execute(
         "UPDATE runs SET record = ?, plan_json = ? WHERE id = ? AND record IS NULL",
-        (plans.run_without_plan(run), plans.plan_json(run.plan), run.id),
+        (run_without_plan(run), plan_json(run.plan), run.id),
     )
 
 
@@ -241,7 +276,7 @@ def _row(db: sqlite3.Connection, session_id: str, run_id: str) -> sqlite3.Row:
 
 def _name(row: sqlite3.Row) -> str:
     """Return the name of a plan, or the id of another run."""
-    return (row["plan_digest"] or "")[: plans.NAMED] or str(row["id"])
+    return (row["plan_digest"] or "")[:NAMED] or str(row["id"])
 
 
 def _describe(row: sqlite3.Row) -> str:

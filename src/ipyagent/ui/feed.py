@@ -4,7 +4,7 @@
                     {type: "changes", seq, changes}                 one more than the last seq
     page → kernel   {type: "init", id}                              clicks arrive: the handshake
                     {type: "resync"}                                a gap in seq was seen
-                    {type: "decide", approval_id, decision, …}      see clicks.py
+                    {type: "decide", approval_id, decision, …}      see questions.py
                     {type: "stop"}
                     {type: "say", text}                             see agent/steering.py
                     {type: "take_back", text_id}
@@ -40,11 +40,10 @@ from ipyagent.schema import (
     Totals,
 )
 from ipyagent.schema.base import now
-from ipyagent.ui.page_answers import parse_click
-from ipyagent.ui.transcribe.cut_off import CUT_OFF
+from ipyagent.ui.questions import parse_click
 from ipyagent.ui.transcribe.run import Live, Transcriber
-from ipyagent.ui.transcript import Late, Transcript, Waiting
-from ipyagent.ui.transcript_changes import find_changes
+from ipyagent.ui.transcribe.step import CUT_OFF
+from ipyagent.ui.transcript import Late, Transcript, Waiting, find_changes
 
 INTERVAL = 0.04
 """Seconds between two messages while text streams: 25 a second. The first piece does not wait."""

@@ -14,11 +14,10 @@ from ipyagent.phrases import plural
 from ipyagent.schema import Graph, Node
 from ipyagent.schema.graph import handle
 from ipyagent.ui.formatting import shorten
-from ipyagent.ui.graph_lanes import arrange_nodes
-from ipyagent.ui.graph_nodes import HEAD, node_kind, node_text
+from ipyagent.ui.graph_text import HEAD, node_kind, node_text
 
-MAX_LENGTH = 90_000
-"""JupyterLab draws no Mermaid text of more than 100,000 characters."""
+MAX_LENGTH, MAX_ARROWS = 90_000, 450
+"""JupyterLab draws no Mermaid text of more than 100,000 characters, or more than 500 arrows."""
 
 _SHAPES = {
     "system": ("[/", "/]"),
@@ -52,19 +51,20 @@ _WORD_JOINER = "\u2060"
 
 def graph_mermaid(graph: Graph, head: str | None) -> str | None:
     """Return the graph as a Mermaid flowchart, or None where JupyterLab would not draw it."""
-    text = "\n".join(_lines(graph, head))
+    arrows = [(parent, node.id) for node in graph for parent in dict.fromkeys(node.parent_ids)]
+    if len(arrows) > MAX_ARROWS:
+        return None
+    text = "\n".join(_lines(graph, arrows, head))
     return text if len(text) <= MAX_LENGTH else None
 
 
-def _lines(graph: Graph, head: str | None) -> Iterator[str]:
+def _lines(graph: Graph, arrows: list[tuple[str, str]], head: str | None) -> Iterator[str]:
     yield "flowchart TD"
     yield f"accTitle: Conversation of {plural(len(graph), 'node')}"
-    layout = arrange_nodes(graph, head)
-    names = {row.id: f"n{number}" for number, row in enumerate(layout.rows)}
-    for row in layout.rows:
-        node = graph.nodes.get(row.id)
-        yield names[row.id] + (_node(node, head) if node else _fold(layout.hidden[row.id]))
-    for parent, child in layout.edges:
+    names = {node.id: f"n{number}" for number, node in enumerate(graph)}
+    for node in graph:
+        yield names[node.id] + _node(node, head)
+    for parent, child in arrows:
         yield f"{names[parent]} --> {names[child]}"
     for kind, color in _COLORS.items():
         yield f"classDef {kind}_ stroke:{color},stroke-width:2px"
@@ -78,10 +78,6 @@ def _node(node: Node, head: str | None) -> str:
     facts = [kind, shorten(handle(node.id)), HEAD if node.id == head else ""]
     title = " · ".join(filter(None, facts))
     return f'{begin}"{_escape(title)}<br/>{_escape(shorten(node_text(node)))}"{end}:::{kind}_'
-
-
-def _fold(count: int) -> str:
-    return f'("… {plural(count, "node")} …"):::note_'
 
 
 def _escape(text: str) -> str:

@@ -1,15 +1,31 @@
-"""A conversation's graph as text, a node a line, with forks in lanes."""
+"""A conversation's graph as text, a node a line, and the words of its nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from ipyagent.phrases import plural
-from ipyagent.schema import Graph
-from ipyagent.schema.graph import handle
+from ipyagent.redaction import mask_arguments
+from ipyagent.schema import (
+    Graph,
+    Message,
+    Node,
+    Stop,
+    SystemPrompt,
+    ToolDefinitions,
+    ToolExecution,
+)
+from ipyagent.schema.graph import COMPACTED, handle
 from ipyagent.ui.formatting import shorten
-from ipyagent.ui.graph_lanes import MAX_LANES, GraphRow, Layout, arrange_nodes
-from ipyagent.ui.graph_nodes import HEAD, node_kind, node_text
+from ipyagent.ui.transcribe.arguments import summarize_arguments
+from ipyagent.ui.transcribe.call import call_glyph
+from ipyagent.ui.transcribe.step import usage_text
+
+HEAD = "◀ head"
+"""Marks the node that the conversation goes on from."""
+
+FIRST, LAST = 8, 200
+"""The number of nodes shown of either end of a long graph."""
 
 _SIGNS = {
     "system": "▲",
@@ -26,62 +42,84 @@ _SIGNS = {
 
 
 def graph_text(graph: Graph, head: str | None) -> str:
-    """Return the graph as text, oldest nodes first, without escapes or control characters."""
-    layout = arrange_nodes(graph, head)
-    return "\n".join(line for row in layout.rows for line in _lines(graph, layout, row, head))
+    """Return the graph as text, oldest nodes first, without escapes or control characters.
+
+    A line names what its node follows, unless that is the line above.
+    """
+    return "\n".join(_lines([*graph], head))
 
 
-def _lines(graph: Graph, layout: Layout, row: GraphRow, head: str | None) -> Iterator[str]:
-    if len(row.ends) > 1:
-        yield _draw_joint(row, row.ends, above=True)
-    node = graph.nodes.get(row.id)
-    if node is None:
-        yield f"{_draw_row(row, '⋮')}  … {plural(layout.hidden[row.id], 'node')} …"
-    else:
-        kind = node_kind(node)
-        mark = f"  {HEAD}" if node.id == head else ""
-        name = f"{kind:9}  {shorten(handle(node.id)):8}"
-        yield f"{_draw_row(row, _SIGNS[kind])}  {name}  {shorten(node_text(node))}{mark}"
-    if len(row.begins) > 1:
-        yield _draw_joint(row, row.begins, above=False)
+def _lines(nodes: list[Node], head: str | None) -> Iterator[str]:
+    above, hidden = "", 0
+    for number, node in enumerate(nodes):
+        if FIRST <= number < len(nodes) - LAST and node.id != head:
+            hidden += 1
+        else:
+            if hidden:
+                yield f"⋮  … {plural(hidden, 'node')} …"
+            hidden = 0
+            yield _line(node, above, head)
+        above = node.id
 
 
-def _draw_row(row: GraphRow, sign: str) -> str:
-    own = min(row.lane, MAX_LANES)
-    cells = ["│" if awaited else " " for awaited in row.beside]
-    cells += " " * (own + 1 - len(cells))
-    cells[own] = sign
-    return " ".join(cells)
+def _line(node: Node, above: str, head: str | None) -> str:
+    kind = node_kind(node)
+    parents = [shorten(handle(each)) for each in node.parent_ids if each != above]
+    origin = f"  ← {', '.join(parents)}" if parents else ""
+    mark = f"  {HEAD}" if node.id == head else ""
+    name = f"{_SIGNS[kind]}  {kind:9}  {shorten(handle(node.id)):8}"
+    return f"{name}  {shorten(node_text(node))}{origin}{mark}"
 
 
-def _draw_joint(row: GraphRow, lanes: Sequence[int], *, above: bool) -> str:
-    """Return the line in which lanes join above a node, or part below it."""
-    ends = {min(lane, MAX_LANES) for lane in lanes}
-    own, low, high = min(row.lane, MAX_LANES), min(ends), max(ends)
-    parts = []
-    for lane in range(max(high + 1, len(row.beside))):
-        passes = lane < len(row.beside) and row.beside[lane] is not None
-        up = passes or lane == own or (above and lane in ends)
-        down = passes or lane == own or (not above and lane in ends)
-        touched = lane in ends or not passes
-        left, right = touched and low < lane <= high, touched and low <= lane < high
-        parts.append(_BOX[up, down, left, right])
-        parts.append("─" if low <= lane < high else " ")
-    return "".join(parts).rstrip()
+def node_kind(node: Node) -> str:
+    """Return the kind of a node in one word: `user`, `call`, `end` …"""
+    match node.data:
+        case SystemPrompt():
+            return "system"
+        case ToolDefinitions():
+            return "tools"
+        case ToolExecution():
+            return "call"
+        case Stop():
+            return "end"
+        case Message() as message:
+            return _message_kind(message, node)
+    return "unknown"
 
 
-_BOX = {
-    (False, False, False, False): " ",
-    (False, False, True, True): "─",
-    (True, True, False, False): "│",
-    (True, True, False, True): "├",
-    (True, True, True, False): "┤",
-    (True, True, True, True): "┼",
-    (False, True, True, False): "╮",
-    (False, True, False, True): "╭",
-    (False, True, True, True): "┬",
-    (True, False, True, False): "╯",
-    (True, False, False, True): "╰",
-    (True, False, True, True): "┴",
-}
-"""The character with arms up, down, left and right."""
+def _message_kind(message: Message, node: Node) -> str:
+    if COMPACTED in node.metadata:
+        return "summary"
+    if message.tool_results:
+        return "results"
+    return "note" if message.synthetic else str(message.role)
+
+
+def node_text(node: Node) -> str:
+    """Return the content of a node as plain text; it may be long, and it may come from anywhere."""
+    match node.data:
+        case SystemPrompt(content=content):
+            return content
+        case ToolDefinitions(tools=tools):
+            return ", ".join(tool.name for tool in tools)
+        case ToolExecution() as execution:
+            return _execution_text(execution)
+        case Stop() as stop:
+            reason = stop.reason or stop.finish_reason or ""
+            return " · ".join(part for part in (reason, usage_text(stop.usage)) if part)
+        case Message() as message:
+            return _message_text(message)
+    return "made by a newer version of ipyagent"
+
+
+def _execution_text(execution: ToolExecution) -> str:
+    call = execution.call
+    call = call.model_copy(update={"arguments": mask_arguments(call.arguments)})
+    glyph, _ = call_glyph(execution)
+    return f"{glyph} {call.name} {summarize_arguments(call)}"
+
+
+def _message_text(message: Message) -> str:
+    results = (result.text for result in message.tool_results)
+    calls = ", ".join(call.name for call in message.tool_calls)
+    return message.text or "\n".join(results) or calls or message.thinking

@@ -14,7 +14,7 @@ from ipyagent.kernel.protocols import Shell
 
 _BUNDLES = {
     ("ipyagent.schema.results", "ToolResult"): "tool_result_bundle",
-    ("ipyagent.schema.runs", "Run"): "run_bundle",
+    ("ipyagent.schema.runs", "Run"): "saved_bundle",
     ("ipyagent.agent.session", "Session"): "session_bundle",
 }
 
@@ -34,5 +34,5 @@ def _print_result(result: Any, printer: Any, _cycle: bool) -> None:
 
 
 def _call(function: str, value: Any) -> Any:
-    formatter: Callable[[Any], Any] = getattr(import_module("ipyagent.ui.formatters"), function)
+    formatter: Callable[[Any], Any] = getattr(import_module("ipyagent.ui.static_html"), function)
     return formatter(value)

@@ -132,7 +132,7 @@ Answer = Annotated[Approve | Deny | Reply | Edit, Field(discriminator="decision"
 
 
 class Decide(Model):
-    """The user decides; each answer is checked against the offer, see page_answers.py."""
+    """The user decides; each answer is checked against the offer, see questions.py."""
 
     type: Literal["decide"] = "decide"
     approval_id: str

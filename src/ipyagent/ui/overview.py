@@ -12,7 +12,7 @@ from ipyagent.agent.session import Session
 from ipyagent.json_types import JsonDict
 from ipyagent.phrases import plural
 from ipyagent.schema import Run, RunStatus, SessionState, ToolStatus, Totals
-from ipyagent.schema.progress import progress
+from ipyagent.schema.state import progress
 from ipyagent.ui import panel
 from ipyagent.ui.feed import Feed
 from ipyagent.ui.formatting import dollars, first_line, seconds

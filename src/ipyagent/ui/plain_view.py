@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
+import sys
 import time
 from collections.abc import Callable
 
+from ipyagent.agent.approvals import Approval, Approvals
+from ipyagent.kernel.drivers import Cell
+from ipyagent.kernel.frontend import Frontend
+from ipyagent.plaintext import reveal_prose, strip_escapes
 from ipyagent.schema import (
     ApprovalDecided,
     ApprovalRequested,
@@ -34,9 +40,9 @@ from ipyagent.schema import (
     UserTextsChanged,
 )
 from ipyagent.ui.call_text import plan_effects_text, plan_text
-from ipyagent.ui.escapes import ProseFilter
 from ipyagent.ui.masking import mask_execution
-from ipyagent.ui.plain_text import TextPrinter, prose
+from ipyagent.ui.plain_text import TextPrinter, prose, render
+from ipyagent.ui.questions import InputAsker, choose_asker
 from ipyagent.ui.reveal import reveal
 from ipyagent.ui.transcribe.call import OPEN, CallContext, transcribe_call
 from ipyagent.ui.transcribe.plan import position_of, transcribe_plan
@@ -44,13 +50,69 @@ from ipyagent.ui.transcribe.run import transcribe, transcribe_todos
 from ipyagent.ui.transcribe.step import (
     SENT,
     lead_in,
+    step_facts,
     thinking_title,
     transcribe_thinking,
     transcribe_unsent,
     transcribe_user_texts,
 )
-from ipyagent.ui.transcribe.usage import step_facts
 from ipyagent.ui.transcript import Call, Todo
+
+
+class EscapeFilter:
+    """Strips terminal escapes from text in pieces, including those that are split."""
+
+    _INTRODUCERS = "\x1b\x90\x98\x9b\x9d\x9e\x9f"
+    _MAX_HELD = 4_096  # no valid sequence is longer, and held-back text is invisible
+
+    def __init__(self) -> None:
+        self._held = ""
+
+    def feed(self, piece: str) -> str:
+        """Return the text that can be shown now; an incomplete sequence is held back."""
+        text = self._held + piece.replace("\r", "")
+        cut = len(text)
+        while cut > 0 and not _whole(text[:cut]):
+            cut = max(text.rfind(char, 0, cut) for char in self._INTRODUCERS)
+        if len(text) - cut > self._MAX_HELD:
+            cut = len(text)
+        self._held = text[cut:]
+        return strip_escapes(text[:cut])
+
+    def flush(self) -> str:
+        """Return the text held back, now that nothing follows."""
+        pending, self._held = self._held, ""
+        return strip_escapes(pending)
+
+
+class ProseFilter:
+    """Strips terminal escapes from streaming prose and makes other hidden characters visible."""
+
+    _CONTEXT = 40
+
+    def __init__(self) -> None:
+        self._escapes = EscapeFilter()
+        self._before = ""
+
+    def feed(self, piece: str) -> str:
+        """Return the text that can be shown now."""
+        return self._reveal(self._escapes.feed(piece))
+
+    def flush(self) -> str:
+        """Return the text held back, now that nothing follows."""
+        rest = self._reveal(self._escapes.flush())
+        self._before = ""
+        return rest
+
+    def _reveal(self, text: str) -> str:
+        revealed = reveal_prose(text, self._before)
+        self._before = (self._before + text)[-self._CONTEXT :]
+        return revealed
+
+
+def _whole(text: str) -> bool:
+    """Return whether no sequence is open at the end: it would swallow the next text."""
+    return strip_escapes(text + "~") == strip_escapes(text) + "~"
 
 
 class PlainView:
@@ -228,3 +290,28 @@ def _index(run: Run, execution: ToolExecution) -> int:
     ids = [each.call.id for each in run.executions]
     # The last one: some services number the calls of every reply from zero.
     return len(ids) - 1 - ids[::-1].index(execution.call.id)
+
+
+class TerminalView(PlainView):
+    """Plain text as it happens, and questions by `input()`."""
+
+    def __init__(self, cell: Cell, approvals: Approvals, frontend: Frontend) -> None:
+        # https://no-color.org
+        color = frontend.can_input and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        super().__init__(_write, color=color)
+        # The event stream has shown the call already.
+        self.asker = choose_asker(frontend, InputAsker(cell.main, approvals, lambda approval: None))
+
+    async def ask(self, approval: Approval) -> None:
+        """Ask at the terminal, if there is one."""
+        await self.asker.ask(approval)
+
+
+def write_run(run: Run) -> None:
+    """Write a run that has ended."""
+    _write(render(transcribe(run)))
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()

@@ -1,4 +1,7 @@
-"""Ask the user: by buttons if clicks arrive, by `input()` elsewhere, or not at all."""
+"""Ask the user: by buttons if clicks arrive, by `input()` elsewhere, or not at all.
+
+A page can only choose among its offers: `parse_click` validates its answer.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,24 @@ import json
 import re
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from ipyagent.agent.approvals import Answer, Approval, Approvals
 from ipyagent.errors import NoFrontendError
 from ipyagent.kernel.frontend import Frontend
 from ipyagent.kernel.main_thread import MainThread
-from ipyagent.schema import DecidedBy, Decision, PlanStep, Question, Run, Scope, ToolExecution
-from ipyagent.ui.plan_editing import edit_plan
+from ipyagent.schema import (
+    DecidedBy,
+    Decision,
+    PlanStep,
+    Question,
+    Run,
+    Scope,
+    ToolCall,
+    ToolExecution,
+)
 from ipyagent.ui.reveal import reveal
 
 _PLAIN = re.compile(r"[\w./ -]{1,200}")
@@ -171,3 +185,86 @@ def choose(question: str, choices: Sequence[str]) -> str:
         text = input(f"{question}\n{rows}\nNumber [1]: ").strip() or "1"
         if text.isdecimal() and 1 <= int(text) <= len(choices):
             return choices[int(text) - 1]
+
+
+_SCOPES = {"approve": Scope.ONCE, "always": Scope.SESSION, "folder": Scope.FOLDER}
+_STEPS = TypeAdapter(tuple[PlanStep, ...])
+
+
+def parse_click(given: object, about: ToolExecution | Run) -> Answer | None:
+    """Return the answer in a click; None if it is no answer to the question."""
+    match given:
+        case {"decision": "deny", **rest}:
+            reason = str(rest.get("reason") or "").strip() or None
+            return Answer(Decision.DENIED, DecidedBy.BUTTON, reason)
+        case {"decision": "answer", "text": str(text)} if _asks(about) and text.strip():
+            return Answer(Decision.APPROVED, DecidedBy.BUTTON, text=text.strip())
+        case {"decision": "edit", "plan": list(plan)} if isinstance(about, Run):
+            steps = _steps(plan)
+            return Answer(Decision.APPROVED, DecidedBy.BUTTON, plan=steps) if steps else None
+        case {"decision": str(word)} if _SCOPES.get(word) in _offered_scopes(about):
+            return Answer(Decision.APPROVED, DecidedBy.BUTTON, scope=_SCOPES[word])
+    return None
+
+
+def _offered_scopes(about: ToolExecution | Run) -> tuple[Scope, ...]:
+    """Return how far an approval may reach; a question is answered, not approved."""
+    if isinstance(about, Run):
+        return (Scope.ONCE,)
+    return () if about.question else (Scope.ONCE, *about.scopes)
+
+
+def _asks(about: ToolExecution | Run) -> bool:
+    return isinstance(about, ToolExecution) and about.question is not None
+
+
+def _steps(plan: list[Any]) -> tuple[PlanStep, ...]:
+    try:
+        return _STEPS.validate_python(plan)
+    except ValidationError:
+        return ()
+
+
+def edit_plan(ask: Callable[[str], str], plan: tuple[PlanStep, ...]) -> tuple[PlanStep, ...]:
+    """Return the plan as the user edited it; it keeps at least one step."""
+    steps = list(plan)
+    while True:
+        rows = "\n".join(f"  {number} {_row(step)}" for number, step in enumerate(steps, 1))
+        text = ask(f"{rows}\nNumber of the step to change, or Enter when done: ").strip()
+        if not text:
+            return tuple(steps)
+        if text.isdecimal() and 1 <= int(text) <= len(steps):
+            _change(ask, steps, int(text) - 1)
+
+
+def _change(ask: Callable[[str], str], steps: list[PlanStep], index: int) -> None:
+    """Change or remove one step; Enter leaves it as it is."""
+    problem, name = "", reveal(steps[index].call.name)
+    while text := ask(f"{problem}Arguments of {name} as JSON, or remove: ").strip():
+        if text.lower() != "remove":
+            try:
+                steps[index] = _with_arguments(steps[index], text)
+            except (ValueError, RecursionError) as error:
+                problem = f"That is not it: {error}\n"
+                continue
+        elif len(steps) == 1:
+            problem = "A plan has at least one step; answer n to deny it.\n"
+            continue
+        else:
+            del steps[index]
+        return
+
+
+def _with_arguments(step: PlanStep, text: str) -> PlanStep:
+    """Return the step with other arguments; raises ValueError for anything but an object."""
+    arguments: Any = json.loads(text)
+    if not isinstance(arguments, dict):
+        raise ValueError('arguments are a JSON object, such as {"path": "data.csv"}')
+    changed = {"arguments": arguments, "parse_error": None}
+    call = ToolCall.model_validate(step.call.to_dict() | changed)
+    return step.model_copy(update={"call": call})
+
+
+def _row(step: PlanStep) -> str:
+    arguments = json.dumps(step.call.arguments, ensure_ascii=False)
+    return reveal(f"{step.call.name} {arguments}")

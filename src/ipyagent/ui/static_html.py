@@ -1,8 +1,7 @@
-"""The static view: a finished run as a MIME bundle, readable without kernel or extension.
+"""The static view: runs, results and sessions as MIME bundles, readable without kernel.
 
 text/html           plain tags, for GitHub, nbviewer, exports
-text/markdown       where HTML is not drawn: exports through LaTeX
-text/plain          where nothing is drawn: the answer
+text/plain          where HTML is not drawn: the answer, and a line for each call
 …ipyagent.run+json  the run itself, for programs
 …transcript+json    the run as the labextension draws it: as it was live
 """
@@ -10,18 +9,26 @@ text/plain          where nothing is drawn: the answer
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
+from ipyagent.phrases import plural
+from ipyagent.plaintext import visible
 from ipyagent.schema import Run, ToolResult
 from ipyagent.ui import transcript_text as words
-from ipyagent.ui.addresses import image_source
-from ipyagent.ui.formatting import clean_output
+from ipyagent.ui.formatting import clean_output, clip_output, shorten
+from ipyagent.ui.graph_mermaid import graph_mermaid
+from ipyagent.ui.graph_text import graph_text
 from ipyagent.ui.masking import mask_run
 from ipyagent.ui.plain_text import summarize
 from ipyagent.ui.reveal import reveal
-from ipyagent.ui.sanitize import escape, markdown_to_html, safe_html, says_something
+from ipyagent.ui.sanitize import escape, image_source, markdown_to_html, safe_html, says_something
 from ipyagent.ui.saved import TRANSCRIPT_MIME, dump_run, dump_transcript
-from ipyagent.ui.static_markdown import run_markdown
-from ipyagent.ui.transcribe.result import result_facts, transcribe_result
+from ipyagent.ui.transcribe.result import (
+    output_text,
+    result_facts,
+    transcribe_result,
+    truncation_text,
+)
 from ipyagent.ui.transcribe.run import transcribe
 from ipyagent.ui.transcript import (
     Call,
@@ -50,7 +57,6 @@ def saved_bundle(run: Run) -> dict[str, object]:
     transcript, data = transcribe(run), dump_run(mask_run(run))
     return {
         "text/html": run_html(transcript),
-        "text/markdown": run_markdown(transcript),
         "text/plain": summarize(transcript),
         RUN_MIME: data,
         TRANSCRIPT_MIME: dump_transcript(transcript, data),
@@ -245,3 +251,29 @@ def _pre(text: str) -> str:
 
 def _join_html(parts: Iterable[str]) -> str:
     return "\n".join(part for part in parts if part)
+
+
+def session_bundle(session: Any) -> dict[str, str]:
+    """Return a session's graph, which JupyterLab draws; it has a `name`, `graph` and `head`."""
+    graph, head = session.graph, session.head
+    title = f"Session {shorten(session.name)}".strip() + f" · {plural(len(graph), 'node')}"
+    text = "\n".join(line for line in (title, graph_text(graph, head)) if line)
+    mermaid = graph_mermaid(graph, head)
+    return {"text/plain": text} | ({"text/vnd.mermaid": mermaid} if mermaid else {})
+
+
+def tool_result_bundle(result: ToolResult) -> dict[str, str]:
+    """Return a tool result's bundle for a notebook."""
+    return {"text/html": result_html(result), "text/plain": result_text(result)}
+
+
+def result_text(result: ToolResult) -> str:
+    """Return a result as text: outcome, output, and what else it holds."""
+    holds = [
+        plural(len(result.images), "image") if result.images else "",
+        plural(len(result.displays), "display") if result.displays else "",
+        truncation_text(result.truncated) if result.truncated else "",
+    ]
+    head = " · ".join(["✓" if result.success else "✗", *(each for each in holds if each)])
+    text = clip_output(visible(output_text(result)), "in its .output")
+    return f"{head}{chr(10) if chr(10) in text else ' '}{text}".rstrip()

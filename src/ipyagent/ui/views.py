@@ -49,7 +49,7 @@ def view_for(
 ) -> View:
     """Return the view for the front end; its pages learn of the run through the `desk`."""
     if frontend.surface is Surface.TERMINAL:
-        from ipyagent.ui.terminal_view import TerminalView
+        from ipyagent.ui.plain_view import TerminalView
 
         return TerminalView(cell, approvals, frontend)
     from ipyagent.ui.notebook_view import MirrorView, NotebookView
@@ -62,7 +62,7 @@ def view_for(
 def show_run(frontend: Frontend, run: Run) -> None:
     """Show a run that has ended."""
     if frontend.surface is Surface.TERMINAL:
-        from ipyagent.ui.terminal_view import write_run
+        from ipyagent.ui.plain_view import write_run
 
         write_run(run)
     else:
@@ -73,7 +73,7 @@ def show_run(frontend: Frontend, run: Run) -> None:
 
 def show_graph(frontend: Frontend, session: Session) -> None:
     """Draw a session's conversation."""
-    from ipyagent.ui.formatters import session_bundle
+    from ipyagent.ui.static_html import session_bundle
 
     bundle = session_bundle(session)
     if frontend.surface is Surface.TERMINAL:

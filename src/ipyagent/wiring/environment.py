@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from ipyagent.agent.approvals import Approvals
-from ipyagent.agent.named_tables import find_named_tables
 from ipyagent.agent.prompts import PUSH_DOWN, context_block, describe_mentions
 from ipyagent.agent.session import Session
+from ipyagent.agent.signs.named_tables import find_named_tables
 from ipyagent.config import Config
 from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict

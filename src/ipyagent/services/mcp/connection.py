@@ -24,9 +24,13 @@ from ipyagent.config import MCPServerConfig
 from ipyagent.errors import MCPConnectionError, MCPToolCallError
 from ipyagent.plaintext import strip_escapes
 from ipyagent.services.mcp.http import LimitedTransport, connect_http
-from ipyagent.services.mcp.message_filter import MAX_TOOLS, FilteredMessages, describe_error
+from ipyagent.services.mcp.message_filter import (
+    MAX_TOOLS,
+    FilteredMessages,
+    TransportStreams,
+    describe_error,
+)
 from ipyagent.services.mcp.stdio import Program, start_program
-from ipyagent.services.mcp.streams import TransportStreams
 
 MAX_PAGES = 50
 

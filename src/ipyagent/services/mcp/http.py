@@ -18,9 +18,9 @@ from mcp.client.streamable_http import streamable_http_client
 
 from ipyagent.config import MCPServerConfig
 from ipyagent.errors import MCPConnectionError
-from ipyagent.services.mcp.requests import TRACE_ID
+from ipyagent.services.mcp.content import TRACE_ID
+from ipyagent.services.mcp.message_filter import TransportStreams
 from ipyagent.services.mcp.stdio import BYTES_PER_SECOND, MAX_MESSAGE
-from ipyagent.services.mcp.streams import TransportStreams
 from ipyagent.telemetry import trace_ids
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from types import TracebackType
+from typing import Protocol, Self, TypeVar
 
 import anyio
 from mcp.shared.exceptions import MCPError as ProtocolError
@@ -17,7 +18,47 @@ from ipyagent.errors import MCPConnectionError
 from ipyagent.json_types import JsonDict
 from ipyagent.plaintext import strip_escapes
 from ipyagent.services.mcp.repairs import VERSION, repair_result, repair_tool
-from ipyagent.services.mcp.streams import ReceivedItem, ReceiveStream
+
+ReceivedItem = SessionMessage | Exception
+
+_Received = TypeVar("_Received", covariant=True)
+_Sent = TypeVar("_Sent", contravariant=True)
+
+
+class _Stream(Protocol):
+    """A stream that closes with its context."""
+
+    async def aclose(self) -> None:
+        """Close it."""
+
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> bool | None: ...
+
+
+class ReceiveStream(_Stream, Protocol[_Received]):
+    """A stream that items are read from."""
+
+    async def receive(self) -> _Received:
+        """Return the next item; raise EndOfStream where there is no more."""
+
+    def __aiter__(self) -> ReceiveStream[_Received]: ...
+    async def __anext__(self) -> _Received: ...
+
+
+class SendStream(_Stream, Protocol[_Sent]):
+    """A stream that items are written to."""
+
+    async def send(self, item: _Sent, /) -> None:
+        """Write one item."""
+
+
+TransportStreams = tuple[ReceiveStream[ReceivedItem], SendStream[SessionMessage]]
+
 
 MAX_TOOLS = 200
 """The maximum number of tools of one server; no model reads more."""

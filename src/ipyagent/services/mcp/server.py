@@ -1,23 +1,68 @@
-"""One MCP server of this kernel: connected when needed, and supervised."""
+"""One MCP server of this kernel: connected when needed, and supervised.
+
+A connection's scopes must be left by the task that entered them. So each connection has a task of
+its own in one thread, which lives as long as the kernel, and runs only send it requests.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import atexit
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import wait
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from weakref import WeakSet
 
 from ipyagent.config import MCPServerConfig
 from ipyagent.errors import MCPConnectionError, MCPError, MCPToolCallError
 from ipyagent.json_types import JsonDict
+from ipyagent.kernel.loop_thread import LoopThread
 from ipyagent.plaintext import cite
 from ipyagent.schema import ToolResult
 from ipyagent.services.mcp.pins import Pins, digest_tool, identity
-from ipyagent.services.mcp.thread import ServersThread
 
 if TYPE_CHECKING:
     from ipyagent.services.mcp.connection import Connection, Listing
+
+
+T = TypeVar("T")
+
+_EXIT_SECONDS = 3.0  # seconds that servers get to end by themselves when the kernel ends
+
+
+class Closable(Protocol):
+    """An object that must be closed when the kernel ends."""
+
+    async def close(self) -> None:
+        """End it; called in the thread's loop."""
+
+    def kill(self) -> None:
+        """End it at once, from any thread."""
+
+
+class ServersThread(LoopThread):
+    """The thread of all connections; `connections` are those to close when it ends."""
+
+    thread_name = "ipyagent-mcp"
+
+    def __init__(self) -> None:
+        self.connections: WeakSet[Closable] = WeakSet()
+        super().__init__()
+        atexit.register(self._close)
+
+    async def run(self, work: Coroutine[Any, Any, T], seconds: float) -> T:
+        """Await `work` from another loop; raises TimeoutError even if this loop hangs."""
+        return await asyncio.wait_for(asyncio.wrap_future(self.submit(work)), seconds)
+
+    def _close(self) -> None:
+        remaining = list(self.connections)
+        if self.thread.is_alive():
+            wait([self.submit(each.close()) for each in remaining], _EXIT_SECONDS)
+        for each in remaining:
+            each.kill()
+
 
 RESTARTS = 2
 """The number of times that a program is restarted in one kernel."""
@@ -113,7 +158,7 @@ class Server:
     ) -> ToolResult:
         """Call a tool if it is still as approved; raises MCPError."""
         from ipyagent.services.mcp import content
-        from ipyagent.services.mcp.requests import call_tool
+        from ipyagent.services.mcp.content import call_tool
 
         request = call_tool(tool, arguments, trace_id)
         answer = await self.ask(*request, lambda: self._check_approved(tool, pin))

@@ -14,19 +14,19 @@ from ipyagent.errors import ConfigError, MCPError
 from ipyagent.json_types import JsonDict
 from ipyagent.phrases import join_some
 from ipyagent.plaintext import cite
-from ipyagent.services.mcp.naming import Pair, tool_names
-from ipyagent.services.mcp.server import Server
+from ipyagent.services import notebook_note
+from ipyagent.services.mcp.server import Server, ServersThread
 from ipyagent.services.mcp.sources import ADDED, NamedServer, ServerSources
-from ipyagent.services.mcp.thread import ServersThread
 from ipyagent.services.mcp.tool_adapter import (
     GET_PROMPT,
     READ_RESOURCE,
+    Pair,
     ToolOffer,
     offer_prompts,
     offer_resources,
     offer_tool,
+    tool_names,
 )
-from ipyagent.services.switch_notes import notebook_note
 from ipyagent.tools.base import Tool
 
 _SLACK = 1.0  # seconds over a server's own limit, for a loop that is busy

@@ -27,7 +27,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCMessage, jsonrpc_message_adapter
 
 from ipyagent.errors import MCPConnectionError
-from ipyagent.services.mcp.streams import TransportStreams
+from ipyagent.services.mcp.message_filter import TransportStreams
 
 MAX_MESSAGE = 16_000_000
 """Bytes of one message; an image in it may be large."""

@@ -1,24 +1,63 @@
-"""Offer a server's tools, resources and prompts as tools of the agent."""
+"""Offer a server's tools, resources and prompts as tools of the agent.
+
+Their names are `mcp_{server}_{tool}`, in characters that every model accepts.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Coroutine
+import re
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from ipyagent.digests import digest_bytes
 from ipyagent.errors import MCPConnectionError, MCPToolCallError
 from ipyagent.json_types import JsonDict
 from ipyagent.phrases import ellipsize, join_words, limit_lines
 from ipyagent.plaintext import cite, clean_text, visible
 from ipyagent.schema import Preview, ToolResult
 from ipyagent.services.mcp.pins import Description, digest_tool
-from ipyagent.services.mcp.server import Server
-from ipyagent.services.mcp.thread import ServersThread
+from ipyagent.services.mcp.server import Server, ServersThread
 from ipyagent.telemetry import trace_ids
 from ipyagent.tools.argument_schema import ArgumentSchema, JsonArgumentSchema
 from ipyagent.tools.base import Tool, Where
 from ipyagent.tools.command_arguments import find_command
+
+_MAX_NAME = 64
+_MARK_LENGTH = 9  # "_" and eight digits of a hash
+
+Pair = tuple[str, str]
+"""The original names of a server and a tool."""
+
+
+def tool_names(pairs: Iterable[Pair]) -> dict[Pair, str]:
+    """Return a name for each pair, independent of their order.
+
+    A changed name always gets a mark, even if it is unique: a name that was allowed once must not
+    pass to another tool later.
+    """
+    names = {pair: _safe_name(pair) for pair in pairs}
+    exact = Counter(name for pair, name in names.items() if name == _full_name(pair))
+    return {
+        pair: name if name == _full_name(pair) and exact[name] == 1 else _mark_name(pair, name)
+        for pair, name in names.items()
+    }
+
+
+def _full_name(pair: Pair) -> str:
+    return f"mcp_{pair[0]}_{pair[1]}"
+
+
+def _safe_name(pair: Pair) -> str:
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", _full_name(pair))[:_MAX_NAME]
+
+
+def _mark_name(pair: Pair, name: str) -> str:
+    identity = f"{len(pair[0])}:{pair[0]}:{pair[1]}".encode("utf-8", "surrogatepass")
+    return f"{name[: _MAX_NAME - _MARK_LENGTH]}_{digest_bytes(identity)[: _MARK_LENGTH - 1]}"
+
 
 READ_RESOURCE, GET_PROMPT = "read_resource", "get_prompt"
 
@@ -101,11 +140,11 @@ def offer_resources(server: Server) -> ToolOffer:
     """Return the tool that reads a server's resources; the prompt does not describe them."""
 
     async def read(arguments: JsonDict) -> ToolResult:
-        from ipyagent.services.mcp import content, requests
+        from ipyagent.services.mcp import content
 
         if uri := arguments.get("uri"):
-            return content.convert_resource(await server.ask(*requests.read_resource(uri)))
-        page = await server.ask(*requests.list_resources())
+            return content.convert_resource(await server.ask(*content.read_resource(uri)))
+        page = await server.ask(*content.list_resources())
         return _list_result(f"{each.uri}: {each.title or each.name}" for each in page.resources)
 
     return ToolOffer(
@@ -122,12 +161,12 @@ def offer_prompts(server: Server) -> ToolOffer:
     """Return the tool that fetches a server's prompts."""
 
     async def fetch(arguments: JsonDict) -> ToolResult:
-        from ipyagent.services.mcp import content, requests
+        from ipyagent.services.mcp import content
 
         if name := arguments.get("name"):
-            request = requests.get_prompt(name, arguments.get("arguments", {}))
+            request = content.get_prompt(name, arguments.get("arguments", {}))
             return content.convert_prompt(await server.ask(*request))
-        page = await server.ask(*requests.list_prompts())
+        page = await server.ask(*content.list_prompts())
         return _list_result(
             f"{each.name}({', '.join(a.name for a in each.arguments or ())}): "
             f"{each.description or each.title or ''}"

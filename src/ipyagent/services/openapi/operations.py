@@ -1,11 +1,13 @@
-"""The operations of a description, with their arguments."""
+"""The operations of a description, with their arguments, and their compressed form."""
 
 from __future__ import annotations
 
+import base64
 import json
 import re
+import zlib
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from pydantic import Field
@@ -17,8 +19,31 @@ from ipyagent.schema import Model
 from ipyagent.schema.base import JsonObject
 from ipyagent.services.openapi.arguments import NotCallableError, OperationArguments, Parameter
 from ipyagent.services.openapi.documents import Document
-from ipyagent.services.openapi.operation_codec import MAX_UNPACKED, pack
 from ipyagent.tools.json_schemas import References
+
+MAX_UNPACKED = 4_000_000
+
+
+def pack(lines: Sequence[str]) -> str:
+    """Pack lines into far fewer characters, none of which JSON escapes."""
+    data = json.dumps(list(lines), ensure_ascii=False).encode()
+    return base64.b85encode(zlib.compress(data, 9)).decode("ascii")
+
+
+def unpack(text: str) -> list[str]:
+    """Unpack lines; raises ValueError for invalid or too large data."""
+    unpacker = zlib.decompressobj()
+    try:
+        data = unpacker.decompress(base64.b85decode(text), MAX_UNPACKED)
+    except zlib.error as error:
+        raise ValueError(str(error)) from None
+    if not unpacker.eof:
+        raise ValueError(f"it is incomplete, or larger than {MAX_UNPACKED:,} bytes")
+    lines = json.loads(data)
+    if not isinstance(lines, list):
+        raise ValueError("it is not a list")
+    return lines
+
 
 PLACEHOLDER = re.compile(r"{([^{}]*)}")
 """A parameter in a path."""

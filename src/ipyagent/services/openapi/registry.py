@@ -20,8 +20,7 @@ from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict
 from ipyagent.schema import Model
 from ipyagent.services.openapi import urls
-from ipyagent.services.openapi.operation_codec import pack, unpack
-from ipyagent.services.openapi.operations import Operation
+from ipyagent.services.openapi.operations import Operation, pack, unpack
 from ipyagent.services.openapi.stored_services import REGISTRY, Configured, configured_services
 
 log = logging.getLogger("ipyagent")

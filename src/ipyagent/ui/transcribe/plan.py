@@ -7,7 +7,7 @@ from functools import partial
 from ipyagent.phrases import plural
 from ipyagent.redaction import mask_arguments
 from ipyagent.schema import PlanStep, Rehearsal, Run, RunStatus, ToolExecution, ToolStatus
-from ipyagent.schema.progress import plan_index, progress
+from ipyagent.schema.state import plan_index, progress
 from ipyagent.ui import transcript
 from ipyagent.ui.formatting import shorten
 from ipyagent.ui.reveal import reveal

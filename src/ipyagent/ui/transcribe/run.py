@@ -19,15 +19,20 @@ from ipyagent.schema import (
     ToolExecution,
     Totals,
 )
-from ipyagent.schema.progress import never_ran
+from ipyagent.schema.state import never_ran
 from ipyagent.ui import transcript
 from ipyagent.ui.formatting import dollars, seconds
 from ipyagent.ui.masking import mask_call_arguments, mask_execution
 from ipyagent.ui.reveal import reveal
 from ipyagent.ui.transcribe.call import COUNTED, CallContext, transcribe_call
 from ipyagent.ui.transcribe.plan import count_begun, position_of, transcribe_plan
-from ipyagent.ui.transcribe.step import StepContext, lead_in, transcribe_step, transcribe_unsent
-from ipyagent.ui.transcribe.usage import transcribe_footer
+from ipyagent.ui.transcribe.step import (
+    StepContext,
+    lead_in,
+    transcribe_footer,
+    transcribe_step,
+    transcribe_unsent,
+)
 
 _LIMIT = "Stopped here: the {} was reached. Raise it with {}."
 _ENDINGS: Final = {

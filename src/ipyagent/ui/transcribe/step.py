@@ -1,4 +1,7 @@
-"""A step as it is drawn."""
+"""A step as it is drawn, with its usage, and the end of a run whose kernel is gone.
+
+`store.recovery` will give that run the same end.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,17 @@ from ipyagent.schema import (
     Run,
     RunStatus,
     Step,
+    TokenUsage,
+    ToolStatus,
+    Totals,
     UserText,
 )
 from ipyagent.ui import transcript
-from ipyagent.ui.transcribe.call import OPEN, CallContext
+from ipyagent.ui.formatting import dollars, seconds
+from ipyagent.ui.reveal import reveal
+from ipyagent.ui.transcribe.call import ALL, COUNTED, GLYPHS, OPEN, CallContext
 from ipyagent.ui.transcribe.result import transcribe_image
-from ipyagent.ui.transcribe.usage import step_facts
+from ipyagent.ui.transcript import CutOff, Ending, Status
 
 SENT, WAITS = "You said", "Goes with the next request"
 UNSENT: Final = "Not sent: the run ended first"
@@ -104,3 +112,63 @@ def transcribe_thinking(
         return None
     title = "Thinking…" if streaming else thinking_title(step.thinking_seconds)
     return transcript.Fold(title=title, text=text, is_open=is_open)
+
+
+def transcribe_footer(run: Run, totals: Totals) -> transcript.Footer:
+    """Return the usage of all steps, and the trace id."""
+    usage = usage_text(totals.usage)
+    return transcript.Footer(facts=(usage,) if usage else (), trace_id=reveal(run.trace_id))
+
+
+def usage_text(usage: TokenUsage) -> str:
+    """Return the tokens in and out, and the share of the provider's cache."""
+    if not usage.total_tokens:
+        return ""
+    read, made = usage.cache_read_tokens, usage.cache_creation_tokens
+    parts = [f"{read:,} from cache" if read else "", f"{made:,} to cache" if made else ""]
+    cache = ", ".join(part for part in parts if part)
+    cache = f" ({cache})" if cache else ""
+    return f"{usage.prompt_tokens:,} tokens in{cache}, {usage.completion_tokens:,} out"
+
+
+def step_facts(step: Step, verbose: int) -> str:
+    """Return one step's usage and finish reason; "" if they are not shown."""
+    if verbose < COUNTED:
+        return ""
+    took = sum(e.duration or 0.0 for e in step.executions)
+    reason = reveal(step.finish_reason or "") if verbose >= ALL else ""
+    parts = [
+        f"step {step.number}",
+        usage_text(step.usage),
+        dollars(step.cost_usd) if step.cost_usd is not None else "",
+        f"thinking {seconds(step.thinking_seconds)}" if step.thinking_seconds else "",
+        f"tools {seconds(took)}" if took else "",
+        f"finish reason {reason}" if reason else "",
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def _status(status: ToolStatus) -> Status:
+    glyph, text = GLYPHS[status]
+    verdict = text if status is ToolStatus.UNKNOWN else ""
+    return Status(status=status, glyph=glyph, status_text=text, verdict=verdict)
+
+
+_UNKNOWN, _CANCELLED = _status(ToolStatus.UNKNOWN), _status(ToolStatus.CANCELLED)
+
+CUT_OFF: Final = CutOff(
+    state="failed",
+    state_text="failed",
+    unsent=UNSENT,
+    ending=Ending(
+        title="The kernel was restarted or stopped: this run is unfinished.",
+        text="Load ipyagent again (%load_ext ipyagent) to see what was recorded of it.",
+        tone="error",
+    ),
+    # Running calls may have happened, pending ones have not.
+    statuses={
+        ToolStatus.RUNNING: _UNKNOWN,
+        ToolStatus.PENDING: _CANCELLED,
+        ToolStatus.AWAITING_APPROVAL: _CANCELLED,
+    },
+)

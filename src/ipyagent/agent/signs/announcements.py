@@ -1,9 +1,8 @@
-"""Unfulfilled intent: a reply that announces actions, or writes calls as text, and calls nothing.
+"""Replies that announce actions, or write calls as text, and call nothing.
 
-Its reader expects something to happen, or waits for a question that never comes. The signs are
-structural rather than linguistic: a tool that is named but not called, a heading "Plan" with a
-numbered list, a request to answer "yes". A wrong guess costs one more request and never an answer;
-replies that explain, offer, ask or report are left alone.
+Their reader expects something to happen, or waits for a question that never comes. The signs are a
+tool that is named but not called, a heading "Plan" with a numbered list, a request to answer "yes".
+A wrong guess costs one more request and never an answer.
 """
 
 from __future__ import annotations
@@ -13,9 +12,6 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
-
-from ipyagent.agent import intent_lexicon
-from ipyagent.agent.intent_lexicon import any_prefix_pattern, any_word_pattern, phrase_set
 
 _END = 4_000
 """Characters at the beginning and at the end of a reply in which it may announce something."""
@@ -30,8 +26,8 @@ def announces_actions(text: str, offered: AbstractSet[str], called: AbstractSet[
     sentences = [each for each in _SENTENCE_END.split(prose) if each.strip()]
     return (
         _announces_tool(sentences, offered - called)
-        or _has_headed_plan(prose, reports=bool(called))
-        or any(_asks_for_yes(each) for each in sentences)
+        or _has_headed_plan(prose)
+        or any(_REPLY_YES.search(each) for each in sentences)
     )
 
 
@@ -96,38 +92,26 @@ def _announces_tool(sentences: list[str], uncalled: AbstractSet[str]) -> bool:
 
 
 def _announces_call(sentence: str, mention: re.Pattern[str]) -> bool:
-    mentions = mention.findall(sentence)
-    if not mentions or _QUESTION.search(sentence) or _NEGATION.search(sentence):
+    if not mention.search(sentence) or _QUESTION.search(sentence) or _NEGATION.search(sentence):
         return False
-    return bool(_INTENT.search(sentence)) and not _EXPLANATION.search(sentence)
+    return bool(_INTENT.search(sentence))
 
 
-def _asks_for_yes(sentence: str) -> bool:
-    if _OTHER_DIALOG.search(sentence):
-        return False
-    return bool(_REPLY_YES.search(sentence) or _PERMISSION_REQUEST.search(sentence))
+def _has_headed_plan(prose: str) -> bool:
+    lines = [line for line in prose.splitlines() if line.strip()]
+    return any(
+        _PLAN.search(title) and len(title.split()) <= _LONGEST_HEADING
+        for title in _list_headings(lines)
+    )
 
 
-def _has_headed_plan(prose: str, *, reports: bool) -> bool:
-    for title, item in _list_headings([line for line in prose.splitlines() if line.strip()]):
-        title_words = frozenset(re.findall(r"[\w']+", title)) - _PLAN_MODIFIERS
-        if title_words and title_words <= _PLAN:
-            return True
-        # Steps may also be instructions to the user, or a report.
-        if title_words and title_words <= _STEPS and not reports and "`" not in item:
-            return not _USER_ACTION.search(item)
-    return False
-
-
-def _list_headings(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield lines that may be a heading, with the first item of the list below."""
+def _list_headings(lines: list[str]) -> Iterator[str]:
+    """Yield lines that may be the heading of a numbered list."""
     for at, line in enumerate(lines):
         title, colon, rest = line.partition(":")
         # Between a heading and its list there may be a line that leads over.
-        for item in (rest if colon else "", *lines[at + 1 : at + 3]):
-            if _ITEM.match(item):
-                yield title.partition("(")[0], item
-                break
+        if any(_ITEM.match(each) for each in (rest if colon else "", *lines[at + 1 : at + 3])):
+            yield title.partition("(")[0]
 
 
 _FENCE = re.compile(r"(?ms)^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)")
@@ -160,25 +144,21 @@ _QUOTED = re.compile(
 )
 _SENTENCE_END = re.compile(r"(?<=\D[.!?…]\s)|(?<=[。!?])(?=[^\x00-\x7f])|\n")
 _QUESTION = re.compile(r"\?\W*$")
-_ITEM = re.compile(r"\s*(?:[*_]{0,2}\d+[.)、]|(?:step|paso|schritt|étape|步骤|第)\s*[\d一二三]+)")
+_ITEM = re.compile(r"\s*(?:[*_]{0,2}\d+[.)、]|(?:step|paso|步骤)\s*\d)")
+_LONGEST_HEADING = 6  # words
 
-_INTENT, _NEGATION, _EXPLANATION, _OTHER_DIALOG, _USER_ACTION = (
-    re.compile(any_word_pattern(each))
-    for each in (
-        intent_lexicon.INTENT,
-        intent_lexicon.NEGATION,
-        intent_lexicon.EXPLANATION,
-        intent_lexicon.OTHER_DIALOG,
-        intent_lexicon.USER_ACTION,
-    )
+# English, Spanish and Chinese: an announcement in another language is taken for an answer.
+_INTENT = re.compile(
+    r"\b(?:will|i'll|going to|let me|calling|first|now)\b"
+    r"|\b(?:voy a|vamos a|ahora|llamaré|usaré|ejecutaré)\b"
+    r"|将|我会|我来|接下来"
 )
-_PLAN, _STEPS, _PLAN_MODIFIERS = map(
-    phrase_set, (intent_lexicon.PLAN, intent_lexicon.STEPS, intent_lexicon.PLAN_MODIFIERS)
-)
-
-_MARKS = r"[\s\"'“”«»„「」*`_]*"
+"""Words that announce an action."""
+_NEGATION = re.compile(r"\b(?:not|no|never|without|cannot|if|nunca|sin|si)\b|n't\b|[不没无]|如果")
+"""Words that negate or weaken."""
+_PLAN = re.compile(r"\bplan\b|计划")
 _REPLY_YES = re.compile(
-    rf"(?:{any_word_pattern(intent_lexicon.REPLY)})[\s\w:,]{{0,12}}?{_MARKS}(?:{any_word_pattern(intent_lexicon.YES)})"
-    rf"(?:{_MARKS}[.!。]?\s*$|.{{0,40}}?(?:{any_prefix_pattern(intent_lexicon.START_STEMS)}))"
+    r"(?:\b(?:reply|respond|responde|responda)\b|回复)[\s\w:,]{0,12}?[\s\"'“”«»「」*`_]*"
+    r"(?:\b(?:yes|ok|confirm|sí|si|confirmo)\b|是|确认)"
+    r"|\b(?:confirm|confirma|confirme)\s(?:to|and|so|before|para|y)\b|请确认后"
 )
-_PERMISSION_REQUEST = re.compile(any_word_pattern(intent_lexicon.PERMISSION_REQUEST))

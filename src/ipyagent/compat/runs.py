@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ipyagent.foreign.messages import block_text, require_list
+from ipyagent.compat.messages import block_text, require_list
 from ipyagent.json_types import JsonDict
 
 SILENT = "The tool failed and did not say why."

@@ -1,0 +1,1 @@
+"""Signs in what users and models write: guesses, each cheap where it is wrong."""
