@@ -19,11 +19,10 @@ from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.schema import ToolResult
 from ipyagent.services.skills import Skills
 from ipyagent.tools.base import Tool
-from ipyagent.tools.file_pattern import FilePattern
 from ipyagent.tools.file_tools import file_tools
 from ipyagent.tools.namespace_tools import namespace_tools
 from ipyagent.tools.path_rules import _matches_any
-from ipyagent.tools.search import search_tools
+from ipyagent.tools.search import FilePattern, search_tools
 from ipyagent.tools.toolbox import Toolbox
 from ipyagent.tools.workspace import Workspace
 

@@ -14,8 +14,7 @@ from ipyagent.errors import AgentError, InvalidArgumentsError, PathTraversalErro
 from ipyagent.tools import search
 from ipyagent.tools.base import Where
 from ipyagent.tools.entries import WalkBudget
-from ipyagent.tools.file_pattern import FilePattern
-from ipyagent.tools.search import search_tools
+from ipyagent.tools.search import FilePattern, search_tools
 from ipyagent.tools.workspace import Workspace
 
 

@@ -15,7 +15,7 @@ from ipyagent.errors import AgentError, InvalidArgumentsError
 from ipyagent.schema import ToolResult, ToolStatus
 from ipyagent.tools.base import Tool, Where
 from ipyagent.tools.sandbox import Sandbox, detection, process
-from ipyagent.tools.shell import shell_tools
+from ipyagent.tools.scripts import shell_tools
 from ipyagent.tools.truncate import OutputStore
 from ipyagent.tools.workspace import Workspace
 from patience import until

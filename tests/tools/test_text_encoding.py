@@ -11,14 +11,14 @@ from test_file_tools import Hands
 
 from ipyagent.errors import AgentError, InvalidArgumentsError, PathValidationError
 from ipyagent.tools.file_change import Change
-from ipyagent.tools.line_endings import (
+from ipyagent.tools.search import SearchTool
+from ipyagent.tools.text_encoding import (
     MIXED,
+    decode_file,
     detect_line_ending,
     normalize_newlines,
     replace_keeping_endings,
 )
-from ipyagent.tools.search import SearchTool
-from ipyagent.tools.text_encoding import decode_file
 from ipyagent.tools.workspace import Workspace
 
 ROWS = {

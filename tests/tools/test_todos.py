@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ipyagent.errors import InvalidArgumentsError
-from ipyagent.tools.todos import todo_tool
+from ipyagent.tools.notes import todo_tool
 
 TODO = todo_tool()
 

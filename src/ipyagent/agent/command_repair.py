@@ -10,8 +10,7 @@ from typing import Any
 
 from ipyagent.agent.policy import Arguments, CallPolicy, Effect, Verdict
 from ipyagent.schema import Block, Message, Scope, ToolCall
-from ipyagent.tools.base import Tool
-from ipyagent.tools.command_arguments import get_command, replace_command
+from ipyagent.tools.base import Tool, get_command, replace_command
 from ipyagent.tools.static_analysis import Effects
 
 CHANGE_REQUEST = """\

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from ipyagent.agent.approvals import Answer, Approval, Approvals
 from ipyagent.json_types import JsonDict
 from ipyagent.schema import DecidedBy, Decision, RehearsalOutcome, ToolResult
-from ipyagent.tools.base import Tool
-from ipyagent.tools.command_arguments import get_command
+from ipyagent.tools.base import Tool, get_command
 from ipyagent.tools.rehearsed import RehearsalContext, Rehearsed, Rehearser
 
 _REASONS = {

@@ -23,7 +23,6 @@ from ipyagent.tools.argument_schema import (
     TypedArgumentSchema,
     signature_schema,
 )
-from ipyagent.tools.command_arguments import get_command
 from ipyagent.tools.control_characters import check_control_characters
 from ipyagent.tools.rehearsed import Rehearser
 from ipyagent.tools.static_analysis import Effects
@@ -295,3 +294,44 @@ def _choose_where(where: Where | str | None, function: Callable[..., Any]) -> Wh
     if where:
         return Where(where)
     return Where.LOOP if inspect.iscoroutinefunction(function) else Where.MAIN
+
+
+COMMAND = "command"
+"""The argument in which foreign tools take a command."""
+
+
+def find_command(schema: Mapping[str, object], body_argument: str | None = None) -> str | None:
+    """Return the path to the only command in a JSON Schema; None if there is none.
+
+    `body_argument` is an argument that is sent as a whole; the command may be inside it.
+    """
+    properties = _properties(schema)
+    if _is_text(properties.get(COMMAND)):
+        return COMMAND
+    if body_argument and _is_text(_properties(properties.get(body_argument)).get(COMMAND)):
+        return f"{body_argument}.{COMMAND}"
+    return None
+
+
+def get_command(arguments: Mapping[str, object], argument_path: str) -> str | None:
+    """Return the command among the arguments of a call, or None."""
+    name, _, field = argument_path.partition(".")
+    value = arguments.get(name)
+    if field:
+        value = value.get(field) if isinstance(value, Mapping) else None
+    return value if isinstance(value, str) else None
+
+
+def replace_command(arguments: JsonMapping, argument_path: str, command: str) -> JsonDict:
+    """Return the arguments with another command."""
+    name, _, field = argument_path.partition(".")
+    return {**arguments, name: {**arguments[name], field: command} if field else command}
+
+
+def _properties(schema: object) -> JsonMapping:
+    found = schema.get("properties") if isinstance(schema, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
+
+
+def _is_text(schema: object) -> bool:
+    return isinstance(schema, Mapping) and schema.get("type") == "string"

@@ -15,13 +15,13 @@ from ipyagent.schema import PendingEdit, Preview, ToolResult
 from ipyagent.tools.base import Tool, Where, tool
 from ipyagent.tools.checkpoints import Checkpoints
 from ipyagent.tools.file_change import Change, size_of
-from ipyagent.tools.line_endings import (
+from ipyagent.tools.previews import Previews, with_context
+from ipyagent.tools.text_encoding import (
+    decode_file,
     detect_line_ending,
     normalize_newlines,
     replace_keeping_endings,
 )
-from ipyagent.tools.previews import Previews, with_context
-from ipyagent.tools.text_encoding import decode_file
 from ipyagent.tools.workspace import Workspace
 
 EDIT_SECONDS = 300.0

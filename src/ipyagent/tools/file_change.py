@@ -10,15 +10,16 @@ from dataclasses import dataclass
 from ipyagent.errors import PathValidationError
 from ipyagent.plaintext import spell
 from ipyagent.schema import PendingEdit
-from ipyagent.tools.line_endings import (
+from ipyagent.tools.path_rules import human_size
+from ipyagent.tools.text_encoding import (
     ENDING_NAMES,
     MIXED,
+    TextFile,
+    decode_file,
     detect_line_ending,
     normalize_newlines,
     split_keeping_ends,
 )
-from ipyagent.tools.path_rules import human_size
-from ipyagent.tools.text_encoding import TextFile, decode_file
 
 _CONTEXT = 3
 _MAX_DIFF_LINES = 4_000  # lines; difflib's time grows with the square

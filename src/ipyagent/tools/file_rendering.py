@@ -11,10 +11,16 @@ from ipyagent.errors import InvalidArgumentsError, PathValidationError
 from ipyagent.phrases import ellipsize
 from ipyagent.plaintext import spell
 from ipyagent.schema import ImageContent, ToolResult
-from ipyagent.tools.line_endings import ENDING_NAMES, MIXED, detect_line_ending, normalize_newlines
 from ipyagent.tools.path_rules import human_size
 from ipyagent.tools.tables.delimited import CELL, ENDINGS, shorten_cells
-from ipyagent.tools.text_encoding import BOM, decode_file
+from ipyagent.tools.text_encoding import (
+    BOM,
+    ENDING_NAMES,
+    MIXED,
+    decode_file,
+    detect_line_ending,
+    normalize_newlines,
+)
 
 _MAX_CHARS = 28_000  # with room for notes, below what `truncate` cuts
 _MAX_LINES = 950

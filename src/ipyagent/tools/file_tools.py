@@ -18,8 +18,8 @@ from ipyagent.tools.base import Tool, Where, tool
 from ipyagent.tools.binary_files import PROBE, describe_binary, is_binary
 from ipyagent.tools.edits import FileEditTools, PathCheck
 from ipyagent.tools.entries import WalkBudget
-from ipyagent.tools.file_pattern import FilePattern
 from ipyagent.tools.previews import Previews
+from ipyagent.tools.search import FilePattern
 from ipyagent.tools.tables.inspect import describe_table, table_ending
 from ipyagent.tools.tables.sample import NotTableError
 from ipyagent.tools.tracked_namespace import with_sources

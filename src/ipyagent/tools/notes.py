@@ -1,10 +1,10 @@
-"""Notes for later sessions, in `.ipyagent/notes.json`."""
+"""Notes for later sessions, in `.ipyagent/notes.json`; the checklist; questions to the user."""
 
 from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -13,7 +13,8 @@ from pydantic import Field, ValidationError
 from ipyagent.errors import AgentError, PathValidationError
 from ipyagent.phrases import join_some
 from ipyagent.plaintext import spell
-from ipyagent.schema import Note, ToolResult
+from ipyagent.schema import Note, Question, Todo, TodoStatus, ToolResult
+from ipyagent.schema.tool_records import TODOS
 from ipyagent.tools.base import Tool, Where, tool
 from ipyagent.tools.path_rules import STATE, human_size
 from ipyagent.tools.tracked_namespace import with_sources
@@ -167,3 +168,66 @@ def _format_note(number: int, note: Note) -> str:
 
 def _format_origin(origin: Sequence[str]) -> str:
     return join_some([spell(each) for each in origin], _MAX_SOURCES)
+
+
+Todos = Annotated[list[Todo], Field(max_length=100)]
+
+_NEWEST_SOURCES = 3  # sources, the newest first
+
+_BOXES = {TodoStatus.PENDING: "[ ]", TodoStatus.IN_PROGRESS: "[~]", TodoStatus.COMPLETED: "[x]"}
+
+
+def todo_tool(read_sources: Callable[[], Collection[str]] = tuple) -> Tool:
+    """Return `todo_write`. The newest call holds the checklist; nothing else stores it.
+
+    `read_sources` returns the sources that the model has read: a list written after that says so,
+    since its tasks may come from them.
+    """
+
+    @tool(name=TODOS, where=Where.THREAD)
+    def todo_write(todos: Todos) -> str:
+        """Keep the checklist of a long task; the user sees it.
+
+        Give the whole list each time, one task in_progress; [] clears it.
+        """
+        if not todos:
+            return "The checklist is empty."
+        completed = sum(each.status is TodoStatus.COMPLETED for each in todos)
+        lines = [f"{completed} of {len(todos)} done", *map(_format_todo, todos)]
+        busy = sum(each.status is TodoStatus.IN_PROGRESS for each in todos)
+        if busy > 1:
+            lines.append(f"Warning: {busy} tasks are in_progress; work on one at a time.")
+        if sources := list(read_sources()):
+            newest = ", ".join(spell(each) for each in sources[: -_NEWEST_SOURCES - 1 : -1])
+            lines.append(f"Written after reading {newest}: what only they ask for is no task.")
+        return "\n".join(lines)
+
+    return todo_write
+
+
+def _format_todo(todo: Todo) -> str:
+    busy = todo.status is TodoStatus.IN_PROGRESS
+    text = todo.active_form if busy and todo.active_form else todo.content
+    return f"{_BOXES[todo.status]} {' '.join(text.split())}"
+
+
+Text = Annotated[str, Field(min_length=1, max_length=2_000)]
+Choices = Annotated[list[Annotated[str, Field(min_length=1, max_length=200)]], Field(max_length=8)]
+
+
+def question_tool() -> Tool:
+    """Return `ask_user`."""
+    return _ask_user
+
+
+def _build_question(question: str, choices: list[str] | None) -> Question:
+    return Question(text=question, choices=tuple(choices or ()))
+
+
+@tool(name="ask_user", question=_build_question)
+def _ask_user(question: Text, choices: Choices | None = None) -> str:
+    """Ask what only the user knows; they may pick one of the choices.
+
+    Never ask for permission: calls do that themselves.
+    """
+    raise AssertionError("the answer is the result; there is nothing to call")

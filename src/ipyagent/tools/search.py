@@ -1,17 +1,41 @@
-"""Search in the text of files."""
+"""Search in the text of files, and patterns of their paths."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ipyagent.errors import AgentError, InvalidArgumentsError, PathValidationError
+from ipyagent.errors import (
+    AgentError,
+    InvalidArgumentsError,
+    PathTraversalError,
+    PathValidationError,
+)
+from ipyagent.globs import path_pattern
 from ipyagent.plaintext import spell
 from ipyagent.tools.base import Tool, Where, tool
 from ipyagent.tools.entries import WalkBudget
-from ipyagent.tools.file_pattern import FilePattern
-from ipyagent.tools.line_endings import normalize_newlines
-from ipyagent.tools.text_encoding import decode_file
+from ipyagent.tools.text_encoding import decode_file, normalize_newlines
 from ipyagent.tools.workspace import Workspace
+
+
+class FilePattern:
+    """A glob. Without a slash it matches names, with a slash whole relative paths."""
+
+    def __init__(self, pattern: str) -> None:
+        if ".." in pattern.split("/") or pattern.startswith(("/", "~")):
+            raise PathTraversalError(
+                f"the pattern {spell(pattern)!r} escapes the workspace; use one relative to path"
+            )
+        if len(pattern) > 200 or "\0" in pattern:
+            raise InvalidArgumentsError("the pattern is too long or contains a NUL character")
+        self.spans_folders = "/" in pattern
+        """True if it names folders, and so also matches what lies in them."""
+        self._pattern = path_pattern(pattern)
+
+    def matches(self, path: str) -> bool:
+        """Return whether a relative path matches."""
+        return self._pattern.match(f"{path}/") is not None
+
 
 MAX_MATCHES = 200
 _MAX_FILE = 5 * 1024 * 1024

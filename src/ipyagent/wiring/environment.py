@@ -25,23 +25,20 @@ from ipyagent.kernel.namespace import Namespace, ShellNamespace, WatchedNamespac
 from ipyagent.kernel.open_notebooks import OpenNotebooks, current
 from ipyagent.kernel.provenance import Provenance
 from ipyagent.redaction import Redactor
-from ipyagent.tools.ask_user import question_tool
 from ipyagent.tools.authors import find_authors
 from ipyagent.tools.base import Tool, find_tools
 from ipyagent.tools.file_tools import file_tools
 from ipyagent.tools.namespace_tools import namespace_tools
-from ipyagent.tools.notebook.cell_changes import CellChange
+from ipyagent.tools.notebook.notebook_file import CellChange
 from ipyagent.tools.notebook.notebook_tools import NotebookTools, check_not_open
 from ipyagent.tools.notebook.run_cell import RunCellTool
-from ipyagent.tools.notes import note_tools
+from ipyagent.tools.notes import note_tools, question_tool, todo_tool
 from ipyagent.tools.previews import Previews
 from ipyagent.tools.sandbox import Sandbox
-from ipyagent.tools.scripts import ScriptRunner
+from ipyagent.tools.scripts import ScriptRunner, shell_tools
 from ipyagent.tools.search import search_tools
-from ipyagent.tools.shell import shell_tools
 from ipyagent.tools.tables.inspect import describe_table, list_tables
 from ipyagent.tools.tables.sample import GLANCE, MOST_BYTES, NotTableError
-from ipyagent.tools.todos import todo_tool
 from ipyagent.tools.toolbox import Toolbox
 from ipyagent.tools.tracked_namespace import TrackedNamespace
 from ipyagent.tools.truncate import OutputStore

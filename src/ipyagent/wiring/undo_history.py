@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ipyagent.kernel.namespace import Namespace
 from ipyagent.schema import Event, FileChange, RunState, ToolFinished
-from ipyagent.tools.notebook.cell_changes import CellChange
+from ipyagent.tools.notebook.notebook_file import CellChange
 
 if TYPE_CHECKING:
     from ipyagent.kernel.variables.checkpoint import VariableCheckpoint

@@ -22,8 +22,7 @@ from ipyagent.services.mcp.pins import Description, digest_tool
 from ipyagent.services.mcp.server import Server, ServersThread
 from ipyagent.telemetry import trace_ids
 from ipyagent.tools.argument_schema import ArgumentSchema, JsonArgumentSchema
-from ipyagent.tools.base import Tool, Where
-from ipyagent.tools.command_arguments import find_command
+from ipyagent.tools.base import Tool, Where, find_command
 
 _MAX_NAME = 64
 _MARK_LENGTH = 9  # "_" and eight digits of a hash

@@ -21,8 +21,7 @@ from ipyagent.services.openapi.request_builder import (
     prepare_request,
 )
 from ipyagent.tools.argument_schema import JsonArgumentSchema
-from ipyagent.tools.base import Tool, Where, tool
-from ipyagent.tools.command_arguments import COMMAND, find_command
+from ipyagent.tools.base import COMMAND, Tool, Where, find_command, tool
 
 REQUEST, OPERATIONS = "api_request", "api_operations"
 

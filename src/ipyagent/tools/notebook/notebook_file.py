@@ -1,15 +1,19 @@
-"""A notebook that no page has open: one cell of its file is changed and nothing else."""
+"""A notebook that no page has open: one cell of its file is changed and nothing else.
+
+Also the cells of a notebook as text, and changes of cells as they are kept to be taken back.
+"""
 
 from __future__ import annotations
 
 import json
 import uuid
+from dataclasses import dataclass
 
-from ipyagent.errors import AgentError, PathValidationError
+from ipyagent.errors import AgentError, InvalidArgumentsError, PageError, PathValidationError
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.open_notebooks import NotebookCell
-from ipyagent.phrases import first_line
-from ipyagent.plaintext import spell
+from ipyagent.kernel.open_notebooks import NotebookCell, OpenNotebook
+from ipyagent.phrases import ellipsize, first_line, plural
+from ipyagent.plaintext import spell, strip_escapes
 from ipyagent.schema import FileChange
 from ipyagent.tools.checkpoints import Checkpoints
 from ipyagent.tools.file_change import Change
@@ -152,3 +156,96 @@ def _join_lines(source: str | list[str]) -> str:
 def _split_source(source: str) -> list[str]:
     """Return a source as nbformat writes it."""
     return source.splitlines(keepends=True)
+
+
+_MAX_OUTPUT_CHARS = 500
+"""Characters of one output in this text."""
+
+
+def render_notebook(name: str, cells: list[NotebookCell], running_id: str | None) -> str:
+    """Return all cells with numbers, ids, kinds, sources and outputs; `running_id` asks."""
+    rendered = [_render_cell(cell, is_running=cell.id == running_id) for cell in cells]
+    return "\n\n".join([f"({name}, {plural(len(cells), 'cell')})", *rendered])
+
+
+def _render_cell(cell: NotebookCell, *, is_running: bool) -> str:
+    marks = [
+        f"[{cell.number}] {cell.kind}",
+        f"id={cell.id}" if cell.id else "",
+        f"In[{cell.execution_count}]" if cell.execution_count else "",
+        "(the cell that you answer)" if is_running else "",
+    ]
+    outputs = [] if is_running else [_render_output(each) for each in cell.outputs]
+    lines = [f"-> {each}" for each in outputs if each]
+    return "\n".join([" ".join(filter(None, marks)), cell.source, *lines])
+
+
+def _render_output(output: JsonDict) -> str:
+    match output:
+        case {"ename": name, "evalue": value}:
+            text = f"{_join_text(name)}: {_join_text(value)}"
+        case {"output_type": "stream", "text": said}:
+            text = _join_text(said)
+        case _:
+            text = _render_rich_output(output.get("data", output))
+    return ellipsize(strip_escapes(text).strip(), _MAX_OUTPUT_CHARS)
+
+
+def _render_rich_output(data: JsonDict) -> str:
+    """Return the text of a rich output, with a note if it has an image."""
+    # Format 3 has short names in the output itself.
+    plain = _join_text(data.get("text/plain", data.get("text", "")))
+    images = [kind for kind in data if kind.startswith("image/") or kind in _IMAGES_3]
+    kinds = ", ".join(kind for kind in data if "/" in kind)
+    note = f"(image: {images[0]})" if images else "" if plain else f"({kinds})" if kinds else ""
+    return " ".join(filter(None, (note, plain.strip())))
+
+
+_IMAGES_3 = ("png", "jpeg", "svg")
+
+
+def _join_text(value: object) -> str:
+    return "".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+@dataclass(frozen=True)
+class CellChange:
+    """A cell that a call inserted (`before` is None), edited, or an undo removed (`after` is)."""
+
+    path: str | None
+    """The notebook's path as the tool got it; None: the kernel's own."""
+    name: str
+    number: int
+    id: str
+    kind: str
+    before: str | None
+    after: str | None
+
+    @property
+    def title(self) -> str:
+        """The cell in words."""
+        return f"cell {self.number} of {self.name}"
+
+    def check(self, document: object) -> tuple[OpenNotebook, NotebookCell | None]:
+        """Return the notebook, and the cell; raises AgentError if somebody changed it since."""
+        if not isinstance(document, OpenNotebook):
+            raise PageError(f"{self.title} stays: no page shows the notebook")
+        cell = next((each for each in document.cells() if each.id == self.id), None)
+        if (cell.source if cell else None) != self.after:
+            raise InvalidArgumentsError(f"{self.title} has changed since, so it is left as it is")
+        return document, cell
+
+    def revert(self, document: object) -> CellChange:
+        """Take the change back; return the change that this was."""
+        notebook, cell = self.check(document)
+        cell_id = self.id
+        if cell is None:
+            place = min(self.number, len(notebook.cells()))
+            cell_id = notebook.insert(place, self.kind, self.before or "")
+        elif self.before is None:
+            notebook.remove(cell)
+        else:
+            notebook.replace(cell, self.before)
+        return CellChange(
+            self.path, self.name, self.number, cell_id, self.kind, self.after, self.before
+        )

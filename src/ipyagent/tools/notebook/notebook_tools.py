@@ -17,9 +17,7 @@ from ipyagent.plaintext import spell
 from ipyagent.schema import Preview, ToolResult
 from ipyagent.tools.base import Tool, Where, tool
 from ipyagent.tools.file_change import Change
-from ipyagent.tools.notebook.cell_changes import CellChange
-from ipyagent.tools.notebook.notebook_file import NotebookFile
-from ipyagent.tools.notebook.rendering import render_notebook
+from ipyagent.tools.notebook.notebook_file import CellChange, NotebookFile, render_notebook
 from ipyagent.tools.previews import Previews
 from ipyagent.tools.workspace import Workspace
 

@@ -7,20 +7,20 @@ import re
 from collections.abc import Iterable, Mapping
 
 from ipyagent.tools.static_analysis import library_tables, text_rules
-from ipyagent.tools.static_analysis.call_parts import (
-    called_name,
-    keyword_values,
-    kinds_touched_by,
-    leads_elsewhere,
-    reads_input,
-    takes_code,
-)
 from ipyagent.tools.static_analysis.effects import (
     NETWORK,
     READS,
     UNKNOWN_EFFECTS,
     WRITES,
     Effects,
+)
+from ipyagent.tools.static_analysis.library_tables import (
+    called_name,
+    keyword_values,
+    kinds_touched_by,
+    leads_elsewhere,
+    reads_input,
+    takes_code,
 )
 from ipyagent.tools.static_analysis.name_origins import (
     BUFFER,

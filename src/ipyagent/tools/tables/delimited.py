@@ -13,10 +13,9 @@ from itertools import islice
 
 from ipyagent.errors import PathValidationError
 from ipyagent.phrases import ellipsize
-from ipyagent.tools.line_endings import detect_line_ending
 from ipyagent.tools.tables.grid import Row, arrange, count_repeated, width_and_share
 from ipyagent.tools.tables.sample import NotTableError, Sample, Source
-from ipyagent.tools.text_encoding import BOM, TextFile, decode_file
+from ipyagent.tools.text_encoding import BOM, TextFile, decode_file, detect_line_ending
 
 ENDINGS = {"csv": "CSV file", "tsv": "TSV file", "tab": "TSV file", "psv": "PSV file"}
 _SEPARATORS = ("\t", ";", "|", ",")
