@@ -9,8 +9,7 @@ from contextlib import asynccontextmanager
 
 from ipyagent.agent.tool_context import ToolContext
 from ipyagent.schema import PlanStep, Rehearsal, RehearsalOutcome
-from ipyagent.tools.base import Tool
-from ipyagent.tools.command_arguments import get_command
+from ipyagent.tools.base import Tool, get_command
 
 Rehearsals = tuple[Rehearsal | None, ...]
 
