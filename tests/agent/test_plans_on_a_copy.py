@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from harness import NO, YES, Lab, call
 from ipyagent.agent.approvals import Answer, Approval
+from ipyagent.agent.prompts import MAY_LOOK
 from ipyagent.schema import PlanRehearsed, RehearsalOutcome, Run, RunStatus
 from ipyagent.schema.fold import fold
 from ipyagent.ui.call_text import plan_effects_text
@@ -34,8 +36,14 @@ def python(code: str) -> dict[str, object]:
     return call("run_python", code=code)
 
 
-def propose(lab: Lab, *calls: dict[str, object], answer: Answer = NO, **settings: object) -> Run:
-    """Let the model plan some calls; return the plan as the user was shown it."""
+def propose(
+    lab: Lab,
+    *calls: dict[str, object],
+    answer: Answer = NO,
+    earlier: Sequence[dict[str, object]] = (),
+    **settings: object,
+) -> Run:
+    """Let the model plan some calls, after `earlier` ones; return the plan as it was shown."""
     drawn: list[Run] = []
 
     def decide(approval: Approval) -> Answer:
@@ -44,7 +52,8 @@ def propose(lab: Lab, *calls: dict[str, object], answer: Answer = NO, **settings
         drawn.append(run)
         return answer
 
-    lab.run([{"calls": calls}], plan=True, answer=decide, **{**ON, **settings})
+    replies = [{"calls": each} for each in (earlier, calls) if each]
+    lab.run(replies, plan=True, answer=decide, **{**ON, **settings})
     return drawn[-1]
 
 
@@ -156,3 +165,55 @@ def test_a_plan_that_nobody_can_decide_on_is_tried_all_the_same(tmp_path: Path) 
     lab.run([{"calls": [python("x = 1")]}], plan=True, **ON)
     assert "plan_rehearsed" in lab.watcher.types()
     assert lab.variables == {}
+
+
+@pytest.mark.spec("E17")
+def test_code_that_only_looks_gives_its_results_before_anything_is_proposed(
+    tmp_path: Path,
+) -> None:
+    lab = Lab(tmp_path, {"numbers": [1, 2, 3]})
+    looks = [python("print(len(numbers))"), python("max(numbers)")]
+    plan = propose(lab, python("numbers.clear()"), earlier=looks)
+    assert [step.call.arguments["code"] for step in plan.plan] == ["numbers.clear()"]
+    assert lab.client
+    request = lab.client.requests[1]
+    results = [
+        each.content[0].text for message in request.messages for each in message.tool_results
+    ]
+    assert results == ["3", "3"]
+    assert any(MAY_LOOK in message.text for message in request.messages)
+
+
+@pytest.mark.spec("E17")
+def test_an_answer_that_needs_nothing_but_looks_is_no_plan(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, {"numbers": [1, 2, 3]})
+    run = lab.run([{"calls": [python("sum(numbers)")]}, "It is 6."], plan=True, answer=NO, **ON)
+    assert (run.status, run.output) == (RunStatus.DONE, "It is 6.")
+    assert lab.watcher.asked == []
+
+
+@pytest.mark.spec("E17")
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [python("print(1)"), python("numbers.clear()")],
+        [python("print(1)"), call("read_file", path="a.txt")],
+        [python("print(1)"), python("1 / 0")],
+    ],
+)
+def test_what_may_change_something_is_a_plan_as_a_whole(
+    tmp_path: Path, calls: list[dict[str, object]]
+) -> None:
+    (tmp_path / "a.txt").write_text("one")
+    plan = propose(Lab(tmp_path, {"numbers": [1]}), *calls)
+    assert len(plan.plan) == 2
+
+
+@pytest.mark.spec("E17")
+def test_where_looking_is_off_all_code_is_planned(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    assert len(propose(lab, python("print(1)"), look_freely=False).plan) == 1
+    assert lab.client
+    texts = [message.text for message in lab.client.requests[0].messages]
+    assert not any(MAY_LOOK in text for text in texts)
+    assert any("<planning>" in text for text in texts)

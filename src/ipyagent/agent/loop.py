@@ -19,6 +19,7 @@ from ipyagent.agent.compaction import Compactor
 from ipyagent.agent.form_check import REMINDER, find_missing_form
 from ipyagent.agent.lifecycle import RunEnding, run_lifecycle
 from ipyagent.agent.plan_draft import is_plan, planning_context
+from ipyagent.agent.plan_rehearsal import only_look
 from ipyagent.agent.prompts import (
     CALL_AGAIN,
     CALL_NOW,
@@ -26,6 +27,7 @@ from ipyagent.agent.prompts import (
     CLOSING,
     CONTINUE,
     GO_ON,
+    MAY_LOOK,
     PLANNING,
 )
 from ipyagent.agent.reply_stream import stream_reply
@@ -105,6 +107,7 @@ class AgentLoop(StepMachine):
     _problem: str | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
+        self._looking = self.context
         if self.planning:
             self.context = planning_context(self.context)
 
@@ -132,7 +135,7 @@ class AgentLoop(StepMachine):
             agent=prompt.agent,
             cell_id=prompt.cell_id,
             prompt=prompt.text,
-            context="\n".join(filter(None, (prompt.context, PLANNING if self.planning else ""))),
+            context="\n".join(filter(None, (prompt.context, self._describe_planning()))),
             model=self.client.model,
             confirm_mode=self.config.agent.confirm_mode,
             max_steps=self.config.agent.max_steps,
@@ -151,6 +154,12 @@ class AgentLoop(StepMachine):
         warning = budgets.length_warning(sent, self.config.chat.max_messages)
         for text in filter(None, (*prompt.notices, warning)):
             self.stream.emit(Notice(text=text))
+
+    def _describe_planning(self) -> str:
+        """Return how the model plans; "" if it does not."""
+        if not self.planning:
+            return ""
+        return PLANNING.format(looking=MAY_LOOK if self._looking.rehearsal else "")
 
     async def _take_steps(self) -> StopReason:
         """Take steps until the model has answered or a budget is used up.
@@ -242,7 +251,9 @@ class AgentLoop(StepMachine):
     async def _run_tool_calls(self, step: int, reply: StreamedReply, *, closing: bool) -> None:
         """Run the reply's calls; in a closing step each only gets a result that says why not."""
         note = "not run: the run has used up its budget" if closing else None
-        dispatcher = await self.run_calls(step, reply.calls, skip_note=note)
+        looks = self.planning and not closing and await only_look(self._looking, reply.calls)
+        context = self._looking if looks else self.context
+        dispatcher = await self.run_calls(step, reply.calls, context, skip_note=note)
         self._unattended += dispatcher.unattended_reasons
 
     async def _take_closing_step(self, budget: StopReason) -> None:

@@ -103,7 +103,7 @@ def planning_context(context: ToolContext) -> ToolContext:
 def is_plan(run: Run) -> bool:
     """Return whether the newest reply's calls could all be approved as they are."""
     calls = run.steps[-1].executions
-    return bool(calls) and all(call.status is ToolStatus.SUCCESS for call in calls)
+    return bool(calls) and all(call.dry_run and call.status is ToolStatus.SUCCESS for call in calls)
 
 
 def proposed_steps(run: Run) -> tuple[PlanStep, ...]:

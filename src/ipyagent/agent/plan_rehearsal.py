@@ -1,4 +1,7 @@
-"""Plans are tried before the user decides on them: each step on top of those before it."""
+"""Plans are tried before the user decides on them: each step on top of those before it.
+
+A reply of nothing but code that changes nothing is no plan: the model looks before it proposes.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from ipyagent.agent.tool_context import ToolContext
-from ipyagent.schema import PlanStep, Rehearsal, RehearsalOutcome
-from ipyagent.tools.base import Tool, get_command
+from ipyagent.errors import AgentError
+from ipyagent.schema import PlanStep, Rehearsal, RehearsalOutcome, ToolCall
+from ipyagent.tools.base import get_command
+from ipyagent.tools.rehearsed import Rehearsed
 
 Rehearsals = tuple[Rehearsal | None, ...]
 
@@ -40,15 +45,40 @@ async def rehearsing(
             await task
 
 
+async def only_look(context: ToolContext, calls: Sequence[ToolCall]) -> bool:
+    """Return whether all calls are code that changes nothing, tried in turn on a copy."""
+    if context.rehearsal is None or not all(_may_try(context, call) for call in calls):
+        return False
+    tried = await _try(context, calls)
+    return all(each.rehearsal.outcome is RehearsalOutcome.LOOKED for each in tried)
+
+
 def _find_steps(context: ToolContext, plan: Sequence[PlanStep]) -> list[int]:
     """Return the places of the steps with code that may be tried."""
-    return [place for place, step in enumerate(plan) if _may_try(context, step)]
+    return [place for place, step in enumerate(plan) if _may_try(context, step.call)]
 
 
-def _may_try(context: ToolContext, step: PlanStep) -> bool:
-    tool = context.toolbox.get(step.call.name)
-    arguments = tool.check_arguments(step.call.arguments)
+def _may_try(context: ToolContext, call: ToolCall) -> bool:
+    if call.parse_error is not None or call.name not in context.toolbox:
+        return False
+    tool = context.toolbox.get(call.name)
+    try:
+        arguments = tool.check_arguments(call.arguments)
+    except AgentError:
+        return False
     return tool.make_rehearser is not None and context.policy.evaluate(tool, arguments).may_look
+
+
+async def _try(context: ToolContext, calls: Sequence[ToolCall]) -> Sequence[Rehearsed]:
+    """Try calls that may be tried, in turn."""
+    tools = [context.toolbox.get(call.name) for call in calls]
+    assert tools[0].make_rehearser is not None  # noqa: S101 - it may be tried
+    assert context.rehearsal is not None  # noqa: S101
+    codes = [
+        get_command(tool.check_arguments(call.arguments), tool.command or "") or ""
+        for tool, call in zip(tools, calls, strict=True)
+    ]
+    return await tools[0].make_rehearser().rehearse(codes, context.rehearsal)
 
 
 async def _rehearse(
@@ -65,11 +95,7 @@ async def _rehearse(
         found[place] = Rehearsal(outcome=RehearsalOutcome.SKIPPED, reason=reason)
     tried = [place for place in steps if place < obstacle]
     if tried:
-        codes = [_get_code(tools[place], plan[place]) for place in tried]
-        first, rehearsal = tools[tried[0]], context.rehearsal
-        assert first.make_rehearser is not None  # noqa: S101 - it may be tried
-        assert rehearsal is not None  # noqa: S101
-        rehearsed = await first.make_rehearser().rehearse(codes, rehearsal)
+        rehearsed = await _try(context, [plan[place].call for place in tried])
         for place, each in zip(tried, rehearsed, strict=True):
             update: dict[str, object] = {"result": each.rehearsal.result or each.result}
             if each.adoption:  # its code will run
@@ -77,7 +103,3 @@ async def _rehearse(
             shown = each.rehearsal.model_copy(update=update)
             found[place] = context.prepare_rehearsal(tools[place].name, shown)
     return tuple(found)
-
-
-def _get_code(tool: Tool, step: PlanStep) -> str:
-    return get_command(tool.check_arguments(step.call.arguments), tool.command or "") or ""

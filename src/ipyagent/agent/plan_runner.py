@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ipyagent.agent import budgets, command_repair
 from ipyagent.agent.allowance import RunBudget
@@ -184,7 +184,7 @@ class PlanRunner(StepMachine):
         self, number: int, calls: Sequence[ToolCall], policy: CallPolicy
     ) -> ToolExecution:
         """Run the calls that `policy` allows; return the first of them with its result."""
-        await self.run_calls(number, calls, policy)
+        await self.run_calls(number, calls, replace(self.context, policy=policy))
         return self.stream.run.steps[-1].executions[0]
 
     def _summarize(self, ending: RunEnding) -> None:

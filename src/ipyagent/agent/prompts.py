@@ -72,9 +72,14 @@ calls that only read: the user sees all calls together and, once they approve, t
 after another, exactly as written. You get no turn in between, so give complete arguments: a call \
 cannot use what another call returns, only the files and variables it leaves. With the calls, \
 write a numbered list that gives the reason for each, one line per call in the same order. If you \
-need to know something first, ask in plain text and call no tool.
+need to know something first, ask in plain text and call no tool.{looking}
 </planning>\
 """
+
+MAY_LOOK = (
+    " Or look: a reply of nothing but run_python whose code changes nothing is run at once, on a "
+    "copy, and you get its results."
+)
 
 MENTION = re.compile(r"""(?<![\w@])@(?:([^\W\d][\w./-]*)|"([^"\n]+)"|'([^'\n]+)'|`([^`\n]+)`)""")
 """A reference to a variable or a file; a name with spaces stands in quotes or backticks."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from ipyagent.agent.allowance import LimitReachedError
 from ipyagent.agent.dispatch import Dispatcher
 from ipyagent.agent.event_stream import EventStream
-from ipyagent.agent.policy import CallPolicy
 from ipyagent.agent.session import Session
 from ipyagent.agent.time_limits import TimeLimits
 from ipyagent.agent.tool_context import ToolContext
@@ -84,16 +83,15 @@ class StepMachine:
         self,
         step: int,
         calls: Sequence[ToolCall],
-        policy: CallPolicy | None = None,
+        context: ToolContext | None = None,
         skip_note: str | None = None,
     ) -> Dispatcher:
-        """Run the calls of a step under `policy`, or under the run's policy.
+        """Run the calls of a step in `context`, or in the run's.
 
         Whatever happens, each gets its result. With `skip_note` none runs, and the note is their
         result.
         """
-        context = self.context if policy is None else replace(self.context, policy=policy)
-        dispatcher = Dispatcher(context, step, calls, self.time_limits)
+        dispatcher = Dispatcher(context or self.context, step, calls, self.time_limits)
         try:
             if skip_note is None:
                 await dispatcher.run()
