@@ -89,7 +89,7 @@ def take_snapshot(
     """Return the state of the variables before code, or one of the functions, runs."""
     from ipyagent.kernel.variables.snapshot import Snapshot  # most prompts run no code
 
-    written, memory = namespace.written.get(code, ()), namespace.undo_memory
+    written, memory = namespace.written.pop(code, ()), namespace.undo_memory
     return Snapshot.take(namespace.variables(), code, memory, functions, written)
 
 
