@@ -17,8 +17,7 @@ from ipyagent.schema import ToolStatus
 from ipyagent.store.journal import Journal
 from ipyagent.tools.base import tool
 from ipyagent.wiring import runtime
-from ipyagent.wiring.journal_origin import ORIGIN
-from ipyagent.wiring.runtime import Runtime
+from ipyagent.wiring.runtime import ORIGIN, Runtime
 
 SEND = call("send", text="all variables")
 

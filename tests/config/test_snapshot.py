@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ipyagent import config
-from ipyagent.config.snapshot import snapshot
+from ipyagent.config.settings import snapshot
 from ipyagent.config.trust import trust_file
 
 FILES = ("pyproject.toml", "ipyagent.yaml", "mcp.json", ".mcp.json")

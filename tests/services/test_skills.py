@@ -13,7 +13,7 @@ import pytest
 from growth import LINEAR, growth
 from harness import Lab, call
 from ipyagent.errors import ConfigError, InvalidArgumentsError
-from ipyagent.magic import skill_commands
+from ipyagent.magic import commands
 from ipyagent.services.skills import Skills, personal_folder
 from ipyagent.tools.file_tools import file_tools
 from ipyagent.tools.workspace import Workspace
@@ -567,25 +567,25 @@ def test_a_run_loads_a_skill_and_obeys_its_limits(tmp_path: Path) -> None:
 
 @pytest.fixture
 def book(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(skill_commands, "personal_folder", lambda: shelf.own)
+    monkeypatch.setattr(commands, "personal_folder", lambda: shelf.own)
     return SimpleNamespace(environment=SimpleNamespace(workspace=Workspace(shelf.workspace)))
 
 
 @pytest.mark.spec("M23")
 def test_the_user_sees_the_available_skills(shelf: Shelf, book: Any) -> None:
-    said = skill_commands.run(book, "")
+    said = commands.COMMANDS["skills"](book, "")
     assert str(shelf.own) in said
     assert ".ipyagent/skills" in said
     shelf.put(own=True)
     shelf.put("---\nname: t\nallowed-tools: Read, Bash\n---\nTables\x1b[2J.\u202e", "t")
     shelf.put("---\nname: x\n", "broken")
-    lines = skill_commands.run(book, "").split("\n")
+    lines = commands.COMMANDS["skills"](book, "").split("\n")
     assert lines[0].split() == ["pdf", "yours", "Reads", "PDF."]
     assert lines[1].split() == ["t", "this", "folder", "Tables.⟨U+202E⟩", "[Read,", "Bash]"]
     assert lines[2].startswith("The skill .ipyagent/skills/broken is left out: ")
     assert len(lines) == 3
     with pytest.raises(ConfigError, match=r"usage: %agent skills$"):
-        skill_commands.run(book, "x")
+        commands.COMMANDS["skills"](book, "x")
 
 
 def test_the_users_skills_are_beside_their_settings(

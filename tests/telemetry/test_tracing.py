@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from harness import Lab, call
 from ipyagent.errors import ConfigError
 from ipyagent.schema import Event
-from ipyagent.telemetry.tracing import spans
+from ipyagent.telemetry import span_listener
 from servers.model_server import ModelServer, Reply, Silence, failure
 
 EVENTS = TypeAdapter(tuple[Event, ...])
@@ -24,8 +24,8 @@ HEAR = """
 import os, sys, time
 from pydantic import TypeAdapter
 from ipyagent.schema import Event, advance
-from ipyagent.telemetry.tracing import spans
-hear, state = spans(os.environ), None
+from ipyagent.telemetry import span_listener
+hear, state = span_listener(os.environ), None
 events = TypeAdapter(tuple[Event, ...]).validate_json(sys.stdin.read())
 begun = time.monotonic()
 for event in events:
@@ -149,7 +149,7 @@ trace.set_tracer_provider(provider)
 @pytest.mark.parametrize("environ", [{}, {"OTEL_EXPORTER_OTLP_ENDPOINT": ""}])
 def test_without_an_endpoint_the_error_names_the_remedy(environ: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match=r"nowhere to go: set OTEL_EXPORTER_OTLP_ENDPOINT"):
-        spans(environ)
+        span_listener(environ)
 
 
 @pytest.mark.spec("H21")
@@ -158,9 +158,9 @@ def test_without_the_packages_the_error_names_them() -> None:
 import sys
 sys.modules["opentelemetry"] = None
 from ipyagent.errors import ConfigError
-from ipyagent.telemetry.tracing import spans
+from ipyagent.telemetry import span_listener
 try:
-    spans({})
+    span_listener({})
 except ConfigError as error:
     print(error)
 """
@@ -171,7 +171,8 @@ except ConfigError as error:
 def test_opentelemetry_is_imported_only_if_spans_are_wanted() -> None:
     code = """
 import sys
-from ipyagent.telemetry import eventlog, logs, trace_ids, tracing
+from ipyagent import telemetry
+from ipyagent.telemetry import eventlog, logs, trace_ids
 print([name for name in sys.modules if name.startswith("opentelemetry")])
 """
     assert python(code, "").out.strip() == "[]"

@@ -1,7 +1,6 @@
 """Settings: their keys, sources, precedence and trust."""
 
 from ipyagent.config.keys import values_by_name
-from ipyagent.config.partial_settings import resolve_readable
 from ipyagent.config.profiles import has_profile_tools
 from ipyagent.config.rules import Example, Examples, PolicyConfig, Rule, Subject
 from ipyagent.config.sections import (
@@ -25,6 +24,7 @@ from ipyagent.config.settings import (
     from_assignment,
     resolve_config,
     resolve_layers,
+    resolve_readable,
     setting_rows,
 )
 from ipyagent.config.sources import (

@@ -1,9 +1,10 @@
-"""The resolved settings of all sources, and the source of each value."""
+"""The resolved settings of all sources, the source of each value, and whether one has changed."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,10 +13,20 @@ from pydantic import ValidationError
 
 from ipyagent.config.invalid_settings import drop_invalid
 from ipyagent.config.keys import Key, explain_error, format_value, iter_settings, nest, put_value
+from ipyagent.config.mcp_json import FILE_NAMES
 from ipyagent.config.profiles import BUILT_IN_PROFILES
 from ipyagent.config.sections import Config
-from ipyagent.config.sources import Layer, check_homes, from_environment, user_layer, validate_layer
-from ipyagent.config.trust import workspace_layers
+from ipyagent.config.sources import (
+    HOME_VARIABLES,
+    PREFIX,
+    Layer,
+    check_homes,
+    from_environment,
+    user_file,
+    user_layer,
+    validate_layer,
+)
+from ipyagent.config.trust import PYPROJECT, YAML, trust_file, workspace_layers
 from ipyagent.config.workspace_limits import find_violations
 from ipyagent.errors import AgentNotFoundError, ConfigError
 from ipyagent.json_types import JsonDict
@@ -219,3 +230,80 @@ def _unknown_agent_message(name: str, names: list[str]) -> str:
     close = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {cite(close[0])}? There" if close else "there"
     return f"no agent is called {name!r}; {hint} are: {cite(', '.join(names))}"
+
+
+def resolve_readable(
+    environ: Mapping[str, str], start: Mapping[str, str] | None, folder: Path, above: Layer
+) -> tuple[Settings, tuple[str, ...]]:
+    """Return the settings from the readable sources, and the problems of the others.
+
+    For display only: an agent never runs with half of its settings.
+    """
+    problems: list[str] = []
+
+    def read_source(source: Callable[[], Iterable[Layer]]) -> Iterable[Layer]:
+        try:
+            return tuple(source())
+        except ConfigError as error:
+            problems.append(str(error))
+            return ()
+
+    def user_layers() -> Iterable[Layer]:
+        check_homes(environ, start)
+        return (user_layer(),)
+
+    layers = [
+        BUILT_IN_PROFILES,
+        *(_valid_part(each, problems) for each in read_source(user_layers)),
+        *read_source(lambda: workspace_layers(folder)),
+        *(
+            _valid_part(each, problems)
+            for each in read_source(lambda: (from_environment(environ, start),))
+        ),
+        _valid_part(above, problems),
+    ]
+    try:
+        return resolve_layers(*layers), tuple(problems)
+    except ConfigError as error:  # each is right, but together something is missing
+        return resolve_layers(BUILT_IN_PROFILES), (*problems, str(error))
+
+
+def _valid_part(layer: Layer, problems: list[str]) -> Layer:
+    """Return the valid part of one of the user's layers."""
+    try:
+        validate_layer(layer)
+    except ConfigError as error:
+        problems.append(str(error))
+        return replace(drop_invalid(layer), notices=layer.notices)
+    return layer
+
+
+Stamp = tuple[int, ...]
+
+Snapshot = tuple[object, ...]
+"""Equal snapshots mean equal settings."""
+
+
+def snapshot(environ: Mapping[str, str], folder: Path | None) -> Snapshot:
+    """Return what settings depend on: stamps of their files, and variables."""
+    files = [user_file()]
+    if folder is not None:
+        files += [trust_file(), *(folder / name for name in (PYPROJECT, YAML, *FILE_NAMES))]
+    # Names first: looking at all values as well takes twice as long.
+    names = [name for name in environ if name in HOME_VARIABLES or name.startswith(PREFIX)]
+    variables = frozenset([(name, environ.get(name)) for name in names])
+    return stamp_files(files), variables
+
+
+def stamp_files(paths: Iterable[Path]) -> Snapshot:
+    """Return what changes when one of the files does, or other files are meant."""
+    return tuple([(path, _stamp(path)) for path in paths])
+
+
+def _stamp(path: Path) -> Stamp | None:
+    """Return what changes when a file does; None if it is missing or cannot be seen."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - one call, of eight paths before each cell
+    except (OSError, ValueError):
+        return None
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_mode

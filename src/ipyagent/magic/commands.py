@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import textwrap
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -14,25 +15,30 @@ from ipyagent.kernel.engine_thread import EngineThread
 from ipyagent.kernel.frontend import detect
 from ipyagent.magic import (
     api_commands,
-    blame_commands,
     mcp_commands,
+    notes_of,
     plan_commands,
     policy_commands,
     session_commands,
-    skill_commands,
     status,
-    undo_commands,
 )
 from ipyagent.magic.notebook import Notebook, notebook
 from ipyagent.magic.options import USAGE, options_help
-from ipyagent.phrases import ellipsize, first_line, plural
-from ipyagent.schema import DecidedBy, Decision, Run, TokenUsage, ToolExecution
+from ipyagent.phrases import ellipsize, first_line, limit_lines, plural
+from ipyagent.plaintext import visible
+from ipyagent.schema import DecidedBy, Decision, Run, Skill, TokenUsage, ToolExecution
+from ipyagent.services.skills import Skills, personal_folder
+from ipyagent.tools.authors import find_authors
+from ipyagent.tools.path_rules import SKILLS
 from ipyagent.ui.views import show_run, view_for
 from ipyagent.wiring import RunFactory, RunFunction, RunRequest, client_for
 
 Command = Callable[[Notebook, str], str]
 
-BACKGROUND = "--background"
+BACKGROUND, DRY_RUN = "--background", "--dry-run"
+
+MOST_CHANGES = 50
+"""Changes of a variable that are listed."""
 
 
 def run(line: str) -> None:
@@ -162,6 +168,49 @@ def _cost_line(title: str, runs: Sequence[Run]) -> str:
     )
 
 
+def _undo(book: Notebook, rest: str) -> str:
+    """take back what RUN or CALL changed; alone, the newest run; --dry-run only says what"""
+    words = rest.split()
+    names = [word for word in words if word != DRY_RUN]
+    if len(names) > 1 or any(name.startswith("-") for name in names):
+        raise ConfigError(f"usage: %agent undo [RUN|CALL] [{DRY_RUN}]")
+    return str(book.undo("".join(names), dry_run=DRY_RUN in words))
+
+
+def _blame(book: Notebook, rest: str) -> str:
+    """list the runs, calls and cells that made or changed NAME or NAME.COLUMN, newest first"""
+    name, _, column = rest.partition(".")
+    if not name.isidentifier():
+        raise ConfigError("usage: %agent blame NAME[.COLUMN]")
+    found = find_authors(book.sessions.get().runs, notes_of(book.shell), name, column)
+    if not found:
+        known = name in book.shell.user_ns
+        why = "before ipyagent was loaded, or not at all" if known else "there is no such variable"
+        return f"nothing is known of {rest}: {why}"
+    lines = [f"{each.at.astimezone():%H:%M:%S}  {each}" for each in found]
+    return "\n".join(limit_lines(lines, MOST_CHANGES))
+
+
+def _skills(book: Notebook, rest: str) -> str:
+    """the skills that the agent may read, yours and this folder's"""
+    if rest:
+        raise ConfigError("usage: %agent skills")
+    skills = Skills(book.environment.workspace, personal_folder())
+    lines = [_skill_line(each, own=skills.is_own(each)) for each in skills.all()]
+    if not lines:
+        lines = [
+            f"There are no skills. A skill is a folder with a SKILL.md, in {personal_folder()} "
+            f"(for all your work) or in {SKILLS} (for this folder)."
+        ]
+    return visible("\n".join([*lines, *skills.notices()]))
+
+
+def _skill_line(skill: Skill, *, own: bool) -> str:
+    allowed = "" if skill.allowed_tools is None else f"  [{', '.join(skill.allowed_tools)}]"
+    about = textwrap.shorten(skill.description, 100, placeholder=" …")
+    return f"{skill.name:<20} {'yours' if own else 'this folder':<12} {about}{allowed}"
+
+
 def _trust(book: Notebook, _rest: str) -> str:
     """let this folder's own settings loosen what is asked, as they are now"""
     return config.trust(book.home)
@@ -255,8 +304,8 @@ COMMANDS: dict[str, Command] = {
     "runs": _runs,
     "show": _show,
     "cost": _cost,
-    "undo": undo_commands.run,
-    "blame": blame_commands.run,
+    "undo": _undo,
+    "blame": _blame,
     "approve": _approve,
     "deny": _deny,
     "say": _say,
@@ -264,7 +313,7 @@ COMMANDS: dict[str, Command] = {
     "session": session_commands.run,
     "mcp": mcp_commands.run,
     "api": api_commands.run,
-    "skills": skill_commands.run,
+    "skills": _skills,
     "policy": policy_commands.run,
     "trust": _trust,
 }
@@ -279,7 +328,7 @@ TAKES = {
     "runs": "",
     "show": "[RUN]",
     "cost": "",
-    "undo": f"[RUN|CALL] [{undo_commands.DRY_RUN}]",
+    "undo": f"[RUN|CALL] [{DRY_RUN}]",
     "blame": "NAME[.COLUMN]",
     "approve": f"[ID] [{BACKGROUND}]",
     "stop": "",

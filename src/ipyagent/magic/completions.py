@@ -26,7 +26,7 @@ from ipyagent.llm.resolve import OFFLINE, SCRIPTED, resolve
 from ipyagent.magic import api_commands, commands, mcp_commands, session_commands
 from ipyagent.magic.notebook import Notebook, notebook
 from ipyagent.magic.options import OptionInfo, list_options
-from ipyagent.magic.service_switch import HERE
+from ipyagent.magic.subcommands import HERE
 from ipyagent.phrases import first_line
 from ipyagent.tools import path_rules
 from ipyagent.tools.entries import WalkBudget

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from ipyagent.json_types import JsonDict
 from ipyagent.magic import subcommands
 from ipyagent.magic.notebook import Notebook
-from ipyagent.magic.service_switch import forget_switch, switch_service
-from ipyagent.magic.subcommands import Subcommand, WrongArguments
+from ipyagent.magic.subcommands import Subcommand, WrongArguments, forget_switch, switch_service
 
 
 def run(book: Notebook, rest: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -10,17 +12,52 @@ from IPython.core.getipython import get_ipython
 
 from ipyagent.config import Config
 from ipyagent.errors import BusyError
+from ipyagent.kernel.frontend import detect
 from ipyagent.kernel.namespace import ShellNamespace
 from ipyagent.kernel.pages import Pages
 from ipyagent.kernel.protocols import Shell
+from ipyagent.llm.resolve import Resolved, fetch, resolve
 from ipyagent.magic import home_of, notes_of, pages_of, wait_until_idle
-from ipyagent.magic.model_choice import ModelChoice
 from ipyagent.magic.notebook_pages import NotebookPages
 from ipyagent.magic.notebook_sessions import NotebookSessions
 from ipyagent.magic.notebook_settings import NotebookSettings
 from ipyagent.schema.run_actions import UndoReport
 from ipyagent.ui.page_bridge import PageBridge
+from ipyagent.ui.questions import choose
 from ipyagent.wiring import Environment, Services, runtime
+
+
+@dataclass
+class ModelChoice:
+    """The model by the settings; the user is asked once if several are possible."""
+
+    shell: Shell
+    settings: NotebookSettings
+    _introduced: str | None = None
+
+    def resolve(self, config: Config) -> Resolved:
+        """Return the model that answers, and why."""
+        return resolve(config.llm, os.environ, probe=fetch)
+
+    def choose(self, config: Config) -> Resolved:
+        """Return the model that answers; if several could, the user chooses, for all cells."""
+        resolved = self.resolve(config)
+        if not resolved.others or not detect(self.shell).can_input:
+            return resolved
+        model = choose(
+            "Several providers' API keys are set. Which model should answer?",
+            (resolved.model, *resolved.others),
+        )
+        self.settings.set(f"llm.model={model}")
+        return Resolved(model, "you chose it")
+
+    def introduce(self, resolved: Resolved) -> tuple[str, ...]:
+        """Return notices about a model, at its first run only."""
+        if self._introduced == resolved.model:
+            return ()
+        self._introduced = resolved.model
+        return resolved.notes
+
 
 ENDING_SECONDS = 2
 """How long a cell may take to end once its run is drawn as finished."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ipyagent import config
 from ipyagent.config import Config, Layer, Settings
-from ipyagent.config.snapshot import Snapshot, snapshot
+from ipyagent.config.settings import Snapshot, snapshot
 from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
 from ipyagent.llm.destinations import dotenv_warning

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from functools import partial
 from typing import Any, TypeVar
 
-from ipyagent import imports
+from ipyagent import imports, telemetry
 from ipyagent.agent.approvals import Answer
 from ipyagent.agent.event_stream import EventStream
 from ipyagent.agent.folder_permissions import FolderPermissions
@@ -37,7 +37,7 @@ from ipyagent.redaction import Redactor, known_secrets, mask_arguments
 from ipyagent.schema import Decision, Run, StopReason, run_actions
 from ipyagent.schema.state import Listener
 from ipyagent.services.skills import Skills, personal_folder
-from ipyagent.telemetry import logs, tracing
+from ipyagent.telemetry import logs
 from ipyagent.telemetry.eventlog import EventLog
 from ipyagent.tools.base import Tool
 from ipyagent.tools.file_rendering import decode_utf8
@@ -305,7 +305,7 @@ def _observers(config: Config, workspace: Workspace) -> Iterator[Listener]:
     if config.logging.file:
         yield EventLog(workspace.root / config.logging.file, mask=mask_arguments)
     if config.chat.enable_observability:
-        yield tracing.spans(os.environ)
+        yield telemetry.span_listener(os.environ)
 
 
 def _load_instructions(config: Config, workspace: Workspace) -> tuple[str, tuple[str, ...]]:

@@ -1,14 +1,17 @@
-"""The objects that a kernel has one of."""
+"""The objects that a kernel has one of, and the journals of its folders."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ipyagent.agent.approvals import Approvals
-from ipyagent.errors import AgentError, JournalError
+from ipyagent.agent.initial_graph import mark_origin
+from ipyagent.config.user_data import Data, UserDataFile, folder_key
+from ipyagent.errors import AgentError, ConfigError, JournalError
 from ipyagent.kernel.uninterruptible import without_interrupts
 from ipyagent.schema import Event, PlanWaiting, Run, RunFinished, RunState
 from ipyagent.store.database import WITHOUT
@@ -17,7 +20,6 @@ from ipyagent.tools.path_rules import STATE
 from ipyagent.tools.rehearsed import Isolation
 from ipyagent.tools.workspace import Workspace
 from ipyagent.wiring.environment import Environment
-from ipyagent.wiring.journal_origin import open_journal
 from ipyagent.wiring.run_lock import RunLock
 
 JOURNAL_FILE = "state.db"
@@ -110,3 +112,48 @@ _runtime = Runtime()
 def runtime() -> Runtime:
     """Return the runtime of this process."""
     return _runtime
+
+
+ORIGIN = "the sessions that came with this folder"
+
+_JOURNALS = UserDataFile("journals.json")
+
+
+def open_journal(path: Path) -> Journal:
+    """Open a folder's journal; mark its sessions if it is not the file that was created here.
+
+    Whoever made another file may have written anything into it, so they are sources that were read.
+    The user's own directory knows which file this user's kernels created in a folder.
+
+    Raises JournalError.
+    """
+    with contextlib.suppress(ConfigError):
+        if path.exists() and _JOURNALS.read().get(folder_key(path)) == _identify(path):
+            return Journal.open(path)
+    journal: Journal | None = None
+
+    def adopt(known: Data) -> Data:
+        nonlocal journal
+        journal = _open(path, known)
+        return known | {folder_key(path): _identify(path)}
+
+    with contextlib.suppress(ConfigError):
+        _JOURNALS.update(adopt)
+    if journal is None:  # the user's directory cannot be used, so nobody knows whose file it is
+        journal = _open(path, {})
+    return journal
+
+
+def _open(path: Path, known: Data) -> Journal:
+    is_own = not path.exists() or known.get(folder_key(path)) == _identify(path)
+    journal = Journal.open(path)
+    if not is_own:
+        for record in journal.sessions():
+            journal.update(mark_origin(record, ORIGIN))
+    return journal
+
+
+def _identify(path: Path) -> str:
+    """Return a file's identity, which stays when it is written to or moved, and not in a copy."""
+    status = path.stat()
+    return f"{status.st_dev}:{status.st_ino}"

@@ -6,7 +6,7 @@ import pytest
 from asking import ask, client_of
 
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.direct.gemini_tools import tools_to_gemini
+from ipyagent.llm.direct.chat import tools_to_gemini
 from ipyagent.schema import ToolDefinition
 from servers.model_server import ModelServer, answer
 from service_rules import broken_rules

@@ -15,7 +15,7 @@ from asking import HELLO, ONLY_LITELLM, ask, client_of
 
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.litellm import warmup
-from ipyagent.llm.litellm.cancellation import close_if_given_up
+from ipyagent.llm.litellm.gateway import close_if_given_up
 from patience import PATIENCE
 from servers.model_server import ModelServer
 

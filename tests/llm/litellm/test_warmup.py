@@ -13,7 +13,7 @@ import pytest
 
 from ipyagent.llm import environment
 from ipyagent.llm.litellm import warmup
-from ipyagent.llm.litellm.silence import silence
+from ipyagent.llm.litellm.warmup import silence
 from servers.model_server import ModelServer, answer
 
 KEY = "sk-canary-0123456789"

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ipyagent.json_types import JsonDict
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.direct.chat_reader import ChatReader
 from ipyagent.llm.direct.formats import LENGTH, Target, object_of
-from ipyagent.llm.direct.gemini_tools import tools_to_gemini
 from ipyagent.llm.direct.history import EncodedHistory, join_body
 from ipyagent.llm.wire import is_sent, to_openai, tools_to_openai
-from ipyagent.schema import Message, Role
+from ipyagent.phrases import ellipsize
+from ipyagent.schema import Message, Role, ToolDefinition
 
 _NO_THOUGHT = " "
 """Stands for the thought of a call that had none, where services want one and not an empty one."""
@@ -107,3 +107,54 @@ def _thoughts(messages: Sequence[Message]) -> list[str]:
         for message in messages
         if message.role is Role.ASSISTANT and is_sent(message)
     ]
+
+
+_FORMATS = ("date-time", "enum")
+_BELONGS = {"properties": "object", "required": "object", "items": "array"}
+_LONGEST = 500
+
+
+def tools_to_gemini(definitions: Iterable[ToolDefinition]) -> list[JsonDict]:
+    """Return the tools in OpenAI's function format, their schemas in Gemini's.
+
+    For one schema of another form Gemini refuses every request. What is left out stands in the
+    description, and calls are checked by the whole schema. Reference:
+    https://ai.google.dev/api/caching#Schema.
+    """
+    tools = tools_to_openai(definitions)
+    for tool in tools:
+        tool["function"]["parameters"] = _convert(tool["function"]["parameters"])
+    return tools
+
+
+def _convert(schema: JsonDict) -> JsonDict:
+    """Return a schema of one type, with the keywords of that type; only texts are enumerated."""
+    new = {key: _convert_inside(key, value) for key, value in schema.items()}
+    given, values = new.pop("type", []), new.pop("enum", [])
+    kinds = [each for each in ([given] if isinstance(given, str) else given) if each != "null"]
+    texts = [each for each in values if isinstance(each, str) and each]
+    if not given:
+        kinds = [kind for key, kind in _BELONGS.items() if key in new][:1]
+        kinds = kinds or ["string"] * bool(texts and len(texts) == len(values))
+    kind = kinds[0] if len(kinds) == 1 else ""
+    new = {key: value for key, value in new.items() if _BELONGS.get(key, kind) == kind}
+    if len(kinds) > 1 and "anyOf" not in new:
+        new["anyOf"] = [_convert({**schema, "type": each, "description": ""}) for each in kinds]
+    elif kind or given:
+        new["type"] = kind or "null"
+    words = [new.pop("description", "")]
+    if texts and kind == "string":
+        new["enum"] = texts
+    if values != new.get("enum", []):
+        words.append(f"(one of: {ellipsize(json.dumps(values)[1:-1], _LONGEST)})")
+    if kind == "string" and new.get("format", "enum") not in _FORMATS:
+        words.append(f"(format: {new.pop('format')})")
+    return new | ({"description": text} if (text := " ".join(filter(None, words))) else {})
+
+
+def _convert_inside(key: str, value: Any) -> Any:
+    if key == "properties" and isinstance(value, dict):
+        return {name: _convert(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_convert(each) if isinstance(each, dict) else each for each in value]
+    return _convert(value) if isinstance(value, dict) and key != "default" else value

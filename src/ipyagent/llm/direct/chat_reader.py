@@ -10,8 +10,8 @@ from ipyagent.json_arguments import well_formed
 from ipyagent.json_types import JsonDict
 from ipyagent.llm.direct.formats import Reader, count_of, object_of, objects_of, text_of
 from ipyagent.llm.direct.think_tags import ThinkTags
+from ipyagent.llm.reply_parts import update_tokens
 from ipyagent.llm.service_error import ServiceError
-from ipyagent.llm.tokens import update_tokens
 from ipyagent.schema import StreamChunk
 
 FINISHES = {

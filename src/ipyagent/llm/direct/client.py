@@ -11,7 +11,7 @@ import httpx
 
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelError, ModelRefusedError, ModelUnavailableError
-from ipyagent.llm import modelmap, unstreamed
+from ipyagent.llm import modelmap, reply_parts
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.destinations import Destination
 from ipyagent.llm.direct import connections
@@ -177,10 +177,10 @@ class DirectClient(ServiceClient):
         self, response: httpx.Response, reader: Reader, deadline: Deadline, key: str | None
     ) -> AsyncGenerator[Iterable[StreamChunk], None]:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if not self._config.stream or not unstreamed.may_be_stream(kind):
+        if not self._config.stream or not reply_parts.may_be_stream(kind):
             async with deadline.limit():
                 body = await read_body(response)
-            if not unstreamed.is_stream(body.decode("utf-8", "replace")):
+            if not reply_parts.is_stream(body.decode("utf-8", "replace")):
                 yield self._read_body(body, kind, reader, key)
                 return
             pieces: AsyncIterator[bytes] = once(body)
@@ -198,8 +198,8 @@ class DirectClient(ServiceClient):
             text = beginning.decode("utf-8", "replace")
             is_bounded = kind != _EVENTS or not _LENGTHS.isdisjoint(response.headers)
             if not text.strip() and not is_bounded:
-                raise ModelUnavailableError(f"{self._model} {unstreamed.describe(kind, '')}.")
-            if not splitter.has_events and not unstreamed.is_stream(text):
+                raise ModelUnavailableError(f"{self._model} {reply_parts.describe(kind, '')}.")
+            if not splitter.has_events and not reply_parts.is_stream(text):
                 yield self._read_body(beginning, kind, reader, key)
                 return
             if reader.reason is not None:
@@ -219,7 +219,7 @@ class DirectClient(ServiceClient):
         if chunks is None and (error := find_error(None if isinstance(parsed, str) else parsed)):
             raise ServiceError.in_stream(error, is_whole=True)
         if chunks is None:
-            text = unstreamed.describe(kind, body.decode("utf-8", "replace"), key)
+            text = reply_parts.describe(kind, body.decode("utf-8", "replace"), key)
             raise ModelRefusedError(f"{self._model} {text}.")
         yield from chunks
         if not reader.is_finished:  # a body that is whole is no reply that was cut off

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 from ipyagent.digests import digest_text
 from ipyagent.json_types import JsonDict
 from ipyagent.llm.client import ModelRequest
+from ipyagent.llm.reply_parts import Joiner
 from ipyagent.llm.service_error import ServiceError, find_error
-from ipyagent.llm.surrogates import Joiner
 from ipyagent.providers import Provider
 from ipyagent.schema import StreamChunk, TokenUsage
 

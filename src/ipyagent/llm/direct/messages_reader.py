@@ -9,8 +9,8 @@ from ipyagent.json_arguments import well_formed
 from ipyagent.json_types import JsonDict
 from ipyagent.llm.direct.formats import Reader, count_of, object_of, objects_of, text_of
 from ipyagent.llm.direct.history import dump
+from ipyagent.llm.reply_parts import count_tokens, to_count
 from ipyagent.llm.service_error import ServiceError
-from ipyagent.llm.tokens import count_tokens, to_count
 from ipyagent.schema import StreamChunk
 
 FINISHES = {

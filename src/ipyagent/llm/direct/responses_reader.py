@@ -9,8 +9,8 @@ from typing import Literal
 from ipyagent.json_arguments import well_formed
 from ipyagent.json_types import JsonDict
 from ipyagent.llm.direct.formats import Reader, count_of, object_of, objects_of, text_of
+from ipyagent.llm.reply_parts import update_tokens
 from ipyagent.llm.service_error import ServiceError
-from ipyagent.llm.tokens import update_tokens
 from ipyagent.schema import StreamChunk
 
 _REASONS = {"max_output_tokens": "length", "content_filter": "content_filter"}

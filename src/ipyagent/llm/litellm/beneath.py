@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import Any
 
 from ipyagent.llm.direct.events import EventSplitter
+from ipyagent.llm.reply_parts import MOST_BODY
 from ipyagent.llm.service_error import EventTooLargeError
-from ipyagent.llm.unstreamed import MOST_BODY
 
 _ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _OVERLAP = 3

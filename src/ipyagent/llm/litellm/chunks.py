@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ipyagent.json_arguments import well_formed
-from ipyagent.llm.surrogates import Joiner
-from ipyagent.llm.tokens import count_tokens
+from ipyagent.llm.reply_parts import Joiner, count_tokens
 from ipyagent.schema import StreamChunk, TokenUsage
 
 THOUGHT = "__thought__"  # LiteLLM puts Gemini's signature of a call behind this, into the call's id

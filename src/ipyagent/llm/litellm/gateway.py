@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+import types
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping
 from contextlib import aclosing
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar, cast
 
 from ipyagent.errors import ModelError, ModelRefusedError, ModelUnavailableError
-from ipyagent.llm import modelmap, unstreamed
+from ipyagent.llm import modelmap, reply_parts
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.destinations import Destination
 from ipyagent.llm.error_mapping import CUT_OFF, refuses_length
 from ipyagent.llm.litellm import beneath, warmup
-from ipyagent.llm.litellm.cancellation import close_if_given_up
 from ipyagent.llm.litellm.chunks import ReplyReader
-from ipyagent.llm.litellm.silence import silence
+from ipyagent.llm.litellm.warmup import silence
 from ipyagent.llm.refused_history import leave_out
 from ipyagent.llm.service_client import ServiceClient, trace_headers
 from ipyagent.llm.wire import own_thoughts, to_openai, tools_to_openai
@@ -147,22 +148,22 @@ class LiteLLMClient(ServiceClient):
         # LiteLLM invents a finish for a stream that just ended.
         if not finish and any(chunk.type == "finish" for chunk in chunks):
             if not reader.has_read and (kind := beneath.content_type(stream)) != EVENTS:
-                raise ModelRefusedError(f"{self._model} {unstreamed.describe(kind, '')}.")
+                raise ModelRefusedError(f"{self._model} {reply_parts.describe(kind, '')}.")
             raise ModelUnavailableError(f"{self._model}: {CUT_OFF}")
         return chunks
 
     async def _read_whole(self, litellm: Any, stream: Any, key: str | None) -> Any:
         """Return the reply if `stream` is none: a whole completion is as good an answer."""
         kind = beneath.content_type(stream)
-        if unstreamed.may_be_stream(kind):
+        if reply_parts.may_be_stream(kind):
             return stream
         body = await beneath.body_of(stream)
-        if unstreamed.is_stream(body):
+        if reply_parts.is_stream(body):
             return stream
         await stream.aclose()
         if (whole := beneath.completion_in(litellm, body)) is not None:
             return _Whole(whole)
-        raise ModelRefusedError(f"{self._model} {unstreamed.describe(kind, body, key)}.")
+        raise ModelRefusedError(f"{self._model} {reply_parts.describe(kind, body, key)}.")
 
     async def _wait(self, where: Destination, pending: Awaitable[Any]) -> Any:
         """Await `pending` within the time limit; all its failures become ours."""
@@ -234,3 +235,39 @@ def _drop_unchecked_signatures(
             for call in message.get("tool_calls", ()):
                 call.pop("provider_specific_fields", None)
     return messages
+
+
+T = TypeVar("T")
+
+
+@types.coroutine
+def close_if_given_up(call: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
+    """Return the result of `call`; after a cancellation, close the coroutine of its thread.
+
+    A thread cannot be cancelled. LiteLLM's returns a coroutine, the request itself; if that were
+    only dropped, Python would warn in some later cell that it "was never awaited".
+    """
+    go_on = partial(call.send, None)
+    prepared = False
+    while not prepared:
+        try:
+            future: asyncio.Future[Any] = go_on()
+        except StopIteration as end:
+            return cast("T", end.value)
+        go_on = partial(call.send, None)
+        shield = asyncio.shield(future)  # else a cancellation would lose the thread's result
+        try:
+            prepared = asyncio.iscoroutine((yield from shield))
+        except BaseException as error:
+            if shield.cancelled() and not future.cancelled():
+                future.add_done_callback(_close)
+                go_on = partial(call.throw, error)
+            # Otherwise it is the future's own failure, which `call` will get.
+    return cast("T", (yield from call))
+
+
+def _close(future: asyncio.Future[Any]) -> None:
+    if future.cancelled() or future.exception() is not None:
+        return
+    if asyncio.iscoroutine(brought := future.result()):
+        brought.close()

@@ -10,7 +10,7 @@ import platformdirs
 
 from ipyagent.config import MCPServerConfig
 from ipyagent.config.mcp_json import ListedServer, parse_servers
-from ipyagent.config.snapshot import snapshot, stamp_files
+from ipyagent.config.settings import snapshot, stamp_files
 from ipyagent.config.sources import read_config_file
 from ipyagent.config.trust import workspace_servers
 from ipyagent.config.user_data import UserDataFile, folder_key
