@@ -151,9 +151,9 @@ def test_a_table_in_detail():
         "penguins: DataFrame, 3 rows × 3 columns",
         f"memory: {PENGUINS.memory_usage().sum()} B",
         "",
-        "column   dtype    nulls  unique  example",
+        "column   dtype    nulls  unique  values",
         f"species  {TEXT:7}  1      {distinct}       Adelie",
-        "mass     float64  1      2       3750.0",
+        "mass     float64  1      2       3750.0 to 5000.0",
         "year     int64    0      1       2007",
         "",
         "first 3 rows:",
@@ -436,11 +436,46 @@ def test_the_memory_of_a_frame_is_what_pandas_says(names: str):
     assert whole.memory() == frame[list(frame.columns[::2])].memory_usage().sum()
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_ends_and_few_values_of_columns_are_described(library: str) -> None:
+    data: dict[str, list[Any]] = {
+        "number": [3, 1, None, 2],
+        "day": [dt.datetime(2024, 2, n) for n in (3, 1, 4, 2)],
+        "few": ["a", "b", "a", None],
+        "many": [f"x{n}" for n in range(4)],
+        "none": [None] * 4,
+    }
+    if library == "pandas":
+        frame = pd.DataFrame(data).astype({"number": "Int64", "few": "category", "none": float})
+    else:
+        frame = pl.DataFrame(data)
+    rows = describe("t", frame, detail=True).split("\n\n")[1].splitlines()
+    assert rows[0].endswith("values")
+    assert [row.rpartition("  ")[2] for row in rows[1:5]] == [
+        "1 to 3",
+        "2024-02-01 00:00:00 to 2024-02-04 00:00:00",
+        "a, b",
+        "x0",
+    ]
+    assert "to" not in rows[5].split()
+
+
+def test_of_a_large_table_no_values_are_looked_for() -> None:
+    frame = pd.DataFrame({"n": np.arange(5_000_001)})
+    assert " to " not in describe("t", frame, detail=True)
+
+
+def test_levels_of_column_labels_are_named() -> None:
+    columns = pd.MultiIndex.from_product([["mass"], ["mean", "max"]], names=["of", None])
+    detail = describe("t", pd.DataFrame([[1, 2]], columns=columns), detail=True)
+    assert "levels of the columns: of, (no name)" in detail.splitlines()
+
+
 def test_columns_of_one_name_are_described_each_by_its_own_values():
     frame = pd.DataFrame([[1, True, None], [2, True, 2.5]], columns=["x", "x", "x"])
     rows = describe("t", frame, detail=True).split("\n\n")[1].splitlines()[1:]
     assert [row.split()[2:] for row in rows] == [
-        ["0", "2", "1"],
+        ["0", "2", "1", "to", "2"],
         ["0", "1", "True"],
         ["1", "1", "2.5"],
     ]

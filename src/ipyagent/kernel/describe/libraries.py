@@ -20,7 +20,14 @@ from ipyagent.kernel.describe.safe_inspect import (
     overrides,
     type_name,
 )
-from ipyagent.kernel.describe.table import COLUMNS, COUNTED_CELLS, HEAD, Column, Table
+from ipyagent.kernel.describe.table import (
+    CHOICES,
+    COLUMNS,
+    COUNTED_CELLS,
+    HEAD,
+    Column,
+    Table,
+)
 from ipyagent.redaction import Secrecy
 
 _OWN = ("_mgr", "_df", "_s", "__getattribute__", "__class__")
@@ -46,6 +53,7 @@ def pandas_frame(value: object) -> Table | None:
         _pandas_columns(frame, _pandas_labels(frame)),
         lambda: pandas_memory(frame),
         index=_pandas_index(frame.index),
+        levels=list(frame.columns.names),
     )
 
 
@@ -109,6 +117,8 @@ class _FrameReader:
             lambda: self._nulls[i] if self._all_known else int(self._at(i).isna().sum()),
             (lambda: int(self._at(i).nunique())) if storage.hashable else None,
             lambda rows: self._at(i).iloc[rows].tolist(),
+            lambda: _pandas_choices(self._at(i)) if storage.hashable else (),
+            lambda: _pandas_ends(self._at(i)),
         )
 
     def _at(self, i: int) -> Any:
@@ -125,6 +135,22 @@ class _FrameReader:
     @cached_property
     def _nulls(self) -> list[int]:
         return self._part.isna().sum().tolist()  # type: ignore[no-any-return]
+
+
+def _pandas_ends(series: Any) -> Sequence[Any]:
+    """Return the smallest and the largest value of numbers and times."""
+    if series.dtype.kind not in "iufmM" or not series.notna().any():
+        return ()
+    return [series.min(), series.max()]
+
+
+def _pandas_choices(series: Any) -> Sequence[Any]:
+    """Return the different values of other columns, if they are few and come more than once."""
+    if series.dtype.kind in "iufmM":
+        return ()
+    present = series.dropna()
+    found = present.unique().tolist()
+    return found if len(found) <= CHOICES and len(found) < present.shape[0] else ()
 
 
 def _pandas_labels(frame: Any) -> list[Any]:
@@ -205,13 +231,22 @@ def polars_series(value: Any) -> Table | None:
 
 def _polars_column(series: Any, dtype: Any) -> Column:
     flat = not (dtype.is_nested() or dtype.is_object())
+    has_ends = dtype.is_numeric() or dtype.is_temporal()
     return Column(
         series.name,
         one_line(str(dtype)),
         series.null_count,
         series.n_unique if flat else None,
         lambda rows: series[rows].to_list(),
+        lambda: _polars_choices(series) if flat and not has_ends else (),
+        lambda: [series.min(), series.max()] if has_ends and series.count() else (),
     )
+
+
+def _polars_choices(series: Any) -> Sequence[Any]:
+    """Return the different values, if they are few and come more than once."""
+    found = series.drop_nulls().unique(maintain_order=True).to_list()
+    return found if len(found) <= CHOICES and len(found) < series.count() else ()
 
 
 # numpy -------------------------------------------------------------------------------------------

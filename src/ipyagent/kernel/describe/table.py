@@ -25,6 +25,8 @@ COUNTED_CELLS = 5_000_000
 """Cells up to which missing values are counted; above that, counting takes too long."""
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _UNIQUE_ROWS = 100_000
+CHOICES = 6
+"""Different values of a column that are named, at most."""
 _CHOICES = 80
 """Characters of the values of a column, if they are few."""
 _SHORTER = ((COLUMNS, 2), (COLUMNS, 0), (40, 0), (25, 0), (15, 0), (8, 0), (4, 0), (1, 0))
@@ -54,10 +56,10 @@ class Column:
     nulls: Callable[[], int] | None
     unique: Callable[[], int] | None
     values: Callable[[slice], Sequence[Any]]
-    choices: Sequence[Any] = ()
-    """All values, if they are few."""
-    ends: Sequence[Any] = ()
-    """The smallest and the largest value, if that says more than an example."""
+    choices: Callable[[], Sequence[Any]] = tuple
+    """All values, if they are few; else none."""
+    ends: Callable[[], Sequence[Any]] = tuple
+    """The smallest and the largest value, if that says more than an example; else none."""
 
     @property
     def name(self) -> str:
@@ -84,6 +86,8 @@ class Table:
     """Words behind numbers of missing values, if they are those of a part: " of 4,000"."""
     index: Sequence[Column] = ()
     """The labels of the rows, unless they are only numbered."""
+    levels: Sequence[Any] = ()
+    """The names of the levels of the columns' labels, if they have any."""
 
     @property
     def size(self) -> str:
@@ -133,6 +137,9 @@ class Table:
         if self.index:
             named = ", ".join(f"{_name_of_index(each)} ({each.dtype})" for each in self.index)
             facts.append(f"index, no column: {named}")
+        if any(level is not None for level in self.levels):
+            names = ("(no name)" if each is None else label_text(each) for each in self.levels)
+            facts.append(f"levels of the columns: {', '.join(names)}")
         if not self._count_missing:
             facts.append("nulls: not counted (large)")
         return "\n".join(facts)
@@ -143,21 +150,25 @@ class Table:
 
     def _profile(self) -> str:
         counted = ["nulls", "unique"] if self._count_missing else []
-        last = "values" if any(each.ends or each.choices for each in self.columns) else "example"
-        rows = [["column", "dtype", *counted, last]]
-        for column in self.columns:
+        values = [self._values(column) for column in self.columns]
+        rows = [["column", "dtype", *counted, "values" if any(values) else "example"]]
+        for column, found in zip(self.columns, values, strict=True):
             counts = self._counts(column) if self._count_missing else []
-            rows.append([column.name, column.dtype, *counts, self._summary(column)])
+            rows.append([column.name, column.dtype, *counts, found or self._example(column)])
         if self.width > len(self.columns):
             rows.append([f"… {self.width - len(self.columns):,} more"])
         return align_columns(rows)
 
-    def _summary(self, column: Column) -> str:
-        """Return the ends of a column, its few values, or an example."""
-        ends = list(dict.fromkeys(self._write_cells(column, column.ends)))
-        choices = ", ".join(dict.fromkeys(self._write_cells(column, column.choices)))
-        if ends or (choices and len(choices) <= _CHOICES):
-            return " to ".join(ends) or choices
+    def _values(self, column: Column) -> str:
+        """Return the ends of a column, or its few values; "" for neither, or for a large table."""
+        found = ["", ""]
+        with contextlib.suppress(Exception):  # some types of columns cannot do it
+            ends = self._write_cells(column, column.ends()) if self._count_missing else []
+            few = self._write_cells(column, column.choices()) if self.rows <= _UNIQUE_ROWS else []
+            found = [" to ".join(dict.fromkeys(ends)), ", ".join(dict.fromkeys(few))]
+        return found[0] or (found[1] if len(found[1]) <= _CHOICES else "")
+
+    def _example(self, column: Column) -> str:
         return next((v for v in self._cells(column) if v not in _NULLS), "")
 
     def _counts(self, column: Column) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice
 
-from ipyagent.kernel.describe.table import COLUMNS
+from ipyagent.kernel.describe.table import CHOICES, COLUMNS
 from ipyagent.plaintext import excerpt
 from ipyagent.tools.tables.cells import (
     MISSING,
@@ -35,8 +35,6 @@ _TOTAL = re.compile(
 )
 _MADE_NAME = re.compile(r"^Unnamed: \d+$|\.\d+$")
 _SIGNED = ("float", "int (")
-_CHOICES = 6
-"""Different values of a column that are listed."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +116,7 @@ class _Cells:
             return replace(column, ends=(numbers[0], numbers[-1]))
         if found.dtype in ("date", "datetime"):
             return replace(column, ends=(min(self.present), max(self.present)))
-        few = len(present) <= _CHOICES and len(present) < len(self.cells) - found.nulls
+        few = len(present) <= CHOICES and len(present) < len(self.cells) - found.nulls
         return replace(column, choices=present) if few else column
 
 

@@ -124,8 +124,8 @@ def _describe_column(column: SampleColumn) -> Column:
         None if nulls is None else lambda: nulls,
         None if unique is None else lambda: unique,
         lambda rows: [_plain(value) for value in column.values[rows]],
-        column.choices,
-        column.ends,
+        lambda: column.choices,
+        lambda: column.ends,
     )
 
 
