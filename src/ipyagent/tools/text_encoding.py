@@ -88,13 +88,18 @@ def decode_file(data: bytes, path: str) -> TextFile:
 
 
 def _decode_utf16(data: bytes) -> TextFile | None:
-    """Decode UTF-16 without a mark: every other byte of Latin text is zero, and no other one."""
+    """Decode UTF-16 without a mark: every other byte of Latin text is zero, and no other one.
+
+    A text of single bytes with a zero in each line has lines that are none in UTF-16.
+    """
     first, second = data[0:8192:2].count(0), data[1:8192:2].count(0)
     if min(first, second) or max(first, second) < len(data[:8192]) // 8:
         return None
     encoding = "utf-16-be" if first else "utf-16-le"
     text = _try_decode(data, encoding)
-    return None if text is None or _NO_TEXT.search(text) else TextFile(text, encoding)
+    if text is None or _NO_TEXT.search(text) or text.count("\n") * 2 < data.count(b"\n"):
+        return None
+    return TextFile(text, encoding)
 
 
 def _guess_encoding(data: bytes) -> TextFile | None:
