@@ -210,6 +210,7 @@ def test_the_line_says_no_more_than_is_needed(tmp_path: Path, data: str, code: s
         "a,b\nx,1\ny,2\nTotal,3\n",
         "a;b\nx;1\ny;2\nSumme:;3\n",
         "n,a,b\n1,x,1\n2,y,2\n,Total,3\n",
+        "t,v,name\ns,m/s,\n0,1,x\n1,,y\n3,4,z\n",
         ",sales,sales\nregion,2023,2024\nN,2,3\nS,6,7\n",
         "sales,,costs,\n2023,2024,2023,2024\n1,2,3,4\n5,6,7,8\n",
     ],
@@ -222,6 +223,15 @@ def test_where_two_readings_are_possible_both_are_given(tmp_path: Path, data: st
     doubt = written(text, "in doubt")
     one, _, other = doubt[doubt.index(": ") + 2 :].partition(" or ")
     assert load(path, one).to_csv() != load(path, other).to_csv()
+
+
+@pytest.mark.parametrize(
+    "row", ["all cities together,a whole country,1", "n/a,m/s,1", "s,2,1", "n/a,n/a,1"]
+)
+def test_a_row_that_holds_no_units_is_data(tmp_path: Path, row: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"t,v,n\n{row}\n0,1,1\n1,2,1\n3,4,1\n")
+    assert "in doubt" not in describe(path)
 
 
 def test_small_files_are_looked_at_as_a_whole_and_parts_of_large_ones_say_so(

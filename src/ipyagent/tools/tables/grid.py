@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain, islice, zip_longest
 
 from ipyagent.kernel.describe.table import CHOICES, COLUMNS
 from ipyagent.plaintext import excerpt
@@ -25,6 +25,8 @@ from ipyagent.tools.tables.sample import SampleColumn
 
 Row = Sequence[str]
 
+_UNIT = 12
+"""Letters of a unit, at most."""
 _TITLES = 20
 """Rows above a header that are looked at."""
 _LOOKED_AT = 200
@@ -192,6 +194,9 @@ def arrange(rows: Sequence[Row], *, whole: bool = False) -> Grid:
     if "header" not in options and _continues_header(names, data[0]):
         two = {**options, "header": [0, 1]}
         return replace(grid, doubt="the header may have two rows", others=two)
+    if not {"header", "skiprows", "comment"} & options.keys() and _holds_units(data):
+        without = {**grid.options, "skiprows": [top]}
+        return replace(grid, doubt="the row below the header may hold units", others=without)
     if whole and not below and any(map(_TOTAL.fullmatch, data[-1])):
         without = {**grid.options, "skipfooter": 1, "engine": "python"}
         return replace(grid, doubt="the last row may be a total", others=without)
@@ -202,6 +207,20 @@ def _continues_header(names: Sequence[object], row: Row) -> bool:
     """Return whether a row below repeated or missing names has only years and text."""
     years = [is_year(cell) for cell in row if is_value(cell)]
     return len(years) > 1 and all(years) and any(map(_MADE_NAME.search, map(str, names[1:])))
+
+
+def _holds_units(data: Sequence[Row]) -> bool:
+    """Return whether the first row has short text in all columns that have only values below."""
+    columns = zip_longest(*data[1:_LOOKED_AT], fillvalue="")
+    values = [[each for each in column if not is_missing(each)] for column in columns]
+    units = [
+        cell
+        for cell, below in zip(data[0], values, strict=False)
+        if below and all(map(is_value, below))
+    ]
+    return len(units) > 1 and not any(
+        is_value(cell) or is_missing(cell) or len(cell) > _UNIT for cell in units
+    )
 
 
 def _count_footer(rows: Sequence[Row], top: int, width: int) -> int:
