@@ -7,16 +7,11 @@ from __future__ import annotations
 
 from ipyagent.redaction import mask_arguments
 from ipyagent.schema import (
-    Event,
     Message,
-    MessageFinished,
     Run,
-    RunStarted,
     Step,
     ToolCall,
     ToolExecution,
-    ToolFinished,
-    ToolStarted,
     ToolStatus,
 )
 
@@ -29,18 +24,6 @@ def mask_run(run: Run, *, asking: bool = False) -> Run:
     steps = tuple(_step(step, asking) for step in run.steps)
     plan = tuple(p.model_copy(update={"call": _call(p.call)}) for p in run.plan)
     return run.model_copy(update={"steps": steps, "plan": plan})
-
-
-def mask_event(event: Event) -> Event:
-    """Return the event masked for pages, except for calls that wait for the user."""
-    match event:
-        case RunStarted(run=run):
-            return event.model_copy(update={"run": mask_run(run)})
-        case MessageFinished(message=Message() as message):
-            return event.model_copy(update={"message": _message(message)})
-        case ToolStarted(execution=execution) | ToolFinished(execution=execution):
-            return event.model_copy(update={"execution": mask_execution(execution)})
-    return event
 
 
 def mask_execution(execution: ToolExecution) -> ToolExecution:

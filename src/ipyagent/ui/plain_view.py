@@ -38,7 +38,6 @@ from ipyagent.schema import (
     ToolRunning,
     UserTextsChanged,
 )
-from ipyagent.ui.call_text import plan_text
 from ipyagent.ui.masking import mask_execution
 from ipyagent.ui.plain_text import TextPrinter, prose, render
 from ipyagent.ui.questions import InputAsker, choose_asker
@@ -56,6 +55,7 @@ from ipyagent.ui.transcribe.step import (
     transcribe_user_texts,
 )
 from ipyagent.ui.transcript import Call, Todo
+from ipyagent.ui.transcript_text import plan_text
 
 
 class EscapeFilter:

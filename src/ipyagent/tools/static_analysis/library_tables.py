@@ -157,8 +157,6 @@ WRITERS = (
 TO_TEXT = _words("to_json to_html to_latex to_markdown to_csv to_xml to_string dumps")
 """Methods that write a file only if they are given one."""
 
-READERS = ("read_", "scan_", "load", "open_", "fetch_", "from_csv")
-"""Prefixes of functions that read the path or address they are given."""
 NO_READERS = _words(
     "load_iris load_wine load_breast_cancer load_digits load_diabetes load_linnerud loads "
     "read_clipboard load_sample_images"
