@@ -400,7 +400,7 @@ export interface TakeBack {
   text_id: string;
 }
 /**
- * The user decides; each answer is checked against the offer, see page_answers.py.
+ * The user decides; each answer is checked against the offer, see questions.py.
  */
 export interface Decide {
   type: 'decide';
