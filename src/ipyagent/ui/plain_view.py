@@ -38,10 +38,10 @@ from ipyagent.schema import (
     ToolRunning,
     UserTextsChanged,
 )
-from ipyagent.ui.masking import mask_execution
 from ipyagent.ui.plain_text import TextPrinter, prose, render
 from ipyagent.ui.questions import InputAsker, choose_asker
 from ipyagent.ui.reveal import reveal
+from ipyagent.ui.transcribe.arguments import mask_execution
 from ipyagent.ui.transcribe.call import OPEN, CallContext, transcribe_call
 from ipyagent.ui.transcribe.plan import position_of, transcribe_plan
 from ipyagent.ui.transcribe.run import transcribe, transcribe_todos

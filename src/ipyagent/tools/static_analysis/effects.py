@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from ipyagent.phrases import ellipsize, join_words
+from ipyagent.phrases import ellipsize, join_words, word_set
 from ipyagent.plaintext import flatten, visible
 
 READS = "files (reads)"
@@ -97,13 +97,9 @@ def _format_kind(kind: str, shown: str) -> str:
     return f"{kind} ({text})" if text else kind
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 _PLAIN = re.compile(r"[\w./:=,@%+~^ \t'\"{}*?\[\]-]*")
 """Words, quotes and globs: nothing that runs, redirects or expands something else."""
-_RUN_OTHERS = _words(
+_RUN_OTHERS = word_set(
     "ash awk bash busybox bun bunx chroot crontab dash deno doas docker env exec eval expect find "
     "fish flock gawk gdb git-shell ionice java julia ksh lua make mawk nice node nohup npm npx "
     "nsenter osascript parallel perl php pip pip3 pipx pnpm podman pwsh python python3 R Rscript "
