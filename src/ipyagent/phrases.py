@@ -33,6 +33,11 @@ def limit_lines(lines: Sequence[str], most: int, more: str = "… and {} more") 
     return [*lines[:most], *[more.format(left_out)] * (left_out > 0)]
 
 
+def word_set(text: str) -> frozenset[str]:
+    """Return the words of a list that is written as a text."""
+    return frozenset(text.split())
+
+
 def plural(number: int, noun: str) -> str:
     """Return a count of things: `1 line`, `2,000 lines`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ipyagent.config.spellings import fold_path, fold_text, path_spellings
+from ipyagent.config.rules import fold_path, fold_text, path_spellings
 from ipyagent.globs import path_pattern
 
 ALIASES = [

@@ -64,7 +64,7 @@ NOT_FOR_SCRIPTS = {
 ROOMS_NOT_FOR_SCRIPTS = (
     *("cli", "compat.nano", "explorer", "magic"),
     *("services.openapi.services", "services.mcp.servers"),
-    *("ui.card", "ui.notebook_view", "ui.terminal_view", "ui.transcript", "ui.static_html"),
+    *("ui.card", "ui.notebook_view", "ui.plain_view", "ui.transcript", "ui.static_html"),
     *("llm.litellm", "llm.scripted"),
 )
 ASK = """

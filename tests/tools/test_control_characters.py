@@ -10,8 +10,8 @@ import pytest
 from harness import YES, Lab, call
 from ipyagent.errors import InvalidArgumentsError
 from ipyagent.schema import ToolStatus
+from ipyagent.tools.argument_schema import check_control_characters
 from ipyagent.tools.base import tool
-from ipyagent.tools.control_characters import check_control_characters
 
 CONTROLS = [chr(code) for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"]
 CONTROLS += ["\u2028", "\u2029"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ipyagent.errors import PathValidationError
-from ipyagent.tools import atomic_replace
+from ipyagent.tools import safe_open
 from ipyagent.tools.workspace import Workspace
 
 BEFORE, AFTER, THEIRS = b"before\n", b"after\n", b"theirs\n"
@@ -104,10 +104,10 @@ def test_looking_for_writers_leaves_no_descriptor_and_no_lease(file: Path) -> No
     folder = os.open(file.parent, os.O_RDONLY)
     try:
         before = descriptors_within(file.parent)
-        assert not atomic_replace.has_writer(folder, "a.txt")
-        assert not atomic_replace.has_writer(folder, "missing")
+        assert not safe_open.has_writer(folder, "a.txt")
+        assert not safe_open.has_writer(folder, "missing")
         with file.open("ab"):
-            assert atomic_replace.has_writer(folder, "a.txt")
+            assert safe_open.has_writer(folder, "a.txt")
         assert descriptors_within(file.parent) == before == 1
     finally:
         os.close(folder)

@@ -12,11 +12,11 @@ from harness import NO, YES, Lab, call
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.errors import AgentError, ApprovalExpiredError, PathValidationError
 from ipyagent.schema import ToolStatus
-from ipyagent.tools import previews
+from ipyagent.tools import file_change
 from ipyagent.tools.base import Tool
 from ipyagent.tools.edits import FileEditTools
+from ipyagent.tools.file_change import Previews
 from ipyagent.tools.file_tools import file_tools
-from ipyagent.tools.previews import Previews
 from ipyagent.tools.workspace import Workspace
 
 TEXT = [f"line {number}" for number in range(1, 41)]
@@ -134,7 +134,7 @@ def test_a_preview_is_good_for_its_time_to_live_and_no_longer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     clock = [1_000.0]
-    monkeypatch.setattr("ipyagent.tools.previews.monotonic", lambda: clock[0])
+    monkeypatch.setattr("ipyagent.tools.file_change.monotonic", lambda: clock[0])
     desk = Desk(tmp_path, seconds=60)
     desk.show(name)
     clock[0] += 60.1
@@ -153,7 +153,7 @@ def test_three_hundred_seconds_unless_it_is_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [0.0]
-    monkeypatch.setattr("ipyagent.tools.previews.monotonic", lambda: clock[0])
+    monkeypatch.setattr("ipyagent.tools.file_change.monotonic", lambda: clock[0])
     workspace = Workspace(tmp_path)
     for settings, seconds in (({}, 300.0), ({"previews": Previews(5.0)}, 5.0)):
         tools = {each.name: each for each in file_tools(workspace, allow_delete=False, **settings)}
@@ -187,8 +187,8 @@ def test_a_preview_is_used_up_even_where_the_run_changed_nothing(
     same = {"content": "\n".join(TEXT)}
     desk.show("write_file", **same)
     desk.run("write_file", **same)
-    later = previews.monotonic() + 301
-    monkeypatch.setattr(previews, "monotonic", lambda: later)
+    later = file_change.monotonic() + 301
+    monkeypatch.setattr(file_change, "monotonic", lambda: later)
     desk.run("write_file", **same)  # nothing is left of the preview that could be too old
 
 

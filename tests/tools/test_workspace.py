@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from ipyagent.errors import AgentError, ConfigError, PathTraversalError, PathValidationError
-from ipyagent.tools import atomic_replace
+from ipyagent.tools import safe_open
 from ipyagent.tools.entries import Entry, WalkBudget
 from ipyagent.tools.file_tools import file_tools
 from ipyagent.tools.safe_open import Opener, choose_opener, open_by_walking, open_with_openat2
@@ -446,7 +446,7 @@ def test_a_swap_happens_only_where_the_expected_content_is(
     root: Path, exchanges: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not exchanges:  # as on a system without renameat2
-        monkeypatch.setattr(atomic_replace.safe_open, "exchange_files", lambda *_: False)
+        monkeypatch.setattr(safe_open, "exchange_files", lambda *_: False)
     workspace = Workspace(root)
     for before in (b"other", b"", b"inside\n+", None):
         with pytest.raises(PathValidationError, match="changed meanwhile"):
@@ -477,14 +477,14 @@ def test_what_somebody_saves_at_the_last_moment_is_put_back(
     naive_swap(b"inside\n", b"ours")
     assert path.read_bytes() == b"ours", "compare and replace overwrites what came in between"
 
-    real = atomic_replace.safe_open.exchange_files
+    real = safe_open.exchange_files
 
     def exchange_late(*arguments: Any) -> bool:
-        monkeypatch.setattr(atomic_replace.safe_open, "exchange_files", real)
+        monkeypatch.setattr(safe_open, "exchange_files", real)
         person_saves()
         return real(*arguments)
 
-    monkeypatch.setattr(atomic_replace.safe_open, "exchange_files", exchange_late)
+    monkeypatch.setattr(safe_open, "exchange_files", exchange_late)
     with pytest.raises(PathValidationError, match="changed meanwhile"):
         workspace.compare_and_swap("a.txt", b"ours", b"new")
     assert path.read_bytes() == b"the person's"

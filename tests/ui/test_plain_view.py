@@ -33,8 +33,8 @@ from ipyagent.schema import (
     ToolStarted,
     ToolStatus,
 )
-from ipyagent.ui.call_text import request_text
 from ipyagent.ui.plain_view import EscapeFilter, PlainView
+from ipyagent.ui.transcript_text import request_text
 
 BEGUN = RunStarted(run=run(status=RunStatus.RUNNING, stop_reason=None, duration=None))
 # What erases or overwrites earlier text cannot do so once that is written.

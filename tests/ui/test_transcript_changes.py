@@ -17,9 +17,9 @@ from ipyagent.schema import Event, Run, advance
 from ipyagent.schema.replay import events_from_run
 from ipyagent.ui import static_html
 from ipyagent.ui.feed import Feed
-from ipyagent.ui.masking import mask_run
 from ipyagent.ui.messages import Protocol
 from ipyagent.ui.saved import TRANSCRIPT_MIME
+from ipyagent.ui.transcribe.arguments import mask_run
 from ipyagent.ui.transcribe.run import Live, Transcriber, transcribe
 from ipyagent.ui.transcript import find_changes
 from page_transcript import PageTranscript

@@ -14,11 +14,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from ipyagent.kernel.describe.safe_inspect import ancestors, is_a, module_name, type_name
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
+from ipyagent.phrases import word_set
 
 MOST_CELLS = 200_000
 """Cells that are inspected; a larger value counts as prose."""
@@ -39,13 +35,13 @@ _PRINTABLE = re.compile(rb"[ -~]{12,}")
 _ENDS = re.compile(r"[^\W\d_][.!?…](?:\s|$)")
 # Cells of a table that is drawn as text; a comma of prose has a blank behind it.
 _BORDERS = re.compile(r"\s{2,}|\t|\||,(?=\S)|', '|\", \"")
-_ADDRESSES = _words(
+_ADDRESSES = word_set(
     "ignore disregard obey override forget must always never please you your instruction "
     "instructions instead execute reveal "
     "ignora ignorar obedece siempre nunca debes debe usted instrucciones sempre ignorez toujours "
     "jamais devez vous ignoriere ignorieren immer niemals musst müssen bitte anweisungen"
 )
-_JOINS = _words(
+_JOINS = word_set(
     "the of to and in is are was be for with this that from by as at it on or not all any then "
     "el la los las de que en un una con por para del se al y "
     "le les des une et est dans pour qui sur avec "

@@ -23,7 +23,7 @@ from ipyagent.schema.base import now
 from ipyagent.store import recovery, runs, sessions
 from ipyagent.store.codec import Decoder, Encoder, Record
 from ipyagent.store.database import connect, transaction
-from ipyagent.store.session_locks import SessionLocks
+from ipyagent.store.sessions import SessionLocks
 from ipyagent.store.writer import MAX_QUEUED, QueuedEvent, Writer, store
 
 log = logging.getLogger("ipyagent")

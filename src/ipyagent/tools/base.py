@@ -21,9 +21,9 @@ from ipyagent.tools.argument_schema import (
     ArgumentSchema,
     JsonArgumentSchema,
     TypedArgumentSchema,
+    check_control_characters,
     signature_schema,
 )
-from ipyagent.tools.control_characters import check_control_characters
 from ipyagent.tools.rehearsed import Rehearser
 from ipyagent.tools.static_analysis import Effects
 

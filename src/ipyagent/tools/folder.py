@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from ipyagent.errors import AgentError, PathTraversalError, PathValidationError
 from ipyagent.plaintext import spell
-from ipyagent.tools import atomic_replace, safe_open
+from ipyagent.tools import safe_open
 from ipyagent.tools.entries import Entry, WalkBudget
 from ipyagent.tools.path_rules import human_size, is_skipped_folder
 
@@ -147,8 +147,8 @@ class Folder:
         """
         path = self.writable_path(path)
         with self._temporary_file(path, after) as (folder, temporary, name):
-            if not atomic_replace.replace_if_unchanged(folder, temporary, name, before):
-                is_open = atomic_replace.has_writer(folder, name)
+            if not safe_open.replace_if_unchanged(folder, temporary, name, before):
+                is_open = safe_open.has_writer(folder, name)
                 raise _open_for_writing_error(path) if is_open else _changed_error(path)
 
     def delete(self, path: str, before: bytes | None = None) -> None:
@@ -156,9 +156,9 @@ class Folder:
         path = self.writable_path(path)
         try:
             with self._open_parent(path) as (folder, name):
-                if atomic_replace.stat_replaceable(folder, name, path) is None:
+                if safe_open.stat_replaceable(folder, name, path) is None:
                     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-                if before is not None and not atomic_replace.has_content(folder, name, before):
+                if before is not None and not safe_open.has_content(folder, name, before):
                     raise _changed_error(path)
                 os.unlink(name, dir_fd=folder)
                 os.fsync(folder)
@@ -268,13 +268,13 @@ class Folder:
             with self._open_parent(path, create=True) as (folder, name):
                 temporary = f".{secrets.token_hex(8)}.tmp"
                 try:
-                    atomic_replace.write_new(
-                        folder, temporary, data, atomic_replace.stat_replaceable(folder, name, path)
+                    safe_open.write_new(
+                        folder, temporary, data, safe_open.stat_replaceable(folder, name, path)
                     )
                     yield folder, temporary, name
                     os.fsync(folder)
                 finally:
-                    atomic_replace.unlink_if_exists(folder, temporary)
+                    safe_open.unlink_if_exists(folder, temporary)
         except OSError as error:
             raise self._path_error(error, path) from None
 

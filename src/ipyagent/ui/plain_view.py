@@ -39,11 +39,10 @@ from ipyagent.schema import (
     ToolRunning,
     UserTextsChanged,
 )
-from ipyagent.ui.call_text import plan_effects_text, plan_text
-from ipyagent.ui.masking import mask_execution
 from ipyagent.ui.plain_text import TextPrinter, prose, render
 from ipyagent.ui.questions import InputAsker, choose_asker
 from ipyagent.ui.reveal import reveal
+from ipyagent.ui.transcribe.arguments import mask_execution
 from ipyagent.ui.transcribe.call import OPEN, CallContext, transcribe_call
 from ipyagent.ui.transcribe.plan import position_of, transcribe_plan
 from ipyagent.ui.transcribe.run import transcribe, transcribe_todos
@@ -57,6 +56,7 @@ from ipyagent.ui.transcribe.step import (
     transcribe_user_texts,
 )
 from ipyagent.ui.transcript import Call, Todo
+from ipyagent.ui.transcript_text import plan_effects_text, plan_text
 
 
 class EscapeFilter:

@@ -119,7 +119,7 @@ def choose_asker(frontend: Frontend, prompt: InputAsker) -> InputAsker | NoAsker
 
 def print_approval(approval: Approval) -> None:
     """Print all that an approval is about."""
-    from ipyagent.ui.call_text import request_text  # most runs of scripts ask nothing
+    from ipyagent.ui.transcript_text import request_text  # most runs of scripts ask nothing
 
     print(request_text(approval.subject, color=False), flush=True)  # noqa: T201
 

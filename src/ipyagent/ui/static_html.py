@@ -18,11 +18,11 @@ from ipyagent.ui import transcript_text as words
 from ipyagent.ui.formatting import clean_output, clip_output, shorten
 from ipyagent.ui.graph_mermaid import graph_mermaid
 from ipyagent.ui.graph_text import graph_text
-from ipyagent.ui.masking import mask_run
 from ipyagent.ui.plain_text import summarize
 from ipyagent.ui.reveal import reveal
 from ipyagent.ui.sanitize import escape, image_source, markdown_to_html, safe_html, says_something
 from ipyagent.ui.saved import TRANSCRIPT_MIME, dump_run, dump_transcript
+from ipyagent.ui.transcribe.arguments import mask_run
 from ipyagent.ui.transcribe.result import (
     output_text,
     result_facts,

@@ -27,13 +27,13 @@ from ipyagent.kernel.provenance import Provenance
 from ipyagent.redaction import Redactor
 from ipyagent.tools.authors import find_authors
 from ipyagent.tools.base import Tool, find_tools
+from ipyagent.tools.file_change import Previews
 from ipyagent.tools.file_tools import file_tools
 from ipyagent.tools.namespace_tools import namespace_tools
 from ipyagent.tools.notebook.notebook_file import CellChange
 from ipyagent.tools.notebook.notebook_tools import NotebookTools, check_not_open
 from ipyagent.tools.notebook.run_cell import RunCellTool
 from ipyagent.tools.notes import note_tools, question_tool, todo_tool
-from ipyagent.tools.previews import Previews
 from ipyagent.tools.sandbox import Sandbox
 from ipyagent.tools.scripts import ScriptRunner, shell_tools
 from ipyagent.tools.search import search_tools

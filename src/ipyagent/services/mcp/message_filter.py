@@ -1,11 +1,15 @@
-"""Filter and throttle a server's messages before the SDK gets them."""
+"""Filter and throttle a server's messages before the SDK gets them.
+
+Small flaws are repaired: the SDK would refuse the whole message.
+"""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import anyio
 from mcp.shared.exceptions import MCPError as ProtocolError
@@ -17,7 +21,7 @@ from pydantic import ValidationError
 from ipyagent.errors import MCPConnectionError
 from ipyagent.json_types import JsonDict
 from ipyagent.plaintext import strip_escapes
-from ipyagent.services.mcp.repairs import VERSION, repair_result, repair_tool
+from ipyagent.tools.json_schemas import clean
 
 ReceivedItem = SessionMessage | Exception
 
@@ -174,3 +178,58 @@ def describe_error(error: BaseException) -> str:
     if isinstance(error, ValidationError):
         return "its answer does not follow the protocol"
     return str(error) or type(error).__name__
+
+
+_TOP = ("type", "properties", "required")
+
+VERSION = "2025-11-25"
+"""The protocol version by which a single tool or block is validated."""
+
+
+def repair_result(result: JsonDict) -> None:
+    """Repair the result of a call in place: the call has already been carried out."""
+    for key in [key for key, value in result.items() if value is None]:
+        del result[key]
+    if "content" not in result and "structuredContent" not in result:
+        return
+    content = result.get("content", [])
+    blocks = content if isinstance(content, list) else [content]
+    if not isinstance(result.get("structuredContent", {}), dict):
+        blocks = blocks or [result["structuredContent"]]
+        del result["structuredContent"]
+    result["content"] = [_repair_block(each) for each in blocks]
+
+
+def repair_tool(tool: object) -> Any:
+    """Return a tool's description, the top of its schema as the protocol insists on it."""
+    if not isinstance(tool, dict):
+        return tool
+    tool = _without_nulls(tool)
+    schema = tool.get("inputSchema")
+    if schema is True:
+        schema = {"additionalProperties": True}
+    if isinstance(schema, dict):
+        top = {key: each for key, each in clean(schema).items() if key in _TOP}
+        if "object" in top.get("type", ()):
+            top["type"] = "object"
+        others = {k: v for k, v in schema.items() if k not in _TOP and k != "$schema"}
+        tool["inputSchema"] = {"type": "object", **_without_nulls(others), **top}
+    return tool
+
+
+def _repair_block(block: object) -> Any:
+    """Return the block; one of an unknown type becomes text."""
+    if isinstance(block, dict):
+        block = _without_nulls(block)
+        try:
+            validate_server_result("tools/call", VERSION, {"content": [block]})
+        except ValidationError:
+            pass
+        else:
+            return block
+    text = block if isinstance(block, str) else json.dumps(block, ensure_ascii=False)
+    return {"type": "text", "text": text}
+
+
+def _without_nulls(values: JsonDict) -> JsonDict:
+    return {key: value for key, value in values.items() if value is not None}

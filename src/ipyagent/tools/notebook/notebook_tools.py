@@ -16,9 +16,8 @@ from ipyagent.kernel.open_notebooks import Kind, NotebookCell, OpenNotebook, Ope
 from ipyagent.plaintext import spell
 from ipyagent.schema import Preview, ToolResult
 from ipyagent.tools.base import Tool, Where, tool
-from ipyagent.tools.file_change import Change
+from ipyagent.tools.file_change import Change, Previews
 from ipyagent.tools.notebook.notebook_file import CellChange, NotebookFile, render_notebook
-from ipyagent.tools.previews import Previews
 from ipyagent.tools.workspace import Workspace
 
 NO_PAGE = (

@@ -17,11 +17,10 @@ from ipyagent.kernel.cell_outputs import CellOutputs
 from ipyagent.kernel.main_thread import Post
 from ipyagent.kernel.open_notebooks import NotebookCell, OpenNotebook, OpenNotebooks
 from ipyagent.schema import Preview, ToolResult
+from ipyagent.tools.argument_schema import check_control_characters
 from ipyagent.tools.base import Tool, Where, tool
-from ipyagent.tools.control_characters import check_control_characters
-from ipyagent.tools.file_change import Change
+from ipyagent.tools.file_change import Change, Previews
 from ipyagent.tools.notebook.notebook_tools import NO_PAGE, CellRef, find_cell, fingerprint
-from ipyagent.tools.previews import Previews
 from ipyagent.tools.tracked_namespace import TrackedNamespace
 
 _NESTED = re.compile(r"^\s*%%agent\b", re.MULTILINE)

@@ -13,9 +13,9 @@ from ipyagent.tools.static_analysis.effects import (
     UNKNOWN_EFFECTS,
     WRITES,
     Effects,
+    analyze_command,
     describe_coverage,
 )
-from ipyagent.tools.static_analysis.shell_commands import analyze_command
 
 __all__ = [
     "ENVIRONMENT",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import sys
 
+from ipyagent.phrases import word_set
 from ipyagent.tools.static_analysis.effects import (
     ENVIRONMENT,
     NETWORK,
@@ -17,12 +18,7 @@ from ipyagent.tools.static_analysis.effects import (
     WRITES,
 )
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-PLAIN = _words(
+PLAIN = word_set(
     "math cmath statistics random decimal fractions datetime calendar time zoneinfo dateutil pytz "
     "itertools functools operator collections heapq bisect array copy enum dataclasses typing "
     "typing_extensions string textwrap re unicodedata difflib pprint json csv struct hashlib hmac "
@@ -103,7 +99,7 @@ for _kind, _text in _NAMES.items():
     for _name in _text.split():
         NAMES[_name] = NAMES.get(_name, frozenset()) | {_kind}
 
-HARMLESS = _words(
+HARMLESS = word_set(
     "os.path os.path.join os.path.basename os.path.dirname os.path.splitext os.path.split "
     "os.path.normpath os.path.sep os.path.commonprefix os.getcwd os.getpid os.cpu_count os.sep "
     "os.linesep os.name os.fspath os.PathLike os.times "
@@ -114,7 +110,7 @@ HARMLESS = _words(
 """Harmless parts of modules that are otherwise not."""
 
 METHODS = {
-    WRITES: _words(
+    WRITES: word_set(
         "to_csv to_excel to_parquet to_pickle to_feather to_hdf to_json to_html to_latex to_stata "
         "to_orc to_xml to_markdown to_netcdf to_zarr to_file to_disk write_csv write_parquet "
         "write_excel write_json write_ndjson write_ipc write_avro write_delta sink_csv "
@@ -124,16 +120,16 @@ METHODS = {
         "tofile dump dump_model mkdir rmdir unlink symlink_to hardlink_to touch chmod "
         "extractall makedirs writelines write imwrite writestr to_clipboard to_sql to_gbq"
     ),
-    READS: _words("read_text read_bytes iterdir glob rglob is_file is_dir exists"),
-    NETWORK: _words(
+    READS: word_set("read_text read_bytes iterdir glob rglob is_file is_dir exists"),
+    NETWORK: word_set(
         "urlopen urlretrieve to_sql to_gbq read_sql read_sql_query read_sql_table read_gbq "
         "read_database read_database_uri sendmail send_message connect"
     ),
-    PROCESSES: _words(
+    PROCESSES: word_set(
         "system popen Popen check_output check_call getoutput getstatusoutput spawn fork startfile"
     ),
-    ENVIRONMENT: _words("environ getenv"),
-    UNKNOWN_EFFECTS: _words(
+    ENVIRONMENT: word_set("environ getenv"),
+    UNKNOWN_EFFECTS: word_set(
         "os sys subprocess builtins importlib shutil ctypes socket pickle marshal import_module "
         "load_module exec_module f_globals f_locals f_builtins gi_frame cr_frame ag_frame tb_frame "
         "f_back gi_code co_code func_globals mro run_cell run_line_magic run_cell_magic ex "
@@ -154,32 +150,30 @@ WRITERS = (
 )
 """Prefixes of functions that write files."""
 
-TO_TEXT = _words("to_json to_html to_latex to_markdown to_csv to_xml to_string dumps")
+TO_TEXT = word_set("to_json to_html to_latex to_markdown to_csv to_xml to_string dumps")
 """Methods that write a file only if they are given one."""
 
-READERS = ("read_", "scan_", "load", "open_", "fetch_", "from_csv")
-"""Prefixes of functions that read the path or address they are given."""
-NO_READERS = _words(
+NO_READERS = word_set(
     "load_iris load_wine load_breast_cancer load_digits load_diabetes load_linnerud loads "
     "read_clipboard load_sample_images"
 )
 
 BUILTINS = {
-    UNKNOWN_EFFECTS: _words(
+    UNKNOWN_EFFECTS: word_set(
         "exec eval compile __import__ globals locals vars setattr delattr breakpoint input exit "
         "quit get_ipython memoryview _ __"
     )
 }
-_OWN_PARTS = _words("trace signal types code profile resource select")
+_OWN_PARTS = word_set("trace signal types code profile resource select")
 OTHER_MODULES = frozenset(MODULES) & sys.stdlib_module_names - _OWN_PARTS
 """Standard modules that a library re-exports; it has parts of its own by the other names."""
 
-PATHS = _words("pathlib.Path pathlib.PurePath pathlib.PosixPath pathlib.WindowsPath")
-BUFFERS = _words("io.StringIO io.BytesIO")
-PATH_WRITES = _words("rename replace")
-PATH_READS = _words("open stat lstat resolve owner samefile walk cwd home expanduser")
-FUNCTIONS_BY_NAME = _words("apply agg aggregate transform map pipe applymap")
-CALLS = _words("query eval")
+PATHS = word_set("pathlib.Path pathlib.PurePath pathlib.PosixPath pathlib.WindowsPath")
+BUFFERS = word_set("io.StringIO io.BytesIO")
+PATH_WRITES = word_set("rename replace")
+PATH_READS = word_set("open stat lstat resolve owner samefile walk cwd home expanduser")
+FUNCTIONS_BY_NAME = word_set("apply agg aggregate transform map pipe applymap")
+CALLS = word_set("query eval")
 """Methods that evaluate a text as an expression."""
 
 

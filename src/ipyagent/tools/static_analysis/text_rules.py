@@ -5,26 +5,23 @@ from __future__ import annotations
 import ast
 import re
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
+from ipyagent.phrases import word_set
 
 _CALL = re.compile(r"([\w.]*)\s*\(")
 _INDIRECT = re.compile(r"[\])'\"`]\s*\(|\blambda\b|\bfor\b")
 _VARIABLE = re.compile(r"@\s*(\w+)")
-_MATH = _words(
+_MATH = word_set(
     "sin cos tan exp log log1p log10 expm1 sqrt sinh cosh tanh "
     "arcsin arccos arctan arccosh arcsinh "
     "arctanh abs floor ceil arctan2"
 )
-_METHODS = _words(
+_METHODS = word_set(
     "isin isna isnull notna notnull between contains startswith endswith match fullmatch lower "
     "upper strip len abs round mean median min max sum std quantile shift diff rank cumsum clip "
     "fillna astype duplicated date normalize year month"
 )
 _OPERATORS = frozenset({"", "and", "or", "not", "in"})
-_CODINGS = _words(
+_CODINGS = word_set(
     "C Q I bs cr cc te center standardize scale Treatment Sum Poly Helmert Diff "
     "np.log np.log10 np.log1p np.log2 np.exp np.sqrt np.abs np.power np.square"
 )
