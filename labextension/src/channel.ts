@@ -2,6 +2,9 @@
 import { changed, cutOff } from './model';
 import type { Changes, CutOff, Decide, Protocol, Snapshot, Transcript } from './protocol';
 
+/** The DOM event that tells a drawn run that its kernel is gone. */
+export const CUT_OFF = 'ipyagent:cut-off';
+
 /** Every 0.3 s, for half a minute. */
 const HELLO_INTERVAL = 300;
 const HELLOS = 100;

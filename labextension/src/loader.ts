@@ -5,7 +5,19 @@
 import type { ToRun } from './channel';
 import type { Protocol } from './protocol';
 import type { Widget, WidgetModel } from './widget';
-import { MakeWidget, widgetModules } from './widgetModules';
+
+/** Makes one widget with all its views. */
+export type MakeWidget = () => Widget;
+
+type Load = () => Promise<MakeWidget>;
+
+const MODULES = Symbol.for('ipyagent.widgetModules');
+
+/** Return the page's modules: the card's loader and the extension are bundled apart. */
+export function widgetModules(): Map<string, Load> {
+  const place = globalThis as { [MODULES]?: Map<string, Load> };
+  return (place[MODULES] ??= new Map<string, Load>());
+}
 
 /** The synced state of the card: the hash of the module that draws it. */
 const KEY = 'module_hash';

@@ -1,5 +1,9 @@
 /** The transcript as the kernel's messages tell it: pure state, no DOM. */
-import type { Addition, CutOff, Replacement, Transcript } from './protocol';
+import type { Addition, CutOff, PendingApproval, Replacement, Transcript } from './protocol';
+
+/** The MIME types of a saved run, as data and as it is drawn: `ipyagent.ui.static_html`. */
+export const RUN = 'application/vnd.ipyagent.run+json';
+export const TRANSCRIPT = 'application/vnd.ipyagent.transcript+json';
 
 /** The transcript after `changes`; throws where they do not fit it: then it is the wrong one. */
 export function changed(
@@ -78,4 +82,9 @@ export function cutOff(transcript: Transcript, how: CutOff): Transcript {
     unsent: transcript.unsent.map(text => ({ ...text, label: how.unsent })),
     say: null
   };
+}
+
+/** Approvals are numbered anew in every kernel; runs are not. */
+export function approvalKey({ run_id, approval_id }: PendingApproval): string {
+  return `${run_id} ${approval_id}`;
 }

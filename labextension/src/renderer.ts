@@ -3,13 +3,12 @@ import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 import { Widget } from '@lumino/widgets';
 
 import type { Channel } from './channel';
-import { live } from './lab/live';
-import { RUN, TRANSCRIPT } from './mimetype';
-import { isOver } from './model';
+import { live } from './lab/kernel/liveRuns';
+import { isOver, RUN, TRANSCRIPT } from './model';
 import type { Transcript } from './protocol';
 import { savedTranscript } from './saved';
-import { sanitize } from './view/sanitize';
 import { RunView } from './view/run';
+import { sanitize } from './view/sanitize';
 import { note } from './view/step';
 
 const UNKNOWN =
@@ -86,3 +85,13 @@ export const rendererFactory: IRenderMime.IRendererFactory = {
   mimeTypes: [TRANSCRIPT],
   createRenderer: options => new RunRenderer(options)
 };
+
+/** Ranked before HTML, which is the same run for front ends without this renderer. */
+const extension: IRenderMime.IExtension = {
+  id: 'ipyagent:run',
+  rendererFactory,
+  rank: 10,
+  dataType: 'json'
+};
+
+export default extension;

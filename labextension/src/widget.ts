@@ -1,6 +1,5 @@
 /** The live run: the module that draws a card, which `loader.ts` finds. */
-import { Channel, ToRun } from './channel';
-import { CUT_OFF } from './cutoff';
+import { Channel, CUT_OFF, ToRun } from './channel';
 import { RunView } from './view/run';
 
 /** ipywidgets tells a model that its comm is dead, when the kernel is restarted by the person. */

@@ -1,7 +1,13 @@
 import { YNotebook } from '@jupyter/ydoc';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { codeCell, insertCell, readCells, replaceSource, setOutputs } from '../lab/cells';
+import {
+  codeCell,
+  insertCell,
+  readCells,
+  replaceSource,
+  setOutputs
+} from '../lab/proposals/sharedCells';
 
 let notebook: YNotebook;
 

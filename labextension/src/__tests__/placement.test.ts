@@ -1,7 +1,6 @@
-import { describe, expect, it } from 'vitest';
+import { describe, it, expect } from 'vitest';
 
-import { Inserted } from '../lab/inserted';
-import { placeOf } from '../lab/placement';
+import { Inserted, placeOf } from '../lab/proposals/placement';
 import type { Overview } from '../protocol';
 import { CALL, request } from './story';
 

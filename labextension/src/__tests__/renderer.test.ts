@@ -2,7 +2,7 @@ import { Sanitizer } from '@jupyterlab/apputils/lib/sanitizer';
 import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 import { describe, expect, it, vi } from 'vitest';
 
-import { RUN, TRANSCRIPT } from '../mimetype';
+import { RUN, TRANSCRIPT } from '../model';
 import type { Step } from '../protocol';
 import { rendererFactory } from '../renderer';
 import { CALL, HTML as SAVED_HTML, RUN as STORY, SAVED, withStep } from './story';

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 
 import { Channel, ToRun } from '../channel';
-import { Known, findMissingRun } from '../lab/findMissingRun';
-import { Bundle, isUnfinished, Output, SavedRun, withRun } from '../lab/outputs';
+import { Known, findMissingRun } from '../lab/saving/findMissingRun';
+import { Bundle, isUnfinished, Output, SavedRun, withRun } from '../lab/saving/outputs';
 import type { RunLine, Snapshot } from '../protocol';
 import { RunView } from '../view/run';
 import widget, { WidgetModel } from '../widget';

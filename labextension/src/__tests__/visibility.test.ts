@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 
-import { Asked, show, Visibility } from '../lab/visibility';
+import { Asked, show, Visibility } from '../lab/approvals/visibility';
 import { h } from '../view/dom';
 
 /** A page of 100 pixels on which parts stand at places; jsdom lays nothing out. */

@@ -4,14 +4,13 @@ import { ICommandPalette } from '@jupyterlab/apputils';
 import { CodeCell } from '@jupyterlab/cells';
 import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 
-import { addAgentCell, isPython } from './agentCell';
-import { Decisions } from './decisions';
-import { askAbout } from './errors';
-import { explainPrompt, Failure, failureOf, fixPrompt } from './failures';
-import { agentIcon } from './agentIcon';
-import type { Link } from './link';
-import { ILinks } from './links';
-import { isPrompt } from './prompts';
+import { Decisions } from './approvals/decisions';
+import { addAgentCell, agentIcon, isPython } from './cells/agentCell';
+import { askAbout } from './cells/errorActions';
+import { Failure, failureOf, fixPrompt, explainPrompt } from './cells/failures';
+import { isPrompt } from './cells/prompts';
+import type { Link } from './kernel/link';
+import { ILinks } from './kernel/links';
 
 const CATEGORY = 'ipyagent';
 

@@ -83,3 +83,13 @@ export class Views<
     return view;
   }
 }
+
+/** 1,204 */
+export function count(number: number): string {
+  return number.toLocaleString('en-US');
+}
+
+/** A count of things: 1 line, 2 lines. */
+export function plural(number: number, noun: string): string {
+  return `${count(number)} ${noun}${number === 1 ? '' : 's'}`;
+}

@@ -1,6 +1,6 @@
 /** A bar at the lower edge of a box that says how much of it is out of sight. */
 import { button } from './form';
-import { plural } from './format';
+import { plural } from './dom';
 
 /** From the end, to be at it: less than a line. */
 const INSET = 12;

@@ -1,6 +1,5 @@
 /** The beginning of a long run: there when it is asked for, so that a notebook opens at once. */
-import { h, Views } from './dom';
-import { plural } from './format';
+import { h, plural, Views } from './dom';
 import type { Before } from './sanitize';
 import { StepItem, StepView } from './step';
 

@@ -2,7 +2,6 @@
 import type { Header } from '../protocol';
 import { Child, h, Slot } from './dom';
 import { button } from './form';
-import { elapsed } from './format';
 import { reveal } from './reveal';
 
 /** A header, and whether its run has ended. */
@@ -92,4 +91,10 @@ function title(header: Header | null): Child[] {
       ? null
       : h('span', { class: 'ipyagent-badge ipyagent-yolo' }, header.badge)
   ];
+}
+
+/** Whole seconds, as they pass: 5 s, 2 min 5 s. */
+function elapsed(seconds: number): string {
+  const whole = Math.max(0, Math.floor(seconds));
+  return whole < 60 ? `${whole} s` : `${Math.floor(whole / 60)} min ${whole % 60} s`;
 }

@@ -1,12 +1,11 @@
 /** A plan: what is approved as a whole, and how far it is. */
 import type { Answer } from '../channel';
-import type { Approval, Plan, PlanStep } from '../protocol';
-import { reasonField } from './approval';
+import type { Approval, Plan, PlanStep, Todo } from '../protocol';
 import { wholeCall } from './call';
 import { Child, h, Slot, Views } from './dom';
 import { PlanEditor } from './editor';
 import { effectsOf } from './effects';
-import { answerForm, button, Decide, markAsked } from './form';
+import { answerForm, button, Decide, markAsked, reasonField } from './form';
 import { Gate } from './gate';
 import { reveal } from './reveal';
 import type { Before } from './sanitize';
@@ -161,4 +160,24 @@ function line({ step, number }: PlanItem): Child[] {
 /** How it is decided on where there are no buttons. */
 function hint({ hint: text }: Plan): Child[] {
   return text === '' ? [] : [note(text)];
+}
+
+/** A live list; hidden while there is none. */
+export class TodosView {
+  private slot = new Slot(
+    h('ul', { class: 'ipyagent-todos', 'data-ipyagent': 'todos', 'aria-label': 'Tasks' })
+  );
+
+  readonly element = this.slot.element;
+
+  update(todos: Todo[]): void {
+    this.element.hidden = todos.length === 0;
+    this.slot.show(todos, () => todos.map(item));
+  }
+}
+
+function item({ status, glyph, status_text, text }: Todo): HTMLElement {
+  const sign = { class: 'ipyagent-glyph', role: 'img', 'aria-label': status_text };
+  const words = h('span', { class: 'ipyagent-todo-text' }, reveal(text));
+  return h('li', { 'data-state': status }, h('span', sign, glyph), words);
 }

@@ -1,10 +1,8 @@
 /** A change of a notebook that waits for a decision, drawn where it would be made. */
 import type { Call } from '../protocol';
-import { reasonField } from './approval';
 import { changesOf } from './diff';
 import { h } from './dom';
-import { answerForm, button, Decide } from './form';
-import { firstLine } from './format';
+import { answerForm, button, Decide, reasonField } from './form';
 import { Gate } from './gate';
 import { highlight } from './highlight';
 import { reveal, revealWithin } from './reveal';
@@ -105,4 +103,10 @@ function sourceOf({ request }: Call): string {
 
 function kindOf({ request }: Call): string {
   return typeof request.arguments.kind === 'string' ? request.arguments.kind : 'code';
+}
+
+/** The first line that has something on it, cut to fit. */
+function firstLine(text: string, width = 200): string {
+  const line = /\S.*/.exec(text)?.[0] ?? '';
+  return line.length > width ? `${line.slice(0, width)}…` : line;
 }

@@ -3,8 +3,7 @@
  *
  * `ipyagent.ui.reveal` draws the same; `tests/ui/reveal_cases.json` holds for both.
  */
-import { h } from './dom';
-import { count } from './format';
+import { count, h } from './dom';
 
 /**
  * Controls, format characters (bidi, zero-width, tags), line separators, lone surrogates, code

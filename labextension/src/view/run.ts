@@ -1,16 +1,15 @@
 /** A run, live or saved, drawn into an element. */
 import type { Answer } from '../channel';
 import { isOver } from '../model';
-import type { Ending, Footer, Fold, Transcript } from '../protocol';
+import type { Ending, Fold, Footer, Transcript } from '../protocol';
 import { Child, h, Slot, Views } from './dom';
-import { FoldedStepsView, foldedOf } from './foldedSteps';
+import { foldedOf, FoldedStepsView } from './foldedSteps';
 import { HeaderView } from './header';
-import { PlanView } from './plan';
+import { PlanView, TodosView } from './plan';
 import { reveal, withInlineCode } from './reveal';
 import { asItIs, Before } from './sanitize';
-import { SayView, Saying } from './say';
+import { Saying, SayView } from './say';
 import { note, StepItem, StepView } from './step';
-import { TodosView } from './todos';
 import { UndoView } from './undo';
 
 /** What a user can do about a live run. */

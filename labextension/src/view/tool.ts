@@ -1,12 +1,11 @@
 /** One tool call: a line that says all, and everything behind it. */
 import type { Answer } from '../channel';
 import type { Call, Fold, Late, Result } from '../protocol';
-import { approvalForm } from './approval';
 import { wholeCall } from './call';
 import { media } from './displays';
 import { Child, h, Slot } from './dom';
 import { effectsOf } from './effects';
-import { Decide, markAsked } from './form';
+import { approvalForm, Decide, markAsked } from './form';
 import { Gate } from './gate';
 import { questionForm, questionText } from './question';
 import { reveal } from './reveal';

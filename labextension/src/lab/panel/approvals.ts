@@ -1,18 +1,16 @@
 /** What waits for the person, as the cards show it: calls, questions and plans. */
 import type { Answer } from '../../channel';
+import { approvalKey } from '../../model';
 import type { Overview, PendingApproval, WaitingPlan } from '../../protocol';
-import { reasonField } from '../../view/approval';
 import { h, Slot } from '../../view/dom';
-import { answerForm, button } from '../../view/form';
+import { answerForm, button, reasonField } from '../../view/form';
 import type { Gate } from '../../view/gate';
 import { PlanView } from '../../view/plan';
 import { reveal } from '../../view/reveal';
 import type { Before } from '../../view/sanitize';
 import { ToolView } from '../../view/tool';
-import { approvalKey } from '../approvals';
 import { Keyed } from './keyed';
-import { Section } from './section';
-import type { PanelActions, PanelState } from './state';
+import { PanelActions, PanelState, Section } from './section';
 
 /** The state of a run whose plan waits. */
 const WAITING = 'waiting';

@@ -1,11 +1,10 @@
 /** The runs, newest first: how they stand, what they took, and the way to their cells. */
+import type { RunLine } from '../../protocol';
 import { h, Slot } from '../../view/dom';
 import { button } from '../../view/form';
-import type { RunLine } from '../../protocol';
 import { reveal } from '../../view/reveal';
 import { Keyed } from './keyed';
-import { Section } from './section';
-import type { PanelActions, PanelState } from './state';
+import { PanelActions, PanelState, Section } from './section';
 
 interface Item {
   readonly run: RunLine;

@@ -1,11 +1,10 @@
 /** The workspace's conversations: which one this notebook goes on with, and how to change that. */
+import type { SessionLine } from '../../protocol';
 import { h, Slot } from '../../view/dom';
 import { button } from '../../view/form';
 import { reveal } from '../../view/reveal';
-import type { SessionLine } from '../../protocol';
 import { Keyed } from './keyed';
-import { Section } from './section';
-import type { PanelActions, PanelState } from './state';
+import { PanelActions, PanelState, Section } from './section';
 
 interface Item {
   readonly session: SessionLine;

@@ -7,7 +7,7 @@ import { asItIs, Before } from '../../view/sanitize';
 import { ApprovalsSection } from './approvals';
 import { RunsSection } from './runs';
 import { SessionsSection } from './sessions';
-import type { PanelActions, PanelState } from './state';
+import type { PanelActions, PanelState } from './section';
 import { PlanSection, VariablesSection } from './work';
 
 export class PanelView {

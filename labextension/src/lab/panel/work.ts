@@ -1,11 +1,10 @@
 /** What the newest run is about: its plan, its tasks, and the variables that runs touched. */
 import type { PlanStepLine, VariableLine } from '../../protocol';
 import { h, Slot } from '../../view/dom';
+import { TodosView } from '../../view/plan';
 import { reveal } from '../../view/reveal';
-import { TodosView } from '../../view/todos';
 import { glyph } from '../../view/tool';
-import { Section } from './section';
-import type { PanelState } from './state';
+import { PanelState, Section } from './section';
 
 /** A plan as far as it is carried out; one that waits is among the approvals. */
 export class PlanSection {
