@@ -1,4 +1,4 @@
-/** The JupyterLab extension: plugins only. */
+/** The plugins of the JupyterLab extension. */
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 
 import { notify } from './lab/approvals/notify';

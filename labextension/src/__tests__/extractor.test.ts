@@ -6,7 +6,7 @@ import { withoutPrompts } from '../lab/cells/prompts';
 
 const CELLS = ['x = 1', '%%agent --plan\nWhy did revenue drop?', 'print(x)'];
 
-/** What a language server for Python gets of the cells. */
+/** Return the code that a language server for Python gets. */
 function seen(extractors: CodeExtractorsManager): VirtualDocument {
   const document = new VirtualDocument({
     language: 'python',

@@ -13,7 +13,7 @@ const place = (
   inserted: string[] = []
 ) => {
   const call = { ...CALL, name, request: request({ arguments: given }) };
-  const found = placeOf(call, { cells: CELLS, asking, inserted });
+  const found = placeOf(call, { cells: CELLS, agentCell: asking, inserted });
   return found && `${found.side} ${found.cellId}`;
 };
 
@@ -45,7 +45,7 @@ describe('the place of a new cell', () => {
   it.each([
     ['b', [], 'after b'],
     ['b', ['c'], 'after c'],
-    // The person has moved the agent's cell down.
+    // The user has moved the agent's cell down.
     ['c', ['a'], 'after c'],
     ['gone', [], 'after 1'],
     [null, [], 'after 1']

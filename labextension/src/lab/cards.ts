@@ -1,7 +1,4 @@
-/**
- * The keyboard's place. A card is drawn anew when its run ends: what had the focus in it is gone, and
- * the page would have it, where no key of the notebook works. So the card's cell gets it.
- */
+/** The plugins that serve cards: the module that draws them, undo, and the keyboard focus. */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { INotebookTracker, NotebookActions } from '@jupyterlab/notebook';
 
@@ -12,41 +9,45 @@ import { ILinks } from './kernel/links';
 
 const CARD = '[data-ipyagent="run"]';
 
-interface Held {
+interface FocusedElement {
   readonly element: Element;
-  /** The cell whose card it is in. */
+  /** The cell whose card contains it. */
   readonly cell: Element;
 }
 
+/**
+ * Focuses a card's cell when the focused element of the card is removed: a card is redrawn when its
+ * run ends, and the page itself would get the focus, where no key of the notebook works.
+ */
 class FocusKeeper {
-  private held: Held | null = null;
-  private changes = new MutationObserver(() => this.check());
+  private focused: FocusedElement | null = null;
+  private changes = new MutationObserver(() => this.onChange());
 
   constructor(private tracker: INotebookTracker) {
-    document.addEventListener('focusin', ({ target }) => this.hold(target as Element));
+    document.addEventListener('focusin', ({ target }) => this.onFocus(target as Element));
   }
 
-  private hold(element: Element): void {
+  private onFocus(element: Element): void {
     this.changes.disconnect();
     const cell = element.closest(CARD)?.closest('.jp-Cell') ?? null;
-    this.held = cell === null ? null : { element, cell };
+    this.focused = cell === null ? null : { element, cell };
     if (cell !== null) {
       this.changes.observe(cell, { childList: true, subtree: true });
     }
   }
 
-  private check(): void {
-    const { held } = this;
+  private onChange(): void {
+    const { focused: held } = this;
     if (held?.element.isConnected === false) {
       this.changes.disconnect();
-      this.held = null;
+      this.focused = null;
       if (document.activeElement === document.body) {
-        this.focus(held.cell);
+        this.focusCell(held.cell);
       }
     }
   }
 
-  private focus(cell: Element): void {
+  private focusCell(cell: Element): void {
     const notebook = this.tracker.currentWidget?.content;
     const index = notebook?.widgets.findIndex(({ node }) => node === cell) ?? -1;
     if (notebook !== undefined && index >= 0) {
@@ -60,7 +61,7 @@ class FocusKeeper {
 
 export const focus: JupyterFrontEndPlugin<void> = {
   id: 'ipyagent:focus',
-  description: 'Gives the focus back to a cell whose card is drawn anew.',
+  description: 'Returns the focus to a cell when its card is redrawn.',
   autoStart: true,
   requires: [INotebookTracker],
   activate: (_, tracker: INotebookTracker) => {
@@ -88,7 +89,7 @@ export const undoing: JupyterFrontEndPlugin<void> = {
       const panel = links.notebooks().find(({ node }) => node.contains(target as Node));
       const link = links.of(panel ?? null);
       if (link?.overview) {
-        detail.answer = link.undo(detail.runId, detail.isDry);
+        detail.answer = link.requestUndo(detail.runId, detail.isDry);
       }
     });
   }

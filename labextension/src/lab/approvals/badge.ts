@@ -1,12 +1,12 @@
-/** How much waits for the person, before the title of the page: `(1) sales.ipynb`. */
+/** The number of waiting approvals in the page's title: `(1) sales.ipynb`. */
 
 export class Badge {
   private count = 0;
-  private own = document.title;
-  private shown = document.title;
+  private pageTitle = document.title;
+  private title = document.title;
 
   constructor() {
-    // JupyterLab writes the title anew when the current document changes.
+    // JupyterLab rewrites the title when the current document changes.
     new MutationObserver(() => this.update()).observe(document.head, {
       subtree: true,
       childList: true,
@@ -20,13 +20,13 @@ export class Badge {
   }
 
   private update(): void {
-    if (document.title !== this.shown) {
-      this.own = document.title;
+    if (document.title !== this.title) {
+      this.pageTitle = document.title;
     }
-    const wanted = this.count > 0 ? `(${this.count}) ${this.own}` : this.own;
-    if (document.title !== wanted) {
-      document.title = wanted;
+    const title = this.count > 0 ? `(${this.count}) ${this.pageTitle}` : this.pageTitle;
+    if (document.title !== title) {
+      document.title = title;
     }
-    this.shown = document.title;
+    this.title = document.title;
   }
 }

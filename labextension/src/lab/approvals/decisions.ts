@@ -1,23 +1,23 @@
-/** Approve and deny by a command: the card's own buttons, and only once the call was seen. */
+/** Approves and denies by shortcut: presses the card's own buttons, once the call was visible. */
 import { Notification } from '@jupyterlab/apputils';
 import { CodeCell } from '@jupyterlab/cells';
 import type { INotebookTracker } from '@jupyterlab/notebook';
 
 import type { PendingApproval } from '../../protocol';
 import type { ILinks } from '../kernel/links';
-import { Asked, show, Visibility } from './visibility';
+import { CardParts, scrollToPart, Visibility } from './visibility';
 
-/** Milliseconds between two looks, while something waits. */
-const LOOK = 100;
+/** Milliseconds between two checks of what is visible, while an approval waits. */
+const POLL_MILLISECONDS = 100;
 
-/** Milliseconds between two presses that are meant: a key that is held down decides nothing. */
-const PAUSE = 400;
+/** Milliseconds between two deliberate presses: a key that is held down decides nothing. */
+const PRESS_MILLISECONDS = 400;
 
-/** The oldest question of the current notebook, and what was seen of it. */
+/** The oldest approval of the current notebook, and which parts of its card were visible. */
 export class Decisions {
-  private sight = new Visibility('');
+  private visibility = new Visibility('');
   private timer: number | null = null;
-  private pressed = -PAUSE;
+  private lastPress = -PRESS_MILLISECONDS;
 
   constructor(
     private tracker: INotebookTracker,
@@ -28,29 +28,29 @@ export class Decisions {
     tracker.currentChanged.connect(update);
   }
 
-  /** What waits longest; null where nothing does. */
+  /** The approval that has waited longest; null without one. */
   get pending(): PendingApproval | null {
     return this.links.of(this.tracker.currentWidget)?.overview?.approvals.at(0) ?? null;
   }
 
-  /** Press the card's button, or else show what was not seen of it yet. */
+  /** Press the card's button; if parts of the call were not visible yet, scroll to them instead. */
   async press(word: 'approve' | 'deny'): Promise<void> {
-    const [last, now] = [this.pressed, performance.now()];
-    this.pressed = now;
-    if (now - last < PAUSE) {
+    const [last, now] = [this.lastPress, performance.now()];
+    this.lastPress = now;
+    if (now - last < PRESS_MILLISECONDS) {
       return;
     }
-    const asked = await this.found();
-    if (asked === null) {
+    const card = await this.findCard();
+    if (card === null) {
       Notification.warning('The card of this call is not in the notebook, so it cannot be seen.');
       return;
     }
-    this.look();
-    const missing = this.sight.missing(asked);
-    if (missing === null) {
-      asked.form.querySelector<HTMLButtonElement>(`[data-ipyagent="${word}"]`)?.click();
+    this.recordVisibility();
+    const unseen = this.visibility.firstUnseen(card);
+    if (unseen === null) {
+      card.form.querySelector<HTMLButtonElement>(`[data-ipyagent="${word}"]`)?.click();
     } else {
-      show(asked, missing);
+      scrollToPart(card, unseen);
       Notification.info(`Read what is asked, then ${word} again.`, { autoClose: 4_000 });
     }
   }
@@ -60,29 +60,29 @@ export class Decisions {
       window.clearInterval(this.timer);
       this.timer = null;
     } else if (this.pending !== null && this.timer === null) {
-      this.timer = window.setInterval(() => this.look(), LOOK);
+      this.timer = window.setInterval(() => this.recordVisibility(), POLL_MILLISECONDS);
     }
   }
 
-  private look(): void {
+  private recordVisibility(): void {
     const { pending } = this;
-    if (pending !== null && pending.approval_id !== this.sight.approvalId) {
-      this.sight = new Visibility(pending.approval_id);
+    if (pending !== null && pending.approval_id !== this.visibility.approvalId) {
+      this.visibility = new Visibility(pending.approval_id);
     }
-    const asked = pending && askedIn(this.cell, pending);
-    if (asked !== null) {
-      this.sight.look(asked);
+    const card = pending && findCardIn(this.cell, pending);
+    if (card !== null) {
+      this.visibility.record(card);
     }
   }
 
-  /** The card, in the page even if its cell was scrolled far away. */
-  private async found(): Promise<Asked | null> {
+  /** Find the card, scrolling to its cell if that is not in the page. */
+  private async findCard(): Promise<CardParts | null> {
     const { cell, pending } = this;
     if (cell !== null && !cell.node.isConnected) {
       const notebook = this.tracker.currentWidget?.content;
       await notebook?.scrollToItem(notebook.widgets.indexOf(cell));
     }
-    return pending && askedIn(cell, pending);
+    return pending && findCardIn(cell, pending);
   }
 
   private get cell(): CodeCell | null {
@@ -92,7 +92,7 @@ export class Decisions {
   }
 }
 
-function askedIn(cell: CodeCell | null, { approval_id }: PendingApproval): Asked | null {
+function findCardIn(cell: CodeCell | null, { approval_id }: PendingApproval): CardParts | null {
   const place = `[data-approval="${CSS.escape(approval_id)}"]`;
   const form = cell?.outputArea.node.querySelector<HTMLElement>(place);
   const card = form?.closest<HTMLElement>('.ipyagent-tool, .ipyagent-plan');

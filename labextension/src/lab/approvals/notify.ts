@@ -1,4 +1,4 @@
-/** Tells a person who looks elsewhere that an approval waits. */
+/** Notifies users of waiting approvals while the page is in the background. */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
 import type { NotebookPanel } from '@jupyterlab/notebook';
@@ -12,10 +12,10 @@ import { ILinks } from '../kernel/links';
 import { ISettings } from '../settings';
 import { Badge } from './badge';
 
-/** Browsers ask for the permission only when a person did something. */
+/** Browsers ask for the permission only after a user's action. */
 export const NOTIFY = 'ipyagent:enable-notifications';
 
-/** Characters of what is asked about that a notification has. */
+/** Maximal length of the call's description in a notification. */
 const ABOUT = 80;
 
 /** An approval that waits in an open notebook. */
@@ -25,7 +25,7 @@ interface Waiting {
   readonly panel: NotebookPanel;
 }
 
-/** One notification for each approval that begins to wait; it goes when the approval does. */
+/** Shows one notification for each new approval, and closes it with the approval. */
 class Notifier {
   private badge = new Badge();
   private known = new Map<string, Notification | null>();
@@ -35,12 +35,12 @@ class Notifier {
     private links: ILinks,
     private settings: ISettings
   ) {
-    links.changed.connect(() => this.look());
-    this.look();
+    links.changed.connect(() => this.update());
+    this.update();
   }
 
-  private look(): void {
-    const waiting = new Map(this.waiting().map(each => [approvalKey(each.approval), each]));
+  private update(): void {
+    const waiting = new Map(this.listWaiting().map(each => [approvalKey(each.approval), each]));
     this.badge.show(waiting.size);
     for (const [key, notification] of this.known) {
       if (!waiting.has(key)) {
@@ -51,13 +51,15 @@ class Notifier {
     for (const [key, each] of waiting) {
       if (!this.known.has(key)) {
         const isWanted = this.settings.now.notify && isElsewhere() && permission() === 'granted';
-        this.known.set(key, isWanted ? this.tell(key, each) : null);
+        this.known.set(key, isWanted ? this.notify(key, each) : null);
       }
     }
   }
 
-  /** Only which tool and where: arguments may be secret, and notifications are seen by others. */
-  private tell(key: string, { approval, link, panel }: Waiting): Notification {
+  /**
+   * Name only the tool and the notebook: arguments may be secret, and others may see notifications.
+   */
+  private notify(key: string, { approval, link, panel }: Waiting): Notification {
     const what = revealText(approval.about).slice(0, ABOUT);
     const title = `ipyagent asks: ${what} in ${panel.title.label}`;
     const notification = new Notification(title, { tag: `ipyagent ${key}` });
@@ -72,8 +74,8 @@ class Notifier {
     return notification;
   }
 
-  /** Of each kernel once, named after the notebook that asks. */
-  private waiting(): Waiting[] {
+  /** List each kernel's approvals once, with the notebook that asks. */
+  private listWaiting(): Waiting[] {
     return this.links.all.flatMap(link => {
       const panels = this.links.notebooks(link);
       return (link.overview?.approvals ?? []).map(approval => ({

@@ -1,42 +1,42 @@
-/** What of a call has been before a person's eyes: a key must not approve what nobody saw. */
+/** Tracks which parts of a call were visible, so that a shortcut cannot approve unseen text. */
 import { GLANCE } from '../../view/gate';
 
-/** From an edge, to be inside of it. */
+/** Pixels from an edge to a point inside. */
 const INSET = 6;
 
-/** A part that is closed shows a line of the call instead of the call. */
+/** Closed details, which show a line of the call instead of the call. */
 const FOLDED = '.ipyagent-tool-details:not([open]), [data-ipyagent="plan-step"] > :not([open])';
 
-/** Where a call is drawn, and below it the buttons. */
-export interface Asked {
+/** A card that shows a call, and the form with its buttons. */
+export interface CardParts {
   readonly card: HTMLElement;
   readonly form: HTMLElement;
 }
 
-/** Collects what was seen of one approval's card, by being asked to look again and again. */
+/** Records which parts of one approval's card were visible, by repeated checks. */
 export class Visibility {
   private since = new WeakMap<Element, number>();
   private seen = new WeakSet<Element>();
 
   constructor(readonly approvalId: string) {}
 
-  /** Note what is on screen now. */
-  look({ card, form }: Asked, now = performance.now()): void {
-    this.note(card, folds(card).length === 0 && isPainted(card, 'top'), now);
+  /** Record which parts are on screen now. */
+  record({ card, form }: CardParts, now = performance.now()): void {
+    this.recordPart(card, folds(card).length === 0 && isPainted(card, 'top'), now);
     scrollers(card).forEach(each =>
-      this.note(each, isAtEnd(each) && isPainted(each, 'bottom'), now)
+      this.recordPart(each, isAtEnd(each) && isPainted(each, 'bottom'), now)
     );
-    this.note(form, isPainted(form, 'top') && isPainted(form, 'bottom'), now);
+    this.recordPart(form, isPainted(form, 'top') && isPainted(form, 'bottom'), now);
   }
 
-  /** The first part that was not seen; the buttons have to be there now. */
-  missing({ card, form }: Asked): HTMLElement | null {
+  /** Return the first part that was not visible; the buttons have to be visible now. */
+  firstUnseen({ card, form }: CardParts): HTMLElement | null {
     const isThere = this.since.has(form) && this.seen.has(form);
     const unseen = [card, ...scrollers(card)].find(each => !this.seen.has(each));
     return unseen ?? (isThere ? null : form);
   }
 
-  private note(part: Element, isThere: boolean, now: number): void {
+  private recordPart(part: Element, isThere: boolean, now: number): void {
     if (!isThere) {
       this.since.delete(part);
       return;
@@ -49,8 +49,8 @@ export class Visibility {
   }
 }
 
-/** Bring a part of a card before the person's eyes; what scrolls in itself moves on by a page. */
-export function show({ card }: Asked, part: HTMLElement): void {
+/** Scroll to a part of a card; a part that scrolls itself moves on by a page. */
+export function scrollToPart({ card }: CardParts, part: HTMLElement): void {
   folds(card).forEach(each => each.setAttribute('open', ''));
   if (part === card) {
     const fits = card.offsetHeight < window.innerHeight / 2;
@@ -75,7 +75,7 @@ function isAtEnd({ scrollTop, scrollHeight, clientHeight }: Element): boolean {
   return scrollTop + clientHeight >= scrollHeight - INSET;
 }
 
-/** Whether an edge can be seen: not scrolled away, not covered, on a page that is in front. */
+/** Return whether an edge is visible: not scrolled away, not covered, in the foreground page. */
 function isPainted(element: Element, edge: 'top' | 'bottom'): boolean {
   const { left, right, top, bottom } = element.getBoundingClientRect();
   const y = edge === 'top' ? top + INSET : bottom - INSET;

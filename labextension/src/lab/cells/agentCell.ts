@@ -1,4 +1,4 @@
-/** A cell for the agent, in a notebook whose kernel can run it. */
+/** Adds agent cells, and loads ipyagent in the kernel where that is needed. */
 import { Notification } from '@jupyterlab/apputils';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { Kernel } from '@jupyterlab/services';
@@ -20,7 +20,7 @@ export const agentIcon = new LabIcon({
 
 const EMPTY = '%%agent\n';
 
-/** Without a record, and without harm to the cells that wait behind it. */
+/** Leaves no history, and does not abort the cells in the queue. */
 const LOAD = {
   code: '%load_ext ipyagent',
   silent: true,
@@ -29,7 +29,7 @@ const LOAD = {
   allow_stdin: false
 };
 
-/** Whether the kernel of a notebook, or without one the notebook, speaks Python. */
+/** Return whether a notebook's kernel, or without one its metadata, is for Python. */
 export function isPython({ sessionContext, model }: NotebookPanel): boolean {
   const kernel = sessionContext.session?.kernel?.name;
   const specs = sessionContext.specsManager.specs?.kernelspecs;
@@ -38,8 +38,8 @@ export function isPython({ sessionContext, model }: NotebookPanel): boolean {
 }
 
 /**
- * Insert a cell below the one at `above`, with the cursor in it, and see that it can run. If just
- * this cell stands there, a second click meant no second one.
+ * Insert an agent cell below the one at `above`, put the cursor in it, and load ipyagent if needed.
+ * An identical cell there is reused: a second click adds no second cell.
  */
 export async function addAgentCell(
   panel: NotebookPanel,
@@ -54,7 +54,7 @@ export async function addAgentCell(
   const notebook = panel.content;
   const index = above + 1;
   if (notebook.model?.sharedModel.cells.at(index)?.getSource() !== source) {
-    // Its outputs will be those of a cell that the person runs.
+    // The user runs it, so its outputs can be trusted.
     const cell = { cell_type: 'code', source, metadata: { trusted: true } };
     notebook.model?.sharedModel.insertCell(index, cell);
   }

@@ -1,9 +1,9 @@
-/** Cells of open notebooks: where they are, and how to get there. */
+/** Finds cells of open notebooks, and brings the user there. */
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { ICellModel, ICodeCellModel } from '@jupyterlab/cells';
 import { NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
 
-/** As long as the animation in style/proposals.css. */
+/** Duration of the animation in style/proposals.css. */
 const MARK_MILLISECONDS = 4_000;
 
 const CLASS = 'ipyagent-changed';
@@ -16,12 +16,12 @@ export interface Place {
   index: number;
 }
 
-/** The ids of a notebook's cells, in order. */
+/** Return the ids of a notebook's cells, in order. */
 export function cellIds(panel: NotebookPanel): string[] {
   return panel.content.model?.sharedModel.cells.map(cell => cell.getId()) ?? [];
 }
 
-/** A notebook's code cells, in order. */
+/** Return a notebook's code cells, in order. */
 export function codeCells({ content }: NotebookPanel): ICodeCellModel[] {
   return [...(content.model?.cells ?? [])].filter(isCode);
 }
@@ -30,7 +30,7 @@ function isCode(cell: ICellModel): cell is ICodeCellModel {
   return cell.type === 'code';
 }
 
-/** Where a cell is among these notebooks; null where it is gone. */
+/** Find a cell in these notebooks; null where it is gone. */
 export function placeOf(cellId: string | null, panels: NotebookPanel[]): Place | null {
   for (const panel of panels) {
     const index = cellId === null ? -1 : cellIds(panel).indexOf(cellId);
@@ -41,7 +41,7 @@ export function placeOf(cellId: string | null, panels: NotebookPanel[]): Place |
   return null;
 }
 
-/** Bring a cell before the person, and select it. */
+/** Scroll to a cell, and select it. */
 export async function goTo({ panel, index }: Place, app: JupyterFrontEnd): Promise<void> {
   app.shell.activateById(panel.id);
   panel.content.deselectAll();
@@ -49,7 +49,7 @@ export async function goTo({ panel, index }: Place, app: JupyterFrontEnd): Promi
   await panel.content.scrollToItem(index, 'smart');
 }
 
-/** Put a new code cell below another one, and run it. */
+/** Insert a code cell below another one, and run it. */
 export async function runBelow({ panel, index }: Place, source: string): Promise<void> {
   const { content, sessionContext } = panel;
   content.model?.sharedModel.insertCell(index + 1, { cell_type: 'code', source });
@@ -58,7 +58,7 @@ export async function runBelow({ panel, index }: Place, source: string): Promise
   await NotebookActions.run(content, sessionContext);
 }
 
-/** Mark the cell with that id, wherever it is drawn in that notebook. */
+/** Highlight a changed cell for a moment. */
 export function mark(panel: NotebookPanel, id: string): void {
   const cell = panel.content.widgets.find(each => each.model.id === id);
   if (cell !== undefined) {

@@ -1,4 +1,4 @@
-/** Completion in `%%agent` cells: what the kernel finds, with nothing of Python among it. */
+/** Completion in `%%agent` cells: the kernel's matches, without Python's. */
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 import type { Cell } from '@jupyterlab/cells';
 import {
@@ -26,10 +26,10 @@ import {
 import { ISettings } from '../settings';
 import { inMention, isPrompt } from './prompts';
 
-/** Above JupyterLab's own, as it advises: 550 is the kernel's, 500 the words of the cell. */
+/** Above JupyterLab's own providers: 550 is the kernel's, 500 the words of the cell. */
 const RANK = 1_000;
 
-/** By what the kernel says of a completion. */
+/** Icons by the type that the kernel gives to a completion. */
 const ICONS: [RegExp, LabIcon][] = [
   [/^file\b/, fileIcon],
   [/^(DataFrame|LazyFrame|Series|ndarray)\b/, spreadsheetIcon],
@@ -39,7 +39,7 @@ const ICONS: [RegExp, LabIcon][] = [
   [/^session\b/, historyIcon]
 ];
 
-/** A completion, its place, and the number of characters before the cursor that it stands for. */
+/** A completion with its rank, and the number of characters before the cursor that it replaces. */
 interface Item extends CompletionHandler.ICompletionItem {
   order: number;
   fragment: number;
@@ -55,7 +55,7 @@ function isOurs(item: CompletionHandler.ICompletionItem): item is Item {
   return 'fragment' in item;
 }
 
-/** In prompts only what this provider found counts, in the order and the range that it gave. */
+/** In prompts, accepts this provider's items only, in their order and range. */
 class Model extends CompleterModel {
   completionItems(): Items {
     const items = super.completionItems();
@@ -67,7 +67,7 @@ class Model extends CompleterModel {
       super.setCompletionItems(items);
       return;
     }
-    // Merged with those of other providers, items may have lost what they begin with.
+    // Merging with other providers may have removed the start of an item's text.
     const ours = items.filter(isOurs).map(item => ({ ...item, insertText: item.label }));
     if (this.cursor !== null && ours.length > 0) {
       const { end } = this.cursor;
@@ -77,7 +77,7 @@ class Model extends CompleterModel {
   }
 }
 
-/** Types as the kernel writes them: `DataFrame`, not `dataframe`. */
+/** Shows types in the kernel's own case: `DataFrame`, not `dataframe`. */
 class Renderer extends Completer.Renderer {
   createCompletionItemNode(
     item: CompletionHandler.ICompletionItem,
@@ -97,7 +97,7 @@ class Provider implements ICompletionProvider<Item> {
   readonly rank = RANK;
   readonly renderer = new Renderer();
 
-  private asked = new WeakMap<Kernel.IKernelConnection, Promise<unknown>>();
+  private requests = new WeakMap<Kernel.IKernelConnection, Promise<unknown>>();
 
   isApplicable({ editor, session }: ICompletionContext): Promise<boolean> {
     const source = editor?.model.sharedModel.getSource() ?? '';
@@ -108,9 +108,9 @@ class Provider implements ICompletionProvider<Item> {
     return Promise.resolve(new Model());
   }
 
-  /** Resolves when the kernel owes no answer: while it runs a cell, questions only pile up. */
-  async answered(kernel: Kernel.IKernelConnection): Promise<void> {
-    await this.asked.get(kernel)?.catch(() => undefined);
+  /** Wait until the kernel has replied: requests pile up while it runs a cell. */
+  async waitForReply(kernel: Kernel.IKernelConnection): Promise<void> {
+    await this.requests.get(kernel)?.catch(() => undefined);
   }
 
   async fetch(
@@ -121,25 +121,25 @@ class Provider implements ICompletionProvider<Item> {
     if (!kernel) {
       return { start: offset, end: offset, items: [] };
     }
-    const asked = kernel.requestComplete({ code: text, cursor_pos: offset });
-    this.asked.set(kernel, asked);
-    const { content } = await asked;
-    return reply(content.status === 'ok' ? content : NOTHING, text);
+    const request = kernel.requestComplete({ code: text, cursor_pos: offset });
+    this.requests.set(kernel, request);
+    const { content } = await request;
+    return toItems(content.status === 'ok' ? content : NOTHING, text);
   }
 }
 
-/** What the kernel answered, as the completer takes it. */
-function reply(
+/** Convert the kernel's reply to items of the completer. */
+function toItems(
   { cursor_start: start, cursor_end: end, matches, metadata }: Answer,
   text: string
 ): CompletionHandler.ICompletionItemsReply<Item> {
-  const told = metadata._jupyter_types_experimental as { type?: string }[] | undefined;
-  // The kernel counts characters, the page counts what they are stored in.
+  const types = metadata._jupyter_types_experimental as { type?: string }[] | undefined;
+  // The kernel counts code points, the page UTF-16 code units.
   const characters = Array.from(text);
   const fragment = characters.slice(start, end).join('').length;
   const inOptions = !characters.slice(0, end).join('').trimStart().includes('\n');
   const items = matches.map((label, order) => {
-    const type = told?.[order]?.type ?? '';
+    const type = types?.[order]?.type ?? '';
     const icon = ICONS.find(([kind]) => kind.test(type))?.[1];
     return {
       label,
@@ -168,29 +168,29 @@ class Mentions {
   }
 
   private watch(cell: Cell | null): void {
-    // A cell that is gone has no model any more, and lets go of its signals by itself.
+    // A disposed cell has no model, and its signals are disconnected already.
     if (this.cell?.isDisposed === false) {
-      this.cell.model.sharedModel.changed.disconnect(this.typed);
+      this.cell.model.sharedModel.changed.disconnect(this.onTyped);
     }
     this.cell = cell;
-    cell?.model.sharedModel.changed.connect(this.typed);
+    cell?.model.sharedModel.changed.connect(this.onTyped);
   }
 
-  private typed = (_: unknown, change: { sourceChange?: { insert?: string }[] }): void => {
+  private onTyped = (_: unknown, change: { sourceChange?: { insert?: string }[] }): void => {
     const inserted = change.sourceChange?.map(({ insert }) => insert ?? '').join('') ?? '';
     if (this.settings.now.completeOnAt && inserted.length === 1 && this.isMention()) {
       void this.open();
     }
   };
 
-  /** Open the completer for what was typed last. */
+  /** Open the completer, unless more was typed meanwhile. */
   private async open(): Promise<void> {
     const panel = this.tracker.currentWidget;
     const kernel = panel?.sessionContext.session?.kernel;
-    const typed = ++this.count;
+    const count = ++this.count;
     if (panel && kernel) {
-      await this.provider.answered(kernel);
-      if (typed === this.count && this.isMention()) {
+      await this.provider.waitForReply(kernel);
+      if (count === this.count && this.isMention()) {
         this.manager.invoke(panel.id);
       }
     }

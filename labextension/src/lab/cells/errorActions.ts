@@ -1,4 +1,4 @@
-/** Actions below a cell that failed: ask the agent to fix it, or to explain. */
+/** Buttons below a failed cell that ask the agent to fix or explain the error. */
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { CodeCell } from '@jupyterlab/cells';
 import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
@@ -12,7 +12,7 @@ import { Failure, failureOf, fixPrompt, explainPrompt } from './failures';
 
 type Prompt = (failure: Failure) => string;
 
-/** Ask about a failed cell in a cell below it. */
+/** Insert an agent cell about a failed cell below it. */
 export async function askAbout(
   panel: NotebookPanel,
   cell: CodeCell,
@@ -26,10 +26,10 @@ export async function askAbout(
   }
 }
 
-/** Keeps the actions of one cell there while it has an error, and only then. */
+/** Shows the buttons of one cell while it has an error. */
 class CellErrors {
   private row: Widget | null = null;
-  /** The place for the actions is made when the cell first comes into view. */
+  /** The layout for the buttons exists once the cell was in view. */
   private isDrawn = false;
 
   constructor(
@@ -77,7 +77,7 @@ class CellErrors {
       'data-lm-suppress-shortcuts': 'true'
     };
     const node = h('div', row, fix, this.button('explain', 'Explain', explainPrompt));
-    // The notebook would go back to the failed cell.
+    // Otherwise the notebook would select the failed cell again.
     node.addEventListener('dblclick', event => event.stopPropagation());
     return new Widget({ node });
   }
@@ -111,12 +111,12 @@ class NotebookErrors {
   }
 
   private watch(): void {
-    const offered = (): boolean => this.settings.now.errorActions && isPython(this.panel);
+    const isOffered = (): boolean => this.settings.now.errorActions && isPython(this.panel);
     const ask = (cell: CodeCell, prompt: Prompt): void =>
       void askAbout(this.panel, cell, this.links, prompt);
     for (const cell of this.panel.content.widgets) {
       if (cell instanceof CodeCell && !this.cells.has(cell)) {
-        this.cells.set(cell, new CellErrors(cell, offered, ask));
+        this.cells.set(cell, new CellErrors(cell, isOffered, ask));
         cell.disposed.connect(() => this.cells.delete(cell));
       }
     }

@@ -1,4 +1,4 @@
-/** `%%agent` cells are prose: coloured as Markdown, wrapped, and no business of language servers. */
+/** Shows `%%agent` cells as prose: Markdown colours, wrapped lines, no language server. */
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 import type { Cell } from '@jupyterlab/cells';
 import { ILSPCodeExtractorsManager } from '@jupyterlab/lsp';
@@ -9,8 +9,8 @@ import { isPrompt, withoutPrompts } from './prompts';
 const CLASS = 'ipyagent-cell';
 const MIME_TYPE = 'text/x-ipythongfm';
 
-/** Keeps the cells of one notebook as their sources want them. */
-class Prose {
+/** Updates the display of one notebook's cells when their sources change. */
+class PromptCells {
   private watched = new WeakSet<Cell>();
 
   constructor(private notebook: Notebook) {
@@ -27,9 +27,9 @@ class Prose {
       if (cell.model.type === 'code' && !this.watched.has(cell)) {
         this.watched.add(cell);
         const update = (): void => this.update(cell);
-        // Later: in the middle of a change its editor takes no other.
+        // An editor accepts no change while it processes another.
         cell.model.contentChanged.connect(() => queueMicrotask(update));
-        // A kernel that tells its language makes every code cell its own.
+        // The kernel's language is set on every code cell when it is known.
         cell.model.mimeTypeChanged.connect(update);
         update();
       }
@@ -64,7 +64,7 @@ export const prose: JupyterFrontEndPlugin<void> = {
   optional: [ILSPCodeExtractorsManager],
   activate: (_, tracker: INotebookTracker, extractors: ILSPCodeExtractorsManager | null) => {
     extractors?.register(withoutPrompts, null);
-    tracker.forEach(({ content }) => new Prose(content));
-    tracker.widgetAdded.connect((_, { content }) => new Prose(content));
+    tracker.forEach(({ content }) => new PromptCells(content));
+    tracker.widgetAdded.connect((_, { content }) => new PromptCells(content));
   }
 };

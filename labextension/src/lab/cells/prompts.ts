@@ -1,23 +1,23 @@
-/** What a `%%agent` cell is, and where in it a name is being typed. */
+/** Recognizes `%%agent` cells, and mentions that are being typed in them. */
 import type { IForeignCodeExtractor } from '@jupyterlab/lsp';
 
-/** Below magics too that run the rest of their cell as a cell, as in the kernel's completion. */
+/** Magics that run the rest of their cell may stand above, as in the kernel's completion. */
 const PROMPT = /^\s*(?:%%(?:time|capture|prun)(?!\w)[^\n]*\n\s*)*%%agent(?!\S)/;
 
-/** As the kernel understands it: `@` and what may follow, not within a word such as an address. */
+/** A mention as the kernel parses it: `@` and a name, not within a word such as an address. */
 const MENTION = /(?:^|[^\p{L}\p{N}_@])@[\p{L}\p{N}_./-]*$/u;
 
-/** Whether a cell with this source asks the agent. */
+/** Return whether a cell with this source is a prompt. */
 export function isPrompt(source: string): boolean {
   return PROMPT.test(source);
 }
 
-/** Whether a line ends, at the cursor, in a mention of something. */
+/** Return whether the text before the cursor ends in a mention. */
 export function inMention(before: string): boolean {
   return MENTION.test(before);
 }
 
-/** Takes prompts out of a notebook's code, and gives them to no other language. */
+/** Hides prompts from language servers. */
 export const withoutPrompts: IForeignCodeExtractor = {
   language: 'markdown',
   cellType: ['code'],

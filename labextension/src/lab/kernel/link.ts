@@ -5,57 +5,56 @@ import { ISignal, Signal } from '@lumino/signaling';
 
 import type { FromRun, ToRun } from '../../channel';
 import type { Ask, Overview, PageRequest, Protocol, RunLine } from '../../protocol';
-import { knowsComm, endSubshell } from './control';
+import { hasComm, endSubshell } from './control';
 import { SubshellComm } from './subshellComm';
 
 const TARGET = 'ipyagent';
 
-/** For JupyterLab to start a subshell; there are kernels without. */
+/** Milliseconds to wait for JupyterLab's subshell; some kernels have none. */
 const SUBSHELL_MILLISECONDS = 1_000;
 
 const PAGE = UUID.uuid4();
 
-/** JupyterLab 4.4 and later, not yet in its interface. */
+/** A field since JupyterLab 4.4 that is not in its interface. */
 type Starting = Kernel.IComm & { readonly subshellStarted?: Promise<void> };
 
-/** Answers a request of the kernel; what it throws becomes the answer. */
+/** Handles a request of the kernel; an exception becomes the reply's error. */
 export type Serve = (request: PageRequest) => unknown;
 
-/** What a page shows of one kernel. */
-export interface Shown {
+/** The open notebooks of one kernel. */
+export interface OpenNotebooks {
   notebooks: string[];
-  /** The connections by which its cells are run. */
+  /** The ids of the connections that run its cells. */
   clients: string[];
 }
 
 /**
- * Knows what the kernel tells, and says what a person wants. Comms open when the kernel says that
- * ipyagent is loaded, or that it was before this page came; they open again when the network was
- * away, and whoever followed a run goes on from a snapshot.
+ * Connects the page to one kernel. Opens comms once the kernel reports ipyagent, reopens them after
+ * a reconnect, and resumes followed runs from a snapshot.
  */
 export class Link {
-  /** What the kernel told last; null while there is no connection. */
+  /** The kernel's last overview; null while disconnected. */
   overview: Overview | null = null;
-  /** Whether JupyterLab's widgets can speak to the kernel as well. */
+  /** False where JupyterLab's widgets have no connection to the kernel. */
   hasWidgets = true;
 
   private changes = new Signal<this, void>(this);
   private runs = new Map<string, (message: FromRun) => void>();
   private answers = new Map<number, (value: unknown) => void>();
-  private asked = 0;
+  private requestCount = 0;
   private comm: SubshellComm | null = null;
-  private out: Kernel.IComm | null = null;
-  private isTorn = false;
+  private kernelComm: Kernel.IComm | null = null;
+  private isDisconnected = false;
 
   constructor(
     private connection: Kernel.IKernelConnection,
-    private shown: () => Shown,
+    private listNotebooks: () => OpenNotebooks,
     private serve: Serve
   ) {
     this.attach();
   }
 
-  /** The connection that the comms use: of one notebook for all of this kernel. */
+  /** The connection of the comms, shared by all notebooks of this kernel. */
   get kernel(): Kernel.IKernelConnection {
     return this.connection;
   }
@@ -65,54 +64,54 @@ export class Link {
     return this.changes;
   }
 
-  /** Its runs that are on. */
+  /** The kernel's live runs. */
   get live(): RunLine[] {
     return this.overview?.runs.filter(({ live }) => live) ?? [];
   }
 
-  /** Say something; without a connection nothing is said. */
-  say(message: Protocol['to_kernel']): void {
+  /** Send a message to the kernel; dropped while disconnected. */
+  send(message: Protocol['to_kernel']): void {
     this.comm?.send(message as unknown as JSONObject);
   }
 
-  /** Say something to one of its runs. */
-  tell(runId: string, message: ToRun): void {
-    this.say({ type: 'to_run', run_id: runId, message });
+  /** Send a message to one of its runs. */
+  sendToRun(runId: string, message: ToRun): void {
+    this.send({ type: 'to_run', run_id: runId, message });
   }
 
-  /** Take the messages of one run from now on, beginning with a snapshot. */
+  /** Receive the messages of one run, beginning with a snapshot. */
   follow(runId: string, receive: (message: FromRun) => void): void {
     this.runs.set(runId, receive);
-    this.say({ type: 'follow', run_id: runId });
+    this.send({ type: 'follow', run_id: runId });
   }
 
-  /** Take no more of them. */
-  leave(runId: string): void {
+  /** Stop receiving a run's messages. */
+  unfollow(runId: string): void {
     this.runs.delete(runId);
   }
 
   /**
-   * The run with that id, or the newest of that cell, as it is saved in an output; null if there is
-   * none, undefined if the connection was lost.
+   * Request a run by its id, or the newest of a cell, as the bundle of a saved output. Resolves
+   * with null if there is none, undefined if the connection was lost.
    */
-  bundle(which: { run_id?: string; cell_id?: string }): Promise<unknown> {
-    return this.ask('bundle', which);
+  requestBundle(which: { run_id?: string; cell_id?: string }): Promise<unknown> {
+    return this.request('bundle', which);
   }
 
-  /** Take a run back, or hear what that would do; undefined if the connection was lost. */
-  undo(runId: string, isDry: boolean): Promise<unknown> {
-    return this.ask('undo', { run_id: runId, dry_run: isDry });
+  /** Undo a run, or report what that would do; undefined if the connection was lost. */
+  requestUndo(runId: string, isDry: boolean): Promise<unknown> {
+    return this.request('undo', { run_id: runId, dry_run: isDry });
   }
 
-  /** Tell which notebooks of this kernel the page shows now. */
-  shows(): void {
-    this.say({ type: 'shows', ...this.shown() });
+  /** Report the open notebooks of this kernel. */
+  reportNotebooks(): void {
+    this.send({ type: 'shows', ...this.listNotebooks() });
   }
 
-  /** Go on with another connection to the same kernel. */
-  use(connection: Kernel.IKernelConnection): void {
+  /** Switch to another connection to the same kernel. */
+  useConnection(connection: Kernel.IKernelConnection): void {
     this.detach();
-    this.letGo();
+    this.closeComms();
     this.connection = connection;
     this.attach();
     if (this.overview !== null) {
@@ -120,13 +119,13 @@ export class Link {
     }
   }
 
-  /** Tell the kernel that this page goes away. */
+  /** Close the comm, as the page is unloaded. */
   close(): void {
     this.comm?.close();
     this.comm = null;
   }
 
-  /** Let go of the kernel. */
+  /** Close all comms and disconnect all signals. */
   dispose(): void {
     this.detach();
     this.close();
@@ -134,43 +133,43 @@ export class Link {
     Signal.clearData(this);
   }
 
-  private ask(what: Ask['what'], about: Partial<Ask>): Promise<unknown> {
-    const id = ++this.asked;
+  private request(what: Ask['what'], about: Partial<Ask>): Promise<unknown> {
+    const id = ++this.requestCount;
     return new Promise(resolve => {
       this.answers.set(id, resolve);
-      this.say({ type: 'ask', id, what, run_id: null, cell_id: null, dry_run: false, ...about });
+      this.send({ type: 'ask', id, what, run_id: null, cell_id: null, dry_run: false, ...about });
     });
   }
 
   private attach(): void {
     const { kernel } = this;
-    kernel.registerCommTarget(`${TARGET}.out`, this.accept);
-    kernel.statusChanged.connect(this.watch);
-    kernel.iopubMessage.connect(this.hear);
-    kernel.connectionStatusChanged.connect(this.resume);
-    this.resume(kernel, kernel.connectionStatus);
+    kernel.registerCommTarget(`${TARGET}.out`, this.onComm);
+    kernel.statusChanged.connect(this.onStatus);
+    kernel.iopubMessage.connect(this.onIopub);
+    kernel.connectionStatusChanged.connect(this.onConnectionStatus);
+    this.onConnectionStatus(kernel, kernel.connectionStatus);
   }
 
   private detach(): void {
     const { kernel } = this;
-    kernel.statusChanged.disconnect(this.watch);
-    kernel.connectionStatusChanged.disconnect(this.resume);
-    kernel.iopubMessage.disconnect(this.hear);
+    kernel.statusChanged.disconnect(this.onStatus);
+    kernel.connectionStatusChanged.disconnect(this.onConnectionStatus);
+    kernel.iopubMessage.disconnect(this.onIopub);
     if (!kernel.isDisposed) {
-      kernel.removeCommTarget(`${TARGET}.out`, this.accept);
+      kernel.removeCommTarget(`${TARGET}.out`, this.onComm);
     }
   }
 
-  /** A kernel with ipyagent knows a comm of ours, whoever loaded it. */
-  private async look(): Promise<void> {
+  /** Connect if the kernel has a comm of ipyagent, whoever loaded it. */
+  private async poll(): Promise<void> {
     const { kernel } = this;
-    if ((await knowsComm(kernel, `${TARGET}.out`)) && kernel === this.kernel) {
+    if ((await hasComm(kernel, `${TARGET}.out`)) && kernel === this.kernel) {
       this.connect();
     }
   }
 
-  /** The kernel says that ipyagent is loaded: what was open to an earlier one is dead. */
-  private hear = (_: unknown, { header, content }: Jupyter.IIOPubMessage): void => {
+  /** Reconnect when the kernel reports that ipyagent was loaded: older comms are dead. */
+  private onIopub = (_: unknown, { header, content }: Jupyter.IIOPubMessage): void => {
     const { transient } = content as { transient?: { display_id?: unknown } };
     if (header.msg_type === 'update_display_data' && transient?.display_id === `${TARGET}:loaded`) {
       this.reconnect();
@@ -183,30 +182,34 @@ export class Link {
       return;
     }
     const comm = (this.comm = new SubshellComm(kernel, TARGET));
-    this.shows();
-    this.runs.forEach((_, runId) => this.say({ type: 'follow', run_id: runId }));
-    const opened = { page: PAGE, client: kernel.clientId, notebooks: this.shown().notebooks };
+    this.reportNotebooks();
+    this.runs.forEach((_, runId) => this.send({ type: 'follow', run_id: runId }));
+    const opened = {
+      page: PAGE,
+      client: kernel.clientId,
+      notebooks: this.listNotebooks().notebooks
+    };
     void comm.open(opened);
   }
 
-  /** The kernel's end of this or another page's connection. */
-  private accept = (comm: Kernel.IComm, { content }: { content: { data: unknown } }): void => {
+  /** Accept the comm that the kernel opens to this page; others are for other pages. */
+  private onComm = (comm: Kernel.IComm, { content }: { content: { data: unknown } }): void => {
     const { page } = content.data as { page?: string };
     if (page === PAGE) {
-      this.out = comm;
+      this.kernelComm = comm;
       comm.onMsg = message => this.receive(message.content.data as unknown as Protocol['to_page']);
     }
-    void this.quieten(comm, page === PAGE);
+    void this.disableSubshell(comm, page === PAGE);
   };
 
   /**
-   * Nothing is said to the kernel there, so it needs no subshell. JupyterLab starts one, and forgets
-   * it if it is not wanted any more before it is there.
+   * Disable the comm's subshell: the page sends nothing on it. JupyterLab starts one anyway, and
+   * leaks it if the comm is disposed before it has started.
    */
-  private async quieten(comm: Starting, isMine: boolean): Promise<void> {
+  private async disableSubshell(comm: Starting, isMine: boolean): Promise<void> {
     await this.kernel.info.catch(() => undefined);
-    const patience = new Promise<void>(resolve => setTimeout(resolve, SUBSHELL_MILLISECONDS));
-    await Promise.race([comm.subshellStarted, patience]);
+    const timeout = new Promise<void>(resolve => setTimeout(resolve, SUBSHELL_MILLISECONDS));
+    await Promise.race([comm.subshellStarted, timeout]);
     if (isMine && !comm.isDisposed) {
       comm.commsOverSubshells = CommsOverSubshells.Disabled;
     } else {
@@ -228,10 +231,10 @@ export class Link {
         this.answers.delete(message.id);
         break;
       case 'request':
-        void this.answer(message);
+        void this.answerRequest(message);
         break;
       case 'ping':
-        this.say({ type: 'here' });
+        this.send({ type: 'here' });
         break;
       case 'again':
         this.reconnect();
@@ -244,42 +247,42 @@ export class Link {
     }
   }
 
-  private async answer(request: PageRequest): Promise<void> {
+  private async answerRequest(request: PageRequest): Promise<void> {
     const { id } = request;
     try {
       const value = (await this.serve(request)) ?? null;
-      this.say({ type: 'reply', id, value, error: null });
+      this.send({ type: 'reply', id, value, error: null });
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);
-      this.say({ type: 'reply', id, value: null, error: why });
+      this.send({ type: 'reply', id, value: null, error: why });
     }
   }
 
-  private watch = (_: unknown, status: Kernel.Status): void => {
+  private onStatus = (_: unknown, status: Kernel.Status): void => {
     if (status === 'restarting' || status === 'autorestarting' || status === 'dead') {
       this.disconnect();
     }
   };
 
-  /** What the kernel said while the network was away may be lost. */
-  private resume = (_: unknown, status: Kernel.ConnectionStatus): void => {
+  /** Reconnect after an interruption, as messages may be lost; poll on the first connection. */
+  private onConnectionStatus = (_: unknown, status: Kernel.ConnectionStatus): void => {
     if (status !== 'connected') {
-      this.isTorn = this.comm !== null;
-    } else if (this.isTorn) {
+      this.isDisconnected = this.comm !== null;
+    } else if (this.isDisconnected) {
       this.reconnect();
     } else if (this.comm === null) {
-      void this.look();
+      void this.poll();
     }
   };
 
   private reconnect(): void {
-    this.letGo();
+    this.closeComms();
     this.connect();
   }
 
-  /** There is no ipyagent any more where it was. */
+  /** Forget the kernel's state: ipyagent is gone. */
   private disconnect(): void {
-    this.letGo();
+    this.closeComms();
     this.runs.clear();
     if (this.overview !== null) {
       this.overview = null;
@@ -287,12 +290,12 @@ export class Link {
     }
   }
 
-  /** Of the comms, not of what is known. */
-  private letGo(): void {
-    this.isTorn = false;
+  /** Close the comms, and keep the overview. */
+  private closeComms(): void {
+    this.isDisconnected = false;
     this.comm?.drop();
-    this.out?.dispose();
-    this.comm = this.out = null;
+    this.kernelComm?.dispose();
+    this.comm = this.kernelComm = null;
     const unanswered = [...this.answers.values()];
     this.answers.clear();
     unanswered.forEach(resolve => resolve(undefined));

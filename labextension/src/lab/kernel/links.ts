@@ -1,4 +1,4 @@
-/** The kernels of all open notebooks, and what they are told and asked. */
+/** Connects all open notebooks to their kernels. */
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import type { Kernel } from '@jupyterlab/services';
@@ -6,19 +6,19 @@ import { Token } from '@lumino/coreutils';
 import { ISignal, Signal } from '@lumino/signaling';
 
 import type { PageRequest } from '../../protocol';
-import { Link, Serve, Shown } from './link';
+import { Link, Serve, OpenNotebooks } from './link';
 
-/** Every open notebook's connection to its kernel. */
+/** The links of open notebooks to their kernels. */
 export interface ILinks {
-  /** Those of open notebooks, each once. */
+  /** All links, each once. */
   readonly all: readonly Link[];
-  /** That of a notebook; null where its kernel is not there. */
+  /** The link of a notebook; null without a kernel. */
   of(panel: NotebookPanel | null): Link | null;
-  /** The open notebooks, or those of one kernel; the one that was opened first first. */
+  /** The open notebooks, or those of one kernel, in the order in which they were opened. */
   notebooks(link?: Link): NotebookPanel[];
-  /** Emitted when a link was made, was lost, or has news. */
+  /** Emitted when a link was added, removed or changed. */
   readonly changed: ISignal<ILinks, void>;
-  /** Answer the kernel's requests of this kind. */
+  /** Register a handler for a kind of request. */
   serve(what: string, handler: (panel: NotebookPanel, request: PageRequest) => unknown): void;
 }
 
@@ -29,7 +29,7 @@ export const ILinks = new Token<ILinks>(
 
 class Links implements ILinks {
   private links = new Map<string, Link>();
-  private owned = new Map<string, Kernel.IKernelConnection>();
+  private ownConnections = new Map<string, Kernel.IKernelConnection>();
   private changes = new Signal<ILinks, void>(this);
   private handlers = new Map<string, (panel: NotebookPanel, request: PageRequest) => unknown>();
 
@@ -72,7 +72,7 @@ class Links implements ILinks {
     update();
   }
 
-  /** One link for each kernel that an open notebook has. */
+  /** Keep one link for each kernel of an open notebook. */
   private update(): void {
     const connections = this.notebooks().flatMap(panel => kernelOf(panel) ?? []);
     const ids = new Set(connections.map(({ id }) => id));
@@ -80,66 +80,69 @@ class Links implements ILinks {
       if (!ids.has(id)) {
         this.links.delete(id);
         link.dispose();
-        this.own(id, null);
+        this.setOwnConnection(id, null);
       }
     }
     for (const id of ids) {
-      this.link(
+      this.updateLink(
         id,
         connections.filter(connection => connection.id === id)
       );
     }
-    this.links.forEach(link => link.shows());
+    this.links.forEach(link => link.reportNotebooks());
     this.changes.emit();
   }
 
-  private link(id: string, connections: Kernel.IKernelConnection[]): void {
-    const connection = this.speaking(id, connections, this.links.get(id)?.kernel);
-    const link = this.linked(id, connection);
-    link.hasWidgets = connection !== this.owned.get(id);
+  private updateLink(id: string, connections: Kernel.IKernelConnection[]): void {
+    const connection = this.chooseConnection(id, connections, this.links.get(id)?.kernel);
+    const link = this.linkFor(id, connection);
+    link.hasWidgets = connection !== this.ownConnections.get(id);
     if (link.hasWidgets) {
-      this.own(id, null);
+      this.setOwnConnection(id, null);
     }
   }
 
-  private linked(id: string, connection: Kernel.IKernelConnection): Link {
-    const found = this.links.get(id);
-    if (found === undefined) {
-      const serve: Serve = request => this.answer(id, request);
-      const made = new Link(connection, () => this.shown(id), serve);
-      made.changed.connect(() => this.changes.emit());
-      this.links.set(id, made);
-      return made;
+  private linkFor(id: string, connection: Kernel.IKernelConnection): Link {
+    const link = this.links.get(id);
+    if (link === undefined) {
+      const serve: Serve = request => this.answerRequest(id, request);
+      const link = new Link(connection, () => this.listNotebooks(id), serve);
+      link.changed.connect(() => this.changes.emit());
+      this.links.set(id, link);
+      return link;
     }
-    if (found.kernel !== connection) {
-      found.use(connection);
+    if (link.kernel !== connection) {
+      link.useConnection(connection);
     }
-    return found;
+    return link;
   }
 
   /**
-   * JupyterLab lets one connection to a kernel handle comms, that of the notebook which came first.
-   * When this one is closed the others are left without, so they get one of ours.
+   * Choose the connection for comms. JupyterLab enables comms on one connection per kernel, that of
+   * the first notebook. When this is closed the others have none, so they share one of ours.
    */
-  private speaking(
+  private chooseConnection(
     id: string,
     connections: Kernel.IKernelConnection[],
     current?: Kernel.IKernelConnection
   ): Kernel.IKernelConnection {
     const able = connections.filter(connection => connection.handleComms);
-    const found = able.find(connection => connection === current) ?? able.at(0);
-    const own = this.owned.get(id);
-    if (found !== undefined) {
-      return found;
+    const usable = able.find(connection => connection === current) ?? able.at(0);
+    const own = this.ownConnections.get(id);
+    if (usable !== undefined) {
+      return usable;
     }
-    return own ?? this.own(id, connections[0].clone({ handleComms: true }));
+    return own ?? this.setOwnConnection(id, connections[0].clone({ handleComms: true }));
   }
 
-  private own<T extends Kernel.IKernelConnection | null>(id: string, connection: T): T {
-    this.owned.get(id)?.dispose();
-    this.owned.delete(id);
+  private setOwnConnection<T extends Kernel.IKernelConnection | null>(
+    id: string,
+    connection: T
+  ): T {
+    this.ownConnections.get(id)?.dispose();
+    this.ownConnections.delete(id);
     if (connection !== null) {
-      this.owned.set(id, connection);
+      this.ownConnections.set(id, connection);
     }
     return connection;
   }
@@ -152,7 +155,7 @@ class Links implements ILinks {
       : panels.filter(panel => kernelOf(panel)?.id === kernelId);
   }
 
-  private shown(kernelId: string): Shown {
+  private listNotebooks(kernelId: string): OpenNotebooks {
     const panels = this.panels(kernelId);
     return {
       notebooks: panels.map(({ context }) => context.path),
@@ -160,8 +163,8 @@ class Links implements ILinks {
     };
   }
 
-  /** A request is about the notebook at its `path`, or the kernel's own: that of its `client`. */
-  private answer(kernelId: string, request: PageRequest): unknown {
+  /** Pass a request to its handler, with the notebook at its `path` or that of its `client`. */
+  private answerRequest(kernelId: string, request: PageRequest): unknown {
     const handler = this.handlers.get(request.what);
     const { path, client } = request;
     const own = this.panels(kernelId);

@@ -1,6 +1,6 @@
 /**
- * The runs that are on in the kernels of this page. The MIME renderer draws one of them alive
- * wherever its saved form stands in a notebook, with buttons that work.
+ * The live runs of this page's kernels. The MIME renderer draws them live, with working buttons,
+ * wherever their saved form is in a notebook.
  */
 import { Signal } from '@lumino/signaling';
 
@@ -13,29 +13,29 @@ interface Entry {
 }
 
 export class LiveRuns {
-  /** Emitted when runs are on that were not before. */
+  /** Emitted when new runs are live. */
   readonly appeared = new Signal<this, void>(this);
 
   private entries = new Map<string, Entry>();
 
-  /** The connection to a run; null if it is not on. Whoever draws it shares it with all others. */
+  /** Return the channel of a run, shared by all its views; null if it is not live. */
   channel(runId: string): Channel | null {
     const entry = this.entries.get(runId);
     if (entry === undefined) {
       return null;
     }
-    return (entry.channel ??= followed(runId, entry.link));
+    return (entry.channel ??= openChannel(runId, entry.link));
   }
 
-  /** Take note of what the links tell now. */
+  /** Update the list from the links' overviews. */
   update(links: readonly Link[]): void {
     const on = new Map(links.flatMap(link => link.live.map(({ id }) => [id, link] as const)));
     for (const [id, { link, channel }] of this.entries) {
       if (on.get(id) !== link) {
         this.entries.delete(id);
-        link.leave(id);
+        link.unfollow(id);
         if (link.overview === null) {
-          channel?.cut();
+          channel?.disconnect();
         }
       }
     }
@@ -47,11 +47,11 @@ export class LiveRuns {
   }
 }
 
-/** Those of this page: the renderer and the plugins share this module. */
+/** The page's live runs, shared by the renderer and the plugins. */
 export const live = new LiveRuns();
 
-function followed(runId: string, link: Link): Channel {
-  const channel = new Channel(message => link.tell(runId, message));
+function openChannel(runId: string, link: Link): Channel {
+  const channel = new Channel(message => link.sendToRun(runId, message));
   link.follow(runId, message => channel.receive(message));
   return channel;
 }

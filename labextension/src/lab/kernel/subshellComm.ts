@@ -1,18 +1,18 @@
-/** The way from a page to a kernel, open also while a cell occupies the kernel's main thread. */
+/** A comm that works while a cell occupies the kernel's main thread. */
 import { Kernel, KernelMessage } from '@jupyterlab/services';
 import { JSONObject, UUID } from '@lumino/coreutils';
 
-import { isThere, endSubshell, startSubshell } from './control';
+import { isReachable, endSubshell, startSubshell } from './control';
 
 /**
- * A comm whose messages go to a subshell from the first one on. Those of JupyterLab do not before
- * the kernel has described itself, and a page that is loaded in mid-run waits for this in vain.
+ * A comm whose messages go to a subshell from the first one on. JupyterLab's own comms do so only
+ * after kernel_info, which does not arrive while a run blocks the kernel.
  */
 export class SubshellComm {
   private readonly id = UUID.uuid4();
   private subshell: string | null = null;
   private isOpen = false;
-  private waiting: JSONObject[] = [];
+  private queue: JSONObject[] = [];
   private isClosed = false;
 
   constructor(
@@ -20,7 +20,7 @@ export class SubshellComm {
     private target: string
   ) {}
 
-  /** Open it, unless it is closed by then. */
+  /** Start a subshell and open the comm on it, unless closed meanwhile. */
   async open(data: JSONObject): Promise<void> {
     this.subshell = await startSubshell(this.kernel);
     if (this.isClosed || this.kernel.isDisposed) {
@@ -28,39 +28,39 @@ export class SubshellComm {
       return;
     }
     this.isOpen = true;
-    this.tell('comm_open', {
+    this.sendMessage('comm_open', {
       target_name: this.target,
       data: { ...data, subshell: this.subshell }
     });
-    this.waiting.splice(0).forEach(each => this.send(each));
+    this.queue.splice(0).forEach(each => this.send(each));
   }
 
-  /** Say something, as soon as it is open. */
+  /** Send a message, once the comm is open. */
   send(data: JSONObject): void {
     if (!this.isOpen) {
-      this.waiting.push(data);
+      this.queue.push(data);
     } else if (!this.isClosed) {
-      this.tell('comm_msg', { data });
+      this.sendMessage('comm_msg', { data });
     }
   }
 
-  /** Say that there will be no more. Its subshell is left to the kernel, which has to hear this. */
+  /** Close the comm. The kernel ends the subshell, as it has to process this message on it. */
   close(): void {
     if (this.isOpen && !this.isClosed) {
-      this.tell('comm_close', { data: {} });
+      this.sendMessage('comm_close', { data: {} });
     }
     this.isClosed = true;
   }
 
-  /** The kernel has closed it, or is gone, or is told in another way. */
+  /** End the comm and its subshell without a message. */
   drop(): void {
     this.isClosed = true;
     this.endSubshell();
   }
 
-  private tell(msgType: 'comm_open' | 'comm_msg' | 'comm_close', content: JSONObject): void {
+  private sendMessage(msgType: 'comm_open' | 'comm_msg' | 'comm_close', content: JSONObject): void {
     const { kernel, subshell } = this;
-    if (isThere(kernel)) {
+    if (isReachable(kernel)) {
       const message = KernelMessage.createMessage({
         msgType,
         channel: 'shell',

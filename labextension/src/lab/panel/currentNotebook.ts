@@ -1,4 +1,4 @@
-/** The notebook that a person works in, and what its kernel told last. */
+/** The current notebook, and the last overview of its kernel. */
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import { ISignal, Signal } from '@lumino/signaling';
 
@@ -6,7 +6,7 @@ import type { Overview } from '../../protocol';
 import type { Link } from '../kernel/link';
 import type { ILinks } from '../kernel/links';
 
-export class Current {
+export class CurrentNotebook {
   private changes = new Signal<this, void>(this);
   private watched: NotebookPanel | null = null;
 
@@ -14,12 +14,12 @@ export class Current {
     private tracker: INotebookTracker,
     private links: ILinks
   ) {
-    tracker.currentChanged.connect(this.follow);
-    links.changed.connect(this.tell);
-    this.follow();
+    tracker.currentChanged.connect(this.switchNotebook);
+    links.changed.connect(this.emitChange);
+    this.switchNotebook();
   }
 
-  /** Emitted when another notebook is current, and when there is news of it. */
+  /** Emitted when the current notebook or its overview changes. */
   get changed(): ISignal<this, void> {
     return this.changes;
   }
@@ -33,38 +33,38 @@ export class Current {
     return this.links.of(this.panel);
   }
 
-  /** Null where no agent is. */
+  /** Null without ipyagent. */
   get overview(): Overview | null {
     return this.link?.overview ?? null;
   }
 
-  /** Whether the kernel hears what is said now. */
+  /** True if the kernel is connected. */
   get isReachable(): boolean {
     return this.link?.kernel.connectionStatus === 'connected';
   }
 
-  private follow = (): void => {
+  private switchNotebook = (): void => {
     if (this.watched?.isDisposed === false) {
       const { content, context, sessionContext } = this.watched;
-      content.modelChanged.disconnect(this.watch);
-      content.model?.cells.changed.disconnect(this.tell);
-      context.pathChanged.disconnect(this.tell);
-      sessionContext.connectionStatusChanged.disconnect(this.tell);
+      content.modelChanged.disconnect(this.watchCells);
+      content.model?.cells.changed.disconnect(this.emitChange);
+      context.pathChanged.disconnect(this.emitChange);
+      sessionContext.connectionStatusChanged.disconnect(this.emitChange);
     }
     this.watched = this.panel;
     if (this.watched !== null) {
       const { content, context, sessionContext } = this.watched;
-      content.modelChanged.connect(this.watch);
-      context.pathChanged.connect(this.tell);
-      sessionContext.connectionStatusChanged.connect(this.tell);
+      content.modelChanged.connect(this.watchCells);
+      context.pathChanged.connect(this.emitChange);
+      sessionContext.connectionStatusChanged.connect(this.emitChange);
     }
-    this.watch();
+    this.watchCells();
   };
 
-  private watch = (): void => {
-    this.watched?.content.model?.cells.changed.connect(this.tell);
-    this.tell();
+  private watchCells = (): void => {
+    this.watched?.content.model?.cells.changed.connect(this.emitChange);
+    this.emitChange();
   };
 
-  private tell = (): void => this.changes.emit();
+  private emitChange = (): void => this.changes.emit();
 }

@@ -11,7 +11,7 @@ import { NOTIFY } from '../approvals/notify';
 import { agentIcon } from '../cells/agentCell';
 import { cellIds, goTo, placeOf, Place, runBelow } from '../cells/cellLocations';
 import { ILinks } from '../kernel/links';
-import { Current } from './currentNotebook';
+import { CurrentNotebook } from './currentNotebook';
 import { PanelActions, PanelState } from './section';
 import { PanelView } from './view';
 
@@ -19,12 +19,12 @@ export const PANEL = 'ipyagent-panel';
 const SHOW = 'ipyagent:show-panel';
 const ADD = 'ipyagent:add-cell';
 
-/** What the panel needs of the page: the current notebook, and the ways to change something. */
+/** Provides the panel's state, and carries out its actions. */
 class Controller implements PanelActions {
   constructor(
     private app: JupyterFrontEnd,
     private links: ILinks,
-    private current: Current
+    private current: CurrentNotebook
   ) {}
 
   state(): PanelState {
@@ -41,12 +41,12 @@ class Controller implements PanelActions {
   }
 
   decide: PanelActions['decide'] = (runId, approvalId, answer) =>
-    this.current.link?.tell(runId, { type: 'decide', approval_id: approvalId, answer });
+    this.current.link?.sendToRun(runId, { type: 'decide', approval_id: approvalId, answer });
 
-  /** In a cell of its own, where what follows is seen. */
-  settle(waiting: WaitingPlan, word: 'approve' | 'deny', reason: string): void {
-    const place = placeOf(waiting.cell_id, this.notebooks()) ?? this.end();
-    // IPython takes a question mark at the end of a line for a question to itself.
+  /** Decide in a new cell, which shows what follows. */
+  decidePlan(waiting: WaitingPlan, word: 'approve' | 'deny', reason: string): void {
+    const place = placeOf(waiting.cell_id, this.notebooks()) ?? this.endOfNotebook();
+    // IPython reads a question mark at the end of a line as its help.
     const why = word === 'deny' ? reason.replace(/[\s?]+/g, ' ').trimEnd() : '';
     if (place !== null && /^\w+$/.test(waiting.run_id)) {
       void runBelow(place, `%agent ${word} ${waiting.run_id} ${why}`.trimEnd());
@@ -54,7 +54,7 @@ class Controller implements PanelActions {
   }
 
   stop(runId: string): void {
-    this.current.link?.tell(runId, { type: 'stop' });
+    this.current.link?.sendToRun(runId, { type: 'stop' });
   }
 
   jump(cellId: string): void {
@@ -67,8 +67,8 @@ class Controller implements PanelActions {
   resume(sessionId: string): void {
     const { link } = this.current;
     if (link !== null && /^[\w-]+$/.test(sessionId)) {
-      const said = execute(link.kernel, `%agent session resume ${sessionId}`);
-      void said.then(text =>
+      const reply = execute(link.kernel, `%agent session resume ${sessionId}`);
+      void reply.then(text =>
         text.startsWith('ipyagent: ')
           ? Notification.error(text)
           : Notification.success(`ipyagent goes on with ${text}`, { autoClose: 5_000 })
@@ -84,25 +84,25 @@ class Controller implements PanelActions {
     void this.app.commands.execute(NOTIFY);
   }
 
-  private notebooks(): NonNullable<Current['panel']>[] {
+  private notebooks(): NonNullable<CurrentNotebook['panel']>[] {
     const { link } = this.current;
     return link === null ? [] : this.links.notebooks(link);
   }
 
-  /** Below the last cell of the current notebook. */
-  private end(): Place | null {
+  /** Return the position below the last cell. */
+  private endOfNotebook(): Place | null {
     const { panel } = this.current;
     return panel === null ? null : { panel, index: cellIds(panel).length - 1 };
   }
 }
 
-/** Drawn while it is seen. */
+/** The panel's widget, updated while visible. */
 class Panel extends Widget {
   private view: PanelView;
 
   constructor(
     private controller: Controller,
-    current: Current,
+    current: CurrentNotebook,
     rendermime: IRenderMimeRegistry | null
   ) {
     super();
@@ -159,7 +159,7 @@ export const panel: JupyterFrontEndPlugin<void> = {
     restorer: ILayoutRestorer | null,
     rendermime: IRenderMimeRegistry | null
   ) => {
-    const current = new Current(tracker, links);
+    const current = new CurrentNotebook(tracker, links);
     const widget = new Panel(new Controller(app, links, current), current, rendermime);
     app.commands.commandChanged.connect(() => widget.update());
     app.shell.add(widget, 'right', { rank: 850, type: 'ipyagent' });

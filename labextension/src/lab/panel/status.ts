@@ -1,4 +1,4 @@
-/** The current notebook's newest run, in the status bar. */
+/** Shows the current notebook's newest run in the status bar. */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { IStatusBar } from '@jupyterlab/statusbar';
@@ -7,7 +7,7 @@ import { Widget } from '@lumino/widgets';
 import { h } from '../../view/dom';
 import { revealText } from '../../view/reveal';
 import { ILinks } from '../kernel/links';
-import { Current } from './currentNotebook';
+import { CurrentNotebook } from './currentNotebook';
 import { PANEL } from './plugin';
 
 /** A button with one line of text. */
@@ -21,7 +21,7 @@ class Status extends Widget {
     this.node.append(this.line);
   }
 
-  say(text: string): void {
+  setText(text: string): void {
     if (this.line.textContent !== text) {
       this.line.textContent = text;
     }
@@ -43,15 +43,15 @@ export const status: JupyterFrontEndPlugin<void> = {
     if (bar === null) {
       return;
     }
-    const current = new Current(tracker, links);
+    const current = new CurrentNotebook(tracker, links);
     const item = new Status(() => app.shell.activateById(PANEL));
     const show = (): void => {
       const { overview } = current;
       if (overview !== null) {
-        item.say(revealText(overview.status));
+        item.setText(revealText(overview.status));
       }
     };
-    // Before the status bar asks whether the item is active.
+    // Connected first: the status bar then asks whether the item is active.
     current.changed.connect(show);
     bar.registerStatusItem('ipyagent:status', {
       item,

@@ -1,4 +1,4 @@
-/** A change that waits for a decision, drawn in one view of the notebook that it is about. */
+/** A proposed change, drawn in one view of its notebook. */
 import type { Cell } from '@jupyterlab/cells';
 import { NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
 import { PanelLayout, Widget } from '@lumino/widgets';
@@ -8,28 +8,28 @@ import type { Decide } from '../../view/form';
 import { ProposalView } from '../../view/proposal';
 import { placeOf, Place } from './placement';
 
-/** A call that waits, and what is around it. */
+/** A waiting call, and its context. */
 export interface Waiting {
   readonly id: string;
   readonly call: Call;
-  /** The notebook that it is about. */
+  /** The path of the notebook to change. */
   readonly path: string;
-  /** The notebook whose agent asks, if it is another one. */
+  /** The notebook whose agent asks, if it is another. */
   readonly asking: string | null;
   /** The agent's own cell. */
   readonly cellId: string | null;
-  /** The cells that its run has inserted so far. */
+  /** The ids of the cells that its run has inserted. */
   readonly inserted: readonly string[];
   readonly decide: Decide;
 }
 
-/** Stands in the layout of a cell, so that it goes where the cell goes. */
+/** Draws one proposal in the layout of a cell, with which it moves. */
 export class Proposal {
   private view: ProposalView | null = null;
   private widget: Widget | null = null;
   private side: Place['side'] | null = null;
   private isDisposed = false;
-  /** The cell that would be changed, and its source when this was proposed. */
+  /** The cell to change, and its source at the time of the proposal. */
   private changed: { cellId: string; before: string } | null = null;
 
   constructor(
@@ -37,14 +37,14 @@ export class Proposal {
     private waiting: Waiting
   ) {}
 
-  /** Draw it where it belongs now: cells come, move and go. */
+  /** Draw it at its current place: cells are added, moved and deleted. */
   update(): void {
     const { widgets } = this.panel.content;
     const { cellId: asking, call, inserted } = this.waiting;
     const cells = widgets.map(({ model }) => model.id);
     const place: Place | null = this.changed
       ? { cellId: this.changed.cellId, side: 'changed' }
-      : placeOf(call, { cells, asking, inserted });
+      : placeOf(call, { cells, agentCell: asking, inserted });
     const cell = widgets.find(({ model }) => model.id === place?.cellId);
     if (place === null || cell === undefined) {
       this.remove();
@@ -53,7 +53,7 @@ export class Proposal {
     }
   }
 
-  /** Take it down for good. */
+  /** Remove it for good. */
   dispose(): void {
     this.isDisposed = true;
     this.view?.dispose();
@@ -71,11 +71,11 @@ export class Proposal {
     this.view.update(before !== null && before !== source);
     if (this.widget?.parent !== cell || this.side !== side) {
       this.remove();
-      this.put(this.view, cell, side);
+      this.insert(this.view, cell, side);
     }
   }
 
-  private put({ element }: ProposalView, cell: Cell, side: Place['side']): void {
+  private insert({ element }: ProposalView, cell: Cell, side: Place['side']): void {
     if (cell.isPlaceholder()) {
       void cell.ready.then(() => this.isDisposed || this.update());
       return;
@@ -89,7 +89,7 @@ export class Proposal {
     const at = { before: 0, changed: input + 1, after: layout.widgets.length };
     layout.insertWidget(at[side], this.widget);
     if (cell.isHidden) {
-      // Nobody would see that something waits below a heading that was folded.
+      // A folded heading would hide the proposal.
       NotebookActions.expandParent(cell, this.panel.content);
     }
   }

@@ -1,4 +1,4 @@
-/** What the kernel's tools ask of open notebooks: see `ipyagent/kernel/open_notebooks.py`. */
+/** Serves requests of the kernel's notebook tools: see `ipyagent/kernel/open_notebooks.py`. */
 import { CodeCellModel } from '@jupyterlab/cells';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 
@@ -17,8 +17,8 @@ import {
   setOutputs
 } from './sharedCells';
 
-/** What requests say, each its part of it. */
-interface Asked {
+/** The fields of all requests; each has some of them. */
+interface RequestDetails {
   id: string;
   index: number;
   kind: Kind;
@@ -28,61 +28,67 @@ interface Asked {
   execution_count: number | null;
 }
 
-/** Answers the kernel from the open documents, and changes them. Nothing is saved here. */
+/** Reads and changes open notebooks for the kernel. Nothing is saved here. */
 export class Documents {
   constructor(
     private links: ILinks,
     private inserted: Inserted
   ) {
-    this.serve('cells', panel => ({ path: panel.context.path, cells: readCells(shared(panel)) }));
-    this.serve('insert', (panel, asked) => this.insert(panel, asked));
-    this.serve('replace', (panel, asked) => this.replace(panel, asked));
+    this.serve('cells', panel => ({
+      path: panel.context.path,
+      cells: readCells(sharedNotebook(panel))
+    }));
+    this.serve('insert', (panel, details) => this.insert(panel, details));
+    this.serve('replace', (panel, details) => this.replace(panel, details));
     this.serve('remove', (panel, { id, before }) => this.remove(panel, id, before));
-    this.serve('outputs', (panel, asked) => this.output(panel, asked));
+    this.serve('outputs', (panel, details) => this.setOutputs(panel, details));
     this.serve('open', () => ({ paths: links.notebooks().map(({ context }) => context.path) }));
   }
 
-  private serve(what: string, answer: (panel: NotebookPanel, asked: Asked) => unknown): void {
+  private serve(
+    what: string,
+    answer: (panel: NotebookPanel, details: RequestDetails) => unknown
+  ): void {
     this.links.serve(what, async (panel, request) => {
       await panel.context.ready;
-      return answer(panel, request.details as unknown as Asked);
+      return answer(panel, request.details as unknown as RequestDetails);
     });
   }
 
-  private insert(panel: NotebookPanel, { index, kind, source }: Asked): unknown {
-    const id = insertCell(shared(panel), index, kind, source);
+  private insert(panel: NotebookPanel, { index, kind, source }: RequestDetails): unknown {
+    const id = insertCell(sharedNotebook(panel), index, kind, source);
     this.inserted.add(this.links.of(panel)?.overview, id);
     mark(panel, id);
     return { id, index };
   }
 
-  private replace(panel: NotebookPanel, { id, before, source }: Asked): unknown {
-    replaceSource(shared(panel), id, before, source);
+  private replace(panel: NotebookPanel, { id, before, source }: RequestDetails): unknown {
+    replaceSource(sharedNotebook(panel), id, before, source);
     mark(panel, id);
     return {};
   }
 
   private remove(panel: NotebookPanel, id: string, before: string): unknown {
-    removeCell(shared(panel), id, before);
+    removeCell(sharedNotebook(panel), id, before);
     return {};
   }
 
-  private output(panel: NotebookPanel, asked: Asked): unknown {
-    const cell = codeCell(shared(panel), asked.id, asked.before);
+  private setOutputs(panel: NotebookPanel, details: RequestDetails): unknown {
+    const cell = codeCell(sharedNotebook(panel), details.id, details.before);
     const model = panel.content.widgets.find(each => each.model.sharedModel === cell)?.model;
     if (model instanceof CodeCellModel) {
-      // As JupyterLab does when it runs a cell.
+      // JupyterLab does the same when it runs a cell.
       model.trusted = true;
-      setOutputs(cell, asked.outputs, asked.execution_count);
+      setOutputs(cell, details.outputs, details.execution_count);
       model.isDirty = false;
     }
-    mark(panel, asked.id);
+    mark(panel, details.id);
     return {};
   }
 }
 
-/** The document that all views of a notebook share. */
-function shared({ content }: NotebookPanel): Notebook {
+/** Return the document shared by all views of a notebook. */
+function sharedNotebook({ content }: NotebookPanel): Notebook {
   if (content.model === null) {
     throw new Error('the notebook is being closed');
   }

@@ -1,7 +1,7 @@
-/** Changes of a notebook that are taken back one at a time, as if a person had made them. */
+/** Changes of a notebook, each of which the user can undo by itself. */
 import type { YCellType, YNotebook } from '@jupyter/ydoc';
 
-/** What the documents of JupyterLab are, beyond their interface. */
+/** The part of JupyterLab's documents that its interface leaves out. */
 export type Notebook = Pick<
   YNotebook,
   'cells' | 'deleteCell' | 'insertCell' | 'transact' | 'undoManager'
@@ -9,29 +9,31 @@ export type Notebook = Pick<
 
 type History = Notebook['undoManager'];
 
-/** What both histories of a cell's source know such a change by. */
+/** The origin of our changes in undo histories. */
 const ORIGIN = 'ipyagent';
 
-/** Change the list of cells: the notebook's undo takes back this and nothing else. */
+/** Change the list of cells, as one step of the notebook's undo history. */
 export function changeNotebook<T>(notebook: Notebook, change: () => T): T {
-  return alone([notebook.undoManager], () => {
+  return asOneStep([notebook.undoManager], () => {
     let changed: T | undefined;
     notebook.transact(() => (changed = change()));
     return changed as T;
   });
 }
 
-/** Change a cell's source: the notebook's undo takes it back, and so does that of its editor. */
+/**
+ * Change a cell's source, as one step in the undo histories of the notebook and the cell's editor.
+ */
 export function changeCell(notebook: Notebook, cell: YCellType, change: () => void): void {
   const histories = [...new Set([notebook.undoManager, cell.undoManager])].filter(each => !!each);
   histories.forEach(history => history.addTrackedOrigin(ORIGIN));
-  alone(histories, () => notebook.transact(change, false, ORIGIN));
+  asOneStep(histories, () => notebook.transact(change, false, ORIGIN));
   histories.forEach(history => history.removeTrackedOrigin(ORIGIN));
-  tie(histories);
+  linkSteps(histories);
 }
 
-/** Changes within half a second would become one step. */
-function alone<T>(histories: History[], change: () => T): T {
+/** Make a change one undo step: others within half a second would join it. */
+function asOneStep<T>(histories: History[], change: () => T): T {
   histories.forEach(history => history.stopCapturing());
   const changed = change();
   histories.forEach(history => history.stopCapturing());
@@ -39,10 +41,10 @@ function alone<T>(histories: History[], change: () => T): T {
 }
 
 /**
- * One step is in several histories: when one of them takes it back, the others forget it. Taken
- * back twice, with a redo in between, it would leave neither the old text nor the new.
+ * Link a step that several histories have: when one undoes it, the others forget it. Undone twice,
+ * with a redo in between, it would leave neither the old text nor the new.
  */
-function tie(histories: History[]): void {
+function linkSteps(histories: History[]): void {
   const steps = new Map(histories.map(history => [history, history.undoStack.at(-1)]));
   steps.forEach((step, history) =>
     history.on('stack-item-popped', ({ stackItem }) => {

@@ -1,31 +1,31 @@
-/** Where in a notebook a call that waits would change something. */
+/** The place in a notebook that a proposed call would change. */
 import type { Call, Overview } from '../../protocol';
 
-/** A cell, and whether it would be changed or get a new one before or after it. */
+/** A cell that would be changed, or get a new cell before or after it. */
 export interface Place {
   cellId: string;
   side: 'changed' | 'before' | 'after';
 }
 
-/** What there is to know of the notebook. */
-export interface Around {
+/** The state of the notebook that decides on the place. */
+export interface CellContext {
   /** The ids of its cells, in order. */
   cells: readonly string[];
   /** The agent's own cell. */
-  asking: string | null;
-  /** What the same run has inserted so far. */
+  agentCell: string | null;
+  /** The ids of the cells that the run has inserted. */
   inserted: readonly string[];
 }
 
-/** The place of a call of `edit_cell` or `insert_cell`; null where there is none. */
-export function placeOf({ name, request }: Call, around: Around): Place | null {
+/** Return the place of a call of `edit_cell` or `insert_cell`; null if its cell is gone. */
+export function placeOf({ name, request }: Call, context: CellContext): Place | null {
   const given = request.arguments;
   return name === 'edit_cell'
-    ? placeOfEdit(given.cell, around.cells)
-    : placeAt(typeof given.index === 'number' ? given.index : next(around), around.cells);
+    ? placeOfEdit(given.cell, context.cells)
+    : placeAt(typeof given.index === 'number' ? given.index : nextIndex(context), context.cells);
 }
 
-/** A cell is named by its id, or by its position. */
+/** Find the edited cell by id or position. */
 function placeOfEdit(cell: unknown, cells: readonly string[]): Place | null {
   const cellId = cells.find(id => id === cell) ?? cells.find((_, at) => at === Number(cell));
   return cellId === undefined ? null : { cellId, side: 'changed' };
@@ -37,8 +37,8 @@ function placeAt(index: number, cells: readonly string[]): Place | null {
   return cellId === undefined ? null : { cellId, side };
 }
 
-/** Below the agent's cell and all that it has inserted; else at the end. */
-function next({ cells, asking, inserted }: Around): number {
+/** Return the index below the agent's cell and its insertions, else at the end. */
+function nextIndex({ cells, agentCell: asking, inserted }: CellContext): number {
   const last = cells.findLastIndex(id => id === asking || inserted.includes(id));
   return last < 0 ? cells.length : last + 1;
 }
@@ -46,7 +46,7 @@ function next({ cells, asking, inserted }: Around): number {
 export class Inserted {
   private cells = new Map<string, string[]>();
 
-  /** A cell was inserted by the run that is on. */
+  /** Record a cell that the live run has inserted. */
   add(overview: Overview | null | undefined, cellId: string): void {
     const run = overview?.runs.findLast(({ live }) => live);
     if (run !== undefined) {
@@ -54,7 +54,7 @@ export class Inserted {
     }
   }
 
-  /** The cells that a run has inserted. */
+  /** Return the ids of the cells that a run has inserted. */
   by(runId: string): readonly string[] {
     return this.cells.get(runId) ?? [];
   }

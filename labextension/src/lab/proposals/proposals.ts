@@ -1,4 +1,4 @@
-/** All calls that wait with a change of cells, drawn in the notebooks that they are about. */
+/** Draws all waiting changes of cells, each in its notebook. */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 
@@ -12,12 +12,12 @@ import { Inserted } from './placement';
 
 const TOOLS = ['edit_cell', 'insert_cell'];
 
-/** What a path means that a notebook's agent named. */
+/** Resolves a path that a notebook's agent gave. */
 export type Resolve = (notebook: string, path: string) => string;
 
-/** Keeps in step with what waits: a call that was decided on anywhere vanishes. */
+/** Keeps all notebooks' proposals up to date: decided calls disappear. */
 export class Proposals {
-  private boards = new Map<NotebookPanel, Board>();
+  private views = new Map<NotebookPanel, NotebookProposals>();
 
   constructor(
     tracker: INotebookTracker,
@@ -31,51 +31,51 @@ export class Proposals {
   }
 
   private add(panel: NotebookPanel): void {
-    const board = new Board(panel);
-    this.boards.set(panel, board);
-    panel.disposed.connect(() => this.boards.delete(panel));
-    // Emitted before the cells are drawn.
-    panel.content.modelContentChanged.connect(() => queueMicrotask(() => board.update()));
+    const view = new NotebookProposals(panel);
+    this.views.set(panel, view);
+    panel.disposed.connect(() => this.views.delete(panel));
+    // The signal is emitted before the cells are drawn.
+    panel.content.modelContentChanged.connect(() => queueMicrotask(() => view.update()));
     this.update();
   }
 
   private update(): void {
-    const waiting = this.links.all.flatMap(link => this.waiting(link));
-    this.boards.forEach((board, { context }) =>
+    const waiting = this.links.all.flatMap(link => this.listWaiting(link));
+    this.views.forEach((board, { context }) =>
       board.show(waiting.filter(({ path }) => path === context.path))
     );
   }
 
-  private waiting(link: Link): Waiting[] {
+  private listWaiting(link: Link): Waiting[] {
     const panels = this.links.notebooks(link);
     return (link.overview?.approvals ?? []).flatMap(approval => {
       const { call, cell_id: cellId, run_id: runId } = approval;
       if (call === null || !TOOLS.includes(call.name)) {
         return [];
       }
-      const own = (panels.find(panel => has(panel, cellId)) ?? panels[0]).context.path;
-      const path = this.target(own, call.request.arguments.path);
+      const own = (panels.find(panel => hasCell(panel, cellId)) ?? panels[0]).context.path;
+      const path = this.resolveTarget(own, call.request.arguments.path);
       const asking = path === own ? null : own;
       const decide = (answer: Answer): void =>
-        link.tell(runId, { type: 'decide', approval_id: approval.approval_id, answer });
+        link.sendToRun(runId, { type: 'decide', approval_id: approval.approval_id, answer });
       const inserted = this.inserted.by(runId);
       return [{ id: approvalKey(approval), call, path, asking, cellId, inserted, decide }];
     });
   }
 
-  /** The notebook that is meant: one beside that of the agent, or as the server names it. */
-  private target(own: string, given: unknown): string {
+  /** Resolve a path to an open notebook: relative to the agent's, or to the server's root. */
+  private resolveTarget(own: string, given: unknown): string {
     if (typeof given !== 'string') {
       return own;
     }
-    const open = [...this.boards.keys()].map(({ context }) => context.path);
-    const beside = this.resolve(own, given);
-    return open.includes(beside) ? beside : given;
+    const open = [...this.views.keys()].map(({ context }) => context.path);
+    const relative = this.resolve(own, given);
+    return open.includes(relative) ? relative : given;
   }
 }
 
 /** The proposals in one view of a notebook. */
-class Board {
+class NotebookProposals {
   private proposals = new Map<string, Proposal>();
 
   constructor(private panel: NotebookPanel) {}
@@ -95,13 +95,13 @@ class Board {
     this.update();
   }
 
-  /** Draw them where they belong now. */
+  /** Draw them at their current places. */
   update(): void {
     this.proposals.forEach(proposal => proposal.update());
   }
 }
 
-function has({ content }: NotebookPanel, cellId: string | null): boolean {
+function hasCell({ content }: NotebookPanel, cellId: string | null): boolean {
   return content.widgets.some(({ model }) => model.id === cellId);
 }
 

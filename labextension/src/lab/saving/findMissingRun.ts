@@ -1,33 +1,33 @@
-/** Whether a cell lacks a run, and which. Pure, no DOM. */
+/** Finds the run that a cell should show and does not. No DOM. */
 import type { RunLine } from '../../protocol';
 import { isUnfinished, Output, runIn } from './outputs';
 
-/** What is known of a cell. */
-export interface Known {
+/** The state of a cell. */
+export interface CellState {
   cellId: string;
   source: string;
   outputs: Output[];
-  /** Those of the kernel. */
+  /** The kernel's runs. */
   runs: RunLine[];
-  /** The run that was put there and had not ended. */
+  /** The live run that was restored there. */
   placed: string | null;
-  /** The page ran it: JupyterLab draws what comes of it. */
+  /** True if this page executed the cell: JupyterLab updates its outputs. */
   isDrawn: boolean;
   isRunning: boolean;
-  /** The kernel had nothing to show for it. */
+  /** True if the kernel had no run for it. */
   isUnknown: boolean;
-  /** When the notebook was saved and opened, in milliseconds. */
+  /** Times at which the notebook was saved and opened, in milliseconds. */
   saved: number;
   opened: number;
 }
 
-/** A run that has to be put into the cell. */
-export interface Wanted {
+/** A run that has to be restored in the cell. */
+export interface MissingRun {
   which: { run_id: string } | { cell_id: string };
   isLive: boolean;
 }
 
-export function findMissingRun(known: Known): Wanted | null {
+export function findMissingRun(known: CellState): MissingRun | null {
   const { cellId, placed, runs } = known;
   const newest = runs.findLast(run => run.cell_id === cellId);
   if (newest?.live) {
@@ -40,32 +40,32 @@ export function findMissingRun(known: Known): Wanted | null {
   if (placed !== null) {
     return { which: { run_id: placed }, isLive: false };
   }
-  return cutShort(known) ?? lost(known, newest);
+  return findUnfinished(known) ?? findUnsaved(known, newest);
 }
 
-/** A card has no end, and its cell does not run. */
-function cutShort({ cellId, outputs, isRunning, runs }: Known): Wanted | null {
+/** Find the run of an unfinished card whose cell is not running. */
+function findUnfinished({ cellId, outputs, isRunning, runs }: CellState): MissingRun | null {
   const card = isRunning ? undefined : outputs.find(isUnfinished);
   const run = card === undefined ? null : runIn(card);
   if (card === undefined || run?.status === 'draft') {
-    return null; // a plan may wait for days
+    return null; // a draft plan may wait for days
   }
   if (runs.some(({ id, live }) => live && id === run?.id)) {
-    return null; // the copy of a cell is drawn alive, until the end
+    return null; // a copy of the cell draws it live, to its end
   }
   return { which: run === null ? { cell_id: cellId } : { run_id: run.id }, isLive: false };
 }
 
-/** The run ended when the notebook had been saved for the last time and was not open here. */
-function lost(known: Known, newest?: RunLine): Wanted | null {
+/** Find a run that ended after the last save and before the notebook was opened here. */
+function findUnsaved(known: CellState, newest?: RunLine): MissingRun | null {
   if (newest === undefined || known.isDrawn) {
     return null;
   }
   const { id, prompt, started_at, duration } = newest;
   const ended = Date.parse(started_at) + (duration ?? 0) * 1_000;
-  const isShown = known.outputs.some(output => runIn(output)?.id === id);
+  const isDrawn = known.outputs.some(output => runIn(output)?.id === id);
   const isAskedFor = known.source.includes(prompt);
-  return !isShown && isAskedFor && known.saved < ended && ended < known.opened
+  return !isDrawn && isAskedFor && known.saved < ended && ended < known.opened
     ? { which: { run_id: id }, isLive: false }
     : null;
 }

@@ -1,19 +1,19 @@
-/** What a cell's outputs say about the runs drawn in them. No DOM. */
+/** Finds runs in the outputs of cells. No DOM. */
 import type { ICodeCellModel } from '@jupyterlab/cells';
 
 import { RUN } from '../../model';
 
 export type Output = ReturnType<ICodeCellModel['outputs']['toJSON']>[number];
 
-/** A run in all forms that a notebook may keep. */
+/** A run's MIME bundle. */
 export type Bundle = Record<string, unknown>;
 
 const WIDGET = 'application/vnd.jupyter.widget-view+json';
 
-/** The text of a card while its run is on: `ipyagent.ui.views`. */
+/** The text/plain of a live card: `ipyagent.ui.views`. */
 const RUNNING = 'ipyagent is running…';
 
-/** What is looked at of a saved run. */
+/** The fields of a saved run that are read here. */
 export interface SavedRun {
   id: string;
   parent_id: string | null;
@@ -23,17 +23,17 @@ export interface SavedRun {
 
 const ENDED = ['done', 'error', 'cancelled'];
 
-/** The run that an output has saved; null for all others. */
+/** Return an output's saved run; null for other outputs. */
 export function runIn(output: Output): SavedRun | null {
   return runOf(bundleOf(output));
 }
 
-/** The run in one of its forms. */
+/** Return the run of a bundle. */
 export function runOf(bundle: Bundle): SavedRun | null {
   return (bundle[RUN] as SavedRun | undefined) ?? null;
 }
 
-/** Whether an output is the card of a run that is on, or was when the notebook was saved. */
+/** Return whether an output is a card whose run was live when the notebook was saved. */
 export function isUnfinished(output: Output): boolean {
   const bundle = bundleOf(output);
   const run = runOf(bundle);
@@ -43,21 +43,23 @@ export function isUnfinished(output: Output): boolean {
 }
 
 /**
- * The outputs with a run among them: in place of itself or of a card that has no end, else after
- * the run that led to it, else instead of all that an earlier execution has left.
+ * Return the outputs with a run: in place of itself or an unfinished card, else after the run that
+ * led to it, else in place of all outputs.
  */
-export function withRun(outputs: Output[], bundle: Bundle, led: Bundle | null): Output[] {
+export function insertRun(outputs: Output[], bundle: Bundle, parent: Bundle | null): Output[] {
   const place = indexOfRun(outputs, bundle);
   if (place !== undefined) {
     return outputs.with(place, outputOf(bundle));
   }
-  const before = outputs.findIndex(output => led !== null && runIn(output)?.id === runOf(led)?.id);
+  const before = outputs.findIndex(
+    output => parent !== null && runIn(output)?.id === runOf(parent)?.id
+  );
   return before >= 0
     ? [...outputs.slice(0, before + 1), outputOf(bundle)]
-    : [...(led === null ? [] : [outputOf(led)]), outputOf(bundle)];
+    : [...(parent === null ? [] : [outputOf(parent)]), outputOf(bundle)];
 }
 
-/** Which of the outputs the run is, or else the card that has no end; undefined for none. */
+/** Return the index of the run, else of an unfinished card; undefined without one. */
 export function indexOfRun(outputs: Output[], bundle: Bundle): number | undefined {
   const id = runOf(bundle)?.id;
   const isIt = (output: Output): boolean => runIn(output)?.id === id;
@@ -69,7 +71,7 @@ function bundleOf({ data }: Output): Bundle {
   return (data as Bundle | undefined) ?? {};
 }
 
-/** An output that shows it. */
+/** Return an output with that bundle. */
 export function outputOf(bundle: Bundle): Output {
   return { output_type: 'display_data', data: bundle, metadata: {} } as Output;
 }

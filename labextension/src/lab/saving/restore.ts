@@ -1,7 +1,6 @@
 /**
- * Runs that JupyterLab has lost sight of. It forgets which output a running cell writes to when the
- * page is loaded anew, when the notebook is closed and opened, and when another page ran the cell;
- * and it learns no more of the runs of a kernel that died. Here they come back to their cells.
+ * Restores runs in cells that JupyterLab no longer updates: after a reload, after the notebook was
+ * closed and opened, when another page executed the cell, and when the kernel died.
  */
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 import type { ICellModel, ICodeCellModel } from '@jupyterlab/cells';
@@ -12,52 +11,52 @@ import { codeCells } from '../cells/cellLocations';
 import type { Link } from '../kernel/link';
 import { ILinks } from '../kernel/links';
 import { live } from '../kernel/liveRuns';
-import { findMissingRun, Wanted } from './findMissingRun';
-import { Bundle, Output, runOf, withRun } from './outputs';
+import { findMissingRun, MissingRun } from './findMissingRun';
+import { Bundle, Output, runOf, insertRun } from './outputs';
 
 class Restorer {
-  /** Cells run by this page: JupyterLab draws what comes of them. */
+  /** Cells executed by this page: JupyterLab updates their outputs. */
   private executed = new WeakSet<ICellModel>();
-  /** Cells with a run that is drawn there from here, until it has ended. */
-  private placed = new WeakMap<ICellModel, string>();
-  /** Cells of which the kernel, as it is now, has no run to show. */
-  private unknown = new WeakSet<ICellModel>();
-  /** Cells, each with the run that the kernel was asked for. */
-  private asking = new WeakMap<ICellModel, Wanted>();
+  /** Cells with a live run that was restored here. */
+  private restored = new WeakMap<ICellModel, string>();
+  /** Cells for which the current kernel has no run. */
+  private withoutRun = new WeakSet<ICellModel>();
+  /** Cells with the run that was requested for them. */
+  private requested = new WeakMap<ICellModel, MissingRun>();
   private opened = new WeakMap<NotebookPanel, number>();
-  /** Notebooks whose kernel was there, with the link to it. */
+  /** Connected notebooks, with their links. */
   private connected = new Map<NotebookPanel, Link>();
 
   constructor(
     tracker: INotebookTracker,
     private links: ILinks
   ) {
-    NotebookActions.executionScheduled.connect((_, { cell }) => this.ran(cell.model));
-    NotebookActions.outputCleared.connect((_, { cell }) => this.cleared(cell.model));
+    NotebookActions.executionScheduled.connect((_, { cell }) => this.onExecuted(cell.model));
+    NotebookActions.outputCleared.connect((_, { cell }) => this.onCleared(cell.model));
     tracker.widgetAdded.connect((_, panel) => this.opened.set(panel, Date.now()));
     links.changed.connect(() => this.update());
     this.update();
   }
 
-  private ran(cell: ICellModel): void {
-    this.cleared(cell);
-    if (!this.isOn(cell)) {
+  private onExecuted(cell: ICellModel): void {
+    this.onCleared(cell);
+    if (!this.hasLiveRun(cell)) {
       this.executed.add(cell);
     }
   }
 
-  /** With the outputs went the card: a run that is on must not wait where nobody sees it. */
-  private cleared(cell: ICellModel): void {
+  /** Forget a cell's state, and restore a live run whose card was cleared. */
+  private onCleared(cell: ICellModel): void {
     this.executed.delete(cell);
-    this.placed.delete(cell);
-    this.unknown.delete(cell);
-    this.asking.delete(cell);
-    if (this.isOn(cell)) {
+    this.restored.delete(cell);
+    this.withoutRun.delete(cell);
+    this.requested.delete(cell);
+    if (this.hasLiveRun(cell)) {
       this.update();
     }
   }
 
-  private isOn({ id }: ICellModel): boolean {
+  private hasLiveRun({ id }: ICellModel): boolean {
     const runs = [...this.connected.values()].flatMap(link => link.live);
     return runs.some(({ cell_id }) => cell_id === id);
   }
@@ -74,7 +73,7 @@ class Restorer {
     }
   }
 
-  /** When a kernel goes, its cards must not look alive. */
+  /** Mark cards as cut off when their kernel is gone. */
   private watch(panel: NotebookPanel, link: Link): void {
     if (panel.isDisposed || this.links.of(panel) !== link || link.overview === null) {
       this.connected.delete(panel);
@@ -90,79 +89,88 @@ class Restorer {
       cards.forEach(card => card.dispatchEvent(new Event(CUT_OFF)));
     }
     for (const cell of codeCells(panel)) {
-      this.unknown.delete(cell);
-      if (this.placed.has(cell)) {
+      this.withoutRun.delete(cell);
+      if (this.restored.has(cell)) {
         cell.executionState = 'idle';
       }
     }
   }
 
   private async restore(panel: NotebookPanel, link: Link, cell: ICodeCellModel): Promise<void> {
-    const wanted = this.asking.has(cell) ? null : this.wanted(panel, link, cell);
-    if (wanted === null) {
+    const missing = this.requested.has(cell) ? null : this.findMissing(panel, link, cell);
+    if (missing === null) {
       return;
     }
-    this.asking.set(cell, wanted);
-    const bundle = (await link.bundle(wanted.which)) as Bundle | null | undefined;
-    const led = bundle ? await ledTo(link, cell, bundle) : null;
-    if (this.asking.get(cell) !== wanted) {
-      return; // it was cleared or run again
+    this.requested.set(cell, missing);
+    const bundle = (await link.requestBundle(missing.which)) as Bundle | null | undefined;
+    const parent = bundle ? await findParentRun(link, cell, bundle) : null;
+    if (this.requested.get(cell) !== missing) {
+      return; // the cell was cleared or executed meanwhile
     }
-    this.asking.delete(cell);
+    this.requested.delete(cell);
     if (bundle && !cell.isDisposed) {
-      this.place(cell, wanted, bundle, led);
+      this.placeRun(cell, missing, bundle, parent);
     } else if (bundle === null) {
-      this.unknown.add(cell);
+      this.withoutRun.add(cell);
     }
-    // Meanwhile the run may have ended.
+    // The run may have ended meanwhile.
     this.update();
   }
 
-  private wanted(panel: NotebookPanel, link: Link, cell: ICodeCellModel): Wanted | null {
+  private findMissing(panel: NotebookPanel, link: Link, cell: ICodeCellModel): MissingRun | null {
     return findMissingRun({
       cellId: cell.id,
       source: cell.sharedModel.getSource(),
       outputs: cell.outputs.toJSON(),
       runs: link.overview?.runs ?? [],
-      placed: this.placed.get(cell) ?? null,
+      placed: this.restored.get(cell) ?? null,
       isDrawn: this.executed.has(cell) && link.hasWidgets,
       isRunning: cell.executionState === 'running',
-      isUnknown: this.unknown.has(cell),
+      isUnknown: this.withoutRun.has(cell),
       saved: Date.parse(panel.context.contentsModel?.last_modified ?? ''),
       opened: this.opened.get(panel) ?? 0
     });
   }
 
-  private place(cell: ICodeCellModel, wanted: Wanted, bundle: Bundle, led: Bundle | null): void {
+  private placeRun(
+    cell: ICodeCellModel,
+    missing: MissingRun,
+    bundle: Bundle,
+    parent: Bundle | null
+  ): void {
     const id = runOf(bundle)?.id;
-    if (wanted.isLive && id !== undefined) {
-      this.placed.set(cell, id);
+    if (missing.isLive && id !== undefined) {
+      this.restored.set(cell, id);
       cell.executionState = 'running';
-    } else if (this.placed.delete(cell)) {
+    } else if (this.restored.delete(cell)) {
       cell.executionState = 'idle';
     }
-    show(cell, withRun(cell.outputs.toJSON(), bundle, led));
+    updateOutputs(cell, insertRun(cell.outputs.toJSON(), bundle, parent));
   }
 }
 
-/** The run of the same cell that proposed the plan which this one is. */
-async function ledTo(link: Link, cell: ICodeCellModel, bundle: Bundle): Promise<Bundle | null> {
+/** Find the run of the same cell that proposed this plan. */
+async function findParentRun(
+  link: Link,
+  cell: ICodeCellModel,
+  bundle: Bundle
+): Promise<Bundle | null> {
   const parent = runOf(bundle)?.parent_id ?? null;
   if (parent === null) {
     return null;
   }
-  const led = ((await link.bundle({ run_id: parent })) as Bundle | null | undefined) ?? null;
+  const led = ((await link.requestBundle({ run_id: parent })) as Bundle | null | undefined) ?? null;
   return led !== null && runOf(led)?.cell_id === cell.id ? led : null;
 }
 
-/** Change only what is different: what was unfolded stays so. */
-function show({ outputs }: ICodeCellModel, wanted: Output[]): void {
+/** Update only outputs that differ, so that opened details stay open. */
+function updateOutputs({ outputs }: ICodeCellModel, next: Output[]): void {
   const now = outputs.toJSON();
-  if (now.length > wanted.length) {
-    outputs.fromJSON(wanted);
+  if (now.length > next.length) {
+    outputs.fromJSON(next);
     return;
   }
-  wanted.forEach((output, index) => {
+  next.forEach((output, index) => {
     if (index >= now.length) {
       outputs.add(output);
     } else if (JSON.stringify(output) !== JSON.stringify(now[index])) {

@@ -1,7 +1,6 @@
 /**
- * Saves a run that is on into its notebook. Its card is a widget, of which nothing is left without
- * the kernel: so what JupyterLab saves has the run in its place, as far as it has come. The page
- * goes on with the card.
+ * Saves live runs. A card is a widget, of which nothing is left without the kernel, so the saved
+ * notebook has the run's bundle instead, while the page keeps the card.
  */
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 import type { ICodeCellModel } from '@jupyterlab/cells';
@@ -11,15 +10,15 @@ import type { Link } from '../kernel/link';
 import { ILinks } from '../kernel/links';
 import { Bundle, indexOfRun, isUnfinished, outputOf } from './outputs';
 
-/** Milliseconds between two forms of a run: one may weigh as much as its figures. */
+/** Milliseconds between two saves of a run: a bundle includes its figures. */
 const PAUSE = 1_000;
 
-/** JupyterLab's word for what the page need not draw. */
+/** The origin of changes that JupyterLab does not draw. */
 const UNSEEN = 'silent-change';
 
 class LiveRunSaver {
-  /** How far each run was when it was kept. */
-  private kept = new WeakMap<ICodeCellModel, string>();
+  /** The progress of each cell's run when it was saved. */
+  private saved = new WeakMap<ICodeCellModel, string>();
   private busy = new WeakSet<ICodeCellModel>();
 
   constructor(private links: ILinks) {
@@ -31,21 +30,21 @@ class LiveRunSaver {
     for (const link of this.links.all) {
       const cells = this.links.notebooks(link).flatMap(codeCells);
       for (const { id, cell_id } of link.live) {
-        cells.filter(cell => cell.id === cell_id).forEach(cell => void this.keep(link, cell, id));
+        cells.filter(cell => cell.id === cell_id).forEach(cell => void this.save(link, cell, id));
       }
     }
   }
 
-  private async keep(link: Link, cell: ICodeCellModel, runId: string): Promise<void> {
-    const stage = stageOf(link, runId);
-    if (this.busy.has(cell) || this.kept.get(cell) === stage) {
+  private async save(link: Link, cell: ICodeCellModel, runId: string): Promise<void> {
+    const stage = progressOf(link, runId);
+    if (this.busy.has(cell) || this.saved.get(cell) === stage) {
       return;
     }
     this.busy.add(cell);
-    const bundle = (await link.bundle({ run_id: runId })) as Bundle | null | undefined;
-    if (bundle && !cell.isDisposed && isOn(link, runId)) {
-      this.kept.set(cell, stage);
-      put(cell, bundle);
+    const bundle = (await link.requestBundle({ run_id: runId })) as Bundle | null | undefined;
+    if (bundle && !cell.isDisposed && isLive(link, runId)) {
+      this.saved.set(cell, stage);
+      replaceSaved(cell, bundle);
     }
     setTimeout(() => {
       this.busy.delete(cell);
@@ -54,31 +53,31 @@ class LiveRunSaver {
   }
 }
 
-/** Changes when something was said, done or asked. */
-function stageOf({ overview }: Link, runId: string): string {
+/** Return a key that changes with each step, fact and approval. */
+function progressOf({ overview }: Link, runId: string): string {
   const run = overview?.runs.find(({ id }) => id === runId);
-  const asked = overview?.approvals.filter(({ run_id }) => run_id === runId);
-  return JSON.stringify([runId, run?.steps, run?.facts, asked?.map(each => each.approval_id)]);
+  const approvals = overview?.approvals.filter(({ run_id }) => run_id === runId);
+  return JSON.stringify([runId, run?.steps, run?.facts, approvals?.map(each => each.approval_id)]);
 }
 
-function isOn({ live }: Link, runId: string): boolean {
+function isLive({ live }: Link, runId: string): boolean {
   return live.some(({ id }) => id === runId);
 }
 
-/** Only in what is saved: to draw it here would fold what is unfolded, and lose what was typed. */
-function put({ outputs, sharedModel }: ICodeCellModel, bundle: Bundle): void {
-  const shown = outputs.toJSON();
-  const place = indexOfRun(shown, bundle);
-  // It may have ended while this was on its way.
-  if (place !== undefined && isUnfinished(shown[place])) {
+/** Replace the output in the saved document only: drawing it would close details and lose input. */
+function replaceSaved({ outputs, sharedModel }: ICodeCellModel, bundle: Bundle): void {
+  const current = outputs.toJSON();
+  const place = indexOfRun(current, bundle);
+  // The run may have ended meanwhile.
+  if (place !== undefined && isUnfinished(current[place])) {
     const change = (): void => sharedModel.updateOutputs(place, place + 1, [outputOf(bundle)]);
     (sharedModel.notebook ?? sharedModel).transact(change, false, UNSEEN);
   }
 }
 
 export const saveLiveRuns: JupyterFrontEndPlugin<void> = {
-  id: 'ipyagent:keep',
-  description: 'Saves a run that is on as far as it has come.',
+  id: 'ipyagent:save-live-runs',
+  description: 'Saves live runs into their notebooks.',
   autoStart: true,
   requires: [ILinks],
   activate: (_, links: ILinks) => {

@@ -1,17 +1,17 @@
-/** What the user says while a run is on: below the run, until the model reads it. */
+/** Texts that the user sends to a live run, shown until the model reads them. */
 import type { SayField, Transcript, UserText } from '../protocol';
 import { Child, h, Slot } from './dom';
 import { button, field } from './form';
 import { reveal } from './reveal';
 
-/** How a user says something, and takes it back. */
-export interface Saying {
-  say(text: string): void;
+/** The actions of a user on texts. */
+export interface UserTextActions {
+  sendText(text: string): void;
   takeBack(textId: string): void;
 }
 
-/** The texts that wait, and a line to write the next one in. */
-export class SayView {
+/** The waiting texts, and a field for the next one. */
+export class UserTextsView {
   readonly element = h('div', {
     class: 'ipyagent-say',
     'data-lm-suppress-shortcuts': 'true',
@@ -21,21 +21,21 @@ export class SayView {
   private texts = new Slot(h('div', { 'aria-live': 'polite' }));
   private problem = new Slot(h('div'));
   private input = field('say', '', 'Say something to the agent', () => this.send());
-  /** What was sent last: it comes back where it was refused. */
+  /** The last text sent, which returns to the field if it is refused. */
   private last = '';
   private known: SayField | null = null;
 
-  /** `saying` is null for a saved run: nobody would hear it. */
-  constructor(private saying: Saying | null) {
+  /** `actions` is null for a saved run. */
+  constructor(private actions: UserTextActions | null) {
     this.element.append(this.texts.element, this.problem.element);
   }
 
-  /** Draw what waits; where nothing can be said, what was never sent is all. */
+  /** Draw the waiting texts, and the field where the run accepts one. */
   update({ unsent, say }: Transcript): void {
-    const open = this.saying !== null ? say : null;
+    const open = this.actions !== null ? say : null;
     this.element.hidden = open === null && unsent.length === 0;
-    this.offer(open !== null);
-    const takes = open === null ? null : this.saying;
+    this.toggleInput(open !== null);
+    const takes = open === null ? null : this.actions;
     this.texts.show([unsent, takes !== null], () =>
       unsent.map(text => userText(text, takes && this.backButton(text, takes)))
     );
@@ -43,13 +43,13 @@ export class SayView {
     this.problem.show(problem, () => (problem === '' ? [] : [problemNote(problem)]));
     if (open !== null) {
       this.input.placeholder = open.placeholder;
-      this.giveBack(open);
+      this.restoreRefused(open);
     }
     this.known = open;
   }
 
-  /** The line is there only while it works; it stays the same element, with its focus. */
-  private offer(isOpen: boolean): void {
+  /** Show the field while the run accepts texts; it keeps its element and focus. */
+  private toggleInput(isOpen: boolean): void {
     if (isOpen && this.input.parentNode === null) {
       this.element.append(this.input);
     } else if (!isOpen) {
@@ -57,7 +57,7 @@ export class SayView {
     }
   }
 
-  private giveBack({ problem }: SayField): void {
+  private restoreRefused({ problem }: SayField): void {
     const isNew = problem !== '' && problem !== this.known?.problem;
     if (isNew && this.input.value === '') {
       this.input.value = this.last;
@@ -69,20 +69,20 @@ export class SayView {
     if (text !== '') {
       this.last = text;
       this.input.value = '';
-      this.saying?.say(text);
+      this.actions?.sendText(text);
     }
   }
 
-  private backButton({ id, text }: UserText, saying: Saying): HTMLElement {
+  private backButton({ id, text }: UserText, actions: UserTextActions): HTMLElement {
     return button('take-back', 'Take back', `Take back: ${text}`, () => {
-      saying.takeBack(id);
-      // The button goes: the keys must not go to the page with it.
+      actions.takeBack(id);
+      // The button disappears, and the focus must not go to the page.
       this.input.focus({ preventScroll: true });
     });
   }
 }
 
-/** A text of the user, after what became of it. */
+/** Draw a user's text with its state. */
 export function userText({ label, text }: UserText, more: Child = null): HTMLElement {
   const words = h('span', { class: 'ipyagent-user-words' }, reveal(text));
   const said = h('p', {}, h('b', {}, `${label}: `), words);

@@ -8,11 +8,11 @@ import { begun, CUT_OFF, TRANSCRIPT } from './story';
 
 const WAITING = { id: 'u9', label: 'Goes with the next request', text: 'Rounded, <b>please</b>.' };
 
-let actions: Record<'decide' | 'stop' | 'say' | 'takeBack', ReturnType<typeof vi.fn>>;
+let actions: Record<'decide' | 'stop' | 'sendText' | 'takeBack', ReturnType<typeof vi.fn>>;
 let view: RunView;
 
 beforeEach(() => {
-  actions = { decide: vi.fn(), stop: vi.fn(), say: vi.fn(), takeBack: vi.fn() };
+  actions = { decide: vi.fn(), stop: vi.fn(), sendText: vi.fn(), takeBack: vi.fn() };
   view = new RunView(actions);
   document.body.replaceChildren(view.element);
   view.update(begun());
@@ -37,13 +37,13 @@ const withUnsent = (transcript: Transcript): Transcript => ({ ...transcript, uns
 describe('the line in which a user says something while the run is on', () => {
   it('sends what was written at Enter, and is empty and still focused then', () => {
     const line = typed('  Leave out the West. ');
-    expect(actions.say).toHaveBeenCalledExactlyOnceWith('Leave out the West.');
+    expect(actions.sendText).toHaveBeenCalledExactlyOnceWith('Leave out the West.');
     expect([line.value, document.activeElement]).toEqual(['', line]);
   });
 
   it('sends nothing when there is nothing', () => {
     typed('   ');
-    expect(actions.say).not.toHaveBeenCalled();
+    expect(actions.sendText).not.toHaveBeenCalled();
   });
 
   it('keeps what is being written and the focus while the run goes on', () => {
@@ -117,7 +117,7 @@ describe('what a user said', () => {
   it('travels as messages of its own', () => {
     const sent: ToRun[] = [];
     const channel = new Channel(message => sent.push(message));
-    channel.say('Rounded.');
+    channel.sendText('Rounded.');
     channel.takeBack('u9');
     expect(sent).toEqual([
       { type: 'say', text: 'Rounded.' },

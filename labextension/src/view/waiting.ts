@@ -1,11 +1,11 @@
-/** The line that tells what is waited for: the model's reply, or the next try. */
+/** The line that tells what a step waits for: the model's reply, or the next attempt. */
 import type { Waiting } from '../protocol';
 import { h } from './dom';
 
-/** One line that stays where it is while the seconds of a retry are counted down. */
-export class AskingView {
+/** One line, with the seconds to a retry counted down. */
+export class WaitingView {
   private what = h('span');
-  /** Not read out: the words before it are, once. */
+  /** Hidden from screen readers, which read the words before it once. */
   private seconds = h('span', { class: 'ipyagent-seconds', 'aria-hidden': 'true' });
   private waiting: Waiting | null = null;
   private until = 0;
@@ -18,7 +18,7 @@ export class AskingView {
     this.seconds
   );
 
-  /** Null where nothing is waited for. */
+  /** Draw what is waited for; null hides the line. */
   update(waiting: Waiting | null): void {
     this.element.hidden = waiting === null;
     const text = waiting?.text ?? '';
@@ -36,7 +36,7 @@ export class AskingView {
     }
   }
 
-  /** Let go of the clock. */
+  /** Stop the clock. */
   dispose(): void {
     if (this.timer !== null) {
       window.clearInterval(this.timer);
