@@ -3,6 +3,7 @@
  * `ipyagent.ui.reveal` does the same; `tests/ui/reveal_cases.json` tests both, and its limits and
  * look-alikes are generated from there.
  */
+import table from '../reveal.json';
 import { count, h } from './dom';
 
 /**
@@ -14,14 +15,14 @@ const HIDDEN_KINDS =
 const HIDDEN_ONE = `(?![\\n\\t])[${HIDDEN_KINDS}]`;
 const HIDDEN = new RegExp(HIDDEN_ONE, 'gu');
 
-/** Largest numbers of a kind that are drawn one by one; more in a row become one mark. */
-const EMPTY_LINES = 3;
-const BLANKS = 40;
-const SAME = 3;
-const MIXED = 40;
-const STACKED = 8;
-/** The limit of alternations between kinds of characters that show nothing. */
-const TURNS = 8;
+const {
+  empty_lines: EMPTY_LINES,
+  blanks: BLANKS,
+  same: SAME,
+  mixed: MIXED,
+  stacked: STACKED,
+  turns: TURNS
+} = table;
 
 const COMBINING = `(?![${HIDDEN_KINDS}])[\\p{Mn}\\p{Me}]`;
 const RUNS = new RegExp(
@@ -41,8 +42,7 @@ const TURN = new RegExp(`${BLANK}+|(?:${HIDDEN_ONE})+|(?:${COMBINING})+`, 'gu');
 const NOTHING = /^[\p{Zs}\t]*$/u;
 const INVISIBLE = new RegExp(`^(?:[\\s\\t]|${HIDDEN_ONE})*$`, 'u');
 
-/** Letters that are drawn like Latin ones (Unicode TS 39, confusables.txt), Cyrillic and Greek. */
-const LOOKALIKES = new Set('асеорхуіјѕһԁԛԝѵӏАВЕКМНОРСТХУІЈЅҮӀԌԚԜѴ' + 'ονϲϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧͿ');
+const LOOKALIKES = new Set(table.lookalikes);
 const NAME = /[\p{L}\p{Nl}\p{No}_](?:[\p{L}\p{N}_.]*[\p{L}\p{N}_])?/gu;
 const PART = /[\p{L}\p{Nl}\p{No}]+/gu;
 const LATIN = /[A-Za-z\u00c0-\u024f]/;
@@ -52,7 +52,9 @@ const GREEK = /^[\u0370-\u03ff]$/;
 const MARKS = 2_000;
 
 /** Matches texts that may have something to mark; most have not. */
-const UNUSUAL = /[^\n\t -~]|[ \t]{41}|(?:^|\n)[ \t]*(?:\n[ \t]*){3}/;
+const UNUSUAL = new RegExp(
+  `[^\\n\\t -~]|[ \\t]{${BLANKS + 1}}|(?:^|\\n)[ \\t]*(?:\\n[ \\t]*){${EMPTY_LINES}}`
+);
 
 /** A range of text that is drawn as a mark. */
 interface Mark {
