@@ -1,7 +1,7 @@
-"""Write the types of the kernel's messages, and the schema of a saved transcript, for the page.
+"""Write for the page: types of the kernel's messages, a saved transcript's schema, reveal's table.
 
-`python protocol.py` writes them, `python protocol.py --check` compares; both need Node. `--schema`
-and `--list` print the schema, and what there is to be sent, without.
+`python protocol.py` writes them, `python protocol.py --check` compares; both need Node. `--schema`,
+`--reveal` and `--list` print the schema, the table, and the fields of messages without Node.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from ipyagent.json_types import JsonDict
 from ipyagent.ui.messages import Protocol
+from ipyagent.ui.reveal import LIMITS, LOOKALIKES
 from ipyagent.ui.transcript import Transcript
 
 SOURCES = Path(__file__).parent / "src"
@@ -57,7 +58,16 @@ def write_schema() -> str:
     return json.dumps(found, indent=1) + "\n"
 
 
-FILES = {"transcript.schema.json": write_schema, "protocol.ts": write_types}
+def write_reveal() -> str:
+    """Return the limits of `reveal`, and the letters that look Latin."""
+    return json.dumps({**LIMITS, "lookalikes": "".join(sorted(LOOKALIKES))}, indent=1) + "\n"
+
+
+FILES = {
+    "reveal.json": write_reveal,
+    "transcript.schema.json": write_schema,
+    "protocol.ts": write_types,
+}
 
 
 def list_fields() -> str:
@@ -78,10 +88,12 @@ def main(arguments: list[str]) -> None:
                     sys.exit(f"{name} is not what the Python classes say: run `make protocol`")
         case ["--schema"]:
             sys.stdout.write(write_schema())
+        case ["--reveal"]:
+            sys.stdout.write(write_reveal())
         case ["--list"]:
             sys.stdout.write(list_fields())
         case _:
-            sys.exit("usage: protocol.py [--check | --schema | --list]")
+            sys.exit("usage: protocol.py [--check | --schema | --reveal | --list]")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from types import ModuleType
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "ipyagent"
+FRONT_END = ROOT / "labextension" / "src"
 
 
 @cache
@@ -17,6 +18,13 @@ def read_sources() -> dict[str, str]:
     """Return the text of each Python file of the package, by its path there."""
     paths = sorted(SOURCE.rglob("*.py"))
     return {path.relative_to(SOURCE).as_posix(): path.read_text("utf-8") for path in paths}
+
+
+@cache
+def read_front_end() -> dict[str, str]:
+    """Return the text of each TypeScript file that is not generated, by its path there."""
+    paths = sorted(path for path in FRONT_END.rglob("*.ts") if path.name != "protocol.ts")
+    return {path.relative_to(FRONT_END).as_posix(): path.read_text("utf-8") for path in paths}
 
 
 @cache

@@ -1,8 +1,11 @@
-/** The front end's end of the widget's comm: numbered changes in, decisions out. No DOM. */
-import { changed, cutOff } from './model';
+/** The page's side of a run's connection: receives numbered changes, sends decisions. No DOM. */
+import { applyChanges, cutOff } from './model';
 import type { Changes, CutOff, Decide, Protocol, Snapshot, Transcript } from './protocol';
 
-/** Every 0.3 s, for half a minute. */
+/** The DOM event that tells a drawn run that its kernel is gone. */
+export const CUT_OFF = 'ipyagent:cut-off';
+
+/** Milliseconds between hellos, and their number: half a minute in all. */
 const HELLO_INTERVAL = 300;
 const HELLOS = 100;
 
@@ -10,30 +13,30 @@ export type FromRun = Protocol['from_run'];
 export type ToRun = Protocol['to_run'];
 export type Answer = Decide['answer'];
 
-/** Null before the first snapshot. */
+/** Called with null before the first snapshot. */
 type Listener = (transcript: Transcript | null) => void;
 
-/** Follows one live run; a gap in the numbers asks for the whole state again, once. */
+/** Follows one live run. After a gap in the sequence numbers it requests a snapshot, once. */
 export class Channel {
   transcript: Transcript | null = null;
 
-  private last: number | null = null;
+  private lastSeq: number | null = null;
   private hellos = 0;
-  private isCut = false;
-  private end: CutOff | null = null;
-  private decided = new Set<string>();
+  private isDisconnected = false;
+  private cutOff: CutOff | null = null;
+  private decidedApprovals = new Set<string>();
   private listeners = new Set<Listener>();
 
   constructor(private send: (message: ToRun) => void) {}
 
   /**
-   * Say hello until the answer comes, a snapshot. JupyterLab sends a comm's first messages to the
-   * kernel's main shell, where a blocking tool keeps them waiting, until its subshell has started.
+   * Send hello until a snapshot arrives. JupyterLab sends a comm's first messages to the kernel's
+   * main shell, where a blocking tool delays them, until its subshell has started.
    */
   start(): void {
     const id = crypto.getRandomValues(new Uint32Array(4)).join('-');
     const hello = (): void => {
-      if (this.last === null && this.hellos < HELLOS) {
+      if (this.lastSeq === null && this.hellos < HELLOS) {
         this.hellos += 1;
         this.send({ type: 'init', id });
         setTimeout(hello, HELLO_INTERVAL);
@@ -42,36 +45,36 @@ export class Channel {
     hello();
   }
 
-  /** Say nothing more. */
+  /** Stop sending. */
   close(): void {
     this.hellos = HELLOS;
   }
 
-  /** The kernel is gone: nothing more is heard or said. */
-  cut(): void {
+  /** Mark the run as cut off: its kernel is gone, and messages are ignored from now on. */
+  disconnect(): void {
     this.close();
-    this.isCut = true;
-    if (this.transcript !== null && this.end !== null) {
-      this.publish(cutOff(this.transcript, this.end));
+    this.isDisconnected = true;
+    if (this.transcript !== null && this.cutOff !== null) {
+      this.publish(cutOff(this.transcript, this.cutOff));
     }
   }
 
-  /** Take in one message of the kernel; anything else that travels on the comm is ignored. */
+  /** Process one message of the kernel; anything else on the comm is ignored. */
   receive(message: unknown): void {
-    if (this.isCut || !isFromRun(message)) {
+    if (this.isDisconnected || !isFromRun(message)) {
       return;
     }
     if (message.type === 'snapshot') {
-      this.begin(message);
-    } else if (this.last !== null && message.seq > this.last) {
-      this.follow(message);
+      this.applySnapshot(message);
+    } else if (this.lastSeq !== null && message.seq > this.lastSeq) {
+      this.applyChanges(message);
     }
   }
 
   /** Send a decision; only the first one for an approval is sent. */
   decide(approvalId: string, answer: Answer): void {
-    if (!this.decided.has(approvalId)) {
-      this.decided.add(approvalId);
+    if (!this.decidedApprovals.has(approvalId)) {
+      this.decidedApprovals.add(approvalId);
       this.send({ type: 'decide', approval_id: approvalId, answer });
     }
   }
@@ -81,46 +84,46 @@ export class Channel {
     this.send({ type: 'stop' });
   }
 
-  /** Say something that the model reads with its next request. */
-  say(text: string): void {
+  /** Send a text that the model reads with its next request. */
+  sendText(text: string): void {
     this.send({ type: 'say', text });
   }
 
-  /** Take back a text that waits. */
+  /** Retract a text that the model has not read yet. */
   takeBack(textId: string): void {
     this.send({ type: 'take_back', text_id: textId });
   }
 
-  /** Call `listener` with every new transcript; returns how to stop that. */
+  /** Call `listener` with every new transcript; return a function that unsubscribes it. */
   subscribe(listener: Listener): () => void {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
   }
 
-  private begin({ seq, transcript, cut_off }: Snapshot): void {
-    if (this.last === null || seq >= this.last) {
-      this.last = seq;
-      this.end = cut_off;
+  private applySnapshot({ seq, transcript, cut_off }: Snapshot): void {
+    if (this.lastSeq === null || seq >= this.lastSeq) {
+      this.lastSeq = seq;
+      this.cutOff = cut_off;
       this.publish(transcript);
     }
   }
 
-  private follow({ seq, changes }: Changes): void {
+  private applyChanges({ seq, changes }: Changes): void {
     try {
-      if (seq !== (this.last ?? 0) + 1) {
+      if (seq !== (this.lastSeq ?? 0) + 1) {
         throw new Error('a message was lost');
       }
-      const next = changed(this.transcript, changes);
-      this.last = seq;
+      const next = applyChanges(this.transcript, changes);
+      this.lastSeq = seq;
       this.publish(next);
     } catch {
       this.resync();
     }
   }
 
-  /** Until the snapshot arrives `last` is null, so that changes are ignored. */
+  /** Request a snapshot. Until it arrives `lastSeq` is null, so that changes are ignored. */
   private resync(): void {
-    this.last = null;
+    this.lastSeq = null;
     this.send({ type: 'resync' });
   }
 

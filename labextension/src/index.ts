@@ -1,21 +1,19 @@
-/** The JupyterLab extension: plugins only. */
+/** The plugins of the JupyterLab extension. */
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 
+import { notify } from './lab/approvals/notify';
+import { focus, provideWidget, undoing } from './lab/cards';
+import { completion } from './lab/cells/completion';
+import { errors } from './lab/cells/errorActions';
+import { prose } from './lab/cells/promptCells';
 import { commands } from './lab/commands';
-import { completion } from './lab/completion';
-import { editing } from './lab/editing';
-import { errors } from './lab/errors';
-import { focus } from './lab/focus';
-import { saveLiveRuns } from './lab/saveLiveRuns';
-import { links } from './lab/links';
-import { notify } from './lab/notify';
-import { panel } from './lab/panel';
-import { prose } from './lab/prose';
-import { provideWidget } from './lab/provideWidget';
-import { restore } from './lab/restore';
+import { links } from './lab/kernel/links';
+import { panel } from './lab/panel/plugin';
+import { status } from './lab/panel/status';
+import { editing } from './lab/proposals/proposals';
+import { restore } from './lab/saving/restore';
+import { saveLiveRuns } from './lab/saving/saveLiveRuns';
 import { settings } from './lab/settings';
-import { status } from './lab/status';
-import { undoing } from './lab/undoing';
 
 const plugins: JupyterFrontEndPlugin<unknown>[] = [
   provideWidget,

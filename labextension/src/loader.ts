@@ -1,19 +1,35 @@
 /**
- * The anywidget module of every card: it finds the module that draws. JupyterLab's extension brings
- * it; elsewhere the first card of a page asks the kernel, so that it is not sent with each card.
+ * The anywidget module of every card: it finds the module that draws. JupyterLab's extension
+ * provides it; elsewhere a page's first card requests it from the kernel, so that it is not sent
+ * with each card.
  */
 import type { ToRun } from './channel';
 import type { Protocol } from './protocol';
 import type { Widget, WidgetModel } from './widget';
-import { MakeWidget, widgetModules } from './widgetModules';
 
-/** The synced state of the card: the hash of the module that draws it. */
+/** Makes one widget with all its views. */
+export type MakeWidget = () => Widget;
+
+type Load = () => Promise<MakeWidget>;
+
+const MODULES = Symbol.for('ipyagent.widgetModules');
+
+/**
+ * Return the modules of this page, by hash. They are global, as the loader and the extension are
+ * separate bundles.
+ */
+export function widgetModules(): Map<string, Load> {
+  const place = globalThis as { [MODULES]?: Map<string, Load> };
+  return (place[MODULES] ??= new Map<string, Load>());
+}
+
+/** The card's synced trait with the hash of its module. */
 const KEY = 'module_hash';
 
 const FIRST_PAUSE = 1_000;
 const LONGEST_PAUSE = 30_000;
 
-/** The model of a card, as far as a loader uses it. */
+/** The part of a card's model that a loader uses. */
 export interface CardModel extends WidgetModel {
   get(name: string): unknown;
   send(message: ToRun | Protocol['from_card']): void;
@@ -26,17 +42,17 @@ interface Loader {
 
 type Import = (source: string) => Promise<{ default: MakeWidget }>;
 
-/** Make the widget; `importSource` evaluates the text of a module. */
+/** Create the widget; `importSource` evaluates the text of a module. */
 export default function loader(importSource: Import = importBlob): Loader {
-  let made: Promise<Widget> | null = null;
+  let widget: Promise<Widget> | null = null;
   const closed = new AbortController();
   const load = (model: CardModel): Promise<Widget> =>
-    (made ??= findModule(model, closed.signal, importSource).then(make => make()));
+    (widget ??= findModule(model, closed.signal, importSource).then(make => make()));
   return {
-    // Not awaited: anywidget delivers messages, and so the module, only when it has returned.
+    // Not awaited: anywidget delivers messages, such as the module, only after this returns.
     initialize({ model }) {
       const opened = load(model).then(widget => widget.initialize({ model }));
-      opened.catch(() => undefined); // the view says so
+      opened.catch(() => undefined); // the view shows the error
       return () => {
         closed.abort();
         opened.then(close => close()).catch(() => undefined);
@@ -59,7 +75,7 @@ function findModule(
   return known === undefined ? askForModule(model, key, closed, importSource) : known();
 }
 
-/** A question may get lost while the page and its kernel are being connected, so it is repeated. */
+/** Request the module, repeatedly: a request may be lost while the page connects. */
 function askForModule(
   model: CardModel,
   key: string,
@@ -98,7 +114,7 @@ function askForModule(
   });
 }
 
-/** Add what the kernel sent to the page's modules. */
+/** Add a module that the kernel sent. */
 function addModule(
   key: string,
   { source, style }: Protocol['to_card'],
@@ -124,7 +140,7 @@ function isModule(message: unknown, key: string): message is Protocol['to_card']
   return type === 'module' && hash === key;
 }
 
-/** As anywidget does it with the module of a widget. */
+/** Import a module's text, as anywidget does. */
 async function importBlob(source: string): Promise<{ default: MakeWidget }> {
   const url = URL.createObjectURL(new Blob([source], { type: 'text/javascript' }));
   try {

@@ -1,35 +1,39 @@
-/** The transcript as the kernel's messages tell it: pure state, no DOM. */
-import type { Addition, CutOff, Replacement, Transcript } from './protocol';
+/** The state of a transcript: the kernel's changes applied to it. No DOM. */
+import type { Addition, CutOff, PendingApproval, Replacement, Transcript } from './protocol';
 
-/** The transcript after `changes`; throws where they do not fit it: then it is the wrong one. */
-export function changed(
+/** The MIME types of a saved run and its transcript: `ipyagent.ui.static_html`. */
+export const RUN = 'application/vnd.ipyagent.run+json';
+export const TRANSCRIPT = 'application/vnd.ipyagent.transcript+json';
+
+/** Return the transcript after `changes`; throws if they do not fit. */
+export function applyChanges(
   transcript: Transcript | null,
   changes: readonly (Replacement | Addition)[]
 ): Transcript | null {
   return changes.reduce<unknown>(
-    (whole, change) => put(whole, change.path, 0, change),
+    (whole, change) => applyAt(whole, change.path, 0, change),
     transcript
   ) as Transcript | null;
 }
 
-/** A copy with the change made: what is not on its path is the same object as before. */
-function put(
+/** Return a copy with the change; parts off its path are shared. */
+function applyAt(
   value: unknown,
   path: readonly (string | number)[],
   depth: number,
   change: Replacement | Addition
 ): unknown {
   if (depth === path.length) {
-    return 'append' in change ? appended(value, change.append) : change.value;
+    return 'append' in change ? appendText(value, change.append) : change.value;
   }
   const key = path[depth];
   if (Array.isArray(value) && typeof key === 'number' && key >= 0 && key <= value.length) {
     const copy = [...(value as unknown[])];
-    copy[key] = put(copy[key], path, depth + 1, change);
+    copy[key] = applyAt(copy[key], path, depth + 1, change);
     return copy;
   }
   if (isRecord(value) && Object.hasOwn(value, key)) {
-    return { ...value, [key]: put(value[key], path, depth + 1, change) };
+    return { ...value, [key]: applyAt(value[key], path, depth + 1, change) };
   }
   throw new Error(`no place ${path.join('.')}`);
 }
@@ -38,21 +42,21 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-function appended(text: unknown, more: string): string {
+function appendText(text: unknown, more: string): string {
   if (typeof text !== 'string') {
     throw new Error('only a text can go on');
   }
   return text + more;
 }
 
-/** Whether a run has ended, so that nothing can change it any more. */
+/** Return whether a run has ended and cannot change any more. */
 export function isOver({ header }: Transcript): boolean {
   return header.state !== 'running' && header.state !== 'waiting';
 }
 
 /**
- * The transcript of a run whose kernel is gone: nothing goes on and nothing is asked. One that has
- * ended is as it was, and a plan waits for another kernel.
+ * Return the transcript of a run whose kernel is gone, without anything that waits. A finished run
+ * is unchanged, and a draft plan waits for another kernel.
  */
 export function cutOff(transcript: Transcript, how: CutOff): Transcript {
   if (isOver(transcript)) {
@@ -78,4 +82,9 @@ export function cutOff(transcript: Transcript, how: CutOff): Transcript {
     unsent: transcript.unsent.map(text => ({ ...text, label: how.unsent })),
     say: null
   };
+}
+
+/** Return a unique key: approval ids repeat between kernels, run ids do not. */
+export function approvalKey({ run_id, approval_id }: PendingApproval): string {
+  return `${run_id} ${approval_id}`;
 }

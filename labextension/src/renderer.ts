@@ -1,15 +1,14 @@
-/** The saved run: a MIME renderer that needs no kernel; where its run is still on, it is live. */
+/** Renders a saved run without a kernel; while the run is live, the view is live too. */
 import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 import { Widget } from '@lumino/widgets';
 
 import type { Channel } from './channel';
-import { live } from './lab/live';
-import { RUN, TRANSCRIPT } from './mimetype';
-import { isOver } from './model';
+import { live } from './lab/kernel/liveRuns';
+import { isOver, RUN, TRANSCRIPT } from './model';
 import type { Transcript } from './protocol';
 import { savedTranscript } from './saved';
-import { sanitize } from './view/sanitize';
 import { RunView } from './view/run';
+import { sanitize } from './view/sanitize';
 import { note } from './view/step';
 
 const UNKNOWN =
@@ -43,7 +42,7 @@ class RunRenderer extends Widget implements IRenderMime.IRenderer {
     super.dispose();
   }
 
-  /** The run that was drawn as it was saved may turn out to be on. */
+  /** Switch to the live view when the saved run turns out to be live. */
   private revive = (): void => {
     const channel = channelOf(this.transcript);
     if (channel !== null && channel !== this.channel) {
@@ -58,7 +57,7 @@ class RunRenderer extends Widget implements IRenderMime.IRenderer {
     this.node.replaceChildren(this.draw());
   }
 
-  /** What another version has saved is drawn as the HTML beside it: the same in plain tags. */
+  /** Draw the view; a run of another version is drawn as the HTML beside it. */
   private draw(): Node {
     const { transcript } = this;
     if (transcript === null) {
@@ -72,17 +71,24 @@ class RunRenderer extends Widget implements IRenderMime.IRenderer {
   }
 }
 
-/** That of a run which is on. */
+/** Return the channel of a live run. */
 function channelOf(transcript: Transcript | null): Channel | null {
   return transcript === null || isOver(transcript) ? null : live.channel(transcript.run_id);
 }
 
-/**
- * `safe`: everything is sanitized here, by JupyterLab's sanitizer and then by ours, so untrusted
- * notebooks show their runs too.
- */
+/** `safe` lets untrusted notebooks show runs: all is sanitized here, by JupyterLab and by us. */
 export const rendererFactory: IRenderMime.IRendererFactory = {
   safe: true,
   mimeTypes: [TRANSCRIPT],
   createRenderer: options => new RunRenderer(options)
 };
+
+/** The MIME extension, ranked before HTML, which other front ends draw. */
+const extension: IRenderMime.IExtension = {
+  id: 'ipyagent:run',
+  rendererFactory,
+  rank: 10,
+  dataType: 'json'
+};
+
+export default extension;

@@ -1,76 +1,78 @@
-/** The transcript that a notebook keeps beside its run; anything may stand in its place. */
+/** Reads the transcript of a saved run, which may be damaged or forged. */
 import { Schema, Validator } from '@cfworker/json-schema';
 
 import type { Transcript } from './protocol';
 import schema from './transcript.schema.json';
 
-/** The key of an object that stands for what the run has at a path. */
+/** The key of a reference: an object that stands for the run's value at a path. */
 const AT = 'at';
 
-/** The arguments of a call are never looked into: they may look like a reference themselves. */
+/**
+ * The field with a call's arguments, in which no references are resolved: they may look like some.
+ */
 const ARGUMENTS = 'arguments';
 
 let validator: Validator | null = null;
 
-/** The transcript in `given`, completed from `run`; null where it is none of this version. */
+/** Return the transcript in `given`, with references to `run` resolved; null if it is invalid. */
 export function savedTranscript(given: unknown, run: unknown): Transcript | null {
   try {
-    const whole = filled(completed(parsed(given), run), schema);
+    const whole = fillDefaults(resolveReferences(parseJson(given), run), schema);
     validator ??= new Validator(schema as Schema, '2020-12');
     return validator.validate(whole).valid ? (whole as Transcript) : null;
   } catch {
-    return null; // nested too deeply, or without an end
+    return null; // too deeply nested, or not JSON
   }
 }
 
-/** Text is kept as it is, where other JSON is indented; earlier versions kept an object. */
-function parsed(given: unknown): unknown {
+/** Text is saved unchanged, while other JSON is indented; earlier versions saved an object. */
+function parseJson(given: unknown): unknown {
   return typeof given === 'string' ? JSON.parse(given) : given;
 }
 
-/** A place in the schema. */
-interface Place {
+/** A node of the schema. */
+interface SchemaNode {
   $ref?: string;
   type?: string;
   const?: unknown;
-  anyOf?: Place[];
-  oneOf?: Place[];
-  items?: Place;
-  properties?: Partial<Record<string, Place>>;
+  anyOf?: SchemaNode[];
+  oneOf?: SchemaNode[];
+  items?: SchemaNode;
+  properties?: Partial<Record<string, SchemaNode>>;
 }
 
-const DEFINITIONS = schema.$defs as Record<string, Place>;
+const DEFINITIONS = schema.$defs as Record<string, SchemaNode>;
 
-/** The value with the fields that were left out because there is nothing in them. */
-function filled(value: unknown, place: Place): unknown {
-  const { items, properties } = placeOf(value, place);
+/** Add the fields that were left out because they are empty. */
+function fillDefaults(value: unknown, place: SchemaNode): unknown {
+  const { items, properties } = formOf(value, place);
   if (Array.isArray(value) && items !== undefined) {
-    return value.map(each => filled(each, items));
+    return value.map(each => fillDefaults(each, items));
   }
   if (!isObject(value) || properties === undefined) {
     return value;
   }
   const fields = Object.entries(properties).map(([name, field]): [string, unknown] => [
     name,
-    Object.hasOwn(value, name) ? filled(value[name], field ?? {}) : nothingOf(field ?? {})
+    Object.hasOwn(value, name) ? fillDefaults(value[name], field ?? {}) : emptyValueOf(field ?? {})
   ]);
   return { ...value, ...Object.fromEntries(fields.filter(([, each]) => each !== undefined)) };
 }
 
-/** The one of several forms that a value has. */
-function placeOf(value: unknown, place: Place): Place {
-  const forms: Place[] = [...formsOf(place).filter(({ type }) => type !== 'null'), {}];
+/** Return the alternative of the schema that fits a value. */
+function formOf(value: unknown, place: SchemaNode): SchemaNode {
+  const forms: SchemaNode[] = [...formsOf(place).filter(({ type }) => type !== 'null'), {}];
   const kind = isObject(value) ? value.type : undefined;
   return forms.find(({ properties }) => constantOf(properties) === kind) ?? forms[0];
 }
 
-/** The word by which one of several forms is known. */
-function constantOf(properties: Place['properties']): unknown {
+/** Return the constant that identifies an alternative. */
+function constantOf(properties: SchemaNode['properties']): unknown {
   return properties?.type?.const;
 }
 
-/** Null where that is allowed, else what is empty; undefined where there is no such value. */
-function nothingOf(place: Place): unknown {
+/** Return null where allowed, else the empty value of the type, or undefined. */
+function emptyValueOf(place: SchemaNode): unknown {
   const types = formsOf(place).map(({ type }) => type);
   if (types.includes('null')) {
     return null;
@@ -78,7 +80,7 @@ function nothingOf(place: Place): unknown {
   return { string: '', boolean: false, array: [] as unknown[] }[types[0] ?? ''];
 }
 
-function formsOf(place: Place): Place[] {
+function formsOf(place: SchemaNode): SchemaNode[] {
   const { $ref, anyOf, oneOf } = place;
   if ($ref !== undefined) {
     return formsOf(DEFINITIONS[$ref.replace('#/$defs/', '')] ?? {});
@@ -86,38 +88,38 @@ function formsOf(place: Place): Place[] {
   return (anyOf ?? oneOf)?.flatMap(formsOf) ?? [place];
 }
 
-function completed(value: unknown, run: unknown): unknown {
+function resolveReferences(value: unknown, run: unknown): unknown {
   if (Array.isArray(value)) {
-    return value.map(each => completed(each, run));
+    return value.map(each => resolveReferences(each, run));
   }
   if (!isObject(value)) {
     return value;
   }
-  const path = reference(value);
+  const path = referenceOf(value);
   if (path !== null) {
-    return at(run, path);
+    return valueAt(run, path);
   }
   return Object.fromEntries(
-    Object.entries(value).map(([name, each]) => [name, argumentsOr(name, each, run)])
+    Object.entries(value).map(([name, each]) => [name, resolveField(name, each, run)])
   );
 }
 
 /** Arguments are always in the run. */
-function argumentsOr(name: string, value: unknown, run: unknown): unknown {
+function resolveField(name: string, value: unknown, run: unknown): unknown {
   if (name !== ARGUMENTS) {
-    return completed(value, run);
+    return resolveReferences(value, run);
   }
-  const path = isObject(value) ? reference(value) : null;
-  return path === null ? undefined : at(run, path);
+  const path = isObject(value) ? referenceOf(value) : null;
+  return path === null ? undefined : valueAt(run, path);
 }
 
-function reference(value: Record<string, unknown>): unknown[] | null {
+function referenceOf(value: Record<string, unknown>): unknown[] | null {
   const path = value[AT];
   return Object.keys(value).length === 1 && Array.isArray(path) ? path : null;
 }
 
-/** What stands at the path; undefined where nothing does. */
-function at(run: unknown, path: unknown[]): unknown {
+/** Return the value at a path; undefined without one. */
+function valueAt(run: unknown, path: unknown[]): unknown {
   return path.reduce<unknown>(
     (value, key) => (hasOwn(value, key) ? (value as Record<string, unknown>)[key] : undefined),
     run

@@ -1,4 +1,4 @@
-/** Temml without what it also brings for chemistry and physics. */
+/** Types of Temml without its chemistry and physics. */
 declare module 'temml/temml.js' {
   import temml from 'temml';
 

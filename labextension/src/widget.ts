@@ -1,12 +1,11 @@
-/** The live run: the module that draws a card, which `loader.ts` finds. */
-import { Channel, ToRun } from './channel';
-import { CUT_OFF } from './cutoff';
+/** Draws the card of a live run: the module that `loader.ts` finds. */
+import { Channel, CUT_OFF, ToRun } from './channel';
 import { RunView } from './view/run';
 
-/** ipywidgets tells a model that its comm is dead, when the kernel is restarted by the person. */
+/** Events of a model; ipywidgets emits `comm_live_update` when the user restarts the kernel. */
 type ModelEvent = 'msg:custom' | 'comm_live_update';
 
-/** The part of an anywidget model that is used here. */
+/** The part of an anywidget model that is used. */
 export interface WidgetModel {
   on(event: ModelEvent, callback: (message: unknown) => void): void;
   off(event: ModelEvent, callback: (message: unknown) => void): void;
@@ -20,7 +19,7 @@ export interface Widget {
   render(context: { model: WidgetModel; el: HTMLElement }): Cleanup;
 }
 
-/** One widget with all its views; anywidget calls this once for each widget model. */
+/** Create a widget with all its views; anywidget calls this once for each model. */
 export default function widget(): Widget {
   let channel: Channel | null = null;
   const open = (model: WidgetModel): Channel =>
@@ -29,7 +28,7 @@ export default function widget(): Widget {
     initialize({ model }) {
       const opened = open(model);
       const receive = (message: unknown): void => opened.receive(message);
-      const cut = (): void => opened.cut();
+      const cut = (): void => opened.disconnect();
       model.on('msg:custom', receive);
       model.on('comm_live_update', cut);
       opened.start();
@@ -44,7 +43,7 @@ export default function widget(): Widget {
       const view = new RunView(opened);
       const unsubscribe = opened.subscribe(transcript => view.update(transcript));
       view.update(opened.transcript);
-      view.element.addEventListener(CUT_OFF, () => opened.cut());
+      view.element.addEventListener(CUT_OFF, () => opened.disconnect());
       el.append(view.element);
       return () => {
         unsubscribe();

@@ -1,2 +1,2 @@
-/** The hash of the built widget module, as `ipyagent.ui.card` has it: `build.mjs` writes it. */
+/** The hash of the built widget module, as in `ipyagent.ui.card`; `build.mjs` writes it. */
 export const WIDGET_HASH = '';

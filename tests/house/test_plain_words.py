@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from repository import parse_sources, read_sources
+from repository import parse_sources, read_front_end, read_sources
 
 RIDDLES = {
     *("told", "said", "shown", "found", "held", "kept", "drawn", "heard", "left", "gone", "known"),
@@ -15,9 +15,22 @@ RIDDLES = {
 }
 """Words that say nothing of what a function does or returns."""
 
+CALLS = {"say", "tell", "hear", "look", "shows"}
+"""Words that the front end once had for `send` and `receive`; a session has a method `say`."""
+
 NOT_PARTICIPLES = {"embed", "feed", "need", "proceed", "seed", "shed"}
 
-DOCSTRING = re.compile(r"(?:What|Whether|Those|That of|Where|Who|Whose|How)\b")
+QUESTION = r"(?:What|Whether|Those|That|Where|Who|Whose|How)\b"
+DOCSTRING = re.compile(QUESTION)
+COMMENT = re.compile(rf"(?:/\*\*?\s*(?:\*\s*)?|(?<!\S)// ?)(?:{QUESTION}|Which\b).*")
+"""A comment of TypeScript that begins with a question word."""
+
+FUNCTION = re.compile(
+    r"\bfunction (\w+)"  # a function,
+    r"|^  (?:(?:private|protected|static|async) )*(\w+)(?:<.*>)?\("  # a method,
+    r"|\b(?:const|private) (\w+) = (?:async )?\(.*=>",  # or a value that is one
+    re.MULTILINE,
+)
 
 PERSON = re.compile(r"\bpersons?\b", re.IGNORECASE)
 
@@ -34,7 +47,7 @@ def is_riddle(name: str) -> bool:
         return False  # demanded by Python
     word = name.strip("_")
     return word in RIDDLES or (
-        word.isalpha() and word.endswith("ed") and word not in NOT_PARTICIPLES
+        word.isalpha() and word.islower() and word.endswith("ed") and word not in NOT_PARTICIPLES
     )
 
 
@@ -70,10 +83,46 @@ def test_no_docstring_begins_with_a_question_word() -> None:
     assert questions == []
 
 
+def find_comments(path: str, text: str) -> Iterator[str]:
+    """Yield a file's comments that begin with a question word, with their lines."""
+    for match in COMMENT.finditer(text):
+        yield f"{path}:{text.count(chr(10), 0, match.start()) + 1} {match[0]}"
+
+
+def test_a_question_in_typescript_is_recognized() -> None:
+    text = (
+        "/** What is drawn. */\n/**\n * Whether. */\n  // How.\n/** Draw what is. */\n'http://Who'"
+    )
+    assert [each.split(" ")[0] for each in find_comments("a.ts", text)] == [
+        "a.ts:1",
+        "a.ts:2",
+        "a.ts:4",
+    ]
+    names = "function told() {\n  private tell(text) {\nconst shown = (a): void => a;"
+    assert [next(filter(None, each)) for each in FUNCTION.findall(names)] == [
+        *("told", "tell", "shown"),
+    ]
+
+
+def test_no_comment_of_the_front_end_begins_with_a_question_word() -> None:
+    assert [each for item in read_front_end().items() for each in find_comments(*item)] == []
+
+
+def test_no_function_of_the_front_end_is_a_riddle() -> None:
+    riddles = [
+        f"{path} {name}"
+        for path, text in read_front_end().items()
+        if not path.startswith("__tests__/")
+        for names in FUNCTION.findall(text)
+        if is_riddle(name := next(filter(None, names))) or name in CALLS
+    ]
+    assert riddles == []
+
+
 def test_who_uses_ipyagent_is_called_the_user() -> None:
     lines = [
         f"{path}:{number} {line.strip()}"
-        for path, text in read_sources().items()
+        for path, text in [*read_sources().items(), *read_front_end().items()]
         for number, line in enumerate(text.splitlines(), 1)
         if PERSON.search(line)
     ]

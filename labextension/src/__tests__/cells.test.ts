@@ -1,7 +1,13 @@
 import { YNotebook } from '@jupyter/ydoc';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { codeCell, insertCell, readCells, replaceSource, setOutputs } from '../lab/cells';
+import {
+  codeCell,
+  insertCell,
+  readCells,
+  replaceSource,
+  setOutputs
+} from '../lab/proposals/sharedCells';
 
 let notebook: YNotebook;
 
@@ -163,7 +169,7 @@ describe('undo of the notebook', () => {
     expect(sources()).toEqual(['x = 2', 'newer', '# Two']);
   });
 
-  it('leaves alone what the person typed right before and after', () => {
+  it('leaves alone what the user typed right before and after', () => {
     type(0, 'a');
     replace(0, 'ax = 2');
     type(0, 'b');

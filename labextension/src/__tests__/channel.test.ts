@@ -134,7 +134,7 @@ describe('the channel', () => {
 
   it('hears nothing more once the kernel is gone, and shows that', () => {
     channel.receive(snapshot(1, asking('c2')));
-    channel.cut();
+    channel.disconnect();
     expect(channel.transcript?.header.state).toBe('failed');
     channel.receive(snapshot(2));
     channel.receive(notes(2, 'late'));
@@ -142,7 +142,7 @@ describe('the channel', () => {
   });
 
   it('has nothing to show where the kernel went before it had said anything', () => {
-    channel.cut();
+    channel.disconnect();
     expect(channel.transcript).toBeNull();
   });
 });

@@ -2,11 +2,11 @@ import { CodeExtractorsManager } from '@jupyterlab/lsp/lib/extractors/manager';
 import { VirtualDocument } from '@jupyterlab/lsp/lib/virtual/document';
 import { describe, expect, it } from 'vitest';
 
-import { withoutPrompts } from '../lab/extractor';
+import { withoutPrompts } from '../lab/cells/prompts';
 
 const CELLS = ['x = 1', '%%agent --plan\nWhy did revenue drop?', 'print(x)'];
 
-/** What a language server for Python gets of the cells. */
+/** Return the code that a language server for Python gets. */
 function seen(extractors: CodeExtractorsManager): VirtualDocument {
   const document = new VirtualDocument({
     language: 'python',

@@ -1,7 +1,7 @@
 import type { ICodeCellModel } from '@jupyterlab/cells';
 import { expect, test } from 'vitest';
 
-import { explainPrompt, failureOf, fixPrompt } from '../lab/failures';
+import { explainPrompt, failureOf, fixPrompt } from '../lab/cells/failures';
 
 interface Output {
   output_type: string;

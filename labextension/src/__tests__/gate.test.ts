@@ -10,7 +10,7 @@ const EVIL = 'evil()';
 const many = (text: string, times: number) => text.repeat(times);
 const honest = many('x = 1\n', 200);
 
-/** What has been used, or could be, to bring a line of code out of sight. */
+/** Tricks that bring a line of code out of sight. */
 const SHAPES: Record<string, string> = {
   'empty lines': `ok()\n${many('\n', 3_000)}${EVIL}`,
   'lines of blanks': `ok()\n${many('   \t\n', 3_000)}${EVIL}`,
@@ -128,7 +128,7 @@ const waiting = (text: string): Call => ({
 
 function drawn(text: string) {
   const decide = vi.fn();
-  const view = new RunView({ decide, stop: vi.fn(), say: vi.fn(), takeBack: vi.fn() });
+  const view = new RunView({ decide, stop: vi.fn(), sendText: vi.fn(), takeBack: vi.fn() });
   document.body.replaceChildren(view.element);
   view.update(withCall(waiting(text)));
   view.dispose();
@@ -217,7 +217,7 @@ describe('what approves', () => {
 describe('the same holds', () => {
   it('for a plan: each of its steps', () => {
     const decide = vi.fn();
-    const view = new RunView({ decide, stop: vi.fn(), say: vi.fn(), takeBack: vi.fn() });
+    const view = new RunView({ decide, stop: vi.fn(), sendText: vi.fn(), takeBack: vi.fn() });
     view.update(plan(2));
     const approve = find(view.element, 'approve');
     const ends = view.element.querySelectorAll('.ipyagent-end');
@@ -250,7 +250,7 @@ describe('the same holds', () => {
   });
 
   it('for a call and for a plan in the panel', () => {
-    const actions = { decide: vi.fn(), settle: vi.fn(), stop: vi.fn(), jump: vi.fn() };
+    const actions = { decide: vi.fn(), decidePlan: vi.fn(), stop: vi.fn(), jump: vi.fn() };
     const more = { resume: vi.fn(), add: vi.fn(), notify: vi.fn() };
     const panel = new PanelView({ ...actions, ...more });
     const call = waiting(honest);
@@ -284,11 +284,11 @@ describe('the same holds', () => {
     look();
     buttons.forEach(button => button.click());
     expect(actions.decide).not.toHaveBeenCalled();
-    expect(actions.settle).not.toHaveBeenCalled();
+    expect(actions.decidePlan).not.toHaveBeenCalled();
     tell(true, isEnd);
     look();
     buttons.forEach(button => button.click());
     expect(actions.decide).toHaveBeenCalledOnce();
-    expect(actions.settle).toHaveBeenCalledOnce();
+    expect(actions.decidePlan).toHaveBeenCalledOnce();
   });
 });

@@ -1,4 +1,4 @@
-/** What in a drawn run could do harm: the list that every hostile text is held against. */
+/** Finds elements and attributes that could do harm in a drawn run. */
 
 const ELEMENTS = new Set(
   `a article b blockquote br code dd del details div dl dt em footer h1 h2 h3 h4 h5 h6 header hr i img li mark ol

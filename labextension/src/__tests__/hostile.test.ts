@@ -20,7 +20,7 @@ const OURS =
 const NOTHING = {
   decide: () => undefined,
   stop: () => undefined,
-  say: () => undefined,
+  sendText: () => undefined,
   takeBack: () => undefined
 };
 
@@ -32,7 +32,7 @@ function decisions(root: Element): (string | undefined)[] {
   return buttons.map(({ dataset }) => dataset.ipyagent).filter(name => name !== 'copy');
 }
 
-/** What waits says which approval it is. */
+/** Attributes of our own elements, and of forms that wait for an approval. */
 const LIVE = [...OURS, 'data-approval'];
 
 declare const process: { env: Record<string, string | undefined> };
@@ -129,7 +129,7 @@ describe('with strings that nobody has thought of', () => {
   });
 });
 
-/** What setting `html` as markup makes, in a document that runs nothing. */
+/** Return the harm in `html` when it is set as markup in an inert document. */
 function naively(html: string): string[] {
   const page = document.implementation.createHTMLDocument();
   page.body.innerHTML = html;

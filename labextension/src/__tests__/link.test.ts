@@ -3,8 +3,8 @@ import { Signal } from '@lumino/signaling';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { Channel } from '../channel';
-import { Link } from '../lab/link';
-import { LiveRuns } from '../lab/live';
+import { Link } from '../lab/kernel/link';
+import { LiveRuns } from '../lab/kernel/liveRuns';
 import type { Overview, Protocol } from '../protocol';
 import { asking, CUT_OFF } from './story';
 
@@ -144,7 +144,7 @@ describe('the link to a kernel', () => {
 
   it('is not made to a kernel that never said that ipyagent is loaded', async () => {
     await connect();
-    link.say({ type: 'here' });
+    link.send({ type: 'here' });
     expect(kernel.types()).toEqual(['comm_info_request']);
   });
 
@@ -197,8 +197,8 @@ describe('the link to a kernel', () => {
     kernel.tell({ type: 'overview', overview: overview(true) });
     const next = new FarKernel();
     next.connectionStatus = 'connecting';
-    link.use(next as unknown as Kernel.IKernelConnection);
-    void link.bundle({ cell_id: 'cell' });
+    link.useConnection(next as unknown as Kernel.IKernelConnection);
+    void link.requestBundle({ cell_id: 'cell' });
     await settle();
     expect(next.said).toEqual([]);
     next.reach('connected');
@@ -211,7 +211,7 @@ describe('the link to a kernel', () => {
   it('says what was said too early as soon as it is there', async () => {
     await connect();
     kernel.announce();
-    const answered = link.bundle({ cell_id: 'cell' });
+    const answered = link.requestBundle({ cell_id: 'cell' });
     await settle();
     expect(kernel.told().filter(type => type !== null)).toEqual(['shows', 'ask']);
     kernel.tell({ type: 'reply', id: 1, value: 'found' });
@@ -222,7 +222,7 @@ describe('the link to a kernel', () => {
     kernel.knowComm();
     await connect();
     link.follow(RUN_ID, () => undefined);
-    const lost = link.bundle({ cell_id: 'cell' });
+    const lost = link.requestBundle({ cell_id: 'cell' });
     kernel.tell({ type: 'overview', overview: overview(true) });
     kernel.said.length = 0;
     kernel.reach('connecting');
@@ -261,7 +261,7 @@ describe('the link to a kernel', () => {
     kernel.tell({ type: 'overview', overview: overview(true) });
     const said = kernel.said.length;
     kernel.be(status);
-    link.say({ type: 'here' });
+    link.send({ type: 'here' });
     expect(link.overview).toBeNull();
     expect(kernel.said).toHaveLength(said);
   });
@@ -270,7 +270,7 @@ describe('the link to a kernel', () => {
     kernel.knowComm();
     await connect();
     link.close();
-    link.say({ type: 'here' });
+    link.send({ type: 'here' });
     expect(kernel.types().at(-1)).toBe('comm_close');
   });
 

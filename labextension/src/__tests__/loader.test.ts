@@ -1,9 +1,8 @@
-import { beforeEach, describe, expect, it, vi } from 'vitest';
+import { beforeEach, describe, it, vi, expect } from 'vitest';
 
-import loader, { CardModel } from '../loader';
+import loader, { CardModel, widgetModules } from '../loader';
 import type { Protocol } from '../protocol';
 import type { Widget } from '../widget';
-import { widgetModules } from '../widgetModules';
 
 type Receive = (message: unknown) => void;
 

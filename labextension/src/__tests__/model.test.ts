@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { changed, cutOff, isOver } from '../model';
+import { applyChanges, cutOff, isOver } from '../model';
 import type { Replacement } from '../protocol';
 import {
   after,
@@ -28,14 +28,14 @@ describe('the model', () => {
     const before = begun();
     const copy = structuredClone(before);
     MOMENTS.slice(3).reduce<typeof before | null>((now, { changes }) => {
-      return changed(now, changes);
+      return applyChanges(now, changes);
     }, before);
     expect(before).toEqual(copy);
   });
 
   it('keeps what is not on the path of a change as the same object', () => {
     const before = TRANSCRIPT;
-    const now = changed(before, put(['steps', 1, 'calls', 0, 'glyph'], '!'));
+    const now = applyChanges(before, put(['steps', 1, 'calls', 0, 'glyph'], '!'));
     expect(now?.steps[1].calls[0].glyph).toBe('!');
     expect(now?.steps[0]).toBe(before.steps[0]);
     expect(now?.steps[1].calls[0].request).toBe(before.steps[1].calls[0].request);
@@ -44,7 +44,7 @@ describe('the model', () => {
   });
 
   it('lets lists grow at their end, and texts', () => {
-    const grown = changed(begun(), [
+    const grown = applyChanges(begun(), [
       ...put(['notes', begun().notes.length], 'one more'),
       { path: ['notes', begun().notes.length], append: ', and on' }
     ]);
@@ -61,13 +61,13 @@ describe('the model', () => {
     [['constructor', 'prototype', 'polluted'], 'x'],
     [['steps', 0, '__proto__'], 'x']
   ])('refuses a change at %j, which is no place', (path, value) => {
-    expect(() => changed(begun(), put(path, value))).toThrow('no place');
+    expect(() => applyChanges(begun(), put(path, value))).toThrow('no place');
     expect(Object.hasOwn(Object.prototype, 'polluted')).toBe(false);
   });
 
   it('refuses changes before there is a transcript, and text after what is none', () => {
-    expect(() => changed(null, put(['notes'], []))).toThrow('no place');
-    expect(() => changed(begun(), [{ path: ['steps'], append: 'x' }])).toThrow('only a text');
+    expect(() => applyChanges(null, put(['notes'], []))).toThrow('no place');
+    expect(() => applyChanges(begun(), [{ path: ['steps'], append: 'x' }])).toThrow('only a text');
   });
 
   it('keeps what streams until the message is finished', () => {

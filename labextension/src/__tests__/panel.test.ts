@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
-import type { PanelState } from '../lab/panel/state';
+import type { PanelState } from '../lab/panel/section';
 import { PanelView } from '../lab/panel/view';
 import type { Overview, PendingApproval, RunLine } from '../protocol';
 import { asking as waiting, plan } from './story';
@@ -48,7 +48,7 @@ const SESSION = { id: 's1', name: 'sales', current: false, ended: false, at: DON
 
 const actions = {
   decide: vi.fn(),
-  settle: vi.fn(),
+  decidePlan: vi.fn(),
   stop: vi.fn(),
   jump: vi.fn(),
   resume: vi.fn(),
@@ -228,7 +228,7 @@ describe('what waits', () => {
     reason().value = 'later';
     find('deny').click();
     find('approve').click();
-    expect(actions.settle.mock.calls).toEqual([[waiting, 'deny', 'later']]);
+    expect(actions.decidePlan.mock.calls).toEqual([[waiting, 'deny', 'later']]);
   });
 
   it('leads to its cell, where that is there', () => {
@@ -239,7 +239,7 @@ describe('what waits', () => {
     expect(find('panel-approval').querySelector('[data-ipyagent="jump"]')).toBeNull();
   });
 
-  it('offers notifications where the person can allow them', () => {
+  it('offers notifications where the user can allow them', () => {
     show({ runs: [LIVE], approvals: [asking('a1')] });
     expect(find('enable-notifications').hidden).toBe(true);
     show({ runs: [LIVE], approvals: [asking('a1')] }, { canNotify: true });
@@ -288,7 +288,7 @@ describe('runs', () => {
 });
 
 describe('sessions', () => {
-  it('say which is current, and let the person go on with another', () => {
+  it('say which is current, and let the user go on with another', () => {
     const current = { ...SESSION, id: 's2', name: 'now', current: true };
     show({ sessions: [current, SESSION, { ...SESSION, id: 's3', ended: true }] });
     expect(all('panel-session').map(each => each.dataset.state)).toEqual([

@@ -1,7 +1,6 @@
-import { describe, expect, it } from 'vitest';
+import { describe, it, expect } from 'vitest';
 
-import { Inserted } from '../lab/inserted';
-import { placeOf } from '../lab/placement';
+import { Inserted, placeOf } from '../lab/proposals/placement';
 import type { Overview } from '../protocol';
 import { CALL, request } from './story';
 
@@ -14,7 +13,7 @@ const place = (
   inserted: string[] = []
 ) => {
   const call = { ...CALL, name, request: request({ arguments: given }) };
-  const found = placeOf(call, { cells: CELLS, asking, inserted });
+  const found = placeOf(call, { cells: CELLS, agentCell: asking, inserted });
   return found && `${found.side} ${found.cellId}`;
 };
 
@@ -46,7 +45,7 @@ describe('the place of a new cell', () => {
   it.each([
     ['b', [], 'after b'],
     ['b', ['c'], 'after c'],
-    // The person has moved the agent's cell down.
+    // The user has moved the agent's cell down.
     ['c', ['a'], 'after c'],
     ['gone', [], 'after 1'],
     [null, [], 'after 1']

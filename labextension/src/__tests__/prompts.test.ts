@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { inMention, isPrompt } from '../lab/prompts';
+import { inMention, isPrompt } from '../lab/cells/prompts';
 
 describe('a prompt', () => {
   it.each([

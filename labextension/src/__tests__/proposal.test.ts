@@ -56,7 +56,7 @@ describe('the diff of a cell', () => {
     ],
     // Nothing in common: the whole line is another one.
     [['-old', '+new'], []],
-    // Which belongs to which cannot be told.
+    // Removed and added lines cannot be paired.
     [['-f(a)', '+f(b)', '+f(c)'], []],
     [
       ['-x = "ä😀"', '+x = "ö😀"'],

@@ -2,7 +2,7 @@ import { Sanitizer } from '@jupyterlab/apputils/lib/sanitizer';
 import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 import { describe, expect, it, vi } from 'vitest';
 
-import { RUN, TRANSCRIPT } from '../mimetype';
+import { RUN, TRANSCRIPT } from '../model';
 import type { Step } from '../protocol';
 import { rendererFactory } from '../renderer';
 import { CALL, HTML as SAVED_HTML, RUN as STORY, SAVED, withStep } from './story';
@@ -15,7 +15,7 @@ vi.hoisted(() => {
 const HTML =
   '<style>p{}</style><p id="kernel" class="jp-Dialog">text</p><table><tr><td>cell</td></tr></table>';
 
-/** What is drawn of such a bundle, after that sanitizer. */
+/** Draw a bundle, after that sanitizer. */
 async function render(
   data: Record<string, unknown>,
   sanitizer: IRenderMime.ISanitizer = new Sanitizer()
@@ -38,7 +38,7 @@ function keep(step: Partial<Step>): Record<string, unknown> {
   return { [TRANSCRIPT]: { ...transcript, steps }, [RUN]: { given } };
 }
 
-/** What is drawn of a display with `HTML`, and of a Markdown table. */
+/** Draw a display with `HTML`, and a Markdown table. */
 function drawn(sanitizer: IRenderMime.ISanitizer): Promise<HTMLElement> {
   const media = [{ type: 'display' as const, data: { 'text/html': HTML }, label: 'Output' }];
   const result = { output: '', error: '', tone: 'plain' as const, media };

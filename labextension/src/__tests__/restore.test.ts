@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 
 import { Channel, ToRun } from '../channel';
-import { Known, findMissingRun } from '../lab/findMissingRun';
-import { Bundle, isUnfinished, Output, SavedRun, withRun } from '../lab/outputs';
+import { CellState, findMissingRun } from '../lab/saving/findMissingRun';
+import { Bundle, isUnfinished, Output, SavedRun, insertRun } from '../lab/saving/outputs';
 import type { RunLine, Snapshot } from '../protocol';
 import { RunView } from '../view/run';
 import widget, { WidgetModel } from '../widget';
@@ -34,7 +34,7 @@ describe('a run whose kernel is gone', () => {
     const view = new RunView(channel);
     view.update(channel.transcript);
     expect(view.element.querySelectorAll('button').length).toBeGreaterThan(1);
-    channel.cut();
+    channel.disconnect();
     channel.receive({ ...SNAPSHOT, seq: 2 });
     view.update(channel.transcript);
     expect(view.element.dataset.state).toBe('failed');
@@ -96,22 +96,22 @@ describe('the outputs of a cell', () => {
 
   it('get a run in place of its card, and keep what was printed around it', () => {
     const run = bundle({ id: 'r1' });
-    const outputs = withRun([text, output(CARD), text], run, null);
+    const outputs = insertRun([text, output(CARD), text], run, null);
     expect(outputs).toEqual([text, output(run), text]);
     const ended = bundle({ id: 'r1', status: 'done' });
-    expect(withRun(outputs, ended, null)).toEqual([text, output(ended), text]);
+    expect(insertRun(outputs, ended, null)).toEqual([text, output(ended), text]);
   });
 
   it('lose what an earlier execution has left', () => {
     const run = bundle({ id: 'r2' });
     const old = output(bundle({ id: 'r1', status: 'done' }));
-    expect(withRun([text, old], run, null)).toEqual([output(run)]);
+    expect(insertRun([text, old], run, null)).toEqual([output(run)]);
   });
 
   it('get a plan after the run that proposed it', () => {
     const [led, run] = [bundle({ id: 'r1', status: 'done' }), bundle({ id: 'r2' })];
-    expect(withRun([], run, led)).toEqual([output(led), output(run)]);
-    expect(withRun([text, output(led)], run, led)).toEqual([text, output(led), output(run)]);
+    expect(insertRun([], run, led)).toEqual([output(led), output(run)]);
+    expect(insertRun([text, output(led)], run, led)).toEqual([text, output(led), output(run)]);
   });
 });
 
@@ -132,7 +132,7 @@ describe('a cell lacks', () => {
     ...run
   });
   const noon = Date.parse('2026-03-01T12:00:00Z');
-  const known = (more: Partial<Known>): Known => ({
+  const known = (more: Partial<CellState>): CellState => ({
     cellId: 'cell',
     source: '%%agent\nGo.',
     outputs: [],

@@ -5,7 +5,7 @@ import { savedTranscript } from '../saved';
 import { RunView } from '../view/run';
 import { RUN, SAVED, TRANSCRIPT } from './story';
 
-/** What may stand in any field of a file that others wrote. */
+/** Values that any field of a forged file may have. */
 const ANYTHING: unknown[] = [
   null,
   true,

@@ -1,5 +1,5 @@
 /** The stories of the shared fixtures, and small transcripts for the tests of the view. */
-import { changed } from '../model';
+import { applyChanges } from '../model';
 import type {
   Addition,
   Call,
@@ -34,7 +34,7 @@ export const PLAN_TRANSCRIPT = planned.transcript as unknown as Transcript;
 /** The transcript after these moments. */
 export function after(moments: readonly Moment[]): Transcript {
   const whole = moments.reduce<Transcript | null>(
-    (now, { changes }) => changed(now, changes),
+    (now, { changes }) => applyChanges(now, changes),
     null
   );
   if (whole === null) {
@@ -108,7 +108,7 @@ export function withCall(call: Partial<Call>): Transcript {
   return withStep({ calls: [{ ...CALL, ...call }] });
 }
 
-/** What a call asks for. */
+/** Return a call's request. */
 export function request(changes: Partial<CallRequest>): CallRequest {
   return { ...CALL.request, preview: null, shown: [], ...changes };
 }

@@ -33,7 +33,7 @@ function grown(text: string, size: number, watch: (drawn: MarkdownText) => void 
   return drawn;
 }
 
-/** How many characters are read while `text` grows. */
+/** Count the characters that are read while `text` grows. */
 function read(text: string, size: number): number {
   const parse = vi.spyOn(MarkdownIt.prototype, 'parse');
   grown(text, size);

@@ -45,7 +45,7 @@ describe('a run that can be taken back', () => {
     ]);
   });
 
-  it('is left as it is where the person wants that', async () => {
+  it('is left as it is where the user wants that', async () => {
     view.update('r1');
     answer({ restored: ['n would be as it was'], skipped: [] });
     await press('undo');

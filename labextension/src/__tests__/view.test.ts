@@ -30,11 +30,11 @@ const tool = (root: Element, name: string) => {
   const found = root.querySelector<HTMLElement>(`[data-tool="${name}"]`);
   return found ?? document.createElement('div');
 };
-let actions: Record<'decide' | 'stop' | 'say' | 'takeBack', ReturnType<typeof vi.fn>>;
+let actions: Record<'decide' | 'stop' | 'sendText' | 'takeBack', ReturnType<typeof vi.fn>>;
 let view: RunView;
 
 beforeEach(() => {
-  actions = { decide: vi.fn(), stop: vi.fn(), say: vi.fn(), takeBack: vi.fn() };
+  actions = { decide: vi.fn(), stop: vi.fn(), sendText: vi.fn(), takeBack: vi.fn() };
   view = new RunView(actions);
   document.body.replaceChildren(view.element);
 });
@@ -256,7 +256,7 @@ describe('approval', () => {
   });
 });
 
-describe('what a person opened', () => {
+describe('what a user opened', () => {
   it('stays open while the run goes on', () => {
     const steps = tellings(MOMENTS);
     const at = steps.findIndex(each => each.steps.at(0)?.calls.at(0)?.status === 'success');

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 
-import { Asked, show, Visibility } from '../lab/visibility';
+import { CardParts, scrollToPart, Visibility } from '../lab/approvals/visibility';
 import { h } from '../view/dom';
 
 /** A page of 100 pixels on which parts stand at places; jsdom lays nothing out. */
@@ -18,7 +18,7 @@ function place(element: HTMLElement, top: number, bottom: number): void {
     }) as DOMRect;
 }
 
-function asked(): Asked & { pre: HTMLElement; details: HTMLElement } {
+function asked(): CardParts & { pre: HTMLElement; details: HTMLElement } {
   const form = h('div', {}, h('button'));
   const pre = h('pre');
   const details = h('details', { class: 'ipyagent-tool-details', open: '' }, pre);
@@ -31,9 +31,9 @@ function asked(): Asked & { pre: HTMLElement; details: HTMLElement } {
   return { card, form, pre, details };
 }
 
-function looked(parts: Asked, ...moments: number[]): Visibility {
+function looked(parts: CardParts, ...moments: number[]): Visibility {
   const sight = new Visibility('a');
-  moments.forEach(now => sight.look(parts, now));
+  moments.forEach(now => sight.record(parts, now));
   return sight;
 }
 
@@ -51,45 +51,45 @@ afterEach(() => vi.restoreAllMocks());
 
 test('a card is seen when all of it was on screen for half a second', () => {
   const parts = asked();
-  expect(looked(parts, 0).missing(parts)).toBe(parts.card);
-  expect(looked(parts, 0, 400).missing(parts)).toBe(parts.card);
-  expect(looked(parts, 0, 100, 500).missing(parts)).toBeNull();
+  expect(looked(parts, 0).firstUnseen(parts)).toBe(parts.card);
+  expect(looked(parts, 0, 400).firstUnseen(parts)).toBe(parts.card);
+  expect(looked(parts, 0, 100, 500).firstUnseen(parts)).toBeNull();
 });
 
 test('what lies below the edge, under something else or on a hidden page was not seen', () => {
   const parts = asked();
   place(parts.form, 110, 130);
-  expect(looked(parts, 0, 500).missing(parts)).toBe(parts.form);
+  expect(looked(parts, 0, 500).firstUnseen(parts)).toBe(parts.form);
   place(parts.form, 70, 90);
   cover = document.body;
-  expect(looked(parts, 0, 500).missing(parts)).toBe(parts.card);
+  expect(looked(parts, 0, 500).firstUnseen(parts)).toBe(parts.card);
   cover = null;
   vi.spyOn(document, 'visibilityState', 'get').mockReturnValue('hidden');
-  expect(looked(parts, 0, 500).missing(parts)).toBe(parts.card);
+  expect(looked(parts, 0, 500).firstUnseen(parts)).toBe(parts.card);
 });
 
 test('the buttons have to be on screen now, the rest at any time', () => {
   const parts = asked();
   const sight = looked(parts, 0, 500);
   place(parts.card, -200, 90);
-  sight.look(parts, 600);
-  expect(sight.missing(parts)).toBeNull();
+  sight.record(parts, 600);
+  expect(sight.firstUnseen(parts)).toBeNull();
   place(parts.form, 110, 130);
-  sight.look(parts, 700);
-  expect(sight.missing(parts)).toBe(parts.form);
+  sight.record(parts, 700);
+  expect(sight.firstUnseen(parts)).toBe(parts.form);
 });
 
 test('a fold is opened, and what was in it has to be seen', () => {
   const parts = asked();
   parts.details.removeAttribute('open');
   const sight = looked(parts, 0, 500);
-  expect(sight.missing(parts)).toBe(parts.card);
-  show(parts, parts.card);
+  expect(sight.firstUnseen(parts)).toBe(parts.card);
+  scrollToPart(parts, parts.card);
   expect(parts.details.hasAttribute('open')).toBe(true);
-  sight.look(parts, 1_000);
-  expect(sight.missing(parts)).toBe(parts.card);
-  sight.look(parts, 1_500);
-  expect(sight.missing(parts)).toBeNull();
+  sight.record(parts, 1_000);
+  expect(sight.firstUnseen(parts)).toBe(parts.card);
+  sight.record(parts, 1_500);
+  expect(sight.firstUnseen(parts)).toBeNull();
 });
 
 test('code that scrolls in the card has to be seen to its end', () => {
@@ -98,10 +98,10 @@ test('code that scrolls in the card has to be seen to its end', () => {
   Object.defineProperty(parts.pre, 'scrollHeight', height(120));
   Object.defineProperty(parts.pre, 'clientHeight', height(50));
   const sight = looked(parts, 0, 500);
-  expect(sight.missing(parts)).toBe(parts.pre);
-  show(parts, parts.pre);
-  show(parts, parts.pre);
-  sight.look(parts, 1_000);
-  sight.look(parts, 1_500);
-  expect(sight.missing(parts)).toBeNull();
+  expect(sight.firstUnseen(parts)).toBe(parts.pre);
+  scrollToPart(parts, parts.pre);
+  scrollToPart(parts, parts.pre);
+  sight.record(parts, 1_000);
+  sight.record(parts, 1_500);
+  expect(sight.firstUnseen(parts)).toBeNull();
 });

@@ -1,17 +1,16 @@
-/** What can be asked of the agent by the palette, shortcuts, the toolbar and menus. */
+/** The commands of the palette, shortcuts, toolbar and menus. */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { CodeCell } from '@jupyterlab/cells';
 import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 
-import { addAgentCell, isPython } from './agentCell';
-import { Decisions } from './decisions';
-import { askAbout } from './errors';
-import { explainPrompt, Failure, failureOf, fixPrompt } from './failures';
-import { agentIcon } from './agentIcon';
-import type { Link } from './link';
-import { ILinks } from './links';
-import { isPrompt } from './prompts';
+import { Decisions } from './approvals/decisions';
+import { addAgentCell, agentIcon, isPython } from './cells/agentCell';
+import { askAbout } from './cells/errorActions';
+import { Failure, failureOf, fixPrompt, explainPrompt } from './cells/failures';
+import { isPrompt } from './cells/prompts';
+import type { Link } from './kernel/link';
+import { ILinks } from './kernel/links';
 
 const CATEGORY = 'ipyagent';
 
@@ -22,7 +21,7 @@ interface Command {
   readonly execute: () => unknown;
 }
 
-/** The commands, about the notebook that a person is at. */
+/** The commands for the current notebook. */
 class Commands {
   private decisions: Decisions;
 
@@ -35,21 +34,24 @@ class Commands {
 
   get all(): Record<string, Command> {
     return {
-      'ipyagent:add-cell': this.adding(),
+      'ipyagent:add-cell': this.addCellCommand(),
       'ipyagent:stop': {
         label: 'Stop the Agent',
         caption: 'Stop the run of this notebook',
         isEnabled: () => this.isRunning(),
         execute: () => this.stop()
       },
-      'ipyagent:approve': this.deciding('approve', 'Approve What Is Asked'),
-      'ipyagent:deny': this.deciding('deny', 'Deny What Is Asked'),
-      'ipyagent:fix-error': this.asking('Fix This Error with the Agent', fixPrompt),
-      'ipyagent:explain-error': this.asking('Explain This Error with the Agent', explainPrompt)
+      'ipyagent:approve': this.decideCommand('approve', 'Approve What Is Asked'),
+      'ipyagent:deny': this.decideCommand('deny', 'Deny What Is Asked'),
+      'ipyagent:fix-error': this.errorCommand('Fix This Error with the Agent', fixPrompt),
+      'ipyagent:explain-error': this.errorCommand(
+        'Explain This Error with the Agent',
+        explainPrompt
+      )
     };
   }
 
-  /** Whether there is a notebook that an agent can work in. */
+  /** Return whether the current notebook is for Python. */
   isUsable(): boolean {
     return this.panel !== null && isPython(this.panel);
   }
@@ -62,7 +64,7 @@ class Commands {
     return this.links.of(this.panel);
   }
 
-  private adding(): Command {
+  private addCellCommand(): Command {
     return {
       label: 'Add an Agent Cell Below',
       caption: 'Add an agent cell below',
@@ -71,7 +73,7 @@ class Commands {
     };
   }
 
-  private deciding(word: 'approve' | 'deny', label: string): Command {
+  private decideCommand(word: 'approve' | 'deny', label: string): Command {
     return {
       label,
       caption: 'Decide on the call that has waited longest; shows it first, if it was not seen',
@@ -83,25 +85,25 @@ class Commands {
     };
   }
 
-  private asking(label: string, prompt: (failure: Failure) => string): Command {
+  private errorCommand(label: string, prompt: (failure: Failure) => string): Command {
     return {
       label,
       caption: 'Ask in a cell below the one that failed; it is not run yet',
-      isEnabled: () => this.failed() !== null,
+      isEnabled: () => this.failedCell() !== null,
       execute: () => {
-        const cell = this.failed();
+        const cell = this.failedCell();
         return this.panel && cell && askAbout(this.panel, cell, this.links, prompt);
       }
     };
   }
 
-  private failed(): CodeCell | null {
+  private failedCell(): CodeCell | null {
     const cell = this.tracker.activeCell;
     const isFailed = cell instanceof CodeCell && failureOf(cell.model) !== null;
     return isFailed && this.isUsable() ? cell : null;
   }
 
-  /** By what the kernel says; where it says nothing, by the cell that runs. */
+  /** Return whether a run is live, as the kernel reports or else by the running cell. */
   private isRunning(): boolean {
     const { link } = this;
     if (link !== null && link.overview !== null) {
@@ -118,7 +120,7 @@ class Commands {
   private stop(): unknown {
     const { link } = this;
     const live = link?.live ?? [];
-    live.forEach(({ id }) => link?.tell(id, { type: 'stop' }));
+    live.forEach(({ id }) => link?.sendToRun(id, { type: 'stop' }));
     return live.length > 0 ? null : this.panel?.sessionContext.session?.kernel?.interrupt();
   }
 }
@@ -141,7 +143,7 @@ export const commands: JupyterFrontEndPlugin<void> = {
         ...command,
         label: args => (args.toolbar === true ? '' : label),
         icon: id === 'ipyagent:add-cell' ? agentIcon : undefined,
-        // The menu of a cell has them where they apply.
+        // The context menu shows them where they apply.
         isVisible: () => all.isUsable() && (!id.endsWith('-error') || command.isEnabled())
       });
       palette?.addItem({ command: id, category: CATEGORY });

@@ -1,10 +1,10 @@
-/** The person's settings, as they are now. */
+/** The user's settings. */
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { Token } from '@lumino/coreutils';
 import { ISignal, Signal } from '@lumino/signaling';
 
-/** What can be set: see `schema/settings.json`. None of it loosens what is asked. */
+/** The settings in `schema/settings.json`. None of them loosens approvals. */
 export interface Settings {
   /** Offer completions while a name is typed after `@`. */
   readonly completeOnAt: boolean;
@@ -16,7 +16,7 @@ export interface Settings {
 
 const DEFAULTS: Settings = { completeOnAt: true, errorActions: true, notify: true };
 
-/** The settings in force, and when they change. */
+/** The current settings, and a signal for changes. */
 export interface ISettings {
   readonly now: Settings;
   readonly changed: ISignal<ISettings, void>;
@@ -24,16 +24,16 @@ export interface ISettings {
 
 export const ISettings = new Token<ISettings>(
   'ipyagent:ISettings',
-  "The person's settings of ipyagent."
+  "The user's settings of ipyagent."
 );
 
-class Live implements ISettings {
+class LoadedSettings implements ISettings {
   now = DEFAULTS;
   private changes = new Signal<ISettings, void>(this);
 
   constructor(registry: ISettingRegistry | null) {
     void registry?.load(settings.id).then(loaded => {
-      const take = (): void => this.take(loaded);
+      const take = (): void => this.apply(loaded);
       loaded.changed.connect(take);
       take();
     });
@@ -43,7 +43,7 @@ class Live implements ISettings {
     return this.changes;
   }
 
-  private take({ composite }: ISettingRegistry.ISettings): void {
+  private apply({ composite }: ISettingRegistry.ISettings): void {
     this.now = { ...DEFAULTS, ...composite };
     this.changes.emit();
   }
@@ -51,9 +51,9 @@ class Live implements ISettings {
 
 export const settings: JupyterFrontEndPlugin<ISettings> = {
   id: 'ipyagent:settings',
-  description: "Reads the person's settings, and tells when they change.",
+  description: "Reads the user's settings, and announces changes.",
   autoStart: true,
   optional: [ISettingRegistry],
   provides: ISettings,
-  activate: (_, registry: ISettingRegistry | null) => new Live(registry)
+  activate: (_, registry: ISettingRegistry | null) => new LoadedSettings(registry)
 };

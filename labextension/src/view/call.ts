@@ -1,4 +1,4 @@
-/** The whole of a call, as it is approved: nothing hidden, nothing cut. */
+/** Draws a call in full, as it is approved. */
 import type { Argument, CallRequest, Preview } from '../protocol';
 import { diffOf } from './diff';
 import { Child, h } from './dom';
@@ -6,8 +6,8 @@ import { highlight } from './highlight';
 import { hiddenAsEscapes, reveal, revealWithin } from './reveal';
 
 /**
- * The preview of a call and every argument that the preview does not show. What a diff shows in
- * other words can be unfolded as it is sent.
+ * Return the preview of a call, and the arguments that it does not show. The exact arguments of a
+ * diff can be unfolded.
  */
 export function wholeCall(request: CallRequest): Child[] {
   const { parse_error, preview, shown, is_exact_folded } = request;

@@ -1,19 +1,19 @@
 /**
- * Where maths stands in Markdown: `$…$`, `$$…$$`, `\(…\)` and `\[…\]`. It becomes code in the
- * language `math`, with its delimiters, so that what is no formula is shown as it was written.
+ * Maths in Markdown: `$…$`, `$$…$$`, `\(…\)` and `\[…\]`. It becomes code in the language `math`,
+ * with its delimiters, so that invalid formulas are shown as they were written.
  */
 import type MarkdownIt from 'markdown-it';
 import type StateBlock from 'markdown-it/lib/rules_block/state_block.mjs';
 import type StateInline from 'markdown-it/lib/rules_inline/state_inline.mjs';
 
-/** No formula goes on for longer, so that what is never closed is not looked for again and again. */
+/** Maximal length of a formula, so that an unclosed delimiter is not searched for repeatedly. */
 const REACH = 5_000;
 
 const CLOSING: Readonly<Record<string, string>> = { $$: '$$', '\\[': '\\]', '\\(': '\\)' };
 
-/** Teach `parser` maths. */
+/** Add rules for maths to `parser`. */
 export function withMaths(parser: MarkdownIt): void {
-  // Before escapes, or `\(` would be a bracket.
+  // Added before escapes, which would turn `\(` into a bracket.
   parser.inline.ruler.before('escape', 'maths', inline);
   const alt = ['paragraph', 'reference', 'blockquote', 'list'];
   parser.block.ruler.before('fence', 'maths_block', block, { alt });
@@ -38,7 +38,7 @@ function inline(state: StateInline, silent: boolean): boolean {
   return true;
 }
 
-/** The length of the formula that `text` begins with, or 0. */
+/** Return the length of the formula at the start of `text`, or 0. */
 function lengthOf(text: string, before: string): number {
   const opening = text.slice(0, 2);
   if (Object.hasOwn(CLOSING, opening)) {
@@ -49,15 +49,14 @@ function lengthOf(text: string, before: string): number {
 }
 
 /**
- * The same between single dollars. The next dollar closes it or there is none: no space stands
- * inside beside a dollar, and neither digit nor letter after the last, so that "$5 and $10" are
- * prices.
+ * Return the length between single dollars. The next dollar closes it or there is none: no space
+ * inside beside a dollar, no digit or letter after the last, so that "$5 and $10" are prices.
  */
 function dollars(text: string): number {
   return /^\$(?![\s$])(?:[^$\\`]|\\[^])*?(?<!\s)\$(?![\w$])/.exec(text)?.[0].length ?? 0;
 }
 
-/** Maths on lines of its own. A blank line ends a paragraph before it ends a formula. */
+/** Parse maths on lines of its own. A blank line ends a paragraph before it ends a formula. */
 function block(state: StateBlock, first: number, last: number, silent: boolean): boolean {
   const begin = state.bMarks[first] + state.tShift[first];
   const opening = state.src.slice(begin, begin + 2);
@@ -78,7 +77,7 @@ function block(state: StateBlock, first: number, last: number, silent: boolean):
   return true;
 }
 
-/** The line on which the formula ends, or -1. */
+/** Return the line on which the formula ends, or -1. */
 function lastLine(state: StateBlock, first: number, last: number, closing: string): number {
   for (let line = first; line < last && !state.isEmpty(line); line += 1) {
     const begin = state.bMarks[line] + state.tShift[line] + (line === first ? 2 : 0);

@@ -1,88 +1,89 @@
-/** Unified diffs: the lines that a change takes and gives, and in them the words. */
+/** Draws unified diffs, with changed words marked. */
 import { Child, h } from './dom';
-import { isFaint, linesMark, markOf, reveal, revealWithin } from './reveal';
+import { showsNothing, linesMark, markOf, reveal, revealWithin } from './reveal';
 
 const KINDS: Record<string, string> = { '+': 'added', '-': 'removed', '@': 'hunk' };
 
-/** Words, runs of space, and single signs. */
+/** Matches words, runs of space, and single signs. */
 const WORDS = /[\p{L}\p{N}_]+|\s+|./gsu;
 
-/** The names of two files, which no line of a hunk can be taken for. */
+/** Matches the lines that name two files. */
 const FILES = /^(?:--- |\+\+\+ )/;
 
-/** Of a line of a hunk, and such a line that counts others. */
+/** Match the sign of a hunk's line, and lines that count others. */
 const SIGN = /^[+\- ]/;
 const COUNTED =
   /^[+\- ](⟨[\d,]+ (?:empty lines|lines of invisible characters|lines that show nothing)⟩)$/;
 
-/** Longer lines are not looked at word by word, and more of them are not coloured. */
+/** Longer lines are not compared by word, and more lines are not coloured. */
 const MAX_LINE = 2_000;
 const MAX_LINES = 5_000;
 
-/** Lines that stand together. */
+/** Lines in a chunk. */
 const PART = 500;
 
-/** A whole diff. */
+/** Draw a whole diff. */
 export function diffOf(diff: string): HTMLElement {
   return draw(linesOf(diff));
 }
 
-/** That of one thing, whose name need not be said. */
+/** Draw a diff of one thing, without its name. */
 export function changesOf(diff: string): HTMLElement {
-  return draw(body(linesOf(diff)));
+  return draw(hunkLines(linesOf(diff)));
 }
 
 function linesOf(diff: string): string[] {
   return withoutEmpty(diff.replace(/\n$/, '').split('\n'));
 }
 
-/** Lines that show nothing and follow each other with the same sign are one that counts them. */
+/** Replace consecutive lines that show nothing, with the same sign, by a line that counts them. */
 function withoutEmpty(lines: string[]): string[] {
-  const shown: string[] = [];
+  const result: string[] = [];
   for (let at = 0; at < lines.length;) {
     const sign = SIGN.exec(lines[at])?.[0] ?? '';
     const body = (line: string): string => line.slice(sign.length);
-    const faint = isFaint(body(lines[at]));
-    const isSame = (line: string): boolean => faint && line.startsWith(sign) && isFaint(body(line));
+    const faint = showsNothing(body(lines[at]));
+    const isSame = (line: string): boolean =>
+      faint && line.startsWith(sign) && showsNothing(body(line));
     let end = at + 1;
     while (sign !== '' && end < lines.length && isSame(lines[end])) {
       end++;
     }
     const name = linesMark(lines.slice(at, end).map(body));
-    shown.push(...(name === '' ? lines.slice(at, end) : [`${sign}${name}`]));
+    result.push(...(name === '' ? lines.slice(at, end) : [`${sign}${name}`]));
     at = end;
   }
-  return shown;
+  return result;
 }
 
-/** In parts, so that of a long one only what is seen has to be laid out. */
+/** Draw in chunks, so that the browser lays out only visible ones. */
 function draw(lines: string[]): HTMLElement {
-  const parts = lines.length > MAX_LINES ? inParts(lines).map(plain) : inParts(coloured(lines));
+  const parts = lines.length > MAX_LINES ? chunk(lines).map(plainText) : chunk(colourLines(lines));
   const drawn = parts.map(part => h('div', { class: 'ipyagent-diff-part' }, ...part));
   return h('pre', { class: 'ipyagent-pre ipyagent-diff', tabindex: '0' }, ...drawn);
 }
 
-function inParts<T>(all: T[]): T[][] {
+function chunk<T>(all: T[]): T[][] {
   const count = Math.ceil(all.length / PART);
   return Array.from({ length: count }, (_, at) => all.slice(at * PART, (at + 1) * PART));
 }
 
-function plain(lines: string[]): Child[] {
+function plainText(lines: string[]): Child[] {
   return [reveal(`${lines.join('\n')}\n`)];
 }
 
-function coloured(lines: string[]): Child[] {
+function colourLines(lines: string[]): Child[] {
   return blocks(lines).flatMap(drawBlock);
 }
-/** Its lines; where they are is said only of several parts. */
-function body(whole: string[]): string[] {
+/** Return the lines of hunks; positions only if there are several hunks. */
+function hunkLines(whole: string[]): string[] {
   const lines = withoutEnds(whole);
   const isHunk = (line: string): boolean => line.startsWith('@@');
-  const shown = lines.slice(Math.max(lines.findIndex(isHunk), 0));
-  return shown.filter(isHunk).length === 1 ? shown.slice(1) : shown;
+  const hunks = lines.slice(Math.max(lines.findIndex(isHunk), 0));
+  return hunks.filter(isHunk).length === 1 ? hunks.slice(1) : hunks;
 }
 
-/** That a last line has no newline is said only where this is a difference. */
+/** Drop the note on a missing newline unless the two sides differ in it. */
 function withoutEnds(lines: string[]): string[] {
   const isEnd = (line: string): boolean => line.startsWith('\\');
   const signs = lines.filter((_, at) => at + 1 < lines.length && isEnd(lines[at + 1]));
@@ -95,12 +96,12 @@ interface Block {
   lines: string[];
 }
 
-/** Lines that were taken together with those that were given for them; others by themselves. */
+/** Group removed lines with the added lines that replace them. */
 function blocks(lines: string[]): Block[] {
-  const found: Block[] = [];
+  const result: Block[] = [];
   lines.forEach((line, at) => {
     const kind = isFile(lines, at) ? 'file' : /^[+-]/.test(line) ? 'change' : 'other';
-    const last = found.at(-1);
+    const last = result.at(-1);
     const before = last?.lines.at(-1) ?? '';
     if (
       kind === 'change' &&
@@ -109,13 +110,13 @@ function blocks(lines: string[]): Block[] {
     ) {
       last.lines.push(line);
     } else {
-      found.push({ kind, lines: [line] });
+      result.push({ kind, lines: [line] });
     }
   });
-  return found;
+  return result;
 }
 
-/** A line that was taken may begin as a file's name does: this one has a hunk below it. */
+/** Return whether a line names a file: removed lines may look the same, but have no hunk below. */
 function isFile(lines: string[], at: number): boolean {
   const first = lines[at].startsWith('+') ? at - 1 : at;
   return (
@@ -130,27 +131,27 @@ function drawBlock({ kind, lines }: Block): HTMLElement[] {
   const isPaired = kind === 'change' && removed.length === added.length;
   const others = isPaired ? added.concat(removed) : [];
   return lines.map((line, at) => {
-    const text = at in others ? words(line, others[at]) : whole(line);
+    const text = at in others ? markWords(line, others[at]) : plainLine(line);
     const name = kind === 'file' ? kind : (KINDS[line.charAt(0)] ?? 'same');
-    const shown = h('span', { class: `ipyagent-diff-line ipyagent-diff-${name}` }, ...text);
-    revealWithin(shown).append('\n');
-    return shown;
+    const element = h('span', { class: `ipyagent-diff-line ipyagent-diff-${name}` }, ...text);
+    revealWithin(element).append('\n');
+    return element;
   });
 }
 
-function whole(line: string): Child[] {
+function plainLine(line: string): Child[] {
   const mark = COUNTED.exec(line)?.[1];
   return mark === undefined ? [line] : [line.charAt(0), markOf(mark)];
 }
 
-/** A line with the words marked that differ from those of the line that it replaces. */
-function words(line: string, other: string): Child[] {
+/** Return a line with the words marked that differ from the line that it replaces. */
+function markWords(line: string, other: string): Child[] {
   if (line.length > MAX_LINE || other.length > MAX_LINE || COUNTED.test(line)) {
-    return whole(line);
+    return plainLine(line);
   }
   const [own, others] = [line, other].map(each => each.slice(1).match(WORDS) ?? []);
-  const start = same(own, others);
-  const end = same(own.slice(start).reverse(), others.slice(start).reverse());
+  const start = countEqual(own, others);
+  const end = countEqual(own.slice(start).reverse(), others.slice(start).reverse());
   const part = (from: number, to: number): string => own.slice(from, to).join('');
   const differs = part(start, own.length - end);
   const isOther = start + end === 0 || start + end === own.length;
@@ -162,8 +163,8 @@ function words(line: string, other: string): Child[] {
   ];
 }
 
-/** With how many of the same words both begin. */
-function same(one: string[], other: string[]): number {
+/** Count the equal words at the start of both. */
+function countEqual(one: string[], other: string[]): number {
   const end = one.findIndex((word, at) => word !== other[at]);
   return end < 0 ? one.length : end;
 }

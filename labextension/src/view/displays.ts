@@ -1,4 +1,4 @@
-/** What tools show to the user: figures, tables and other rich output. */
+/** Draws the rich output of tools: figures, tables, text. */
 import type { Display, Image } from '../protocol';
 import { h } from './dom';
 import { renderMarkdown } from './markdown';
@@ -8,17 +8,17 @@ import { Before, isDataImage, MAX_HTML, sanitize } from './sanitize';
 
 const PIXELS = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
 
-/** A figure or a rich output; null where there is nothing to draw. */
+/** Draw a figure or rich output; null if it is empty. */
 export function media(shown: Image | Display, before: Before): HTMLElement | null {
   return shown.type === 'image' ? image(shown) : richDisplay(shown, before);
 }
 
-/** An image of a message or a result; one that is not pixels is named instead. */
+/** Draw an image; other media types are named. */
 export function image({ media_type, data, label }: Image): HTMLElement {
   return picture(media_type, data, label);
 }
 
-/** The richest form of a display that is safe; plain text is drawn where there is no other. */
+/** Draw the richest safe form of a display. */
 function richDisplay({ data, label }: Display, before: Before): HTMLElement | null {
   const all: Partial<Record<string, string>> = data;
   const { 'image/svg+xml': svg, 'text/html': html, 'text/markdown': markdown } = all;
@@ -48,7 +48,7 @@ function picture(type: string, base64: string, name: string): HTMLElement {
   return h('img', { class: 'ipyagent-figure', src: url, alt: name });
 }
 
-/** An SVG as an image: as such it cannot run or fetch anything, nor reach into the page. */
+/** Draw an SVG as an image, where it cannot run scripts or fetch anything. */
 function drawing(svg: string, name: string): HTMLElement {
   const bytes = Array.from(new TextEncoder().encode(svg), byte => String.fromCharCode(byte));
   const url = `data:image/svg+xml;base64,${btoa(bytes.join(''))}`;

@@ -1,8 +1,8 @@
-/** The few words in which the view says DOM. Text is always a text node, never markup. */
+/** Helpers for elements and keyed updates. Text is always a text node, never markup. */
 
 export type Child = Node | string | null;
 
-/** An element with attributes and children; a null child is left out. */
+/** Create an element; null children are left out. */
 export function h<K extends keyof HTMLElementTagNameMap>(
   tag: K,
   attributes: Readonly<Record<string, string>> = {},
@@ -15,7 +15,7 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   return fill(element, children);
 }
 
-/** Append `children`, one by one: a call takes only so many. */
+/** Append `children` one by one, as a call has a limit of arguments. */
 export function fill<T extends ParentNode>(parent: T, children: readonly Child[]): T {
   for (const child of children) {
     if (child !== null) {
@@ -25,8 +25,8 @@ export function fill<T extends ParentNode>(parent: T, children: readonly Child[]
   return parent;
 }
 
-/** The children that are there. */
-export function present(children: Child[]): (Node | string)[] {
+/** Return the children that are not null. */
+export function withoutNull(children: Child[]): (Node | string)[] {
   return children.filter(child => child !== null);
 }
 
@@ -47,7 +47,7 @@ export class Slot {
   }
 }
 
-/** Views of a growing list, in order: kept where they are, made at the end, dropped when gone. */
+/** Views of a growing list, in order: kept by index, added at the end, removed when gone. */
 export class Views<
   T,
   V extends { readonly element: HTMLElement; update(item: T): void; dispose?(): void }
@@ -59,7 +59,7 @@ export class Views<
     private make: (item: T) => V
   ) {}
 
-  /** Draw `items`, each in the view that stands at its place. */
+  /** Draw `items`, each in the view at its index. */
   update(items: readonly T[]): void {
     this.views.splice(items.length).forEach(view => {
       view.dispose?.();
@@ -71,7 +71,7 @@ export class Views<
     });
   }
 
-  /** Let go of what the views hold; what they drew stays. */
+  /** Dispose of all views; their elements stay. */
   dispose(): void {
     this.views.forEach(view => view.dispose?.());
   }
@@ -82,4 +82,14 @@ export class Views<
     this.parent.append(view.element);
     return view;
   }
+}
+
+/** Format a number: 1,204. */
+export function count(number: number): string {
+  return number.toLocaleString('en-US');
+}
+
+/** Format a count of things: 1 line, 2 lines. */
+export function plural(number: number, noun: string): string {
+  return `${count(number)} ${noun}${number === 1 ? '' : 's'}`;
 }

@@ -1,13 +1,13 @@
-/** Editing a plan: arguments as JSON, steps moved and removed. */
+/** An editor for plans: arguments as JSON, steps that can be moved and removed. */
 import type { EditedStep, PlanStep } from '../protocol';
 import { Child, h } from './dom';
 import { button } from './form';
 import { hiddenAsEscapes, reveal } from './reveal';
 
-/** The steps that the person wants; null where nothing was changed. */
+/** Called with the edited steps; null without a change. */
 type Done = (plan: EditedStep[] | null) => void;
 
-/** A form with one part for each step; what is there in the end is the plan. */
+/** A form with one part for each step of the plan. */
 export class PlanEditor {
   readonly element = h('div', {
     class: 'ipyagent-editor',
@@ -33,12 +33,12 @@ export class PlanEditor {
     this.draw();
   }
 
-  /** Bring the cursor to the first step. */
+  /** Focus the first step. */
   focus(): void {
     this.parts[0]?.field.focus();
   }
 
-  /** Put a step one place up (-1) or down (1). */
+  /** Move a step one place up (-1) or down (1). */
   move(part: StepEditor, by: -1 | 1): void {
     const from = this.parts.indexOf(part);
     this.parts.splice(from, 1);
@@ -46,7 +46,7 @@ export class PlanEditor {
     this.draw();
   }
 
-  /** Take a step out. */
+  /** Remove a step. */
   remove(part: StepEditor): void {
     const at = this.parts.indexOf(part);
     this.parts.splice(at, 1);
@@ -62,7 +62,7 @@ export class PlanEditor {
   private save(done: Done): void {
     const steps = this.parts.map(part => part.read());
     if (steps.every(step => step !== null)) {
-      const before = this.plan.map(step => edited(step, step.request.arguments));
+      const before = this.plan.map(step => toEditedStep(step, step.request.arguments));
       done(JSON.stringify(steps) === JSON.stringify(before) ? null : steps);
     } else {
       this.parts[steps.indexOf(null)].field.focus();
@@ -107,7 +107,7 @@ class StepEditor {
     this.element = h('div', attributes, head, this.field, this.error);
   }
 
-  /** Say where it stands; the last step that is left cannot be removed. */
+  /** Show the step's number; the only step cannot be removed. */
   place(index: number, of: number): void {
     this.number.textContent = `${index + 1}`;
     const [up, down, remove] = this.buttons;
@@ -116,21 +116,21 @@ class StepEditor {
     remove.disabled = of === 1;
   }
 
-  /** The step as it is written now; null, and why, where that is no JSON object. */
+  /** Return the edited step; if its JSON is invalid, show why and return null. */
   read(): EditedStep | null {
-    const given = parsed(this.field.value);
+    const given = parseArguments(this.field.value);
     this.error.textContent = typeof given === 'string' ? given : '';
     this.field.setAttribute('aria-invalid', `${typeof given === 'string'}`);
-    return typeof given === 'string' ? null : edited(this.step, given);
+    return typeof given === 'string' ? null : toEditedStep(this.step, given);
   }
 }
 
-function edited({ id, name, note }: PlanStep, given: object): EditedStep {
+function toEditedStep({ id, name, note }: PlanStep, given: object): EditedStep {
   return { call: { id, name, arguments: { ...given } }, note };
 }
 
-/** A JSON object, or what is wrong. */
-function parsed(text: string): object | string {
+/** Parse a JSON object; return the problem as a string. */
+function parseArguments(text: string): object | string {
   try {
     const given: unknown = JSON.parse(text);
     const isObject = typeof given === 'object' && given !== null && !Array.isArray(given);

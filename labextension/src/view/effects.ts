@@ -1,4 +1,4 @@
-/** What a call would change, as its rehearsal on a copy of the kernel showed. */
+/** The effects of a call, as rehearsed on a copy of the kernel. */
 import type { EffectLine, Effects } from '../protocol';
 import { changesOf } from './diff';
 import { media } from './displays';
@@ -6,7 +6,7 @@ import { Child, h } from './dom';
 import { reveal } from './reveal';
 import type { Before } from './sanitize';
 
-/** A line for each variable and file; diffs, output and figures are folded. */
+/** Draw a line for each variable and file; diffs, output and figures are folded. */
 export function effectsOf(effects: Effects, before: Before): HTMLElement {
   const { title, lines } = effects;
   return h(
@@ -14,18 +14,18 @@ export function effectsOf(effects: Effects, before: Before): HTMLElement {
     { class: 'ipyagent-effects', 'data-ipyagent': 'effects', 'aria-live': 'polite' },
     h('p', { class: 'ipyagent-effects-title' }, reveal(title)),
     lines.length === 0 ? null : h('ul', { class: 'ipyagent-effects-list' }, ...lines.map(row)),
-    shownOf(effects, before)
+    rehearsedResult(effects, before)
   );
 }
 
 function row({ change, text, diff }: EffectLine): HTMLElement {
   const word = change === 'other' ? null : `${change} `;
   const line = [h('span', { class: 'ipyagent-effects-change' }, word), reveal(text)];
-  const folded = (): HTMLElement => h('details', {}, h('summary', {}, ...line), changesOf(diff));
-  return h('li', { 'data-change': change }, ...(diff === '' ? line : [folded()]));
+  const fold = (): HTMLElement => h('details', {}, h('summary', {}, ...line), changesOf(diff));
+  return h('li', { 'data-change': change }, ...(diff === '' ? line : [fold()]));
 }
 
-function shownOf({ shown, shown_title }: Effects, before: Before): Child {
+function rehearsedResult({ shown, shown_title }: Effects, before: Before): Child {
   if (shown === null) {
     return null;
   }

@@ -1,11 +1,11 @@
-/** A bar at the lower edge of a box that says how much of it is out of sight. */
+/** A bar below a scrolling box with the number of hidden lines. */
 import { button } from './form';
-import { plural } from './format';
+import { plural } from './dom';
 
-/** From the end, to be at it: less than a line. */
+/** Pixels from the end that count as the end: less than a line. */
 const INSET = 12;
 
-/** Is there while text is out of sight; a press unfolds the box. */
+/** Shows the bar while text is hidden; a press unfolds the box. */
 export class FoldBar {
   private bar: HTMLButtonElement | null = null;
   private resized: ResizeObserver;
@@ -16,7 +16,7 @@ export class FoldBar {
     box.addEventListener('scroll', this.update);
   }
 
-  /** Take the bar away. */
+  /** Remove the bar. */
   dispose(): void {
     this.resized.disconnect();
     this.box.removeEventListener('scroll', this.update);
@@ -46,7 +46,7 @@ export class FoldBar {
       this.box.focus({ preventScroll: true });
       this.update();
     });
-    // What can be scrolled can be scrolled by keys.
+    // Focusable, so that keys can scroll it.
     this.box.tabIndex = 0;
     this.box.after(bar);
     return bar;

@@ -1,14 +1,13 @@
-/** The beginning of a long run: there when it is asked for, so that a notebook opens at once. */
-import { h, Views } from './dom';
-import { plural } from './format';
+/** The folded first steps of a long run, drawn on demand, so that a notebook opens fast. */
+import { h, plural, Views } from './dom';
 import type { Before } from './sanitize';
 import { StepItem, StepView } from './step';
 
-/** A run of more steps than this begins folded; so many of the newest stay. */
+/** Runs with more steps than MANY fold all but the NEWEST. */
 const MANY = 60;
 const NEWEST = 40;
 
-/** How many of `count` steps are folded. */
+/** Return the number of folded steps out of `count`. */
 export function foldedOf(count: number): number {
   return count > MANY ? count - NEWEST : 0;
 }

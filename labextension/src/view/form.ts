@@ -1,11 +1,12 @@
-/** What a user answers with: groups of controls that say one thing, once. */
+/** Forms for a user's decision, each of which is sent once. */
 import type { Answer } from '../channel';
-import { Child, h, present } from './dom';
+import type { Approval } from '../protocol';
+import { Child, h, withoutNull } from './dom';
 import { reveal, revealText } from './reveal';
 
 export type Decide = (answer: Answer) => void;
 
-/** A group of what `build` makes; the first answer disables all of it. */
+/** Return a form with the controls of `build`; the first answer disables all. */
 export function answerForm(
   label: string,
   decide: Decide,
@@ -31,13 +32,13 @@ export function answerForm(
       decide(answer);
     }
   };
-  // Told at once to those who do not see it come.
+  // Announced by screen readers at once.
   const alert = h('p', { class: 'ipyagent-unseen', role: 'alert' }, reveal(label));
-  form.append(alert, ...present(build(send)), status);
+  form.append(alert, ...withoutNull(build(send)), status);
   return form;
 }
 
-/** What was asked about takes the keys: a control that is disabled would lose them to the page. */
+/** Move the focus from a form to its card: a disabled control would lose it. */
 function passFocus(form: HTMLElement): void {
   if (form.contains(document.activeElement)) {
     const about = form.closest('.ipyagent-tool, .ipyagent-plan');
@@ -47,8 +48,8 @@ function passFocus(form: HTMLElement): void {
   }
 }
 
-/** Mark where an approval is asked for, so that other parts of the page find it. */
-export function markAsked(place: HTMLElement, approvalId: string | null): void {
+/** Mark the form of an approval, so that other parts of the page find it. */
+export function markApproval(place: HTMLElement, approvalId: string | null): void {
   if (approvalId === null) {
     delete place.dataset.approval;
   } else {
@@ -56,7 +57,7 @@ export function markAsked(place: HTMLElement, approvalId: string | null): void {
   }
 }
 
-/** A real button; `name` is what scripts and tests find it by. */
+/** Return a button; `name` identifies it for scripts and tests. */
 export function button(
   name: string,
   label: Node | string,
@@ -70,7 +71,7 @@ export function button(
   return element;
 }
 
-/** A line of text; Enter is `enter`. */
+/** Return a text field; Enter calls `enter`. */
 export function field(
   name: string,
   placeholder: string,
@@ -84,7 +85,7 @@ export function field(
     'aria-label': description
   });
   element.addEventListener('keydown', event => {
-    // Enter may also end the writing of a character of many strokes.
+    // Enter may also confirm a character of an input method.
     if (event.key === 'Enter' && !event.isComposing) {
       event.preventDefault();
       enter();
@@ -94,3 +95,23 @@ export function field(
 }
 
 type Control = HTMLButtonElement | HTMLInputElement | HTMLTextAreaElement;
+
+/** Return a form with a button for each choice, and a reason; `name` is the tool's. */
+export function approvalForm(approval: Approval, name: string, decide: Decide): HTMLElement {
+  return answerForm(approval.question, decide, send => {
+    const reason = reasonField(name);
+    const buttons = approval.choices.map(({ answer, label }) =>
+      button(answer, label, `${label}: ${name}`, () =>
+        send({ decision: answer, reason: reason.value.trim() })
+      )
+    );
+    const { covers } = approval;
+    const note = covers === '' ? null : h('p', { class: 'ipyagent-covers' }, reveal(covers));
+    return [...buttons, reason, note];
+  });
+}
+
+/** Return a field for an optional reason. */
+export function reasonField(about: string): HTMLInputElement {
+  return field('reason', 'Reason (optional)', `Reason for the decision on ${about} (optional)`);
+}

@@ -1,49 +1,52 @@
-/** Approving stays inactive until all of what is approved has been in sight. */
+/** Keeps approving buttons inactive until all of the call was visible. */
 import { FoldBar } from './fold';
 import { h } from './dom';
 
-/** Milliseconds on screen that count as seen; a call that came up just now was not read. */
+/** Milliseconds on screen that count as visible, so that a call that just appeared does not. */
 export const GLANCE = 500;
 
 const APPROVING = ['approve', 'always', 'folder', 'accept']
   .map(name => `[data-ipyagent="${name}"]`)
   .join();
 
-/** The boxes that hold what is approved; what says the same once more need not be unfolded. */
+/** The boxes with the call's text; its exact arguments need not be unfolded. */
 const BOX = 'pre:not(.ipyagent-exact *)';
 
 const REASON = 'Active once all of what is asked has been in sight';
 
-/** Where a call is drawn: its first line, all of it, and the buttons that decide on it. */
+/** The elements of a call: its first line, its text, and its buttons. */
 export interface Places {
   readonly head: HTMLElement;
   readonly about: HTMLElement;
   readonly form: HTMLElement;
 }
 
-/** Watches the beginning of what is asked and the end of each of its boxes. */
+/** Observes the beginning of a call and the end of each of its boxes. */
 export class Gate {
   private observer: IntersectionObserver | null = null;
-  /** What was not seen yet, with the timer of what is on screen now. */
+  /** Parts that were not visible yet, with the timers of those that are on screen. */
   private unseen = new Map<Element, number | null>();
   private ends = new Map<Element, HTMLElement>();
   private bars = new Map<Element, FoldBar>();
   private labels = new Map<HTMLElement, string>();
 
   constructor(private places: Places) {
-    // Every browser has it; where nothing is laid out, nothing can be hidden.
+    // All browsers have it; without layout nothing can be hidden.
     if (typeof IntersectionObserver === 'undefined') {
       return;
     }
-    this.observer = new IntersectionObserver(entries => entries.forEach(e => this.note(e)), {
-      threshold: [0, 0.5, 1]
-    });
+    this.observer = new IntersectionObserver(
+      entries => entries.forEach(e => this.onIntersection(e)),
+      {
+        threshold: [0, 0.5, 1]
+      }
+    );
     places.form.addEventListener('click', this.guard, true);
     this.watch(places.head);
     this.update();
   }
 
-  /** Take in boxes that are new, and forget those that are gone. */
+  /** Observe new boxes, and forget removed ones. */
   update(): void {
     if (this.observer === null) {
       return;
@@ -69,7 +72,7 @@ export class Gate {
     this.draw();
   }
 
-  /** Let go of the page. */
+  /** Stop observing the page. */
   dispose(): void {
     this.unseen.forEach(timer => timer !== null && window.clearTimeout(timer));
     this.unseen.clear();
@@ -90,7 +93,11 @@ export class Gate {
     this.observer?.unobserve(part);
   }
 
-  private note({ target, isIntersecting, intersectionRatio }: IntersectionObserverEntry): void {
+  private onIntersection({
+    target,
+    isIntersecting,
+    intersectionRatio
+  }: IntersectionObserverEntry): void {
     const timer = this.unseen.get(target);
     if (timer === undefined) {
       return;
@@ -99,15 +106,15 @@ export class Gate {
       window.clearTimeout(timer ?? undefined);
       this.unseen.set(target, null);
     } else if (timer === null) {
-      const seen = (): void => {
+      const markSeen = (): void => {
         this.forget(target);
         this.draw();
       };
-      this.unseen.set(target, window.setTimeout(seen, GLANCE));
+      this.unseen.set(target, window.setTimeout(markSeen, GLANCE));
     }
   }
 
-  /** Say on the buttons whether they are active. */
+  /** Show on the buttons whether they are active. */
   private draw(): void {
     const isClosed = this.unseen.size > 0;
     this.places.form.querySelectorAll<HTMLElement>(APPROVING).forEach(element => {
@@ -124,7 +131,7 @@ export class Gate {
     });
   }
 
-  /** A press that comes too early shows what was not seen instead. */
+  /** Scroll to the first unseen part when a button is pressed too early. */
   private guard = (event: Event): void => {
     if (this.unseen.size > 0 && (event.target as Element).closest(APPROVING) !== null) {
       event.stopPropagation();

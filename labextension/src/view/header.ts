@@ -1,17 +1,16 @@
-/** The line on top of a run: who, how far, how much, and how to stop. */
+/** The header of a run: model, state, facts, and the stop button. */
 import type { Header } from '../protocol';
 import { Child, h, Slot } from './dom';
 import { button } from './form';
-import { elapsed } from './format';
 import { reveal } from './reveal';
 
-/** A header, and whether its run has ended. */
+/** A header, and the end of its run. */
 export interface HeaderItem {
   readonly header: Header;
   readonly isOver: boolean;
 }
 
-/** Before anything is known of a run that has begun. */
+/** The label of a run before its first snapshot. */
 const BEGINNING = 'running';
 
 export class HeaderView {
@@ -22,16 +21,16 @@ export class HeaderView {
   private facts = new Slot(h('span', { class: 'ipyagent-facts' }));
   private clock = h('span', { class: 'ipyagent-clock' });
   private controls = new Slot(h('span', { 'data-lm-suppress-shortcuts': 'true' }));
-  private began: number | null = null;
+  private start: number | null = null;
   private timer: number | null = null;
 
-  /** `stop` is null where there is nothing to stop: in a saved run. */
+  /** `stop` is null in a saved run. */
   constructor(private stop: (() => void) | null) {
     const facts = [this.facts.element, this.clock];
     this.element.append(this.title.element, this.chip, ...facts, this.controls.element);
   }
 
-  /** Null before anything is known of the run. */
+  /** Draw a run; null before its first snapshot. */
   update(item: HeaderItem | null): void {
     const header = item?.header ?? null;
     const isLive = this.stop !== null && item?.isOver !== true;
@@ -45,7 +44,7 @@ export class HeaderView {
     this.tick(header, isLive);
   }
 
-  /** Let go of the clock. */
+  /** Stop the clock. */
   dispose(): void {
     if (this.timer !== null) {
       window.clearInterval(this.timer);
@@ -69,15 +68,15 @@ export class HeaderView {
       this.clock.textContent = header?.duration ?? '';
       return;
     }
-    // A run seen from its beginning is timed here: the kernel's clock may differ from this one's.
+    // A new run is timed by the page's clock, which may differ from the kernel's.
     const start = header.facts.length === 0 ? Date.now() : Date.parse(header.started_at);
-    this.began ??= Number.isNaN(start) ? Date.now() : start;
+    this.start ??= Number.isNaN(start) ? Date.now() : start;
     this.timer ??= window.setInterval(() => this.showElapsed(), 1_000);
     this.showElapsed();
   }
 
   private showElapsed(): void {
-    const text = elapsed((Date.now() - (this.began ?? 0)) / 1_000);
+    const text = formatElapsed((Date.now() - (this.start ?? 0)) / 1_000);
     if (this.clock.textContent !== text) {
       this.clock.textContent = text;
     }
@@ -92,4 +91,10 @@ function title(header: Header | null): Child[] {
       ? null
       : h('span', { class: 'ipyagent-badge ipyagent-yolo' }, header.badge)
   ];
+}
+
+/** Format whole seconds: 5 s, 2 min 5 s. */
+function formatElapsed(seconds: number): string {
+  const whole = Math.max(0, Math.floor(seconds));
+  return whole < 60 ? `${whole} s` : `${Math.floor(whole / 60)} min ${whole % 60} s`;
 }

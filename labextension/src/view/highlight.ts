@@ -1,4 +1,4 @@
-/** Colours for code. The text is never changed: if it would be, it stays uncoloured. */
+/** Colours code, and leaves it uncoloured where colouring would change the text. */
 import DOMPurify from 'dompurify';
 import core from 'highlight.js/lib/core';
 import bash from 'highlight.js/lib/languages/bash';
@@ -16,7 +16,7 @@ Object.entries({ bash, diff, json, python, sql }).forEach(([name, grammar]) =>
   hljs.registerLanguage(name, grammar)
 );
 
-/** `code` as text in coloured spans. */
+/** Return `code` as text in coloured spans. */
 export function highlight(code: string, language: string): Node {
   const plain = document.createTextNode(code);
   if (code.length > MAX_CODE || !hljs.getLanguage(language)) {

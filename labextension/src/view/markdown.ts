@@ -1,12 +1,12 @@
-/** Markdown to safe nodes. */
+/** Renders Markdown as safe nodes. */
 import MarkdownIt, { type Token } from 'markdown-it';
 
 import { withMaths } from './delimiters';
 import { h } from './dom';
 import { revealProse, revealProseWithin } from './prose';
-import { asItIs, Before, imageNotLoaded, isDataImage, MAX_HTML, sanitize } from './sanitize';
+import { keepHtml, Before, imageNotLoaded, isDataImage, MAX_HTML, sanitize } from './sanitize';
 
-/** Markdown has no HTML here: tags are shown as they were written. */
+/** HTML is off: tags are shown as text. */
 const parser = new MarkdownIt({ html: false, linkify: true });
 parser.linkify.set({ fuzzyLink: false, fuzzyEmail: false });
 withMaths(parser);
@@ -14,13 +14,13 @@ restrictImages(parser);
 alignWithoutStyle(parser, 'th_open');
 alignWithoutStyle(parser, 'td_open');
 
-/** The same language, but only its outermost blocks are found: a small part of the work. */
+/** A fast parser that finds only the outermost blocks. */
 const outline = new MarkdownIt({ html: false });
 withMaths(outline);
 outline.core.ruler.enableOnly(['normalize', 'block']);
 
-/** `text` as nodes; text that is too long to be laid out stays plain. */
-export function renderMarkdown(text: string, before: Before = asItIs): DocumentFragment {
+/** Return `text` as nodes; too long texts stay plain. */
+export function renderMarkdown(text: string, before: Before = keepHtml): DocumentFragment {
   if (text.length <= MAX_HTML) {
     return revealProseWithin(sanitize(parser.render(text), before));
   }
@@ -31,11 +31,11 @@ export function renderMarkdown(text: string, before: Before = asItIs): DocumentF
 
 /** A block of code between fences. */
 export interface Fence {
-  /** Where its own first line begins. */
+  /** The offset of its first line of code. */
   readonly body: number;
   readonly language: string;
   readonly markup: string;
-  /** Where the line after its end begins; null while it goes on. */
+  /** The offset after its last line; null while it is open. */
   readonly end: number | null;
 }
 
@@ -44,11 +44,11 @@ export interface Outline {
   readonly starts: number[];
   /** No block refers to another. */
   readonly areIndependent: boolean;
-  /** The last block, where it is one of code between fences. */
+  /** The last block, if it is fenced code. */
   readonly fence: Fence | null;
 }
 
-/** The outermost blocks of `text`. */
+/** Find the outermost blocks of `text`. */
 export function outlineOf(text: string): Outline {
   if (text.length > MAX_HTML) {
     return { starts: [], areIndependent: false, fence: null };
@@ -65,7 +65,7 @@ export function outlineOf(text: string): Outline {
   };
 }
 
-/** Null also for a fence whose first line has not ended: its language may go on. */
+/** Return the last fence; null also while its first line, with its language, may grow. */
 function fenceOf(token: Token | undefined, text: string, offsets: number[]): Fence | null {
   if (token?.type !== 'fence' || token.map === null) {
     return null;
@@ -84,7 +84,7 @@ function fenceOf(token: Token | undefined, text: string, offsets: number[]): Fen
   };
 }
 
-/** A line that ends a block of code which began with `markup`. */
+/** Return a pattern of the line that closes a fence of `markup`. */
 export function closes(markup: string): RegExp {
   return new RegExp(`^ {0,3}${markup.charAt(0)}{${markup.length},}[ \\t]*$`, 'm');
 }
@@ -97,7 +97,7 @@ function lineOffsets(text: string): number[] {
   return offsets;
 }
 
-/** An image that would have to be fetched becomes text. */
+/** Replace images that would be fetched by text. */
 function restrictImages({ renderer, utils }: MarkdownIt): void {
   const draw = renderer.rules.image;
   renderer.rules.image = (tokens, index, options, env, self) => {
@@ -108,7 +108,7 @@ function restrictImages({ renderer, utils }: MarkdownIt): void {
   };
 }
 
-/** Columns are aligned by attribute: styles do not pass the sanitizer. */
+/** Align columns by attribute, as the sanitizer removes styles. */
 function alignWithoutStyle({ renderer }: MarkdownIt, rule: 'th_open' | 'td_open'): void {
   renderer.rules[rule] = (tokens, index, options, _env, self) => {
     const side = /\w+$/.exec(tokens[index].attrGet('style') ?? '')?.[0];

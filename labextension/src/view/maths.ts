@@ -1,13 +1,13 @@
 /**
- * TeX as MathML. Temml reads it into a tree, and of that only what formulas are made of is built:
- * so no formula can link, fetch, carry an id, or be drawn outside its own box.
+ * Draws TeX as MathML. From Temml's tree only known elements and attributes are built, so that no
+ * formula can link, fetch, carry an id, or be drawn outside its own box.
  */
 import type { Options } from 'temml';
 import temml from 'temml/temml.js';
 
 import { h } from './dom';
 
-/** Longer formulas, and deeper ones than a browser lays out safely, are shown as they were written. */
+/** Longer or deeper formulas are shown as text. */
 const MAX_TEX = 5_000;
 const MAX_DEPTH = 100;
 
@@ -37,10 +37,10 @@ const ATTRIBUTES = new Set(
   width`.split(/\s+/)
 );
 
-/** Temml's own words, and a colour that it has checked; `url(…)` and the like are in none. */
+/** Matches Temml's style values, which contain no `url(…)`. */
 const STYLE = /^[\w\s.,#%'"-]*$/;
 
-/** The part of Temml's tree that is read here: an element, a text, or a list of both. */
+/** The part of Temml's tree that is read: an element, a text, or a list of both. */
 interface Tree {
   readonly type?: string;
   readonly text?: string;
@@ -50,23 +50,27 @@ interface Tree {
   readonly children?: readonly Tree[];
 }
 
-/** The formula in `source`, which may stand in delimiters; null where it is none. */
+/** Return the formula in `source`, with or without delimiters; null if it is invalid. */
 export function maths(source: string, isDisplay: boolean): HTMLElement | null {
-  const [tex, displayMode] = undelimited(source.trim(), isDisplay);
+  const [tex, displayMode] = stripDelimiters(source.trim(), isDisplay);
   if (tex === '' || tex.length > MAX_TEX || DEFINITION.test(tex)) {
     return null;
   }
   const name = displayMode ? 'ipyagent-maths ipyagent-maths-display' : 'ipyagent-maths';
   const options = { ...LIMITS, displayMode, throwOnError: true };
   try {
-    return h('span', { class: name }, built(temml.__renderToMathMLTree(tex, options) as Tree, 0));
+    return h(
+      'span',
+      { class: name },
+      buildNode(temml.__renderToMathMLTree(tex, options) as Tree, 0)
+    );
   } catch {
-    // A mistake in the formula, or one that asks for what is not built here.
+    // The formula is invalid, or has elements that are not built.
     return null;
   }
 }
 
-function undelimited(source: string, isDisplay: boolean): [string, boolean] {
+function stripDelimiters(source: string, isDisplay: boolean): [string, boolean] {
   const found = DELIMITERS.find(
     ([open, close]) =>
       source.length > open.length + close.length &&
@@ -80,28 +84,28 @@ function undelimited(source: string, isDisplay: boolean): [string, boolean] {
   return [source.slice(open.length, -close.length).trim(), displayed || isDisplay];
 }
 
-function built({ type, text, children = [], ...rest }: Tree, depth: number): Node {
+function buildNode({ type, text, children = [], ...rest }: Tree, depth: number): Node {
   if (text !== undefined) {
     return document.createTextNode(text);
   }
-  const node = type === undefined ? document.createDocumentFragment() : element(type, rest);
+  const node = type === undefined ? document.createDocumentFragment() : buildElement(type, rest);
   if (depth > MAX_DEPTH) {
     throw new RangeError('too deep');
   }
-  node.append(...children.map(child => built(child, depth + 1)));
+  node.append(...children.map(child => buildNode(child, depth + 1)));
   return node;
 }
 
-function element(type: string, { attributes = {}, classes = [], style = {} }: Tree): Element {
+function buildElement(type: string, { attributes = {}, classes = [], style = {} }: Tree): Element {
   if (!ELEMENTS.has(type)) {
     throw new TypeError(`<${type}> is not built`);
   }
   const made = document.createElementNS(MATHML, type);
-  // The formula as a whole is placed by the style sheet.
+  // The style sheet places the formula as a whole.
   const own = type === 'math' ? [] : Object.entries(style);
   const drawn = own.filter(([, value]) => STYLE.test(String(value)));
   const known = Object.entries(attributes).filter(([name]) => ATTRIBUTES.has(name));
-  const rules = drawn.map(([name, value]) => `${hyphenated(name)}: ${String(value)}`);
+  const rules = drawn.map(([name, value]) => `${toKebabCase(name)}: ${String(value)}`);
   const names = classes.filter(name => name !== '').map(name => `ipyagent-${name}`);
   for (const [name, value] of [...known, ['class', names.join(' ')], ['style', rules.join('; ')]]) {
     if (value !== '') {
@@ -111,7 +115,7 @@ function element(type: string, { attributes = {}, classes = [], style = {} }: Tr
   return made;
 }
 
-/** `mathDepth` as style sheets have it: `math-depth`. */
-function hyphenated(name: string): string {
+/** Convert `mathDepth` to `math-depth`. */
+function toKebabCase(name: string): string {
   return name.replace(/[A-Z]/g, letter => `-${letter.toLowerCase()}`);
 }

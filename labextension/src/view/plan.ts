@@ -1,12 +1,11 @@
-/** A plan: what is approved as a whole, and how far it is. */
+/** Draws a plan with its approval and progress, and the tasks of a run. */
 import type { Answer } from '../channel';
-import type { Approval, Plan, PlanStep } from '../protocol';
-import { reasonField } from './approval';
+import type { Approval, Plan, PlanStep, Todo } from '../protocol';
 import { wholeCall } from './call';
 import { Child, h, Slot, Views } from './dom';
 import { PlanEditor } from './editor';
 import { effectsOf } from './effects';
-import { answerForm, button, Decide, markAsked } from './form';
+import { answerForm, button, Decide, markApproval, reasonField } from './form';
 import { Gate } from './gate';
 import { reveal } from './reveal';
 import type { Before } from './sanitize';
@@ -18,7 +17,7 @@ interface PlanItem {
   readonly number: number;
 }
 
-/** The steps of a plan with their states, and the buttons while it waits for a decision here. */
+/** The steps of a plan, and buttons while it waits for a decision here. */
 export class PlanView {
   readonly element: HTMLElement;
 
@@ -29,7 +28,7 @@ export class PlanView {
   private form = new Slot(h('div'));
   private late = new Slot(h('div', { class: 'ipyagent-late', role: 'status' }));
   private gate: Gate | null = null;
-  private gated: string | null = null;
+  private gatedApproval: string | null = null;
 
   /** `decide` is null for a saved run. */
   constructor(
@@ -41,7 +40,7 @@ export class PlanView {
     this.element.append(this.late.element);
   }
 
-  /** Show a plan and the state of its run; null where there is none. */
+  /** Draw a plan and the state of its run; null without a plan. */
   update(plan: Plan | null, state: string): void {
     this.element.hidden = plan === null;
     if (plan === null) {
@@ -51,23 +50,23 @@ export class PlanView {
     this.heading.show([plan.goal, plan.title, plan.hash], () => heading(plan));
     this.steps.update(plan.steps.map((step, index) => ({ step, number: index + 1 })));
     const approval = this.decide === null ? null : plan.approval;
-    markAsked(this.form.element, approval?.id ?? null);
+    markApproval(this.form.element, approval?.id ?? null);
     this.form.show([approval, plan.hint], () => {
       this.closeEditor();
       return approval === null ? hint(plan) : [this.buttons(plan, approval)];
     });
     this.late.show(plan.late, () => lateNote(plan.late));
-    this.guard(approval?.id ?? null);
+    this.updateGate(approval?.id ?? null);
   }
 
-  /** Let the buttons in `form` wait until all steps were seen. */
+  /** Keep the buttons in `form` inactive until all steps were visible. */
   gateFor(form: HTMLElement): Gate {
     return new Gate({ head: this.heading.element, about: this.list, form });
   }
 
-  private guard(id: string | null): void {
-    if (id !== this.gated) {
-      this.gated = id;
+  private updateGate(id: string | null): void {
+    if (id !== this.gatedApproval) {
+      this.gatedApproval = id;
       this.gate?.dispose();
       this.gate = id === null ? null : this.gateFor(this.form.element);
     }
@@ -158,7 +157,27 @@ function line({ step, number }: PlanItem): Child[] {
   ];
 }
 
-/** How it is decided on where there are no buttons. */
+/** Return how to decide where there are no buttons. */
 function hint({ hint: text }: Plan): Child[] {
   return text === '' ? [] : [note(text)];
+}
+
+/** The tasks of a run; hidden without any. */
+export class TodosView {
+  private slot = new Slot(
+    h('ul', { class: 'ipyagent-todos', 'data-ipyagent': 'todos', 'aria-label': 'Tasks' })
+  );
+
+  readonly element = this.slot.element;
+
+  update(todos: Todo[]): void {
+    this.element.hidden = todos.length === 0;
+    this.slot.show(todos, () => todos.map(item));
+  }
+}
+
+function item({ status, glyph, status_text, text }: Todo): HTMLElement {
+  const sign = { class: 'ipyagent-glyph', role: 'img', 'aria-label': status_text };
+  const words = h('span', { class: 'ipyagent-todo-text' }, reveal(text));
+  return h('li', { 'data-state': status }, h('span', sign, glyph), words);
 }

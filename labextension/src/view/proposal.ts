@@ -1,24 +1,22 @@
-/** A change of a notebook that waits for a decision, drawn where it would be made. */
+/** A proposed change of a notebook, with buttons to accept or reject it. */
 import type { Call } from '../protocol';
-import { reasonField } from './approval';
 import { changesOf } from './diff';
 import { h } from './dom';
-import { answerForm, button, Decide } from './form';
-import { firstLine } from './format';
+import { answerForm, button, Decide, reasonField } from './form';
 import { Gate } from './gate';
 import { highlight } from './highlight';
 import { reveal, revealWithin } from './reveal';
 
-/** What is changed by whom. */
+/** A proposed change, and who proposes it. */
 export interface Proposed {
   readonly call: Call;
-  /** The source of the cell that would be changed; null for a new one. */
+  /** The source of the cell to change; null for a new cell. */
   readonly before: string | null;
-  /** The notebook whose agent asks, if it is another one. */
+  /** The notebook whose agent asks, if it is another. */
   readonly asking: string | null;
 }
 
-/** Shows what would change, and asks. */
+/** Draws a proposed change and its buttons. */
 export class ProposalView {
   readonly element: HTMLElement;
 
@@ -37,10 +35,10 @@ export class ProposalView {
     const attributes = { 'data-ipyagent': 'proposal', 'data-tool': call.name, role: 'group' };
     const head = h('p', { class: 'ipyagent-proposal-title' }, reveal(`${agent} proposes ${what}`));
     const about = h('div', { class: 'ipyagent-proposal-content' }, content(call));
-    const form = decision(named(proposed), decide);
+    const form = decision(describe(proposed), decide);
     this.element = h(
       'div',
-      { ...attributes, class: 'ipyagent-run ipyagent-proposal', 'aria-label': named(proposed) },
+      { ...attributes, class: 'ipyagent-run ipyagent-proposal', 'aria-label': describe(proposed) },
       head,
       about,
       concern === '' ? null : h('p', { class: 'ipyagent-concern' }, reveal(concern)),
@@ -50,12 +48,12 @@ export class ProposalView {
     this.gate = new Gate({ head, about, form });
   }
 
-  /** Say whether the cell still is what the change was made for. */
+  /** Warn if the cell has changed since the proposal. */
   update(isOutdated: boolean): void {
     this.outdated.hidden = !isOutdated;
   }
 
-  /** Let go of the page. */
+  /** Stop observing the page. */
   dispose(): void {
     this.gate.dispose();
   }
@@ -74,14 +72,14 @@ function decision(what: string, decide: Decide): HTMLElement {
   });
 }
 
-/** What would be decided on, for those who do not see where it stands. */
-function named({ call, before }: Proposed): string {
+/** Describe the change for screen readers. */
+function describe({ call, before }: Proposed): string {
   return before === null
-    ? `the new ${kindOf(call)} cell ${quoted(sourceOf(call))}`
-    : `the change of the cell ${quoted(before)}`;
+    ? `the new ${kindOf(call)} cell ${quote(sourceOf(call))}`
+    : `the change of the cell ${quote(before)}`;
 }
 
-function quoted(source: string): string {
+function quote(source: string): string {
   const line = firstLine(source);
   return line === '' ? 'without text' : `“${line}”`;
 }
@@ -105,4 +103,10 @@ function sourceOf({ request }: Call): string {
 
 function kindOf({ request }: Call): string {
   return typeof request.arguments.kind === 'string' ? request.arguments.kind : 'code';
+}
+
+/** Return the first line that is not blank, cut to fit. */
+function firstLine(text: string, width = 200): string {
+  const line = /\S.*/.exec(text)?.[0] ?? '';
+  return line.length > width ? `${line.slice(0, width)}…` : line;
 }

@@ -1,4 +1,7 @@
-/** Prose of a model: what hides is named, what its script needs stays; as in `plaintext.py`. */
+/**
+ * Spells out hidden characters in a model's prose, except those that its script needs; as
+ * `plaintext.py` does.
+ */
 import { reveal } from './reveal';
 
 const FLAG =
@@ -13,19 +16,19 @@ const JOINING = /(?![\0-\u058f])[\p{Lo}\p{Lm}\p{Mn}\p{Mc}\p{So}\p{Sk}]$/u;
 const SELECTABLE = /(?:[#*0-9]|(?![\0-\u00a8])[\p{S}\p{P}\p{L}])$/u;
 const NEAR = 40;
 
-/** The text with hidden characters spelt out, but for those that its script needs. */
+/** Spell out hidden characters, except those that the script needs. */
 export function revealProse(text: string): string {
   return text.replace(HIDDEN, (found: string, at: number) =>
     isNeeded(found, text, at) ? found : reveal(found).textContent
   );
 }
 
-/** The same for all text below `root`, in place. */
+/** Do the same in place for all text below `root`. */
 export function revealProseWithin<T extends Node>(root: T): T {
   const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
     const node = walker.currentNode as Text;
-    // Formulas hold operators that are invisible by design.
+    // Formulas have operators that are invisible by design.
     if (node.data.search(HIDDEN) >= 0 && node.parentElement?.closest('math') == null) {
       node.data = revealProse(node.data);
     }

@@ -1,10 +1,10 @@
-/** A question to the person: its text, and the answer to it. */
+/** A question to the user, and the form that answers it. */
 import type { Question } from '../protocol';
 import { Child, h } from './dom';
 import { answerForm, button, Decide, field } from './form';
 import { reveal } from './reveal';
 
-/** The question in full; its choices as text where they are no buttons. */
+/** Draw the question; with its choices as text where they are no buttons. */
 export function questionText({ text, choices }: Question, withChoices: boolean): Child[] {
   const items = choices.map(choice => h('li', {}, reveal(choice)));
   return [
@@ -13,7 +13,7 @@ export function questionText({ text, choices }: Question, withChoices: boolean):
   ];
 }
 
-/** A button for each choice, a line for words of one's own, and a way to decline. */
+/** Return a form with a button for each choice, a text field, and a button that declines. */
 export function questionForm({ text, choices }: Question, decide: Decide): HTMLElement {
   return answerForm(`Question: ${text}`, decide, send => {
     const answer = (words: string): void => {

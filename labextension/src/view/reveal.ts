@@ -1,29 +1,28 @@
 /**
- * What a person decides on, drawn so that nothing in it hides, floods the page or deceives.
- *
- * `ipyagent.ui.reveal` draws the same; `tests/ui/reveal_cases.json` holds for both.
+ * Marks hidden characters, floods and look-alikes in text that users decide on.
+ * `ipyagent.ui.reveal` does the same; `tests/ui/reveal_cases.json` tests both, and its limits and
+ * look-alikes are generated from there.
  */
-import { h } from './dom';
-import { count } from './format';
+import table from '../reveal.json';
+import { count, h } from './dom';
 
 /**
- * Controls, format characters (bidi, zero-width, tags), line separators, lone surrogates, code
- * points without a meaning, and what fonts draw as nothing. A newline and a tab are what they look
- * like.
+ * Controls, format characters (bidi, zero-width, tags), line separators, lone surrogates,
+ * unassigned code points, and characters that fonts draw as nothing, but not newline and tab.
  */
 const HIDDEN_KINDS =
   '\\p{Cc}\\p{Cf}\\p{Cs}\\p{Co}\\p{Cn}\\p{Zl}\\p{Zp}\\p{Default_Ignorable_Code_Point}\\u2800';
 const HIDDEN_ONE = `(?![\\n\\t])[${HIDDEN_KINDS}]`;
 const HIDDEN = new RegExp(HIDDEN_ONE, 'gu');
 
-/** How many of a kind are drawn one by one; more in a row become one mark. */
-const EMPTY_LINES = 3;
-const BLANKS = 40;
-const SAME = 3;
-const MIXED = 40;
-const STACKED = 8;
-/** How often kinds of characters that show nothing may take turns. */
-const TURNS = 8;
+const {
+  empty_lines: EMPTY_LINES,
+  blanks: BLANKS,
+  same: SAME,
+  mixed: MIXED,
+  stacked: STACKED,
+  turns: TURNS
+} = table;
 
 const COMBINING = `(?![${HIDDEN_KINDS}])[\\p{Mn}\\p{Me}]`;
 const RUNS = new RegExp(
@@ -43,34 +42,35 @@ const TURN = new RegExp(`${BLANK}+|(?:${HIDDEN_ONE})+|(?:${COMBINING})+`, 'gu');
 const NOTHING = /^[\p{Zs}\t]*$/u;
 const INVISIBLE = new RegExp(`^(?:[\\s\\t]|${HIDDEN_ONE})*$`, 'u');
 
-/** Letters that are drawn like Latin ones (Unicode TS 39, confusables.txt), Cyrillic and Greek. */
-const LOOKALIKES = new Set('асеорхуіјѕһԁԛԝѵӏАВЕКМНОРСТХУІЈЅҮӀԌԚԜѴ' + 'ονϲϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧͿ');
+const LOOKALIKES = new Set(table.lookalikes);
 const NAME = /[\p{L}\p{Nl}\p{No}_](?:[\p{L}\p{N}_.]*[\p{L}\p{N}_])?/gu;
 const PART = /[\p{L}\p{Nl}\p{No}]+/gu;
 const LATIN = /[A-Za-z\u00c0-\u024f]/;
 const GREEK = /^[\u0370-\u03ff]$/;
 
-/** After so many marks the rest is one text: each mark is an element, and a page holds only so many. */
+/** The number of marks that are drawn as elements; a page holds only so many. */
 const MARKS = 2_000;
 
-/** Most texts have nothing to mark: they are known at a glance. */
-const UNUSUAL = /[^\n\t -~]|[ \t]{41}|(?:^|\n)[ \t]*(?:\n[ \t]*){3}/;
+/** Matches texts that may have something to mark; most have not. */
+const UNUSUAL = new RegExp(
+  `[^\\n\\t -~]|[ \\t]{${BLANKS + 1}}|(?:^|\\n)[ \\t]*(?:\\n[ \\t]*){${EMPTY_LINES}}`
+);
 
-/** A part of a text that is drawn as a mark. */
+/** A range of text that is drawn as a mark. */
 interface Mark {
   readonly start: number;
   readonly end: number;
   readonly name: string;
 }
 
-/** `text` with every hidden character as ⟨U+202E⟩, set off from the text around it. */
+/** Return `text` with every hidden character as ⟨U+202E⟩, in an element of its own. */
 export function reveal(text: string): DocumentFragment {
   const fragment = document.createDocumentFragment();
   fragment.append(text);
   return revealWithin(fragment);
 }
 
-/** The same for all text below `root`, in place. */
+/** Do the same in place for all text below `root`. */
 export function revealWithin<T extends Node>(root: T): T {
   if (!UNUSUAL.test(root.textContent ?? '')) {
     return root;
@@ -85,22 +85,22 @@ export function revealWithin<T extends Node>(root: T): T {
     while (next < marks.length && marks[next].end <= end) {
       next++;
     }
-    // One that goes on in the next text is drawn where it begins.
+    // A mark across text nodes is drawn in the first.
     const own = marks.slice(first, next + 1).filter(mark => mark.start < end);
     if (own.length > 0) {
-      text.replaceWith(drawn(text.data, start, own, MARKS - first));
+      text.replaceWith(drawMarks(text.data, start, own, MARKS - first));
     }
     start = end;
   }
   return root;
 }
 
-/** `reveal` as text, for places that take no elements. */
+/** Return `reveal` as a string, for attributes. */
 export function revealText(text: string): string {
   return reveal(text).textContent;
 }
 
-/** `reveal` of our own words, in which backticks are around what can be typed. */
+/** Return `reveal` of our own text, in which backticks mark code. */
 export function withInlineCode(text: string): DocumentFragment {
   const fragment = document.createDocumentFragment();
   text.split(/`([^`\n]+)`/).forEach((part, at) => {
@@ -110,26 +110,25 @@ export function withInlineCode(text: string): DocumentFragment {
   return fragment;
 }
 
-/** JSON with hidden characters as escapes: the same value, and all of it can be seen. */
+/** Escape hidden characters in JSON, which keeps its value. */
 export function hiddenAsEscapes(json: string): string {
-  const escaped = (unit: string): string =>
-    `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
-  return json.replace(HIDDEN, character => character.split('').map(escaped).join(''));
+  const escape = (unit: string): string => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  return json.replace(HIDDEN, character => character.split('').map(escape).join(''));
 }
 
-/** An element that stands for what cannot be seen. */
+/** Return an element that names hidden characters. */
 export function markOf(name: string): HTMLElement {
   return h('span', { class: 'ipyagent-hidden-character' }, name);
 }
 
-/** Whether a line shows nothing. */
-export function isFaint(line: string): boolean {
+/** Return whether a line shows nothing. */
+export function showsNothing(line: string): boolean {
   return INVISIBLE.test(line);
 }
 
-/** Lines that show nothing as one mark; "" where they are drawn one by one. */
+/** Return one mark for lines that show nothing; "" if they are drawn one by one. */
 export function linesMark(lines: readonly string[]): string {
-  if (lines.length <= EMPTY_LINES || !isFaint(lines[0])) {
+  if (lines.length <= EMPTY_LINES || !showsNothing(lines[0])) {
     return '';
   }
   const empty = lines.filter(line => NOTHING.test(line)).length;
@@ -147,10 +146,10 @@ function marksIn(text: string): Mark[] {
   const lines = text.replace(/\n$/, '').split('\n');
   let start = 0;
   for (let at = 0; at < lines.length;) {
-    const faint = isFaint(lines[at]);
+    const faint = showsNothing(lines[at]);
     let next = at + 1;
     let end = start + lines[at].length;
-    while (faint && next < lines.length && isFaint(lines[next])) {
+    while (faint && next < lines.length && showsNothing(lines[next])) {
       end += 1 + lines[next].length;
       next++;
     }
@@ -177,7 +176,7 @@ function marksInLine(line: string, offset: number): Mark[] {
   return marks.sort((one, other) => one.start - other.start);
 }
 
-/** Characters that show nothing, or next to nothing, and follow each other. */
+/** Mark consecutive characters that show nothing, or next to nothing. */
 function marksOfFaint(run: string, start: number): Mark[] {
   if (run.length > TURNS && (run.match(TURN)?.length ?? 0) > TURNS) {
     const size = Array.from(run).length;
@@ -189,7 +188,7 @@ function marksOfFaint(run: string, start: number): Mark[] {
   ).flat();
 }
 
-/** Characters of one kind that follow each other: one mark, or one for each. */
+/** Mark consecutive characters of one kind: together, or each by itself. */
 function marksOfRun(
   run: string,
   start: number,
@@ -207,32 +206,32 @@ function marksOfRun(
   if (combining !== undefined) {
     return one(`${count(size)} combining marks`);
   }
-  return size > MIXED ? one(`${count(size)} invisible characters`) : each(characters, start);
+  return size > MIXED ? one(`${count(size)} invisible characters`) : markEach(characters, start);
 }
 
-/** Letters that look Latin and are not, in names that have Latin letters as well. */
+/** Mark letters that look Latin in names that also have Latin letters. */
 function lookalikes(line: string, offset: number): Mark[] {
   const names = /[\u0370-\u058f]/.test(line) ? Array.from(line.matchAll(NAME)) : [];
   return names
     .filter(([name]) => LATIN.test(name))
     .flatMap(({ 0: name, index: at }) =>
       Array.from(name.matchAll(PART), ({ 0: part, index }) =>
-        looksLatin(part) ? each(Array.from(part), offset + at + index) : []
+        looksLatin(part) ? markEach(Array.from(part), offset + at + index) : []
       ).flat()
     );
 }
 
 /**
- * One Greek letter by itself is a symbol. Where another letter is plainly no Latin one, the whole
- * cannot be taken for Latin.
+ * Return whether a part could pass for Latin. A single Greek letter is a symbol, and a letter that
+ * is plainly not Latin gives the part away.
  */
 function looksLatin(part: string): boolean {
   const foreign = Array.from(part).filter(letter => !LATIN.test(letter));
   return !GREEK.test(part) && foreign.every(letter => LOOKALIKES.has(letter));
 }
 
-/** A mark for each character but Latin letters. */
-function each(characters: string[], start: number): Mark[] {
+/** Return a mark for each character but Latin letters. */
+function markEach(characters: string[], start: number): Mark[] {
   let end = start;
   const marks = characters.map(character => {
     end += character.length;
@@ -246,8 +245,13 @@ function codeOf(character: string): string {
   return `U+${code}`;
 }
 
-/** A text that begins at `offset`, with its marks: the first `elements` as elements. */
-function drawn(text: string, offset: number, marks: Mark[], elements: number): DocumentFragment {
+/** Draw a text that begins at `offset`: the first `elements` marks as elements. */
+function drawMarks(
+  text: string,
+  offset: number,
+  marks: Mark[],
+  elements: number
+): DocumentFragment {
   const fragment = document.createDocumentFragment();
   let plain = '';
   let at = 0;

@@ -1,25 +1,24 @@
-/** A run, live or saved, drawn into an element. */
+/** Draws a run, live or saved. */
 import type { Answer } from '../channel';
 import { isOver } from '../model';
-import type { Ending, Footer, Fold, Transcript } from '../protocol';
+import type { Ending, Fold, Footer, Transcript } from '../protocol';
 import { Child, h, Slot, Views } from './dom';
-import { FoldedStepsView, foldedOf } from './foldedSteps';
+import { foldedOf, FoldedStepsView } from './foldedSteps';
 import { HeaderView } from './header';
-import { PlanView } from './plan';
+import { PlanView, TodosView } from './plan';
 import { reveal, withInlineCode } from './reveal';
-import { asItIs, Before } from './sanitize';
-import { SayView, Saying } from './say';
+import { keepHtml, Before } from './sanitize';
+import { UserTextActions, UserTextsView } from './userTexts';
 import { note, StepItem, StepView } from './step';
-import { TodosView } from './todos';
 import { UndoView } from './undo';
 
-/** What a user can do about a live run. */
-export interface Actions extends Saying {
+/** The actions of a user on a live run. */
+export interface Actions extends UserTextActions {
   decide(approvalId: string, answer: Answer): void;
   stop(): void;
 }
 
-/** Draws every state of one run after the other, changing only what changed. */
+/** Draws successive states of a run, changing only parts that changed. */
 export class RunView {
   readonly element: HTMLElement;
 
@@ -29,31 +28,31 @@ export class RunView {
   private plan: PlanView;
   private todos = new TodosView();
   private undo = new UndoView();
-  /** Whether somebody may hear what the card asks for once the run has ended. */
+  /** True if something handles the card's requests after the run's end. */
   private canAsk: boolean;
   private ending = new Slot(h('div'));
   private footer = new Slot(h('footer', { class: 'ipyagent-footer' }));
-  private say: SayView;
+  private userTexts: UserTextsView;
   private stepList = h('div', { class: 'ipyagent-steps' });
   private steps: Views<StepItem, StepView>;
   private earlier: FoldedStepsView;
-  /** How many steps of this run are folded. */
+  /** The number of folded steps. */
   private folded = 0;
   private decide: StepItem['decide'];
   private runId: string | null = null;
 
   /**
-   * `actions` is null for a saved run: it has no buttons to decide with. `before` is what HTML
-   * passes before it comes to this view. `isInLab` says whether JupyterLab listens for UNDO.
+   * `actions` is null for a saved run. `before` sanitizes HTML before our sanitizer does. `isInLab`
+   * is true if JupyterLab handles UNDO.
    */
-  constructor(actions: Actions | null, before: Before = asItIs, isInLab = false) {
+  constructor(actions: Actions | null, before: Before = keepHtml, isInLab = false) {
     this.canAsk = actions !== null || isInLab;
     this.steps = new Views(this.stepList, () => new StepView(before));
     this.earlier = new FoldedStepsView(before);
     this.header = new HeaderView(actions && (() => actions.stop()));
     this.decide = actions && ((id, answer) => actions.decide(id, answer));
     this.plan = new PlanView(this.decide, before);
-    this.say = new SayView(actions);
+    this.userTexts = new UserTextsView(actions);
     this.element = h(
       'article',
       {
@@ -74,11 +73,11 @@ export class RunView {
         this.undo.element,
         this.footer.element
       ),
-      this.say.element
+      this.userTexts.element
     );
   }
 
-  /** Null before anything is known of the run. */
+  /** Draw a run; null before its first snapshot. */
   update(transcript: Transcript | null): void {
     this.element.dataset.state = transcript?.header.state ?? 'running';
     this.header.update(transcript && { header: transcript.header, isOver: isOver(transcript) });
@@ -103,7 +102,7 @@ export class RunView {
     this.ending.show(ending, () => (ending === null ? [] : [endingOf(ending)]));
     this.undo.update(this.canAsk && transcript.undo ? run_id : null);
     this.footer.show(footer, () => footerOf(footer));
-    this.say.update(transcript);
+    this.userTexts.update(transcript);
   }
 
   private placeTodos(at: number): void {

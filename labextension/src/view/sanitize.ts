@@ -1,7 +1,6 @@
 /**
- * The only door from HTML to the page. What comes out can be read, and nothing else: no script, no
- * style, no form, no id, no class, no data attribute (so it cannot pass for a card of ours), no
- * image that has to be fetched.
+ * Sanitizes HTML: the only way from HTML to the page. No script, style, form, id, class or data
+ * attribute passes (so it cannot imitate a card), and no image that has to be fetched.
  */
 import DOMPurify from 'dompurify';
 
@@ -10,10 +9,10 @@ import { h } from './dom';
 import { highlight } from './highlight';
 import { maths } from './maths';
 
-/** What HTML passes before it comes here: JupyterLab's own sanitizer, where there is one. */
+/** A sanitizer that runs first: JupyterLab's own, where there is one. */
 export type Before = (html: string) => string;
 
-/** HTML longer than this is refused: a page that hangs protects nobody. */
+/** Longer HTML is refused, as it could hang the page. */
 export const MAX_HTML = 500_000;
 
 const TAGS =
@@ -24,15 +23,15 @@ const TAGS =
 // `class` only reaches `consumeClass`, which reads a code block's language from it.
 const ATTRIBUTES = ['align', 'alt', 'class', 'colspan', 'href', 'rowspan', 'src', 'start'];
 
-/** What is laid out from right to left where its first letter is; text in it sees to itself. */
+/** Blocks that get the direction of their first letter; plain text has its own rules. */
 const OWN_DIRECTION = 'ul, ol, blockquote, table';
 
 const DATA_IMAGE = /^data:image\/(png|jpeg|gif|webp);base64,[a-z0-9+/=\s]*$/i;
 
 const WEB_LINK = /^(https?:|mailto:)/i;
 
-/** Untrusted HTML as nodes that are safe to put into the page. */
-export function sanitize(html: string, before: Before = asItIs): DocumentFragment {
+/** Return untrusted HTML as safe nodes. */
+export function sanitize(html: string, before: Before = keepHtml): DocumentFragment {
   const fragment = DOMPurify.sanitize(before(html), {
     ALLOWED_TAGS: TAGS,
     ALLOWED_ATTR: ATTRIBUTES,
@@ -50,17 +49,17 @@ export function sanitize(html: string, before: Before = asItIs): DocumentFragmen
   return fragment;
 }
 
-/** Nothing comes before. */
-export function asItIs(html: string): string {
+/** Return HTML unchanged, where no other sanitizer runs. */
+export function keepHtml(html: string): string {
   return html;
 }
 
-/** What stands where an image would have been fetched. */
+/** Return the text in place of an image that would be fetched. */
 export function imageNotLoaded(alt: string, url: string): string {
   return `[image not loaded: ${[alt, url].filter(part => part !== '').join(' ')}]`;
 }
 
-/** Whether `url` carries the pixels of an image itself. */
+/** Return whether `url` is an image by itself. */
 export function isDataImage(url: string): boolean {
   return DATA_IMAGE.test(url);
 }
@@ -88,13 +87,13 @@ function restrictLink(link: HTMLAnchorElement): void {
   }
 }
 
-/** Whether a link's own text already tells where it leads. */
+/** Return whether a link's text already names its target. */
 function namesItsTarget(text: string, url: URL): boolean {
   const shown = parse(text) ?? parse(`https://${text}`);
   if (url.protocol === 'mailto:') {
     return text === url.pathname || shown?.href === url.href;
   }
-  // A name before an @ reads like a host, so such a link always gets its true one.
+  // A user name in a URL may imitate a host, so the host is always shown.
   return url.username === '' && shown?.host === url.host && !/\s/.test(text);
 }
 
@@ -117,7 +116,7 @@ function consumeClass(element: Element): void {
   }
 }
 
-/** A formula in the place of its source; what is no formula stays code. */
+/** Replace a formula's source by the formula; an invalid one stays code. */
 function typeset(code: Element): void {
   const block = code.matches('pre > code') ? code.parentElement : null;
   const formula = maths(code.textContent, block !== null);
@@ -126,7 +125,7 @@ function typeset(code: Element): void {
   }
 }
 
-/** Every block of code gets its language and a button. */
+/** Add the language and a copy button to a code block. */
 function label(block: HTMLElement): void {
   const code = block.querySelector<HTMLElement>(':scope > code');
   if (code !== null) {

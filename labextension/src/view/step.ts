@@ -1,17 +1,17 @@
-/** One step: what the model thought and said, and the calls that it asked for. */
+/** Draws a step: the model's thinking and text, and its calls. */
 import type { Fold, Step } from '../protocol';
-import { AskingView } from './asking';
+import { WaitingView } from './waiting';
 import { image } from './displays';
 import { h, Slot, Views } from './dom';
 import { MarkdownText } from './streamedMarkdown';
 import { revealProse } from './prose';
 import { withInlineCode } from './reveal';
 import type { Before } from './sanitize';
-import { userText } from './say';
+import { userText } from './userTexts';
 import { StreamedText } from './stream';
 import { ToolItem, ToolView } from './tool';
 
-/** A step, and how to decide on its calls. */
+/** A step, and the function that decides on its calls. */
 export interface StepItem {
   readonly step: Step;
   readonly decide: ToolItem['decide'];
@@ -26,11 +26,11 @@ export class StepView {
   private images = new Slot(h('div', { class: 'ipyagent-media' }));
   private notes = new Slot(h('div'));
   private tools: Views<ToolItem, ToolView>;
-  private asking = new AskingView();
+  private asking = new WaitingView();
   private facts = new Slot(h('div'));
   private drawn: Step | null = null;
 
-  /** `before` is what HTML passes before it comes to this view. */
+  /** `before` sanitizes HTML before our sanitizer does. */
   constructor(before: Before) {
     const calls = h('div', { class: 'ipyagent-tools' });
     this.text = new MarkdownText(before);
@@ -47,7 +47,7 @@ export class StepView {
     );
   }
 
-  /** Draw `item`; a step that is over stays as it is while the next ones come. */
+  /** Draw a step, if it has changed. */
   update({ step, decide }: StepItem): void {
     if (this.drawn !== step) {
       this.drawn = step;
@@ -60,7 +60,7 @@ export class StepView {
     this.element.setAttribute('aria-label', step.label);
     this.userTexts.show(user_texts, () => user_texts.map(each => userText(each)));
     this.notes.show(notes, () => notes.map(note));
-    // In a saved run nothing is waited for.
+    // A saved run waits for nothing.
     this.asking.update(decide === null ? null : step.waiting);
     this.thinking.update(step.thinking);
     this.text.update(text, !step.is_streaming);
@@ -76,7 +76,7 @@ export class StepView {
   }
 }
 
-/** A line about something that happened on the way. */
+/** Return a line with a note. */
 export function note(text: string): HTMLElement {
   return h('p', { class: 'ipyagent-note' }, withInlineCode(text));
 }

@@ -1,10 +1,10 @@
-/** Plain text that grows: appended, never laid out again. */
+/** Draws growing plain text by appending, without new layout. */
 import { h } from './dom';
 
-/** Characters after which a new element is begun, so that the browser need not measure the old. */
+/** Characters in an element, so that the browser need not measure earlier text. */
 const CHUNK = 2_000;
 
-/** Text in chunks of about 2 kB, cut at line ends. */
+/** Growing text in chunks of about 2 kB, cut at line ends. */
 export class StreamedText {
   readonly element: HTMLElement;
   text = '';
@@ -15,7 +15,7 @@ export class StreamedText {
     this.element = h('div', { class: className });
   }
 
-  /** Show `text`: what is new is appended; if the beginning differs, all is new. */
+  /** Show `text`: append the new part, or redraw if the beginning differs. */
   update(text: string): void {
     if (!text.startsWith(this.text)) {
       this.element.replaceChildren();
@@ -37,7 +37,7 @@ export class StreamedText {
   }
 }
 
-/** A newline that ends a chunk is the chunk's own end, so no line is lost or added. */
+/** Return whether a chunk is full, at a line end. */
 function isFull(chunk: string): boolean {
   return chunk.length >= CHUNK && chunk.endsWith('\n');
 }

@@ -1,41 +1,44 @@
-/** Markdown that may still grow: what is complete is laid out once and never touched again. */
+/** Renders growing Markdown: complete blocks are laid out once. */
 import { listing } from './copy';
 import { h } from './dom';
 import { closes, Fence, outlineOf, renderMarkdown } from './markdown';
 import { revealProse } from './prose';
-import { asItIs, Before } from './sanitize';
+import { keepHtml, Before } from './sanitize';
 import { StreamedText } from './stream';
 
-/** A block up to this long is laid out again with every change, */
+/** Blocks up to this length are laid out again with every change, */
 const SHORT = 400;
-/** up to this long with every line, */
+/** up to this length with every line, */
 const MIDDLE = 1_500;
-/** and a longer one when it has grown by this part of itself: so all work is linear. */
+/** longer ones after growing by this fraction, so that all work is linear. */
 const GROWN = 1 / 8;
 
-/** Sealed blocks stand together in chunks of this many characters: a browser skips those it can. */
+/** Characters in a chunk of sealed blocks, which a browser can skip. */
 const CHUNK = 4_000;
 
-/** Where text goes that came after the last block was laid out. */
+/** The element to which text is appended between layouts. */
 const LAST_BLOCK = 'p, li, h1, h2, h3, h4, h5, h6, td, pre > code';
 
-/** All blocks but the last are sealed. The last one is drawn as if it ended here, most of the time. */
+/**
+ * Growing Markdown. All blocks but the last are sealed; that one is mostly drawn as if it ended
+ * here.
+ */
 export class MarkdownText {
   readonly element = h('div', { class: 'ipyagent-markdown' });
 
   private text = '';
   private finished = false;
-  /** Where sealed blocks end, as offsets in the text; the last is where the open block begins. */
+  /** Offsets of the ends of sealed blocks; the open block begins at the last. */
   private cuts: number[] = [];
   private chunk: HTMLElement | null = null;
   private chunkBegins = 0;
   private open = h('div', { class: 'ipyagent-open' });
-  /** How much of the open block has been laid out, and where the rest of it goes. */
+  /** The length of the open block at its last layout, and the element for later text. */
   private drawn = 0;
   private end: Element = this.open;
   private code: OpenCode | null = null;
 
-  constructor(private before: Before = asItIs) {
+  constructor(private before: Before = keepHtml) {
     this.element.append(this.open);
   }
 
@@ -102,7 +105,7 @@ export class MarkdownText {
     return this.chunk;
   }
 
-  /** Lay out what is left; all of it again where the blocks turn out to depend on each other. */
+  /** Lay out the rest; or all again if the blocks depend on each other. */
   private finish(): void {
     const { starts, areIndependent } = outlineOf(this.text);
     const ends = [...starts, this.text.length];
@@ -136,13 +139,13 @@ function unwrap(chunk: Element): void {
   chunk.replaceWith(...chunk.childNodes);
 }
 
-/** A block of code that has not been closed: text as it comes, coloured when it is complete. */
+/** An open code block: plain text until it is complete. */
 class OpenCode {
   readonly element: HTMLElement;
 
   private code = new StreamedText('ipyagent-open-code');
   private closing: RegExp;
-  /** The line that is being written. */
+  /** The current last line. */
   private line: string;
 
   constructor({ body, language, markup }: Fence, text: string) {
@@ -152,7 +155,7 @@ class OpenCode {
     this.element = listing(language, h('pre', {}, h('code', {}, this.code.element)));
   }
 
-  /** Whether the block ends in what comes next. */
+  /** Return whether the added text closes the block. */
   isClosedBy(added: string): boolean {
     const lines = this.line + added;
     return added.includes('\n') && this.closing.test(lines.slice(0, lines.lastIndexOf('\n')));

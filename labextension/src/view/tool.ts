@@ -1,18 +1,17 @@
-/** One tool call: a line that says all, and everything behind it. */
+/** Draws a tool call: a summary line, and all details behind it. */
 import type { Answer } from '../channel';
 import type { Call, Fold, Late, Result } from '../protocol';
-import { approvalForm } from './approval';
 import { wholeCall } from './call';
 import { media } from './displays';
 import { Child, h, Slot } from './dom';
 import { effectsOf } from './effects';
-import { Decide, markAsked } from './form';
+import { approvalForm, Decide, markApproval } from './form';
 import { Gate } from './gate';
 import { questionForm, questionText } from './question';
 import { reveal } from './reveal';
 import type { Before } from './sanitize';
 
-/** A call, and how to decide on it (null where nobody is asked). */
+/** A call, and the function that decides on it (null in a saved run). */
 export interface ToolItem {
   readonly call: Call;
   readonly decide: ((approvalId: string, answer: Answer) => void) | null;
@@ -32,10 +31,10 @@ export class ToolView {
   private late = new Slot(h('div', { class: 'ipyagent-late', role: 'status' }));
   private media = new Slot(h('div', { class: 'ipyagent-media' }));
   private drawn: Call | null = null;
-  /** As Python had it last: what a user folds stays folded until that changes. */
+  /** The kernel's last `is_open`: a user's own folding holds until that changes. */
   private isOpen: boolean | null = null;
   private gate: Gate | null = null;
-  private gated: string | null = null;
+  private gatedApproval: string | null = null;
 
   constructor(private before: Before) {
     const body = h('div', { class: 'ipyagent-body' }, this.call.element, this.result.element);
@@ -52,7 +51,7 @@ export class ToolView {
       this.late.show(item.call.late, () => lateNote(item.call.late));
       this.draw(item);
     }
-    this.guard(item);
+    this.updateGate(item);
   }
 
   private draw({ call, decide }: ToolItem): void {
@@ -67,7 +66,7 @@ export class ToolView {
         ? [asked ? touchesNote(call) : null, ...wholeCall(request)]
         : questionText(question, !asked || decide === null)
     );
-    // While it is asked, it stands above the buttons.
+    // Drawn above the buttons while the call waits.
     const concern = asked && decide !== null ? '' : call.concern;
     const { effects } = call;
     this.effects.show(effects, () => (effects === null ? [] : [effectsOf(effects, this.before)]));
@@ -78,11 +77,11 @@ export class ToolView {
     this.media.show(result?.media, () => (result?.media ?? []).map(m => media(m, this.before)));
   }
 
-  /** What approves waits until the call was seen; a question is answered, not approved. */
-  private guard({ call, decide }: ToolItem): void {
+  /** Gate approving buttons until the call was visible; questions need no gate. */
+  private updateGate({ call, decide }: ToolItem): void {
     const id = call.question === null && decide !== null ? (call.approval?.id ?? null) : null;
-    if (id !== this.gated) {
-      this.gated = id;
+    if (id !== this.gatedApproval) {
+      this.gatedApproval = id;
       this.gate?.dispose();
       const [head, about, form] = [this.line.element, this.call.element, this.approval.element];
       this.gate = id === null ? null : new Gate({ head, about, form });
@@ -100,7 +99,7 @@ export class ToolView {
     const warns = asked && decide !== null && concern !== '';
     this.concern.show(warns && concern, () => (warns ? [concernNote(concern)] : []));
     const offered = decide === null ? null : approval;
-    markAsked(this.approval.element, offered?.id ?? null);
+    markApproval(this.approval.element, offered?.id ?? null);
     this.approval.show(offered, () => {
       if (offered === null) {
         return [];
@@ -113,18 +112,18 @@ export class ToolView {
   }
 }
 
-/** The sign of a status, with its name for those who cannot see it. */
+/** Return a status glyph with an accessible name. */
 export function glyph({ glyph, status_text }: Pick<Call, 'glyph' | 'status_text'>): HTMLElement {
   const named = { role: 'img', 'aria-label': status_text, title: status_text };
   return h('span', { class: 'ipyagent-glyph', ...named }, glyph);
 }
 
-/** What code touches, as far as reading can tell; above the code, so that it is in sight. */
+/** Return a note on what the code touches, shown above it. */
 function touchesNote({ touches }: Call): HTMLElement | null {
   return touches === '' ? null : h('p', { class: 'ipyagent-touches' }, reveal(touches));
 }
 
-/** Why a user is asked beside the tool itself. */
+/** Return a note on why this call needs approval. */
 function concernNote(concern: string): HTMLElement {
   return h('p', { class: 'ipyagent-concern' }, reveal(concern));
 }
@@ -144,7 +143,7 @@ function line(call: Call): Child[] {
   ];
 }
 
-/** That a click came too late, and what had been decided. */
+/** Return a note that a click came after the decision. */
 export function lateNote(late: Late | null): Child[] {
   if (late === null) {
     return [];
@@ -165,7 +164,7 @@ function outcome({ remarks, result, facts }: Call): Child[] {
   ];
 }
 
-/** What the model read in place of the output, which is drawn for users. */
+/** Draw the text that the model read in place of the output. */
 function textForModel({ title, text, is_open }: Fold): HTMLElement {
   return h(
     'details',
@@ -181,7 +180,7 @@ function texts({ output, error, tone }: Result): Child[] {
     ? 'ipyagent-pre ipyagent-output ipyagent-error'
     : 'ipyagent-pre ipyagent-output';
   const box = (text: string): Child => h('pre', { class: name, tabindex: '0' }, reveal(text));
-  // Of a failure without more the error is all of its output.
+  // A failure without output shows its error there.
   const all = output === '' ? error : output;
   return [
     all === '' ? null : box(all),
@@ -189,7 +188,7 @@ function texts({ output, error, tone }: Result): Child[] {
   ];
 }
 
-/** What the line is made of. */
+/** Return the key of the summary line. */
 function lineKey(call: Call): unknown {
   const { glyph, status_text, name, badge, summary, outcome, verdict, duration } = call;
   return [glyph, status_text, name, badge, summary, outcome, verdict, duration];

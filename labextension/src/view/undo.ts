@@ -1,9 +1,9 @@
-/** The button that takes a run back: first what would happen, then done. */
+/** A button that undoes a run, after showing what would happen. */
 import { h } from './dom';
 import { button } from './form';
 import { reveal } from './reveal';
 
-/** The event by which a card asks; who is connected to its kernel sets `answer`. */
+/** The event of a card's request; whoever is connected to its kernel sets `answer`. */
 export const UNDO = 'ipyagent-undo';
 
 export interface UndoRequest {
@@ -12,7 +12,7 @@ export interface UndoRequest {
   answer?: Promise<unknown>;
 }
 
-/** What the kernel says. */
+/** The kernel's reply. */
 interface Report {
   restored: string[];
   skipped: string[];
@@ -26,7 +26,7 @@ export class UndoView {
 
   private runId: string | null = null;
 
-  /** Null where there is nothing to take back. */
+  /** Draw the button; null if there is nothing to undo. */
   update(runId: string | null): void {
     if (runId !== this.runId) {
       this.runId = runId;
@@ -70,6 +70,6 @@ export class UndoView {
 
 function reportIn(value: unknown): Report {
   const { restored, skipped } = (value ?? {}) as Partial<Report>;
-  const lost = ['The connection to the kernel was lost.'];
-  return { restored: restored ?? [], skipped: skipped ?? (restored ? [] : lost) };
+  const noConnection = ['The connection to the kernel was lost.'];
+  return { restored: restored ?? [], skipped: skipped ?? (restored ? [] : noConnection) };
 }

@@ -1,30 +1,28 @@
-/** What waits for the person, as the cards show it: calls, questions and plans. */
+/** The approvals, questions and plans that wait for the user. */
 import type { Answer } from '../../channel';
+import { approvalKey } from '../../model';
 import type { Overview, PendingApproval, WaitingPlan } from '../../protocol';
-import { reasonField } from '../../view/approval';
 import { h, Slot } from '../../view/dom';
-import { answerForm, button } from '../../view/form';
+import { answerForm, button, reasonField } from '../../view/form';
 import type { Gate } from '../../view/gate';
 import { PlanView } from '../../view/plan';
 import { reveal } from '../../view/reveal';
 import type { Before } from '../../view/sanitize';
 import { ToolView } from '../../view/tool';
-import { approvalKey } from '../approvals';
 import { Keyed } from './keyed';
-import { Section } from './section';
-import type { PanelActions, PanelState } from './state';
+import { PanelActions, PanelState, Section } from './section';
 
 /** The state of a run whose plan waits. */
 const WAITING = 'waiting';
 
-/** A question that a cell asks, or a plan that waits by itself. */
+/** An approval that a cell waits for, or a draft plan. */
 type Item =
   | { readonly kind: 'asked'; readonly approval: PendingApproval; readonly about: About }
   | { readonly kind: 'waiting'; readonly plan: WaitingPlan; readonly about: About };
 
 interface About {
   readonly prompt: string;
-  /** Null where the cell is gone. */
+  /** Null if the cell was deleted. */
   readonly cellId: string | null;
 }
 
@@ -68,7 +66,7 @@ interface CardView {
   update(item: Item): void;
 }
 
-/** What all cards have: whose question it is, and the way to its cell. */
+/** The frame of all cards: the prompt, and a button that leads to its cell. */
 class Card {
   readonly element = h('article', {
     class: 'ipyagent-panel-card',
@@ -148,7 +146,7 @@ class PlanCard implements CardView {
   }
 }
 
-/** Deciding on it runs a cell: nobody asks any more. */
+/** A draft plan: no run waits for it, so the decision runs a new cell. */
 class WaitingPlanCard implements CardView {
   private plan: PlanView;
   private form = new Slot(h('div'));
@@ -177,12 +175,12 @@ class WaitingPlanCard implements CardView {
   }
 
   private buttons(waiting: WaitingPlan): HTMLElement {
-    const settle = (answer: Answer): void => {
+    const decide = (answer: Answer): void => {
       if (answer.decision === 'approve' || answer.decision === 'deny') {
-        this.actions.settle(waiting, answer.decision, answer.reason);
+        this.actions.decidePlan(waiting, answer.decision, answer.reason);
       }
     };
-    return answerForm('May this plan run?', settle, send => {
+    return answerForm('May this plan run?', decide, send => {
       const reason = reasonField('the plan');
       const press = (decision: 'approve' | 'deny') => () =>
         send({ decision, reason: reason.value.trim() });
@@ -215,12 +213,12 @@ function itemsOf(overview: Overview, cells: ReadonlySet<string>): Item[] {
     prompt: prompts.get(run_id) ?? '',
     cellId: cell_id !== null && cells.has(cell_id) ? cell_id : null
   });
-  const asked = approvals.map((approval): Item => ({
+  const calls = approvals.map((approval): Item => ({
     kind: 'asked',
     approval,
     about: about(approval)
   }));
   const plan: Item[] =
     waiting === null ? [] : [{ kind: 'waiting', plan: waiting, about: about(waiting) }];
-  return [...asked, ...plan];
+  return [...calls, ...plan];
 }

@@ -1,4 +1,4 @@
-/** Views of a list whose items come and go: what is typed or open in one of them stays. */
+/** Views of a changing list, kept by key, with their input and open details. */
 
 interface View<T> {
   readonly element: HTMLElement;
@@ -28,7 +28,7 @@ export class Keyed<T, V extends View<T>> {
     this.order();
   }
 
-  /** Only what is not in its place is moved: a moved field would lose the cursor. */
+  /** Move only views that are out of place: a moved field would lose the cursor. */
   private order(): void {
     let next = this.parent.firstElementChild;
     for (const { element } of this.views.values()) {

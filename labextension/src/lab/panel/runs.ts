@@ -1,15 +1,14 @@
-/** The runs, newest first: how they stand, what they took, and the way to their cells. */
+/** The panel's runs, newest first, with their state, facts and a link to their cells. */
+import type { RunLine } from '../../protocol';
 import { h, Slot } from '../../view/dom';
 import { button } from '../../view/form';
-import type { RunLine } from '../../protocol';
 import { reveal } from '../../view/reveal';
 import { Keyed } from './keyed';
-import { Section } from './section';
-import type { PanelActions, PanelState } from './state';
+import { PanelActions, PanelState, Section } from './section';
 
 interface Item {
   readonly run: RunLine;
-  /** Null where the cell is gone. */
+  /** Null if the cell was deleted. */
   readonly cellId: string | null;
 }
 
@@ -57,7 +56,7 @@ class RunRow {
     ]);
   }
 
-  /** The whole row leads to the cell. */
+  /** Return the row's button, which leads to the cell. */
   private way(run: RunLine, cellId: string | null): HTMLElement {
     const where = cellId === null ? 'Its cell is gone.' : 'Go to its cell.';
     const name = `${run.title}: ${run.state_text}. ${where}`;
@@ -73,14 +72,14 @@ class RunRow {
 
 function content({ title, glyph, facts }: RunLine, cellId: string | null): DocumentFragment {
   const fragment = document.createDocumentFragment();
-  const said = cellId === null ? [...facts, 'its cell is gone'] : facts;
+  const words = cellId === null ? [...facts, 'its cell is gone'] : facts;
   fragment.append(
     h('span', { class: 'ipyagent-glyph', 'aria-hidden': 'true' }, glyph),
     h(
       'span',
       { class: 'ipyagent-panel-words' },
       h('span', { class: 'ipyagent-panel-prompt' }, reveal(title)),
-      h('span', { class: 'ipyagent-note' }, reveal(said.join(' · ')))
+      h('span', { class: 'ipyagent-note' }, reveal(words.join(' · ')))
     )
   );
   return fragment;

@@ -1,4 +1,6 @@
-/** A part of the panel that can be folded. */
+/** A section of the panel that can be folded, and the panel's state and actions. */
+import type { Answer } from '../../channel';
+import type { Overview, WaitingPlan } from '../../protocol';
 import { Child, h } from '../../view/dom';
 
 export class Section {
@@ -9,7 +11,7 @@ export class Section {
   private title = h('summary');
   private badge = h('span', { class: 'ipyagent-panel-badge', 'aria-live': 'polite' });
 
-  /** `name` is what scripts and tests find it by. */
+  /** `name` identifies it for scripts and tests. */
   constructor(name: string, heading: string, ...children: Child[]) {
     this.body = h('div', { class: 'ipyagent-panel-body' }, ...children);
     this.title.append(h('h3', {}, heading), this.badge);
@@ -26,7 +28,7 @@ export class Section {
     }
   }
 
-  /** Do what may remove the element that has the focus; then the heading has it. */
+  /** Apply a change; if that removes the focused element, focus the heading. */
   keepFocus(change: () => void): void {
     const hadFocus = this.body.contains(document.activeElement);
     change();
@@ -34,4 +36,30 @@ export class Section {
       this.title.focus();
     }
   }
+}
+
+export interface PanelState {
+  /** The notebook's name; null while none is open. */
+  readonly notebook: string | null;
+  /** Null without ipyagent. */
+  readonly overview: Overview | null;
+  /** False while decisions cannot reach the kernel. */
+  readonly isReachable: boolean;
+  /** The cells of the kernel's open notebooks. */
+  readonly cells: ReadonlySet<string>;
+  /** False where no agent cell can be added. */
+  readonly canAdd: boolean;
+  /** True if the user has not decided on notifications yet. */
+  readonly canNotify: boolean;
+}
+
+export interface PanelActions {
+  decide(runId: string, approvalId: string, answer: Answer): void;
+  /** Decide on a draft plan, for which no cell waits. */
+  decidePlan(waiting: WaitingPlan, word: 'approve' | 'deny', reason: string): void;
+  stop(runId: string): void;
+  jump(cellId: string): void;
+  resume(sessionId: string): void;
+  add(): void;
+  notify(): void;
 }

@@ -1,11 +1,10 @@
-/** The workspace's conversations: which one this notebook goes on with, and how to change that. */
+/** The panel's sessions, with a button that resumes one. */
+import type { SessionLine } from '../../protocol';
 import { h, Slot } from '../../view/dom';
 import { button } from '../../view/form';
 import { reveal } from '../../view/reveal';
-import type { SessionLine } from '../../protocol';
 import { Keyed } from './keyed';
-import { Section } from './section';
-import type { PanelActions, PanelState } from './state';
+import { PanelActions, PanelState, Section } from './section';
 
 interface Item {
   readonly session: SessionLine;
@@ -49,13 +48,13 @@ class SessionRow {
   update({ session, canResume }: Item): void {
     const { id, name, current, ended, at } = session;
     this.element.dataset.state = current ? 'current' : ended ? 'ended' : 'open';
-    const said = [current ? 'current' : ended ? 'ended' : '', when(at)];
-    this.row.show([name, said, canResume], () => [
+    const notes = [current ? 'current' : ended ? 'ended' : '', when(at)];
+    this.row.show([name, notes, canResume], () => [
       h(
         'span',
         { class: 'ipyagent-panel-words' },
         h('span', { class: 'ipyagent-panel-prompt' }, reveal(name || id.slice(0, 8))),
-        h('span', { class: 'ipyagent-note' }, said.filter(part => part !== '').join(' · '))
+        h('span', { class: 'ipyagent-note' }, notes.filter(part => part !== '').join(' · '))
       ),
       canResume
         ? button('resume', 'Go on', `Go on with the session ${name}`, () => this.actions.resume(id))
@@ -64,7 +63,7 @@ class SessionRow {
   }
 }
 
-/** Today the time, else the day. */
+/** Format today's times as time, others as date. */
 function when(at: string): string {
   const moment = new Date(at);
   const isToday = moment.toDateString() === new Date().toDateString();

@@ -1,13 +1,13 @@
-/** The side panel: what waits, what runs, and what it came to, in the current notebook. */
+/** The side panel: approvals, plan, runs, variables and sessions of the current notebook. */
 import type { Overview } from '../../protocol';
 import { Child, h, Slot } from '../../view/dom';
 import { button } from '../../view/form';
 import { reveal } from '../../view/reveal';
-import { asItIs, Before } from '../../view/sanitize';
+import { keepHtml, Before } from '../../view/sanitize';
 import { ApprovalsSection } from './approvals';
 import { RunsSection } from './runs';
 import { SessionsSection } from './sessions';
-import type { PanelActions, PanelState } from './state';
+import type { PanelActions, PanelState } from './section';
 import { PlanSection, VariablesSection } from './work';
 
 export class PanelView {
@@ -18,10 +18,10 @@ export class PanelView {
   private foot = new Slot(h('footer', { class: 'ipyagent-panel-foot' }));
   private sections: { readonly element: HTMLElement; update(state: PanelState): void }[];
 
-  /** `before`: what HTML is sanitized by, before ours. */
+  /** `before` sanitizes HTML before our sanitizer does. */
   constructor(
     private actions: PanelActions,
-    before: Before = asItIs
+    before: Before = keepHtml
   ) {
     this.sections = [
       new ApprovalsSection(actions, before),
@@ -51,7 +51,7 @@ export class PanelView {
     this.foot.show(overview?.usage, () => (overview === null ? [] : costOf(overview)));
   }
 
-  /** What a newcomer can do next. */
+  /** Return the first steps for a new user. */
   private welcome({ notebook, overview, canAdd }: PanelState): Child[] {
     if (notebook === null) {
       return [h('p', {}, 'Open a notebook: what its agent does is shown here.')];
@@ -82,7 +82,7 @@ function headOf(notebook: string | null, overview: Overview | null): Child[] {
   ];
 }
 
-/** What the whole session took. */
+/** Return the cost of the session. */
 function costOf({ usage }: Overview): Child[] {
   const cost = h('span', { 'data-ipyagent': 'panel-cost' }, usage.join(' · '));
   return [h('span', {}, 'This session'), cost];

@@ -1,13 +1,12 @@
-/** What the newest run is about: its plan, its tasks, and the variables that runs touched. */
+/** The newest run's plan and tasks, and the variables that runs touched. */
 import type { PlanStepLine, VariableLine } from '../../protocol';
 import { h, Slot } from '../../view/dom';
+import { TodosView } from '../../view/plan';
 import { reveal } from '../../view/reveal';
-import { TodosView } from '../../view/todos';
 import { glyph } from '../../view/tool';
-import { Section } from './section';
-import type { PanelState } from './state';
+import { PanelState, Section } from './section';
 
-/** A plan as far as it is carried out; one that waits is among the approvals. */
+/** The progress of a plan; a waiting plan is among the approvals. */
 export class PlanSection {
   private plan = new Slot(h('ol', { class: 'ipyagent-panel-plan', 'aria-label': 'Plan' }));
   private todos = new TodosView();
@@ -36,7 +35,7 @@ function stepOf(step: PlanStepLine): HTMLElement {
   return h('li', { 'data-state': step.status }, glyph(step), words);
 }
 
-/** What became of each variable last. */
+/** The last change of each variable. */
 export class VariablesSection {
   private list = new Slot(h('ul', { class: 'ipyagent-panel-list' }));
   private section = new Section('variables', 'Variables touched', this.list.element);

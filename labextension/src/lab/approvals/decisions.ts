@@ -1,0 +1,100 @@
+/** Approves and denies by shortcut: presses the card's own buttons, once the call was visible. */
+import { Notification } from '@jupyterlab/apputils';
+import { CodeCell } from '@jupyterlab/cells';
+import type { INotebookTracker } from '@jupyterlab/notebook';
+
+import type { PendingApproval } from '../../protocol';
+import type { ILinks } from '../kernel/links';
+import { CardParts, scrollToPart, Visibility } from './visibility';
+
+/** Milliseconds between two checks of what is visible, while an approval waits. */
+const POLL_MILLISECONDS = 100;
+
+/** Milliseconds between two deliberate presses: a key that is held down decides nothing. */
+const PRESS_MILLISECONDS = 400;
+
+/** The oldest approval of the current notebook, and which parts of its card were visible. */
+export class Decisions {
+  private visibility = new Visibility('');
+  private timer: number | null = null;
+  private lastPress = -PRESS_MILLISECONDS;
+
+  constructor(
+    private tracker: INotebookTracker,
+    private links: ILinks
+  ) {
+    const update = (): void => this.update();
+    links.changed.connect(update);
+    tracker.currentChanged.connect(update);
+  }
+
+  /** The approval that has waited longest; null without one. */
+  get pending(): PendingApproval | null {
+    return this.links.of(this.tracker.currentWidget)?.overview?.approvals.at(0) ?? null;
+  }
+
+  /** Press the card's button; if parts of the call were not visible yet, scroll to them instead. */
+  async press(word: 'approve' | 'deny'): Promise<void> {
+    const [last, now] = [this.lastPress, performance.now()];
+    this.lastPress = now;
+    if (now - last < PRESS_MILLISECONDS) {
+      return;
+    }
+    const card = await this.findCard();
+    if (card === null) {
+      Notification.warning('The card of this call is not in the notebook, so it cannot be seen.');
+      return;
+    }
+    this.recordVisibility();
+    const unseen = this.visibility.firstUnseen(card);
+    if (unseen === null) {
+      card.form.querySelector<HTMLButtonElement>(`[data-ipyagent="${word}"]`)?.click();
+    } else {
+      scrollToPart(card, unseen);
+      Notification.info(`Read what is asked, then ${word} again.`, { autoClose: 4_000 });
+    }
+  }
+
+  private update(): void {
+    if (this.pending === null && this.timer !== null) {
+      window.clearInterval(this.timer);
+      this.timer = null;
+    } else if (this.pending !== null && this.timer === null) {
+      this.timer = window.setInterval(() => this.recordVisibility(), POLL_MILLISECONDS);
+    }
+  }
+
+  private recordVisibility(): void {
+    const { pending } = this;
+    if (pending !== null && pending.approval_id !== this.visibility.approvalId) {
+      this.visibility = new Visibility(pending.approval_id);
+    }
+    const card = pending && findCardIn(this.cell, pending);
+    if (card !== null) {
+      this.visibility.record(card);
+    }
+  }
+
+  /** Find the card, scrolling to its cell if that is not in the page. */
+  private async findCard(): Promise<CardParts | null> {
+    const { cell, pending } = this;
+    if (cell !== null && !cell.node.isConnected) {
+      const notebook = this.tracker.currentWidget?.content;
+      await notebook?.scrollToItem(notebook.widgets.indexOf(cell));
+    }
+    return pending && findCardIn(cell, pending);
+  }
+
+  private get cell(): CodeCell | null {
+    const cells = this.tracker.currentWidget?.content.widgets ?? [];
+    const cell = cells.find(({ model }) => model.id === this.pending?.cell_id);
+    return cell instanceof CodeCell ? cell : null;
+  }
+}
+
+function findCardIn(cell: CodeCell | null, { approval_id }: PendingApproval): CardParts | null {
+  const place = `[data-approval="${CSS.escape(approval_id)}"]`;
+  const form = cell?.outputArea.node.querySelector<HTMLElement>(place);
+  const card = form?.closest<HTMLElement>('.ipyagent-tool, .ipyagent-plan');
+  return form && card ? { card, form } : null;
+}

@@ -1,0 +1,96 @@
+/** The plugins that serve cards: the module that draws them, undo, and the keyboard focus. */
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { INotebookTracker, NotebookActions } from '@jupyterlab/notebook';
+
+import { widgetModules } from '../loader';
+import { UNDO, UndoRequest } from '../view/undo';
+import { WIDGET_HASH } from '../widgetHash';
+import { ILinks } from './kernel/links';
+
+const CARD = '[data-ipyagent="run"]';
+
+interface FocusedElement {
+  readonly element: Element;
+  /** The cell whose card contains it. */
+  readonly cell: Element;
+}
+
+/**
+ * Focuses a card's cell when the focused element of the card is removed: a card is redrawn when its
+ * run ends, and the page itself would get the focus, where no key of the notebook works.
+ */
+class FocusKeeper {
+  private focused: FocusedElement | null = null;
+  private changes = new MutationObserver(() => this.onChange());
+
+  constructor(private tracker: INotebookTracker) {
+    document.addEventListener('focusin', ({ target }) => this.onFocus(target as Element));
+  }
+
+  private onFocus(element: Element): void {
+    this.changes.disconnect();
+    const cell = element.closest(CARD)?.closest('.jp-Cell') ?? null;
+    this.focused = cell === null ? null : { element, cell };
+    if (cell !== null) {
+      this.changes.observe(cell, { childList: true, subtree: true });
+    }
+  }
+
+  private onChange(): void {
+    const { focused: held } = this;
+    if (held?.element.isConnected === false) {
+      this.changes.disconnect();
+      this.focused = null;
+      if (document.activeElement === document.body) {
+        this.focusCell(held.cell);
+      }
+    }
+  }
+
+  private focusCell(cell: Element): void {
+    const notebook = this.tracker.currentWidget?.content;
+    const index = notebook?.widgets.findIndex(({ node }) => node === cell) ?? -1;
+    if (notebook !== undefined && index >= 0) {
+      notebook.mode = 'command';
+      notebook.activeCellIndex = index;
+      const options = { waitUntilReady: false, preventScroll: true };
+      void NotebookActions.focusActiveCell(notebook, options);
+    }
+  }
+}
+
+export const focus: JupyterFrontEndPlugin<void> = {
+  id: 'ipyagent:focus',
+  description: 'Returns the focus to a cell when its card is redrawn.',
+  autoStart: true,
+  requires: [INotebookTracker],
+  activate: (_, tracker: INotebookTracker) => {
+    new FocusKeeper(tracker);
+  }
+};
+
+export const provideWidget: JupyterFrontEndPlugin<void> = {
+  id: 'ipyagent:widget',
+  description: 'Draws the cards of runs that are on.',
+  autoStart: true,
+  activate: () => {
+    widgetModules().set(WIDGET_HASH, async () => (await import('../widget')).default);
+  }
+};
+
+export const undoing: JupyterFrontEndPlugin<void> = {
+  id: 'ipyagent:undoing',
+  description: 'Takes back what a run changed, when its card asks for it.',
+  autoStart: true,
+  requires: [ILinks],
+  activate: (_: JupyterFrontEnd, links: ILinks) => {
+    document.addEventListener(UNDO, event => {
+      const { target, detail } = event as CustomEvent<UndoRequest>;
+      const panel = links.notebooks().find(({ node }) => node.contains(target as Node));
+      const link = links.of(panel ?? null);
+      if (link?.overview) {
+        detail.answer = link.requestUndo(detail.runId, detail.isDry);
+      }
+    });
+  }
+};

@@ -1,0 +1,72 @@
+/** Finds cells of open notebooks, and brings the user there. */
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+import type { ICellModel, ICodeCellModel } from '@jupyterlab/cells';
+import { NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
+
+/** Duration of the animation in style/proposals.css. */
+const MARK_MILLISECONDS = 4_000;
+
+const CLASS = 'ipyagent-changed';
+
+const timers = new WeakMap<object, number>();
+
+/** A cell in an open notebook. */
+export interface Place {
+  panel: NotebookPanel;
+  index: number;
+}
+
+/** Return the ids of a notebook's cells, in order. */
+export function cellIds(panel: NotebookPanel): string[] {
+  return panel.content.model?.sharedModel.cells.map(cell => cell.getId()) ?? [];
+}
+
+/** Return a notebook's code cells, in order. */
+export function codeCells({ content }: NotebookPanel): ICodeCellModel[] {
+  return [...(content.model?.cells ?? [])].filter(isCode);
+}
+
+function isCode(cell: ICellModel): cell is ICodeCellModel {
+  return cell.type === 'code';
+}
+
+/** Find a cell in these notebooks; null where it is gone. */
+export function placeOf(cellId: string | null, panels: NotebookPanel[]): Place | null {
+  for (const panel of panels) {
+    const index = cellId === null ? -1 : cellIds(panel).indexOf(cellId);
+    if (index >= 0) {
+      return { panel, index };
+    }
+  }
+  return null;
+}
+
+/** Scroll to a cell, and select it. */
+export async function goTo({ panel, index }: Place, app: JupyterFrontEnd): Promise<void> {
+  app.shell.activateById(panel.id);
+  panel.content.deselectAll();
+  panel.content.activeCellIndex = index;
+  await panel.content.scrollToItem(index, 'smart');
+}
+
+/** Insert a code cell below another one, and run it. */
+export async function runBelow({ panel, index }: Place, source: string): Promise<void> {
+  const { content, sessionContext } = panel;
+  content.model?.sharedModel.insertCell(index + 1, { cell_type: 'code', source });
+  content.deselectAll();
+  content.activeCellIndex = index + 1;
+  await NotebookActions.run(content, sessionContext);
+}
+
+/** Highlight a changed cell for a moment. */
+export function mark(panel: NotebookPanel, id: string): void {
+  const cell = panel.content.widgets.find(each => each.model.id === id);
+  if (cell !== undefined) {
+    window.clearTimeout(timers.get(cell));
+    cell.addClass(CLASS);
+    timers.set(
+      cell,
+      window.setTimeout(() => cell.removeClass(CLASS), MARK_MILLISECONDS)
+    );
+  }
+}

@@ -1,0 +1,228 @@
+/** Completion in `%%agent` cells: the kernel's matches, without Python's. */
+import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
+import type { Cell } from '@jupyterlab/cells';
+import {
+  Completer,
+  CompleterModel,
+  CompletionHandler,
+  ICompletionContext,
+  ICompletionProvider,
+  ICompletionProviderManager
+} from '@jupyterlab/completer';
+import { INotebookTracker } from '@jupyterlab/notebook';
+import type { Kernel, KernelMessage } from '@jupyterlab/services';
+import {
+  codeIcon,
+  fileIcon,
+  historyIcon,
+  LabIcon,
+  settingsIcon,
+  spreadsheetIcon,
+  userIcon,
+  variableIcon,
+  extensionIcon
+} from '@jupyterlab/ui-components';
+
+import { ISettings } from '../settings';
+import { inMention, isPrompt } from './prompts';
+
+/** Above JupyterLab's own providers: 550 is the kernel's, 500 the words of the cell. */
+const RANK = 1_000;
+
+/** Icons by the type that the kernel gives to a completion. */
+const ICONS: [RegExp, LabIcon][] = [
+  [/^file\b/, fileIcon],
+  [/^(DataFrame|LazyFrame|Series|ndarray)\b/, spreadsheetIcon],
+  [/^(function|class)\b/, codeIcon],
+  [/^module\b/, extensionIcon],
+  [/^profile\b/, userIcon],
+  [/^session\b/, historyIcon]
+];
+
+/** A completion with its rank, and the number of characters before the cursor that it replaces. */
+interface Item extends CompletionHandler.ICompletionItem {
+  order: number;
+  fragment: number;
+}
+
+type Answer = Omit<KernelMessage.ICompleteReplyMsg['content'] & { status: 'ok' }, 'status'>;
+
+const NOTHING: Answer = { matches: [], cursor_start: 0, cursor_end: 0, metadata: {} };
+
+type Items = CompletionHandler.ICompletionItems;
+
+function isOurs(item: CompletionHandler.ICompletionItem): item is Item {
+  return 'fragment' in item;
+}
+
+/** In prompts, accepts this provider's items only, in their order and range. */
+class Model extends CompleterModel {
+  completionItems(): Items {
+    const items = super.completionItems();
+    return items.every(isOurs) ? [...items].sort((a, b) => a.order - b.order) : items;
+  }
+
+  setCompletionItems(items: Items): void {
+    if (!isPrompt(this.original?.text ?? '')) {
+      super.setCompletionItems(items);
+      return;
+    }
+    // Merging with other providers may have removed the start of an item's text.
+    const ours = items.filter(isOurs).map(item => ({ ...item, insertText: item.label }));
+    if (this.cursor !== null && ours.length > 0) {
+      const { end } = this.cursor;
+      this.cursor = { start: end - ours[0].fragment, end };
+    }
+    super.setCompletionItems(ours);
+  }
+}
+
+/** Shows types in the kernel's own case: `DataFrame`, not `dataframe`. */
+class Renderer extends Completer.Renderer {
+  createCompletionItemNode(
+    item: CompletionHandler.ICompletionItem,
+    types: string[]
+  ): HTMLLIElement {
+    const node = super.createCompletionItemNode(item, types);
+    if (isOurs(item) && item.type !== undefined && node.lastElementChild !== null) {
+      node.classList.add('ipyagent-completion');
+      node.lastElementChild.textContent = item.type;
+    }
+    return node;
+  }
+}
+
+class Provider implements ICompletionProvider<Item> {
+  readonly identifier = 'ipyagent:completion';
+  readonly rank = RANK;
+  readonly renderer = new Renderer();
+
+  private requests = new WeakMap<Kernel.IKernelConnection, Promise<unknown>>();
+
+  isApplicable({ editor, session }: ICompletionContext): Promise<boolean> {
+    const source = editor?.model.sharedModel.getSource() ?? '';
+    return Promise.resolve(Boolean(session?.kernel) && isPrompt(source));
+  }
+
+  modelFactory(): Promise<Completer.IModel> {
+    return Promise.resolve(new Model());
+  }
+
+  /** Wait until the kernel has replied: requests pile up while it runs a cell. */
+  async waitForReply(kernel: Kernel.IKernelConnection): Promise<void> {
+    await this.requests.get(kernel)?.catch(() => undefined);
+  }
+
+  async fetch(
+    { text, offset }: CompletionHandler.IRequest,
+    { session }: ICompletionContext
+  ): Promise<CompletionHandler.ICompletionItemsReply<Item>> {
+    const kernel = session?.kernel;
+    if (!kernel) {
+      return { start: offset, end: offset, items: [] };
+    }
+    const request = kernel.requestComplete({ code: text, cursor_pos: offset });
+    this.requests.set(kernel, request);
+    const { content } = await request;
+    return toItems(content.status === 'ok' ? content : NOTHING, text);
+  }
+}
+
+/** Convert the kernel's reply to items of the completer. */
+function toItems(
+  { cursor_start: start, cursor_end: end, matches, metadata }: Answer,
+  text: string
+): CompletionHandler.ICompletionItemsReply<Item> {
+  const types = metadata._jupyter_types_experimental as { type?: string }[] | undefined;
+  // The kernel counts code points, the page UTF-16 code units.
+  const characters = Array.from(text);
+  const fragment = characters.slice(start, end).join('').length;
+  const inOptions = !characters.slice(0, end).join('').trimStart().includes('\n');
+  const items = matches.map((label, order) => {
+    const type = types?.[order]?.type ?? '';
+    const icon = ICONS.find(([kind]) => kind.test(type))?.[1];
+    return {
+      label,
+      type,
+      icon: icon ?? (inOptions ? settingsIcon : variableIcon),
+      order,
+      fragment
+    };
+  });
+  return { start, end, items };
+}
+
+/** Opens the completer while a name is typed after `@`. */
+class Mentions {
+  private cell: Cell | null = null;
+  private count = 0;
+
+  constructor(
+    private tracker: INotebookTracker,
+    private manager: ICompletionProviderManager,
+    private provider: Provider,
+    private settings: ISettings
+  ) {
+    tracker.activeCellChanged.connect((_, cell) => this.watch(cell));
+    this.watch(tracker.activeCell);
+  }
+
+  private watch(cell: Cell | null): void {
+    // A disposed cell has no model, and its signals are disconnected already.
+    if (this.cell?.isDisposed === false) {
+      this.cell.model.sharedModel.changed.disconnect(this.onTyped);
+    }
+    this.cell = cell;
+    cell?.model.sharedModel.changed.connect(this.onTyped);
+  }
+
+  private onTyped = (_: unknown, change: { sourceChange?: { insert?: string }[] }): void => {
+    const inserted = change.sourceChange?.map(({ insert }) => insert ?? '').join('') ?? '';
+    if (this.settings.now.completeOnAt && inserted.length === 1 && this.isMention()) {
+      void this.open();
+    }
+  };
+
+  /** Open the completer, unless more was typed meanwhile. */
+  private async open(): Promise<void> {
+    const panel = this.tracker.currentWidget;
+    const kernel = panel?.sessionContext.session?.kernel;
+    const count = ++this.count;
+    if (panel && kernel) {
+      await this.provider.waitForReply(kernel);
+      if (count === this.count && this.isMention()) {
+        this.manager.invoke(panel.id);
+      }
+    }
+  }
+
+  private isMention(): boolean {
+    const editor = this.cell?.editor;
+    if (!editor?.hasFocus() || !isPrompt(editor.model.sharedModel.getSource())) {
+      return false;
+    }
+    const { line, column } = editor.getCursorPosition();
+    return inMention(editor.getLine(line)?.slice(0, column) ?? '');
+  }
+}
+
+export const completion: JupyterFrontEndPlugin<void> = {
+  id: 'ipyagent:completion',
+  description: 'Completes variables, files and options in %%agent cells.',
+  autoStart: true,
+  requires: [INotebookTracker, ISettings],
+  optional: [ICompletionProviderManager],
+  activate: (
+    _,
+    tracker: INotebookTracker,
+    settings: ISettings,
+    manager: ICompletionProviderManager | null
+  ) => {
+    if (manager === null) {
+      return;
+    }
+    const provider = new Provider();
+    manager.registerProvider(provider);
+    new Mentions(tracker, manager, provider, settings);
+  }
+};

@@ -1,0 +1,94 @@
+/** Requests on a kernel's control channel, which are answered while a cell runs. */
+import { Kernel, KernelMessage } from '@jupyterlab/services';
+import type { JSONObject } from '@lumino/coreutils';
+
+/** Milliseconds to wait for a subshell. */
+const ANSWER_MILLISECONDS = 5_000;
+
+/** The feature in `supported_features` of kernel_info replies; JEP 91. */
+const SUBSHELLS = 'kernel subshells';
+
+/** Return whether the kernel has a comm with that target. */
+export async function hasComm(
+  kernel: Kernel.IKernelConnection,
+  target_name: string
+): Promise<boolean> {
+  const { comms } = await request(kernel, 'comm_info_request', { target_name });
+  return Object.keys(comms ?? {}).length > 0;
+}
+
+/** Start a subshell once the kernel is connected; null where it has none. */
+export async function startSubshell(kernel: Kernel.IKernelConnection): Promise<string | null> {
+  await waitUntilConnected(kernel);
+  const start = async (): Promise<string | null> => {
+    const { supported_features } = await request(kernel, 'kernel_info_request', {});
+    if (!(supported_features as string[] | undefined)?.includes(SUBSHELLS)) {
+      return null;
+    }
+    const { subshell_id } = await request(kernel, 'create_subshell_request', {});
+    return (subshell_id as string | undefined) ?? null;
+  };
+  const timeout = new Promise<null>(resolve =>
+    setTimeout(() => resolve(null), ANSWER_MILLISECONDS)
+  );
+  return Promise.race([start(), timeout]);
+}
+
+/** End a subshell, if it still exists. */
+export function endSubshell(kernel: Kernel.IKernelConnection, subshell_id: string): void {
+  if (isReachable(kernel)) {
+    kernel.sendControlMessage(controlMessage(kernel, 'delete_subshell_request', { subshell_id }));
+  }
+}
+
+/** Return whether the kernel accepts messages. */
+export function isReachable({ isDisposed, status }: Kernel.IKernelConnection): boolean {
+  return !isDisposed && !['restarting', 'autorestarting', 'terminating', 'dead'].includes(status);
+}
+
+function waitUntilConnected(kernel: Kernel.IKernelConnection): Promise<void> {
+  return new Promise(resolve => {
+    const check = (_: unknown, status: Kernel.ConnectionStatus): void => {
+      if (status === 'connected') {
+        kernel.connectionStatusChanged.disconnect(check);
+        resolve();
+      }
+    };
+    kernel.connectionStatusChanged.connect(check);
+    check(kernel, kernel.connectionStatus);
+  });
+}
+
+/**
+ * Send a request and return the reply's content, empty if the connection was lost. Unlike `done`
+ * this does not wait for idle, which a new page may miss.
+ */
+function request(
+  kernel: Kernel.IKernelConnection,
+  msgType: string,
+  content: JSONObject
+): Promise<JSONObject> {
+  const reply = new Promise<JSONObject>((resolve, reject) => {
+    const future = kernel.sendControlMessage(controlMessage(kernel, msgType, content), true);
+    future.onReply = reply => resolve(reply.content as unknown as JSONObject);
+    future.done.catch(reject);
+  });
+  return reply.catch(() => ({}));
+}
+
+/**
+ * Create a control message. JupyterLab's own requests go to the shell, or fail before kernel_info.
+ */
+function controlMessage(
+  kernel: Kernel.IKernelConnection,
+  msgType: string,
+  content: JSONObject
+): KernelMessage.IControlMessage {
+  return KernelMessage.createMessage({
+    msgType,
+    channel: 'control',
+    username: kernel.username,
+    session: kernel.clientId,
+    content
+  } as unknown as KernelMessage.IOptions<KernelMessage.ICreateSubshellRequestMsg>);
+}

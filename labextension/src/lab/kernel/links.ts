@@ -1,0 +1,196 @@
+/** Connects all open notebooks to their kernels. */
+import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import type { Kernel } from '@jupyterlab/services';
+import { Token } from '@lumino/coreutils';
+import { ISignal, Signal } from '@lumino/signaling';
+
+import type { PageRequest } from '../../protocol';
+import { Link, Serve, OpenNotebooks } from './link';
+
+/** The links of open notebooks to their kernels. */
+export interface ILinks {
+  /** All links, each once. */
+  readonly all: readonly Link[];
+  /** The link of a notebook; null without a kernel. */
+  of(panel: NotebookPanel | null): Link | null;
+  /** The open notebooks, or those of one kernel, in the order in which they were opened. */
+  notebooks(link?: Link): NotebookPanel[];
+  /** Emitted when a link was added, removed or changed. */
+  readonly changed: ISignal<ILinks, void>;
+  /** Register a handler for a kind of request. */
+  serve(what: string, handler: (panel: NotebookPanel, request: PageRequest) => unknown): void;
+}
+
+export const ILinks = new Token<ILinks>(
+  'ipyagent:ILinks',
+  'The connections of open notebooks to kernels with ipyagent.'
+);
+
+class Links implements ILinks {
+  private links = new Map<string, Link>();
+  private ownConnections = new Map<string, Kernel.IKernelConnection>();
+  private changes = new Signal<ILinks, void>(this);
+  private handlers = new Map<string, (panel: NotebookPanel, request: PageRequest) => unknown>();
+
+  constructor(private tracker: INotebookTracker) {
+    tracker.forEach(panel => this.add(panel));
+    tracker.widgetAdded.connect((_, panel) => this.add(panel));
+    window.addEventListener('pagehide', () => this.links.forEach(link => link.close()));
+  }
+
+  get changed(): ISignal<ILinks, void> {
+    return this.changes;
+  }
+
+  get all(): readonly Link[] {
+    return [...new Set(this.notebooks().flatMap(panel => this.of(panel) ?? []))];
+  }
+
+  of(panel: NotebookPanel | null): Link | null {
+    return this.links.get((panel && kernelOf(panel)?.id) ?? '') ?? null;
+  }
+
+  notebooks(link?: Link): NotebookPanel[] {
+    return this.panels(link?.kernel.id);
+  }
+
+  serve(what: string, handler: (panel: NotebookPanel, request: PageRequest) => unknown): void {
+    this.handlers.set(what, handler);
+  }
+
+  private add(panel: NotebookPanel): void {
+    const { sessionContext } = panel;
+    const update = (): void => this.update();
+    sessionContext.kernelChanged.connect(update);
+    panel.context.pathChanged.connect(update);
+    panel.disposed.connect(() => {
+      sessionContext.kernelChanged.disconnect(update);
+      update();
+    });
+    void sessionContext.ready.then(update);
+    update();
+  }
+
+  /** Keep one link for each kernel of an open notebook. */
+  private update(): void {
+    const connections = this.notebooks().flatMap(panel => kernelOf(panel) ?? []);
+    const ids = new Set(connections.map(({ id }) => id));
+    for (const [id, link] of this.links) {
+      if (!ids.has(id)) {
+        this.links.delete(id);
+        link.dispose();
+        this.setOwnConnection(id, null);
+      }
+    }
+    for (const id of ids) {
+      this.updateLink(
+        id,
+        connections.filter(connection => connection.id === id)
+      );
+    }
+    this.links.forEach(link => link.reportNotebooks());
+    this.changes.emit();
+  }
+
+  private updateLink(id: string, connections: Kernel.IKernelConnection[]): void {
+    const connection = this.chooseConnection(id, connections, this.links.get(id)?.kernel);
+    const link = this.linkFor(id, connection);
+    link.hasWidgets = connection !== this.ownConnections.get(id);
+    if (link.hasWidgets) {
+      this.setOwnConnection(id, null);
+    }
+  }
+
+  private linkFor(id: string, connection: Kernel.IKernelConnection): Link {
+    const link = this.links.get(id);
+    if (link === undefined) {
+      const serve: Serve = request => this.answerRequest(id, request);
+      const link = new Link(connection, () => this.listNotebooks(id), serve);
+      link.changed.connect(() => this.changes.emit());
+      this.links.set(id, link);
+      return link;
+    }
+    if (link.kernel !== connection) {
+      link.useConnection(connection);
+    }
+    return link;
+  }
+
+  /**
+   * Choose the connection for comms. JupyterLab enables comms on one connection per kernel, that of
+   * the first notebook. When this is closed the others have none, so they share one of ours.
+   */
+  private chooseConnection(
+    id: string,
+    connections: Kernel.IKernelConnection[],
+    current?: Kernel.IKernelConnection
+  ): Kernel.IKernelConnection {
+    const able = connections.filter(connection => connection.handleComms);
+    const usable = able.find(connection => connection === current) ?? able.at(0);
+    const own = this.ownConnections.get(id);
+    if (usable !== undefined) {
+      return usable;
+    }
+    return own ?? this.setOwnConnection(id, connections[0].clone({ handleComms: true }));
+  }
+
+  private setOwnConnection<T extends Kernel.IKernelConnection | null>(
+    id: string,
+    connection: T
+  ): T {
+    this.ownConnections.get(id)?.dispose();
+    this.ownConnections.delete(id);
+    if (connection !== null) {
+      this.ownConnections.set(id, connection);
+    }
+    return connection;
+  }
+
+  private panels(kernelId?: string): NotebookPanel[] {
+    const panels: NotebookPanel[] = [];
+    this.tracker.forEach(panel => panel.isDisposed || panels.push(panel));
+    return kernelId === undefined
+      ? panels
+      : panels.filter(panel => kernelOf(panel)?.id === kernelId);
+  }
+
+  private listNotebooks(kernelId: string): OpenNotebooks {
+    const panels = this.panels(kernelId);
+    return {
+      notebooks: panels.map(({ context }) => context.path),
+      clients: panels.flatMap(panel => kernelOf(panel)?.clientId ?? [])
+    };
+  }
+
+  /** Pass a request to its handler, with the notebook at its `path` or that of its `client`. */
+  private answerRequest(kernelId: string, request: PageRequest): unknown {
+    const handler = this.handlers.get(request.what);
+    const { path, client } = request;
+    const own = this.panels(kernelId);
+    const panel =
+      path === null
+        ? (own.find(each => kernelOf(each)?.clientId === client) ?? own.at(0))
+        : this.notebooks().find(({ context }) => context.path === path);
+    if (handler === undefined) {
+      throw new Error(`this version of the page cannot do ${request.what}`);
+    }
+    if (panel === undefined) {
+      throw new Error('the notebook is not open');
+    }
+    return handler(panel, request);
+  }
+}
+
+function kernelOf({ sessionContext }: NotebookPanel): Kernel.IKernelConnection | null {
+  return sessionContext.session?.kernel ?? null;
+}
+
+export const links: JupyterFrontEndPlugin<ILinks> = {
+  id: 'ipyagent:links',
+  description: 'Connects open notebooks to kernels that have ipyagent loaded.',
+  autoStart: true,
+  requires: [INotebookTracker],
+  provides: ILinks,
+  activate: (_, tracker: INotebookTracker) => new Links(tracker)
+};

@@ -1,0 +1,57 @@
+/**
+ * The live runs of this page's kernels. The MIME renderer draws them live, with working buttons,
+ * wherever their saved form is in a notebook.
+ */
+import { Signal } from '@lumino/signaling';
+
+import { Channel } from '../../channel';
+import type { Link } from './link';
+
+interface Entry {
+  link: Link;
+  channel: Channel | null;
+}
+
+export class LiveRuns {
+  /** Emitted when new runs are live. */
+  readonly appeared = new Signal<this, void>(this);
+
+  private entries = new Map<string, Entry>();
+
+  /** Return the channel of a run, shared by all its views; null if it is not live. */
+  channel(runId: string): Channel | null {
+    const entry = this.entries.get(runId);
+    if (entry === undefined) {
+      return null;
+    }
+    return (entry.channel ??= openChannel(runId, entry.link));
+  }
+
+  /** Update the list from the links' overviews. */
+  update(links: readonly Link[]): void {
+    const on = new Map(links.flatMap(link => link.live.map(({ id }) => [id, link] as const)));
+    for (const [id, { link, channel }] of this.entries) {
+      if (on.get(id) !== link) {
+        this.entries.delete(id);
+        link.unfollow(id);
+        if (link.overview === null) {
+          channel?.disconnect();
+        }
+      }
+    }
+    const fresh = [...on].filter(([id]) => !this.entries.has(id));
+    fresh.forEach(([id, link]) => this.entries.set(id, { link, channel: null }));
+    if (fresh.length > 0) {
+      this.appeared.emit();
+    }
+  }
+}
+
+/** The page's live runs, shared by the renderer and the plugins. */
+export const live = new LiveRuns();
+
+function openChannel(runId: string, link: Link): Channel {
+  const channel = new Channel(message => link.sendToRun(runId, message));
+  link.follow(runId, message => channel.receive(message));
+  return channel;
+}

@@ -1,0 +1,174 @@
+/** The side panel of the current notebook. */
+import { ILayoutRestorer, JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ICommandPalette, Notification } from '@jupyterlab/apputils';
+import { INotebookTracker } from '@jupyterlab/notebook';
+import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
+import type { Kernel, KernelMessage } from '@jupyterlab/services';
+import { Widget } from '@lumino/widgets';
+
+import type { WaitingPlan } from '../../protocol';
+import { NOTIFY } from '../approvals/notify';
+import { agentIcon } from '../cells/agentCell';
+import { cellIds, goTo, placeOf, Place, runBelow } from '../cells/cellLocations';
+import { ILinks } from '../kernel/links';
+import { CurrentNotebook } from './currentNotebook';
+import { PanelActions, PanelState } from './section';
+import { PanelView } from './view';
+
+export const PANEL = 'ipyagent-panel';
+const SHOW = 'ipyagent:show-panel';
+const ADD = 'ipyagent:add-cell';
+
+/** Provides the panel's state, and carries out its actions. */
+class Controller implements PanelActions {
+  constructor(
+    private app: JupyterFrontEnd,
+    private links: ILinks,
+    private current: CurrentNotebook
+  ) {}
+
+  state(): PanelState {
+    const { panel, overview, isReachable } = this.current;
+    const { commands } = this.app;
+    return {
+      notebook: panel?.title.label ?? null,
+      overview,
+      isReachable,
+      cells: new Set(this.notebooks().flatMap(cellIds)),
+      canAdd: commands.hasCommand(ADD) && commands.isEnabled(ADD),
+      canNotify: commands.hasCommand(NOTIFY) && commands.isEnabled(NOTIFY)
+    };
+  }
+
+  decide: PanelActions['decide'] = (runId, approvalId, answer) =>
+    this.current.link?.sendToRun(runId, { type: 'decide', approval_id: approvalId, answer });
+
+  /** Decide in a new cell, which shows what follows. */
+  decidePlan(waiting: WaitingPlan, word: 'approve' | 'deny', reason: string): void {
+    const place = placeOf(waiting.cell_id, this.notebooks()) ?? this.endOfNotebook();
+    // IPython reads a question mark at the end of a line as its help.
+    const why = word === 'deny' ? reason.replace(/[\s?]+/g, ' ').trimEnd() : '';
+    if (place !== null && /^\w+$/.test(waiting.run_id)) {
+      void runBelow(place, `%agent ${word} ${waiting.run_id} ${why}`.trimEnd());
+    }
+  }
+
+  stop(runId: string): void {
+    this.current.link?.sendToRun(runId, { type: 'stop' });
+  }
+
+  jump(cellId: string): void {
+    const place = placeOf(cellId, this.notebooks());
+    if (place !== null) {
+      void goTo(place, this.app);
+    }
+  }
+
+  resume(sessionId: string): void {
+    const { link } = this.current;
+    if (link !== null && /^[\w-]+$/.test(sessionId)) {
+      const reply = execute(link.kernel, `%agent session resume ${sessionId}`);
+      void reply.then(text =>
+        text.startsWith('ipyagent: ')
+          ? Notification.error(text)
+          : Notification.success(`ipyagent goes on with ${text}`, { autoClose: 5_000 })
+      );
+    }
+  }
+
+  add(): void {
+    void this.app.commands.execute(ADD);
+  }
+
+  notify(): void {
+    void this.app.commands.execute(NOTIFY);
+  }
+
+  private notebooks(): NonNullable<CurrentNotebook['panel']>[] {
+    const { link } = this.current;
+    return link === null ? [] : this.links.notebooks(link);
+  }
+
+  /** Return the position below the last cell. */
+  private endOfNotebook(): Place | null {
+    const { panel } = this.current;
+    return panel === null ? null : { panel, index: cellIds(panel).length - 1 };
+  }
+}
+
+/** The panel's widget, updated while visible. */
+class Panel extends Widget {
+  private view: PanelView;
+
+  constructor(
+    private controller: Controller,
+    current: CurrentNotebook,
+    rendermime: IRenderMimeRegistry | null
+  ) {
+    super();
+    this.id = PANEL;
+    this.title.icon = agentIcon;
+    this.title.caption = 'Agent: runs, approvals and sessions';
+    this.node.tabIndex = -1;
+    this.node.setAttribute('role', 'region');
+    this.node.setAttribute('aria-label', 'ipyagent');
+    this.view = new PanelView(controller, html => rendermime?.sanitizer.sanitize(html) ?? html);
+    this.node.append(this.view.element);
+    current.changed.connect(() => this.update());
+  }
+
+  protected onActivateRequest(): void {
+    this.node.focus();
+  }
+
+  protected onAfterShow(): void {
+    this.update();
+  }
+
+  protected onUpdateRequest(): void {
+    if (this.isVisible) {
+      this.view.update(this.controller.state());
+    }
+  }
+}
+
+/** Execute code without a trace in the history; return what it printed. */
+async function execute(kernel: Kernel.IKernelConnection, code: string): Promise<string> {
+  const printed: string[] = [];
+  const future = kernel.requestExecute({ code, store_history: false, allow_stdin: false });
+  future.onIOPub = ({ header, content }: KernelMessage.IIOPubMessage) => {
+    if (header.msg_type === 'stream') {
+      printed.push((content as KernelMessage.IStreamMsg['content']).text);
+    }
+  };
+  await future.done;
+  return printed.join('').trim();
+}
+
+export const panel: JupyterFrontEndPlugin<void> = {
+  id: 'ipyagent:panel',
+  description: 'A side panel with what the agent of the current notebook does.',
+  autoStart: true,
+  requires: [INotebookTracker, ILinks],
+  optional: [ICommandPalette, ILayoutRestorer, IRenderMimeRegistry],
+  activate: (
+    app: JupyterFrontEnd,
+    tracker: INotebookTracker,
+    links: ILinks,
+    palette: ICommandPalette | null,
+    restorer: ILayoutRestorer | null,
+    rendermime: IRenderMimeRegistry | null
+  ) => {
+    const current = new CurrentNotebook(tracker, links);
+    const widget = new Panel(new Controller(app, links, current), current, rendermime);
+    app.commands.commandChanged.connect(() => widget.update());
+    app.shell.add(widget, 'right', { rank: 850, type: 'ipyagent' });
+    restorer?.add(widget, PANEL);
+    app.commands.addCommand(SHOW, {
+      label: 'Show the agent’s panel',
+      icon: agentIcon,
+      execute: () => app.shell.activateById(PANEL)
+    });
+    palette?.addItem({ command: SHOW, category: 'ipyagent' });
+  }
+};

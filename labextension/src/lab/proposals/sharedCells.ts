@@ -1,0 +1,164 @@
+/** The cells of an open notebook as the kernel's tools read and change them. */
+import type { YCellType, YCodeCell } from '@jupyter/ydoc';
+
+import { changeCell, changeNotebook, Notebook } from './history';
+
+export type Kind = 'code' | 'markdown' | 'raw';
+
+/** An output in the notebook format. */
+export type Output = YCodeCell['outputs'][number];
+
+type Bundle = Record<string, unknown>;
+
+/** The part of an output's text that is sent; models read less. */
+const START = /^.{0,1000}/su;
+
+/** A cell as it is sent to the kernel. */
+export interface CellContent {
+  id: string;
+  kind: Kind;
+  source: string;
+  /** Set if the cell's metadata says that it is not editable. */
+  locked: boolean;
+  execution_count: number | null;
+  outputs: Output[];
+}
+
+/** Return all cells, in order. */
+export function readCells(notebook: Notebook): CellContent[] {
+  return notebook.cells.map(cell => ({
+    id: cell.getId(),
+    kind: cell.cell_type,
+    source: cell.getSource(),
+    locked: isLocked(cell),
+    execution_count: isCode(cell) ? cell.execution_count : null,
+    outputs: isCode(cell) ? cell.getOutputs().map(summarizeOutput) : []
+  }));
+}
+
+/** Insert a cell at that index; return its id. */
+export function insertCell(notebook: Notebook, index: number, kind: Kind, source: string): string {
+  const { length } = notebook.cells;
+  if (index < 0 || index > length) {
+    throw new Error(`there is no position ${index}: the notebook has ${length} cells`);
+  }
+  // New cells of JupyterLab are trusted too: they have no outputs.
+  const metadata = kind === 'code' ? { trusted: true } : {};
+  const cell = { cell_type: kind, source: normalizeLineEnds(source), metadata };
+  return changeNotebook(notebook, () => notebook.insertCell(index, cell)).getId();
+}
+
+/** Replace a cell's source, if it is unchanged since it was read. */
+export function replaceSource(
+  notebook: Notebook,
+  id: string,
+  before: string,
+  source: string
+): void {
+  const cell = findUnchanged(notebook, id, before);
+  if (isLocked(cell)) {
+    throw new Error('the cell is locked: its metadata says that it is not editable');
+  }
+  const after = normalizeLineEnds(source);
+  const [start, end] = commonEnds(before, after);
+  changeCell(notebook, cell, () => {
+    // Replace only the difference, which keeps the cursor where it is.
+    cell.updateSource(start, before.length - end, after.slice(start, after.length - end));
+  });
+}
+
+/** Delete a cell, if its source is unchanged since it was read. */
+export function removeCell(notebook: Notebook, id: string, before: string): void {
+  const cell = findUnchanged(notebook, id, before);
+  if (isLocked(cell)) {
+    throw new Error('the cell is locked: its metadata says that it is not editable');
+  }
+  changeNotebook(notebook, () => notebook.deleteCell(notebook.cells.indexOf(cell)));
+}
+
+/** Return the code cell with that id and source. */
+export function codeCell(notebook: Notebook, id: string, before: string): YCodeCell {
+  const cell = findUnchanged(notebook, id, before);
+  if (!isCode(cell)) {
+    throw new Error(`a ${cell.cell_type as Kind} cell has no outputs`);
+  }
+  return cell;
+}
+
+/** Set the outputs of an execution; as after any, undo leaves them alone. */
+export function setOutputs(cell: YCodeCell, outputs: Output[], count: number | null): void {
+  cell.transact(() => {
+    cell.setOutputs(outputs.map(joinStreamText));
+    cell.setExecutionCount(count);
+  }, false);
+}
+
+function findUnchanged(notebook: Notebook, id: string, before: string): YCellType {
+  const cell = notebook.cells.find(each => each.getId() === id);
+  if (cell === undefined) {
+    throw new Error('the cell is gone');
+  }
+  if (cell.getSource() !== before) {
+    throw new Error('the cell has changed since it was read');
+  }
+  return cell;
+}
+
+function isCode(cell: YCellType): cell is YCodeCell {
+  return cell.cell_type === 'code';
+}
+
+function isLocked(cell: YCellType): boolean {
+  return cell.getMetadata('editable') === false;
+}
+
+/** Use \n alone: editors count a line end as one character, and would diverge from the document. */
+function normalizeLineEnds(source: string): string {
+  return source.replace(/\r\n?/g, '\n');
+}
+
+/** Return an output with its text, and only the MIME types of its figures, to limit the size. */
+function summarizeOutput(output: Output): Output {
+  const { output_type, name, ename, evalue, text, data } = output as Bundle;
+  const texts = Object.entries((data ?? {}) as Bundle).map(([kind, value]) => [
+    kind,
+    kind === 'text/plain' ? truncate(value) : ''
+  ]);
+  const kinds = data === undefined ? {} : { data: Object.fromEntries(texts) as Bundle };
+  const fields = { output_type, name, ename, evalue: truncate(evalue), text: truncate(text) };
+  return { ...fields, ...kinds } as Output;
+}
+
+/** Return the part of a text that is sent. */
+function truncate(text: unknown): unknown {
+  const whole = Array.isArray(text) ? text.join('') : text;
+  return typeof whole === 'string' ? START.exec(whole)?.[0] : undefined;
+}
+
+/** Join a stream's lines: the shared model would put commas between them. */
+function joinStreamText(output: Output): Output {
+  const { text } = output as { text?: string | string[] };
+  return Array.isArray(text) ? { ...output, text: text.join('') } : output;
+}
+
+/** Count the equal characters at the start and at the end. */
+function commonEnds(before: string, after: string): [start: number, end: number] {
+  const most = Math.min(before.length, after.length);
+  let start = 0;
+  while (start < most && before[start] === after[start]) {
+    start++;
+  }
+  start -= splitsCharacter(before, start) || splitsCharacter(after, start) ? 1 : 0;
+  let end = 0;
+  while (end < most - start && before.at(-1 - end) === after.at(-1 - end)) {
+    end++;
+  }
+  const parts =
+    splitsCharacter(before, before.length - end) || splitsCharacter(after, after.length - end);
+  return [start, end - (parts ? 1 : 0)];
+}
+
+/** Return whether an index is inside a surrogate pair. */
+function splitsCharacter(text: string, at: number): boolean {
+  return at > 0 && at < text.length && (text.codePointAt(at - 1) ?? 0) > 0xffff;
+}

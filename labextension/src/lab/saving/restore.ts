@@ -1,0 +1,190 @@
+/**
+ * Restores runs in cells that JupyterLab no longer updates: after a reload, after the notebook was
+ * closed and opened, when another page executed the cell, and when the kernel died.
+ */
+import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
+import type { ICellModel, ICodeCellModel } from '@jupyterlab/cells';
+import { INotebookTracker, NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
+
+import { CUT_OFF } from '../../channel';
+import { codeCells } from '../cells/cellLocations';
+import type { Link } from '../kernel/link';
+import { ILinks } from '../kernel/links';
+import { live } from '../kernel/liveRuns';
+import { findMissingRun, MissingRun } from './findMissingRun';
+import { Bundle, Output, runOf, insertRun } from './outputs';
+
+class Restorer {
+  /** Cells executed by this page: JupyterLab updates their outputs. */
+  private executed = new WeakSet<ICellModel>();
+  /** Cells with a live run that was restored here. */
+  private restored = new WeakMap<ICellModel, string>();
+  /** Cells for which the current kernel has no run. */
+  private withoutRun = new WeakSet<ICellModel>();
+  /** Cells with the run that was requested for them. */
+  private requested = new WeakMap<ICellModel, MissingRun>();
+  private opened = new WeakMap<NotebookPanel, number>();
+  /** Connected notebooks, with their links. */
+  private connected = new Map<NotebookPanel, Link>();
+
+  constructor(
+    tracker: INotebookTracker,
+    private links: ILinks
+  ) {
+    NotebookActions.executionScheduled.connect((_, { cell }) => this.onExecuted(cell.model));
+    NotebookActions.outputCleared.connect((_, { cell }) => this.onCleared(cell.model));
+    tracker.widgetAdded.connect((_, panel) => this.opened.set(panel, Date.now()));
+    links.changed.connect(() => this.update());
+    this.update();
+  }
+
+  private onExecuted(cell: ICellModel): void {
+    this.onCleared(cell);
+    if (!this.hasLiveRun(cell)) {
+      this.executed.add(cell);
+    }
+  }
+
+  /** Forget a cell's state, and restore a live run whose card was cleared. */
+  private onCleared(cell: ICellModel): void {
+    this.executed.delete(cell);
+    this.restored.delete(cell);
+    this.withoutRun.delete(cell);
+    this.requested.delete(cell);
+    if (this.hasLiveRun(cell)) {
+      this.update();
+    }
+  }
+
+  private hasLiveRun({ id }: ICellModel): boolean {
+    const runs = [...this.connected.values()].flatMap(link => link.live);
+    return runs.some(({ cell_id }) => cell_id === id);
+  }
+
+  private update(): void {
+    live.update(this.links.all);
+    this.connected.forEach((link, panel) => this.watch(panel, link));
+    for (const panel of this.links.notebooks()) {
+      const link = this.links.of(panel);
+      if (link?.overview) {
+        this.connected.set(panel, link);
+        codeCells(panel).forEach(cell => void this.restore(panel, link, cell));
+      }
+    }
+  }
+
+  /** Mark cards as cut off when their kernel is gone. */
+  private watch(panel: NotebookPanel, link: Link): void {
+    if (panel.isDisposed || this.links.of(panel) !== link || link.overview === null) {
+      this.connected.delete(panel);
+      if (!panel.isDisposed) {
+        this.cutOff(panel);
+      }
+    }
+  }
+
+  private cutOff(panel: NotebookPanel): void {
+    for (const { node } of panel.content.widgets) {
+      const cards = node.querySelectorAll('[data-ipyagent=run]');
+      cards.forEach(card => card.dispatchEvent(new Event(CUT_OFF)));
+    }
+    for (const cell of codeCells(panel)) {
+      this.withoutRun.delete(cell);
+      if (this.restored.has(cell)) {
+        cell.executionState = 'idle';
+      }
+    }
+  }
+
+  private async restore(panel: NotebookPanel, link: Link, cell: ICodeCellModel): Promise<void> {
+    const missing = this.requested.has(cell) ? null : this.findMissing(panel, link, cell);
+    if (missing === null) {
+      return;
+    }
+    this.requested.set(cell, missing);
+    const bundle = (await link.requestBundle(missing.which)) as Bundle | null | undefined;
+    const parent = bundle ? await findParentRun(link, cell, bundle) : null;
+    if (this.requested.get(cell) !== missing) {
+      return; // the cell was cleared or executed meanwhile
+    }
+    this.requested.delete(cell);
+    if (bundle && !cell.isDisposed) {
+      this.placeRun(cell, missing, bundle, parent);
+    } else if (bundle === null) {
+      this.withoutRun.add(cell);
+    }
+    // The run may have ended meanwhile.
+    this.update();
+  }
+
+  private findMissing(panel: NotebookPanel, link: Link, cell: ICodeCellModel): MissingRun | null {
+    return findMissingRun({
+      cellId: cell.id,
+      source: cell.sharedModel.getSource(),
+      outputs: cell.outputs.toJSON(),
+      runs: link.overview?.runs ?? [],
+      placed: this.restored.get(cell) ?? null,
+      isDrawn: this.executed.has(cell) && link.hasWidgets,
+      isRunning: cell.executionState === 'running',
+      isUnknown: this.withoutRun.has(cell),
+      saved: Date.parse(panel.context.contentsModel?.last_modified ?? ''),
+      opened: this.opened.get(panel) ?? 0
+    });
+  }
+
+  private placeRun(
+    cell: ICodeCellModel,
+    missing: MissingRun,
+    bundle: Bundle,
+    parent: Bundle | null
+  ): void {
+    const id = runOf(bundle)?.id;
+    if (missing.isLive && id !== undefined) {
+      this.restored.set(cell, id);
+      cell.executionState = 'running';
+    } else if (this.restored.delete(cell)) {
+      cell.executionState = 'idle';
+    }
+    updateOutputs(cell, insertRun(cell.outputs.toJSON(), bundle, parent));
+  }
+}
+
+/** Find the run of the same cell that proposed this plan. */
+async function findParentRun(
+  link: Link,
+  cell: ICodeCellModel,
+  bundle: Bundle
+): Promise<Bundle | null> {
+  const parent = runOf(bundle)?.parent_id ?? null;
+  if (parent === null) {
+    return null;
+  }
+  const led = ((await link.requestBundle({ run_id: parent })) as Bundle | null | undefined) ?? null;
+  return led !== null && runOf(led)?.cell_id === cell.id ? led : null;
+}
+
+/** Update only outputs that differ, so that opened details stay open. */
+function updateOutputs({ outputs }: ICodeCellModel, next: Output[]): void {
+  const now = outputs.toJSON();
+  if (now.length > next.length) {
+    outputs.fromJSON(next);
+    return;
+  }
+  next.forEach((output, index) => {
+    if (index >= now.length) {
+      outputs.add(output);
+    } else if (JSON.stringify(output) !== JSON.stringify(now[index])) {
+      outputs.set(index, output);
+    }
+  });
+}
+
+export const restore: JupyterFrontEndPlugin<void> = {
+  id: 'ipyagent:restore',
+  description: 'Brings runs back to their cells when the page or the kernel was not there.',
+  autoStart: true,
+  requires: [INotebookTracker, ILinks],
+  activate: (_, tracker: INotebookTracker, links: ILinks) => {
+    new Restorer(tracker, links);
+  }
+};
