@@ -137,14 +137,14 @@ class _FrameReader:
         return self._part.isna().sum().tolist()  # type: ignore[no-any-return]
 
 
-def _pandas_ends(series: Any) -> Sequence[Any]:
+def _pandas_ends(series: Any) -> Sequence[object]:
     """Return the smallest and the largest value of numbers and times."""
     if series.dtype.kind not in "iufmM" or not series.notna().any():
         return ()
     return [series.min(), series.max()]
 
 
-def _pandas_choices(series: Any) -> Sequence[Any]:
+def _pandas_choices(series: Any) -> Sequence[object]:
     """Return the different values of other columns, if they are few and come more than once."""
     if series.dtype.kind in "iufmM":
         return ()
@@ -243,7 +243,7 @@ def _polars_column(series: Any, dtype: Any) -> Column:
     )
 
 
-def _polars_choices(series: Any) -> Sequence[Any]:
+def _polars_choices(series: Any) -> Sequence[object]:
     """Return the different values, if they are few and come more than once."""
     found = series.drop_nulls().unique(maintain_order=True).to_list()
     return found if len(found) <= CHOICES and len(found) < series.count() else ()

@@ -56,9 +56,9 @@ class Column:
     nulls: Callable[[], int] | None
     unique: Callable[[], int] | None
     values: Callable[[slice], Sequence[Any]]
-    choices: Callable[[], Sequence[Any]] = tuple
+    choices: Callable[[], Sequence[object]] = tuple
     """All values, if they are few; else none."""
-    ends: Callable[[], Sequence[Any]] = tuple
+    ends: Callable[[], Sequence[object]] = tuple
     """The smallest and the largest value, if that says more than an example; else none."""
 
     @property
@@ -86,7 +86,7 @@ class Table:
     """Words behind numbers of missing values, if they are those of a part: " of 4,000"."""
     index: Sequence[Column] = ()
     """The labels of the rows, unless they are only numbered."""
-    levels: Sequence[Any] = ()
+    levels: Sequence[object] = ()
     """The names of the levels of the columns' labels, if they have any."""
 
     @property
