@@ -6,22 +6,7 @@
 import type { ToRun } from './channel';
 import type { Protocol } from './protocol';
 import type { Widget, WidgetModel } from './widget';
-
-/** Makes one widget with all its views. */
-export type MakeWidget = () => Widget;
-
-type Load = () => Promise<MakeWidget>;
-
-const MODULES = Symbol.for('ipyagent.widgetModules');
-
-/**
- * Return the modules of this page, by hash. They are global, as the loader and the extension are
- * separate bundles.
- */
-export function widgetModules(): Map<string, Load> {
-  const place = globalThis as { [MODULES]?: Map<string, Load> };
-  return (place[MODULES] ??= new Map<string, Load>());
-}
+import { MakeWidget, widgetModules } from './widgetModules';
 
 /** The card's synced trait with the hash of its module. */
 const KEY = 'module_hash';

@@ -32,13 +32,14 @@ function applyAt(
     copy[key] = applyAt(copy[key], path, depth + 1, change);
     return copy;
   }
-  if (isRecord(value) && Object.hasOwn(value, key)) {
+  if (isObject(value) && Object.hasOwn(value, key)) {
     return { ...value, [key]: applyAt(value[key], path, depth + 1, change) };
   }
   throw new Error(`no place ${path.join('.')}`);
 }
 
-function isRecord(value: unknown): value is Record<string, unknown> {
+/** Return whether a value is an object with fields. */
+export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 

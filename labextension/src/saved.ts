@@ -1,6 +1,7 @@
 /** Reads the transcript of a saved run, which may be damaged or forged. */
 import { Schema, Validator } from '@cfworker/json-schema';
 
+import { isObject } from './model';
 import type { Transcript } from './protocol';
 import schema from './transcript.schema.json';
 
@@ -129,8 +130,4 @@ function valueAt(run: unknown, path: unknown[]): unknown {
 function hasOwn(value: unknown, key: unknown): key is string {
   const isKey = typeof key === 'string' || typeof key === 'number';
   return isKey && typeof value === 'object' && value !== null && Object.hasOwn(value, key);
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,8 +1,9 @@
 import { beforeEach, describe, it, vi, expect } from 'vitest';
 
-import loader, { CardModel, widgetModules } from '../loader';
+import loader, { CardModel } from '../loader';
 import type { Protocol } from '../protocol';
 import type { Widget } from '../widget';
+import { widgetModules } from '../widgetModules';
 
 type Receive = (message: unknown) => void;
 

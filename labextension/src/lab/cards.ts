@@ -2,9 +2,9 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { INotebookTracker, NotebookActions } from '@jupyterlab/notebook';
 
-import { widgetModules } from '../loader';
 import { UNDO, UndoRequest } from '../view/undo';
 import { WIDGET_HASH } from '../widgetHash';
+import { widgetModules } from '../widgetModules';
 import { ILinks } from './kernel/links';
 
 const CARD = '[data-ipyagent="run"]';

@@ -5,7 +5,7 @@ import { Token } from '@lumino/coreutils';
 import { ISignal, Signal } from '@lumino/signaling';
 
 /** The settings in `schema/settings.json`. None of them loosens approvals. */
-export interface Settings {
+interface Settings {
   /** Offer completions while a name is typed after `@`. */
   readonly completeOnAt: boolean;
   /** Offer actions below a cell that failed. */

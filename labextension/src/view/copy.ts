@@ -13,7 +13,7 @@ export function listing(name: string, block: HTMLElement): HTMLElement {
 }
 
 /** Return a button that copies the text of `shown`. */
-export function copyButton(content: Node): HTMLElement {
+function copyButton(content: Node): HTMLElement {
   const place = h('span', { 'data-lm-suppress-shortcuts': 'true', role: 'status' });
   const element = button('copy', 'Copy', 'Copy this code', () => {
     void copyText(content).then(isCopied => {

@@ -16,7 +16,7 @@ export function h<K extends keyof HTMLElementTagNameMap>(
 }
 
 /** Append `children` one by one, as a call has a limit of arguments. */
-export function fill<T extends ParentNode>(parent: T, children: readonly Child[]): T {
+function fill<T extends ParentNode>(parent: T, children: readonly Child[]): T {
   for (const child of children) {
     if (child !== null) {
       parent.append(child);
@@ -81,6 +81,13 @@ export class Views<
     this.views.push(view);
     this.parent.append(view.element);
     return view;
+  }
+}
+
+/** Set an element's text, if it differs: screen readers read each change of a live region. */
+export function setText(element: HTMLElement, text: string): void {
+  if (element.textContent !== text) {
+    element.textContent = text;
   }
 }
 

@@ -15,7 +15,7 @@ const BOX = 'pre:not(.ipyagent-exact *)';
 const REASON = 'Active once all of what is asked has been in sight';
 
 /** The elements of a call: its first line, its text, and its buttons. */
-export interface Places {
+interface Places {
   readonly head: HTMLElement;
   readonly about: HTMLElement;
   readonly form: HTMLElement;
@@ -145,4 +145,22 @@ export class Gate {
       part?.scrollIntoView({ block: 'nearest' });
     }
   };
+}
+
+/** The gate of the current approval: a new approval gets a new one, null gets none. */
+export class ApprovalGate {
+  private gate: Gate | null = null;
+  private approvalId: string | null = null;
+
+  constructor(private places: Places) {}
+
+  /** Follow the approval with that id, and the boxes of its call. */
+  update(approvalId: string | null): void {
+    if (approvalId !== this.approvalId) {
+      this.approvalId = approvalId;
+      this.gate?.dispose();
+      this.gate = approvalId === null ? null : new Gate(this.places);
+    }
+    this.gate?.update();
+  }
 }

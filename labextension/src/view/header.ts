@@ -1,11 +1,11 @@
 /** The header of a run: model, state, facts, and the stop button. */
 import type { Header } from '../protocol';
-import { Child, h, Slot } from './dom';
+import { Child, h, setText, Slot } from './dom';
 import { button } from './form';
 import { reveal } from './reveal';
 
 /** A header, and the end of its run. */
-export interface HeaderItem {
+interface HeaderItem {
   readonly header: Header;
   readonly isOver: boolean;
 }
@@ -34,10 +34,7 @@ export class HeaderView {
   update(item: HeaderItem | null): void {
     const header = item?.header ?? null;
     const isLive = this.stop !== null && item?.isOver !== true;
-    const label = header?.state_text ?? BEGINNING;
-    if (this.chip.textContent !== label) {
-      this.chip.textContent = label;
-    }
+    setText(this.chip, header?.state_text ?? BEGINNING);
     this.title.show([header?.model, header?.badge], () => title(header));
     this.facts.show(header?.facts, () => (header?.facts ?? []).map(fact => h('span', {}, fact)));
     this.controls.show(isLive, () => (isLive ? [this.stopButton()] : []));
@@ -76,10 +73,7 @@ export class HeaderView {
   }
 
   private showElapsed(): void {
-    const text = formatElapsed((Date.now() - (this.start ?? 0)) / 1_000);
-    if (this.clock.textContent !== text) {
-      this.clock.textContent = text;
-    }
+    setText(this.clock, formatElapsed((Date.now() - (this.start ?? 0)) / 1_000));
   }
 }
 

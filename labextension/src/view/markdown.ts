@@ -39,7 +39,7 @@ export interface Fence {
   readonly end: number | null;
 }
 
-export interface Outline {
+interface Outline {
   /** The offsets at which the outermost blocks begin. */
   readonly starts: number[];
   /** No block refers to another. */

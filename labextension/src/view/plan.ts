@@ -6,7 +6,7 @@ import { Child, h, Slot, Views } from './dom';
 import { PlanEditor } from './editor';
 import { effectsOf } from './effects';
 import { answerForm, button, Decide, markApproval, reasonField } from './form';
-import { Gate } from './gate';
+import { ApprovalGate } from './gate';
 import { reveal } from './reveal';
 import type { Before } from './sanitize';
 import { note } from './step';
@@ -27,8 +27,7 @@ export class PlanView {
   private editing = h('div');
   private form = new Slot(h('div'));
   private late = new Slot(h('div', { class: 'ipyagent-late', role: 'status' }));
-  private gate: Gate | null = null;
-  private gatedApproval: string | null = null;
+  private gate = this.gateFor(this.form.element);
 
   /** `decide` is null for a saved run. */
   constructor(
@@ -56,21 +55,12 @@ export class PlanView {
       return approval === null ? hint(plan) : [this.buttons(plan, approval)];
     });
     this.late.show(plan.late, () => lateNote(plan.late));
-    this.updateGate(approval?.id ?? null);
+    this.gate.update(approval?.id ?? null);
   }
 
   /** Keep the buttons in `form` inactive until all steps were visible. */
-  gateFor(form: HTMLElement): Gate {
-    return new Gate({ head: this.heading.element, about: this.list, form });
-  }
-
-  private updateGate(id: string | null): void {
-    if (id !== this.gatedApproval) {
-      this.gatedApproval = id;
-      this.gate?.dispose();
-      this.gate = id === null ? null : this.gateFor(this.form.element);
-    }
-    this.gate?.update();
+  gateFor(form: HTMLElement): ApprovalGate {
+    return new ApprovalGate({ head: this.heading.element, about: this.list, form });
   }
 
   private buttons(plan: Plan, { id, question, choices }: Approval): HTMLElement {

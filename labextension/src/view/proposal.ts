@@ -8,7 +8,7 @@ import { highlight } from './highlight';
 import { reveal, revealWithin } from './reveal';
 
 /** A proposed change, and who proposes it. */
-export interface Proposed {
+interface Proposed {
   readonly call: Call;
   /** The source of the cell to change; null for a new cell. */
   readonly before: string | null;

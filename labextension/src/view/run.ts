@@ -13,7 +13,7 @@ import { note, StepItem, StepView } from './step';
 import { UndoView } from './undo';
 
 /** The actions of a user on a live run. */
-export interface Actions extends UserTextActions {
+interface Actions extends UserTextActions {
   decide(approvalId: string, answer: Answer): void;
   stop(): void;
 }

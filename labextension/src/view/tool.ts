@@ -6,7 +6,7 @@ import { media } from './displays';
 import { Child, h, Slot } from './dom';
 import { effectsOf } from './effects';
 import { approvalForm, Decide, markApproval } from './form';
-import { Gate } from './gate';
+import { ApprovalGate } from './gate';
 import { questionForm, questionText } from './question';
 import { reveal } from './reveal';
 import type { Before } from './sanitize';
@@ -33,8 +33,11 @@ export class ToolView {
   private drawn: Call | null = null;
   /** The kernel's last `is_open`: a user's own folding holds until that changes. */
   private isOpen: boolean | null = null;
-  private gate: Gate | null = null;
-  private gatedApproval: string | null = null;
+  private gate = new ApprovalGate({
+    head: this.line.element,
+    about: this.call.element,
+    form: this.approval.element
+  });
 
   constructor(private before: Before) {
     const body = h('div', { class: 'ipyagent-body' }, this.call.element, this.result.element);
@@ -51,7 +54,11 @@ export class ToolView {
       this.late.show(item.call.late, () => lateNote(item.call.late));
       this.draw(item);
     }
-    this.updateGate(item);
+    const { call, decide } = item;
+    // A question is answered, not approved.
+    this.gate.update(
+      call.question === null && decide !== null ? (call.approval?.id ?? null) : null
+    );
   }
 
   private draw({ call, decide }: ToolItem): void {
@@ -75,18 +82,6 @@ export class ToolView {
       () => [concern === '' ? null : concernNote(concern), ...outcome(call)]
     );
     this.media.show(result?.media, () => (result?.media ?? []).map(m => media(m, this.before)));
-  }
-
-  /** Gate approving buttons until the call was visible; questions need no gate. */
-  private updateGate({ call, decide }: ToolItem): void {
-    const id = call.question === null && decide !== null ? (call.approval?.id ?? null) : null;
-    if (id !== this.gatedApproval) {
-      this.gatedApproval = id;
-      this.gate?.dispose();
-      const [head, about, form] = [this.line.element, this.call.element, this.approval.element];
-      this.gate = id === null ? null : new Gate({ head, about, form });
-    }
-    this.gate?.update();
   }
 
   private ask({ call, decide }: ToolItem): void {

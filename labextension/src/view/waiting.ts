@@ -1,6 +1,6 @@
 /** The line that tells what a step waits for: the model's reply, or the next attempt. */
 import type { Waiting } from '../protocol';
-import { h } from './dom';
+import { h, setText } from './dom';
 
 /** One line, with the seconds to a retry counted down. */
 export class WaitingView {
@@ -21,10 +21,7 @@ export class WaitingView {
   /** Draw what is waited for; null hides the line. */
   update(waiting: Waiting | null): void {
     this.element.hidden = waiting === null;
-    const text = waiting?.text ?? '';
-    if (this.what.textContent !== text) {
-      this.what.textContent = text;
-    }
+    setText(this.what, waiting?.text ?? '');
     if (waiting !== this.waiting) {
       this.waiting = waiting;
       this.dispose();
@@ -47,9 +44,6 @@ export class WaitingView {
   private tick(): void {
     const left = Math.ceil((this.until - Date.now()) / 1_000);
     const counts = this.waiting !== null && this.waiting.seconds !== null && left > 0;
-    const text = counts ? ` in ${left} s` : '';
-    if (this.seconds.textContent !== text) {
-      this.seconds.textContent = text;
-    }
+    setText(this.seconds, counts ? ` in ${left} s` : '');
   }
 }

@@ -4,7 +4,6 @@ import { approvalKey } from '../../model';
 import type { Overview, PendingApproval, WaitingPlan } from '../../protocol';
 import { h, Slot } from '../../view/dom';
 import { answerForm, button, reasonField } from '../../view/form';
-import type { Gate } from '../../view/gate';
 import { PlanView } from '../../view/plan';
 import { reveal } from '../../view/reveal';
 import type { Before } from '../../view/sanitize';
@@ -93,113 +92,73 @@ class Card {
   }
 }
 
-class CallCard implements CardView {
-  private tool: ToolView;
-  private card: Card;
-
-  readonly element: HTMLElement;
-
-  constructor(
-    private actions: PanelActions,
-    before: Before
-  ) {
-    this.tool = new ToolView(before);
-    this.card = new Card(actions, this.tool.element);
-    this.element = this.card.element;
-  }
-
-  update(item: Item): void {
-    if (item.kind !== 'asked' || item.approval.call === null) {
-      return;
-    }
-    const { run_id, call, about } = item.approval;
-    this.card.update(`Waiting for you: ${about}`, item.about);
-    this.tool.update({
-      call,
-      decide: (id, answer) => this.actions.decide(run_id, id, answer)
-    });
-  }
-}
-
-class PlanCard implements CardView {
-  private plan: PlanView;
-  private card: Card;
-  private runId = '';
-
-  readonly element: HTMLElement;
-
-  constructor(actions: PanelActions, before: Before) {
-    const decide = (id: string, answer: Answer): void => actions.decide(this.runId, id, answer);
-    this.plan = new PlanView(decide, before);
-    this.card = new Card(actions, this.plan.element);
-    this.element = this.card.element;
-  }
-
-  update(item: Item): void {
-    if (item.kind !== 'asked' || item.approval.plan === null) {
-      return;
-    }
-    const { run_id, plan, about } = item.approval;
-    this.runId = run_id;
-    this.card.update(`Waiting for you: ${about}`, item.about);
-    this.plan.update(plan, WAITING);
-  }
-}
-
-/** A draft plan: no run waits for it, so the decision runs a new cell. */
-class WaitingPlanCard implements CardView {
-  private plan: PlanView;
-  private form = new Slot(h('div'));
-  private card: Card;
-  private gate: Gate;
-
-  readonly element: HTMLElement;
-
-  constructor(
-    private actions: PanelActions,
-    before: Before
-  ) {
-    this.plan = new PlanView(null, before);
-    this.gate = this.plan.gateFor(this.form.element);
-    this.card = new Card(actions, this.plan.element, this.form.element);
-    this.element = this.card.element;
-  }
-
-  update(item: Item): void {
-    if (item.kind === 'waiting') {
-      this.card.update('Waiting for you: a plan', item.about);
-      this.plan.update(item.plan.plan, WAITING);
-      this.form.show(item.plan.run_id, () => [this.buttons(item.plan)]);
-      this.gate.update();
-    }
-  }
-
-  private buttons(waiting: WaitingPlan): HTMLElement {
-    const decide = (answer: Answer): void => {
-      if (answer.decision === 'approve' || answer.decision === 'deny') {
-        this.actions.decidePlan(waiting, answer.decision, answer.reason);
-      }
-    };
-    return answerForm('May this plan run?', decide, send => {
-      const reason = reasonField('the plan');
-      const press = (decision: 'approve' | 'deny') => () =>
-        send({ decision, reason: reason.value.trim() });
-      return [
-        button('approve', 'Approve', 'Approve this plan: run it in a new cell', press('approve')),
-        button('deny', 'Deny', 'Deny this plan', press('deny')),
-        reason
-      ];
-    });
-  }
-}
-
 function cardOf(item: Item, actions: PanelActions, before: Before): CardView {
   if (item.kind === 'waiting') {
-    return new WaitingPlanCard(actions, before);
+    return draftCard(actions, before);
   }
-  return item.approval.plan === null
-    ? new CallCard(actions, before)
-    : new PlanCard(actions, before);
+  return item.approval.plan === null ? callCard(actions, before) : planCard(actions, before);
+}
+
+function callCard(actions: PanelActions, before: Before): CardView {
+  const tool = new ToolView(before);
+  const card = new Card(actions, tool.element);
+  const update = (item: Item): void => {
+    if (item.kind === 'asked' && item.approval.call !== null) {
+      const { run_id, call, about } = item.approval;
+      card.update(`Waiting for you: ${about}`, item.about);
+      tool.update({ call, decide: (id, answer) => actions.decide(run_id, id, answer) });
+    }
+  };
+  return { element: card.element, update };
+}
+
+function planCard(actions: PanelActions, before: Before): CardView {
+  let runId = '';
+  const plan = new PlanView((id, answer) => actions.decide(runId, id, answer), before);
+  const card = new Card(actions, plan.element);
+  const update = (item: Item): void => {
+    if (item.kind === 'asked' && item.approval.plan !== null) {
+      runId = item.approval.run_id;
+      card.update(`Waiting for you: ${item.approval.about}`, item.about);
+      plan.update(item.approval.plan, WAITING);
+    }
+  };
+  return { element: card.element, update };
+}
+
+/** Return the card of a draft plan: no run waits for it, so the decision runs a new cell. */
+function draftCard(actions: PanelActions, before: Before): CardView {
+  const plan = new PlanView(null, before);
+  const form = new Slot(h('div'));
+  const gate = plan.gateFor(form.element);
+  const card = new Card(actions, plan.element, form.element);
+  const update = (item: Item): void => {
+    if (item.kind === 'waiting') {
+      card.update('Waiting for you: a plan', item.about);
+      plan.update(item.plan.plan, WAITING);
+      form.show(item.plan.run_id, () => [draftForm(item.plan, actions)]);
+      gate.update(item.plan.run_id);
+    }
+  };
+  return { element: card.element, update };
+}
+
+function draftForm(waiting: WaitingPlan, actions: PanelActions): HTMLElement {
+  const decide = (answer: Answer): void => {
+    if (answer.decision === 'approve' || answer.decision === 'deny') {
+      actions.decidePlan(waiting, answer.decision, answer.reason);
+    }
+  };
+  return answerForm('May this plan run?', decide, send => {
+    const reason = reasonField('the plan');
+    const press = (decision: 'approve' | 'deny') => () =>
+      send({ decision, reason: reason.value.trim() });
+    return [
+      button('approve', 'Approve', 'Approve this plan: run it in a new cell', press('approve')),
+      button('deny', 'Deny', 'Deny this plan', press('deny')),
+      reason
+    ];
+  });
 }
 
 function keyOf(item: Item): string {

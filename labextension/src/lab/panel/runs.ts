@@ -2,9 +2,8 @@
 import type { RunLine } from '../../protocol';
 import { h, Slot } from '../../view/dom';
 import { button } from '../../view/form';
-import { reveal } from '../../view/reveal';
 import { Keyed } from './keyed';
-import { PanelActions, PanelState, Section } from './section';
+import { PanelActions, PanelState, Section, titleWithNotes } from './section';
 
 interface Item {
   readonly run: RunLine;
@@ -75,12 +74,7 @@ function content({ title, glyph, facts }: RunLine, cellId: string | null): Docum
   const words = cellId === null ? [...facts, 'its cell is gone'] : facts;
   fragment.append(
     h('span', { class: 'ipyagent-glyph', 'aria-hidden': 'true' }, glyph),
-    h(
-      'span',
-      { class: 'ipyagent-panel-words' },
-      h('span', { class: 'ipyagent-panel-prompt' }, reveal(title)),
-      h('span', { class: 'ipyagent-note' }, reveal(words.join(' · ')))
-    )
+    titleWithNotes(title, words)
   );
   return fragment;
 }

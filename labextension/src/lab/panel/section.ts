@@ -1,7 +1,8 @@
 /** A section of the panel that can be folded, and the panel's state and actions. */
 import type { Answer } from '../../channel';
 import type { Overview, WaitingPlan } from '../../protocol';
-import { Child, h } from '../../view/dom';
+import { Child, h, setText } from '../../view/dom';
+import { reveal } from '../../view/reveal';
 
 export class Section {
   readonly body: HTMLElement;
@@ -23,9 +24,7 @@ export class Section {
   /** Show or hide it, with a number or a few words beside its heading. */
   show(isShown: boolean, badge = ''): void {
     this.element.hidden = !isShown;
-    if (this.badge.textContent !== badge) {
-      this.badge.textContent = badge;
-    }
+    setText(this.badge, badge);
   }
 
   /** Apply a change; if that removes the focused element, focus the heading. */
@@ -36,6 +35,16 @@ export class Section {
       this.title.focus();
     }
   }
+}
+
+/** Return a row's title above its notes. */
+export function titleWithNotes(title: string, notes: readonly string[]): HTMLElement {
+  return h(
+    'span',
+    { class: 'ipyagent-panel-words' },
+    h('span', { class: 'ipyagent-panel-prompt' }, reveal(title)),
+    h('span', { class: 'ipyagent-note' }, reveal(notes.join(' · ')))
+  );
 }
 
 export interface PanelState {

@@ -2,9 +2,8 @@
 import type { SessionLine } from '../../protocol';
 import { h, Slot } from '../../view/dom';
 import { button } from '../../view/form';
-import { reveal } from '../../view/reveal';
 import { Keyed } from './keyed';
-import { PanelActions, PanelState, Section } from './section';
+import { PanelActions, PanelState, Section, titleWithNotes } from './section';
 
 interface Item {
   readonly session: SessionLine;
@@ -48,14 +47,9 @@ class SessionRow {
   update({ session, canResume }: Item): void {
     const { id, name, current, ended, at } = session;
     this.element.dataset.state = current ? 'current' : ended ? 'ended' : 'open';
-    const notes = [current ? 'current' : ended ? 'ended' : '', when(at)];
+    const notes = [...(current ? ['current'] : ended ? ['ended'] : []), when(at)];
     this.row.show([name, notes, canResume], () => [
-      h(
-        'span',
-        { class: 'ipyagent-panel-words' },
-        h('span', { class: 'ipyagent-panel-prompt' }, reveal(name || id.slice(0, 8))),
-        h('span', { class: 'ipyagent-note' }, notes.filter(part => part !== '').join(' · '))
-      ),
+      titleWithNotes(name || id.slice(0, 8), notes),
       canResume
         ? button('resume', 'Go on', `Go on with the session ${name}`, () => this.actions.resume(id))
         : null

@@ -4,7 +4,7 @@ import { INotebookTracker } from '@jupyterlab/notebook';
 import { IStatusBar } from '@jupyterlab/statusbar';
 import { Widget } from '@lumino/widgets';
 
-import { h } from '../../view/dom';
+import { h, setText } from '../../view/dom';
 import { revealText } from '../../view/reveal';
 import { ILinks } from '../kernel/links';
 import { CurrentNotebook } from './currentNotebook';
@@ -22,9 +22,7 @@ class Status extends Widget {
   }
 
   setText(text: string): void {
-    if (this.line.textContent !== text) {
-      this.line.textContent = text;
-    }
+    setText(this.line, text);
   }
 }
 

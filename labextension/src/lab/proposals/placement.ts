@@ -8,7 +8,7 @@ export interface Place {
 }
 
 /** The state of the notebook that decides on the place. */
-export interface CellContext {
+interface CellContext {
   /** The ids of its cells, in order. */
   cells: readonly string[];
   /** The agent's own cell. */

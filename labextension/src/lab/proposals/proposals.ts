@@ -13,10 +13,10 @@ import { Inserted } from './placement';
 const TOOLS = ['edit_cell', 'insert_cell'];
 
 /** Resolves a path that a notebook's agent gave. */
-export type Resolve = (notebook: string, path: string) => string;
+type Resolve = (notebook: string, path: string) => string;
 
 /** Keeps all notebooks' proposals up to date: decided calls disappear. */
-export class Proposals {
+class Proposals {
   private views = new Map<NotebookPanel, NotebookProposals>();
 
   constructor(

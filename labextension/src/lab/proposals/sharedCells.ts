@@ -14,7 +14,7 @@ type Bundle = Record<string, unknown>;
 const START = /^.{0,1000}/su;
 
 /** A cell as it is sent to the kernel. */
-export interface CellContent {
+interface CellContent {
   id: string;
   kind: Kind;
   source: string;
