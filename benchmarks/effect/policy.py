@@ -42,8 +42,8 @@ class Policy:
         usage = {"prompt_tokens": len(request.raw) // 4, "completion_tokens": 50}
         usage["total_tokens"] = usage["prompt_tokens"] + 50
         if results and (values := _printed_answers(task, results[-1])):
-            forms = " ".join(f"@{name}[{value}]" for name, value in values.items())
-            return answer(f"The table gives:\n\n{forms}", usage=usage, chunk_size=200)
+            lines = "\n".join(f"- {name}: {value}" for name, value in values.items())
+            return answer(f"The table gives:\n\n{lines}", usage=usage, chunk_size=200)
         tool = _code_tool(body["tools"])
         arguments = {"code": self._next_code(task, messages, results)}
         call = (tool, arguments, f"call_{len(messages)}")

@@ -26,8 +26,7 @@ class Task:
     @property
     def prompt(self) -> str:
         """The whole request, the same for all harnesses."""
-        forms = " ".join(f"@{name}[value]" for name in self.expressions)
-        return f"{self.question}\nThe data is in the file {self.table}. End with: {forms}"
+        return f"{self.question}\nThe data is in the file {self.table}."
 
     def code(self) -> str:
         """Return a program that prints all answers."""
@@ -52,18 +51,17 @@ def load_tasks() -> list[Task]:
     return [Task(each["table"], each["ask"], each["answers"]) for each in entries]
 
 
+_NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
+
+
 def is_right(text: str, expected: Mapping[str, Answer]) -> bool:
-    """Return whether the text gives each expected answer in its form, numbers to the last digit."""
-    given = dict(re.findall(r"@(\w+)\[([^\]]*)\]", text))
-    return all(_agree(given.get(name, ""), value) for name, value in expected.items())
+    """Return whether the text gives each expected value, numbers to their last digit."""
+    return all(_has_value(text, value) for value in expected.values())
 
 
-def _agree(given: str, expected: Answer) -> bool:
+def _has_value(text: str, expected: Answer) -> bool:
     if isinstance(expected, str):
-        return given.strip().lower() == expected.strip().lower()
-    try:
-        number = float(given.replace(",", "").rstrip("% "))
-    except ValueError:
-        return False
+        return expected.strip().lower() in text.replace("\\", "").lower()
     decimals = len(repr(float(expected)).partition(".")[2])
-    return abs(number - float(expected)) < 10**-decimals * 0.51
+    given = (float(each.replace(",", "")) for each in _NUMBER.findall(text))
+    return any(abs(number - float(expected)) < 10**-decimals * 0.51 for number in given)

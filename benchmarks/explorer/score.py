@@ -1,15 +1,17 @@
-"""Score the explorer on questions.json: right, wrong, declined.
+"""Score the explorer: right, half, wrong, declined with or without a useful offer.
 
-    python benchmarks/explorer/score.py            # both halves, counted
-    python benchmarks/explorer/score.py --show     # what went wrong in the half that is for work
+    python benchmarks/explorer/score.py                    # the questions to work with
+    python benchmarks/explorer/score.py --show wrong half  # and those that went so
+    python benchmarks/explorer/score.py --held-out         # other tables and writers, only counted
 
-The other half, chosen by a hash of the text, is never printed.
+An answer is right if all expected values stand in its text (or if the figure, the file or the table
+that was asked for is there), half if some of them do, and wrong if none does.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
+import contextlib
 import json
 import math
 import re
@@ -17,127 +19,159 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import yaml
 
 HERE = Path(__file__).parent
 TESTS = HERE.parents[1] / "tests"
 DATA = TESTS / "explorer" / "data"
+HELD_OUT = HERE / "held_out"
 sys.path.insert(0, str(TESTS / "explorer"))
 
 from explorer_runner import Kernel
 
-Question = dict[str, Any]
+_NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
+_OFFER = re.compile(r"Did you mean\n\n((?:- .*\n)+)")
 
 
-def read_questions(half: str) -> list[Question]:
-    """Return the questions of a half: `work`, or `held out`."""
-    questions = json.loads((HERE / "questions.json").read_text())
-    return [q for q in questions if (_digest(q) % 2 == 0) == (half == "held out")]
+@dataclass(frozen=True)
+class Question:
+    """A prompt about one table; `expected` values, or what has to be there afterwards."""
+
+    ask: str
+    table: Path
+    kind: str
+    writer: str = ""
+    expected: tuple[Any, ...] = ()
+    drawn: tuple[str, ...] = ()
+    after: str = ""
+    file: str = ""
 
 
-def _digest(question: Question) -> int:
-    text = question["table"] + question["question"]
-    return int(hashlib.sha256(text.encode()).hexdigest(), 16)
+@dataclass
+class Result:
+    """The result of a question, with the text and the code."""
+
+    verdict: str
+    text: str = ""
+    code: list[str] = field(default_factory=list)
 
 
-def judge(question: Question, thinking: str, text: str) -> str:
-    """Return `right`, `wrong` or `declined`."""
-    if thinking.startswith(("Rule: declined", "Rule: help", "the call failed")):
-        return "declined"
-    if text.startswith("**I can't tell"):  # it gives the numbers to choose from
-        return "declined"
-    if any(name for name, _ in question["expected"]):
-        written = dict(re.findall(r"@(\w+)\[([^\]\n]*)\]", text))
-        right = all(
-            _same(written.get(name), value, question["digits"])
-            for name, value in question["expected"]
-        )
-        return "right" if right and text.rstrip().endswith("]") else "wrong"
-    bold = re.findall(r"\*\*(.+?)\*\*", text)
-    return "right" if _any_same(bold, question) else "wrong"
+def questions_to_work_with() -> Iterator[Question]:
+    for each in json.loads((HERE / "questions.json").read_text()):
+        yield Question(each["ask"], DATA / each["table"], each["kind"], "", tuple(each["expected"]))
 
 
-def _any_same(bold: Sequence[str], question: Question) -> bool:
-    value = question["expected"][0][1]
+def held_out_questions() -> Iterator[Question]:
+    """Yield the questions of other tables and writers; expressions become values."""
+    for block in yaml.safe_load((HELD_OUT / "questions.yaml").read_text()):
+        table = HELD_OUT / block["table"]
+        names = {"df": pd.read_csv(table), "pd": pd, "np": np}
+        for kind in ("short", "easy"):
+            for writer, asked in block[kind].items():
+                for each in asked:
+                    values = tuple(eval(a, dict(names)) for a in each.get("answers", ()))
+                    drawn, after = tuple(each.get("drawn", ())), each.get("after", "")
+                    yield Question(
+                        each["ask"], table, kind, writer, values, drawn, after, each.get("file", "")
+                    )
+
+
+def has_value(text: str, value: Any) -> bool:
+    """Return whether a text gives a value; a number as far as its digits go."""
+    plain = text.replace("\\", "")
     if isinstance(value, str):
-        return value in [each.replace("\\", "").strip("`") for each in bold]
-    return any(_shown(word, value) for each in bold for word in each.replace("%", " ").split())
+        return value.casefold() in plain.casefold()
+    return any(_same(found, float(value)) for found in _NUMBER.findall(plain))
 
 
-def _shown(text: str, value: float) -> bool:
-    """Return whether a number in an answer is this one, as far as it is given."""
-    plain = text.replace(",", "").removesuffix("%").strip()
-    if not re.fullmatch(r"-?\d+(\.\d+)?(e[-+]?\d+)?", plain):
-        return False
-    decimals = len(plain.partition("e")[0].partition(".")[2])
-    exponent = int(plain.partition("e")[2] or 0)
-    return math.isclose(
-        float(plain), value, rel_tol=1e-9, abs_tol=0.51 * 10 ** (exponent - decimals)
+def _same(written: str, value: float) -> bool:
+    number, exponent = float(written.replace(",", "")), int(written.partition("e")[2] or 0)
+    decimals = len(written.partition("e")[0].partition(".")[2])
+    near = abs(number - value) <= 0.51 * 10 ** (exponent - decimals)
+    return math.isclose(number, value, rel_tol=1e-9) or (
+        near and (decimals > 0 or abs(value) < 1e-300)
     )
 
 
-def _same(written: str | None, value: Any, digits: int | None) -> bool:
-    if written is None:
-        return False
-    if isinstance(value, str):
-        return written.strip().casefold() == value.casefold()
-    try:
-        number = float(written)
-    except ValueError:
-        return False
-    if digits is None:
-        return math.isclose(number, value, rel_tol=1e-3)
-    return math.isclose(number, value, rel_tol=1e-9, abs_tol=0.51 * 10**-digits)
+def judge(question: Question, kernel: Kernel, thinking: str, text: str) -> str:
+    """Return `right`, `half`, `wrong` or `declined`."""
+    if thinking.startswith(("Rule: declined", "Rule: help", "Rule: thanks")):
+        return "declined"
+    if question.drawn:
+        code = kernel.code[-1] if kernel.code else ""
+        return (
+            "right" if "plt." in code and all(part in code for part in question.drawn) else "wrong"
+        )
+    if question.file or question.after:
+        there = not question.file or (kernel.root / question.file).exists()
+        tables = [v for v in kernel.namespace.values() if isinstance(v, pd.DataFrame)]
+        return "right" if there and any(_meets(question.after, t) for t in tables) else "wrong"
+    given = [has_value(text, value) for value in question.expected]
+    return "right" if all(given) else "half" if any(given) else "wrong"
 
 
-def answer(question: Question) -> tuple[str, str, list[str]]:
+def _meets(predicate: str, table: pd.DataFrame) -> bool:
+    with contextlib.suppress(Exception):
+        return bool(eval(predicate, {"t": table, "pd": pd}))
+    return False
+
+
+def ask(question: Question, prompt: str | None = None) -> Result:
     """Ask with nothing loaded, and only this table in the folder."""
     with tempfile.TemporaryDirectory() as folder:
-        shutil.copy(DATA / question["table"], folder)
+        shutil.copy(question.table, folder)
         kernel = Kernel(Path(folder))
-        said = kernel.ask(question["question"])
-        return said.thinking, said.text, kernel.code
+        said = kernel.ask(prompt or question.ask)
+        verdict = judge(question, kernel, said.thinking, said.text)
+        if verdict == "declined" and prompt is None:
+            found = _OFFER.search(said.text)
+            offers = found[1].splitlines() if found else []
+            useful = any(ask(question, o.removeprefix("- ")).verdict == "right" for o in offers)
+            verdict = "declined, useful offer" if useful else "declined"
+            verdict += ", after code" * bool(kernel.code)
+        return Result(verdict, said.text, kernel.code)
 
 
-def score(half: str, show: Sequence[str] = (), every: int = 1) -> dict[str, Counter[str]]:
-    """Return the counts of right, wrong and declined answers by kind."""
+def score(questions: Sequence[Question], show: Sequence[str] = ()) -> dict[str, Counter[str]]:
+    """Return the counts of verdicts by kind."""
+    mpl.use("Agg")
     counts: dict[str, Counter[str]] = {}
-    for question in read_questions(half)[::every]:
-        thinking, text, code = answer(question)
-        result = judge(question, thinking, text)
-        counts.setdefault(question["kind"], Counter())[result] += 1
-        if "brief" in show and half == "work" and result == "declined":
-            why = re.sub(r"(?s).*language model\. |\n.*", "", text)
-            print(
-                f"{question['kind']}: {question['question'][:230]!r} [{question['table']}]\n   {why[:200]}"
-            )
-        if result in show and half == "work":
-            print(f"--- {result}: {question['kind']} {question['table']}\n{question['question']}")
-            print(f"    expected {question['expected']}\n    {thinking}")
-            if result == "wrong":
-                print(*code[-1:], text, sep="\n")
+    for question in questions:
+        result = ask(question)
+        counts.setdefault(question.kind, Counter())[result.verdict] += 1
+        if any(result.verdict.startswith(each) for each in show):
+            print(f"--- {result.verdict}: {question.kind} {question.table.name}\n{question.ask}")
+            print(f"    expected {question.expected or question.drawn or question.after}")
+            print(*result.code[-1:], result.text[:600], sep="\n")
     return counts
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument(
-        "--show", nargs="*", default=[], choices=["wrong", "declined", "right", "brief"]
-    )
-    parser.add_argument("--half", default="both")
-    show, half_only = (args := parser.parse_args()).show, args.half
-    for half in ("work", "held out") if half_only == "both" else (half_only,):
-        counts = score(half, show)
-        total = sum(counts.values(), Counter())
+    parser.add_argument("--show", nargs="*", default=[])
+    parser.add_argument("--held-out", action="store_true")
+    parser.add_argument("--every", type=int, default=1)
+    args = parser.parse_args()
+    questions = [*(held_out_questions() if args.held_out else questions_to_work_with())]
+    counts = score(questions[:: args.every], args.show)
+    for kind, each in sorted(counts.items()):
         print(
-            f"== {half}: {total.total()} questions:",
-            *(f"{n} {r} ({n / total.total():.0%})" for r, n in sorted(total.items())),
+            f"{kind}: {each.total()} questions:",
+            *(f"{n} {v} ({n / each.total():.0%})" for v, n in sorted(each.items())),
         )
-        if half == "work":
-            for kind, each in sorted(counts.items()):
-                print(f"   {kind}: {dict(each)}")
+    total = sum(counts.values(), Counter())
+    print(
+        f"all: {total.total()} questions:",
+        *(f"{n} {v} ({n / total.total():.0%})" for v, n in sorted(total.items())),
+    )
 
 
 if __name__ == "__main__":

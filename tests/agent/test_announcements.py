@@ -153,7 +153,8 @@ def test_what_the_product_itself_says_is_no_announcement() -> None:
     """No false alarm in the answers of the offline model and in the README's."""
     root = Path(__file__).parents[2]
     readme = [p for p in (root / "README.md").read_text().split("\n\n") if "%%agent" not in p]
-    sources = (root / "src/ipyagent/explorer").rglob("*.py")
+    room = root / "src/ipyagent/explorer"
+    sources = [*room.rglob("*.py"), room / "intents.toml", room / "languages.toml"]
     told = [
         t for path in sources for t in re.findall(r'"((?:[^"\\\n]|\\.){20,})"', path.read_text())
     ]

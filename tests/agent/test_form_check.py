@@ -13,14 +13,6 @@ TABLE = "| a | b |\n|---|---|\n| 1 | 2 |"
 LACKING = [
     (prompt, NUMBER)
     for prompt in [
-        "What is the mean fare? Answer in the form @mean_fare[value].",
-        "Print your answer as @mean[...].",
-        "Compute it and output @mean[x] and @std[y].",
-        "Format: @correlation[r]",
-        "Your answer should end with @count[integer].",
-        "Report the result like this: @result[0.12].",
-        "Give the answer as @p_value[p] where p is the p-value.",
-        "Return @is_normal[yes/no].",
         "Respond only with JSON.",
         "Respond with a JSON object.",
         "Answer in JSON.",
@@ -54,9 +46,6 @@ LACKING = [
     ("Answer as a JSON array.", OBJECT),
     ("Answer as a JSON object.", "[1, 2]"),
     ("Answer in JSON.", "Here it is: {mean: 3}"),
-    ("Answer in the form @mean[value].", "The answer is mean[3.1]."),
-    ("Answer in the form @mean[value].", "@mean: 3.1"),
-    ("Answer in the form @mean[value] and @std[value].", "@mean[3.1]"),
     ("Round to two decimals.", "It is 0.3333 and 0.6667."),
 ]  # fmt: skip
 
@@ -119,8 +108,6 @@ ORDINARY = [
         "Sort by date.",
     ]
 ] + [
-    ("Answer in the form @mean[value].", "It is easy.\n\n@mean[3.14]"),
-    ("Answer in the form @mean[value].", "There is no column Fare, so I cannot compute it."),
     ("Answer in JSON.", OBJECT),
     ("Answer in JSON.", f"Here:\n\n```json\n{OBJECT}\n```\n"),
     ("Answer as a JSON array.", "[1, 2]"),
@@ -137,7 +124,7 @@ ORDINARY = [
 
 
 def test_the_lists_are_long_enough() -> None:
-    assert len(LACKING) >= 40
+    assert len(LACKING) >= 30
     assert len(ORDINARY) >= 60
 
 
@@ -152,24 +139,24 @@ def test_an_ordinary_answer_is_left_alone(prompt: str, answer: str) -> None:
 
 
 def test_the_model_is_asked_once_more_and_the_card_says_so(lab: Lab) -> None:
-    run = lab.run(["It is 3.", "@mean[3]"], "Answer in the form @mean[value].")
-    assert run.output == "@mean[3]"
-    assert any("@mean[…]" in note for note in run.notes)
+    run = lab.run(["It is 3.", OBJECT], "Answer in JSON.")
+    assert run.output == OBJECT
+    assert any("JSON" in note for note in run.notes)
     assert lab.client is not None
     first, second = lab.client.requests
     assert second.messages[: len(first.messages)] == first.messages
-    assert "@mean[…]" in second.messages[-1].text
+    assert "JSON" in second.messages[-1].text
 
 
 def test_the_model_is_reminded_of_one_form_only_once(lab: Lab) -> None:
-    prompt = "Answer in the form @mean[value] and @std[value]."
-    run = lab.run(["It is 3.", "@mean[3]", "Never asked for."], prompt)
-    assert run.output == "@mean[3]"
+    prompt = "Answer in JSON, and make a Markdown table of it."
+    run = lab.run(["It is 3.", OBJECT, "Never asked for."], prompt)
+    assert run.output == OBJECT
     assert run.outcome == "success"
 
 
 def test_the_setting_switches_reminders_off(lab: Lab) -> None:
-    run = lab.run(["It is 3.", "Never."], "Answer in the form @mean[value].", check_form=False)
+    run = lab.run(["It is 3.", "Never."], "Answer in JSON.", check_form=False)
     assert run.output == "It is 3."
     assert not any("asked once more" in note for note in run.notes)
 

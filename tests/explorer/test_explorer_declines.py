@@ -14,18 +14,11 @@ PENGUINS = Path(__file__).parents[2] / "notebooks" / "data" / "penguins.csv"
 # Each is near something that is understood, or is what people ask a language model.
 DECLINED = """
 median body mass excluding Gentoo
-mean body mass of penguins that are not Adelie
-mean body mass where species is not Adelie
-mean body mass where species != Adelie
 mean body mass without outliers
 mean body mass by species excluding missing
-how many penguins don't have a sex
 average bill length except Adelie
-mean body mass for Adelie or Gentoo
-mean body mass for Adelie and Gentoo
 penguins larger than average
 how many penguins are heavier than the mean
-which penguins are the heaviest
 largest penguin
 the average penguin
 second largest body mass
@@ -43,7 +36,6 @@ plot length by species
 body mass
 penguins
 growth of body mass from 2007 to 2009
-mean body mass from 2007 to 2009
 how has body mass changed over time
 trend of body mass over the years
 plot body mass by month
@@ -51,41 +43,29 @@ monthly mean body mass
 why did revenue drop
 why are Gentoo heavier
 predict species
-predict body mass from flipper length
 train a model to predict body mass
 cluster the penguins
 does body mass differ significantly between male and female
-t-test body mass male female
 do males weigh more than females
 is Gentoo bigger than Adelie
 is Adelie the most common species
 are all penguins Adelie
 percentage of Adelie penguins on Torgersen
-what percentage of Adelie penguins are male
-share of Adelie by island
 share of body mass by island
 share of species by island
-number of islands per species
 ratio of male to female
-how many species per island
 how many more males than females
 sum of bill length and bill depth
-line plot of mean body mass by year
 box plot of mean body mass by species
 histogram of counts by species
 distribution of species by island
 most common species by island
 missing values by species
 outliers in body mass by species
-drop missing values
 fill missing values with the mean
 delete the file data/penguins.csv
-rename species to kind
 convert body mass to kg
-sort by body mass
 compare penguins
-compare Adelie and Gentoo
-what about the islands
 load data/other.csv
 load http://example.org/x.csv
 read ../../etc/passwd
@@ -105,20 +85,24 @@ def kernel(tmp_path: Path) -> Kernel:
     return Kernel(tmp_path, penguins=pd.read_csv(PENGUINS))
 
 
-@pytest.mark.parametrize("prompt", DECLINED)
-def test_what_is_not_fully_understood_is_declined(kernel: Kernel, prompt: str) -> None:
-    reply = kernel.ask(prompt)
-    assert reply.thinking.startswith("Rule: declined"), reply.text
-    assert "not a language model" in reply.text
-    # At most a look at the values of a column was taken to find out.
-    assert all(".melt()" in code for code in kernel.code)
+def test_what_is_not_fully_understood_is_declined_and_nothing_runs(kernel: Kernel) -> None:
+    found = []
+    for prompt in DECLINED:
+        reply = kernel.ask(prompt)
+        if (
+            not reply.thinking.startswith("Rule: declined")
+            or "not a language model" not in reply.text
+        ):
+            found.append((prompt, reply.text[:200]))
+    assert found == []
+    assert kernel.calls == []
 
 
 @pytest.mark.parametrize(
     ("prompt", "words"),
     [
-        ("median body mass excluding Gentoo", ["excluding", "Gentoo"]),
-        ("why did revenue drop", ["why", "did revenue", "drop"]),
+        ("why did revenue drop", ["why", "revenue"]),
+        ("weighted mean of body mass by blubber", ["weighted", "blubber"]),
         ("mean blubber by species", ["blubber"]),
     ],
 )
@@ -132,12 +116,6 @@ def test_the_words_that_were_not_understood_are_named(
 def test_a_reason_is_given_where_the_words_are_known(kernel: Kernel) -> None:
     assert "`species` is str, but this needs numbers" in kernel.ask("mean of species").text
     assert "I see no file `data/other.csv`" in kernel.ask("load data/other.csv").text
-
-
-def test_nothing_is_run_for_words_that_turn_a_sentence_around(kernel: Kernel) -> None:
-    kernel.ask("median body mass excluding Gentoo")
-    kernel.ask("mean body mass where species is not Adelie")
-    assert kernel.calls == []
 
 
 def suggestions(text: str) -> list[str]:

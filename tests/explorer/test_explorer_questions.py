@@ -15,7 +15,7 @@ import pytest
 from explorer_runner import Kernel
 from scipy import stats
 
-from ipyagent.explorer.questions.columns import match_loosely
+from ipyagent.explorer.names import correct, match_loosely
 
 ROOT = Path(__file__).parents[2]
 DATA = Path(__file__).parent / "data"
@@ -37,30 +37,42 @@ def kernel(tmp_path: Path) -> Kernel:
     return Kernel(tmp_path)
 
 
-def final_form(text: str) -> dict[str, str]:
-    """The slots of an answer, which have to be its last lines."""
-    last = text.rpartition("\n\n")[2]
-    assert all(re.fullmatch(r"@\w+\[[^\]]*\]", line) for line in last.splitlines()), text
-    return dict(re.findall(r"@(\w+)\[([^\]]*)\]", last))
+def bad_answers(path: Path, cases: list[tuple[str, ...]]) -> dict[str, str]:
+    """Ask each prompt of a new kernel, and return the answers that lack a part."""
+    found = {}
+    for prompt, *expected in cases:
+        text = Kernel(path).ask(prompt).text
+        if any(part not in text for part in expected):
+            found[prompt] = text[:300]
+    return found
 
 
 @pytest.mark.slow
-def test_unseen_questions_are_mostly_answered_and_hardly_ever_wrong() -> None:
-    counts: Counter[str] = sum(score.score("held out", every=3).values(), Counter())
-    assert counts.total() >= 90
-    assert counts["right"] >= 0.4 * counts.total(), counts
-    assert counts["wrong"] <= 0.02 * counts.total(), counts
+def test_tables_and_writers_that_nobody_tuned_for() -> None:
+    counts = score.score([*score.held_out_questions()])
+    total = sum(counts.values(), Counter())
+    assert total["wrong"] <= 0.01 * total.total(), total
+    assert counts["short"]["right"] >= 0.6 * counts["short"].total(), counts
+    assert counts["easy"]["right"] >= 0.4 * counts["easy"].total(), counts
 
 
-def test_the_judge_tells_right_from_wrong_and_declined() -> None:
-    asked = {"expected": [["m", 4201.754]], "digits": 2, "question": "", "table": ""}
-    bare = {"expected": [[None, 4201.754]], "digits": None, "question": "", "table": ""}
-    assert score.judge(asked, "", "The mean.\n\n@m[4201.75]") == "right"
-    assert score.judge(asked, "", "The mean.\n\n@m[4201.7]") == "wrong"
-    assert score.judge(asked, "", "@m[4201.75]\n\nThat is all.") == "wrong"
-    assert score.judge(bare, "", "It is **4,201.75**.") == "right"
-    assert score.judge(bare, "", "It is 4201.75, or **9**.") == "wrong"
-    assert score.judge(bare, "Rule: declined: no", "**4201.75**") == "declined"
+def test_the_questions_to_work_with_are_answered() -> None:
+    questions = [*score.questions_to_work_with()][::20]
+    total = sum(score.score(questions).values(), Counter())
+    assert total["right"] >= 0.8 * total.total(), total
+    assert total["wrong"] + total["half"] <= 0.02 * total.total(), total
+
+
+def test_the_judge_tells_right_from_half_wrong_and_declined(kernel: Kernel) -> None:
+    asked = score.Question("", Path(), "", expected=(4201.754, "Adelie"))
+    for verdict, thinking, text in [
+        ("right", "", "**Adelie** has 4,201.75."),
+        ("half", "", "**Adelie** has 4,201.7."),
+        ("half", "", "It is 4201.754."),
+        ("wrong", "", "It is 4201.5."),
+        ("declined", "Rule: declined: no", "Adelie 4201.75"),
+    ]:
+        assert score.judge(asked, kernel, thinking, text) == verdict.replace("half", "half")
 
 
 def test_nothing_in_the_explorer_knows_the_tables_of_the_questions() -> None:
@@ -70,6 +82,7 @@ def test_nothing_in_the_explorer_knows_the_tables_of_the_questions() -> None:
     questions = json.loads((ROOT / "benchmarks" / "explorer" / "questions.json").read_text())
     # The penguins are in the documentation, and so in examples of docstrings.
     others = [each for each in DATA.glob("*.csv") if "penguins" not in each.name]
+    others += (ROOT / "benchmarks" / "explorer" / "held_out").glob("*.csv")
     columns = {c for each in others for c in pd.read_csv(each, nrows=1).columns}
     special = {c for c in columns if "_" in c or (c.isupper() and len(c) > 8)}
     assert len({each["table"] for each in questions}) >= 15
@@ -81,48 +94,56 @@ def test_nothing_in_the_explorer_knows_the_tables_of_the_questions() -> None:
 PROSE = """\
 Question: Calculate the mean body mass of the penguins on Biscoe.
 Constraints: Only consider penguins with a flipper length greater than 200. Ignore missing values.
-Format: @mean_mass[mean_value] where "mean_value" is a number rounded to two decimal places.
+Round to two decimal places.
 File: Palmer penguins.csv"""
 
 
 def test_a_whole_prompt_is_read_sentence_by_sentence(kernel: Kernel) -> None:
     rows = FRAME[(FRAME["island"] == "Biscoe") & (FRAME["flipper_length_mm"] > 200)]
     answer = kernel.ask(PROSE)
-    assert final_form(answer.text) == {"mean_mass": f"{rows['body_mass_g'].mean():.2f}"}
+    assert f"**{rows['body_mass_g'].mean():.2f}**" in answer.text
     assert "where `island = Biscoe` and `flipper_length_mm > 200`" in answer.text
-    assert len(kernel.code) == 2  # the file is loaded, the question is answered
+    assert len(kernel.code) == 1  # the file is loaded and the question answered in one call
 
 
 def test_a_prompt_of_any_length_is_read(kernel: Kernel) -> None:
     padding = "Round the answer to two decimal places. " * 40
-    prompt = PROSE.replace("Constraints: ", f"Constraints: {padding}")
-    assert len(prompt) > 1500
-    assert final_form(kernel.ask(prompt).text)
+    assert "**" in kernel.ask(PROSE.replace("Constraints: ", f"Constraints: {padding}")).text
 
 
-@pytest.mark.parametrize(
-    "method",
-    [
-        "Remove outliers first.",
-        "Only consider penguins that are not Adelie.",
-        "Normalize the data before.",
-        "Use the trimmed mean.",
-        "Weight the rows by year.",
-        "Exclude the year 2008.",
-        "Use only the heaviest penguins.",
-    ],
-)
-def test_a_sentence_that_is_not_understood_declines_the_whole(kernel: Kernel, method: str) -> None:
-    answer = kernel.ask(PROSE.replace("Ignore missing values.", method))
-    assert answer.thinking.startswith("Rule: declined")
-    assert "@mean_mass" not in answer.text
-    assert all("mean()" not in code for code in kernel.code)
+METHODS = """
+Remove outliers first.
+Normalize the data before.
+Use the trimmed mean.
+Weight the rows by year.
+Exclude the year 2008.
+Use only the heaviest penguins.
+""".strip().splitlines()
+
+
+def test_a_sentence_that_is_not_understood_declines_the_whole(kernel: Kernel) -> None:
+    for method in METHODS:
+        answer = kernel.ask(PROSE.replace("Ignore missing values.", method))
+        assert answer.thinking.startswith("Rule: declined"), method
+    assert kernel.code == []
 
 
 ANSWERS = [
     ("What is the mean of the body mass column?", "**4201.75**"),
     ("I'd like to know the average body mass of all the penguins, please.", "**4201.75**"),
     ("What is the population standard deviation of body mass?", f"**{BODY.std(ddof=0):.2f}**"),
+    ("Mean body mass of penguins that are not Adelie", "**4597.91**"),
+    ("For penguins on Dream or Biscoe, what is the mean body mass?", "**4288.57**"),
+    ("mean body mass for Adelie and Gentoo", "| Gentoo | 5076.02 | 123 |", "| Adelie | 3700.66"),
+    ("What percentage of male penguins have a body mass above 4000?", "**64.9 %** (109 of 168"),
+    ("How many species are there on each island?", "| Biscoe | 2 | 168 |"),
+    ("How many penguins are there on Dream, and what is their mean body mass?",
+     "**124** of 344", "**3712.90**"),
+    ("Which column has the most missing values, and how many?", "**`sex`**", "**11** of 344"),
+    ("Max body mass and which species?", "**6300**", "`species` **Gentoo**"),
+    ("The masses are in grams. What is the mean body mass?", "**4201.75**", "masses are in grams."),
+    ("How many penguins have no recorded sex?", "**11** of 344"),
+    ("mean mass in grams (body_mass_g) of all penguins", "**4201.75**"),
     ("Standard deviation of body mass, please. Use pandas.", f"**{BODY.std():.2f}**", "ddof=1"),
     ("What is the std of body mass? Use numpy.", f"**{BODY.std(ddof=0):.2f}**", "ddof=0"),
     ("Calculate the kurtosis of body mass.", f"**{BODY.kurt():.4g}**", "as in pandas"),
@@ -141,37 +162,30 @@ ANSWERS = [
     ("Which species has the highest average bill length? Report the mean.", "**Chinstrap**"),
     ("Which column has the most missing values?", "**`sex`**"),
     ("How many outliers are there in body mass, by z-score (threshold 2)?",
-     f"**{(((BODY - BODY.mean()) / BODY.std()).abs() > 2).sum()}**"),
+     f"**{(((BODY - BODY.mean()) / BODY.std()).abs() > 2).sum()} outliers**"),
     ("What is the body mass median? Consider only penguins whose island is Dream.", "**3687.50**"),
     ("Compute the mean body mass, and the median bill length.", "**4201.75**", "**44.45**"),
     ("Which variable correlates most strongly with body mass?", "`flipper_length_mm`"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("prompt", "expected"), [(c[0], c[1:]) for c in ANSWERS])
-def test_a_question_is_answered_with_the_method_said(
-    kernel: Kernel, prompt: str, expected: tuple[str, ...]
-) -> None:
-    text = kernel.ask(f"{prompt} Palmer penguins.csv").text
-    assert [each for each in expected if each not in text] == [], text
-    assert set(kernel.namespace) <= {"palmer_penguins", "pd", "stats", "json", "__builtins__"}
+def test_a_question_is_answered_with_the_method_said(kernel: Kernel) -> None:
+    cases = [(f"{prompt} Palmer penguins.csv", *expected) for prompt, *expected in ANSWERS]
+    assert bad_answers(kernel.root, cases) == {}
 
 
 DECLINED = """
 Mean body mass of penguins that are neither Adelie nor Gentoo
 What is the mean body mass, weighted by flipper length?
-For penguins on Dream or Biscoe, what is the mean body mass?
 mean body mass for penguins with body mass greater than the mean
 What is the difference of mean body mass and median body mass?
 What is the minimum of the maximum body mass?
 Is the mean body mass greater than 4000?
 Is Adelie the most common species?
-What percentage of male penguins have a body mass above 4000?
 second highest body mass?
 correlation between body mass and flipper length for each species
 Compute the mean body mass excluding zeros.
 What is the sum of body mass/flipper length?
-mean body mass where species != Adelie
 How many penguins have no children?
 What is the average bill?
 Find the mean body mass after removing outliers.
@@ -179,23 +193,26 @@ Perform a t-test on body mass between Adelie, Gentoo and Chinstrap.
 """.strip().splitlines()
 
 
-@pytest.mark.parametrize("prompt", DECLINED)
-def test_what_would_be_a_guess_is_declined(kernel: Kernel, prompt: str) -> None:
-    answer = kernel.ask(f"{prompt}\nPalmer penguins.csv")
-    assert answer.thinking.startswith("Rule: declined"), answer.text
-    assert "- " in answer.text
+def test_what_would_be_a_guess_is_declined(kernel: Kernel) -> None:
+    found = {}
+    for prompt in DECLINED:
+        answer = kernel.ask(f"{prompt}\nPalmer penguins.csv")
+        if not answer.thinking.startswith("Rule: declined") or "- " not in answer.text:
+            found[prompt] = answer.text[:200]
+    assert found == {}
+    assert kernel.code == []
 
 
-def test_a_file_is_looked_at_before_a_word_is_called_unknown(kernel: Kernel) -> None:
+def test_nothing_is_loaded_for_a_word_that_is_unknown(kernel: Kernel) -> None:
     text = kernel.ask("What is the mean blubber of the penguins? File: Palmer penguins.csv").text
     assert "These words are beyond me here: `blubber`." in text
-    assert kernel.code[0].startswith("import pandas as pd")
+    assert kernel.code == []
 
 
 @pytest.mark.parametrize(
     ("prompt", "offer"),
     [
-        ("Calculate the mean bodymas of the penguins.", "Calculate the mean `body_mass_g` of"),
+        ("Calculate the mean bodywait of the penguins.", "Calculate the mean `body_mass_g` of"),
         ("What is the average total body mass index?", ""),
         ("What is the mean avian body mass?", "What is the mean body mass?"),
     ],
@@ -208,34 +225,6 @@ def test_a_near_miss_is_offered_and_the_offer_is_understood(
     assert any(each.startswith(offer) for each in offers)
     for each in offers:
         assert not kernel.ask(each).thinking.startswith("Rule: declined"), each
-
-
-@pytest.mark.parametrize(
-    ("form", "expected"),
-    [
-        ('@normal[x] where x is "yes" or "no"', {"normal": "no"}),
-        ("@normal[x], x is either 'normal' or 'not normal'", {"normal": "not normal"}),
-        ("@p[p_value]\n@w[statistic]\nRound both to 3 decimals.", {"p": "0.000", "w": "0.959"}),
-    ],
-)
-def test_the_form_of_the_answer_is_kept(
-    kernel: Kernel, form: str, expected: dict[str, str]
-) -> None:
-    prompt = f"Check whether body mass is normally distributed.\n{form}\nPalmer penguins.csv"
-    assert final_form(kernel.ask(prompt).text) == expected
-
-
-@pytest.mark.parametrize(
-    "form",
-    [
-        "@a[x]\n@b[y]",
-        '@normal[x] where x is "high" or "low"',
-        "@normal[x] where x is a number divided by 1000",
-    ],
-)
-def test_a_form_that_would_be_filled_by_guess_declines_the_whole(kernel: Kernel, form: str) -> None:
-    prompt = f"Check whether body mass is normally distributed.\n{form}\nPalmer penguins.csv"
-    assert kernel.ask(prompt).thinking.startswith("Rule: declined")
 
 
 @pytest.mark.parametrize(
@@ -252,7 +241,7 @@ def test_a_form_that_would_be_filled_by_guess_declines_the_whole(kernel: Kernel,
     ],
 )
 def test_columns_are_found_as_people_write_them(run: str, column: str) -> None:
-    columns = [column, "speedometer", "temp_min", "other"]
+    columns = (column, "speedometer", "temp_min", "other")
     assert match_loosely(tuple(run.split()), columns) == [column]
 
 
@@ -260,7 +249,7 @@ def test_columns_are_found_as_people_write_them(run: str, column: str) -> None:
     "run", ["speed", "the wind", "temperature", "class", "other years", "agency"]
 )
 def test_parts_of_names_and_words_beside_them_are_no_columns(run: str) -> None:
-    columns = ["WINDSPEED", "Pclass", "temp_max", "other", "age"]
+    columns = ("WINDSPEED", "Pclass", "temp_max", "other", "age")
     assert match_loosely(tuple(run.split()), columns) == []
 
 
@@ -268,18 +257,15 @@ def test_a_month_and_a_year_are_parts_of_the_only_date(tmp_path: Path) -> None:
     dates = ["2020-01-03", "2020-02-01", "2021-02-02"]
     pd.DataFrame({"date": dates, "sales": [1, 2, 6]}).to_csv(tmp_path / "t.csv", index=False)
     kernel = Kernel(tmp_path)
-    assert "**4**" in kernel.ask("What is the mean of sales in February? t.csv").text
+    assert "**4** (2" in kernel.ask("What is the mean of sales in February? t.csv").text
     assert "**1.5**" in kernel.ask("What is the mean of sales in 2020? Use t.csv.").text
-    assert "**2**: **4**" in kernel.ask("Which month has the highest mean sales? t.csv").text
+    assert "**February** has" in kernel.ask("Which month has the highest mean sales? t.csv").text
 
 
 def test_rows_or_different_values_are_not_guessed(tmp_path: Path) -> None:
     pd.DataFrame({"state": ["a", "a", "b"], "n": [5, 6, 7]}).to_csv(tmp_path / "t.csv", index=False)
-    kernel = Kernel(tmp_path)
-    text = kernel.ask("How many states have n greater than 4?\n@n[count]\nt.csv").text
-    assert text.startswith("**I can't tell which number you mean:** 3 rows")
-    text = kernel.ask("How many states have n greater than 5?\n@n[count]\nt.csv").text
-    assert final_form(text) == {"n": "2"}
+    text = Kernel(tmp_path).ask("How many states have n greater than 4?\nt.csv").text
+    assert text.startswith("**2** different `state`, in **3** of 3 rows")
 
 
 def test_a_column_named_twice_is_declined(kernel: Kernel) -> None:
@@ -287,12 +273,12 @@ def test_a_column_named_twice_is_declined(kernel: Kernel) -> None:
     assert kernel.ask(prompt).thinking.startswith("Rule: declined")
 
 
-def test_a_polars_table_is_asked_in_its_own_way(tmp_path: Path) -> None:
+def test_a_polars_table_is_asked_in_a_copy_that_is_deleted(tmp_path: Path) -> None:
     kernel = Kernel(tmp_path, penguins=pl.read_csv(PENGUINS, null_values="NA"))
     prompt = "Calculate the skewness of the body mass column. Only consider rows where sex is male."
-    text = kernel.ask(f"{prompt}\n@skew[value]\nvalue has 3 decimals.").text
-    assert final_form(text) == {"skew": f"{MALE.skew():.3f}"}
-    assert "penguins.filter(" in kernel.code[-1]
+    text = kernel.ask(f"{prompt} Round to 3 decimals.").text
+    assert f"**{MALE.skew():.3f}**" in text
+    assert set(kernel.namespace) <= {"penguins", "pd", "pl", "__builtins__"}
 
 
 def test_a_test_without_scipy_says_what_to_install(kernel: Kernel) -> None:
@@ -306,7 +292,9 @@ def test_a_test_without_scipy_says_what_to_install(kernel: Kernel) -> None:
     assert "`%pip install scipy`" in text
 
 
-def test_a_mention_is_no_form_of_an_answer(kernel: Kernel) -> None:
-    kernel.ask("Load Palmer penguins.csv")
-    text = kernel.ask("Missing values in @Palmer_penguins").text
-    assert "I can't answer" not in text
+def test_typing_errors_are_put_right_and_said(kernel: Kernel) -> None:
+    text = kernel.ask("averge flippr lenght by speceis Palmer penguins.csv").text
+    assert "| Gentoo | 217.19 | 123 |" in text
+    assert "I read `averge` as `average`." in text
+    assert correct("county", ["country", "count"]) == ["country", "count"]  # so neither is taken
+    assert correct("mean", ["men", "means"]) == ["means"]

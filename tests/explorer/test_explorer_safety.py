@@ -101,20 +101,20 @@ def test_the_check_would_find_injected_code() -> None:
         raise AssertionError(f"not found: {code}")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(prompts)
 @example("outlier")
 def test_no_prompt_crashes_it_or_becomes_code(prompt: str) -> None:
     follow(messages(prompt))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(templates, st.text(max_size=25), st.sampled_from(["{}", '"{}"', "'{}'", "`{}`", "“{}”"]))
 def test_no_value_becomes_code(template: str, text: str, quotes: str) -> None:
     follow(messages(template.format(quotes.format(text))))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.text(min_size=1, max_size=20))
 def test_no_name_of_a_column_or_file_becomes_code(name: str) -> None:
     table = f"species: str, {name!r}: float64, sex: str"
@@ -127,3 +127,18 @@ def test_no_name_of_a_column_or_file_becomes_code(name: str) -> None:
 @given(st.text() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.booleans())
 def test_a_literal_is_one_constant_with_the_same_value(value: object) -> None:
     assert ast.literal_eval(literal(value)) == value
+
+
+def test_texts_that_are_joined_stay_literals() -> None:
+    for name in ('a" "b" "c', "it's {x}", "a\\' 'b", 'x"), os.system("y'):
+        table = f"species: str, {name!r}: float64, sex: str"
+        quoted = name.replace("`", "")
+        said = reply(messages(f"histogram of `{quoted}` by species", table=table), offered(*TOOLS))
+        for _, arguments in said.calls:
+            check(arguments["code"])
+            texts = {
+                n.value
+                for n in ast.walk(ast.parse(arguments["code"]))
+                if isinstance(n, ast.Constant)
+            }
+            assert f"Distribution of {name} by species" in texts

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import importlib
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,8 +13,9 @@ from ipyagent.errors import ConfigError
 from ipyagent.explorer.client import ExplorerClient
 from ipyagent.llm.direct.client import DirectClient
 from ipyagent.llm.litellm.gateway import LiteLLMClient
-from ipyagent.llm.resolve import resolve
+from ipyagent.llm.resolve import Resolved, resolve
 from ipyagent.wiring import client_for
+from ipyagent.wiring.clients import GROUP, warm_up
 
 
 def test_the_client_fits_the_model(tmp_path: Path) -> None:
@@ -46,3 +49,42 @@ def test_a_model_that_needs_litellm_says_how_to_get_it(
 def test_a_script_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no script"):
         client_for("scripted/missing.yaml", LLMConfig(), tmp_path)
+
+
+CLIENT = """
+class Oracle:
+    context_window = None
+
+    def __init__(self, model):
+        self.model = model
+"""
+
+
+@pytest.fixture
+def distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A distribution with a client of its own, as if it were installed."""
+    (tmp_path / "acme_client.py").write_text(CLIENT)
+    info = tmp_path / "acme-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
+    points = [f"[{GROUP}]", "acme = acme_client:Oracle", "openai = acme_client:Oracle"]
+    (info / "entry_points.txt").write_text("\n".join(points))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "acme_client", raising=False)
+    return tmp_path
+
+
+def test_an_installed_distribution_adds_a_client(distribution: Path) -> None:
+    model = Resolved("acme/oracle-1", "")
+    warm_up(model, LLMConfig())
+    assert "acme_client" not in sys.modules
+    oracle = client_for(model, LLMConfig(), distribution)
+    assert (type(oracle).__name__, oracle.model) == ("Oracle", "acme/oracle-1")
+    assert isinstance(client_for("openai/gpt-4o", LLMConfig(), distribution), DirectClient)
+    assert isinstance(client_for("offline/explorer", LLMConfig(), distribution), ExplorerClient)
+
+
+def test_the_explorer_is_an_entry_point_as_others_are() -> None:
+    declared = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    module, _, name = declared["project"]["entry-points"][GROUP]["offline"].partition(":")
+    assert getattr(importlib.import_module(module), name) is ExplorerClient

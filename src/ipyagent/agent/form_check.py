@@ -1,8 +1,8 @@
 """The form that a prompt asks for, and whether an answer has it.
 
 A false reminder costs a request and the user's patience, so only what is asked for in so many words
-counts: `@name[value]`, only JSON, a Markdown table, a number of decimals. In doubt nothing is
-asked for, and an answer that asks back or cannot answer is left alone.
+counts: only JSON, a Markdown table, a number of decimals. In doubt nothing is asked for, and an
+answer that asks back or cannot answer is left alone.
 """
 
 from __future__ import annotations
@@ -36,9 +36,6 @@ def find_missing_form(prompt: str, answer: str) -> str | None:
 
 def _find_forms(prompt: str) -> Iterator[Form]:
     """Yield the forms that the prompt asks for."""
-    if _ASKS_FOR_FORM.search(prompt):
-        for name in dict.fromkeys(_FIELD.findall(prompt)):
-            yield Form(f"@{name}[…]", _has_field(name))
     if (asked := _JSON.search(prompt)) and not _IN_A_FILE.search(prompt):
         kind = (asked["kind"] or asked["kind2"] or "").casefold()
         expected = dict if kind == "object" else list if kind in ("array", "list") else object
@@ -48,11 +45,6 @@ def _find_forms(prompt: str) -> Iterator[Form]:
     if (asked := _DECIMALS.search(prompt)) and not _ELSEWHERE.search(prompt):
         places = _NUMBERS.get(asked["count"].casefold(), asked["count"])
         yield Form(f"numbers with {places} decimals", _has_decimals(int(places)))
-
-
-def _has_field(name: str) -> Callable[[str], bool]:
-    pattern = re.compile(rf"@{re.escape(name)}\[[^\]\n]+\]")
-    return lambda answer: bool(pattern.search(answer))
 
 
 def _has_json(answer: str, kind: type) -> bool:
@@ -81,11 +73,6 @@ def _has_decimals(places: int) -> Callable[[str], bool]:
 _CODE = re.compile(r"(?ms)^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)")
 _BLOCK = re.compile(r"(?ms)^[ \t]*```\w*[ \t]*\n(?P<code>.*?)^[ \t]*```")
 
-_FIELD = re.compile(r"(?<![\w@])@([A-Za-z]\w*)\[[^\]\n]*\]")
-_ASKS_FOR_FORM = re.compile(
-    r"\b(?:answer|format|form|output|respond|reply|return|report|present|print|give|end|write)\b",
-    re.IGNORECASE,
-)
 _JSON = re.compile(
     r"\b(?:answer|respond|reply|response|output|return|give)\b[^.?!\n]{0,40}?"
     r"\b(?:only|just|in|as|with|with only|valid|a|an)\s+(?:valid\s+|a\s+|an\s+|single\s+)*"

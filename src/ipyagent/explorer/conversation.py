@@ -23,13 +23,14 @@ class FinishedCall:
 class Exchange:
     """The newest prompt. `context` is None if the prompt had none.
 
-    `earlier` are the contexts of prompts before it, the newest first.
+    `earlier` are the contexts of prompts before it, `prompts` those themselves, the newest first.
     """
 
     prompt: str
     context: str | None
     done: tuple[FinishedCall, ...]
     earlier: tuple[str, ...] = ()
+    prompts: tuple[str, ...] = ()
 
 
 def read(messages: list[dict[str, Any]]) -> Exchange:
@@ -37,12 +38,14 @@ def read(messages: list[dict[str, Any]]) -> Exchange:
     start = max((i for i, each in enumerate(messages) if _is_prompt(each)), default=-1)
     text = _text(messages[start]) if start >= 0 else ""
     found = _CONTEXT.search(text)
-    before = [_CONTEXT.search(_text(m)) for m in messages[: max(start, 0)] if m["role"] == "user"]
+    asked = [_text(m) for m in messages[: max(start, 0)] if _is_prompt(m)]
+    before = [_CONTEXT.search(each) for each in asked]
     return Exchange(
         prompt=(text[: found.start()] if found else text).strip(),
         context=found[1] if found else None,
         done=_finished_calls(messages[start + 1 :]),
         earlier=tuple(each[1] for each in reversed(before) if each),
+        prompts=tuple(_CONTEXT.sub("", each).strip() for each in reversed(asked)),
     )
 
 

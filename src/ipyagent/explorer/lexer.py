@@ -1,170 +1,283 @@
-"""Split a prompt into tokens: names of the workspace, words of the vocabulary, the rest."""
+"""Split a prompt into tokens: names of the workspace, words of the vocabulary, what is unknown."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass, field
-from pathlib import PurePosixPath
-from typing import Any
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
-from ipyagent.explorer.chunks import Token, chunks, join_unknown, without_politeness
-from ipyagent.explorer.names import UNITS, Words, spellings, words
-from ipyagent.explorer.vocabulary import PHRASES, STOP_LIST, TURNING
-from ipyagent.explorer.workspace import Table, Workspace
-
-# Which reading wins where a name is also a word, or two names are spelled alike.
-ORDERS: tuple[tuple[str, ...], ...] = (
-    ("COL", "VALUE", "TABLE", "FILE", "VAR", "FOLDER", "WORD"),
-    ("TABLE", "FILE", "COL", "VALUE", "VAR", "FOLDER", "WORD"),
-    ("WORD", "COL", "VALUE", "TABLE", "FILE", "VAR", "FOLDER"),
+from ipyagent.explorer.chunks import Token, chunks
+from ipyagent.explorer.name_table import WEEKDAYS, NameTable
+from ipyagent.explorer.names import (
+    UNITS,
+    Words,
+    correct,
+    match_loosely,
+    match_parts,
+    singular,
+    words,
 )
+from ipyagent.explorer.vocabulary import (
+    COUNTED,
+    ENTITIES,
+    IDLE,
+    LONGEST,
+    MEASURED,
+    MEASUREMENTS,
+    MONTHS,
+    PHRASES,
+    SEXES,
+    SUPERLATIVES,
+    TURNING,
+)
+from ipyagent.explorer.workspace import Workspace
+
+# Which reading wins where a name is also a word.
+ORDERS = ("names", "words")
 
 
 @dataclass
-class NameTable:
-    """The names that a prompt may use, by their spellings."""
+class Lexer:
+    """Turns chunks into tokens; `corrected` collects the typing errors that it put right."""
 
-    index: dict[Words, dict[str, list[Any]]] = field(
-        default_factory=lambda: defaultdict(lambda: defaultdict(list))
-    )
-    paths: dict[str, str] = field(default_factory=dict)
+    names: NameTable
+    order: str = ORDERS[0]
+    corrected: dict[str, str] = field(default_factory=dict)
+    started: bool = False  # a word was read: a capital is no beginning of a sentence
 
-    def add(self, tag: str, value: Any, ways: set[Words]) -> None:
-        """Add a value with its possible spellings."""
-        for way in ways:
-            if value not in self.index[way][tag]:
-                self.index[way][tag].append(value)
+    def tokens(self, prompt: str) -> list[Token]:
+        """Return the prompt in tokens, without idle words."""
+        parts = chunks(self._with_columns(prompt), self.names.paths)
+        parts = [self._correct(part, is_first=at == 0) for at, part in enumerate(parts)]
+        found: list[Token] = []
+        at = 0
+        while at < len(parts):
+            self.started = at > 0
+            made, length = self._next(parts, at)
+            found += made
+            at += length
+        return _without_units(found)
 
-    @property
-    def words(self) -> frozenset[str]:
-        """All words in the names."""
-        return frozenset(word for way in self.index for word in way)
+    def _with_columns(self, prompt: str) -> str:
+        """Return the prompt with typing errors in names like `tottal_bill` put right."""
+        known = [c for c in self.names.columns if "_" in c]
 
-    @property
-    def longest(self) -> int:
-        """The number of words of the longest name."""
-        return max((len(way) for way in self.index), default=0)
+        def right(found: re.Match[str]) -> str:
+            close = correct(
+                found[0].replace("_", "").casefold(), [c.replace("_", "").casefold() for c in known]
+            )
+            named = [c for c in known if c.replace("_", "").casefold() in close]
+            if len(named) != 1 or found[0].casefold() == named[0].casefold():
+                return found[0]
+            self.corrected[found[0]] = named[0]
+            return named[0]
+
+        return re.sub(r"\b[^\W_]+(?:_[^\W_]+)+\b", right, prompt) if known else prompt
+
+    def _next(self, parts: Sequence[Token], at: int) -> tuple[list[Token], int]:
+        """Return the tokens that start here, and how many chunks they take."""
+        first = parts[at]
+        if first.tag == "QUOTED":
+            return [self._read_quotation(first)], 1
+        if first.tag not in ("WORD", "NUMBER", "SIGN"):
+            return [first], 1
+        runs = list(_runs(parts, at))
+        for run, text, length in runs:
+            token = self._exact(run, text)
+            if token is None and len(run) > 1 and first.tag == "WORD" and "(" not in text:
+                token = self._column_of_words(run, text)
+            if token:
+                return [token] if token.tag != "IDLE" else [], length
+        if first.tag == "NUMBER":
+            return [first], 1
+        if first.tag == "SIGN":
+            return [first], 1
+        word = first.value
+        if any(c in self.names.columns for c in COUNTED.get(word, ())):
+            return [Token("UNKNOWN", word, first.text)], 1  # how many were sold: rows, or sales?
+        own = singular(word) in self.names.entities
+        if own and not any(run[-1] in MEASUREMENTS for run, _, _ in runs[:-1]):
+            return [Token("ENTITY", True, first.text)], 1
+        if word in IDLE or word in ("left", "lost"):
+            return [], 1
+        for run, text, length in runs:
+            if "(" not in text and (token := self._loose(run, text)):
+                return [token], length
+        like = [value for tag, value in self.names.index.get((word,), []) if tag == "LIKE"]
+        if len(like) == 1 and not any((word,) == words(c) for c in self.names.columns):
+            return [Token("COL", like[0], first.text)], 1
+        if own or singular(word) in ENTITIES:
+            return [Token("ENTITY", own, first.text)], 1
+        return [Token("UNKNOWN", first.text, first.text)], 1
+
+    def _exact(self, run: Words, text: str) -> Token | None:
+        named = self.names.index.get(run, [])
+        if len(run) == 1 and (run[0] in IDLE or run in PHRASES):  # `a` is no grade A
+            named = [n for n in named if n[0] != "VALUE" or str(n[1][1]) == text]
+        tag, value = PHRASES.get(run, ("", ""))
+        said = Token(tag, int(value) if tag == "NUMBER" else value, text) if tag else None
+        if not said and run in SUPERLATIVES:
+            said = Token("BEST", SUPERLATIVES[run], text)
+        if not said and len(run) == 1 and run[0] in MONTHS:
+            said = Token("MONTH", MONTHS.index(run[0]) + 1, text)
+        if (
+            len(run) == 1
+            and run[0] in IDLE
+            and self.order != "names"
+            and not any(n[0] == "VALUE" for n in named)
+        ):
+            return said
+        if said and said.tag == "MEASURES":
+            said = Token("MEASURES", ("max", MEASURED[value]), text)
+        computes = PHRASES.get(run[:1], ("",))[0] in ("STAT", "EXTREME")
+        if self.order != "names" and named and len(run) == 2 and computes and named[0][0] == "COL":
+            return said  # total volume: the total of TotalVolume
+        if not named or (said and self.order != "names"):
+            return said
+        kinds = {tag for tag, _ in named}
+        for tag in ("COL", "VALUE", "TABLE", "FILE", "VAR", "FOLDER"):
+            if tag not in kinds:
+                continue
+            values = [value for kind, value in named if kind == tag]
+            if tag == "COL" and self._are_rows(run, values):
+                return Token("ENTITY", True, text)
+            return Token(tag, values[0], text) if len(values) == 1 else _several(tag, values, text)
+        return said
+
+    def _are_rows(self, run: Words, columns: Sequence[str]) -> bool:
+        """Return whether the plural of a column that differs in each row stands for the rows."""
+        table = self.names.table
+        if table is None or len(columns) != 1 or columns[0] not in table.keys:
+            return False
+        return run[-1:] != words(columns[0])[-1:] and table.kind(columns[0]) == "text"
+
+    def _column_of_words(self, run: Words, text: str) -> Token | None:
+        """Return the column that several words shorten to: `years employed` for yrs_employed."""
+        if run[0] in IDLE or run[-1] in IDLE or any((word,) in PHRASES for word in run[1:-1]):
+            return None
+        if all((word,) in PHRASES or word in MEASUREMENTS for word in run):
+            return None
+        computes = PHRASES.get(run[:1], ("",))[0] in ("STAT", "EXTREME")
+        if any((word,) in self.names.index for word in run) or (computes and self.order != "names"):
+            return None
+        found = match_loosely(run, self.names.columns)
+        return Token("COL", found[0], text) if len(found) == 1 else None
+
+    def _loose(self, run: Words, text: str) -> Token | None:
+        """Return the column or value that these words may name, if it is one."""
+        ends = any(word in IDLE or (word,) in PHRASES for word in (run[0], run[-1]))
+        if ends and not (len(run) > 1 and run[-1] in MEASUREMENTS and run[0] not in IDLE):
+            return None
+        if len(run) == 1 and run[0] in MEASUREMENTS:
+            return None
+        columns = self.names.columns
+        bare = tuple(word for word in run if singular(word) not in MEASUREMENTS) or run
+        for way in dict.fromkeys((run, bare)):
+            found = match_loosely(way, columns) or match_parts(way, columns)
+            if len(way) == 1 and singular(way[0]) in ENTITIES and self.names.table is not None:
+                found = [c for c in found if self.names.table.kind(c) in ("text", "bool")]
+            if found and len(way) == 1 and len(way[0]) < 3:
+                continue
+            if len(found) == 1:
+                return Token("COL", found[0], text)
+            if found:
+                return Token("AMBIGUOUS", tuple(found), text)
+        return self._loose_value(run, text)
+
+    def _loose_value(self, run: Words, text: str) -> Token | None:
+        (word, *more) = run
+        values = self.names.table.values if self.names.table is not None else ()
+        if more or len(word) < 5:
+            return None
+        fitting = [e for e in values if len(e[1]) >= 4 and word.startswith(e[1].casefold())]
+        return Token("VALUE", fitting[0], text) if len(fitting) == 1 else None
+
+    def _read_quotation(self, quoted: Token) -> Token:
+        if path := self.names.paths.get(quoted.value.casefold()):
+            return Token("FILE", path, quoted.text)
+        exact = [e for e in self.names.columns if e == quoted.value]
+        if exact:
+            return Token("COL", exact[0], quoted.text)
+        named = self._name(words(quoted.value), quoted.text)
+        return named or Token("QUOTED", quoted.value, quoted.text)
+
+    def _name(self, run: Words, text: str) -> Token | None:
+        order, self.order = self.order, "names"
+        token = self._exact(run, text) if run in self.names.index else None
+        self.order = order
+        return token
+
+    def _correct(self, chunk: Token, *, is_first: bool) -> Token:
+        """Return a word with its typing error put right, if it is close to one known word."""
+        word = chunk.value
+        if chunk.tag != "WORD" or len(word) < 5 or word in _KNOWN or word in self.names.words:
+            return chunk
+        if match_loosely((word,), self.names.columns):
+            return chunk
+        vocabulary = () if chunk.text[:1].isupper() and not is_first else _CORRECTED
+        for known in (self.names.words, vocabulary):
+            close = correct(word, known)
+            if len({PHRASES.get((each,), (each, "")) for each in close}) == 1:
+                self.corrected[chunk.text] = close[0]
+                return replace(chunk, value=close[0])
+        return chunk
 
 
-def names_of(workspace: Workspace, table: Table | None) -> NameTable:
-    """Return the names of a workspace, with the columns and values of one table."""
-    names = NameTable()
-    for name in workspace.variables:
-        tag = "TABLE" if name in workspace.tables else "VAR"
-        names.add(tag, name, spellings(name) if tag == "TABLE" else {words(name)})
-    for path in workspace.files:
-        _add_file(names, path, workspace)
-    if table is not None:
-        for column in table.columns or {}:
-            names.add("COL", column, spellings(column))
-        for column, value in table.values or ():
-            names.add("VALUE", (column, value), spellings(value))
-    _prefer_exact(names)
-    return names
+_SPOKEN = {word for way in (*PHRASES, *SUPERLATIVES) for word in way}
+_KNOWN = _SPOKEN | IDLE | TURNING | UNITS | MEASUREMENTS | {*MONTHS, *WEEKDAYS, *SEXES}
+_KNOWN |= ENTITIES | {f"{each}s" for each in (*ENTITIES, *MEASUREMENTS)}
+_CORRECTED = {word for word in _SPOKEN if len(word) > 4 and word.isalpha()}
 
 
-def _add_file(names: NameTable, path: str, workspace: Workspace) -> None:
-    pure = PurePosixPath(path)
-    for way in (path, f"./{path}", pure.name):
-        names.paths.setdefault(way.casefold(), path)
-    for folder in pure.parents:
-        if str(folder) not in (".", "/"):
-            names.paths.setdefault(f"{folder}/".casefold(), f"{folder}/")
-            names.add("FOLDER", f"{folder}/", {words(str(folder))})
-    stem = words(pure.stem)
-    if stem and not any(stem in spellings(each) for each in workspace.tables):
-        names.add("FILE", path, spellings(pure.stem))
+def _runs(parts: Sequence[Token], at: int) -> list[tuple[Words, str, int]]:
+    """Return the runs of words that start here, the longest first, with the chunks they take.
 
-
-def _prefer_exact(names: NameTable) -> None:
-    """Drop possible spellings of other names if one name is spelled exactly so."""
-    for way, tags in names.index.items():
-        for tag, values in tags.items():
-            exact = [v for v in values if words(v[1] if tag == "VALUE" else str(v)) == way]
-            if exact:
-                tags[tag] = exact
-
-
-def tokens(prompt: str, names: NameTable, order: tuple[str, ...] = ORDERS[0]) -> list[Token]:
-    """Return the prompt in tokens, without politeness."""
-    plain = prompt.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
-    parts = without_politeness(chunks(plain, names.paths), names.words)
-    found: list[Token] = []
-    at = 0
-    while at < len(parts):
-        token, length = _next(parts, at, names, order)
-        found += [token] if token is not None else []
-        at += length
-    return _join_neighbors(_units_dropped(found))
-
-
-def _next(
-    chunks: list[Token], at: int, names: NameTable, order: tuple[str, ...]
-) -> tuple[Token | None, int]:
-    """Return the token that starts here, and how many chunks it takes."""
-    first = chunks[at]
-    if first.tag in ("FILE", "NOFILE", "FOLDER", "DATE", "NAME"):
-        return first, 1
-    if first.tag == "QUOTED":
-        if path := names.paths.get(first.value.casefold()):
-            return Token("FILE", path, first.text), 1
-        named = _match_name(words(first.value), first.text, names, order[:-1])
-        exact = named is not None and named.tag != "UNKNOWN"
-        return (named if exact else Token("QUOTED", first.value, first.text)), 1
-    for length in range(min(len(chunks) - at, max(names.longest, 5)), 0, -1):
-        run = chunks[at : at + length]
-        if any(each.tag not in ("WORD", "NUMBER", "SIGN") for each in run):
+    Signs within a name do not count: `Altitude (m)` is altitude m.
+    """
+    runs: list[tuple[Words, str, int]] = []
+    run: list[str] = []
+    text: list[str] = []
+    for length, part in enumerate(parts[at : at + LONGEST + 3], 1):
+        is_bracket = part.tag == "SIGN" and part.value in "()" and run and len(run) < LONGEST
+        if is_bracket and length < len(parts[at:]):
+            if part.value == ")" and "(" in text:
+                runs[-1] = (runs[-1][0], f"{runs[-1][1]})", length)
+            text.append(part.text)
             continue
-        text = " ".join(each.text for each in run)
-        spelled = tuple(str(e.value if e.tag != "NUMBER" else e.text).casefold() for e in run)
-        if token := _match_name(spelled, text, names, order):
-            return token, length
-    if first.tag == "NUMBER":
-        return first, 1
-    if first.value in STOP_LIST:
-        return None, 1
-    tag = "TURNING" if first.value in TURNING or first.tag == "SIGN" else "UNKNOWN"
-    return Token(tag, first.text, first.text), 1
+        if part.tag not in ("WORD", "NUMBER", "SIGN"):
+            break
+        run.append(str(part.text if part.tag == "NUMBER" else part.value).casefold())
+        text.append(part.text)
+        runs.append((tuple(run), " ".join(text), length))
+        if part.tag == "SIGN":
+            break
+    return runs[::-1]
 
 
-def _match_name(way: Words, text: str, names: NameTable, order: tuple[str, ...]) -> Token | None:
-    tags = names.index.get(way, {})
-    for tag in order:
-        if tag == "WORD" and way in PHRASES:
-            kind, value = PHRASES[way]
-            return Token(kind, int(value) if kind == "NUMBER" else value, text)
-        if values := tags.get(tag):
-            if len(values) > 1:
-                return Token("AMBIGUOUS", tuple(values), text)
-            return Token(tag, values[0], text)
-    return None
+def name_loaded(tokens: Sequence[Token], workspace: Workspace) -> list[Token]:
+    """Let a file that was loaded for this prompt stand for its table."""
+    loaded = workspace.loaded
+    return [
+        Token("TABLE", loaded[t.value], t.text) if t.tag == "FILE" and t.value in loaded else t
+        for t in tokens
+    ]
 
 
-def _units_dropped(found: list[Token]) -> list[Token]:
-    """Drop units of numbers that are the unit of the column before: `> 4000 g`."""
+def without_stops(tokens: Sequence[Token]) -> list[Token]:
+    """Return the tokens without the signs that end or divide sentences."""
+    return [t for t in tokens if not (t.tag == "SIGN" and t.value in ".?!;:")]
+
+
+def _several(tag: str, values: Sequence[object], text: str) -> Token:
+    return Token("AMBIGUOUS", tuple(values), text)
+
+
+def _without_units(found: list[Token]) -> list[Token]:
+    """Drop units after numbers: `> 4000 g`, `longer than 30 minutes`."""
     kept: list[Token] = []
-    unit: Words = ()
     for token in found:
-        if token.tag == "COL":
-            unit = words(token.value)[-1:]
-        is_unit = token.tag == "UNKNOWN" and words(token.text) == unit and set(unit) <= UNITS
+        unit = token.tag in ("UNKNOWN", "AMBIGUOUS") and words(str(token.text))[:1] != ()
+        is_unit = unit and words(token.text)[0] in UNITS and len(words(token.text)) == 1
         if not (is_unit and kept and kept[-1].tag == "NUMBER"):
             kept.append(token)
     return kept
-
-
-def _join_neighbors(found: list[Token]) -> list[Token]:
-    """Join neighboring unknown words, and a value beside its own column."""
-    joined: list[Token] = []
-    for token in join_unknown(found):
-        last = joined[-1] if joined else None
-        if last and _same_column(last, token):
-            joined[-1] = last if last.tag == "VALUE" else token
-        else:
-            joined.append(token)
-    return joined
-
-
-def _same_column(left: Token, right: Token) -> bool:
-    pair = {left.tag: left, right.tag: right}
-    return set(pair) == {"COL", "VALUE"} and pair["VALUE"].value[0] == pair["COL"].value

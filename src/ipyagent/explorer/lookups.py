@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
 
-from ipyagent.explorer.families.files import (
+from ipyagent.explorer.files import (
     SCHEMA,
     explain_doubt,
     load_code,
+    load_line,
     read_schema,
     schema_line,
 )
 from ipyagent.explorer.markdown import block
-from ipyagent.explorer.names import fresh
+from ipyagent.explorer.names import fresh, words
 from ipyagent.explorer.snippets import literal, print_chain, script
 from ipyagent.explorer.steps import Look, Say
 from ipyagent.explorer.workspace import (
@@ -25,8 +28,7 @@ from ipyagent.explorer.workspace import (
     with_variables,
 )
 
-_MAX_VALUES = 500  # of the text columns together
-_DIFFERENT = (".melt()", ".dropna()", ".drop_duplicates()", f".head({_MAX_VALUES})")
+_MAX_VALUES = 200
 
 
 def at_variables(workspace: Workspace) -> Look:
@@ -41,27 +43,20 @@ def at_files(workspace: Workspace) -> Look:
     return Look("which files there are", "list_files", {"path": ".", "recursive": True}, learn)
 
 
-def at_file(path: str, workspace: Workspace, *, values: bool = False) -> Look | Say:
-    """Load a table file into an unused variable, for its columns, and perhaps their values.
+def at_file(path: str, workspace: Workspace) -> Look | Say:
+    """Load a table file that nobody has described into an unused variable, for its columns.
 
     If it is in doubt how to read the file, say so instead.
     """
     if doubt := explain_doubt(path, workspace):
         return doubt
     name = fresh(PurePosixPath(path).stem, workspace.variables)
-    texts = f'{name}.select_dtypes(["object", "string", "category"])'
-    lines = print_chain(texts, *_DIFFERENT, ".to_csv(index=False)") if values else []
 
     def learn(output: str) -> Workspace:
-        table = Table(name, columns=read_schema(output))
-        if values:
-            pairs = block(output, ["variable", "value"])
-            table = replace(table, values=tuple((column, value) for column, value in pairs))
-        known = workspace.with_table(table)
+        known = workspace.with_table(Table(name, columns=read_schema(output)))
         return replace(known, loaded={**known.loaded, path: name})
 
-    code = "\n".join([load_code(path, name, workspace), *lines])
-    return Look(f"load {path}", "run_python", {"code": code}, learn)
+    return Look(f"load {path}", "run_python", {"code": load_code(path, name, workspace)}, learn)
 
 
 def at_columns(table: Table, workspace: Workspace) -> Look:
@@ -81,17 +76,37 @@ def at_columns(table: Table, workspace: Workspace) -> Look:
     return Look(rule, "inspect_variable", {"name": table.name}, learn)
 
 
-def at_values(table: Table, workspace: Workspace) -> Look:
-    """Get the values of a table's text columns."""
-    texts = f"{table.name}[{literal(table.of_kind('text'))}]"
+def at_values(table: Table, said: Sequence[str], workspace: Workspace) -> Look:
+    """Find, in each column of text, the values that begin like these words; load a file for it."""
+    texts = table.of_kind("text")
+    starts = sorted({word[:4] for text in said for word in words(text)})
+    pattern = literal("|".join(map(re.escape, starts)))
+    lines, path = [], table.path
+    if path:
+        lines = [load_line(path, table.name, workspace)]
+    values = fresh("values", {*workspace.variables, table.name})
     if table.library == "polars":
         links = [".unpivot()", ".drop_nulls()", ".unique(maintain_order=True)"]
-        lines = print_chain(texts, *links, f".head({_MAX_VALUES})", ".write_csv()")
+        match = f'.filter(pl.col("value").str.contains("(?i)" + {pattern}))'
+        lines += print_chain(
+            f"{table.name}[{literal(texts)}]",
+            *links,
+            match,
+            f".head({_MAX_VALUES})",
+            ".write_csv()",
+        )
     else:
-        lines = print_chain(texts, *_DIFFERENT, ".to_csv(index=False)")
+        melted = f"{table.name}[{literal(texts)}].melt().dropna().drop_duplicates()"
+        match = f'{values}["value"].astype(str).str.contains({pattern}, case=False)'
+        lines += [f"{values} = {melted}"]
+        lines += print_chain(f"{values}[{match}]", f".head({_MAX_VALUES})", ".to_csv(index=False)")
+        lines.append(f"del {values}")
 
     def learn(output: str) -> Workspace:
-        pairs = tuple((column, value) for column, value in block(output, ["variable", "value"]))
-        return workspace.with_table(replace(table, values=pairs))
+        pairs = [(column, value) for column, value in block(output, ["variable", "value"])]
+        known = tuple(dict.fromkeys((*table.values, *pairs)))
+        seen = replace(table, path="", values=known, looked_up=table.looked_up | {*said})
+        learned = workspace.with_table(seen)
+        return replace(learned, loaded={**learned.loaded, path: table.name}) if path else learned
 
     return Look(f"values in {table.name}", "run_python", {"code": script(*lines)}, learn)

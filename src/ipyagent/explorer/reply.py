@@ -66,7 +66,7 @@ def _step(
     conversation: Exchange, workspace: Workspace, unseen: Sequence[Callable[[Workspace], Look]]
 ) -> Step:
     """Return the next step; a look at the workspace, if it was not shown, before it is needed."""
-    step = next_step(conversation.prompt, workspace)
+    step = next_step(conversation.prompt, workspace, conversation.prompts)
     if isinstance(step, Say):
         return unseen[0](workspace) if unseen and step.declined else step
     if step.tool == "run_python" and lookups.at_variables in unseen:

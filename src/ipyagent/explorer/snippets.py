@@ -11,32 +11,40 @@ from ipyagent.explorer.workspace import Table
 
 _WIDTH = 88
 _IMPORTS = {
-    "json.": "import json",
     "plt.": "import matplotlib.pyplot as plt",
     "pd.": "import pandas as pd",
     "pl.": "import polars as pl",
-    "cs.": "import polars.selectors as cs",
     "stats.": "from scipy import stats",
 }
+PLAIN = {"pstd": "std(ddof=0)", "pvar": "var(ddof=0)"}
+"""Statistics that are no methods without arguments."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A test on one column, such as `species == "Adelie"`."""
+    """A test on one column, such as `species == "Adelie"`, or on a part of its dates.
+
+    The sign may be `in` or `not in` a list of values, and `null` or `known` without a value.
+    """
 
     column: str
     sign: str
-    value: str | int | float | bool
+    value: Any = None
+    part: str = ""
 
     def __str__(self) -> str:
-        sign = "=" if self.sign == "==" else self.sign
-        return f"{self.column} {sign} {self.value}"
+        left = f"{self.part} of {self.column}" if self.part else self.column
+        if self.sign in ("null", "known"):
+            return f"{left} is {'missing' if self.sign == 'null' else 'known'}"
+        if self.sign in ("in", "not in"):
+            return f"{left} {self.sign} {', '.join(map(str, self.value))}"
+        return f"{left} {'=' if self.sign == '==' else self.sign} {self.value}"
 
 
 Where = tuple[Condition, ...]
 
 
-def literal(value: Any) -> str:
+def literal(value: object) -> str:
     """Return a Python literal; plain text gets double quotes, as from a formatter."""
     if isinstance(value, str) and value.isprintable() and not set(value) & {'"', "\\"}:
         return f'"{value}"'
@@ -47,61 +55,43 @@ def literal(value: Any) -> str:
 
 def rows(table: Table, where: Where) -> str:
     """Return the table, or its rows that meet all conditions."""
-    if not where:
-        return table.name
-    if table.library == "polars":
-        return f"{table.name}.filter({', '.join(_tests(table, where))})"
-    return f"{table.name}[{_mask(table, where)}]"
+    return f"{table.name}[{mask(table, where)}]" if where else table.name
 
 
 def cut(table: Table, where: Where, columns: str | Sequence[str]) -> str:
     """Return one column (a name) or several (a list) of the rows that meet all conditions."""
-    if table.library == "polars" or not where:
-        return f"{rows(table, where)}[{literal(columns)}]"
-    return f"{table.name}.loc[{_mask(table, where)}, {literal(columns)}]"
+    if not where:
+        return f"{table.name}[{literal(columns)}]"
+    return f"{table.name}.loc[{mask(table, where)}, {literal(columns)}]"
 
 
-def _mask(table: Table, where: Where) -> str:
-    tests = _tests(table, where)
+def mask(table: Table, where: Where) -> str:
+    """Return the test that rows meet all conditions."""
+    tests = [_test(table, each) for each in where]
     return " & ".join(f"({test})" for test in tests) if len(tests) > 1 else tests[0]
 
 
-def _tests(table: Table, where: Where) -> list[str]:
-    return [_test(table, each) for each in where]
-
-
 def _test(table: Table, condition: Condition) -> str:
-    column = _column(table, condition.column)
-    if isinstance(condition.value, bool):
-        return column if condition.value else f"~{column}"
-    return f"{column} {condition.sign} {_operand(table, condition)}"
+    column = f"{table.name}[{literal(condition.column)}]"
+    if condition.part:
+        column = f"{dates(table, column, condition.column)}.dt.{condition.part}"
+    match condition.sign:
+        case "null":
+            return f"{column}.isna()"
+        case "known":
+            return f"{column}.notna()"
+        case "in":
+            return f"{column}.isin({literal(condition.value)})"
+        case "not in":
+            return f"~{column}.isin({literal(condition.value)})"
+    if isinstance(condition.value, bool) and condition.sign in ("==", "!="):
+        return column if condition.value == (condition.sign == "==") else f"~{column}"
+    return f"{column} {condition.sign} {literal(condition.value)}"
 
 
-def _column(table: Table, column: str) -> str:
-    if table.library == "polars":
-        return f"pl.col({literal(column)})"
-    return f"{table.name}[{literal(column)}]"
-
-
-def _operand(table: Table, condition: Condition) -> str:
-    if table.library == "polars" and table.kind(condition.column) == "date":
-        return f"pl.lit({literal(condition.value)}).str.to_date()"
-    return literal(condition.value)
-
-
-def select_rows(table: Table, where: Where, name: str) -> tuple[list[str], str]:
-    """Return lines that select the rows, and their name afterwards."""
-    if not where:
-        return [], table.name
-    return [f"{name} = {rows(table, where)}"], name
-
-
-def assign_chain(name: str, source: str, *links: str) -> list[str]:
-    """Return lines that name a chain of calls: one, if it fits."""
-    line = f"{name} = {source}{''.join(links)}"
-    if len(line) <= _WIDTH:
-        return [line]
-    return [f"{name} = (", *_hung(source, links), ")"]
+def dates(table: Table, values: str, column: str) -> str:
+    """Return code for the dates in a column, converted from text if necessary."""
+    return values if table.kind(column) == "date" else f"pd.to_datetime({values})"
 
 
 def print_chain(source: str, *links: str) -> list[str]:
@@ -109,15 +99,10 @@ def print_chain(source: str, *links: str) -> list[str]:
     line = f"print({source}{''.join(links)})"
     if len(line) <= _WIDTH:
         return [line]
-    return ["print(", *_hung(source, links), ")"]
-
-
-def _hung(source: str, links: Sequence[str]) -> list[str]:
-    """Return a chain, one call a line; the first beside its source, if it fits."""
     start, rest = f"{source}{links[0]}", links[1:]
     if len(start) > _WIDTH:
         start, rest = source, links
-    return [f"    {line}" for line in (start, *rest)]
+    return ["print(", *(f"    {line}" for line in (start, *rest)), ")"]
 
 
 def script(*lines: str) -> str:

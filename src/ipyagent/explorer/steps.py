@@ -41,6 +41,18 @@ class Say:
     declined: bool = False
 
 
+@dataclass(frozen=True)
+class Part:
+    """Lines that answer one question, the names to delete after them, and the answer in words."""
+
+    rule: str
+    lines: tuple[str, ...]
+    answer: Callable[[str], str]
+    drop: tuple[str, ...] = ()
+    copies: bool = False
+    """Its code works on a copy of the table in pandas: it is one of polars."""
+
+
 Step = Task | Look | Say
 
 
@@ -49,4 +61,11 @@ class UnreadableError(Exception):
 
 
 class MisfitError(Exception):
-    """The words match a rule, but not this table. The message says why."""
+    """The words fit an intent, but not this table. The message says why.
+
+    `offers` are pairs of words of the prompt and what could be written for them.
+    """
+
+    def __init__(self, why: str, offers: tuple[tuple[str, str], ...] = ()) -> None:
+        super().__init__(why)
+        self.offers = offers

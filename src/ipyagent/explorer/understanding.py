@@ -1,215 +1,325 @@
 """From a prompt and the known workspace to the next step.
 
-A step may be a look: the columns of a table, a file that must be loaded first, the values of a text
-column. With its result, the prompt is parsed again from the start.
+A prompt is understood first, from the names, types and values that the context tells; code runs
+only then. A step may be a look: the columns of a table, or the values that a word may be. With its
+result, the prompt is read again from the start.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from itertools import islice
+from pathlib import PurePosixPath
 
-from ipyagent.explorer import lookups
-from ipyagent.explorer.ask import Ask
-from ipyagent.explorer.chunks import Token
-from ipyagent.explorer.families import comparisons, talk
-from ipyagent.explorer.grammar import Sentence, matches, sentence
-from ipyagent.explorer.lexer import ORDERS, names_of, tokens
-from ipyagent.explorer.markdown import code, codes
-from ipyagent.explorer.questions.prompt import asks_for_form
-from ipyagent.explorer.questions.reader import QuestionReader
-from ipyagent.explorer.rules import (
-    A_VALUE,
-    ALONE,
-    ANYTHING,
-    ON_A_TABLE,
-    Guesses,
-    first,
-    may_fit,
-)
-from ipyagent.explorer.steps import MisfitError, Say, Step
+from ipyagent.explorer import lookups, talk, two_tables
+from ipyagent.explorer.chunks import Token, chunks
+from ipyagent.explorer.files import explain_doubt, find_errand, load_line
+from ipyagent.explorer.frame import Frame, find_pattern
+from ipyagent.explorer.frame_parser import FrameParser
+from ipyagent.explorer.lexer import ORDERS, Lexer, name_loaded, without_stops
+from ipyagent.explorer.markdown import cell, code, codes
+from ipyagent.explorer.name_table import names_of
+from ipyagent.explorer.names import fresh, nearest, words
+from ipyagent.explorer.query import Query
+from ipyagent.explorer.reading import Reading, TableReader
+from ipyagent.explorer.snippets import script
+from ipyagent.explorer.steps import Look, MisfitError, Part, Say, Step, Task
+from ipyagent.explorer.vocabulary import TURNING
 from ipyagent.explorer.workspace import Table, Workspace, is_table_file
 
-_NOWHERE = Table("")
-_NAMES_FIRST, _TABLES_FIRST, _ = ORDERS
 _MAX_UNSEEN = 3  # tables of unknown columns that are looked at when none is named
-_MAX_LENGTH = 500  # characters of a command: anything longer is read sentence by sentence
+_MAX_OFFERS, _MAX_TRIES = 3, 16
+_SEPARATOR = "---"
+_IT = re.compile(r"\b(?:it|that)\b", re.IGNORECASE)
+_FUNCTION_WORDS = frozenset(
+    ["UNKNOWN", "SIGN", "ENTITY", "AND", "OF", "IS", "WHAT", "WHERE", "NOT"]
+)
+_TWO_TABLES = (
+    "(COMPARE|DIFFERENCE|JOIN) BETWEEN? OF? (TABLE|FILE) (AND|WITH|TO|VS) (TABLE|FILE) "
+    "((BY|ON) (UNKNOWN|AMBIGUOUS|COL|QUOTED|ENTITY|PERIOD)+)?"
+)
+_AMBIGUOUS = Reading(reasons=["Some of these words are names as well; put names in backticks."])
 
 
-def next_step(prompt: str, workspace: Workspace) -> Step:
-    """Return the next step for this prompt."""
-    command = None
-    if len(prompt) <= _MAX_LENGTH and not asks_for_form(prompt):
-        command = _PromptReader(prompt, workspace).step()
-        if not (isinstance(command, Say) and command.declined):
-            return command
-    question = QuestionReader(prompt, workspace)
-    if step := question.step():
-        return step
-    if command is not None and not question.is_prose:
-        return command
-    reasons = [] if question.unknown else question.reasons
-    return talk.decline(workspace, question.unknown, reasons, question.offers)
+def next_step(prompt: str, workspace: Workspace, earlier: Sequence[str] = ()) -> Step:
+    """Return the next step for this prompt; `earlier` are those before it, the newest first."""
+    for before in earlier[:3] if _IT.search(prompt) else ():
+        spelled = _IT.sub(before.strip().rstrip(".?!").replace("\\", r"\\"), prompt, count=1)
+        step = PromptReader(spelled, workspace, offering=False).step()
+        if not isinstance(step, Say):
+            return step
+    return PromptReader(prompt, workspace).step()
 
 
-@dataclass
-class _PromptReader:
-    """One prompt in progress; `reasons` collects why matching rules do not apply."""
+class PromptReader:
+    """One prompt in progress."""
 
-    prompt: str
-    workspace: Workspace
-    reasons: list[str] = field(default_factory=list)
+    def __init__(self, prompt: str, workspace: Workspace, *, offering: bool = True) -> None:
+        self.prompt, self.workspace, self.offering = prompt, workspace, offering
+        self.names = names_of(workspace, None)
+        self.readings: list[tuple[Table, Reading]] = []
 
     def step(self) -> Step:
-        found = self.tokens()
-        if not found:
-            return talk.helping(self.workspace)
-        if missing := [each.value for each in found if each.tag == "NOFILE"]:
-            self.reasons.append(f"I see no file {codes(missing)} in the workspace.")
-            return talk.decline(self.workspace, [], self.reasons)
-        step = self.alone() or self.two_tables() or self.on_a_table()
-        return step or talk.decline(self.workspace, self.unknown(), self.reasons)
+        """Return the call to make, or what to say."""
+        found = chunks(self.prompt, self.names.paths)
+        if all(each.tag == "SIGN" for each in found):
+            return talk.help_out(None, self.workspace)
+        try:
+            return self.errand() or self.on_tables() or self.decline(found)
+        except MisfitError as misfit:
+            return talk.decline(self.workspace, [], [str(misfit)])
 
-    def tokens(
-        self, table: Table | None = None, order: tuple[str, ...] = _NAMES_FIRST
-    ) -> list[Token]:
-        """Return the prompt's tokens; a file that was loaded for it stands for its table."""
-        loaded = self.workspace.loaded
-        return [
-            Token("TABLE", loaded[each.value], each.text)
-            if each.tag == "FILE" and each.value in loaded
-            else each
-            for each in tokens(self.prompt, names_of(self.workspace, table), order)
-        ]
+    def tokens(self, order: str) -> list[Token]:
+        """Return the prompt in tokens, without columns of a table."""
+        tokens = Lexer(self.names, order).tokens(self.prompt)
+        return without_stops(name_loaded(tokens, self.workspace))
 
-    def alone(self) -> Step | None:
-        """Return the step for a request that is not about the inside of a table."""
+    # Requests that are not about the inside of one table.
+
+    def errand(self) -> Step | None:
+        """Return the step for a request about files, variables, two tables, or the explorer."""
         for order in ORDERS:
-            found = Sentence(tuple(self.tokens(order=order)))
-            if step := first(ALONE, found, self.workspace, _NOWHERE, self.reasons):
-                return step
-        return None
+            try:
+                frame = FrameParser(self.tokens(order), Table("")).parse()
+            except MisfitError:
+                continue
+            if errand := find_errand(frame):
+                return errand(frame, self.workspace)
+        return self.two_tables()
 
     def two_tables(self) -> Step | None:
-        """Return the step for a comparison of two tables; files are loaded first."""
-        found = self.tokens(order=_TABLES_FIRST)
-        tags = {"FILE": "TABLE", "UNKNOWN": "COL"}
-        as_tables = [replace(each, tag=tags.get(each.tag, each.tag)) for each in found]
-        keyed = matches(comparisons.KEYED, as_tables)
-        if not keyed and not matches(comparisons.TABLES, as_tables):
+        """Return the step for a comparison or a join of two tables; files are loaded first."""
+        tokens = [t for t in self.tokens("names") if t.tag not in ("NOUN", "SIGN")]
+        if find_pattern(_TWO_TABLES, tokens) != (0, len(tokens)):
             return None
-        targets = [each for each in found if each.tag in ("TABLE", "FILE")]
-        for target in targets:
-            if target.tag == "FILE":
-                return self.load(target.value)
-            if self.workspace.tables[target.value].columns is None:
-                return lookups.at_columns(self.workspace.tables[target.value], self.workspace)
-        one, other = (self.workspace.tables[target.value] for target in targets)
-        return self.compare(one, other, keyed)
+        named = list(dict.fromkeys((t.tag, t.value) for t in tokens if t.tag in ("TABLE", "FILE")))
+        if len(named) == 1:
+            raise MisfitError(f"{code(str(named[0][1]))} is one table; name another beside it.")
+        for tag, value in named:
+            if tag == "FILE":
+                return lookups.at_file(value, self.workspace) if is_table_file(value) else None
+            if self.workspace.tables[value].columns is None:
+                return lookups.at_columns(self.workspace.tables[value], self.workspace)
+        one, other = (self.workspace.tables[value] for _, value in named)
+        if "polars" in (one.library, other.library):
+            raise MisfitError("I can compare and join two pandas tables only.")
+        own = Lexer(names_of(self.workspace, one), "names").tokens(self.prompt)
+        key = next((t.value for t in own if t.tag == "COL"), None)
+        joins = any(t.tag == "JOIN" for t in own)
+        do = two_tables.join_tables if joins else two_tables.compare_tables
+        return self.run([do(Query(Frame(), one, self.workspace), other, key)], one, Reading())
 
-    def compare(self, one: Table, other: Table, keyed: bool) -> Step | None:
-        found = tuple(self.tokens(one, _TABLES_FIRST))
-        key = next((each.value for each in found if each.tag == "COL"), None)
-        if keyed and key is None:
-            return None
-        if one.name == other.name:
-            self.reasons.append(f"{code(one.name)} is one table; name another beside it.")
-            return None
-        try:
-            ask = Ask(Sentence(found), self.workspace, one)
-            return comparisons.two_tables(ask, other, key if keyed else None)
-        except MisfitError as misfit:
-            self.reasons.append(str(misfit))
-            return None
+    # Requests about one table.
 
-    def on_a_table(self) -> Step | None:
-        """Return the step for a request about the named table, or the only possible one."""
-        named = self.targets()
-        if len(named) > 1:
-            return None
-        if named and named[0].tag == "FILE":
-            return self.load(named[0].value)
-        if named:
-            return self.on_this_table(self.workspace.tables[named[0].value])
+    def candidates(self) -> list[Table]:
+        """Return the tables that the prompt may be about, those in files without a name yet."""
+        found = {(t.tag, t.value) for t in self.tokens("names") if t.tag in ("TABLE", "FILE")}
+        if found:
+            tables = [self._table_of(tag, value) for tag, value in found]
+            return [each for each in tables if each is not None] if len(tables) == 1 else []
         if self.workspace.tables:
-            return self.on_any_table()
-        if len(paths := self.workspace.table_files) == 1:
-            return self.load(paths[0])
-        if paths and self.may_fit(None, ANYTHING):
-            self.reasons.append(f"That could be about {codes(paths)}: please name the file.")
-        return None
+            return list(self.workspace.tables.values())
+        return [t for path in self.workspace.table_files if (t := self._table_of("FILE", path))]
 
-    def targets(self) -> list[Token]:
-        """Return the tables and files that the prompt names, each once."""
-        found = self.tokens(order=_TABLES_FIRST)
-        named = {(e.tag, e.value): e for e in found if e.tag in ("TABLE", "FILE")}
-        return list(named.values())
-
-    def load(self, path: str) -> Step | None:
-        """Load a file, if the prompt may be understood once its columns are known."""
-        fits = is_table_file(path) and (len(self.targets()) > 1 or self.may_fit(None, ANYTHING))
-        return lookups.at_file(path, self.workspace) if fits else None
-
-    def may_fit(self, table: Table | None, guesses: Guesses) -> bool:
-        return any(may_fit(self.tokens(table, order), guesses) for order in ORDERS)
-
-    def on_any_table(self) -> Step | None:
-        tables = self.workspace.tables
-        unseen = [table for table in tables.values() if table.columns is None]
-        if 0 < len(unseen) <= _MAX_UNSEEN and (look := self.columns_of(unseen[0])):
-            return look
-        steps = {name: step for name in tables if (step := self.on_this_table(tables[name]))}
-        if len(steps) > 1:
-            self.reasons[:] = [f"That could be about {codes(steps)}: please name the table."]
+    def _table_of(self, tag: str, value: str) -> Table | None:
+        if tag == "TABLE":
+            return self.workspace.tables[value]
+        if not is_table_file(value):
             return None
-        if not steps and len(tables) > 1:
-            self.reasons.clear()  # they are about tables that the prompt may not mean
+        name, bare = (
+            fresh(PurePosixPath(value).stem, self.workspace.variables),
+            Table("", path=value),
+        )
+        in_doubt = explain_doubt(value, self.workspace) is not None
+        profile = bare if in_doubt else self.workspace.profiles.get(value, bare)
+        return replace(profile, name=name)
+
+    def on_tables(self) -> Step | None:
+        """Return the step for a request about the named table, or the only possible one."""
+        candidates = self.candidates()
+        unseen = [each for each in candidates if each.columns is None]
+        if 0 < len(unseen) <= _MAX_UNSEEN and (look := self.look_at(unseen[0], len(candidates))):
+            return look
+        steps = {
+            t.path or t.name: s
+            for t in candidates
+            if t.columns is not None and (s := self.on_table(t))
+        }
+        if len(steps) > 1:
+            what = "table" if self.workspace.tables else "file"
+            reasons = [f"That could be about {codes(steps)}: please name the {what}."]
+            plain = self.prompt.strip().rstrip(".?!")
+            offers = self.understood(f"{plain} in {code(name)}" for name in steps)
+            return talk.decline(self.workspace, [], reasons, offers)
         return next(iter(steps.values()), None)
 
-    def on_this_table(self, table: Table) -> Step | None:
-        if table.columns is None:
-            return self.columns_of(table)
-        steps: list[Step] = []
-        for found in self.readings(table):
-            step = first(ON_A_TABLE, found, self.workspace, table, self.reasons)
-            if step is not None and not any(_same(step, each) for each in steps):
-                steps.append(step)
-        if len(steps) > 1:
-            self.reasons[:] = ["Some of these words are names as well; put names in backticks."]
+    def look_at(self, table: Table, many: int) -> Step | None:
+        """Look at the columns of a table that nobody described, if the prompt may be about them."""
+        guess = Lexer(names_of(self.workspace, replace(table, columns={}, values=())), "words")
+        tokens = guess.tokens(self.prompt)
+        turned = any(t.tag == "UNKNOWN" and t.value.casefold() in TURNING for t in tokens)
+        may_fit = not turned and bool({t.tag for t in tokens} - _FUNCTION_WORDS)
+        if table.path:
+            return lookups.at_file(table.path, self.workspace) if many == 1 and may_fit else None
+        return lookups.at_columns(table, self.workspace) if may_fit or not table.opaque else None
+
+    def on_table(self, table: Table) -> Step | None:
+        """Return the step for a request about this very table."""
+        readings = [TableReader(self.prompt, table, self.workspace, o).read() for o in ORDERS]
+        understood = [each for each in readings if each.is_understood]
+        if len(understood) == 2 and understood[0].names == understood[1].names:
+            understood = understood[1:]  # `average price` of AveragePrice
+        if len(understood) == 2:  # one of them may have taken a name for a word that says nothing
+            longer = max(understood, key=lambda each: len(each.names))
+            if all(each.names <= longer.names for each in understood):
+                understood = [longer]
+        if len(understood) == 2 and understood[0].lines != understood[1].lines:
+            self.readings.append((table, _AMBIGUOUS))
             return None
-        if steps:
-            return steps[0]
-        unseen = table.values is None and bool(table.of_kind("text"))
-        fits = unseen and self.may_fit(table, A_VALUE)
-        return lookups.at_values(table, self.workspace) if fits else None
+        if understood:
+            return self.run(understood[0].parts, table, understood[0])
+        best = min(readings, key=lambda each: (len(each.unknown), len(each.reasons)))
+        self.readings.append((table, best))
+        return self.find_values(table, best)
 
-    def columns_of(self, table: Table) -> Step | None:
-        """Look at the columns, if that costs no question or may help."""
-        turned = any(each.tag == "TURNING" for each in self.tokens(table))
-        helps = self.may_fit(table, ANYTHING) if table.opaque else not turned
-        return lookups.at_columns(table, self.workspace) if helps else None
-
-    def readings(self, table: Table) -> Iterator[Sentence]:
-        """Yield the sentence in every reading of words as names or as themselves."""
-        seen: list[list[Token]] = []
+    def find_values(self, table: Table, reading: Reading) -> Step | None:
+        """Look for words among the values of a table, if they are all that is not understood."""
+        said = [t.text for t in reading.unknown]
+        texts = [c for c in table.of_kind("text") if c not in table.dates]
+        if not texts or not 0 < len(said) <= 4 or set(said) <= table.looked_up:
+            return None
+        if talk.find_language(self.prompt) or any(
+            t.casefold() in TURNING or not words(t) for t in said
+        ):
+            return None
         for order in ORDERS:
-            found = self.tokens(table, order)
-            if found not in seen:
-                seen.append(found)
-                yield sentence(found)
+            if (
+                TableReader(self.prompt, table, self.workspace, order, texts[-1])
+                .read()
+                .is_understood
+            ):
+                doubt = explain_doubt(table.path, self.workspace) if table.path else None
+                return doubt or lookups.at_values(table, said, self.workspace)
+        return None
 
-    def unknown(self) -> list[str]:
-        """Return the words that nothing accounts for, in their original spelling."""
-        tables = (*self.workspace.tables.values(), None)
-        fewest = min((_strange(self.tokens(table)) for table in tables), key=len)
-        return list(dict.fromkeys(fewest))
+    def run(self, parts: Sequence[Part], table: Table, reading: Reading) -> Step:
+        """Return the one call that answers all questions; it loads the file first, if need be."""
+        lines = [load_line(table.path, table.name, self.workspace)] if table.path else []
+        copy = Query(Frame(), table, self.workspace).data.name
+        if copies := any(part.copies for part in parts):
+            columns = f"{{c: {table.name}[c].to_numpy() for c in {table.name}.columns}}"
+            lines.append(f"{copy} = pd.DataFrame({columns})")
+        for number, part in enumerate(parts):
+            gone = [*part.drop, *[copy] * (copies and number == len(parts) - 1)]
+            lines += [f'print("{_SEPARATOR}")'] * (number > 0)
+            lines += [*part.lines, *[f"del {', '.join(dict.fromkeys(gone))}"] * bool(gone)]
+        notes = [f"I read {code(a)} as {code(b)}." for a, b in reading.corrected.items()]
+        notes += [f"Not taken into account: “{cell(each)}”" for each in reading.ignored]
+        notes += [f"{code(table.path)} is loaded as {code(table.name)}."] * bool(table.path)
+
+        def answer(output: str) -> str:
+            pieces = output.split(f"{_SEPARATOR}\n") if len(parts) > 1 else [output]
+            said = [part.answer(piece) for part, piece in zip(parts, pieces, strict=True)]
+            return "\n\n".join([*said, *[f"_{' '.join(notes)}_"] * bool(notes)])
+
+        rule = "; ".join(part.rule for part in parts)
+        return Task(rule, "run_python", {"code": script(*lines)}, answer)
+
+    # What is not understood.
+
+    def decline(self, found: Sequence[Token]) -> Say:
+        """Decline, with the words that were not understood and what may be meant."""
+        if missing := [each.value for each in found if each.tag == "NOFILE"]:
+            return talk.decline(
+                self.workspace, [], [f"I see no file {codes(missing)} in the workspace."]
+            )
+        if language := talk.find_language(self.prompt):
+            return talk.decline_in(language, self.workspace)
+        if not self.readings:
+            paths = [] if self.workspace.tables else self.workspace.table_files
+            several = [f"That could be about {codes(paths)}: please name the file."] * (
+                len(paths) > 1
+            )
+            unknown = [t.text for t in self.tokens("words") if t.tag == "UNKNOWN"]
+            return talk.decline(self.workspace, list(dict.fromkeys(unknown)), several)
+        table, reading = min(self.readings, key=lambda e: (len(e[1].unknown), len(e[1].reasons)))
+        unknown = list(dict.fromkeys(t.text for t in reading.unknown if t.text))
+        reasons = [e for e in reading.reasons if not (unknown and "know these words" in e)]
+        if len(self.readings) > 1 and not unknown:
+            reasons = []  # they are about tables that the prompt may not mean
+        return talk.decline(
+            self.workspace, unknown, reasons, self.understood(self._near(table, reading))
+        )
+
+    def understood(self, offers: Iterator[str] | Sequence[str]) -> list[str]:
+        """Return the first of these prompts that are understood, without a look at values."""
+        found: list[str] = []
+        for offer in islice(dict.fromkeys(offers), _MAX_TRIES if self.offering else 0):
+            step = PromptReader(offer, self.workspace, offering=False).step()
+            if isinstance(step, Task) or (isinstance(step, Look) and "values in" not in step.rule):
+                found.append(offer)
+        return found[:_MAX_OFFERS]
+
+    def _near(self, table: Table, reading: Reading) -> Iterator[str]:
+        """Yield prompts with other words for those that were not understood, or without them."""
+        for old, new in reading.swaps:
+            yield _with(self.prompt, old, new)
+        runs = _runs_of(self.prompt, reading.unknown)
+        values = {value: column for column, value in table.values}
+        for run in runs:
+            yield from (
+                _with(self.prompt, run, code(c)) for c in nearest(words(run), table.columns or {})
+            )
+            for value in nearest(words(run), values):
+                yield _with(self.prompt, run, f"{code(values[value])} {code(value)}")
+        tokens = Lexer(names_of(self.workspace, table), "names").tokens(self.prompt)
+        for token in (t for t in tokens if t.tag == "ENTITY" and not t.value):
+            yield from (_with(self.prompt, token.text, code(c)) for c in table.of_kind("text")[:6])
+        yield from (_with(self.prompt, run, "rows") for run in runs)
+        shorter = self.prompt
+        for run in runs:
+            shorter = _with(shorter, run, "")
+        yield shorter
+        yield from _from_pieces(table, tokens)
 
 
-def _same(one: Step, other: Step) -> bool:
-    if isinstance(one, Say) or isinstance(other, Say):
-        return one == other
-    return (one.tool, one.arguments) == (other.tool, other.arguments)
+def _with(prompt: str, old: str, new: str) -> str:
+    """Return the prompt with other words for some."""
+    pattern = r"[\W_]+".join(re.escape(w) for w in re.findall(r"[^\W_]+", old)) or re.escape(old)
+    made = re.sub(rf"(?<!\w){pattern}(?!\w)", lambda _: new, prompt, count=1, flags=re.IGNORECASE)
+    return re.sub(r"\s+([?.!,])", r"\1", re.sub(r"\s{2,}", " ", made)).strip()
 
 
-def _strange(found: Sequence[Token]) -> list[str]:
-    return [each.text for each in found if each.tag in ("UNKNOWN", "TURNING")]
+def _runs_of(prompt: str, unknown: Sequence[Token]) -> list[str]:
+    """Return unknown words that follow each other as one."""
+    runs: list[str] = []
+    for token in unknown:
+        if runs and f"{runs[-1]} {token.text}" in prompt:
+            runs[-1] += f" {token.text}"
+        elif token.text not in runs:
+            runs.append(token.text)
+    return runs
+
+
+def _from_pieces(table: Table, tokens: Sequence[Token]) -> Iterator[str]:
+    """Yield simple requests about the columns and values that a prompt names."""
+    columns = list(dict.fromkeys(t.value for t in tokens if t.tag == "COL"))
+    numbers = [c for c in columns if table.kind(c) == "number"]
+    others = [c for c in columns if table.kind(c) in ("text", "bool")]
+    pairs = [t.value for t in tokens if t.tag == "VALUE"]
+    said = ((c, v if isinstance(v, bool) else f'"{v}"') for c, v in pairs)
+    where = " and ".join(f"{code(c)} is {v}" for c, v in said)
+    name = code(table.path or table.name)
+    stat = next(
+        (t.text for t in tokens if t.tag == "STAT" and " " not in t.text), "mean"
+    ).capitalize()
+    for number in numbers[:2]:
+        yield from (f"{stat} {code(number)} by {code(key)} in {name}" for key in others[:1])
+        if where:
+            yield f"{stat} {code(number)} where {where} in {name}"
+        yield f"{stat} of {code(number)} in {name}"
+    if where:
+        yield f"How many rows of {name} where {where}"
+    yield from (f"Count by {code(key)} in {name}" for key in others)

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from ipyagent.explorer.names import split_name
+
 Library = Literal["pandas", "polars"]
 
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -35,15 +37,21 @@ _SAME = re.compile(r"same columns as (?P<name>\w+)")
 
 @dataclass(frozen=True)
 class Table:
-    """A table in a variable. `columns` (name to dtype) is None until all of them are known.
+    """A table in a variable, or in the file at `path` that is not loaded yet.
 
-    `values` are the (column, value) pairs of its text columns, None until they were looked up.
+    `columns` (name to dtype) is None until all of them are known. `values` are those known of its
+    text columns; `looked_up` are the words for which all columns were searched. `keys` are columns
+    that differ in each row, as far as known.
     """
 
     name: str
     library: Library = "pandas"
     columns: dict[str, str] | None = None
-    values: tuple[tuple[str, str], ...] | None = None
+    values: tuple[tuple[str, str], ...] = ()
+    keys: frozenset[str] = frozenset()
+    dates: frozenset[str] = frozenset()  # text that holds dates
+    path: str = ""
+    looked_up: frozenset[str] = frozenset()
     opaque: bool = False  # inspecting it did not tell its columns
 
     def kind(self, column: str) -> Literal["number", "date", "text", "bool", "other"]:
@@ -61,6 +69,18 @@ class Table:
     def of_kind(self, kind: str) -> list[str]:
         """Return the columns of one kind, in order."""
         return [column for column in self.columns or {} if self.kind(column) == kind]
+
+    @property
+    def date_columns(self) -> list[str]:
+        """The columns of dates, as such or as text."""
+        known = [c for c in self.columns or {} if c in self.dates or self.kind(c) == "date"]
+        says_date = {"date", "datetime", "timestamp", "day", "time"}
+        texts = [] if self.library == "polars" else self.of_kind("text")
+        return known or [each for each in texts if says_date & set(split_name(each))]
+
+    def values_of(self, column: str) -> list[str]:
+        """Return the known values of a column, in order."""
+        return [value for name, value in self.values if name == column]
 
 
 @dataclass(frozen=True)
@@ -86,10 +106,11 @@ class Workspace:
     files: tuple[str, ...] = ()
     loaded: dict[str, str] = field(default_factory=dict)  # path to variable, in this very run
     readings: dict[str, FileReading] = field(default_factory=dict)
+    profiles: dict[str, Table] = field(default_factory=dict)  # by path
 
     def with_table(self, table: Table) -> Workspace:
         """Return the workspace with this table added."""
-        tables = {**self.tables, table.name: table}
+        tables = {**self.tables, table.name: _with_profile(table, self.profiles)}
         return replace(self, tables=tables, variables=self.variables | {table.name})
 
     @property
@@ -110,12 +131,82 @@ def of_context(context: str, *earlier: str) -> Workspace:
     workspace = with_files(workspace, sections.get("Files", ""))
     described = [sections.get("Tables", ""), *(_sections(c).get("Tables", "") for c in earlier)]
     readings: dict[str, FileReading] = {}
-    for block in "\n\n".join(described).split("\n\n"):
-        first, _, rest = block.partition("\n")
+    profiles: dict[str, Table] = {}
+    for block in _blocks("\n\n".join(described)):
         for path in workspace.files:
-            if first.startswith(f"{path}: "):
-                readings.setdefault(path, _reading(path, rest.partition("\n")[0]))
-    return replace(workspace, readings=readings)
+            if block.startswith((f"{path}: ", f"{path!r}: ")):
+                readings.setdefault(
+                    path, _reading(path, block.partition("\n")[2].partition("\n")[0])
+                )
+                if (profile := _profile(path, block)) is not None:
+                    profiles.setdefault(path, profile)
+    tables = {name: _with_profile(each, profiles) for name, each in workspace.tables.items()}
+    return replace(workspace, readings=readings, profiles=profiles, tables=tables)
+
+
+def _blocks(text: str) -> list[str]:
+    """Return the descriptions of files; that of one file has blank lines of its own."""
+    found: list[str] = []
+    for part in text.split("\n\n"):
+        if found and part.startswith(("column ", "first ")):
+            found[-1] += f"\n\n{part}"
+        else:
+            found.append(part)
+    return found
+
+
+_PROFILE_TYPES = {
+    "text": "str",
+    "datetime": "str",
+    "date": "str",
+    "int": "int64",
+    "float": "float64",
+}
+_ROWS = re.compile(rf"([\d,]+) rows? [x{TIMES}] ([\d,]+) columns?")
+
+
+def _profile(path: str, block: str) -> Table | None:
+    """Return the table in a described file: its columns, types, and the values of some columns."""
+    size = _ROWS.search(block.partition("\n")[0])
+    lines = block.splitlines()
+    start = next((i for i, each in enumerate(lines) if re.match(r"column +dtype\b", each)), None)
+    if size is None or start is None or "header=None" in block:
+        return None
+    marks = [(found[0], found.start()) for found in re.finditer(r"\w+", lines[start])]
+    columns, values = dict[str, str](), list[tuple[str, str]]()
+    keys, dates = set[str](), set[str]()
+    for line in lines[start + 1 :]:
+        if not line.strip():
+            break
+        ends = [at for _, at in marks[1:]] + [len(line)]
+        cells = {name: line[at:end].strip() for (name, at), end in zip(marks, ends, strict=True)}
+        name, dtype = _plain(cells["column"]), cells["dtype"].partition(" ")[0].rstrip(",")
+        columns[name] = _PROFILE_TYPES.get(dtype, dtype)
+        unique = _number(cells.get("unique", ""))
+        listed = cells.get("values", "").split(", ")
+        if dtype == "text" and unique == len(listed):
+            values += [(name, each) for each in listed]
+        if unique == _integer(size[1]):
+            keys.add(name)
+        if dtype in ("date", "datetime"):
+            dates.add(name)
+    if _whole(columns, _integer(size[2])) is None:
+        return None
+    return Table("", "pandas", columns, tuple(values), frozenset(keys), frozenset(dates), path)
+
+
+def _number(text: str) -> int | None:
+    return _integer(text) if re.fullmatch(r"[\d,]+", text) else None
+
+
+def _with_profile(table: Table, profiles: dict[str, Table]) -> Table:
+    """Return a table with the values of the file that has the same columns."""
+    for profile in profiles.values():
+        if table.columns is not None and set(profile.columns or ()) == set(table.columns):
+            values = tuple(dict.fromkeys((*table.values, *profile.values)))
+            dates = profile.dates & {*table.of_kind("text")}
+            return replace(table, values=values, keys=profile.keys, dates=dates)
+    return table
 
 
 def _reading(path: str, line: str) -> FileReading:

@@ -1,10 +1,15 @@
-"""The client of each model. The module behind it is imported when a client is made."""
+"""The client of each model. The module behind it is imported when a client is made.
+
+Installed distributions add clients by entry points: `acme = "acme.client:Client"` in the group
+`ipyagent.clients` answers for models that are called `acme/…`, and is called with that name.
+"""
 
 from __future__ import annotations
 
 import os
 import threading
 from collections.abc import Mapping
+from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,6 +17,11 @@ from ipyagent.config import LLMConfig
 from ipyagent.errors import ConfigError
 from ipyagent.llm.client import Client
 from ipyagent.llm.resolve import BUILT_IN, SCRIPTED, Resolved
+from ipyagent.providers import PROVIDERS
+
+GROUP = "ipyagent.clients"
+_EXPLORER = EntryPoint(BUILT_IN.rstrip("/"), "ipyagent.explorer.client:ExplorerClient", GROUP)
+"""The built-in client, found without the metadata of an installation as well."""
 
 
 def client_for(
@@ -26,11 +36,19 @@ def client_for(
         from ipyagent.llm.scripted import Scripted
 
         return Scripted.from_file(root / name.removeprefix(SCRIPTED), model=name)
-    if name.startswith(BUILT_IN):
-        from ipyagent.explorer.client import ExplorerClient
-
-        return ExplorerClient(name)
+    if (point := _find_entry_point(name)) is not None:
+        client: Client = point.load()(name)
+        return client
     return service_client(name, config, environ=environ)
+
+
+def _find_entry_point(model: str) -> EntryPoint | None:
+    """Return the entry point that answers for a model's name; those of services have none."""
+    prefix, slash, _ = model.partition("/")
+    if not slash or prefix in PROVIDERS:
+        return None
+    found = [*entry_points(group=GROUP, name=prefix)]
+    return found[0] if found else _EXPLORER if prefix == _EXPLORER.name else None
 
 
 def service_client(
@@ -67,7 +85,7 @@ def service_client(
 
 def warm_up(model: Resolved, config: LLMConfig) -> None:
     """Begin to import the dependencies of the model's client; returns at once."""
-    if model.model.startswith((SCRIPTED, BUILT_IN)):
+    if model.model.startswith(SCRIPTED) or _find_entry_point(model.model) is not None:
         return
     from ipyagent.llm.direct.routes import find_route
 

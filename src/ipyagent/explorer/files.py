@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Any
 
-from ipyagent.explorer.ask import Ask, SentenceRule
+from ipyagent.explorer import talk
+from ipyagent.explorer.frame import Frame, compile_pattern
 from ipyagent.explorer.markdown import block, code, codes, fence, figures
 from ipyagent.explorer.names import fresh
 from ipyagent.explorer.snippets import literal, script
@@ -24,6 +26,16 @@ _READERS = {
 SCHEMA = ["column", "dtype"]
 
 
+def load_line(path: str, name: str, workspace: Workspace) -> str:
+    """Return the line that loads a table file into a variable, as its description says."""
+    ending = path.lower().rsplit(".", 1)[-1]
+    known = workspace.readings.get(path)
+    reader = (known and known.code) or _READERS[ending].format(literal(path))
+    if "header=None" in reader:
+        reader += ".rename(columns=str)"
+    return f"{name} = {reader}"
+
+
 def load_code(path: str, name: str, workspace: Workspace) -> str:
     """Return code that loads a table file into a variable and prints its size and columns.
 
@@ -31,14 +43,10 @@ def load_code(path: str, name: str, workspace: Workspace) -> str:
     column has: names and values do not fit where lines end in a separator.
     """
     ending = path.lower().rsplit(".", 1)[-1]
-    known = workspace.readings.get(path)
-    reader = (known and known.code) or _READERS[ending].format(literal(path))
-    if "header=None" in reader:
-        reader += ".rename(columns=str)"
     index = f'print("index:", {name}.index[:1], {name}.iloc[:, -1].count())'
-    lines = [index] if known is None and ending in ("csv", "tsv") else []
+    lines = [index] if path not in workspace.readings and ending in ("csv", "tsv") else []
     size = f'print(len({name}), "rows")'
-    return script(f"{name} = {reader}", size, *lines, schema_line(Table(name)))
+    return script(load_line(path, name, workspace), size, *lines, schema_line(Table(name)))
 
 
 def read_schema(output: str) -> dict[str, str]:
@@ -73,9 +81,14 @@ def schema_line(table: Table) -> str:
     return f'print({table.name}.dtypes.rename("dtype").to_csv(index_label="column"))'
 
 
-def _list(ask: Ask) -> Step:
-    folder = next(iter(ask.all("FOLDER")), "")
-    ending = next(iter(ask.all("ENDING")), None)
+def _values(frame: Frame, *tags: str) -> list[Any]:
+    return [each.value for each in frame.core if each.tag in tags]
+
+
+def list_files(frame: Frame, workspace: Workspace) -> Step:
+    """List the files, of a folder or with an ending."""
+    folder = next(iter(_values(frame, "FOLDER")), "")
+    ending = next(iter(_values(frame, "ENDING")), None)
     arguments: dict[str, Any] = {"path": folder.rstrip("/") or ".", "recursive": True}
     if ending:
         arguments["pattern"] = f"*.{ending}"
@@ -91,58 +104,64 @@ def _list(ask: Ask) -> Step:
     return Task(f"list {kind}", "list_files", arguments, answer)
 
 
-def _read(ask: Ask) -> Step:
-    path = ask.all("FILE")[0]
-    limit = next(iter(ask.all("NUMBER")), 10 if is_table_file(path) else None)
-    arguments = {"path": path} | ({"limit": limit} if limit else {})
-    title = f"**The first {limit} lines of {code(path)}**" if limit else f"**{code(path)}**"
+def read_file(frame: Frame, workspace: Workspace) -> Step:
+    """Show the beginning of a file, or a short one whole."""
+    path = frame.named[0].value
+    limit = next(iter(_values(frame, "NUMBER")), 10 if is_table_file(path) else None)
     if limit is not None and not (isinstance(limit, int) and 0 < limit <= 1000):
         raise MisfitError("I can show 1 to 1000 lines.")
+    arguments = {"path": path} | ({"limit": limit} if limit else {})
+    head = f"**The first {limit} lines of {code(path)}**" if limit else f"**{code(path)}**"
     shown = limit or 60
     return Task(
         f"read {path}",
         "read_file",
         arguments,
-        lambda out: f"{title}\n\n{fence(out, lines=shown + 2)}",
+        lambda out: f"{head}\n\n{fence(out, lines=shown + 2)}",
     )
 
 
-def _load(ask: Ask) -> Step:
-    path = ask.all("FILE")[0]
+def load(frame: Frame, workspace: Workspace) -> Step:
+    """Load a table file into a variable."""
+    paths = [t.value for t in frame.named if t.tag == "FILE"] or workspace.table_files
+    if len(paths) != 1:
+        raise MisfitError(
+            f"Load which file: {codes(paths)}?" if paths else "I see no table to load."
+        )
+    (path,), names = paths, _values(frame, "NAME")
     if not is_table_file(path):
         raise MisfitError(
             f"{code(path)} is no table that I can load (csv, tsv, parquet, xlsx, json)."
         )
     stem = fresh(PurePosixPath(path).stem, ())
-    name = next(iter(ask.all("NAME")), stem)
-    if name == stem and not ask.has("NAME") and stem in ask.workspace.tables:
+    name = names[0] if names else stem
+    if not names and stem in workspace.tables:
         return Say(
             f"{path} seems loaded already",
             f"There is a table {code(stem)} already, so I loaded nothing. To load the file again, "
             f"say “Load {path} as {stem}”, or give it another name.",
         )
-    if doubt := explain_doubt(path, ask.workspace):
+    if doubt := explain_doubt(path, workspace):
         return doubt
-    if not ask.has("NAME"):
-        name = fresh(stem, ask.workspace.variables)
-
-    is_replaced = name in ask.workspace.variables
-    note = " It replaces what that variable held before." if is_replaced else ""
+    if not names:
+        name = fresh(stem, workspace.variables)
+    note = " It replaces what that variable held before." if name in workspace.variables else ""
 
     def answer(output: str) -> str:
         columns = read_schema(output)
         (rows,) = figures(output, r"(\d+) rows")
         return (
             f"Loaded {code(path)} into **{code(name)}**: {rows} rows, {len(columns)} columns."
-            f"{note}\n\n"
-            f"Columns: {codes(columns)}.\n\nNext: “Profile {name}”."
+            f"{note}\n\nColumns: {codes(columns)}.\n\nNext: “Profile {name}”."
         )
 
-    load = load_code(path, name, ask.workspace)
-    return Task(f"load {path} as {name}", "run_python", {"code": load}, answer)
+    made = load_code(path, name, workspace)
+    return Task(f"load {path} as {name}", "run_python", {"code": made}, answer)
 
 
-def _variables(ask: Ask) -> Step:
+def list_variables(frame: Frame, workspace: Workspace) -> Step:
+    """List the variables."""
+
     def answer(output: str) -> str:
         if not output.strip() or output.strip().startswith("("):
             return "There are no variables yet."
@@ -151,8 +170,9 @@ def _variables(ask: Ask) -> Step:
     return Task("list the variables", "list_variables", {}, answer)
 
 
-def _inspect(ask: Ask) -> Step:
-    name = ask.all("VAR", "TABLE")[0]
+def inspect(frame: Frame, workspace: Workspace) -> Step:
+    """Inspect a variable."""
+    name = [*_values(frame, "VAR"), *(t.value for t in frame.named)][0]
     return Task(
         f"inspect {name}",
         "inspect_variable",
@@ -161,13 +181,35 @@ def _inspect(ask: Ask) -> Step:
     )
 
 
-RULES = (
-    SentenceRule("LOOK | (NOUN|ENDING)? FILES | (ENDING? FILES)? (IN|OF)? FOLDER FILES?", _list),
-    SentenceRule("FILES IN (LOOK|NOUN)", _list),
-    SentenceRule("SHOW FILES? FILE | (FIRST NUMBER LINES|NUMBER LINES) (OF|IN) FILES? FILE", _read),
-    SentenceRule("SHOW FIRST? NUMBER LINES (OF|IN) FILES? FILE", _read),
-    SentenceRule("LOAD NOUN? IN? FILES? FILE FILES? NOUN? (AS VARIABLES? AS? NAME)?", _load),
-    SentenceRule("SHOW NOUN? IN? FILE AS VARIABLES? AS? NAME", _load),
-    SentenceRule("SHOW? VARIABLES", _variables),
-    SentenceRule("SHOW? VAR | INSPECT (VARIABLES? VAR|TABLE|VARIABLES TABLE)", _inspect),
+_WAYS: tuple[tuple[str, str, Callable[[Frame, Workspace], Step]], ...] = (
+    ("HELP THANKS?", "", talk.help_out),
+    ("THANKS (AND? THANKS)*", "", talk.welcome),
+    (
+        "SHOW? (LOOK|FILES) (LOOK|FILES|COLUMNS)? | SHOW? ENDING? FILES? FOLDER? FILES",
+        "",
+        list_files,
+    ),
+    ("SHOW? ENDING? FILES? FOLDER FILES?", "", list_files),
+    ("SHOW? VARS", "", list_variables),
+    ("SHOW? VAR | INSPECT VARS? VAR", "", inspect),
+    ("INSPECT VARS?", "TABLE ", inspect),
+    ("SHOW FILES? | SHOW? (FIRST NUMBER LINES|NUMBER LINES|LINES) FILES?", "FILE ", read_file),
+    ("LOAD FILES? VARS? (TO VARS?)? NAME? | SHOW TO? NAME", "FILE ", load),
+    ("LOAD FILES?", "", load),
 )
+"""Requests that are not about the inside of a table: their words, and the names that they need."""
+
+
+def find_errand(frame: Frame) -> Callable[[Frame, Workspace], Step] | None:
+    """Return how to answer a request that is not about the inside of a table, if it is one."""
+    if frame.slots or frame.options:
+        return None
+    named = "".join(f"{token.tag} " for token in frame.named)
+    return next(
+        (
+            do
+            for words, names, do in _WAYS
+            if names == named and compile_pattern(words).fullmatch(frame.tags)
+        ),
+        None,
+    )

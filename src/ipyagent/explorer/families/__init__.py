@@ -1,1 +1,0 @@
-"""Families of requests. A file holds their phrasing, their code, and their answers."""

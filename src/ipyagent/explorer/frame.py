@@ -1,0 +1,82 @@
+"""A question's frame: conditions, groups, order, rounding and methods set apart, and a core.
+
+Patterns over tags are regular expressions whose words are tags, such as `"STAT+ OF? COL"`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from ipyagent.explorer.chunks import Token
+from ipyagent.explorer.snippets import Condition
+
+Tokens = list[Token]
+
+
+@dataclass
+class Frame:
+    """The parts of a question; `core` is what an intent has to match whole.
+
+    `target` is the condition that a share is about, `named` are the tables and files.
+    """
+
+    core: Tokens = field(default_factory=list)
+    where: list[Condition] = field(default_factory=list)
+    target: Condition | None = None
+    by: list[str] = field(default_factory=list)
+    period: str = ""
+    colour: str = ""
+    digits: int | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    order: tuple[str, str] | None = None  # a column, and the end that comes first
+    named: Tokens = field(default_factory=list)
+    entity: Token | None = None
+    pronoun: bool = False
+    asks: bool = False  # begins with `is`: a question for yes or no
+
+    @property
+    def tags(self) -> str:
+        """The tags of the core, each with a space after it."""
+        return spell_tags(self.core)
+
+    @property
+    def slots(self) -> set[str]:
+        """The names of the slots that are filled."""
+        filled = {
+            "where": self.where, "by": self.by, "period": self.period, "colour": self.colour,
+            "order": self.order, "target": self.target,
+        }  # fmt: skip
+        return {name for name, value in filled.items() if value}
+
+    @property
+    def only_modifies(self) -> bool:
+        """True if it has no core: conditions, rounding or a method for another sentence."""
+        return {t.tag for t in self.core} <= {"KEEP", "ROWS"} and bool(
+            self.where or self.options or self.digits is not None
+        )
+
+
+def spell_tags(tokens: Sequence[Token]) -> str:
+    """Return the tags of tokens, each with a space after it."""
+    return "".join(f"{each.tag} " for each in tokens)
+
+
+@cache
+def compile_pattern(pattern: str) -> re.Pattern[str]:
+    """Return the pattern with each tag spelled with the space that ends it."""
+    spelled = re.sub(r"[A-Z][A-Z0-9]*", r"(?:\g<0>~)", pattern)
+    return re.compile(f"(?<![A-Z0-9])(?:{''.join(spelled.split()).replace('~', ' ')})")
+
+
+def find_pattern(pattern: str, tokens: Sequence[Token]) -> tuple[int, int] | None:
+    """Return where tokens match the pattern first; None if they do nowhere."""
+    tags = spell_tags(tokens)
+    for found in compile_pattern(pattern).finditer(tags):
+        if found[0]:
+            start = tags[: found.start()].count(" ")
+            return start, start + found[0].count(" ")
+    return None

@@ -1,0 +1,174 @@
+"""A question about one table: its frame, and what builders of code ask of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from ipyagent.explorer.chunks import Token
+from ipyagent.explorer.frame import Frame
+from ipyagent.explorer.markdown import code, codes
+from ipyagent.explorer.names import fresh
+from ipyagent.explorer.snippets import Where, cut, rows
+from ipyagent.explorer.steps import MisfitError, Part
+from ipyagent.explorer.workspace import Table, Workspace
+
+_TITLES = {
+    "std": "standard deviation", "pstd": "population standard deviation", "var": "variance",
+    "pvar": "population variance", "min": "minimum", "max": "maximum", "skew": "skewness",
+    "kurt": "excess kurtosis", "iqr": "interquartile range", "count": "values",
+}  # fmt: skip
+
+
+def title(stat: str) -> str:
+    """Return a statistic's name in an answer."""
+    return _TITLES.get(stat, stat)
+
+
+def sentence_case(text: str) -> str:
+    """Return the text with a capital at its start, the rest unchanged."""
+    return text[:1].upper() + text[1:]
+
+
+@dataclass(frozen=True)
+class Query:
+    """One question about one table."""
+
+    frame: Frame
+    table: Table
+    workspace: Workspace
+    path: str = ""
+    """The file to save to."""
+    also: list[str] = field(default_factory=list)
+    """Columns that a second question asks of the row that the first one finds."""
+
+    def all(self, *tags: str) -> list[Any]:
+        """Return the values of the core's tokens with these tags, in order."""
+        return [each.value for each in self.frame.core if each.tag in tags]
+
+    def has(self, *tags: str) -> bool:
+        """Return whether the core or the options have such a token."""
+        return any(t in self.frame.options for t in tags) or any(
+            each.tag in tags for each in self.frame.core
+        )
+
+    def token(self, tag: str) -> Token | None:
+        """Return the first token with a tag."""
+        return next((each for each in self.frame.core if each.tag == tag), None)
+
+    @cached_property
+    def columns(self) -> list[str]:
+        """The columns that the core names, each once."""
+        return list(dict.fromkeys(self.all("COL")))
+
+    @property
+    def polars(self) -> bool:
+        """True if the table is polars."""
+        return self.table.library == "polars"
+
+    @property
+    def by(self) -> list[str]:
+        """The columns to group by."""
+        return self.frame.by
+
+    @property
+    def digits(self) -> int | None:
+        """The decimals to round to."""
+        return self.frame.digits
+
+    @property
+    def where(self) -> Where:
+        """The conditions that rows have to meet."""
+        return tuple(self.frame.where)
+
+    @property
+    def about(self) -> str:
+        """The table and its conditions, in Markdown."""
+        tests = " and ".join(f"{code(str(each))}" for each in self.where)
+        return code(self.table.name) + (f" where {tests}" if tests else "")
+
+    @cached_property
+    def data(self) -> Table:
+        """The table as code sees it: one of polars by its copy in pandas."""
+        if not self.polars:
+            return self.table
+        return replace(self.table, name=self.name(f"{self.table.name}_copy"), library="pandas")
+
+    @property
+    def rows(self) -> str:
+        """Code for the rows in question."""
+        return rows(self.data, self.where)
+
+    def rows_where(self, where: Where) -> str:
+        """Return code for the rows that meet conditions."""
+        return rows(self.data, where)
+
+    def cut(self, columns: str | Sequence[str]) -> str:
+        """Return code for columns of the rows in question."""
+        return cut(self.data, self.where, columns)
+
+    @property
+    def number(self) -> str:
+        """The one column that the core names, if it holds numbers."""
+        if len(self.columns) != 1:
+            raise MisfitError("I need exactly one column of numbers for that.")
+        return self.numeric(*self.columns)[0]
+
+    @property
+    def number_columns(self) -> list[str]:
+        """The columns of numbers."""
+        if not (found := self.table.of_kind("number")):
+            raise MisfitError(f"{code(self.table.name)} has no columns of numbers.")
+        return found
+
+    def numeric(self, *columns: str) -> list[str]:
+        """Return the columns, if they hold numbers."""
+        for column in columns:
+            if self.table.kind(column) != "number":
+                dtype = (self.table.columns or {}).get(column, "unknown")
+                raise MisfitError(f"{code(column)} is {dtype}, but this needs numbers.")
+        return list(columns)
+
+    def groups(self, *columns: str) -> list[str]:
+        """Return the columns, if they can be grouped by: anything but decimal fractions."""
+        for column in columns:
+            if (self.table.columns or {}).get(column, "").lower().startswith(("float", "decimal")):
+                raise MisfitError(f"{code(column)} holds decimal numbers, which form no groups.")
+        return list(columns)
+
+    def name(self, wanted: str) -> str:
+        """Return an unused variable name like this."""
+        return fresh(wanted, {*self.workspace.variables, self.table.name})
+
+    def part(
+        self, rule: str, lines: Sequence[str], answer: Callable[[str], str], *drop: str
+    ) -> Part:
+        """Return lines to run; names that only they need are deleted afterwards.
+
+        Otherwise each answer would leave a table behind that the next question could be about.
+        """
+        return Part(f"{rule} ({self.table.name})", tuple(lines), answer, drop, self.polars)
+
+    def pandas_only(self, what: str) -> None:
+        """Refuse tables of other libraries than pandas."""
+        if self.polars:
+            table = code(self.table.name)
+            raise MisfitError(f"{what} work for pandas tables only; {table} is polars.")
+
+    def refuse_strangers(self) -> None:
+        """Refuse to count rows where something else may be meant: airlines among flights."""
+        entity = self.frame.entity
+        if entity is not None and not entity.value:
+            why = f"I don't know whether a row stands for one of the {code(entity.text)}."
+            raise MisfitError(why, ((entity.text, "rows"),))
+
+    @property
+    def date_column(self) -> str:
+        """The only column of dates; raises MisfitError if there is none, or more."""
+        found = self.table.date_columns
+        if len(found) != 1:
+            many = f"several columns of dates, {codes(found)}" if found else "no column of dates"
+            raise MisfitError(f"{code(self.table.name)} has {many}.")
+        return found[0]

@@ -1,0 +1,312 @@
+"""One prompt about one table: its sentences, their questions, and the parts that answer them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from ipyagent.explorer.builders import make_part
+from ipyagent.explorer.chunks import Token
+from ipyagent.explorer.frame import Frame, compile_pattern
+from ipyagent.explorer.frame_parser import FrameParser
+from ipyagent.explorer.lexer import Lexer, name_loaded, without_stops
+from ipyagent.explorer.markdown import code
+from ipyagent.explorer.name_table import names_of
+from ipyagent.explorer.names import singular, words
+from ipyagent.explorer.query import Query
+from ipyagent.explorer.rendering import intents
+from ipyagent.explorer.steps import MisfitError, Part
+from ipyagent.explorer.vocabulary import MEASUREMENTS, TURNING
+from ipyagent.explorer.workspace import Table, Workspace
+
+_SENTENCES = re.compile(r"(?<=[.?!])(?<!\bvs\.)\s+|\n+")
+_LABEL = re.compile(
+    r"^\s*(?:question|constraints?|task|file(?: name)?|data|note)\s*:\s*", re.IGNORECASE
+)
+_STATEMENT = re.compile(
+    r"(?:the|these|this|it|i|we|each|my|our|there|here|a|an|\S+\.\w+)\b", re.IGNORECASE
+)
+_INSTRUCTIONS = frozenset(
+    {"KEEP", "NOT", "WITHOUT", "IGNORE", "ROUND", "DROP", "FILL", "OUTLIERS", "METHOD", "LIBRARY"}
+    | {"PLOT", "CHART", "SAVE", "SORT", "ALPHA", "THRESHOLD", "SHOW", "COMPARE", "TTEST", "CHI2"}
+)
+_ASKING = frozenset(
+    {
+        "STAT",
+        "EXTREME",
+        "COUNT",
+        "SHARE",
+        "MISSING",
+        "MOST",
+        "MODE",
+        "BEST",
+        "HIGHER",
+        "SHOW",
+        "PLOT",
+    }
+    | {"OUTLIERS", "CORR", "UNIQUE", "DUPLICATES", "TOP", "DROP", "FILL", "CHART", "LOAD", "KEEP"}
+)
+_ONLY_NAMES = frozenset(["FILES", "IS", "FILE", "TABLE", "AS", "IN", "NOUN", "BY"])
+_LED = frozenset(["IN", "ON", "FOR", "OF", "BY", "IS", "WHERE", "EQ", "WITH", "AND", "OR", "NOT"])
+_UNCLEAR = "I know these words, but not what they ask for together."
+
+
+@dataclass
+class Question:
+    """One question of a prompt: its frame, a file to save to, and if it follows another one."""
+
+    frame: Frame
+    path: str = ""
+    follows: bool = False
+
+
+@dataclass
+class Reading:
+    """One way to read a prompt about a table: its parts, or why there are none."""
+
+    parts: list[Part] = field(default_factory=list)
+    unknown: list[Token] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    swaps: list[tuple[str, str]] = field(default_factory=list)  # words, and what they may mean
+    ignored: list[str] = field(default_factory=list)
+    corrected: dict[str, str] = field(default_factory=dict)
+    names: set[str] = field(default_factory=set)  # columns and conditions
+
+    @property
+    def is_understood(self) -> bool:
+        """True if every question of the prompt has its part, and no word is left."""
+        return bool(self.parts) and not self.unknown and not self.reasons
+
+    @property
+    def lines(self) -> list[tuple[str, ...]]:
+        """The code of its parts."""
+        return [part.lines for part in self.parts]
+
+    def refuse(self, misfit: MisfitError, tokens: Sequence[Token]) -> None:
+        """Note why a sentence is not understood."""
+        self.reasons.append(str(misfit))
+        self.swaps += misfit.offers
+        self.unknown += [
+            t for t in tokens if t.tag in ("UNKNOWN", "QUOTED") and t not in self.unknown
+        ]
+
+
+class TableReader:
+    """Reads a prompt about a table; `guess` is a column that unknown words may be values of."""
+
+    def __init__(
+        self, prompt: str, table: Table, workspace: Workspace, order: str, guess: str = ""
+    ) -> None:
+        self.table, self.workspace, self.guess = table, workspace, guess
+        self.lexer = Lexer(names_of(workspace, table), order)
+        parts = (_LABEL.sub("", each).strip() for each in _SENTENCES.split(prompt))
+        self.sentences = [each for each in parts if words(each)]
+        self.questions: list[Question] = []
+        self.modifiers: list[Frame] = []
+
+    def read(self) -> Reading:
+        """Return the reading."""
+        reading = Reading()
+        for number, sentence in enumerate(self.sentences, 1):
+            tokens = without_stops(name_loaded(self.lexer.tokens(sentence), self.workspace))
+            tokens = _guess_values(tokens, self.guess) if self.guess else tokens
+            introduces = number < len(self.sentences) and _introduces(sentence, tokens)
+            if introduces and {t.tag for t in tokens} & {"IS", "HAS", "UNKNOWN"}:
+                reading.ignored.append(sentence)
+                continue
+            try:
+                self._read_sentence(tokens, reading)
+            except MisfitError as misfit:
+                if introduces:
+                    reading.ignored.append(sentence)
+                else:
+                    reading.refuse(misfit, tokens)
+        if not self.questions and not reading.reasons:
+            reading.reasons.append(_UNCLEAR)
+        for question in self.questions:
+            _modify(question.frame, self.modifiers)
+            named = (t.value for t in question.frame.core if t.tag == "COL")
+            reading.names |= {*question.frame.by, *map(str, question.frame.where), *named}
+        self._answer(reading)
+        reading.corrected = self.lexer.corrected
+        return reading
+
+    def _read_sentence(self, tokens: list[Token], reading: Reading) -> None:
+        for token in (t for t in tokens if t.tag == "AMBIGUOUS"):
+            names = [
+                " ".join(code(str(e)) for e in (each if isinstance(each, tuple) else [each]))
+                for each in token.value
+            ]
+            reading.swaps += [(token.text, name) for name in names]
+            raise MisfitError(f"{code(token.text)} may be {', '.join(names[:4])}.")
+        tags = {t.tag for t in tokens}
+        if "FILE" in tags <= _ONLY_NAMES:
+            return
+        if {"WHERE", "PVALUE", "OP"} <= tags:  # if the p-value is less than 0.05, …
+            numbers = [t.value for t in tokens if t.tag == "NUMBER"]
+            self.modifiers.append(Frame(options={"ALPHA": numbers[0]} if numbers else {}))
+            return
+        made: list[Question] = []
+        for segment in _split_asks(tokens):
+            frame = FrameParser(segment, self.table).parse()
+            path = _take_path(frame, self.table)
+            fills = frame.core or frame.slots or frame.options or frame.digits is not None
+            if not fills and frame.named and not made:
+                continue
+            before = bool(made or self.questions)
+            if frame.only_modifies and (before or len(self.sentences) > 1):
+                self.modifiers.append(frame)
+                continue
+            short = frame.tags in ("COUNT ", "SHARE ", "WHEN ", "STAT ")
+            follows = bool(made) or (before and short)
+            made += [Question(each, path, follows) for each in _split_statistics(frame)]
+        self.questions += made
+
+    def _answer(self, reading: Reading) -> None:
+        """Find the parts that answer the questions, the second ones after their first ones."""
+        first: Query | None = None
+        for question in self.questions:
+            query = Query(question.frame, self.table, self.workspace, question.path)
+            try:
+                if question.follows and first and reading.parts:
+                    if (part := _follow(query, first, reading.parts[-1])) is not None:
+                        reading.parts[-1] = part
+                        continue
+                    if first.where and not query.where:
+                        if not query.frame.pronoun:
+                            raise MisfitError(
+                                "Does the second question mean the same rows as the first?"
+                            )
+                        query.frame.where = list(first.where)
+                part, first = first_part(query), query
+                if part.lines not in reading.lines:
+                    reading.parts.append(part)
+            except MisfitError as misfit:
+                reading.refuse(misfit, question.frame.core)
+
+
+def first_part(query: Query) -> Part:
+    """Return the part of the first intent that fits; raises MisfitError if there is none."""
+    why: MisfitError | None = None
+    for row in intents():
+        if row.fits(query.frame):
+            try:
+                return make_part(row, query)
+            except MisfitError as misfit:
+                why = why or misfit
+    raise why or MisfitError(_UNCLEAR)
+
+
+def _follow(query: Query, first: Query, part: Part) -> Part | None:
+    """Return the part that answers a second question as well; None if it stands for itself."""
+    tags, rule = query.frame.tags, part.rule
+    if query.where or query.by:
+        return None
+    gives_share = rule.startswith(("missing", "rows", "duplicate", "share"))
+    said = query.frame.core[0].value if query.frame.core else ""
+    if (
+        tags in ("COUNT ", "", "COUNT ROWS ", "COUNT MISSING ")
+        or (tags == "UNKNOWN " and singular(str(said).casefold()) in MEASUREMENTS)
+        or (tags in ("SHARE ", "SHARE ROWS ", "COUNT SHARE ") and gives_share)
+        or (tags == "STAT " and f"{said} of" in rule)
+    ):
+        return part
+    if rule.startswith("row ") and re.fullmatch(r"(?:(?:COL|WHEN|PERIOD|AND) )+", tags):
+        for token in query.frame.core:
+            if token.tag == "COL":
+                first.also.append(token.value)
+            elif token.tag in ("WHEN", "PERIOD"):
+                own = [c for c in first.table.columns or {} if words(c) == (token.value,)]
+                first.also.append(own[0] if own else first.date_column)
+        return first_part(first)
+    return None
+
+
+def _modify(frame: Frame, modifiers: Sequence[Frame]) -> None:
+    """Add the conditions, rounding and methods of other sentences."""
+    for other in modifiers:
+        frame.where += [c for c in other.where if c not in frame.where]
+        frame.options |= other.options
+        frame.digits = frame.digits if other.digits is None else other.digits
+        frame.order = frame.order or other.order
+
+
+def _split_asks(tokens: list[Token]) -> list[list[Token]]:
+    """Split a sentence at `and how many …`, `, and which …`: each is a question of its own."""
+    segments: list[list[Token]] = [[]]
+    at = 0
+    while at < len(tokens):
+        ahead = [t.tag for t in tokens[at : at + 4]]
+        joins = next((i for i, tag in enumerate(ahead) if tag not in ("AND", "COMMA")), len(ahead))
+        rest = [
+            tag
+            for tag in ahead[joins:]
+            if tag not in ("IN", "FROM", "ON", "OF", "FOR", "TO", "SHOW")
+        ]
+        asks = rest[:1] and rest[0] in ("WHAT", "WHEN", "COUNT", "HOWMUCH", "SAVE", "PLOT", "CHART")
+        says = {t.tag for t in segments[-1]} & _ASKING
+        if joins and asks and says:
+            segments.append([])
+            at += joins
+        else:
+            segments[-1].append(tokens[at])
+            at += 1
+    return [each for each in segments if each]
+
+
+def _split_statistics(frame: Frame) -> list[Frame]:
+    """Split `the mean of a and the median of b` into two questions about the same rows."""
+    statistic = "(STAT|EXTREME) (AND (STAT|EXTREME))* COL (AND COL)*"
+    if not compile_pattern(f"{statistic} (AND {statistic})+").fullmatch(frame.tags):
+        return [frame]
+    cores: list[list[Token]] = [[]]
+    for token in frame.core:
+        if token.tag in ("STAT", "EXTREME") and any(t.tag == "COL" for t in cores[-1]):
+            cores[-1].pop()  # the `and` before it
+            cores.append([])
+        cores[-1].append(token)
+    return [replace(frame, core=core, by=list(frame.by)) for core in cores]
+
+
+def _take_path(frame: Frame, table: Table) -> str:
+    """Take the file that a request saves to."""
+    if not any(t.tag == "SAVE" for t in frame.core):
+        return ""
+    paths = [t for t in frame.core if t.tag == "NOFILE"] or [
+        t for t in frame.named if t.tag == "FILE"
+    ][-1:]
+    frame.named = [t for t in frame.named if t not in paths]
+    dropped = {"TO", "NOFILE"} | ({"ENDING", "FILES"} if not paths else set())
+    frame.core = [t for t in frame.core if t.tag not in dropped]
+    if paths:
+        return str(paths[0].value)
+    if not frame.by:
+        raise MisfitError("Save to which file? Say “save … to name.csv”.")
+    return f"{table.name}_by_{'_'.join(words(frame.by[0]))}.csv"
+
+
+def _guess_values(tokens: list[Token], column: str) -> list[Token]:
+    """Return the tokens with unknown words, where a value may stand, as values of a column."""
+    made: list[Token] = []
+    for token in tokens:
+        last = made[-1] if made else None
+        if token.tag not in ("UNKNOWN", "QUOTED"):
+            made.append(token)
+        elif last and last.tag == "VALUE" and last.text == "?":
+            continue
+        elif token.tag == "QUOTED" or (last and (token.text[:1].isupper() or last.tag in _LED)):
+            beside = last is not None and last.tag in ("IS", "EQ", "COL")
+            named = next((t.value for t in made[-3:] if t.tag == "COL"), None) if beside else None
+            made.append(Token("VALUE", (named or column, "?"), "?"))
+        else:
+            made.append(token)
+    return made
+
+
+def _introduces(sentence: str, tokens: Sequence[Token]) -> bool:
+    """Return whether a sentence only tells what the data is about."""
+    if sentence.endswith("?") or not _STATEMENT.match(sentence):
+        return False
+    turned = any(t.tag == "UNKNOWN" and t.value.casefold() in TURNING for t in tokens)
+    return not turned and not {t.tag for t in tokens} & _INSTRUCTIONS

@@ -1,0 +1,141 @@
+"""Talk about the explorer: its abilities, limits, suggestions, and other languages."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Sequence
+from importlib.resources import files
+
+from ipyagent.explorer.frame import Frame
+from ipyagent.explorer.markdown import code, codes
+from ipyagent.explorer.steps import Say
+from ipyagent.explorer.workspace import Table, Workspace
+from ipyagent.providers import default_models
+
+_ABOUT = """\
+I am a **deterministic data explorer, not a language model**. I turn clear requests into ordinary \
+tool calls and tell you what they returned. I understand requests to
+
+- list and read files, load tables (csv, tsv, parquet, xlsx, json)
+- profile a table: size, types, missing values, duplicates, outliers, correlations
+- compute statistics, counts and shares: by group, with a filter, rounded; what is highest
+- compare two groups or two tables, test, correlate, plot
+- change a table: fill, drop, rename, convert, add a column, sort, join, save
+
+Try one of these:"""
+
+_LANGUAGES: dict[str, dict[str, str]] = tomllib.loads(
+    files("ipyagent.explorer").joinpath("languages.toml").read_text("utf-8")
+)
+_MARKS = {name: frozenset(each["words"].split()) for name, each in _LANGUAGES.items()}
+_ENGLISH = frozenset(
+    [
+        "the",
+        "of",
+        "in",
+        "is",
+        "are",
+        "what",
+        "which",
+        "how",
+        "show",
+        "me",
+        "by",
+        "for",
+        "and",
+        "with",
+        "to",
+        "a",
+        "an",
+        "i",
+        "no",
+        "in",
+        "per",
+        "file",
+        "data",
+    ]
+)
+
+
+def find_language(prompt: str) -> str | None:
+    """Return the language of a prompt, if it is one of those that get a reply in it."""
+    said = re.findall(r"[^\W\d_]+", prompt.casefold())
+    scores = {name: sum(word in marks for word in said) for name, marks in _MARKS.items()}
+    best = max(scores, key=scores.__getitem__)
+    english = sum(word in _ENGLISH for word in said)
+    enough = max(2, (len(said) + 2) // 3)
+    return best if scores[best] >= enough and scores[best] > english else None
+
+
+def _suggest_model() -> str:
+    """Return how to use a language model instead."""
+    key = next(iter(default_models()))
+    return (
+        f"For free conversation, set an API key such as `{key}`, "
+        "or choose a model: `%agent model ollama/qwen3`."
+    )
+
+
+def suggestions(workspace: Workspace) -> list[str]:
+    """Return three requests that can be understood in this workspace."""
+    table = next(iter(workspace.tables.values()), None)
+    if table is not None:
+        return _about_table(table)
+    if workspace.table_files:
+        path = workspace.table_files[0]
+        return [f"Load {code(path)}", f"Profile {code(path)}", f"Missing values in {code(path)}"]
+    return ["List files", "What variables are there?", "What can you do?"]
+
+
+def _about_table(table: Table) -> list[str]:
+    name = code(table.name)
+    numbers, texts = table.of_kind("number"), table.of_kind("text")
+    floats = [n for n in numbers if "float" in (table.columns or {})[n].lower()] or numbers
+    if floats and texts:
+        middle = f"Plot {code(floats[-1])} by {code(texts[0])}"
+    elif texts:
+        middle = f"Count {name} by {code(texts[0])}"
+    elif floats:
+        middle = f"Histogram of {code(floats[-1])}"
+    else:
+        middle = f"First 5 rows of {name}"
+    return [f"Profile {name}", middle, f"Missing values in {name}"]
+
+
+def list_suggestions(workspace: Workspace) -> str:
+    """Return the suggestions as a Markdown list."""
+    return "\n".join(f"- {each}" for each in suggestions(workspace))
+
+
+def help_out(frame: Frame | None, workspace: Workspace) -> Say:
+    """Describe the explorer's abilities."""
+    return Say("help", f"{_ABOUT}\n\n{list_suggestions(workspace)}\n\n{_suggest_model()}")
+
+
+def welcome(frame: Frame, workspace: Workspace) -> Say:
+    """Answer thanks."""
+    return Say("thanks", f"You're welcome. What next?\n\n{list_suggestions(workspace)}")
+
+
+def decline(
+    workspace: Workspace, unknown: Sequence[str], reasons: Sequence[str], offers: Sequence[str] = ()
+) -> Say:
+    """Decline honestly: name the unknown words, and why the words that fit do not apply."""
+    names = f"These words are beyond me here: {codes(unknown)}." if unknown else ""
+    why = " ".join(dict.fromkeys([*reasons, *[names] * bool(names)]))
+    why = why or "I know these words, but not what they ask for together."
+    meant = "Did you mean\n\n" + "\n".join(f"- {o}" for o in offers) + "\n\n" if offers else ""
+    text = (
+        f"**I can't answer that without guessing.** I'm a data explorer, not a language model. "
+        f"{why}\n\n{meant}Try one of these:\n\n{list_suggestions(workspace)}\n\n{_suggest_model()}"
+    )
+    rule = f"unknown words {', '.join(unknown)}" if unknown else why
+    return Say(f"declined: {rule}", text, True)
+
+
+def decline_in(language: str, workspace: Workspace) -> Say:
+    """Decline a prompt in another language, in that language."""
+    said = " ".join(_LANGUAGES[language]["reply"].split())
+    text = f"{said}\n\n{list_suggestions(workspace)}\n\n{_suggest_model()}"
+    return Say(f"declined: {language}", text, True)
