@@ -1,5 +1,6 @@
 """The documentation names what exists: settings, options, commands, tools, files."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -12,11 +13,12 @@ from ipyagent.magic.commands import COMMANDS
 from ipyagent.magic.options import options_help
 from ipyagent.tools.workspace import Workspace
 from ipyagent.wiring import Environment
-from repository import ROOT
+from repository import ROOT, parse_sources
 
 DOCS = ROOT / "docs"
 PAGES = sorted(p for p in DOCS.rglob("*.md") if "_" not in p.relative_to(DOCS).parts[0])
 TEXTS = {page.relative_to(DOCS).as_posix(): page.read_text() for page in PAGES}
+FILE = re.compile(r"\b\w+\.(?:py|ts)\b")
 SECTIONS = "agent|chat|context|llm|logging|mcp|policy|tools|workspace"
 
 
@@ -64,6 +66,21 @@ def test_contributing_names_files_that_exist() -> None:
     drawn = re.findall(r"([a-z]+/)?([a-z_]+\.py)\b", text.split("```")[3])
     files = {path.name for path in (ROOT / "src").rglob("*.py")}
     assert {name for _, name in drawn} <= files
+
+
+def test_docstrings_name_files_that_exist() -> None:
+    folders = ("src", "tests", "labextension/src", "packaging")
+    files = {path.name for folder in folders for path in (ROOT / folder).rglob("*.[pt][ys]")}
+    named = {
+        (path, name)
+        for path, tree in parse_sources().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        for name in FILE.findall(ast.get_docstring(node) or "")
+    }
+    assert len(named) > 10
+    users = {"yaml.py", "ipyagent.py", "setup.py"}
+    assert sorted(each for each in named if each[1] not in files | users) == []
 
 
 @pytest.mark.parametrize("page", TEXTS)

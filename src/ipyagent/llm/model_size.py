@@ -6,14 +6,13 @@ which tells both of a model that it serves.
 
 from __future__ import annotations
 
-import json
 import re
 from functools import lru_cache
-from http.client import HTTPConnection, HTTPException
 from typing import Any
 from urllib.parse import urlsplit
 
 from ipyagent.llm.client import Client, ModelSize, Sized
+from ipyagent.llm.local_servers import ask_server
 
 ANSWER_SECONDS = 1.0
 _ANSWER_BYTES = 5_000_000
@@ -72,28 +71,3 @@ def _post(url: str, body: dict[str, str]) -> Any:
         return None
     answer = ask_server(url, body, seconds=ANSWER_SECONDS, most_bytes=_ANSWER_BYTES)
     return answer[1] if answer and answer[0] == 200 else None
-
-
-CONNECT_SECONDS = 0.2
-
-
-def ask_server(
-    url: str, body: object = None, *, seconds: float, most_bytes: int
-) -> tuple[int, Any] | None:
-    """Return the status and the JSON at an http URL; None without a useful answer.
-
-    A body is sent as JSON in a POST. `seconds` limits each wait for the answer.
-    """
-    parts = urlsplit(url)
-    method, data = ("GET", None) if body is None else ("POST", json.dumps(body).encode())
-    connection = HTTPConnection(parts.netloc, timeout=CONNECT_SECONDS)
-    try:
-        connection.connect()
-        connection.sock.settimeout(seconds)
-        connection.request(method, parts.path, data)
-        response = connection.getresponse()
-        return response.status, json.loads(response.read(most_bytes))
-    except (OSError, HTTPException, ValueError, RecursionError):
-        return None
-    finally:
-        connection.close()

@@ -2,8 +2,8 @@
 
 Each message is one JSON object with a `type`; an `id` identifies the later `reply`. The `ToRun` and
 `FromRun` messages travel on the comm of a card's widget, or inside of a `to_run` and a `run`
-message on that of the page: see feed.py and desk.py. `labextension/src/protocol.ts` is generated
-from these classes.
+message on that of the page: see feed.py and page_bridge.py. `labextension/src/protocol.ts` is
+generated from these classes.
 """
 
 from __future__ import annotations
