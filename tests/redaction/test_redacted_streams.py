@@ -184,6 +184,19 @@ def test_no_secret_of_any_kind_is_shown_in_part_though_it_comes_byte_by_byte() -
 
 
 @pytest.mark.spec("H15")
+def test_hardly_a_letter_is_shown_where_another_kind_of_text_comes_after_each() -> None:
+    secrets = {**{kind: (token, token) for kind, token in TOKENS.items()}, **PLACED}
+    shown = {}
+    for kind, (text, secret) in secrets.items():
+        stream, told = Redactor().stream(), ""
+        for char in f"See the\n{text}\nor so.":
+            told += stream.add(char) + stream.pause()
+        told += stream.end()
+        shown[kind] = next(n for n in range(len(secret), -1, -1) if secret[:n] in told)
+    assert {kind: count for kind, count in shown.items() if count > 4} == {}
+
+
+@pytest.mark.spec("H15")
 def test_a_secret_that_begins_with_a_word_is_hidden_where_its_place_gives_it_away() -> None:
     for kind, (text, secret) in PLACED.items():
         worded = "mother4xQ9" + secret

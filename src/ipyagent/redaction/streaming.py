@@ -17,8 +17,15 @@ _LONG = 8_192
 _ENDLESS = 65_536
 _BEGINNING = 4
 """Characters of a known secret that count as its beginning."""
-_CONTINUATIONS = ("0a1b2c3d4e5f6789" * 5, "A1B2C3D4E5F6G7H8" * 2, "aZ0bY1cX2dW3eV4f" * 6)
-"""Continuations of tokens: hexadecimal digits, capitals and digits, letters and digits."""
+_CAPITALS = "A1B2C3D4E5F6G7H8"
+_CONTINUATIONS = (
+    *("0a1b2c3d4e5f6789" * 5, _CAPITALS * 2, "aZ0bY1cX2dW3eV4f" * 6),
+    *(_CAPITALS[:count] for count in range(1, len(_CAPITALS) + 1)),
+)
+"""Continuations of tokens: hexadecimal digits, capitals and digits, letters and digits.
+
+Some tokens of capitals and digits have a length of their own, so none that is longer is one.
+"""
 _REST = re.compile(r"[\w.~+/=%-]*", re.ASCII)
 """The rest of a secret that is longer than any."""
 
@@ -60,9 +67,13 @@ class StreamRedactor:
     def pause(self) -> str:
         """Return the text held back, before text of another kind; more may follow all the same.
 
-        A possible beginning of a secret stays held back.
+        A possible beginning of a secret stays held back, and so does the rest of a word that was
+        shown in part: a secret could come in single letters, with text of another kind between.
         """
-        return "" if not self._held or self._may_go_on() else self._show(final=True)
+        is_rest = bool(_word_length(self._told[::-1]) and _word_length(self._held))
+        if not self._held or is_rest or self._may_go_on():
+            return ""
+        return self._show(final=True)
 
     def end(self) -> str:
         """Return the text still held back."""
