@@ -51,7 +51,10 @@ def test_every_task_has_an_exact_answer_that_its_check_accepts() -> None:
         write_tables(Path(folder))
         for task in load_tasks():
             expected = task.solve(Path(folder))
-            forms = [f"@{name}[{value}]" for name, value in expected.items()]
-            assert is_right(" ".join(forms), expected)
-            assert not is_right(" ".join(forms[1:]), expected)
-            assert not is_right(" ".join(forms).replace("[", "[not "), expected)
+            right = {name: f"The {name} is **{value}**." for name, value in expected.items()}
+            assert is_right(" ".join(right.values()), expected)
+            for name, value in expected.items():
+                wrong = "unknown" if isinstance(value, str) else value + 1
+                spoilt = right | {name: f"The {name} is **{wrong}**."}
+                others = [each for other, each in expected.items() if other != name]
+                assert value in others or not is_right(" ".join(spoilt.values()), expected)
