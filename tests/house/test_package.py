@@ -101,6 +101,23 @@ def test_lazy_models_are_not_built_before_they_are_used() -> None:
     assert fresh(LAZY) == "True 0"
 
 
+def test_all_other_models_are_built_when_they_are_defined() -> None:
+    """A name that is defined below its use defers them, and older pydantic builds them unsafely."""
+    code = """
+import ipyagent.schema
+from ipyagent.schema.base import LazyModel, Model
+
+def below(model):
+    for each in model.__subclasses__():
+        yield each
+        yield from below(each)
+
+models = [each for each in below(Model) if not issubclass(each, LazyModel)]
+print(len(models) > 20, [each.__name__ for each in models if not each.__pydantic_complete__])
+"""
+    assert fresh(code) == "True []"
+
+
 @pytest.mark.skipif(not BUILDS_SAFELY, reason="this pydantic builds models when they are defined")
 def test_threads_that_need_a_model_first_at_the_same_time_all_get_it() -> None:
     code = """

@@ -27,6 +27,17 @@ from ipyagent.schema.base import (
 )
 from ipyagent.schema.blocks import ImageContent, TextContent, ToolCall, ToolResultContent
 
+_CALM = re.compile(r"[^\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]*")
+"""Text without escapes: matching it is a hundred times faster than looking for escapes."""
+
+
+def _strip_output(text: object) -> Any:
+    return strip_escapes(text) if isinstance(text, str) and not _CALM.fullmatch(text) else text
+
+
+Shown = Annotated[str, BeforeValidator(_strip_output)]
+"""The output of a tool, without terminal escapes."""
+
 
 class ToolDefinition(Model):
     """The definition of a tool for the model. `input_schema` is a JSON Schema of type object."""
@@ -393,15 +404,3 @@ def table_in(value: object) -> Any:
 def distinct(tables: Iterable[object]) -> tuple[Any, ...]:
     """Return the tables in order, each object once."""
     return tuple({id(each): each for each in tables}.values())
-
-
-_CALM = re.compile(r"[^\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]*")
-"""Text without escapes: matching it is a hundred times faster than looking for escapes."""
-
-
-def _strip_output(text: object) -> Any:
-    return strip_escapes(text) if isinstance(text, str) and not _CALM.fullmatch(text) else text
-
-
-Shown = Annotated[str, BeforeValidator(_strip_output)]
-"""The output of a tool, without terminal escapes."""
