@@ -29,8 +29,8 @@ FOLDERS := $(LONGEST) $(filter-out $(LONGEST) tests/benchmarks tests/lazy_data,$
 test: .venv/sandbox labextension/node_modules/.yarn-state.yml
 	@$(MAKE) --no-print-directory parts
 
-# In this order, since all that they need is there.
-parts: $(LONGEST) js pytest lint nbval
+# In this order, since all that they need is there: what is short comes last, so that none waits alone.
+parts: $(LONGEST) js nbval lint pytest
 
 ## Run everything: also the slow tests, the oldest dependencies, the distribution, the documentation.
 test-all:
