@@ -33,6 +33,8 @@ _SHORTER = ((COLUMNS, 2), (COLUMNS, 0), (40, 0), (25, 0), (15, 0), (8, 0), (4, 0
 """Columns and rows that are tried to shorten a description."""
 _NAMES = 300
 """Bytes for the names of columns that are left out."""
+_Described = tuple[list[str], bool]
+"""The row of a column in a profile, and whether it has values: computed once for all lengths."""
 _NULLS = {"nan", "NaN", "NaT", "None", "<NA>"}
 
 
@@ -115,21 +117,22 @@ class Table:
 
         To stay within `limit` bytes, rows are left out first, then columns; the others are named.
         """
-        full = self._render_detail(FILE_HEAD if self.row_count else HEAD)
+        described = [self._describe(column) for column in self.columns]
+        full = self._render_detail(described, FILE_HEAD if self.row_count else HEAD)
         if limit is None or len(full.encode()) <= limit:
             return full
         for columns, rows in _SHORTER:
             table = replace(self, columns=self.columns[:columns])
-            text = table._render_detail(rows)
+            text = table._render_detail(described[:columns], rows)
             room = limit - len(text.encode())
             if room >= (_NAMES if columns < len(self.columns) else 0):
                 return text + _name_columns(self.columns[columns:], room)
         # No column fits: labels can be long in bytes.
         return self._facts().encode()[:limit].decode(errors="ignore")
 
-    def _render_detail(self, rows: int) -> str:
+    def _render_detail(self, described: Sequence[_Described], rows: int) -> str:
         first_rows = [self._first_rows(rows)] if rows and (self.rows or not self.row_count) else []
-        return "\n\n".join([self._facts(), self._profile(), *first_rows])
+        return "\n\n".join([self._facts(), self._profile(described), *first_rows])
 
     def _facts(self) -> str:
         facts = [self.size + self.suffix]
@@ -148,16 +151,19 @@ class Table:
     def _count_missing(self) -> bool:
         return self.rows * self.width <= COUNTED_CELLS
 
-    def _profile(self) -> str:
+    def _profile(self, described: Sequence[_Described]) -> str:
         counted = ["nulls", "unique"] if self._count_missing else []
-        values = [self._values(column) for column in self.columns]
-        rows = [["column", "dtype", *counted, "values" if any(values) else "example"]]
-        for column, found in zip(self.columns, values, strict=True):
-            counts = self._counts(column) if self._count_missing else []
-            rows.append([column.name, column.dtype, *counts, found or self._example(column)])
+        last = "values" if any(has_values for _, has_values in described) else "example"
+        rows = [["column", "dtype", *counted, last], *(row for row, _ in described)]
         if self.width > len(self.columns):
             rows.append([f"… {self.width - len(self.columns):,} more"])
         return align_columns(rows)
+
+    def _describe(self, column: Column) -> _Described:
+        values = self._values(column)
+        counts = self._counts(column) if self._count_missing else []
+        row = [column.name, column.dtype, *counts, values or self._example(column)]
+        return row, bool(values)
 
     def _values(self, column: Column) -> str:
         """Return the ends of a column, or its few values; "" for neither, or for a large table."""
