@@ -9,7 +9,7 @@ from ipyagent.explorer.snippets import dates, literal, mask
 from ipyagent.explorer.steps import MisfitError
 from ipyagent.explorer.workspace import Table
 
-_PERIODS = {"day": "D", "week": "W", "month": "M", "quarter": "Q", "year": "Y"}
+PERIODS = {"day": "D", "week": "W", "month": "M", "quarter": "Q", "year": "Y"}
 _METHODS = {"pearson": "pearsonr", "spearman": "spearmanr", "kendall": "kendalltau"}
 
 
@@ -120,7 +120,7 @@ def _cuts(query: Query, env: Env) -> None:
         period = query.frame.period or next(iter(query.all("PERIOD")), "day")
         env.say(
             "by_period",
-            f"{query.rows}.groupby({env.code['dates']}.dt.to_period({literal(_PERIODS[period])}))",
+            f"{query.rows}.groupby({env.code['dates']}.dt.to_period({literal(PERIODS[period])}))",
         )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ipyagent.explorer.binding import bind
+from ipyagent.explorer.binding import PERIODS, bind
 from ipyagent.explorer.finishing import FINISH, describe_groups, describe_statistics
 from ipyagent.explorer.markdown import block, cell, code, numbers, table
 from ipyagent.explorer.names import fresh, usable
-from ipyagent.explorer.query import Query, sentence_case, title
-from ipyagent.explorer.rendering import Env, Intent, intent_named, render
+from ipyagent.explorer.query import Query, title
+from ipyagent.explorer.rendering import Env, Intent, capitalize, intent_named, render
 from ipyagent.explorer.snippets import PLAIN, dates, literal, print_chain
 from ipyagent.explorer.steps import MisfitError, Part
 
@@ -202,7 +202,7 @@ def by_period(query: Query, stats: list[str]) -> Part:
     column = query.number if query.columns else when
     asked = list(dict.fromkeys([*stats, "count"]))
     values = dates(query.data, f"{query.rows}[{literal(when)}]", when)
-    letter = literal({"day": "D", "week": "W", "month": "M", "quarter": "Q", "year": "Y"}[period])
+    letter = literal(PERIODS[period])
     links = [
         f".groupby({values}.dt.to_period({letter}))[{literal(column)}]",
         f".agg({literal(asked)})",
@@ -214,7 +214,7 @@ def by_period(query: Query, stats: list[str]) -> Part:
         measured = numbers([row[1:] for row in found], query.digits)
         body = [[cell(row[0]), *m] for row, m in zip(found, measured, strict=True)]
         names = [title(each) for each in asked] if stats else ["rows"]
-        what = f"{sentence_case(title(asked[0]))} of {code(column)}" if stats else "Rows"
+        what = f"{capitalize(asked[0])} of {code(column)}" if stats else "Rows"
         note = f"{period.capitalize()}s without rows are left out."
         return (
             f"**{what} by {period}** in {query.about}\n\n{table([period, *names], body)}\n\n{note}"

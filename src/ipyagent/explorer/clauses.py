@@ -36,7 +36,7 @@ class Clauses:
         if column and self._is_about_time(column, part, numbers):
             rest = [t for t in part if t.tag != "COL"]  # mean revenue since 2024
             return [next(t for t in part if t.tag == "COL"), *rest]
-        if any(t.tag in ("BETWEEN",) for t in part) or (len(numbers) == 2 and sign is None):
+        if any(t.tag == "BETWEEN" for t in part) or (len(numbers) == 2 and sign is None):
             self.add(column, ">=", numbers[0], part, at)
             self.add(column, "<=", numbers[1], part, at)
         elif best := next((t for t in part if t.tag in ("BEST", "MEASURES")), None):
@@ -86,7 +86,7 @@ class Clauses:
     def _implied_column(self, token: Token, part: Tokens, sign: str) -> str | None:
         tags = {t.tag for t in part}
         if token.tag == "DATE":
-            return next(iter(found), None) if len(found := self.table.date_columns) == 1 else None
+            return _one(self.table.date_columns)
         if token.tag != "NUMBER":
             return None
         numbers = self.table.of_kind("number")

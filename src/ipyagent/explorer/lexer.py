@@ -88,9 +88,7 @@ class Lexer:
                 token = self._column_of_words(run, text)
             if token:
                 return [token] if token.tag != "IDLE" else [], length
-        if first.tag == "NUMBER":
-            return [first], 1
-        if first.tag == "SIGN":
+        if first.tag in ("NUMBER", "SIGN"):
             return [first], 1
         word = first.value
         if any(c in self.names.columns for c in COUNTED.get(word, ())):
@@ -141,7 +139,11 @@ class Lexer:
             values = [value for kind, value in named if kind == tag]
             if tag == "COL" and self._are_rows(run, values):
                 return Token("ENTITY", True, text)
-            return Token(tag, values[0], text) if len(values) == 1 else _several(tag, values, text)
+            return (
+                Token(tag, values[0], text)
+                if len(values) == 1
+                else Token("AMBIGUOUS", tuple(values), text)
+            )
         return said
 
     def _are_rows(self, run: Words, columns: Sequence[str]) -> bool:
@@ -266,10 +268,6 @@ def name_loaded(tokens: Sequence[Token], workspace: Workspace) -> list[Token]:
 def without_stops(tokens: Sequence[Token]) -> list[Token]:
     """Return the tokens without the signs that end or divide sentences."""
     return [t for t in tokens if not (t.tag == "SIGN" and t.value in ".?!;:")]
-
-
-def _several(tag: str, values: Sequence[object], text: str) -> Token:
-    return Token("AMBIGUOUS", tuple(values), text)
 
 
 def _without_units(found: list[Token]) -> list[Token]:

@@ -227,7 +227,7 @@ class PromptReader:
         rule = "; ".join(part.rule for part in parts)
         return Task(rule, "run_python", {"code": script(*lines)}, answer)
 
-    # What is not understood.
+    # Prompts that are not understood.
 
     def decline(self, found: Sequence[Token]) -> Say:
         """Decline, with the words that were not understood and what may be meant."""

@@ -6,7 +6,7 @@ import tomllib
 from importlib.resources import files
 from typing import Any
 
-Words = tuple[str, ...]
+from ipyagent.explorer.names import Words
 
 _WORDS: dict[str, Any] = tomllib.loads(
     files("ipyagent.explorer").joinpath("words.toml").read_text("utf-8")
