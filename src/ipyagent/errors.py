@@ -8,7 +8,7 @@ AgentError
 │  │  └─ RetryExhaustedError  … and it stayed so
 │  └─ ModelRefusedError       final: bad key, unknown model
 │     ├─ ContextOverflowError the conversation is longer than the model takes in
-│     ├─ HistoryRefusedError  a part of it was refused, and is left out from now on
+│     ├─ HistoryRefusedError  a part of it was refused, and is left out if that helps
 │     └─ MalformedCallError   the model wrote a call that its service could not read
 ├─ StepTimeoutError           one step took too long (a TimeoutError too)
 ├─ JournalError               what happens cannot be recorded
@@ -102,7 +102,7 @@ class ContextOverflowError(ModelRefusedError):
 
 
 class HistoryRefusedError(ModelRefusedError):
-    """A part of the conversation was refused; the client leaves it out from now on."""
+    """A part of the conversation was refused; the client leaves it out, for good if that helps."""
 
 
 class MalformedCallError(ModelRefusedError):

@@ -79,6 +79,25 @@ def test_an_error_that_stays_is_told_as_it_is(lab: Lab) -> None:
     assert "Invalid `signature`" in (run.error or "")
 
 
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        (SIGNATURES[0], lambda request: b'"SIG1"' in request.raw),
+        ("tools.2.custom.input_schema: not valid", lambda request: len(request.body["tools"])),
+    ],
+)
+def test_what_was_left_out_without_success_is_sent_again(
+    lab: Lab, words: str, count: Callable[[Request], int]
+) -> None:
+    later = [refusal(words), refusal("Not today."), spoken_answer("Done.")]
+    with ModelServer([signed_answer("SIG1"), *later]) as server:
+        client = client_of(server, "anthropic/claude-sonnet-5-5")
+        outcomes = [lab.run([], model=client).outcome for _ in range(2)]
+        with_it, without, again = map(count, server.requests[1:])
+    assert outcomes == [Outcome.FAILED, Outcome.SUCCESS]
+    assert with_it == again > without
+
+
 def test_an_error_about_something_else_leaves_nothing_out(lab: Lab) -> None:
     with ModelServer([answer("Hello."), refusal("temperature must be at most 2")]) as server:
         client = client_of(server)
@@ -243,7 +262,7 @@ def test_an_image_that_was_refused_ends_no_conversation(lab: Lab, refused: Reply
         assert (run.outcome, run.output) == (Outcome.SUCCESS, "Done.")
         assert [b"image/png;base64" in r.raw for r in server.requests] == [False, True, False]
     (notice,) = notices(lab)
-    assert "left out from now on: " in notice
+    assert "left out if that helps: " in notice
 
 
 WANTED = [
@@ -285,7 +304,7 @@ def test_a_tool_that_is_refused_ends_no_conversation(lab: Lab, words: str) -> No
         assert lab.run([], model=client).outcome is Outcome.SUCCESS
         first, *later = map(names_of, server.requests)
     assert later == [[*first[:2], *first[3:]]] * 2
-    assert f"refused the tool {first[2]}, left out from now on: " in notice
+    assert f"refused the tool {first[2]}, left out if that helps: " in notice
 
 
 def test_tools_for_which_there_is_no_room_are_left_out(lab: Lab) -> None:

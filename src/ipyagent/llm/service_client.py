@@ -56,6 +56,8 @@ class ServiceClient:
         self._start = start
         self._refused: frozenset[str] = frozenset()
         self._refused_tools: frozenset[str] = frozenset()
+        self._proved = self._refused, self._refused_tools
+        """What is left out, without what no reply has come since: it may not have helped."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._model!r})"
@@ -119,16 +121,23 @@ class ServiceClient:
         """Leave out what an error names of a request, as it was sent; None if nothing."""
         text = f"{error} {getattr(error, 'body', '')}"
         words, refused = find_refused(text, items)
-        if names := self._find_tools(text, request):
+        names = self._find_tools(text, request)
+        if not names and refused <= self._refused:
+            self._refused, self._refused_tools = self._proved
+            return None
+        self._keep_left_out()  # it helped against another error
+        if names:
             words = f"the tool {names[0]}" if len(names) == 1 else f"the last {len(names)} tools"
             self._refused_tools |= {*names}
-        elif refused <= self._refused:
-            return None
         else:
             self._refused |= refused
         return HistoryRefusedError(
-            f"{self._model} refused {words}, left out from now on: {readable(error, where.key)}"
+            f"{self._model} refused {words}, left out if that helps: {readable(error, where.key)}"
         )
+
+    def _keep_left_out(self) -> None:
+        """Leave out from now on what was left out, since a reply came."""
+        self._proved = self._refused, self._refused_tools
 
     def _find_tools(self, text: str, request: ModelRequest) -> list[str]:
         """Return the names of the tools that an error is about, or for which there is no room."""

@@ -86,6 +86,7 @@ class DirectClient(ServiceClient):
                 async for chunks in batches:
                     for chunk in chunks:
                         yield chunk
+            self._keep_left_out()
             return
         except httpx.TimeoutException:
             failure = self._explain(TimeoutError(), where)

@@ -68,6 +68,7 @@ class LiteLLMClient(ServiceClient):
             while (chunks := await self._wait(where, self._next(stream, reader))) is not None:
                 for chunk in chunks:
                     yield chunk
+            self._keep_left_out()
         finally:
             await stream.aclose()
 
