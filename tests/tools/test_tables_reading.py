@@ -244,6 +244,22 @@ def test_small_files_are_looked_at_as_a_whole_and_parts_of_large_ones_say_so(
         assert nulls in profile(describe(path))["kind"][1]
 
 
+@pytest.mark.parametrize(
+    ("end", "fact"),
+    [
+        ("Total,9\n", "in doubt: the last row may be a total: pd.read_csv('t.csv') or "),
+        ("\n,,\nSource: Census\n\n", "skipfooter=4, engine='python'"),
+        ("\nTotal or not,9\n", ""),
+        ('"A line\n\nTotal\n",5\n', ""),
+    ],
+)
+def test_the_end_of_a_large_file_is_looked_at(tmp_path: Path, end: str, fact: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("city,sales\n" + "Oslo,100\n" * 60_000 + end)
+    text = describe(path)
+    assert fact in text if fact else "read_csv" not in text
+
+
 def test_repeated_rows_ends_and_few_values_are_said(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     rows = ["9,male,2024-02-01", "10,female,2023-12-24", "9,male,2024-02-01", "9,male,2024-02-01"]

@@ -66,7 +66,7 @@ def read_delimited(source: Source) -> Sample:
     if not head.text.strip():
         raise NotTableError("it is empty")
     layout, notes = _parse(head, source.ending)
-    grid = arrange(layout.rows, whole=head.whole)
+    grid = arrange(layout.rows, whole=head.whole, last=_read_last_rows(source, head, layout))
     if not grid.names:
         raise NotTableError("its cells are empty")
     columns, reading = grid.describe(commas=layout.separator == ",")
@@ -177,6 +177,19 @@ def _parse(head: Head, ending: str) -> tuple[_Layout, list[str]]:
     if not head.whole and len(rows) > 1:
         rows.pop()  # its last cell may go on behind a line end
     return _Layout(separator, rows, closed, blanks), notes
+
+
+def _read_last_rows(source: Source, head: Head, layout: _Layout) -> list[Row]:
+    """Return the last rows of a file that is not read as a whole; none if they may be quoted."""
+    is_wide = head.encoding.startswith(("utf-16", "utf-32"))
+    if head.whole or source.ending == "gz" or is_wide:
+        return []
+    data = source.read_at(source.size - _PROBE, _PROBE)
+    text = data.decode(head.encoding, "replace")
+    if '"' in text:
+        return []
+    lines = _BREAKS.split(text)[1:]
+    return list(_cut("\n".join(lines), layout.separator, quotes=False))
 
 
 def _cut(text: str, separator: str, quotes: bool = True, blanks: bool = False) -> Iterator[Row]:

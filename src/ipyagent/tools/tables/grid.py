@@ -158,12 +158,15 @@ def width_and_share(rows: Sequence[Row]) -> tuple[int, float]:
     return width, fitting / max(len(rows), 1)
 
 
-def arrange(rows: Sequence[Row], *, whole: bool = False) -> Grid:
-    """Find titles, header, columns and notes below in the rows of a file, `whole` if in all."""
+def arrange(rows: Sequence[Row], *, whole: bool = False, last: Sequence[Row] = ()) -> Grid:
+    """Find titles, header, columns and notes below in the rows of a file.
+
+    `whole` if these are all; else its `last` rows may be given.
+    """
     width, _ = width_and_share(rows)
     top = _find_top(rows, width)
-    below = _count_footer(rows, top, width) if whole else 0
-    rows = rows[: len(rows) - below]
+    below = _count_footer(rows[top + 2 :] if whole else last, width)
+    rows = rows[: len(rows) - below] if whole else rows
     titles = [row for row in rows[:top] if any(cell.strip() for cell in row)]
     facts = _describe_titles(titles, top)
     body, comments = _drop_comments(rows[top:])
@@ -197,7 +200,8 @@ def arrange(rows: Sequence[Row], *, whole: bool = False) -> Grid:
     if not {"header", "skiprows", "comment"} & options.keys() and _holds_units(data):
         without = {**grid.options, "skiprows": [top]}
         return replace(grid, doubt="the row below the header may hold units", others=without)
-    if whole and not below and any(map(_TOTAL.fullmatch, data[-1])):
+    end = data if whole else [row for row in last if any(map(str.strip, row))]
+    if end and not below and any(map(_TOTAL.fullmatch, end[-1])):
         without = {**grid.options, "skipfooter": 1, "engine": "python"}
         return replace(grid, doubt="the last row may be a total", others=without)
     return grid
@@ -223,9 +227,9 @@ def _holds_units(data: Sequence[Row]) -> bool:
     )
 
 
-def _count_footer(rows: Sequence[Row], top: int, width: int) -> int:
+def _count_footer(rows: Sequence[Row], width: int) -> int:
     """Return the number of rows from an empty one below the table, if only notes follow it."""
-    first = max(top + 2, len(rows) - _TITLES)
+    first = max(0, len(rows) - _TITLES)
     empty = [n for n in range(first, len(rows)) if not any(map(str.strip, rows[n]))]
     for n in empty:
         notes = [row for row in rows[n:] if any(map(str.strip, row))]
