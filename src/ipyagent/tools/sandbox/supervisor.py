@@ -21,7 +21,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 MAX_TASKS = 1_024
 """Processes and threads that a command may have."""
@@ -69,10 +69,7 @@ class Supervisor:
                 return
             # An exact count is expensive, so it is made only near the limit.
             many = _count_tasks() - self._before > MAX_TASKS
-            if (
-                many
-                and sum(max(1, threads) for threads in self._descendants().values()) > MAX_TASKS
-            ):
+            if many and sum(max(1, each.threads) for each in self._descendants()) > MAX_TASKS:
                 self.stop_reason = "tasks"
                 return
             if self._uses_too_much_memory():
@@ -84,7 +81,7 @@ class Supervisor:
         now = time.monotonic()
         if now - self._last_memory_check < _MEMORY_CHECK_SECONDS:
             return False
-        family = self._descendants()
+        family = [each.pid for each in self._descendants()]
         too_large = sum(map(_resident_memory, family)) > self.memory
         # What forks share is counted once only where that is worth the time it takes.
         too_large = too_large and sum(map(_proportional_memory, family)) > self.memory
@@ -94,27 +91,29 @@ class Supervisor:
     def kill_all(self) -> None:
         """Kill all descendants."""
         until = time.monotonic() + _KILL_SECONDS
-        # The whole group in one call: a fork bomb is quicker than any loop. The command is not
-        # reaped before that, so the numbers are still its own.
+        # Whole groups in one call: a fork bomb is quicker than any loop. The command is not reaped
+        # before that, so the numbers are still its own.
         _send_signal([-self.child], signal.SIGKILL)
         while not self._has_ended() and time.monotonic() < until:
-            _send_signal([-self.child, self.child], signal.SIGKILL)
-            time.sleep(0.001)
+            self._kill_descendants()
+            _send_signal([self.child], signal.SIGKILL)
         pid, status = os.waitpid(self.child, os.WNOHANG)
         self.code = os.waitstatus_to_exitcode(status) if pid else None
-        while time.monotonic() < until:
-            left = [pid for pid, threads in self._descendants().items() if threads]
-            if not left:
-                return
-            _send_signal(left, signal.SIGKILL)
+        while time.monotonic() < until and self._kill_descendants():
             _reap()
             time.sleep(0.002)
 
+    def _kill_descendants(self) -> bool:
+        """Kill the descendants' groups and each of them; return whether there were any."""
+        left = [each for each in self._descendants() if each.threads]
+        _send_signal({-each.group for each in left}, signal.SIGKILL)
+        _send_signal([each.pid for each in left], signal.SIGKILL)
+        return bool(left)
+
     def _terminate(self) -> None:
         self._until = time.monotonic() + _GRACE
-        _send_signal(
-            {*self._descendants()} - ({self.child} if self.boxed else set()), signal.SIGTERM
-        )
+        family = {each.pid for each in self._descendants()}
+        _send_signal(family - ({self.child} if self.boxed else set()), signal.SIGTERM)
 
     def _has_ended(self) -> bool:
         """Return whether the command has ended; reap other orphans on the way."""
@@ -130,19 +129,22 @@ class Supervisor:
             os.waitpid(found.si_pid, 0)
         return False
 
-    def _descendants(self) -> dict[int, int]:
-        """Return the descendants and how many threads each has: a zombie none."""
-        known = _processes()
-        children: dict[int, list[int]] = {}
-        for pid, (parent, _) in known.items():
-            children.setdefault(parent, []).append(pid)
-        found: dict[int, int] = {}
-        waiting = [os.getpid()]
-        while waiting:
-            for pid in children.get(waiting.pop(), ()):
-                found[pid] = known[pid][1]
-                waiting.append(pid)
+    def _descendants(self) -> list[_Process]:
+        """Return the descendants: the processes of this machine whose ancestor this one is."""
+        children: dict[int, list[_Process]] = {}
+        for each in _processes():
+            children.setdefault(each.parent, []).append(each)
+        found = list(children.get(os.getpid(), ()))
+        for each in found:  # it grows on the way
+            found += children.get(each.pid, ())
         return found
+
+
+class _Process:
+    """A process; a zombie has no threads."""
+
+    def __init__(self, pid: int, parent: int, group: int, threads: int) -> None:
+        self.pid, self.parent, self.group, self.threads = pid, parent, group, threads
 
 
 def _prctl(option: int, value: int) -> None:
@@ -194,17 +196,14 @@ def _resource_limits() -> dict[int, int]:
     }
 
 
-def _processes() -> dict[int, tuple[int, int]]:
-    """Return the parent and the number of threads of each process; a zombie has none."""
-    found: dict[int, tuple[int, int]] = {}
+def _processes() -> Iterator[_Process]:
     with contextlib.suppress(FileNotFoundError):  # a system without /proc
         for name in filter(str.isdigit, os.listdir("/proc")):
             with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
-                # After the name, which may hold anything: state, parent, ..., threads.
+                # After the name, which may hold anything: state, parent, group, ..., threads.
                 fields = file.read().rpartition(b")")[2].split()
                 threads = 0 if fields[0] in b"ZX" else int(fields[17])
-                found[int(name)] = int(fields[1]), threads
-    return found
+                yield _Process(int(name), int(fields[1]), int(fields[2]), threads)
 
 
 def _resident_memory(pid: int) -> int:
