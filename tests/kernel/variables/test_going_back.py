@@ -204,6 +204,37 @@ def test_an_index_that_others_share_goes_back_too():
     assert df.index is i
 
 
+BESIDE_CELLS = [
+    ("x.attrs['unit'] = 'm'", "attrs changed"),
+    ("x.attrs['kinds'].append('k')", "attrs changed"),
+    ("x.attrs = {}", "attrs changed"),
+    ("x.loc[x.index[0], 'lists'].append(3)", "objects in cells changed"),
+    ("for each in x['lists']: each.clear()\nx['c'] = 1", "objects in cells changed"),
+    ("x.at[x.index[1], 'lists'] = [9]; x['lists'].iloc[0].clear()", "objects in cells changed"),
+    ("x.index.freq = None", "frequency of the labels changed"),
+]
+
+
+def test_what_a_table_holds_beside_plain_cells_is_told_and_goes_back():
+    def make() -> pd.DataFrame:
+        days = pd.date_range("2026-01-01", periods=2)
+        made = pd.DataFrame({"lists": [[1], [2]], "b": ["x", "y"]}, index=days)
+        made.attrs = {"kinds": ["a"]}
+        return made
+
+    for code, summary in BESIDE_CELLS:
+        df = make()
+        changed = Changed(code, x=df)
+        told = {each.name: each.summary for each in changed.checkpoint.changes}
+        assert summary in told["x"], code
+        attributes, first = df.attrs, df["lists"].iloc[0]
+        assert changed.undo() is df
+        assert (df.attrs, df["lists"].to_list()) == (make().attrs, [[1], [2]]), code
+        assert df.attrs is attributes or "x.attrs = " in code
+        assert df["lists"].iloc[0] is first
+        pd.testing.assert_frame_equal(df, make())  # and with it the frequency
+
+
 def test_copies_of_a_table_that_is_gone_are_freed():
     changed = Changed("x['c'] = 1; y = 2", x=frame())
     entry = changed.checkpoint.entries[0]

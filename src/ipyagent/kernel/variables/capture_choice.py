@@ -46,7 +46,7 @@ def _capture_inside(value: object, allowance: Allowance) -> Capture | None:
     """Return the state of a value of a known kind; None if no code is known that reads it."""
     found: Capture | None = None
     if is_table(value):
-        found = TableCapture.take(value, allowance)
+        found = TableCapture.take(value, allowance, lambda each: _capture_inside(each, allowance))
     elif is_array(value):
         spent = allowance.spend(value.nbytes)  # type: ignore[attr-defined]
         found = ArrayCapture(value) if spent else None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from ipyagent.kernel.describe.safe_inspect import module_name, one_line
 from ipyagent.kernel.variables.arrays import count_values
 from ipyagent.kernel.variables.captures import Allowance, Capture, Live
 from ipyagent.kernel.variables.columns import PANDAS, count_cells, is_same, is_same_index, kind_of
+from ipyagent.kernel.variables.containers import ContainerCapture, TooLargeError
 from ipyagent.kernel.variables.plain_values import are_plain_keys, is_equal
 from ipyagent.phrases import join_some, limit_lines, plural
 from ipyagent.redaction import Secrecy
@@ -24,6 +26,10 @@ NAMES = 5
 CELLS = 4_000_000
 """Cells of written columns that are counted: more would keep the user waiting."""
 
+OBJECTS = 10_000
+"""Cells of a table that are looked into if they hold objects."""
+
+_ATTRS = "attrs"
 _AXES = ("index", "columns")
 _INDEXED = 100_000
 """Rows up to which the labels of two indexes are looked up in each other."""
@@ -109,23 +115,32 @@ class TableCapture(Capture):
 
     tells_all = True
 
-    def __init__(self, value: Any, *, shares: bool) -> None:
+    def __init__(
+        self, value: Any, capture_inside: Callable[[object], Capture | None], *, shares: bool
+    ) -> None:
         super().__init__(value)
         self._shares = shares
         self._copy = _copy_table(value, shares=shares)
         axes = value.axes if kind_of(value) in PANDAS else ()
-        self._axes = [(axis, list(axis.names)) for axis in axes]
+        self._axes = [(axis, list(axis.names), _frequency(axis)) for axis in axes]
         for number, axis in enumerate(() if shares else axes):
             setattr(self._copy, _AXES[number], axis.copy(deep=True))
+        self._attrs = getattr(value, _ATTRS, None)
+        self._inside: dict[str, ContainerCapture] = {}
+        for name, objects in _objects_in(value, self.state):
+            with suppress(TooLargeError):
+                self._inside[name] = ContainerCapture(objects, capture_inside)
 
     @classmethod
-    def take(cls, value: Any, allowance: Allowance) -> TableCapture | None:
+    def take(
+        cls, value: Any, allowance: Allowance, capture_inside: Callable[[object], Capture | None]
+    ) -> TableCapture | None:
         """Return the capture; None if it may not be copied."""
         is_pandas = kind_of(value) in PANDAS
         shares = not is_pandas or _copies_on_write()
         is_small = allowance.spend(Table.read(value).nbytes, shares=shares)
         shares &= not (is_pandas and allowance.copies_all)
-        return cls(value, shares=shares) if is_small else None
+        return cls(value, capture_inside, shares=shares) if is_small else None
 
     @cached_property
     def state(self) -> Table:
@@ -139,7 +154,7 @@ class TableCapture(Capture):
     @override
     def forget_if_dead(self) -> None:
         if self.identity.value is None:
-            self._copy = None
+            self._copy, self._attrs, self._inside = None, None, {}
             self.__dict__.pop("state", None)
 
     @override
@@ -152,8 +167,14 @@ class TableCapture(Capture):
         table = self._value
         if self.is_changed(table):
             _put_back(table, _copy_table(self._copy, shares=self._shares))
-            for number, (axis, names) in enumerate(self._axes):
+            for inside in self._inside.values():
+                inside.restore(live, problems)
+            if self._attrs is not None:
+                table._attrs = self._attrs
+            for number, (axis, names, frequency) in enumerate(self._axes):
                 axis.names = names  # other tables may share the index
+                if frequency is not _frequency(axis):
+                    axis.freq = frequency
                 kept = self._copy.axes[number]
                 setattr(table, _AXES[number], axis if is_same_index(axis, kept) else kept)
         return table
@@ -175,13 +196,36 @@ class TableCapture(Capture):
     def summarize(self, value: object, secret: Secrecy) -> str:
         if type(value) is not self.type or not is_table(value):
             return ""
-        return compare_tables(self.state, Table.read(value), exact=not self._shares)
+        summary = compare_tables(self.state, Table.read(value), exact=not self._shares)
+        inside = self._compare_inside(value) if self.identity.is_same(value) else ()
+        return " · ".join(filter(None, (summary, *inside)))
+
+    def _compare_inside(self, value: object) -> Iterator[str]:
+        for name, each in self._inside.items():
+            is_replaced = name == _ATTRS and getattr(value, _ATTRS) is not self._attrs
+            if is_replaced or each.is_changed(value):
+                yield f"{name} changed"
+        if any(frequency is not _frequency(axis) for axis, _, frequency in self._axes):
+            yield "frequency of the labels changed"
 
 
 def _copy_table(table: Any, *, shares: bool) -> Any:
     if kind_of(table) in PANDAS:
         return table.copy(deep=not shares)
     return table.clone() if hasattr(table, "clone") else table
+
+
+def _objects_in(table: object, parts: Table) -> Iterator[tuple[str, object]]:
+    """Yield what may be changed without writing a cell: attributes, and objects in cells."""
+    if (attributes := getattr(table, _ATTRS, None)) is not None:
+        yield _ATTRS, attributes
+    columns = [each.data for each in parts.columns if each.dtype == "object"]
+    if columns and len(columns) * parts.height <= OBJECTS:
+        yield "objects in cells", [each.tolist() for each in columns]
+
+
+def _frequency(axis: object) -> object:
+    return getattr(axis, "freq", None) if hasattr(axis, "inferred_freq") else None
 
 
 def _put_back(table: Any, content: Any) -> None:
@@ -197,7 +241,6 @@ def _put_back(table: Any, content: Any) -> None:
             object.__setattr__(table, "_mgr", content._mgr)
             if content.ndim == 1:
                 table.name = content.name
-            table.attrs = content.attrs
 
 
 def _copies_on_write() -> bool:
