@@ -16,7 +16,7 @@ from typing import Any
 import nbformat
 import pytest
 import yaml
-from deciding import await_active, press
+from deciding import await_active
 from PIL import Image
 from playwright.sync_api import Locator, expect
 
@@ -28,7 +28,8 @@ THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
 
 SELECT_FIRST = "() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 0 }"
 
-LOAD = "%load_ext ipyagent"
+# Other tests of a browser switch looking off.
+LOAD = "import os\nos.environ.pop('IPYAGENT_AGENT__LOOK_FREELY')\n%load_ext ipyagent"
 TABLE = "import pandas as pd\n\npenguins = pd.read_csv('data/penguins.csv')"
 
 
@@ -96,9 +97,9 @@ def test_transcript(stage: Stage) -> None:
         "%%agent\nAdd a column bill_ratio = bill_length_mm / bill_depth_mm",
     )
     book.start_all()
-    _approve(book.run(2))
-    book.expect_state(3, "waiting", PATIENCE)
+    book.expect_state(3, "waiting")
     expect(book.run(2).locator("img")).to_be_visible()
+    expect(book.run(3).locator("[data-ipyagent=effects]")).to_be_visible(timeout=PATIENCE)
     await_active(book.run(3).locator("[data-ipyagent=approve]"))
     stage.take(book, "transcript", book.cell(2), book.cell(3))
 
@@ -115,6 +116,7 @@ def test_plan(stage: Stage) -> None:
     book = stage.open(f"{LOAD}\n{TABLE}", f"%%agent --plan {option}\n{prompt}")
     book.start_all()
     expect(book.run(1).nth(1)).to_have_attribute("data-state", "waiting", timeout=PATIENCE)
+    expect(book.run(1).nth(1).locator("[data-ipyagent=effects]")).to_be_visible(timeout=PATIENCE)
     await_active(book.run(1).nth(1).locator("[data-ipyagent=approve]"))
     stage.take(book, "plan", book.run(1).nth(1))
 
@@ -130,8 +132,7 @@ def test_panel(stage: Stage) -> None:
     book.page.set_viewport_size({"width": 1400, "height": 760})
     book.command("ipyagent:show-panel")
     book.start_all()
-    _approve(book.run(1))
-    book.expect_state(2, "waiting", PATIENCE)
+    book.expect_state(2, "waiting")
     asked = book.page.locator("#ipyagent-panel [data-ipyagent=panel-approval]")
     await_active(asked.locator("[data-ipyagent=approve]"))
     stage.take(book, "panel")
@@ -159,12 +160,6 @@ def test_proposal(stage: Stage) -> None:
     expect(accept).to_be_visible(timeout=PATIENCE)
     await_active(accept)
     stage.take(book, "proposal", book.cell(2), accept)
-
-
-def _approve(run: Locator) -> None:
-    button = run.locator("[data-ipyagent=approve]")
-    expect(button).to_be_visible(timeout=PATIENCE)
-    press(button)
 
 
 def _around(boxes: list[Any]) -> dict[str, float]:

@@ -1,19 +1,9 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
-import type { Call, Effects, Transcript } from '../protocol';
+import type { Call, Transcript } from '../protocol';
 import { RunView } from '../view/run';
-import { PLOT, withCall } from './story';
+import { EFFECTS, PLOT, withCall } from './story';
 
-const EFFECTS: Effects = {
-  title: 'It would change:',
-  lines: [
-    { change: 'changed', text: 'sales + ratio (float64)', diff: '' },
-    { change: 'created', text: 'q3.md', diff: '--- /dev/null\n+++ b/q3.md\n@@ -0,0 +1 @@\n+# Q3' },
-    { change: 'other', text: 'tried to open a connection\u202e', diff: '' }
-  ],
-  shown_title: 'What it put out there: 1 line',
-  shown: { output: 'North 84.2', error: '', tone: 'plain', media: [], for_model: null }
-};
 const NOT_TRIED = { title: 'Not tried: no isolation', lines: [], shown_title: '', shown: null };
 
 let view: RunView;

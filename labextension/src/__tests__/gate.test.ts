@@ -4,7 +4,7 @@ import { PanelView } from '../lab/panel/view';
 import type { Call } from '../protocol';
 import { ProposalView } from '../view/proposal';
 import { RunView } from '../view/run';
-import { asking, plan, PLOT, request, TRANSCRIPT, withCall } from './story';
+import { asking, EFFECTS, plan, PLOT, request, TRANSCRIPT, withCall, withPlan } from './story';
 
 const EVIL = 'evil()';
 const many = (text: string, times: number) => text.repeat(times);
@@ -229,6 +229,20 @@ describe('the same holds', () => {
     tell(true, () => true);
     look();
     approve.click();
+    expect(decide).toHaveBeenCalledOnce();
+  });
+
+  it('for a plan whose effects are folded: those need not be unfolded', () => {
+    const decide = vi.fn();
+    const view = new RunView({ decide, stop: vi.fn(), sendText: vi.fn(), takeBack: vi.fn() });
+    const shown = plan(2);
+    const steps = (shown.plan?.steps ?? []).map(step => ({ ...step, effects: EFFECTS }));
+    view.update(withPlan(shown, { steps }));
+    const isFolded = (element: Element) => element.closest('details:not([open])') !== null;
+    expect(view.element.querySelector('details:not([open]) pre')).not.toBeNull();
+    tell(true, element => !isFolded(element));
+    look();
+    find(view.element, 'approve').click();
     expect(decide).toHaveBeenCalledOnce();
   });
 

@@ -5,6 +5,7 @@ import type {
   Call,
   CallRequest,
   CutOff,
+  Effects,
   Header,
   Plan,
   Replacement,
@@ -30,6 +31,18 @@ export const HTML = told.html;
 export const CUT_OFF = told.cut_off as unknown as CutOff;
 export const PLAN_MOMENTS = planned.moments as unknown as Moment[];
 export const PLAN_TRANSCRIPT = planned.transcript as unknown as Transcript;
+
+/** The effects of a call, with a diff and output. */
+export const EFFECTS: Effects = {
+  title: 'It would change:',
+  lines: [
+    { change: 'changed', text: 'sales + ratio (float64)', diff: '' },
+    { change: 'created', text: 'q3.md', diff: '--- /dev/null\n+++ b/q3.md\n@@ -0,0 +1 @@\n+# Q3' },
+    { change: 'other', text: 'tried to open a connection\u202e', diff: '' }
+  ],
+  shown_title: 'What it put out there: 1 line',
+  shown: { output: 'North 84.2', error: '', tone: 'plain', media: [], for_model: null }
+};
 
 /** The transcript after these moments. */
 export function after(moments: readonly Moment[]): Transcript {

@@ -9,8 +9,8 @@ const APPROVING = ['approve', 'always', 'folder', 'accept']
   .map(name => `[data-ipyagent="${name}"]`)
   .join();
 
-/** The boxes with the call's text; its exact arguments need not be unfolded. */
-const BOX = 'pre:not(.ipyagent-exact *)';
+/** The boxes with the call's text; exact arguments and effects need not be unfolded. */
+const BOX = 'pre:not(.ipyagent-exact *, .ipyagent-effects *)';
 
 const REASON = 'Active once all of what is asked has been in sight';
 

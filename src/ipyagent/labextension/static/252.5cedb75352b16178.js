@@ -975,7 +975,8 @@
   margin-inline-start: auto;
 }
 
-.ipyagent-plan-steps .ipyagent-body {
+.ipyagent-plan-steps .ipyagent-body,
+.ipyagent-plan-steps .ipyagent-effects {
   margin-inline-start: 34px;
 }
 
