@@ -64,9 +64,10 @@ floors: .venv-floors/test
 		-n logical --dist loadfile \
 		tests/kernel tests/llm/litellm/test_gateway.py tests/explorer/test_explorer_client.py
 
-## Run the descriptions of lazy data, in an environment with the libraries that make it.
+## Run the tests of lazy data, and of libraries on a copy of the kernel, in an environment with these.
 lazy: .venv-lazy/lazy
 	.venv-lazy/bin/python -m pytest tests/lazy_data tests/kernel/test_polars_plans.py
+	.venv-lazy/bin/python -m pytest tests/kernel/rehearsal/test_libraries.py
 
 ## Run what depends on LiteLLM, IPython, ipykernel and JupyterLab on their newest versions,
 ## also on those that pyproject.toml does not allow yet.

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ipyagent.kernel.rehearsal.mounts import TEMPORARY
-from rehearsal_trial import in_both_ways, rehearse
+from rehearsal_trial import in_both_ways, rehearse, run_in_fork
 from sampling import cases
 
 # The process that runs the tests is what is forked: other tests would leave threads in it.
@@ -64,6 +68,42 @@ def test_a_table_of_a_library_is_watched(tmp_path: Path) -> None:
         report = rehearse(code, {"x": make(library)}, tmp_path)
         noticed = report.get("variables") or report.get("around") or report.get("problem")
         assert bool(noticed) == (name != "pyarrow"), (name, report)
+
+
+@pytest.fixture
+def database() -> Iterator[Any]:
+    """A connection to a PostgreSQL server of its own, which root may not run."""
+    psycopg = pytest.importorskip("psycopg")
+    if shutil.which("initdb") is None:
+        pytest.skip("PostgreSQL is not installed")
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        data, user = f"{folder}/data", 65534 if os.geteuid() == 0 else None
+        own: dict[str, Any] = {"user": user, "group": user, "check": True, "cwd": folder}
+        own["stdout"] = subprocess.DEVNULL
+        subprocess.run(["initdb", "-D", data, "-A", "trust", "-U", "me", "-N"], **own)
+        server = ["pg_ctl", "-D", data, "-w", "-o", f"-k {folder} -c listen_addresses=''"]
+        subprocess.run([*server, "-l", f"{folder}/log", "start"], **own)
+        try:
+            with psycopg.connect(f"host={folder} user=me dbname=postgres") as connection:
+                yield connection
+        finally:
+            subprocess.run([*server, "-m", "immediate", "stop"], **own)
+
+
+@in_both_ways
+def test_a_connection_to_postgresql_is_not_reached(tmp_path: Path, database: Any) -> None:
+    def tables() -> int:
+        found = database.execute("select count(*) from pg_tables where tablename like 't%'")
+        return int(found.fetchone()[0])
+
+    code = "database.execute('create table {} (x int)'); database.commit()"
+    report = rehearse(code.format("tried"), {"database": database}, tmp_path)
+    assert report.get("problem") or not report["result"]["success"], report
+    assert tables() == 0
+    database.commit()
+    run_in_fork(code.format("taken"), {"database": database})
+    assert tables() == 1
 
 
 def test_a_python_among_the_temporary_files_is_seen(
