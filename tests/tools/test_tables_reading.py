@@ -169,6 +169,7 @@ def _quote(cell: str, separator: str, always: bool) -> str:
         ("a;b\nx;1,234,567\ny;1,234\n", "sep=';', thousands=','"),
         ("a;b;c\nx;1.5;1,234\n", "sep=';', thousands=','"),
         ("a|b\n1|2\n", "sep='|'"),
+        ("price\n1,50\n2,75\n", "sep=';', decimal=','"),
         ("a,a,a.1,,b\n1,2,3,4,5\n", ""),
         ("a,b\nr1,1,2\nr2,3,4\n", ""),
         (" a,b \nr1,1\n", ""),

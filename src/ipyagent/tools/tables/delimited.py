@@ -37,6 +37,8 @@ _LINES_IN_CELL = 100
 """Lines in one cell from which a quote was probably never closed."""
 _QUOTED = re.compile(r' +"')
 _BREAKS = re.compile(r"\r\n|\r|\n")
+_ONE_COLUMN = re.compile(r"[^\d,;\r\n]+[\r\n]+(?:[+-]?\d+,\d+[\r\n]+)+")
+"""A name above numbers with decimal commas, which separate nothing."""
 
 
 @dataclass(frozen=True)
@@ -229,6 +231,8 @@ def _sniff(text: str) -> str:
     """Return the separator that cuts most rows into the same number of cells."""
     best, best_share = ",", 0.0
     start = text[:50_000]
+    if _ONE_COLUMN.fullmatch("".join(start.splitlines(keepends=True)[:_ROWS_JUDGED])):
+        return ";"
     for separator in _SEPARATORS:
         if separator not in start:
             continue
