@@ -211,6 +211,8 @@ def test_the_line_says_no_more_than_is_needed(tmp_path: Path, data: str, code: s
         "a,b\nx,1\ny,2\nTotal,3\n",
         "a;b\nx;1\ny;2\nSumme:;3\n",
         "n,a,b\n1,x,1\n2,y,2\n,Total,3\n",
+        "a,b\nTotal,3\nx,1\ny,2\n",
+        "a,b\nx,1\ny,2\nSubtotal N,3\nz,4\nSubtotal S,4\nGrand total,7\n",
         "t,v,name\ns,m/s,\n0,1,x\n1,,y\n3,4,z\n",
         ",sales,sales\nregion,2023,2024\nN,2,3\nS,6,7\n",
         "sales,,costs,\n2023,2024,2023,2024\n1,2,3,4\n5,6,7,8\n",

@@ -10,6 +10,7 @@ from functools import cached_property
 from itertools import chain, islice, zip_longest
 
 from ipyagent.kernel.describe.table import CHOICES, COLUMNS
+from ipyagent.phrases import plural
 from ipyagent.plaintext import excerpt
 from ipyagent.tools.tables.cells import (
     MISSING,
@@ -33,8 +34,12 @@ _LOOKED_AT = 200
 """Rows by which the width of a grid is judged."""
 _HASH_NAME = re.compile(r"#(?:\w+[!?]?|N/A|DIV/0!)?")
 _TOTAL = re.compile(
-    r"\W*(?:(?:grand |sub)?totals?|sum|summe|gesamt|insgesamt|totale?|somme)\W*", re.I
+    r"\W*(?:(?:grand |sub)?totals?|sum|summe|gesamt|insgesamt|totale?|somme)\W*"
+    r"|\W*(?:grand |sub-?)total\b.*",
+    re.I,
 )
+_TOTALS = 20
+"""Rows of totals between others that are named."""
 _MADE_NAME = re.compile(r"^Unnamed: \d+$|\.\d+$")
 _SIGNED = ("float", "int (")
 
@@ -201,10 +206,24 @@ def arrange(rows: Sequence[Row], *, whole: bool = False, last: Sequence[Row] = (
         without = {**grid.options, "skiprows": [top]}
         return replace(grid, doubt="the row below the header may hold units", others=without)
     end = data if whole else [row for row in last if any(map(str.strip, row))]
-    if end and not below and any(map(_TOTAL.fullmatch, end[-1])):
+    is_last = bool(end) and not below and any(map(_TOTAL.fullmatch, end[-1]))
+    if whole and not {"skiprows", "comment"} & grid.options.keys() and len(rows) == top + len(data):
+        totals = [n for n, row in enumerate(data[:-1]) if _TOTAL.fullmatch(_label(row))]
+        if 0 < len(totals) <= _TOTALS:
+            totals += [len(data) - 1] * is_last
+            without = {**grid.options, "skiprows": [top + n for n in totals]}
+            return replace(
+                grid, doubt=f"{plural(len(totals), 'row')} may be totals", others=without
+            )
+    if is_last:
         without = {**grid.options, "skipfooter": 1, "engine": "python"}
         return replace(grid, doubt="the last row may be a total", others=without)
     return grid
+
+
+def _label(row: Row) -> str:
+    """Return the first cell that is filled."""
+    return next((cell for cell in row if cell.strip()), "")
 
 
 def _continues_header(names: Sequence[object], row: Row) -> bool:
