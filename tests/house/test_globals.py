@@ -18,7 +18,6 @@ REASONS = {
     "kernel/interrupt.py _signals": "the process has one handler of SIGINT",
     "kernel/lost_interrupts.py _watches": "the process has one wakeup descriptor",
     "kernel/main_thread.py _turn": "the process has one main thread",
-    "kernel/pages.py _opened": "moves to the shell's extension",
     "kernel/request_logs.py _known": "goes",
     "kernel/uninterruptible.py _NOT_REMINDED": "filled by decorators, at imports",
     "kernel/uninterruptible.py _UNINTERRUPTIBLE": "filled by decorators, at imports",

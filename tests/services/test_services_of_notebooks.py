@@ -191,7 +191,7 @@ def notebooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernels:
     @contextmanager
     def kernel_of(name: str) -> Iterator[Notebook]:
         monkeypatch.setenv("JPY_SESSION_NAME", name)
-        shell = SimpleNamespace(user_ns={}, user_ns_hidden={})
+        shell = SimpleNamespace(user_ns={}, user_ns_hidden={}, meta={})
         book = Notebook(shell, tmp_path)
         try:
             yield book

@@ -42,8 +42,9 @@ class Extension(ShellState):
         self.shell.events.register("pre_run_cell", self._enter)
         self.shell.events.register("post_run_cell", self._leave)
         if (kernel := kernel_of(self.shell)) is not None:
-            self.pages = Pages(lambda *message: _notebook().desk.on_message(*message))
-            self.pages.open(kernel)
+            pages = Pages(lambda *message: _notebook().desk.on_message(*message))
+            self.shell.meta[Pages] = pages
+            pages.open(kernel)
         self.imported = entry.import_in_background(self.folder)
 
     def remove(self) -> None:
@@ -54,8 +55,8 @@ class Extension(ShellState):
         self.shell.Completer.custom_matchers.remove(matcher.match)
         self.shell.events.unregister("pre_run_cell", self._enter)
         self.shell.events.unregister("post_run_cell", self._leave)
-        if self.pages is not None:
-            self.pages.close()
+        if pages := self.shell.meta.pop(Pages, None):
+            pages.close()
         current_session.provider = None
 
     def get_session(self) -> object:

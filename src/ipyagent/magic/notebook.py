@@ -130,7 +130,7 @@ def notebook() -> Notebook:
     """Return the running shell's notebook; a page may ask for it during the first cell."""
     shell = get_ipython()
     if Notebook not in shell.meta:
-        state = state_of(shell)
-        shell.meta.setdefault(Notebook, Notebook(shell, state.home, state.pages))
+        made = Notebook(shell, state_of(shell).home, shell.meta.get(Pages))
+        shell.meta.setdefault(Notebook, made)
     book: Notebook = shell.meta[Notebook]
     return book

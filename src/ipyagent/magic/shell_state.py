@@ -11,7 +11,6 @@ from pathlib import Path
 
 from ipyagent.errors import ConfigError
 from ipyagent.kernel.cell_notes import CellNotes
-from ipyagent.kernel.pages import Pages
 from ipyagent.kernel.protocols import Shell
 
 NOT_LOADED = (
@@ -34,8 +33,6 @@ class ShellState:
     def __init__(self, shell: Shell) -> None:
         self.shell = shell
         self.folder = _working_folder()
-        self.pages: Pages | None = None
-        """The pages that show this kernel's notebooks; None outside of a kernel."""
         self.notes = CellNotes(shell)
         """The notes of what the user's own cells changed."""
         self.idle = threading.Event()
