@@ -18,7 +18,7 @@ REASONS = {
     "kernel/interrupt.py _signals": "the process has one handler of SIGINT",
     "kernel/lost_interrupts.py _watches": "the process has one wakeup descriptor",
     "kernel/main_thread.py _turn": "the process has one main thread",
-    "kernel/request_logs.py _known": "goes",
+    "kernel/request_logs.py _known": "how many of the loggers of the process have our filter",
     "kernel/uninterruptible.py _NOT_REMINDED": "filled by decorators, at imports",
     "kernel/uninterruptible.py _UNINTERRUPTIBLE": "filled by decorators, at imports",
     "llm/direct/connections.py _clients": "an HTTP client lives as long as its event loop",
