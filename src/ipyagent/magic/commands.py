@@ -271,8 +271,7 @@ def _decide_on_plan(
         client = client_for(book.model.resolve(settings), settings.llm, root)
         view = partial(view_for, cell, environment.approvals, detect(book.shell), book.desk)
         runs = RunFactory(environment, session, client, cell, view)
-        switches = book.sessions.switches
-        request = RunRequest("", settings, switches=switches, background=background)
+        request = RunRequest("", settings, background=background)
         return runs.build_decision(request, answer, reference)
 
     approvals = book.environment.approvals

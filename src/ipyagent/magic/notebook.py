@@ -87,16 +87,14 @@ class Notebook:
             ShellNamespace(self.shell),
             self.home,
             approvals=runtime().approvals,
+            switches=lambda: self.sessions.switches,
             notes=lambda: state_of(self.shell).notes.notes,
         )
 
     @property
     def services(self) -> Services:
         """The services that bring tools, by the settings between cells."""
-        services = self.environment.services
-        services.configured = self.settings.config.mcp.servers
-        services.switches = self.sessions.switches
-        return services
+        return self.environment.services_for_run(self.settings.config)
 
     @property
     def desk(self) -> PageBridge | None:
