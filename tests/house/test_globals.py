@@ -42,7 +42,7 @@ STATEFUL = {
 }
 """Classes of Python's own whose instances are there to change; a ContextVar belongs to a task."""
 
-CONTAINERS = {"dict", "list", "set"}
+CONTAINERS = {"dict", "dictcomp", "list", "listcomp", "set", "setcomp"}
 CHANGES = {
     *("add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem"),
     *("popleft", "remove", "setdefault", "update"),
@@ -79,15 +79,19 @@ def changes_itself(tree: ast.ClassDef) -> bool:
 
 def bound_names(tree: ast.Module | ast.ClassDef) -> Iterator[tuple[str, set[str]]]:
     """Yield the names bound outside of functions, each with the classes that its value is of."""
-    for node in tree.body:
-        match node:
-            case (
-                ast.Assign(targets=[ast.Name(id=name)], value=value)
-                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
-            ):
-                calls = (each for each in ast.walk(value) if isinstance(each, ast.Call))
-                made = {ast.unparse(each.func).split(".")[-1] for each in calls}
-                yield name, set() if "field" in made else {type(value).__name__.lower(), *made}
+    waiting: list[ast.AST] = [*tree.body]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            parts = [*ast.walk(node.value)]
+            made = {type(each).__name__.lower() for each in parts}
+            calls = (each for each in parts if isinstance(each, ast.Call))
+            made |= {ast.unparse(each.func).split(".")[-1] for each in calls}
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                names = (each.id for each in ast.walk(target) if isinstance(each, ast.Name))
+                yield from ((name, set() if "field" in made else made) for name in names)
+        elif not isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+            waiting += ast.iter_child_nodes(node)
 
 
 def find_in_module(path: str, tree: ast.Module, own: set[str]) -> Iterator[str]:
@@ -150,6 +154,7 @@ def test_each_name_that_holds_state_has_a_reason() -> None:
         ("x: list[int] = []\ndef f():\n    x.append(1)", "a.py x"),
         ("x = set()\ndef f():\n    x.add(1)", "a.py x"),
         ("x = threading.Lock()", "a.py x"),
+        ("try:\n    (x,) = (threading.Lock(),)\nfinally:\n    pass", "a.py x"),
         ("class C:\n    x = weakref.WeakSet()", "a.py C.x"),
         ("class C:\n    def f(self):\n        self.y = 1\nx = C()", "a.py x"),
         ("class C:\n    x = 0\n    def f(self):\n        C.x = 1", "a.py C.x"),
