@@ -27,7 +27,7 @@ import sys
 if "ipyagent.wiring.runtime" in sys.modules:
     sys.modules["ipyagent.wiring.runtime"]._runtime.last_run = None
 if "ipyagent.magic.notebook" in sys.modules:
-    sys.modules["ipyagent.magic.notebook"]._notebooks.clear()
+    get_ipython().meta.pop(sys.modules["ipyagent.magic.notebook"].Notebook, None)
 """
 """What unloading keeps: the newest run, and the notebook with its settings, model and session."""
 

@@ -12,14 +12,19 @@ from ipyagent.errors import ConfigError
 
 WITHOUT = """
 import os, resource, sys
+from IPython.core.interactiveshell import InteractiveShell
 from ipyagent.magic import entry
+from ipyagent.magic.shell_state import ShellState
+from traitlets.config import Config
+shell = InteractiveShell.instance(config=Config({'HistoryManager': {'enabled': False}}))
+state = shell.meta[ShellState] = ShellState(shell)
 most = max(map(int, os.listdir('/proc/self/fd'))) + 1
 resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 try:
     while True: os.open(os.devnull, os.O_RDONLY)
 except OSError: pass
-entry.import_in_background(None)
-entry._imported.result()
+state.imported = entry.import_in_background(None)
+state.imported.result()
 try:
     entry.run_blocking("", "Hello.")
 except Exception as error:

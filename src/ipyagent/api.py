@@ -90,7 +90,12 @@ class Agent:
         self.tools = [tool(each) for each in tools]
         self.validators: list[Validator] = list(VALIDATORS)
         workspace = runtime().workspace(Path(self.config.workspace.root).resolve())
-        self.environment = Environment(workspace, self._namespace(), approvals=runtime().approvals)
+        self.environment = Environment(
+            workspace,
+            self._namespace(),
+            approvals=runtime().approvals,
+            switches=lambda: self.session.services,
+        )
         self._given = session
         self._client = model if model is not None and not isinstance(model, str) else None
 

@@ -350,7 +350,7 @@ def test_stop_ends_the_run_by_a_shortcut(jupyterlab: Any, notebook: Any) -> None
 
 def test_stop_interrupts_the_kernel_where_it_has_no_link(jupyterlab: Any, notebook: Any) -> None:
     option = script(jupyterlab.folder, "unlinked", python("import time; time.sleep(60)"), "Never.")
-    cut = "from ipyagent.magic import pages_of\npages_of(get_ipython()).close()"
+    cut = "from ipyagent.kernel.pages import Pages\nget_ipython().meta[Pages].close()"
     book = notebook(LOAD, cut, f"%%agent {option} --confirm yolo\nSleep.")
     for index in range(2):
         book.start(index)

@@ -14,10 +14,10 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 PAGES = """\
 import asyncio
-from ipyagent.magic import pages_of
-while not pages_of(get_ipython()).all():
+from ipyagent.kernel.pages import Pages
+while not get_ipython().meta[Pages].all():
     await asyncio.sleep(0.05)
-print([page.notebooks for page in pages_of(get_ipython()).all()])"""
+print([page.notebooks for page in get_ipython().meta[Pages].all()])"""
 
 WIDGETS_HAVE_A_SUBSHELL = """() => {
     const {kernel} = window.jupyterapp.shell.currentWidget.sessionContext.session;
@@ -41,7 +41,7 @@ def test_the_page_connects_when_ipyagent_is_loaded_and_again_when_it_is_loaded_a
 def test_a_request_of_the_kernel_that_the_page_does_not_know_comes_back_as_an_error(notebook: Any):
     ask = """\
 import concurrent.futures
-page = pages_of(get_ipython()).all()[0]
+page = get_ipython().meta[Pages].all()[0]
 with concurrent.futures.ThreadPoolExecutor(1) as pool:
     future = pool.submit(page.request, "dance")
     print(type(future.exception()).__name__, future.exception())"""

@@ -179,11 +179,11 @@ def test_a_proposal_goes_with_its_cell(book: Any) -> None:
 ASK = """\
 import concurrent.futures
 from pathlib import Path
-from ipyagent.magic import pages_of
+from ipyagent.kernel.pages import Pages
 
 def ask(*requests):
     def all_of_them():
-        [page] = pages_of(get_ipython()).all()
+        [page] = get_ipython().meta[Pages].all()
         return [page.request(what, **details) for what, details in requests]
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         return pool.submit(all_of_them).result()

@@ -13,7 +13,7 @@ from ipyagent.kernel.open_notebooks import OpenNotebooks, current
 
 def shell(**variables: Any) -> Any:
     """Return a shell with the members that are read."""
-    return SimpleNamespace(user_ns=variables, displayhook=SimpleNamespace(prompt_count=4))
+    return SimpleNamespace(user_ns=variables, meta={}, displayhook=SimpleNamespace(prompt_count=4))
 
 
 def test_the_server_names_the_kernels_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -124,7 +124,8 @@ def test_a_page_that_was_dropped_is_asked_to_connect_again(fresh: Kernel) -> Non
 
 def test_a_page_that_reconnects_replaces_itself(fresh: Kernel) -> None:
     tabs = [Tab(fresh, "same"), Tab(fresh, "same")]
-    pages = "from ipyagent.magic import pages_of\nprint(len(pages_of(get_ipython()).all()))"
+    load = "from ipyagent.kernel.pages import Pages"
+    pages = f"{load}\nprint(len(get_ipython().meta[Pages].all()))"
     assert run(fresh, pages, *tabs) == "1"
 
 
@@ -139,15 +140,15 @@ def test_unloading_says_goodbye_to_all_pages(fresh: Kernel) -> None:
 SILENCE = """\
 import concurrent.futures, time
 from ipyagent.kernel import pages
-from ipyagent.magic import pages_of
+from ipyagent.kernel.pages import Pages
 pages.REQUEST_SECONDS = 0.5
-page = pages_of(get_ipython()).all()[0]
+page = get_ipython().meta[Pages].all()[0]
 with concurrent.futures.ThreadPoolExecutor(1) as pool:
     for _ in range(2):
         began = time.monotonic()
         error = pool.submit(page.request, "cells").exception()
         print(error, time.monotonic() - began > 0.4)
-print(pages_of(get_ipython()).answering())"""
+print(get_ipython().meta[Pages].answering())"""
 
 
 def test_a_page_that_does_not_answer_is_waited_for_only_once(fresh: Kernel) -> None:
@@ -156,7 +157,7 @@ def test_a_page_that_does_not_answer_is_waited_for_only_once(fresh: Kernel) -> N
     no_answer = "the page with the notebook does not answer; is it open?"
     assert run(fresh, SILENCE, tab) == f"{no_answer} True\n{no_answer} False\n[]"
     tab.say({"type": "here"})
-    assert "Page(id='silent'" in run(fresh, "print(pages_of(get_ipython()).answering())", tab)
+    assert "Page(id='silent'" in run(fresh, "print(get_ipython().meta[Pages].answering())", tab)
 
 
 def test_a_page_reports_its_notebooks_and_their_connections(fresh: Kernel) -> None:
@@ -164,8 +165,8 @@ def test_a_page_reports_its_notebooks_and_their_connections(fresh: Kernel) -> No
     notebooks = {"notebooks": ["a.ipynb", "b.ipynb"], "clients": ["me", "mine"]}
     tab.say({"type": "shows", **notebooks})
     code = """\
-from ipyagent.magic import pages_of
-[page] = pages_of(get_ipython()).all()
+from ipyagent.kernel.pages import Pages
+[page] = get_ipython().meta[Pages].all()
 print(*page.notebooks, *page.clients)"""
     assert run(fresh, code, tab) == "a.ipynb b.ipynb me mine"
 

@@ -80,7 +80,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     # As if the kernel had been started with these directories.
     monkeypatch.setattr("ipyagent.magic.notebook_settings.start_environ", lambda: dict(os.environ))
     shell = SimpleNamespace(
-        user_ns={}, user_ns_hidden={}, displayhook=SimpleNamespace(prompt_count=1)
+        user_ns={}, user_ns_hidden={}, meta={}, displayhook=SimpleNamespace(prompt_count=1)
     )
     pages: Any = MemoryPages()
     lab, book = PlanLab(tmp_path), Notebook(shell, tmp_path, pages)

@@ -52,7 +52,7 @@ class MCPLab:
     def servers(self, *configs: MCPServerConfig) -> MCPServers:
         """All servers of a kernel that is new to the folder."""
         self.configured = configured = list(configs)
-        made = MCPServers(self.home, self.home, self.environ, lambda: configured)
+        made = MCPServers(self.home, self.home, self.environ, configured)
         self._made.append(made)
         return made
 

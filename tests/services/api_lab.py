@@ -26,7 +26,7 @@ class User:
     def restart(self) -> OpenAPIServices:
         """Return the services as the next kernel has them."""
         return OpenAPIServices(
-            self.folder, self.folder, self.environ, lambda: self.configured, resolve=self._resolve
+            self.folder, self.folder, self.environ, self.configured, resolve=self._resolve
         )
 
     @property

@@ -21,7 +21,7 @@ raw, log, home, *hows = sys.argv[1:]
 configs = [
     MCPServerConfig(name=how, command=sys.executable, args=["-IS", raw, how, log]) for how in hows
 ]
-servers = MCPServers(Path(home), Path(home), os.environ, lambda: configs)
+servers = MCPServers(Path(home), Path(home), os.environ, configs)
 tools, notices = asyncio.run(servers.tools())
 print(len(tools), *notices, flush=True)
 """

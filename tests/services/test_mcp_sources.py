@@ -158,7 +158,7 @@ def test_the_sources_are_read_again_only_after_a_change(
     write(place.home / "mcp.json", b=program(place, "good"))
     trust(place.home)
     configured: list[MCPServerConfig] = []
-    servers = MCPServers(place.home, place.home, os.environ, lambda: configured)
+    servers = MCPServers(place.home, place.home, os.environ, configured)
     before, _ = servers.sources.collect()
     match changed:
         case "own":

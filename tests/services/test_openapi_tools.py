@@ -10,6 +10,7 @@ import pytest
 from api_lab import User
 
 from harness import YES, Lab, call
+from ipyagent.config import Config
 from ipyagent.errors import MCPToolCallError
 from ipyagent.schema import Notice, Outcome
 from ipyagent.tools.base import Where, tool
@@ -183,7 +184,7 @@ def test_a_cells_tool_with_the_name_of_a_services_tool_does_not_stop_the_run(
         "GET /x": json_answer("theirs"),
     }
     with APIServer(pages) as server:
-        lab.environment.services.openapi.register("s", server.url)
+        lab.environment.services_for_run(Config()).openapi.register("s", server.url)
         replies = [{"calls": [call("api_s_x")]}, "Done."]
         for _ in range(2):
             run = lab.run(replies, answer=YES)

@@ -32,13 +32,8 @@ class Book:
     """The parts of a notebook that services use."""
 
     def __init__(self, folder: Path, session: Session) -> None:
-        self._services, self._session = Services(folder, folder), session
+        self.services = Services(folder, folder, lambda: session.services)
         self.sessions = SimpleNamespace(get=lambda: session)
-
-    @property
-    def services(self) -> Services:
-        self._services.switches = self._session.services
-        return self._services
 
     async def tools(self) -> set[str]:
         tools, _ = await self.services.load_tools(Config())
@@ -49,6 +44,16 @@ class Book:
 
     def mcp(self, line: str) -> str:
         return mcp_commands.run(self, line)  # type: ignore[arg-type]
+
+
+def test_the_services_of_a_run_stay_as_they_were_when_another_run_has_others(
+    tmp_path: Path,
+) -> None:
+    services = Services(tmp_path, tmp_path)
+    server = {"name": "shop", "kind": "openapi", "url": "http://127.0.0.1:1"}
+    first = services.for_run(Config(mcp={"servers": [server]}))
+    assert first.for_run(Config()).openapi.describe_services().startswith("no services")
+    assert first.openapi.describe_services().startswith("shop")
 
 
 @pytest.mark.spec("P46")
@@ -75,7 +80,7 @@ async def test_a_service_is_switched_for_one_notebook_alone(tmp_path: Path) -> N
         assert await two.tools() == set()
 
         one.api("deactivate shop --here")
-        assert one.services.switches == {"api:shop": False}
+        assert one.services.switches() == {"api:shop": False}
         with pytest.raises(AgentError, match="not active"):
             await tool.function()
         one.api("activate shop")  # for all of the folder, this notebook included
@@ -191,7 +196,7 @@ def notebooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernels:
     @contextmanager
     def kernel_of(name: str) -> Iterator[Notebook]:
         monkeypatch.setenv("JPY_SESSION_NAME", name)
-        shell = SimpleNamespace(user_ns={}, user_ns_hidden={})
+        shell = SimpleNamespace(user_ns={}, user_ns_hidden={}, meta={})
         book = Notebook(shell, tmp_path)
         try:
             yield book

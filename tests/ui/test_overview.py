@@ -56,6 +56,7 @@ class Kernel:
         self.drawn: list[Feed] = []
         self.overview = OverviewBuilder()
         self.around = OverviewContext()
+        self.streams: dict[Feed, EventStream] = {}
 
     def new_session(self) -> Session:
         return new_session(self.journal)
@@ -70,7 +71,7 @@ class Kernel:
     def tell(self, feed: Feed, *events: Event, session: Session | None = None) -> None:
         used = session or self.session
         assert used
-        stream = EventStream(used, [feed])
+        stream = self.streams.setdefault(feed, EventStream(used, [feed]))
         for event in events:
             stream.emit(event)
 

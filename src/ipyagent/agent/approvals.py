@@ -50,6 +50,8 @@ class Approval:
     answer: Future[Answer] = field(default_factory=Future)
     decided_at: datetime | None = None
     used: bool = False
+    was_missed: bool = False
+    """True if the user clicked on it after it was decided."""
 
     @property
     def decision(self) -> Decision | None:

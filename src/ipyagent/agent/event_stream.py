@@ -33,7 +33,7 @@ RecordedEvents = list[tuple[Event, RunState]]
 
 
 class EventStream:
-    """Passes events to the session first, then to the listeners; the session keeps the run's state.
+    """Passes events to the session first, then to the listeners, and keeps the run's state.
 
     A listener that fails is logged and dropped: a view never breaks a run. A failure of the session
     is raised, because an event that it cannot record must not be shown. Events pass the redactor
@@ -100,7 +100,7 @@ class EventStream:
     def _apply(self, events: Iterable[Event]) -> RecordedEvents:
         applied: RecordedEvents = []
         for each in events:
-            self._state = self.session.apply_event(each)
+            self._state = self.session.apply_event(each, self._state)
             applied.append((each, self._state))
         return applied
 

@@ -77,7 +77,6 @@ class Session:
         """True if the conversation is compacted before the next request."""
         self.notices: tuple[str, ...] = ()
         """Notices for the user beside the runs, as of the beginning of the newest run."""
-        self._state: RunState | None = None
         self._changing = threading.Lock()
         if self.runs:
             self._activate()
@@ -210,14 +209,16 @@ class Session:
         `emit` passes them to the view that shows the plan, if any. The plan may have been cancelled
         before. Raises JournalError.
         """
-        emit = emit or self.apply_event
         with contextlib.suppress(SessionError):  # cancelled already
             self.journal.cancel(self.id, plan.id)
-        other = self._state if self._state and self._state.run.id != plan.id else None
-        self._state = None
-        emit(PlanProposed(run=plan.model_copy(update=AS_DRAFT)))
-        emit(RunFinished(status=RunStatus.CANCELLED, stop_reason=reason, error=error, duration=0.0))
-        self._state = other
+        draft = PlanProposed(run=plan.model_copy(update=AS_DRAFT))
+        status = RunStatus.CANCELLED
+        end = RunFinished(status=status, stop_reason=reason, error=error, duration=0.0)
+        if emit is None:
+            self.apply_event(end, self.apply_event(draft))
+        else:
+            emit(draft)
+            emit(end)
 
     def check_ready(self) -> None:
         """Raise SessionError if it takes no prompts now."""
@@ -340,42 +341,38 @@ class Session:
         self.journal.open_sessions[self.id] = self
         return self
 
-    def apply_event(self, event: Event) -> RunState:
-        """Apply an event and pass it to the journal; return the run's new state."""
-        before, state = self._state, advance(self._state, event)
+    def apply_event(self, event: Event, before: RunState | None = None) -> RunState:
+        """Apply an event to its run's state, and pass it to the journal; return the new state."""
+        if before is not None and before.run.is_finished:
+            before = None  # the next run begins anew
+        state = advance(before, event)
         run = state.run
         self.conversation.add(event)
         self.journal.append(self.id, run.id, event, state.open_message)
-        self._state = state
         match event:
             case ApprovalRequested():
                 self.journal.save()  # the user may take hours
             case PlanProposed():
                 if before is not None and before.run.id != run.id:  # the user changed it
-                    self._add_run(before.run.move(RunStatus.CANCELLED))
-                self._add_run(run)
+                    self.runs.add(before.run.move(RunStatus.CANCELLED))
+                self.runs.add(run)
             case RunStarted():
                 self._activate()
                 self._update_record(active_run_id=run.id)
             case RunFinished():
-                self._add_run(run)
+                self.runs.add(run)
                 self._update_record(
                     active_run_id=None,
                     last_run_id=run.id,
                     last_run_status=run.status,
                     last_run_at=run.started_at,
                 )
-                self._state = None  # the next run is the first of a new session
         return state
 
     async def wait_until_recorded(self) -> None:
         """Wait until everything so far is on the disk; raises JournalError."""
         # Shielded: others may wait for the same result when this run is stopped.
         await asyncio.shield(asyncio.wrap_future(self.journal.flush()))
-
-    def _add_run(self, run: Run) -> None:
-        """Add the run; a plan was in the list already while it waited."""
-        self.runs.add(run)
 
     def _activate(self) -> None:
         if self._record.state is SessionState.INITIALIZING:

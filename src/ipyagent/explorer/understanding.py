@@ -40,7 +40,7 @@ _TWO_TABLES = (
     "(COMPARE|DIFFERENCE|JOIN) BETWEEN? OF? (TABLE|FILE) (AND|WITH|TO|VS) (TABLE|FILE) "
     "((BY|ON) (UNKNOWN|AMBIGUOUS|COL|QUOTED|ENTITY|PERIOD)+)?"
 )
-_AMBIGUOUS = Reading(reasons=["Some of these words are names as well; put names in backticks."])
+_AMBIGUOUS = "Some of these words are names as well; put names in backticks."
 
 
 def next_step(prompt: str, workspace: Workspace, earlier: Sequence[str] = ()) -> Step:
@@ -176,7 +176,7 @@ class PromptReader:
             if all(each.names <= longer.names for each in understood):
                 understood = [longer]
         if len(understood) == 2 and understood[0].lines != understood[1].lines:
-            self.readings.append((table, _AMBIGUOUS))
+            self.readings.append((table, Reading(reasons=[_AMBIGUOUS])))
             return None
         if understood:
             return self.run(understood[0].parts, table, understood[0])

@@ -24,7 +24,7 @@ from ipyagent.errors import PageError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.frontend import detect
 from ipyagent.kernel.next_input import NextInput
-from ipyagent.kernel.pages import connected_pages
+from ipyagent.kernel.pages import Pages
 from ipyagent.kernel.protocols import Shell
 
 Kind = Literal["code", "markdown", "raw"]
@@ -181,7 +181,7 @@ def current(shell: Shell | None, home: Path) -> OpenNotebooks:
         return OpenNotebooks()
     frontend, saved = detect(shell), _saved_path(shell)
     return OpenNotebooks(
-        pages=lambda: list(connected_pages()),
+        pages=lambda: shell.meta[Pages].all() if Pages in shell.meta else [],
         folder=saved.parent if saved else home,
         saved=saved,
         client=frontend.client,

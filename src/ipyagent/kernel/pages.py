@@ -111,7 +111,10 @@ class Page:
 
 
 class Pages:
-    """All connected pages, the newest last. The handler gets their messages, on any thread."""
+    """All connected pages, the newest last. The handler gets their messages, on any thread.
+
+    A loaded extension keeps them in `shell.meta`, by their class.
+    """
 
     def __init__(self, on_message: Callable[[Page, Message], None]) -> None:
         self._handler = on_message
@@ -122,7 +125,6 @@ class Pages:
 
     def open(self, kernel: Kernel) -> None:
         """Accept connections, and announce ipyagent to pages that are there already."""
-        _opened.append(self)
         get_comm_manager().register_target(TARGET, self._connect)
         self._known = create_comm(target_name=OUT, primary=False)
         get_comm_manager().register_comm(self._known)
@@ -130,7 +132,6 @@ class Pages:
 
     def close(self) -> None:
         """Disconnect all pages."""
-        _opened.remove(self)
         get_comm_manager().unregister_target(TARGET, self._connect)
         get_comm_manager().unregister_comm(self._known)
         for page in self.all():
@@ -205,14 +206,6 @@ class Pages:
         subshells, self._left_subshells = self._left_subshells, []
         if subshells:
             page.send({"type": "left", "subshells": subshells})
-
-
-_opened: list[Pages] = []
-
-
-def connected_pages() -> list[Page]:
-    """Return all pages of this process, the newest last."""
-    return [page for pages in _opened for page in pages.all()]
 
 
 def _announce(kernel: Kernel) -> None:

@@ -132,6 +132,7 @@ class Shell(Protocol):
 
     autoawait: bool
     loop_runner: object
+    meta: dict[object, Any]
     compile: object
     user_ns: Variables
     user_ns_hidden: JsonMapping

@@ -107,7 +107,6 @@ def _prepare_job(cell: Cell, hold: Hold, line: str, text: str) -> _Job:
         plan=plan,
         background=options.background,
         notices=(*settings.notices, *book.settings.warnings()),
-        switches=book.sessions.switches,
         one_time_notices=(*book.sessions.take_news(), *book.model.introduce(resolved)),
     )
     show = SilentView if options.json else partial(view_for, desk=book.desk)

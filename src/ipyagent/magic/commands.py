@@ -16,7 +16,6 @@ from ipyagent.kernel.frontend import detect
 from ipyagent.magic import (
     api_commands,
     mcp_commands,
-    notes_of,
     plan_commands,
     policy_commands,
     session_commands,
@@ -24,6 +23,7 @@ from ipyagent.magic import (
 )
 from ipyagent.magic.notebook import Notebook, notebook
 from ipyagent.magic.options import USAGE, options_help
+from ipyagent.magic.shell_state import state_of
 from ipyagent.phrases import ellipsize, first_line, limit_lines, plural
 from ipyagent.plaintext import visible
 from ipyagent.schema import DecidedBy, Decision, Run, Skill, TokenUsage, ToolExecution
@@ -182,7 +182,7 @@ def _blame(book: Notebook, rest: str) -> str:
     name, _, column = rest.partition(".")
     if not name.isidentifier():
         raise ConfigError("usage: %agent blame NAME[.COLUMN]")
-    found = find_authors(book.sessions.get().runs, notes_of(book.shell), name, column)
+    found = find_authors(book.sessions.get().runs, state_of(book.shell).notes.notes, name, column)
     if not found:
         known = name in book.shell.user_ns
         why = "before ipyagent was loaded, or not at all" if known else "there is no such variable"
@@ -271,8 +271,7 @@ def _decide_on_plan(
         client = client_for(book.model.resolve(settings), settings.llm, root)
         view = partial(view_for, cell, environment.approvals, detect(book.shell), book.desk)
         runs = RunFactory(environment, session, client, cell, view)
-        switches = book.sessions.switches
-        request = RunRequest("", settings, switches=switches, background=background)
+        request = RunRequest("", settings, background=background)
         return runs.build_decision(request, answer, reference)
 
     approvals = book.environment.approvals

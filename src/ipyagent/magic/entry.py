@@ -9,30 +9,26 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from IPython.core.getipython import get_ipython
+
 from ipyagent import descriptors
-from ipyagent.errors import AgentError, AgentInterrupted, ConfigError
+from ipyagent.errors import AgentError, AgentInterrupted
 from ipyagent.kernel.drivers import STOPPED, Cell, stoppable
 from ipyagent.magic.installation import import_or_explain
-
-NOT_LOADED = (
-    "the extension is not loaded any more: ipyagent's modules were taken out of sys.modules. "
-    "`%reload_ext ipyagent` loads them again; restarting the kernel does as well"
-)
+from ipyagent.magic.shell_state import state_of
 
 _CELLS = "ipyagent.magic.cells"
 _VIEW = "ipyagent.ui.notebook_view"
 _COMPLETION = "ipyagent.magic.completions"
 
-_imported: Future[None] | None = None
 
-
-def import_in_background(home: Path | None) -> None:
+def import_in_background(home: Path | None) -> Future[None]:
     """Start to import what cells need; the first cell meets a failure again and reports it."""
-    global _imported
-    _imported = Future()
+    imported: Future[None] = Future()
     threading.Thread(
-        target=_import_all, args=(_imported, home), name="ipyagent-import", daemon=True
+        target=_import_all, args=(imported, home), name="ipyagent-import", daemon=True
     ).start()
+    return imported
 
 
 async def run(line: str, text: str) -> None:
@@ -54,7 +50,7 @@ def run_blocking(line: str, text: str) -> None:
     cell = Cell()
     with explaining(), stoppable(cell):
         with cell.interrupt.raising():
-            _import().result()
+            state_of(get_ipython()).imported.result()
         import_or_explain(_CELLS).run_blocking(cell, line, text)
 
 
@@ -72,19 +68,12 @@ def explaining() -> Iterator[None]:
 
 
 async def _wait_for_import(cell: Cell) -> None:
-    importing, task, loop = _import(), asyncio.current_task(), asyncio.get_running_loop()
+    importing, task = state_of(get_ipython()).imported, asyncio.current_task()
     if importing.done() or task is None:
         return
-    cancel = task.cancel
+    cancel, loop = task.cancel, asyncio.get_running_loop()
     cell.interrupt.on_stop = lambda: loop.call_soon_threadsafe(cancel)
     await asyncio.shield(asyncio.wrap_future(importing))
-
-
-def _import() -> Future[None]:
-    """Return the import in the background; raises ConfigError if no extension started it."""
-    if _imported is None:
-        raise ConfigError(NOT_LOADED)
-    return _imported
 
 
 def _import_all(imported: Future[None], home: Path | None) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,10 +16,10 @@ from ipyagent.kernel.namespace import ShellNamespace
 from ipyagent.kernel.pages import Pages
 from ipyagent.kernel.protocols import Shell
 from ipyagent.llm.resolve import Resolved, fetch, resolve
-from ipyagent.magic import home_of, notes_of, pages_of, wait_until_idle
 from ipyagent.magic.notebook_pages import NotebookPages
 from ipyagent.magic.notebook_sessions import NotebookSessions
 from ipyagent.magic.notebook_settings import NotebookSettings
+from ipyagent.magic.shell_state import state_of
 from ipyagent.schema.run_actions import UndoReport
 from ipyagent.ui.page_bridge import PageBridge
 from ipyagent.ui.questions import choose
@@ -88,16 +87,14 @@ class Notebook:
             ShellNamespace(self.shell),
             self.home,
             approvals=runtime().approvals,
-            notes=lambda: notes_of(self.shell),
+            switches=lambda: self.sessions.switches,
+            notes=lambda: state_of(self.shell).notes.notes,
         )
 
     @property
     def services(self) -> Services:
         """The services that bring tools, by the settings between cells."""
-        services = self.environment.services
-        services.configured = self.settings.config.mcp.servers
-        services.switches = self.sessions.switches
-        return services
+        return self.environment.services_for_run(self.settings.config)
 
     @property
     def desk(self) -> PageBridge | None:
@@ -113,7 +110,7 @@ class Notebook:
             return undo.run(dry_run=dry_run)
 
     def _undo_for_page(self, run_id: str, dry_run: bool) -> UndoReport:
-        if not wait_until_idle(self.shell, ENDING_SECONDS):
+        if not state_of(self.shell).idle.wait(ENDING_SECONDS):
             raise BusyError("a cell is running; try again when it is done")
         return self.undo(run_id, dry_run=dry_run)
 
@@ -127,14 +124,11 @@ class Notebook:
             self.desk.publish_soon()
 
 
-_notebooks: dict[int, Notebook] = {}
-_making = threading.Lock()
-
-
 def notebook() -> Notebook:
     """Return the running shell's notebook; a page may ask for it during the first cell."""
     shell = get_ipython()
-    with _making:
-        if id(shell) not in _notebooks:
-            _notebooks[id(shell)] = Notebook(shell, home_of(shell), pages_of(shell))
-        return _notebooks[id(shell)]
+    if Notebook not in shell.meta:
+        made = Notebook(shell, state_of(shell).home, shell.meta.get(Pages))
+        shell.meta.setdefault(Notebook, made)
+    book: Notebook = shell.meta[Notebook]
+    return book

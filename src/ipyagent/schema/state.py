@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ipyagent.schema.events import (
+    ApprovalDecided,
+    ApprovalRequested,
     Event,
     MessageDelta,
     MessageFinished,
     MessageStarted,
     PlanProposed,
+    PlanWaiting,
     RunFinished,
     RunStarted,
     StepStarted,
+    ToolFinished,
 )
 from ipyagent.schema.fold import fold
 from ipyagent.schema.messages import TokenUsage
@@ -91,6 +95,43 @@ class Totals:
 
 
 @dataclass(frozen=True)
+class Decisions:
+    """The decisions that a run waits for, and those of its newest step and its plan so far."""
+
+    asked: Mapping[str, str] = field(default_factory=dict)
+    """The ids of the approvals of the step's calls, by the ids of the calls."""
+    settled: Mapping[str, bool] = field(default_factory=dict)
+    """Those that wait no more: True if they were decided on, False if they ended otherwise."""
+    plans: tuple[str, ...] = ()
+    """The ids of the approvals of the plans that were proposed, the newest last."""
+    plan: str | None = None
+    """The id of the plan's approval while it is pending."""
+
+    @property
+    def pending(self) -> dict[str, str]:
+        """The ids of pending approvals, by the ids of their calls."""
+        return {call: each for call, each in self.asked.items() if call not in self.settled}
+
+    def after(self, event: Event) -> Decisions:
+        """Return the decisions after `event`."""
+        match event:
+            case StepStarted():  # some services number the calls of every reply anew
+                return replace(self, asked={}, settled={})
+            case ApprovalRequested(call_id=call_id, approval_id=approval_id):
+                settled = {call: each for call, each in self.settled.items() if call != call_id}
+                return replace(self, asked={**self.asked, call_id: approval_id}, settled=settled)
+            case ApprovalDecided(call_id=call_id):
+                return replace(self, settled={**self.settled, call_id: True})
+            case ToolFinished(execution=execution):
+                return replace(self, settled={execution.call.id: False, **self.settled})
+            case PlanProposed(approval_id=str(approval_id)):
+                return replace(self, plans=(*self.plans, approval_id), plan=approval_id)
+            case PlanProposed() | PlanWaiting() | RunStarted() | RunFinished():
+                return replace(self, plan=None)
+        return self
+
+
+@dataclass(frozen=True)
 class RunState:
     """A run as far as it has come, and the reply that is streaming in.
 
@@ -100,6 +141,7 @@ class RunState:
     run: Run
     open_message: OpenMessage | None = None
     earlier: Totals | None = None
+    decisions: Decisions = field(default_factory=Decisions)
 
     @property
     def totals(self) -> Totals:
@@ -116,12 +158,13 @@ Listener = Callable[[Event, RunState], object]
 def advance(state: RunState | None, event: Event) -> RunState:
     """Return the state after `event`; raises ValueError if no run has begun."""
     if state is None:
-        return RunState(fold(None, event), advance_message(None, event))
-    run = fold(state.run, event)
+        decisions = Decisions().after(event)
+        return RunState(fold(None, event), advance_message(None, event), decisions=decisions)
+    run, decisions = fold(state.run, event), state.decisions.after(event)
     earlier = state.totals if isinstance(event, StepStarted) else state.earlier
     if isinstance(event, RunStarted | PlanProposed):
         earlier = None
-    return RunState(run, advance_message(state.open_message, event), earlier)
+    return RunState(run, advance_message(state.open_message, event), earlier, decisions)
 
 
 def advance_message(message: OpenMessage | None, event: Event) -> OpenMessage | None:

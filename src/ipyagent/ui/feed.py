@@ -18,27 +18,11 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
-from ipyagent.agent.approvals import Approval, Approvals
+from ipyagent.agent.approvals import Approvals
 from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
-from ipyagent.schema import (
-    ApprovalDecided,
-    ApprovalRequested,
-    Event,
-    MessageDelta,
-    PlanProposed,
-    PlanWaiting,
-    RetryScheduled,
-    Run,
-    RunFinished,
-    RunStarted,
-    RunState,
-    StepStarted,
-    ToolFinished,
-    Totals,
-)
+from ipyagent.schema import Event, MessageDelta, RetryScheduled, Run, RunState, Totals
 from ipyagent.schema.base import now
 from ipyagent.ui.questions import parse_click
 from ipyagent.ui.transcribe.run import Live, Transcriber
@@ -69,7 +53,8 @@ class Feed:
         self._state: RunState | None = None
         self._transcriber = Transcriber()
         self._shown: Transcript | None = None
-        self._waits = _PendingDecisions()
+        self._retry: Waiting | None = None
+        self._retry_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._text_due = 0.0
         self._problem = ""
@@ -79,7 +64,11 @@ class Feed:
         """Show an event at once, or text that follows other text when an interval has passed."""
         with self._lock:
             self._state = state
-            self._waits.note(event)
+            self._retry = None
+            if isinstance(event, RetryScheduled):
+                text = f"Retry {event.attempt}/{event.of}"
+                self._retry = Waiting(text=text, seconds=event.delay)
+                self._retry_at = time.monotonic() + event.delay
         if not isinstance(event, MessageDelta):
             self.flush()
             self.changed()
@@ -120,8 +109,7 @@ class Feed:
                 approval = self.approvals.get(approval_id)
                 answer = parse_click(message.get("answer"), approval.subject) if approval else None
                 if approval and answer and not self.approvals.decide(approval_id, answer):
-                    with self._lock:
-                        self._waits.note_late(approval)
+                    approval.was_missed = True
                     self.flush()
 
     def _steer(self, job: Callable[[], object]) -> None:
@@ -176,8 +164,34 @@ class Feed:
             return self._transcribe()
 
     def _transcribe(self) -> Transcript:
-        live = replace(self._waits.live(self._state), problem=self._problem)
-        return self._transcriber.transcribe(self.run, live)
+        return self._transcriber.transcribe(self.run, self._live(self._state))
+
+    def _live(self, state: RunState | None) -> Live:
+        """Return the current state beside the run."""
+        if state is None:
+            return Live()
+        decisions = state.decisions
+        calls = {call: self._find_late(each) for call, each in decisions.asked.items()}
+        late = {call: each for call, each in calls.items() if each and decisions.settled.get(call)}
+        plan_late = next(filter(None, map(self._find_late, reversed(decisions.plans))), None)
+        return Live(
+            state.open_message,
+            state.totals,
+            decisions.pending,
+            decisions.plan,
+            late,
+            plan_late,
+            self._retry,
+            self._problem,
+        )
+
+    def _find_late(self, approval_id: str) -> Late | None:
+        """Return the decision on an approval that was clicked on after it; None if it was not."""
+        approval = self.approvals.get(approval_id)
+        if approval is None or not approval.was_missed:
+            return None
+        answer, at = approval.answer.result(), approval.decided_at or now()
+        return Late(decision=answer.decision if answer.plan is None else "edited", at=at)
 
     def _send_changes(self, followers: list[Send]) -> None:
         if self._state is None:
@@ -196,7 +210,7 @@ class Feed:
         with self._lock:
             # The page that asked has it in the snapshot.
             self._send_changes([each for each in self.followers if each != reply])
-            shown = self._shown and self._waits.with_time_left(self._shown).to_dict()
+            shown = self._shown and self._with_time_left(self._shown).to_dict()
             reply(
                 {
                     "type": "snapshot",
@@ -206,80 +220,12 @@ class Feed:
                 }
             )
 
-
-class _PendingDecisions:
-    """The decisions that a run waits for, and those that came too late."""
-
-    def __init__(self) -> None:
-        self._approvals: dict[str, str] = {}
-        self._decided: dict[str, tuple[str, Late]] = {}
-        self._clicked_late: set[str] = set()
-        self._late: dict[str, Late] = {}
-        self._plans: list[str] = []
-        self._plan_approval: str | None = None
-        self._plan_late: Late | None = None
-        self._retry: Waiting | None = None
-        self._until = 0.0
-
-    def note(self, event: Event) -> None:
-        """Apply an event."""
-        self._retry = None
-        match event:
-            case RetryScheduled(attempt=attempt, of=of, delay=delay):
-                self._retry = Waiting(text=f"Retry {attempt}/{of}", seconds=delay)
-                self._until = time.monotonic() + delay
-            case StepStarted():
-                # Some services number the calls of every reply anew.
-                self._late = {}
-            case ApprovalRequested(call_id=call_id, approval_id=approval_id):
-                self._approvals[call_id] = approval_id
-            case ApprovalDecided(call_id=call_id):
-                if approval_id := self._approvals.pop(call_id, None):
-                    self._decided[approval_id] = call_id, Late(decision=event.decision, at=now())
-                    self._tell_late()
-            case ToolFinished(execution=execution):
-                self._approvals.pop(execution.call.id, None)
-            case PlanProposed(approval_id=approval_id):
-                self._plan_approval, self._plan_late = approval_id, None
-                self._plans += [approval_id] if approval_id else []
-            case PlanWaiting() | RunStarted() | RunFinished():
-                self._plan_approval = None
-
-    def note_late(self, approval: Approval) -> None:
-        """Record a click that came after the decision."""
-        if approval.id in self._plans:
-            answer, at = approval.answer.result(), approval.decided_at or now()
-            edited = answer.plan is not None
-            self._plan_late = Late(decision="edited" if edited else answer.decision, at=at)
-        else:
-            self._clicked_late.add(approval.id)
-            self._tell_late()
-
-    def live(self, state: RunState | None) -> Live:
-        """Return the current state beside the events."""
-        return Live(
-            state.open_message if state else None,
-            state.totals if state else None,
-            dict(self._approvals),
-            self._plan_approval,
-            dict(self._late),
-            self._plan_late,
-            self._retry,
-        )
-
-    def with_time_left(self, transcript: Transcript) -> Transcript:
+    def _with_time_left(self, transcript: Transcript) -> Transcript:
         """Return the transcript with the seconds left until the next try."""
         if self._retry is None or not transcript.steps:
             return transcript
         *before, step = transcript.steps
-        left = max(0.0, self._until - time.monotonic())
+        left = max(0.0, self._retry_at - time.monotonic())
         waiting = self._retry.model_copy(update={"seconds": left})
         step = step.model_copy(update={"waiting": waiting})
         return transcript.model_copy(update={"steps": (*before, step)})
-
-    def _tell_late(self) -> None:
-        """Show late clicks once the decision that they missed has been shown."""
-        for approval_id in self._clicked_late & self._decided.keys():
-            self._clicked_late.remove(approval_id)
-            call_id, late = self._decided[approval_id]
-            self._late[call_id] = late

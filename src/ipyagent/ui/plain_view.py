@@ -122,7 +122,6 @@ class PlainView:
         self._out = TextPrinter(write, color=color)
         self._run: Run | None = None
         self._begun: str | None = None
-        self._asked: set[str] = set()
         self._plan: tuple[PlanStep, ...] = ()
         self._todos: tuple[Todo, ...] = ()
         self._stream = _Stream(self._out)
@@ -142,7 +141,6 @@ class PlainView:
                 plan = transcribe_plan(run)
                 self._out.line(plan.hint if plan else "", "yellow")
             case StepStarted():
-                self._asked.clear()
                 self._out.print_user_texts(transcribe_user_texts(run.steps[-1].user_texts, SENT))
                 self._out.line(lead_in(run, len(run.steps) - 1), "dim")
             case Compacted():
@@ -171,20 +169,19 @@ class PlainView:
                 self._show_call(event, state)
 
     def _show_call(self, event: Event, state: RunState) -> None:
-        run = state.run
+        run, asked = state.run, state.decisions.asked
         match event:
             case ApprovalRequested(call_id=call_id):
-                self._asked.add(call_id)
                 self._out.print_question(_call(run, _find_call(run, call_id)))
             case ApprovalDecided(call_id=call_id, decision=Decision.APPROVED):
                 call = _call(run, _find_call(run, call_id))
-                if call_id in self._asked and not call.question:
+                if call_id in asked and not call.question:
                     self._out.line(f"  {call.decision}", "bold")
             case ToolRunning(call_id=call_id):
-                call = _call(run, _find_call(run, call_id), was_asked=call_id in self._asked)
+                call = _call(run, _find_call(run, call_id), was_asked=call_id in asked)
                 self._out.print_running(call)
             case ToolFinished(execution=execution):
-                call = _call(run, execution, was_asked=execution.call.id in self._asked)
+                call = _call(run, execution, was_asked=execution.call.id in asked)
                 self._out.print_call(call, _index(run, execution))
                 self._show_todos(transcribe_todos(state.totals))
 

@@ -63,17 +63,22 @@ class Environment:
     approvals: Approvals = field(default_factory=Approvals)
     notes: Callable[[], Sequence[CellNote]] = tuple
     """Returns what the user's own cells changed."""
+    switches: Callable[[], Mapping[str, bool]] = dict
+    """Returns the switches of services here."""
     remarks: list[str] = field(default_factory=list)
     """Remarks for the model, with the next prompt."""
+    _services: Services | None = field(default=None, init=False)
     _known_notices: set[str] = field(default_factory=set, init=False)
     _redactor: Redactor | None = field(default=None, init=False)
     _kept: _BuiltInTools | None = field(default=None, init=False)
     _glances: dict[str, tuple[object, str]] = field(default_factory=dict, init=False)
 
-    @cached_property
-    def services(self) -> Services:
-        """Return the services that bring tools from elsewhere."""
-        return Services(self.workspace.root, self.home or self.workspace.root)
+    def services_for_run(self, config: Config) -> Services:
+        """Return the services that bring tools from elsewhere; the last ones for equal settings."""
+        root = self.workspace.root
+        before = self._services or Services(root, self.home or root, self.switches)
+        self._services = before.for_run(config)
+        return self._services
 
     @cached_property
     def undo(self) -> UndoHistory:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ipyagent import descriptors
@@ -30,8 +29,6 @@ class RunRequest:
     """True if an approved plan keeps running after its cell has ended."""
     notices: tuple[str, ...] = ()
     """Lasting notices, shown once per session."""
-    switches: Mapping[str, bool] | None = None
-    """Switches of services where the request is made; None: those of the session."""
     one_time_notices: tuple[str, ...] = ()
     """Notices about recent events."""
 

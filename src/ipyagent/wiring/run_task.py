@@ -94,9 +94,7 @@ class RunTask:
         self.environment, self.session, self.request = environment, session, request
         self.client, self.cell, self.show = client, cell, open_view
         config, workspace = request.config, environment.workspace
-        environment.services.configured = config.mcp.servers
-        switches = session.services if request.switches is None else request.switches
-        environment.services.switches = switches
+        self.services = environment.services_for_run(config)
         runtime().enter(environment)
         environment.limit_undo(config.undo.memory)
         self.folder_permissions = FolderPermissions(workspace.root)
@@ -163,7 +161,7 @@ class RunTask:
         )
 
     async def _load_services(self) -> None:
-        tools, notes = await self.environment.services.load_tools(self.request.config)
+        tools, notes = await self.services.load_tools(self.request.config)
         config, settings = self.request.config, self.request.config.agent
         self.size = await asyncio.to_thread(size_of, self.client)
         lenient = has_profile_tools(self.request.agent, settings)
@@ -194,7 +192,7 @@ class RunTask:
         """Return a redactor that knows the secrets of variables, environment and settings."""
         config = self.request.config
         key = config.llm.api_key.get_secret_value() if config.llm.api_key else ""
-        servers = self.environment.services.secrets() if config.tools.mcp else ()
+        servers = self.services.secrets() if config.tools.mcp else ()
         return self.environment.redactor({*known_secrets(os.environ), key, *servers})
 
     def _load_skills(self) -> list[Tool]:

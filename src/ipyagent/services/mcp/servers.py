@@ -36,7 +36,8 @@ class MCPServers:
     """The servers named by the settings, the user or a trusted folder.
 
     `folder` is the key of the user's choices, `home` the folder whose mcp.json counts and in which
-    programs are started; `here` are the switches of this notebook alone.
+    programs are started; `here` returns the switches of this notebook alone, such as `mcp:files`.
+    The servers that are `connected`, and the descriptions that the user has `seen`, last longer.
     """
 
     def __init__(
@@ -44,14 +45,15 @@ class MCPServers:
         folder: Path,
         home: Path,
         environ: Mapping[str, str],
-        configured: Callable[[], Iterable[MCPServerConfig]] = tuple,
+        configured: Iterable[MCPServerConfig] = (),
         here: Callable[[], Mapping[str, bool]] = dict,
+        connected: dict[str, Server] | None = None,
+        seen: dict[str, JsonDict] | None = None,
     ) -> None:
         self._notebook_switches = here
         self.sources = ServerSources(folder, home, environ, configured)
-        self._servers: dict[str, Server] = {}
-        self._seen_descriptions: dict[str, JsonDict] = {}
-        """The descriptions whose changes the user saw last."""
+        self._servers = {} if connected is None else connected
+        self._seen_descriptions = {} if seen is None else seen
 
     async def tools(self) -> tuple[list[Tool], list[str]]:
         """Connect servers as necessary; return their tools, and notices for the user.
@@ -185,7 +187,8 @@ class MCPServers:
 
     def _is_on(self, each: NamedServer, switches: Mapping[str, bool]) -> bool:
         """Return whether a server is in use; the notebook's switches win."""
-        on = self._notebook_switches().get(each.name, switches.get(each.name, not each.disabled))
+        on = switches.get(each.name, not each.disabled)
+        on = self._notebook_switches().get(f"mcp:{each.name}", on)
         return on and _may_be_on(each, switches)
 
     def _get_server(self, named: NamedServer) -> Server:
@@ -273,7 +276,7 @@ class MCPServers:
             state = server.state if server else "not started"
         count = f"{len(server.listing.tools)} tools" if server and server.listing else ""
         failure = f"\n    {server.failure}" if server and server.failure else ""
-        here = self._notebook_switches().get(each.name) if each.trusted else None
+        here = self._notebook_switches().get(f"mcp:{each.name}") if each.trusted else None
         source = ", ".join([each.source, *notebook_note(here if here == is_on else None)])
         return (
             f"{cite(each.name):<16} {state:<12} {count:<10} {source}   {each.description}{failure}"

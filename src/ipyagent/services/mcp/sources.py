@@ -100,7 +100,7 @@ class ServerSources:
     folder: Path
     home: Path
     environ: Mapping[str, str]
-    configured: Callable[[], Iterable[MCPServerConfig]]
+    configured: Iterable[MCPServerConfig] = ()
 
     def __post_init__(self) -> None:
         self.choices = ServerChoices(self.folder)
@@ -114,7 +114,7 @@ class ServerSources:
         now = (
             snapshot(self.environ, self.home),
             stamp_files((self.choices.path, own_file())),
-            tuple(self.configured()),
+            tuple(self.configured),
         )
         if self._collected is None or self._collected[0] != now:
             self._collected = now, *self._read_sources()
@@ -135,7 +135,7 @@ class ServerSources:
         return servers, notices
 
     def _iter_servers(self, notices: list[str]) -> Iterator[NamedServer]:
-        for config in self.configured():
+        for config in self.configured:
             if config.kind == "mcp":
                 yield _from_settings(config)
         yield from self._read_list(lambda: self._read_added(), notices)

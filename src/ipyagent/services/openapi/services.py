@@ -34,8 +34,8 @@ _MISSING = "services need two more packages: pip install 'ipyagent[openapi]'"
 class OpenAPIServices:
     """The services registered for a folder, and those of kind openapi in the settings.
 
-    Paths are relative to `home`; `environ` is read at each call; `here` are the switches of this
-    notebook alone.
+    Paths are relative to `home`; `environ` is read at each call; `here` returns the switches of
+    this notebook alone, such as `api:shop`.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class OpenAPIServices:
         return self._apply_switch(self._registry.get(name))
 
     def _apply_switch(self, service: Service) -> Service:
-        on = self._notebook_switches().get(service.name, service.active)
+        on = self._notebook_switches().get(f"api:{service.name}", service.active)
         return service if on == service.active else service.model_copy(update={"active": on})
 
     def _active_services(self) -> list[Service]:
@@ -259,7 +259,7 @@ class OpenAPIServices:
         state = "active" if service.active else "inactive"
         tools = count_operations(service.operations) if service.operations else "no tools yet"
         facts = [f"{urls.format_url(service.base or service.url)}", tools]
-        facts += notebook_note(self._notebook_switches().get(service.name))
+        facts += notebook_note(self._notebook_switches().get(f"api:{service.name}"))
         facts += ["in the settings"] if service.configured else []
         facts += ["GET unasked"] if service.get_unasked else []
         facts += self._secret_notes(service)

@@ -6,7 +6,7 @@ Nothing is imported here that only services need: most folders have none.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from ipyagent.config import MCPServerConfig
@@ -16,8 +16,9 @@ from ipyagent.errors import ConfigError
 REGISTRY = UserDataFile("services.json")
 """The services of each folder by name, in the user's own data directory."""
 
-Configured = Callable[[], Iterable[MCPServerConfig]] | Iterable[MCPServerConfig]
-"""The services of the settings, among MCP servers."""
+
+Configured = Iterable[MCPServerConfig]
+"""The MCP servers of the settings, and the services among them."""
 
 
 def has_services(folder: Path, configured: Configured = ()) -> bool:
@@ -30,6 +31,5 @@ def has_services(folder: Path, configured: Configured = ()) -> bool:
 
 
 def configured_services(configured: Configured) -> list[MCPServerConfig]:
-    """Return the OpenAPI services of the settings."""
-    listed = configured() if callable(configured) else configured
-    return [each for each in listed if each.kind == "openapi" and not each.disabled]
+    """Return the OpenAPI services among the servers of the settings."""
+    return [each for each in configured if each.kind == "openapi" and not each.disabled]

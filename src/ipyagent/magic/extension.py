@@ -1,0 +1,128 @@
+"""The registration of `%%agent` and `%agent`. Their code is imported when first used.
+
+A cell magic cannot await, so an input transformer turns an `%%agent` cell into an awaited call of
+`magic.entry.run`, before IPython turns it into a call of the magic. Such a cell leaves the kernel's
+loop free for clicks. Where a cell cannot await (inside `%%time`, a direct `run_cell_magic`,
+`%autoawait off`), the plain magic blocks instead.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from IPython.core.magic import no_var_expand
+
+from ipyagent.agent import current_session
+from ipyagent.kernel.pages import Pages
+from ipyagent.kernel.protocols import Shell, kernel_of
+from ipyagent.llm import environment
+from ipyagent.magic import entry, matcher
+from ipyagent.magic.installation import import_or_explain
+from ipyagent.magic.shell_state import ShellState
+from ipyagent.telemetry import logs
+from ipyagent.ui import ipython_display
+
+_AWAITED = "await __import__('ipyagent.magic.entry', fromlist=['run']).run({!r}, {!r})\n"
+
+
+class Extension(ShellState):
+    """The parts that loading adds to a shell, and unloading removes."""
+
+    _depth = 0
+
+    def add(self) -> None:
+        """Register magics, transformer and completion, and start to import their dependencies."""
+        environment.prepare()
+        logs.setup()
+        current_session.provider = self
+        ipython_display.register(self.shell)
+        self.shell.register_magic_function(_agent, "line_cell", "agent")
+        self.shell.input_transformers_cleanup.append(self.make_awaitable)
+        self.shell.Completer.custom_matchers.append(matcher.match)
+        self.shell.events.register("pre_run_cell", self._enter)
+        self.shell.events.register("post_run_cell", self._leave)
+        if (kernel := kernel_of(self.shell)) is not None:
+            pages = Pages(lambda *message: _notebook().desk.on_message(*message))
+            self.shell.meta[Pages] = pages
+            pages.open(kernel)
+        self.imported = entry.import_in_background(self.folder)
+
+    def remove(self) -> None:
+        """Undo `add`."""
+        for kind in ("line", "cell"):
+            self.shell.magics_manager.magics[kind].pop("agent", None)
+        self.shell.input_transformers_cleanup.remove(self.make_awaitable)
+        self.shell.Completer.custom_matchers.remove(matcher.match)
+        self.shell.events.unregister("pre_run_cell", self._enter)
+        self.shell.events.unregister("post_run_cell", self._leave)
+        if pages := self.shell.meta.pop(Pages, None):
+            pages.close()
+        current_session.provider = None
+
+    def get_session(self) -> object:
+        """Return the notebook's session, for `Session.current()`."""
+        return _notebook().sessions.get()
+
+    def use_session(self, session: object) -> None:
+        """Continue with that session in the notebook's next cells, for `Session.make_current()`."""
+        _notebook().sessions.use(session)
+
+    def make_awaitable(self, lines: list[str]) -> list[str]:
+        """Return a cell's lines, with an `%%agent` cell as one that awaits its run if it can.
+
+        Line and text are split as IPython splits them for every cell magic.
+        """
+        first = lines[0].rstrip() if lines else ""
+        name, _, line = first.partition(" ")
+        if name != "%%agent" or not self._can_await():
+            return lines
+        return [_AWAITED.format(line, "".join(lines[1:]))]
+
+    # IPython skips it when it checks whether a cell that is being typed is complete.
+    make_awaitable.has_side_effects = True  # type: ignore[attr-defined]
+
+    def _can_await(self) -> bool:
+        runs_asyncio = str(self.shell.loop_runner) == "asyncio"
+        return bool(self.shell.autoawait) and runs_asyncio and self._depth == 0
+
+    def _enter(self, info: object) -> None:
+        self._depth += 1
+        if self._depth == 1:
+            self.notes.enter(info)
+        self.idle.clear()
+
+    def _leave(self, result: object) -> None:
+        if self._depth == 1:
+            self.notes.leave(result)
+        self._depth = max(0, self._depth - 1)
+        if self._depth == 0:
+            self.idle.set()
+
+
+def load(shell: Shell) -> None:
+    """Add `%%agent` and `%agent` to a shell; loading twice changes nothing."""
+    if ShellState not in shell.meta:
+        shell.meta[ShellState] = extension = Extension(shell)
+        extension.add()
+
+
+def unload(shell: Shell) -> None:
+    """Remove them again."""
+    if extension := shell.meta.pop(ShellState, None):
+        extension.remove()
+
+
+@no_var_expand  # type: ignore[untyped-decorator]
+def _agent(line: str, cell: str | None = None) -> None:
+    """Run an agent in this kernel: `%%agent [options]` and a prompt; `%agent` for help."""
+    if cell is None:
+        with entry.explaining():
+            import_or_explain("ipyagent.magic.commands").run(line)
+    else:
+        entry.run_blocking(line, cell)
+
+
+def _notebook() -> Any:
+    from ipyagent.magic.notebook import notebook  # loading does not wait for it
+
+    return notebook()
