@@ -330,6 +330,18 @@ def test_settings_rules_and_modes_switch_looks_off(tmp_path: Path) -> None:
         assert found.status is ToolStatus.DENIED, settings
 
 
+@pytest.mark.spec("E12")
+def test_new_variables_are_asked_about_where_the_user_wants_that(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, {"numbers": [1, 2]})
+    found = looked(lab, "total = sum(numbers)", adopt_new=False)
+    assert found.status is ToolStatus.DENIED
+    assert found.rehearsal is not None
+    assert found.rehearsal.outcome is RehearsalOutcome.CHANGES
+    assert [each.name for each in found.rehearsal.variables] == ["total"]
+    assert "total" not in lab.variables
+    assert looked(lab, "sum(numbers)", adopt_new=False).decided_by is DecidedBy.REHEARSAL
+
+
 def test_polars_is_not_tried_once_its_threads_run(tmp_path: Path) -> None:
     polars = pytest.importorskip("polars")
     table = polars.DataFrame({"a": [1, 2]})

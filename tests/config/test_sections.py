@@ -53,6 +53,7 @@ DEFAULTS = {
     "agent.max_usd": None,
     "agent.allowed_tools": (),
     "agent.look_freely": True,
+    "agent.adopt_new": True,
     "agent.rehearse_seconds": 2.0,
     "agent.plan": False,
     "agent.check_form": True,

@@ -97,9 +97,7 @@ async def _rehearse(
     if tried:
         rehearsed = await _try(context, [plan[place].call for place in tried])
         for place, each in zip(tried, rehearsed, strict=True):
-            update: dict[str, object] = {"result": each.rehearsal.result or each.result}
-            if each.adoption:  # its code will run
-                update["outcome"] = RehearsalOutcome.CHANGES
-            shown = each.rehearsal.model_copy(update=update)
+            asked = each.as_asked().rehearsal
+            shown = asked.model_copy(update={"result": asked.result or each.result})
             found[place] = context.prepare_rehearsal(tools[place].name, shown)
     return tuple(found)

@@ -96,6 +96,7 @@ LIMITS: Mapping[str, WorkspaceLimit] = {
     "agent.max_tokens": _BUDGET,
     "agent.max_usd": _BUDGET,
     "agent.look_freely": _SWITCH,
+    "agent.adopt_new": _SWITCH,
     "agent.rehearse_seconds": _BUDGET,
     "agent.plan": WorkspaceLimit(_is_at_least, "may only switch it on"),
     "workspace.root": WorkspaceLimit(_is_folder_inside, "may only name a folder inside of it"),

@@ -82,7 +82,8 @@ class CodeRehearser:
             judging = threads(
                 context.threads, judge_report, report, buffers, self._workspace, existing
             )
-            found.append(await judging)
+            judged = await judging
+            found.append(judged if context.adopts_new else judged.as_asked())
         return found, problem
 
     async def _choose_way(self, context: RehearsalContext) -> None:

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from ipyagent.kernel.main_thread import Post
 from ipyagent.kernel.rehearsal.confinement import Way
-from ipyagent.schema import Rehearsal, ToolResult
+from ipyagent.schema import Rehearsal, RehearsalOutcome, ToolResult
 
 UNTRIED: Final = "not tried yet"
 
@@ -35,6 +35,8 @@ class RehearsalContext:
     isolation: Isolation
     secrets: Collection[str] = field(repr=False)
     """Texts that the code must not find in memory."""
+    adopts_new: bool = True
+    """False: new variables are asked about, too."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,13 @@ class Rehearsed:
     result: ToolResult | None = None
     adoption: Mapping[str, object] = field(default_factory=dict)
     """New names, with the data that they will be bound to."""
+
+    def as_asked(self) -> Rehearsed:
+        """Return it as a question shows it: there new variables are changes like others."""
+        if not self.adoption:
+            return self
+        update = {"outcome": RehearsalOutcome.CHANGES, "result": self.result}
+        return Rehearsed(self.rehearsal.model_copy(update=update))
 
     @property
     def has_failed(self) -> bool:

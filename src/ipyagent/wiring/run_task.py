@@ -265,6 +265,7 @@ class RunTask:
             patience,
             runtime().isolation,
             self.redactor.values,
+            agent.adopt_new,
         )
 
     def _create_policy(self) -> Policy:
