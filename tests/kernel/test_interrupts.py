@@ -275,8 +275,8 @@ def show_slowly():
     get_ipython().events.unregister('post_execute', show_slowly)
     time.sleep(1)
     print('shown at last')
-open('slow.ready', 'w').close()
 try:
+    open('slow.ready', 'w').close()
     {wait}
 finally:  # not before: while code awaits, a page's message calls what is registered, too
     get_ipython().events.register('post_execute', show_slowly)
