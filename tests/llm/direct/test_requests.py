@@ -360,3 +360,14 @@ def test_long_ids_of_others_are_made_acceptable_to_openai(kind: str) -> None:
     assert len(ids) == 2
     assert ids[0] == ids[1] != long
     assert len(ids[0]) <= 40
+
+
+async def test_a_signature_in_the_id_of_a_call_goes_back_to_the_proxy_that_put_it_there() -> None:
+    signed = f"call_1__thought__{'x' * 80}"
+    for long, kept in ((signed, True), ("call_" + "x" * 80, False)):
+        call = CALL.model_copy(update={"id": long})
+        with ModelServer([answer("ok")]) as server:
+            messages = (Message(role=Role.ASSISTANT, content=(call,)),)
+            await ask(client_of(server, "openai/gemini-3-pro"), ModelRequest(messages))
+            (sent,) = (request.body["messages"][0] for request in server.requests)
+        assert (sent["tool_calls"][0]["id"] == long) is kept

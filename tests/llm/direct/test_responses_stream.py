@@ -76,6 +76,16 @@ async def test_the_whole_reply_says_the_same(request_: ModelRequest) -> None:
     assert said.usage.total_tokens == 107
 
 
+async def test_a_text_beside_no_parts_is_the_answer(request_: ModelRequest) -> None:
+    whole = {"object": "response", "status": "completed", "output_text": "Hello."}
+    body = Reply((json.dumps(whole).encode(),), headers={"Content-Type": "application/json"})
+    end = {"type": "response.completed", "response": whole | {"output": []}}
+    with ModelServer([body, streamed(end), streamed(*STREAM[4:6], end)]) as server:
+        client = client_of(server, MODEL)
+        said = [(await ask(client, request_)).message().text for _ in range(3)]
+    assert said == ["Hello.", "Hello.", "Let me see."]
+
+
 async def test_arguments_that_do_not_stream_come_with_the_end(request_: ModelRequest) -> None:
     events = [e for e in STREAM if "arguments.delta" not in e["type"]]
     with ModelServer([streamed(*events)]) as server:

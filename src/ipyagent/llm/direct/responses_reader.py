@@ -74,7 +74,8 @@ class ResponsesReader(Reader):
 
     def read_whole(self, body: JsonDict) -> Iterator[StreamChunk] | None:
         """Return the chunks of a reply that came in one piece."""
-        is_reply = isinstance(body.get("output"), list) and not body.get("choices")
+        has_parts = isinstance(body.get("output"), list) or bool(text_of(body.get("output_text")))
+        is_reply = has_parts and not body.get("choices")
         return self.read({"type": "response.completed", "response": body}) if is_reply else None
 
     def _index(self, event: JsonDict) -> int:
@@ -138,6 +139,8 @@ class ResponsesReader(Reader):
     def _finish(self, response: JsonDict) -> Iterator[StreamChunk]:
         for number, item in enumerate(objects_of(response.get("output"))):
             yield from self._end_item(item, self._indices.get(text_of(item.get("id")), number))
+        if not self.has_words:  # some gateways send nothing but the text
+            yield from self._parts(response.get("output_text"), "content", 0)
         if usage := object_of(response.get("usage")):
             self.usage = update_tokens(self.usage, usage)
         self.is_finished = self.is_over = True

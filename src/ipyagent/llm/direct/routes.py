@@ -36,10 +36,14 @@ class Route:
         return self.name.removeprefix(_FORCED) if self.is_forced else self.name
 
     def provider_at(self, base: str | None) -> Provider:
-        """Return the provider as it is at that address: another's may be any server."""
+        """Return the provider as it is at that address: another's may be any server.
+
+        LiteLLM's proxy keeps a call's signature in its id, behind `__thought__`.
+        """
         if not self.provider.base or _host(base) == _host(self.provider.base):
             return self.provider
-        return replace(self.provider, length="max_tokens")
+        ids = self.provider.call_ids and f"{self.provider.call_ids}|.*__thought__.*"
+        return replace(self.provider, length="max_tokens", call_ids=ids)
 
 
 def find_route(model: str, config: LLMConfig, environ: Mapping[str, str]) -> Route | None:
