@@ -7,11 +7,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from ipyagent.explorer.chunks import Token
-from ipyagent.explorer.frame import Frame
+from ipyagent.explorer.frame import Frame, Token, Where
 from ipyagent.explorer.markdown import code, codes
 from ipyagent.explorer.names import fresh
-from ipyagent.explorer.snippets import Where, cut, rows
+from ipyagent.explorer.snippets import cut, rows
 from ipyagent.explorer.steps import MisfitError, Part
 from ipyagent.explorer.workspace import Table, Workspace
 

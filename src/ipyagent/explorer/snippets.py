@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
+from ipyagent.explorer.frame import Condition, Where
 from ipyagent.explorer.workspace import Table
 
 _WIDTH = 88
@@ -18,30 +17,6 @@ _IMPORTS = {
 }
 PLAIN = {"pstd": "std(ddof=0)", "pvar": "var(ddof=0)"}
 """Statistics that are no methods without arguments."""
-
-
-@dataclass(frozen=True)
-class Condition:
-    """A test on one column, such as `species == "Adelie"`, or on a part of its dates.
-
-    The sign may be `in` or `not in` a list of values, and `null` or `known` without a value.
-    """
-
-    column: str
-    sign: str
-    value: Any = None
-    part: str = ""
-
-    def __str__(self) -> str:
-        left = f"{self.part} of {self.column}" if self.part else self.column
-        if self.sign in ("null", "known"):
-            return f"{left} is {'missing' if self.sign == 'null' else 'known'}"
-        if self.sign in ("in", "not in"):
-            return f"{left} {self.sign} {', '.join(map(str, self.value))}"
-        return f"{left} {'=' if self.sign == '==' else self.sign} {self.value}"
-
-
-Where = tuple[Condition, ...]
 
 
 def literal(value: object) -> str:
