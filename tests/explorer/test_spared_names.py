@@ -12,7 +12,7 @@ import polars
 import pytest
 from explorer_runner import Kernel
 
-from ipyagent.explorer.spared_names import spare_names
+from ipyagent.explorer.snippets import spare_names
 from ipyagent.explorer.workspace import Workspace, with_variables
 
 TABLE = pd.DataFrame(

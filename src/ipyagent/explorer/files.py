@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import PurePosixPath
-from typing import Any
 
 from ipyagent.explorer import talk
-from ipyagent.explorer.frame import Frame, compile_pattern
+from ipyagent.explorer.frame import Frame, compile_pattern, first_of, spell_tags, values_of
 from ipyagent.explorer.markdown import block, code, codes, fence, figures
 from ipyagent.explorer.names import fresh
 from ipyagent.explorer.snippets import literal, script
@@ -16,13 +15,10 @@ from ipyagent.explorer.steps import MisfitError, Say, Step, Task, UnreadableErro
 from ipyagent.explorer.workspace import FileReading, Table, Workspace, is_table_file
 
 _READERS = {
-    "csv": "pd.read_csv({})",
-    "tsv": 'pd.read_csv({}, sep="\\t")',
-    "parquet": "pd.read_parquet({})",
-    "xlsx": "pd.read_excel({})",
-    "json": "pd.read_json({})",
-    "jsonl": "pd.read_json({}, lines=True)",
-}
+    "csv": "pd.read_csv({})", "tsv": 'pd.read_csv({}, sep="\\t")',
+    "parquet": "pd.read_parquet({})", "xlsx": "pd.read_excel({})",
+    "json": "pd.read_json({})", "jsonl": "pd.read_json({}, lines=True)",
+}  # fmt: skip
 SCHEMA = ["column", "dtype"]
 
 
@@ -81,25 +77,19 @@ def schema_line(table: Table) -> str:
     return f'print({table.name}.dtypes.rename("dtype").to_csv(index_label="column"))'
 
 
-def _values(frame: Frame, *tags: str) -> list[Any]:
-    return [each.value for each in frame.core if each.tag in tags]
-
-
 def list_files(frame: Frame, workspace: Workspace) -> Step:
     """List the files, of a folder or with an ending."""
-    folder = next(iter(_values(frame, "FOLDER")), "")
-    ending = next(iter(_values(frame, "ENDING")), None)
-    arguments: dict[str, Any] = {"path": folder.rstrip("/") or ".", "recursive": True}
-    if ending:
-        arguments["pattern"] = f"*.{ending}"
+    folder = first_of(frame.core, "FOLDER", default="")
+    ending = first_of(frame.core, "ENDING")
+    pattern = {"pattern": f"*.{ending}"} if ending else {}
+    arguments = {"path": folder.rstrip("/") or ".", "recursive": True, **pattern}
     kind = f"{ending} files" if ending else "files"
-    where = code(folder) if folder else "the workspace"
+    where = f"{kind} in {code(folder) if folder else 'the workspace'}"
 
     def answer(output: str) -> str:
-        lines = [line for line in output.strip().splitlines() if line.strip()]
-        if not lines or lines[0].startswith("(empty"):
-            return f"There are no {kind} in {where}."
-        return f"**The {kind} in {where}**\n\n{fence(output)}"
+        if output.strip().startswith("(empty") or not output.strip():
+            return f"There are no {where}."
+        return f"**The {where}**\n\n{fence(output)}"
 
     return Task(f"list {kind}", "list_files", arguments, answer)
 
@@ -107,35 +97,30 @@ def list_files(frame: Frame, workspace: Workspace) -> Step:
 def read_file(frame: Frame, workspace: Workspace) -> Step:
     """Show the beginning of a file, or a short one whole."""
     path = frame.named[0].value
-    limit = next(iter(_values(frame, "NUMBER")), 10 if is_table_file(path) else None)
+    limit = first_of(frame.core, "NUMBER", default=10 if is_table_file(path) else None)
     if limit is not None and not (isinstance(limit, int) and 0 < limit <= 1000):
         raise MisfitError("I can show 1 to 1000 lines.")
-    arguments = {"path": path} | ({"limit": limit} if limit else {})
+    arguments = {"path": path, **({"limit": limit} if limit else {})}
     head = f"**The first {limit} lines of {code(path)}**" if limit else f"**{code(path)}**"
-    shown = limit or 60
+    most = (limit or 60) + 2
     return Task(
-        f"read {path}",
-        "read_file",
-        arguments,
-        lambda out: f"{head}\n\n{fence(out, lines=shown + 2)}",
+        f"read {path}", "read_file", arguments, lambda o: f"{head}\n\n{fence(o, lines=most)}"
     )
 
 
 def load(frame: Frame, workspace: Workspace) -> Step:
     """Load a table file into a variable."""
-    paths = [t.value for t in frame.named if t.tag == "FILE"] or workspace.table_files
+    paths = values_of(frame.named, "FILE") or workspace.table_files
     if len(paths) != 1:
-        raise MisfitError(
-            f"Load which file: {codes(paths)}?" if paths else "I see no table to load."
-        )
-    (path,), names = paths, _values(frame, "NAME")
+        which = f"Load which file: {codes(paths)}?"
+        raise MisfitError(which if paths else "I see no table to load.")
+    (path,), given = paths, first_of(frame.core, "NAME")
     if not is_table_file(path):
         raise MisfitError(
             f"{code(path)} is no table that I can load (csv, tsv, parquet, xlsx, json)."
         )
     stem = fresh(PurePosixPath(path).stem, ())
-    name = names[0] if names else stem
-    if not names and stem in workspace.tables:
+    if not given and stem in workspace.tables:
         return Say(
             f"{path} seems loaded already",
             f"There is a table {code(stem)} already, so I loaded nothing. To load the file again, "
@@ -143,8 +128,7 @@ def load(frame: Frame, workspace: Workspace) -> Step:
         )
     if doubt := explain_doubt(path, workspace):
         return doubt
-    if not names:
-        name = fresh(stem, workspace.variables)
+    name = given or fresh(stem, workspace.variables)
     note = " It replaces what that variable held before." if name in workspace.variables else ""
 
     def answer(output: str) -> str:
@@ -172,12 +156,13 @@ def list_variables(frame: Frame, workspace: Workspace) -> Step:
 
 def inspect(frame: Frame, workspace: Workspace) -> Step:
     """Inspect a variable."""
-    name = [*_values(frame, "VAR"), *(t.value for t in frame.named)][0]
+    name = first_of([*frame.core, *frame.named], "VAR", "TABLE")
+    arguments = {"name": name}
     return Task(
         f"inspect {name}",
         "inspect_variable",
-        {"name": name},
-        lambda output: f"**{code(name)}**\n\n{fence(output)}",
+        arguments,
+        lambda o: f"**{code(name)}**\n\n{fence(o)}",
     )
 
 
@@ -204,12 +189,10 @@ def find_errand(frame: Frame) -> Callable[[Frame, Workspace], Step] | None:
     """Return how to answer a request that is not about the inside of a table, if it is one."""
     if frame.slots or frame.options:
         return None
-    named = "".join(f"{token.tag} " for token in frame.named)
-    return next(
-        (
-            do
-            for words, names, do in _WAYS
-            if names == named and compile_pattern(words).fullmatch(frame.tags)
-        ),
-        None,
-    )
+    named = spell_tags(frame.named)
+    ways = (do for ways, names, do in _WAYS if names == named and _fits(ways, frame))
+    return next(ways, None)
+
+
+def _fits(ways: str, frame: Frame) -> bool:
+    return bool(compile_pattern(ways).fullmatch(frame.tags))

@@ -289,7 +289,7 @@ class Lexer:
             return chunk
         is_name = chunk.text[:1].isupper() and not is_first
         for spelled in (self.names.words, frozenset() if is_name else _CORRECTED):
-            close = correct(word, spelled)
+            close = sorted(correct(word, spelled))
             if len({PHRASES.get((each,), (each, "")) for each in close}) == 1:
                 self.corrected[chunk.text] = close[0]
                 return replace(chunk, value=close[0])

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
 
+from ipyagent.explorer.binding import bind
 from ipyagent.explorer.files import (
     SCHEMA,
     explain_doubt,
@@ -16,9 +17,13 @@ from ipyagent.explorer.files import (
     read_schema,
     schema_line,
 )
+from ipyagent.explorer.frame import Frame
+from ipyagent.explorer.intents import intents
 from ipyagent.explorer.markdown import block
 from ipyagent.explorer.names import fresh, words
-from ipyagent.explorer.snippets import literal, print_chain, script
+from ipyagent.explorer.query import Query
+from ipyagent.explorer.rendering import render
+from ipyagent.explorer.snippets import script
 from ipyagent.explorer.steps import Look, Say
 from ipyagent.explorer.workspace import (
     Table,
@@ -27,8 +32,6 @@ from ipyagent.explorer.workspace import (
     with_files,
     with_variables,
 )
-
-_MAX_VALUES = 200
 
 
 def at_variables(workspace: Workspace) -> Look:
@@ -78,29 +81,13 @@ def at_columns(table: Table, workspace: Workspace) -> Look:
 
 def at_values(table: Table, said: Sequence[str], workspace: Workspace) -> Look:
     """Find, in each column of text, the values that begin like these words; load a file for it."""
-    texts = table.of_kind("text")
     starts = sorted({word[:4] for text in said for word in words(text)})
-    pattern = literal("|".join(map(re.escape, starts)))
-    lines, path = [], table.path
-    if path:
-        lines = [load_line(path, table.name, workspace)]
-    values = fresh("values", {*workspace.variables, table.name})
-    if table.library == "polars":
-        links = [".unpivot()", ".drop_nulls()", ".unique(maintain_order=True)"]
-        match = f'.filter(pl.col("value").str.contains("(?i)" + {pattern}))'
-        lines += print_chain(
-            f"{table.name}[{literal(texts)}]",
-            *links,
-            match,
-            f".head({_MAX_VALUES})",
-            ".write_csv()",
-        )
-    else:
-        melted = f"{table.name}[{literal(texts)}].melt().dropna().drop_duplicates()"
-        match = f'{values}["value"].astype(str).str.contains({pattern}, case=False)'
-        lines += [f"{values} = {melted}"]
-        lines += print_chain(f"{values}[{match}]", f".head({_MAX_VALUES})", ".to_csv(index=False)")
-        lines.append(f"del {values}")
+    env = bind(intents()["values that begin so"], Query(Frame(), table, workspace))
+    env.put("cols", table.of_kind("text"))
+    env.put("pattern", "|".join(map(re.escape, starts)))
+    part, path = render(env), table.path
+    lines = [load_line(path, table.name, workspace)] if path else []
+    lines += [*part.lines, f"del {', '.join(part.drop)}"]
 
     def learn(output: str) -> Workspace:
         pairs = [(column, value) for column, value in block(output, ["variable", "value"])]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from ipyagent.explorer.frame import Frame, Token, Where
+from ipyagent.explorer.frame import Frame, Where, has, values_of
 from ipyagent.explorer.markdown import code, codes
 from ipyagent.explorer.names import fresh
 from ipyagent.explorer.snippets import cut, rows
@@ -45,17 +45,11 @@ class Query:
 
     def all(self, *tags: str) -> list[Any]:
         """Return the values of the core's tokens with these tags, in order."""
-        return [each.value for each in self.frame.core if each.tag in tags]
+        return values_of(self.frame.core, *tags)
 
     def has(self, *tags: str) -> bool:
         """Return whether the core or the options have such a token."""
-        return any(t in self.frame.options for t in tags) or any(
-            each.tag in tags for each in self.frame.core
-        )
-
-    def token(self, tag: str) -> Token | None:
-        """Return the first token with a tag."""
-        return next((each for each in self.frame.core if each.tag == tag), None)
+        return has(self.frame.core, *tags) or any(t in self.frame.options for t in tags)
 
     @cached_property
     def columns(self) -> list[str]:
@@ -100,40 +94,32 @@ class Query:
         """Code for the rows in question."""
         return rows(self.data, self.where)
 
-    def rows_where(self, where: Where) -> str:
-        """Return code for the rows that meet conditions."""
-        return rows(self.data, where)
-
     def cut(self, columns: str | Sequence[str]) -> str:
         """Return code for columns of the rows in question."""
         return cut(self.data, self.where, columns)
 
     @property
-    def number(self) -> str:
-        """The one column that the core names, if it holds numbers."""
-        if len(self.columns) != 1:
-            raise MisfitError("I need exactly one column of numbers for that.")
-        return self.numeric(*self.columns)[0]
+    def colour(self) -> list[str]:
+        """The column whose groups are coloured, if there is one."""
+        return [self.frame.colour] * bool(self.frame.colour)
 
-    @property
-    def number_columns(self) -> list[str]:
-        """The columns of numbers."""
-        if not (found := self.table.of_kind("number")):
-            raise MisfitError(f"{code(self.table.name)} has no columns of numbers.")
-        return found
+    def categories(self, columns: Sequence[str]) -> list[str]:
+        """Return those of the columns that hold text or truth values, and no dates."""
+        kinds = {c: self.table.kind(c) for c in columns if c not in self.table.date_columns}
+        return [c for c in columns if kinds.get(c) in ("text", "bool")]
 
     def numeric(self, *columns: str) -> list[str]:
         """Return the columns, if they hold numbers."""
         for column in columns:
             if self.table.kind(column) != "number":
-                dtype = (self.table.columns or {}).get(column, "unknown")
+                dtype = self.table.dtype(column)
                 raise MisfitError(f"{code(column)} is {dtype}, but this needs numbers.")
         return list(columns)
 
     def groups(self, *columns: str) -> list[str]:
         """Return the columns, if they can be grouped by: anything but decimal fractions."""
         for column in columns:
-            if (self.table.columns or {}).get(column, "").lower().startswith(("float", "decimal")):
+            if self.table.dtype(column).lower().startswith(("float", "decimal")):
                 raise MisfitError(f"{code(column)} holds decimal numbers, which form no groups.")
         return list(columns)
 

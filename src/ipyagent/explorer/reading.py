@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from ipyagent.explorer.builders import make_part
 from ipyagent.explorer.frame import Frame, Token, compile_pattern, first_of, has, values_of
 from ipyagent.explorer.frame_parser import FrameParser
+from ipyagent.explorer.intents import intents
 from ipyagent.explorer.lexer import Lexer, name_loaded
 from ipyagent.explorer.markdown import code
 from ipyagent.explorer.names import singular, words
 from ipyagent.explorer.query import Query
-from ipyagent.explorer.rendering import intents
 from ipyagent.explorer.steps import MisfitError, Part
 from ipyagent.explorer.vocabulary import MEASUREMENTS, TURNING, names_of
 from ipyagent.explorer.workspace import Table, Workspace
@@ -174,7 +174,7 @@ class TableReader:
 def first_part(query: Query) -> Part:
     """Return the part of the first intent that fits; raises MisfitError if there is none."""
     why: MisfitError | None = None
-    for row in intents():
+    for row in intents().values():
         if row.fits(query.frame):
             try:
                 return make_part(row, query)

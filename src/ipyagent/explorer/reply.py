@@ -10,7 +10,7 @@ from typing import Any
 
 from ipyagent.explorer import lookups
 from ipyagent.explorer.markdown import code, fence
-from ipyagent.explorer.spared_names import spare_names_in
+from ipyagent.explorer.snippets import spare_names_in
 from ipyagent.explorer.steps import Look, Say, Step, Task, UnreadableError
 from ipyagent.explorer.understanding import next_step
 from ipyagent.explorer.workspace import Workspace, of_context

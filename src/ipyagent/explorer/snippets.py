@@ -1,21 +1,32 @@
-"""Pieces of code. Text from a prompt or from data appears in them only as a literal."""
+"""Pieces of code. Text from a prompt or from data appears in them only as a literal.
+
+They leave the user's names alone: imports and helpers give way to other names.
+"""
 
 from __future__ import annotations
 
+import ast
+import builtins
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from ipyagent.explorer.frame import Condition, Where
-from ipyagent.explorer.workspace import Table
+from ipyagent.explorer.names import fresh
+from ipyagent.explorer.steps import Look, Step, Task
+from ipyagent.explorer.workspace import Table, Workspace
 
-_WIDTH = 88
 _IMPORTS = {
     "plt.": "import matplotlib.pyplot as plt",
     "pd.": "import pandas as pd",
     "pl.": "import polars as pl",
     "stats.": "from scipy import stats",
 }
-PLAIN = {"pstd": "std(ddof=0)", "pvar": "var(ddof=0)"}
+PLAIN = {
+    "pstd": "{0}.std(ddof=0)", "pvar": "{0}.var(ddof=0)",
+    "iqr": "{0}.quantile(0.75) - {0}.quantile(0.25)",
+    "quartiles": "{0}.quantile(0.25), {0}.quantile(0.5), {0}.quantile(0.75)",
+}  # fmt: skip
 """Statistics that are no methods without arguments."""
 
 
@@ -69,17 +80,6 @@ def dates(table: Table, values: str, column: str) -> str:
     return values if table.kind(column) == "date" else f"pd.to_datetime({values})"
 
 
-def print_chain(source: str, *links: str) -> list[str]:
-    """Return lines that print a chain of calls: one, if it fits."""
-    line = f"print({source}{''.join(links)})"
-    if len(line) <= _WIDTH:
-        return [line]
-    start, rest = f"{source}{links[0]}", links[1:]
-    if len(start) > _WIDTH:
-        start, rest = source, links
-    return ["print(", *(f"    {line}" for line in (start, *rest)), ")"]
-
-
 def script(*lines: str) -> str:
     """Return the lines as one cell, after their imports."""
     body = "\n".join(lines)
@@ -89,3 +89,63 @@ def script(*lines: str) -> str:
 
 def _uses(alias: str, body: str) -> bool:
     return bool(re.search(rf"(?<![\w.\"']){re.escape(alias)}\w", body))
+
+
+def spare_names_in(step: Task | Look, workspace: Workspace) -> Step:
+    """Return the step with code that binds no name of the user's, but what they asked for."""
+    if step.tool != "run_python":
+        return step
+    code = spare_names(step.arguments["code"], workspace)
+    return replace(step, arguments={**step.arguments, "code": code})
+
+
+def spare_names(code: str, workspace: Workspace) -> str:
+    """Return the code with other names for imports and helpers that the user's variables have.
+
+    A helper is a variable that the code deletes at its end. Functions of Python whose names are
+    the user's, such as `list`, are called by their full names.
+    """
+    tree = ast.parse(code)
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    taken = {*workspace.variables, *workspace.modules, *(node.id for node in names)}
+    lines, renamed = code.splitlines(), dict[str, str]()
+    for line, name, module in _imports(tree):
+        if _is_taken(name, module, workspace):
+            short = module.rpartition(".")[2]
+            wanted = module.replace(".", "_") if short == name else short
+            is_there = workspace.modules.get(wanted) == module
+            new = renamed[name] = wanted if is_there else fresh(wanted, {*taken, name})
+            lines[line - 1] = f"import {module}" + (f" as {new}" if new != module else "")
+    for node in names:
+        if isinstance(node.ctx, ast.Del) and node.id in workspace.variables:
+            renamed.setdefault(node.id, fresh(node.id, taken))
+    bound = {node.id for node in names if not isinstance(node.ctx, ast.Load)}
+    hidden = {n.id for n in names if hasattr(builtins, n.id)} & workspace.variables - bound
+    module = fresh("builtins", taken) if hidden else ""
+    renamed |= {name: f"{module}.{name}" for name in hidden}
+    for node in sorted(names, key=lambda node: node.col_offset, reverse=True):
+        if node.id in renamed:
+            text = lines[node.lineno - 1].encode()
+            end = node.col_offset + len(node.id.encode())
+            start, rest = text[: node.col_offset].decode(), text[end:].decode()
+            lines[node.lineno - 1] = f"{start}{renamed[node.id]}{rest}"
+    if hidden:
+        lines.insert(0, "import builtins" + (f" as {module}" if module != "builtins" else ""))
+    return "\n".join(lines) if renamed else code
+
+
+def _imports(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
+    """Yield the line of each import, the name that it binds, and the module."""
+    for node in tree.body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            (alias,) = node.names
+            package = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+            yield node.lineno, alias.asname or alias.name, f"{package}{alias.name}"
+
+
+def _is_taken(name: str, module: str, workspace: Workspace) -> bool:
+    """Return whether the name is the user's, or may be one that no listing names."""
+    known = workspace.modules.get(name)
+    if known is not None:
+        return known != module
+    return workspace.is_cut or name in workspace.variables

@@ -13,7 +13,8 @@ from dataclasses import replace
 from functools import reduce
 from itertools import islice
 
-from ipyagent.explorer import lookups, talk, two_tables
+from ipyagent.explorer import lookups, talk
+from ipyagent.explorer.builders import two_tables
 from ipyagent.explorer.files import explain_doubt, find_errand, load_line
 from ipyagent.explorer.frame import Frame, Token, find_pattern, values_of
 from ipyagent.explorer.frame_parser import FrameParser
@@ -105,8 +106,8 @@ class PromptReader:
         own = Lexer(names_of(self.workspace, one), "names").tokens(self.prompt)
         key = next((t.value for t in own if t.tag == "COL"), None)
         joins = any(t.tag == "JOIN" for t in own)
-        do = two_tables.join_tables if joins else two_tables.compare_tables
-        return self.run([do(Query(Frame(), one, self.workspace), other, key)], one, Reading())
+        part = two_tables(Query(Frame(), one, self.workspace), other, key, joins=joins)
+        return self.run([part], one, Reading())
 
     # Requests about one table.
 

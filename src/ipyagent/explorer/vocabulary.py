@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.resources import files
-from pathlib import PurePosixPath
+from posixpath import splitext
 from typing import Any
 
 from ipyagent.explorer.names import Words, singular, spellings, split_name, words
@@ -98,17 +98,16 @@ def names_of(workspace: Workspace, table: Table | None) -> NameTable:
     """Return the names of a workspace, with the columns and values of one table."""
     if table is not None:
         keys = [c for c in table.columns or {} if c in table.keys or words(c)[-1:] == ("id",)]
-        stems = words(table.name) + words(PurePosixPath(table.path).stem)
+        stems = words(table.name) + words(splitext(table.path.rpartition("/")[2])[0])
         stems += tuple(word for each in keys for word in words(each)[:1])  # `order` for order_id
         rows = frozenset(map(singular, stems))
         names = names_of(workspace, None).with_names(_names_in(table))
         return replace(names, table=table, entities=rows, words=names.words | rows)
     paths: dict[str, str] = {}
     for path in workspace.files:
-        for way in (path, f"./{path}", PurePosixPath(path).name):
+        for way in (path, f"./{path}", path.rpartition("/")[2]):
             paths.setdefault(way.casefold(), path)
-        for folder in PurePosixPath(path).parents[:-1]:
-            paths.setdefault(f"{folder}/".casefold(), f"{folder}/")
+    paths |= {folder.casefold(): folder for folder in _folders(workspace)}
     return NameTable(paths=paths).with_names(_names_beside(workspace))
 
 
@@ -124,11 +123,22 @@ def _names_beside(workspace: Workspace) -> Iterator[tuple[Iterable[Words], Named
         else:
             yield [words(name)], ("VAR", name), False
     tables = {way for name in workspace.tables for way in spellings(name)}
+    for folder in _folders(workspace):
+        yield [words(folder)], ("FOLDER", folder), False
     for path in workspace.files:
-        for folder in PurePosixPath(path).parents[:-1]:
-            yield [words(str(folder))], ("FOLDER", f"{folder}/"), False
-        if (stem := PurePosixPath(path).stem) and words(stem) not in {*tables, ()}:
+        stem = splitext(path.rpartition("/")[2])[0]
+        if words(stem) not in tables:
             yield spellings(stem), ("FILE", path), False
+
+
+def _folders(workspace: Workspace) -> list[str]:
+    """Return the folders of the files and those around them, each with a slash at its end."""
+    found: dict[str, None] = {}
+    for folder in dict.fromkeys(path.rpartition("/")[0] for path in workspace.files):
+        while folder and f"{folder}/" not in found:
+            found[f"{folder}/"] = None
+            folder = folder.rpartition("/")[0]
+    return list(found)
 
 
 def _names_in(table: Table) -> Iterator[tuple[Iterable[Words], Named, bool]]:
