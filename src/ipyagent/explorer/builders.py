@@ -81,7 +81,8 @@ def overall(query: Query, columns: list[str], stats: list[str], library: str = "
     def answer(output: str) -> str:
         return describe_statistics(query, columns, stats, output, library)
 
-    return query.part(f"{', '.join(stats)} of {', '.join(columns)}", lines, answer, values)
+    rule = f"{', '.join(stats)} of {', '.join(columns)} ({query.table.name})"
+    return Part(rule, tuple(lines), answer, (values,), query.polars)
 
 
 def _expression(values: str, stat: str, library: str) -> str:
@@ -304,7 +305,7 @@ def arithmetic(query: Query, env: Env) -> None:
 
 def file(query: Query, env: Env) -> None:
     """Add the file that rows are saved to."""
-    path = query.path
+    path = query.frame.path
     ending = path.rpartition(".")[2].lower()
     if ending not in _ENDINGS:
         raise MisfitError("I save to .csv, .tsv, .xlsx, .json and .parquet.")
@@ -319,7 +320,7 @@ def file(query: Query, env: Env) -> None:
 def file_of_groups(query: Query, env: Env) -> None:
     """Add the file that statistics by groups are saved to, and their code."""
     file(query, env)
-    if not query.path.endswith(".csv"):
+    if not query.frame.path.endswith(".csv"):
         raise MisfitError("I save such results to a .csv file.")
     numbers = [c for c in query.table.of_kind("number") if c not in query.by]
     columns = query.numeric(*query.columns) or numbers

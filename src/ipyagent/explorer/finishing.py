@@ -9,6 +9,7 @@ from ipyagent.explorer.frame import first_of
 from ipyagent.explorer.intents import Answer
 from ipyagent.explorer.markdown import (
     Rows,
+    UnreadableError,
     block,
     cell,
     code,
@@ -19,7 +20,6 @@ from ipyagent.explorer.markdown import (
     table,
 )  # fmt: skip
 from ipyagent.explorer.query import Query, sentence_case, title
-from ipyagent.explorer.steps import UnreadableError
 
 _SHOWN = 30  # values or groups in an answer
 _SAMPLE, _ADJUSTED = "of a sample (ddof=1)", "adjusted, as in pandas"

@@ -67,6 +67,8 @@ class Frame:
     named: Tokens = field(default_factory=list)
     entity: Token | None = None
     pronoun: bool = False
+    path: str = ""  # of the file to save to
+    follows: bool = False  # another question, whose rows it may mean
     asks: bool = False  # begins with `is`: a question for yes or no
 
     @property
@@ -77,11 +79,8 @@ class Frame:
     @property
     def slots(self) -> set[str]:
         """The names of the slots that are filled."""
-        filled = {
-            "where": self.where, "by": self.by, "period": self.period, "colour": self.colour,
-            "order": self.order, "target": self.target,
-        }  # fmt: skip
-        return {name for name, value in filled.items() if value}
+        names = ("where", "by", "period", "colour", "order", "target")
+        return {name for name in names if getattr(self, name)}
 
     @property
     def only_modifies(self) -> bool:

@@ -127,8 +127,8 @@ def _cut(text: str) -> list[Token]:
     return found
 
 
-# Which reading wins where a name is also a word.
 ORDERS = ("names", "words")
+"""The orders of reading: either wins where a name is also a word."""
 
 
 @dataclass
@@ -138,7 +138,6 @@ class Lexer:
     names: NameTable
     order: str = ORDERS[0]
     corrected: dict[str, str] = field(default_factory=dict)
-    started: bool = False  # a word was read: a capital is no beginning of a sentence
 
     def tokens(self, prompt: str) -> list[Token]:
         """Return the prompt in tokens, without idle words."""
@@ -147,7 +146,6 @@ class Lexer:
         found: list[Token] = []
         at = 0
         while at < len(parts):
-            self.started = at > 0
             made, length = self._next(parts, at)
             found += made
             at += length
@@ -158,10 +156,9 @@ class Lexer:
         own = [c for c in self.names.columns if "_" in c]
 
         def right(found: re.Match[str]) -> str:
-            close = correct(
-                found[0].replace("_", "").casefold(), [c.replace("_", "").casefold() for c in own]
-            )
-            named = [c for c in own if c.replace("_", "").casefold() in close]
+            joined = {c: c.replace("_", "").casefold() for c in own}
+            close = correct(found[0].replace("_", "").casefold(), joined.values())
+            named = [c for c in own if joined[c] in close]
             if len(named) != 1 or found[0].casefold() == named[0].casefold():
                 return found[0]
             self.corrected[found[0]] = named[0]
@@ -235,9 +232,8 @@ class Lexer:
             return None
         if all((word,) in PHRASES or word in MEASUREMENTS for word in run):
             return None
-        if any((word,) in self.names.index for word in run):
-            return None
-        if _computes(run) and self.order != "names":
+        is_named = any((word,) in self.names.index for word in run)
+        if is_named or (_computes(run) and self.order != "names"):
             return None
         found = match_loosely(run, self.names.columns)
         return Token("COL", found[0], text) if len(found) == 1 else None
@@ -245,9 +241,8 @@ class Lexer:
     def _loose(self, run: Words, text: str) -> Token | None:
         """Return the column or value that these words may name, if it is one."""
         ends = any(word in IDLE or (word,) in PHRASES for word in (run[0], run[-1]))
-        if ends and not (len(run) > 1 and run[-1] in MEASUREMENTS and run[0] not in IDLE):
-            return None
-        if len(run) == 1 and run[0] in MEASUREMENTS:
+        measures = run[-1] in MEASUREMENTS and run[0] not in IDLE
+        if (ends and not measures) or (len(run) == 1 and (ends or run[0] in MEASUREMENTS)):
             return None
         columns = self.names.columns
         bare = tuple(word for word in run if singular(word) not in MEASUREMENTS) or run

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -11,7 +11,7 @@ from ipyagent.explorer.frame import Frame, Where, has, values_of
 from ipyagent.explorer.markdown import code, codes
 from ipyagent.explorer.names import fresh
 from ipyagent.explorer.snippets import cut, rows
-from ipyagent.explorer.steps import MisfitError, Part
+from ipyagent.explorer.steps import MisfitError
 from ipyagent.explorer.workspace import Table, Workspace
 
 _TITLES = {
@@ -38,8 +38,6 @@ class Query:
     frame: Frame
     table: Table
     workspace: Workspace
-    path: str = ""
-    """The file to save to."""
     also: list[str] = field(default_factory=list)
     """Columns that a second question asks of the row that the first one finds."""
 
@@ -126,15 +124,6 @@ class Query:
     def name(self, wanted: str) -> str:
         """Return an unused variable name like this."""
         return fresh(wanted, {*self.workspace.variables, self.table.name})
-
-    def part(
-        self, rule: str, lines: Sequence[str], answer: Callable[[str], str], *drop: str
-    ) -> Part:
-        """Return lines to run; names that only they need are deleted afterwards.
-
-        Otherwise each answer would leave a table behind that the next question could be about.
-        """
-        return Part(f"{rule} ({self.table.name})", tuple(lines), answer, drop, self.polars)
 
     def pandas_only(self, what: str) -> None:
         """Refuse tables of other libraries than pandas."""

@@ -43,15 +43,6 @@ _UNCLEAR = "I know these words, but not what they ask for together."
 
 
 @dataclass
-class Question:
-    """One question of a prompt: its frame, a file to save to, and if it follows another one."""
-
-    frame: Frame
-    path: str = ""
-    follows: bool = False
-
-
-@dataclass
 class Reading:
     """One way to read a prompt about a table: its parts, or why there are none."""
 
@@ -77,9 +68,8 @@ class Reading:
         """Note why a sentence is not understood."""
         self.reasons.append(str(misfit))
         self.swaps += misfit.offers
-        self.unknown += [
-            t for t in tokens if t.tag in ("UNKNOWN", "QUOTED") and t not in self.unknown
-        ]
+        unknown = [t for t in tokens if t.tag in ("UNKNOWN", "QUOTED")]
+        self.unknown += [t for t in unknown if t not in self.unknown]
 
 
 class TableReader:
@@ -92,7 +82,7 @@ class TableReader:
         self.lexer = Lexer(names_of(workspace, table), order)
         parts = (_LABEL.sub("", each).strip() for each in _SENTENCES.split(prompt))
         self.sentences = [each for each in parts if words(each)]
-        self.questions: list[Question] = []
+        self.questions: list[Frame] = []
         self.modifiers: list[Frame] = []
 
     def read(self) -> Reading:
@@ -108,16 +98,15 @@ class TableReader:
             try:
                 self._read_sentence(tokens, reading)
             except MisfitError as misfit:
-                if introduces:
-                    reading.ignored.append(sentence)
-                else:
+                if not introduces:
                     reading.refuse(misfit, tokens)
+                reading.ignored += [sentence] * introduces
         if not self.questions and not reading.reasons:
             reading.reasons.append(_UNCLEAR)
         for question in self.questions:
-            _modify(question.frame, self.modifiers)
-            named = (t.value for t in question.frame.core if t.tag == "COL")
-            reading.names |= {*question.frame.by, *map(str, question.frame.where), *named}
+            _modify(question, self.modifiers)
+            named = values_of(question.core, "COL")
+            reading.names |= {*question.by, *map(str, question.where), *named}
         self._answer(reading)
         reading.corrected = self.lexer.corrected
         return reading
@@ -135,10 +124,10 @@ class TableReader:
             level = first_of(tokens, "NUMBER", default=0.05)
             self.modifiers.append(Frame(options={"ALPHA": level}))
             return
-        made: list[Question] = []
+        made: list[Frame] = []
         for segment in _split_asks(tokens):
             frame = FrameParser(segment, self.table).parse()
-            path = _take_path(frame, self.table)
+            frame.path = _take_path(frame, self.table)
             fills = frame.core or frame.slots or frame.options or frame.digits is not None
             if not fills and frame.named and not made:
                 continue
@@ -147,15 +136,15 @@ class TableReader:
                 self.modifiers.append(frame)
                 continue
             short = frame.tags in ("COUNT ", "SHARE ", "WHEN ", "STAT ")
-            follows = bool(made) or (before and short)
-            made += [Question(each, path, follows) for each in _split_statistics(frame)]
+            frame.follows = bool(made) or (before and short)
+            made += _split_statistics(frame)
         self.questions += made
 
     def _answer(self, reading: Reading) -> None:
         """Find the parts that answer the questions, the second ones after their first ones."""
         first: Query | None = None
         for question in self.questions:
-            query = Query(question.frame, self.table, self.workspace, question.path)
+            query = Query(question, self.table, self.workspace)
             try:
                 if question.follows and first and reading.parts:
                     if (part := _follow(query, first, reading.parts[-1])) is not None:
@@ -168,7 +157,7 @@ class TableReader:
                 if part.lines not in reading.lines:
                     reading.parts.append(part)
             except MisfitError as misfit:
-                reading.refuse(misfit, question.frame.core)
+                reading.refuse(misfit, question.core)
 
 
 def first_part(query: Query) -> Part:
@@ -239,7 +228,7 @@ def _split_statistics(frame: Frame) -> list[Frame]:
         return [frame]
     cores: list[list[Token]] = [[]]
     for token in frame.core:
-        if token.tag in ("STAT", "EXTREME") and any(t.tag == "COL" for t in cores[-1]):
+        if token.tag in ("STAT", "EXTREME") and has(cores[-1], "COL"):
             cores[-1].pop()  # the `and` before it
             cores.append([])
         cores[-1].append(token)

@@ -8,10 +8,10 @@ import re
 
 from ipyagent.explorer.finishing import FINISH
 from ipyagent.explorer.intents import Answer, Env
-from ipyagent.explorer.markdown import block, cell, label, number, percent
+from ipyagent.explorer.markdown import UnreadableError, block, cell, label, number, percent
 from ipyagent.explorer.query import Query
 from ipyagent.explorer.snippets import literal
-from ipyagent.explorer.steps import Part, UnreadableError
+from ipyagent.explorer.steps import Part
 
 
 def render(env: Env) -> Part:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ipyagent.explorer import lookups
-from ipyagent.explorer.markdown import code, fence
+from ipyagent.explorer import files
+from ipyagent.explorer.markdown import UnreadableError, code, fence
 from ipyagent.explorer.snippets import spare_names_in
-from ipyagent.explorer.steps import Look, Say, Step, Task, UnreadableError
+from ipyagent.explorer.steps import Look, Say, Step, Task
 from ipyagent.explorer.understanding import next_step
 from ipyagent.explorer.workspace import Workspace, of_context
 
@@ -76,7 +76,7 @@ def reply(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> Explor
     conversation = _read(messages)
     offered = {tool.get("function", {}).get("name") for tool in tools}
     workspace = of_context(conversation.context or "", *conversation.earlier)
-    unseen = [] if conversation.context is not None else [lookups.at_variables, lookups.at_files]
+    unseen = [] if conversation.context is not None else [files.at_variables, files.at_files]
     for done in conversation.done[:MAX_CALLS]:
         step = _step(conversation, workspace, unseen)
         if isinstance(step, Say) or (step.tool, step.arguments) != (done.tool, done.arguments):
@@ -104,8 +104,8 @@ def _step(
     step = next_step(conversation.prompt, workspace, conversation.prompts)
     if isinstance(step, Say):
         return unseen[0](workspace) if unseen and step.declined else step
-    if step.tool == "run_python" and lookups.at_variables in unseen:
-        return lookups.at_variables(workspace)
+    if step.tool == "run_python" and files.at_variables in unseen:
+        return files.at_variables(workspace)
     return spare_names_in(step, workspace)
 
 

@@ -56,10 +56,6 @@ class Part:
 Step = Task | Look | Say
 
 
-class UnreadableError(Exception):
-    """A tool's output lacks the lines that its call should have printed."""
-
-
 class MisfitError(Exception):
     """The words fit an intent, but not this table. The message says why.
 

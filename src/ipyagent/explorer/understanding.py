@@ -13,10 +13,10 @@ from dataclasses import replace
 from functools import reduce
 from itertools import islice
 
-from ipyagent.explorer import lookups, talk
+from ipyagent.explorer import files, talk
 from ipyagent.explorer.builders import two_tables
 from ipyagent.explorer.files import explain_doubt, find_errand, load_line
-from ipyagent.explorer.frame import Frame, Token, find_pattern, values_of
+from ipyagent.explorer.frame import Frame, Token, find_pattern, first_of, has, values_of
 from ipyagent.explorer.frame_parser import FrameParser
 from ipyagent.explorer.lexer import ORDERS, Lexer, chunks, name_loaded
 from ipyagent.explorer.markdown import cell, code, codes
@@ -24,7 +24,7 @@ from ipyagent.explorer.names import nearest, words
 from ipyagent.explorer.query import Query
 from ipyagent.explorer.reading import Reading, TableReader, turns
 from ipyagent.explorer.snippets import script
-from ipyagent.explorer.steps import Look, MisfitError, Part, Say, Step, Task
+from ipyagent.explorer.steps import MisfitError, Part, Say, Step, Task
 from ipyagent.explorer.vocabulary import names_of
 from ipyagent.explorer.workspace import Table, Workspace, is_table_file
 
@@ -97,15 +97,14 @@ class PromptReader:
             raise MisfitError(f"{code(str(named[0][1]))} is one table; name another beside it.")
         for tag, value in named:
             if tag == "FILE":
-                return lookups.at_file(value, self.workspace) if is_table_file(value) else None
+                return files.at_file(value, self.workspace) if is_table_file(value) else None
             if self.workspace.tables[value].columns is None:
-                return lookups.at_columns(self.workspace.tables[value], self.workspace)
+                return files.at_columns(self.workspace.tables[value], self.workspace)
         one, other = (self.workspace.tables[value] for _, value in named)
         if "polars" in (one.library, other.library):
             raise MisfitError("I can compare and join two pandas tables only.")
         own = Lexer(names_of(self.workspace, one), "names").tokens(self.prompt)
-        key = next((t.value for t in own if t.tag == "COL"), None)
-        joins = any(t.tag == "JOIN" for t in own)
+        key, joins = first_of(own, "COL"), has(own, "JOIN")
         part = two_tables(Query(Frame(), one, self.workspace), other, key, joins=joins)
         return self.run([part], one, Reading())
 
@@ -146,8 +145,8 @@ class PromptReader:
         tokens = Lexer(names_of(self.workspace, bare), "words").tokens(self.prompt)
         may_fit = not turns(tokens) and bool({t.tag for t in tokens} - _FUNCTION_WORDS)
         if table.path:
-            return lookups.at_file(table.path, self.workspace) if many == 1 and may_fit else None
-        return lookups.at_columns(table, self.workspace) if may_fit or not table.opaque else None
+            return files.at_file(table.path, self.workspace) if many == 1 and may_fit else None
+        return files.at_columns(table, self.workspace) if may_fit or not table.opaque else None
 
     def on_table(self, table: Table) -> Step | None:
         """Return the step for a request about this very table."""
@@ -176,7 +175,7 @@ class PromptReader:
         guesses = (TableReader(self.prompt, table, self.workspace, o, texts[-1]) for o in ORDERS)
         if any(each.read().is_understood for each in guesses):
             doubt = explain_doubt(table.path, self.workspace) if table.path else None
-            return doubt or lookups.at_values(table, said, self.workspace)
+            return doubt or files.at_values(table, said, self.workspace)
         return None
 
     def run(self, parts: Sequence[Part], table: Table, reading: Reading) -> Step:
@@ -227,12 +226,12 @@ class PromptReader:
 
     def understood(self, offers: Iterator[str] | Sequence[str]) -> list[str]:
         """Return the first of these prompts that are understood, without a look at values."""
-        found: list[str] = []
-        for offer in islice(dict.fromkeys(offers), _MAX_TRIES if self.offering else 0):
-            step = PromptReader(offer, self.workspace, offering=False).step()
-            if isinstance(step, Task) or (isinstance(step, Look) and "values in" not in step.rule):
-                found.append(offer)
-        return found[:_MAX_OFFERS]
+        tries = islice(dict.fromkeys(offers), _MAX_TRIES if self.offering else 0)
+        return list(islice(filter(self._is_understood, tries), _MAX_OFFERS))
+
+    def _is_understood(self, offer: str) -> bool:
+        step = PromptReader(offer, self.workspace, offering=False).step()
+        return not isinstance(step, Say) and "values in" not in step.rule
 
     def _near(self, table: Table, reading: Reading) -> Iterator[str]:
         """Yield prompts with other words for those that were not understood, or without them."""

@@ -115,10 +115,12 @@ class Workspace:
     readings: dict[str, FileReading] = field(default_factory=dict)
     profiles: dict[str, Table] = field(default_factory=dict)  # by path
 
-    def with_table(self, table: Table) -> Workspace:
-        """Return the workspace with this table added."""
+    def with_table(self, table: Table, path: str = "") -> Workspace:
+        """Return the workspace with this table added, which was loaded from a file just now."""
         tables = {**self.tables, table.name: _with_profile(table, self.profiles)}
-        return replace(self, tables=tables, variables=self.variables | {table.name})
+        loaded = {**self.loaded, **({path: table.name} if path else {})}
+        names = self.variables | {table.name}
+        return replace(self, tables=tables, variables=names, loaded=loaded)
 
     @cached_property
     def in_files(self) -> dict[str, Table]:
@@ -250,14 +252,16 @@ def _sections(context: str) -> dict[str, str]:
 
 def with_variables(workspace: Workspace, listing: str) -> Workspace:
     """Return the workspace with the variables of a listing."""
+    workspace = replace(workspace, modules=dict(workspace.modules))
     known: dict[str, Table] = {}
     for line in listing.splitlines():
         found = _VARIABLE.fullmatch(line.strip())
         if line.startswith("… and ") or (found and found["rest"].endswith(", …")):
             workspace = replace(workspace, is_cut=True)
         if not found or found["name"] == "modules":
-            modules = dict(_modules(found["rest"])) if found else {}
-            workspace = replace(workspace, modules={**workspace.modules, **modules})
+            for each in found["rest"].split(", ") if found else ():  # as in `json, pd (pandas)`
+                if module := _MODULE.fullmatch(each):
+                    workspace.modules[module["name"]] = module["module"] or module["name"]
             continue
         if frame := _FRAME.match(found["rest"]):
             listed = frame["rest"].removesuffix(" [polars]").removeprefix(" (").removesuffix(")")
@@ -272,18 +276,11 @@ def with_variables(workspace: Workspace, listing: str) -> Workspace:
     return workspace
 
 
-def _modules(listing: str) -> Iterator[tuple[str, str]]:
-    """Yield the names of a list like `json, pd (pandas)`, and their modules."""
-    for each in listing.split(", "):
-        if found := _MODULE.fullmatch(each):
-            yield found["name"], found["module"] or found["name"]
-
-
 def with_files(workspace: Workspace, listing: str) -> Workspace:
     """Return the workspace with the files of a listing."""
     lines = (_SIZE.sub("", line.strip().removeprefix("- ")) for line in listing.splitlines())
-    files = tuple(line for line in lines if line and not line.startswith(("(", "…")))
-    return replace(workspace, files=tuple(each for each in files if not each.endswith("/")))
+    files = (line for line in lines if not line.startswith(("(", "…")) and line[-1:] not in "/")
+    return replace(workspace, files=tuple(files))
 
 
 def table_from_inspection(table: Table, output: str) -> Table | None:
