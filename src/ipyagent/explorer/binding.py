@@ -8,7 +8,7 @@ from ipyagent.explorer.frame import first_of
 from ipyagent.explorer.intents import Env, Intent
 from ipyagent.explorer.markdown import code, codes
 from ipyagent.explorer.query import Query
-from ipyagent.explorer.snippets import dates, literal, mask, rows
+from ipyagent.explorer.snippets import dates, literal, mask
 from ipyagent.explorer.steps import MisfitError
 from ipyagent.explorer.workspace import Table
 
@@ -37,7 +37,7 @@ def _common(env: Env, query: Query) -> None:
         env.say("mask", mask(data, query.where))
     if frame.target:
         env.say("base", query.rows, query.about)
-        target = rows(data, (*query.where, frame.target))
+        target = query.rows_where((*query.where, frame.target))
         env.say("target", target, code(str(frame.target)))
     else:
         env.say("base", data.name, plain)
@@ -82,17 +82,13 @@ def _cuts(env: Env, query: Query) -> None:
         env.say("cuts", query.cut(lists["cols"]))
         env.say("chosen", env.code["cuts"] if query.columns else query.rows)
     env.say("every_number", query.cut(lists["number_cols"]))
-    if query.frame.period or has_periods(query):
+    period, tags = query.frame.period, query.frame.tags
+    if period or "PERIOD " in tags or "ROLLING " in tags:
         when = query.date_column
         env.say("dates", dates(query.data, f"{query.rows}[{literal(when)}]", when))
-        period = literal(PERIODS[query.frame.period or (query.all("PERIOD") or ["day"])[0]])
-        by = f"{query.rows}.groupby({env.code['dates']}.dt.to_period({period}))"
+        letter = literal(PERIODS[period or (query.all("PERIOD") or ["day"])[0]])
+        by = f"{query.rows}.groupby({env.code['dates']}.dt.to_period({letter}))"
         env.say("by_period", by)
-
-
-def has_periods(query: Query) -> bool:
-    """Return whether the words are about periods of time."""
-    return "PERIOD " in query.frame.tags or "ROLLING " in query.frame.tags
 
 
 def _number(env: Env, query: Query, columns: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -23,10 +24,14 @@ _ENDINGS = {
     "xlsx": "to_excel({}, index=False)", "json": 'to_json({}, orient="records")',
     "parquet": "to_parquet({}, index=False)",
 }  # fmt: skip
+_CHANGES = re.compile(r"^\{t\}(\[.*\])? = ", re.MULTILINE)
 
 
 def make_part(row: Intent, query: Query) -> Part:
     """Return the part for a row; raises MisfitError if the columns do not suit it."""
+    if query.polars and not row.polars and _CHANGES.search(row.code):
+        table = code(query.table.name)
+        raise MisfitError(f"Changes work for pandas tables only; {table} is polars.")
     env = bind(row, query)
     made = BUILD[row.build](query, env) if row.build in BUILD else row.build
     if isinstance(made, Part):
@@ -229,7 +234,6 @@ def fill(query: Query, env: Env) -> None:
     if "col" not in env.lists:
         raise MisfitError("Fill the gaps of which column?")
     (column,) = env.lists["col"]
-    query.pandas_only("Changes")
     if stats := query.all("STAT", "MODE"):
         stat = stats[0] or "mode"
         if stat not in ("mean", "median", "mode", "min", "max"):
@@ -252,7 +256,6 @@ def fill(query: Query, env: Env) -> None:
 
 def new_name(query: Query, env: Env) -> None:
     """Add the new name of a column."""
-    query.pandas_only("Changes")
     _put_new(query, env, str(query.all("NAME", "QUOTED", "UNKNOWN")[-1]))
 
 
@@ -264,7 +267,6 @@ def _put_new(query: Query, env: Env, name: str) -> None:
 
 def kind(query: Query, env: Env) -> None:
     """Add the conversion of a column."""
-    query.pandas_only("Changes")
     made = {
         "datetime": "pd.to_datetime({})", "number": "pd.to_numeric({})",
         "text": '{}.astype("string")', "category": '{}.astype("category")',
@@ -275,7 +277,6 @@ def kind(query: Query, env: Env) -> None:
 
 def date_part(query: Query, env: Env) -> None:
     """Add the part of dates that becomes a column."""
-    query.pandas_only("Changes")
     part = query.all("PERIOD")[0]
     if part == "week":
         raise MisfitError("I extract years, quarters, months and days.")

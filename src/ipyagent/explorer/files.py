@@ -161,9 +161,9 @@ def list_variables(frame: Frame, workspace: Workspace) -> Step:
     """List the variables."""
 
     def answer(output: str) -> str:
-        if not output.strip() or output.strip().startswith("("):
-            return "There are no variables yet."
-        return f"**The variables in this kernel**\n\n{fence(output)}"
+        is_empty = output.strip()[:1] in ("", "(")
+        shown = f"**The variables in this kernel**\n\n{fence(output)}"
+        return "There are no variables yet." if is_empty else shown
 
     return Task("list the variables", "list_variables", {}, answer)
 
@@ -171,13 +171,9 @@ def list_variables(frame: Frame, workspace: Workspace) -> Step:
 def inspect(frame: Frame, workspace: Workspace) -> Step:
     """Inspect a variable."""
     name = first_of([*frame.core, *frame.named], "VAR", "TABLE")
+    head = f"**{code(name)}**"
     arguments = {"name": name}
-    return Task(
-        f"inspect {name}",
-        "inspect_variable",
-        arguments,
-        lambda o: f"**{code(name)}**\n\n{fence(o)}",
-    )
+    return Task(f"inspect {name}", "inspect_variable", arguments, lambda o: f"{head}\n\n{fence(o)}")
 
 
 _WAYS: tuple[tuple[str, str, Callable[[Frame, Workspace], Step]], ...] = (

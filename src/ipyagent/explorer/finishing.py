@@ -125,14 +125,6 @@ def counts(given: Answer) -> str:
     return f"{head}\n\n{table([*map(label, keys), 'rows', 'share'], shown, left=len(keys))}{rest}"
 
 
-def shares(given: Answer) -> str:
-    """Say which share of each group meets a condition."""
-    body = [[cell(k), percent(mean), number(part), number(n)] for k, mean, part, n in given.rows]
-    tests, key, of = (given.env.text[each] for each in ("tests", "key", "plain"))
-    head = f"**Share of rows that meet {tests}, by {key}** in {of}"
-    return f"{head}\n\n{table([key, 'share', 'rows that do', 'rows'], body)}"
-
-
 def mode(given: Answer) -> str:
     """Say the most common value, all in a tie."""
     about, column = given.env.query.about, given.env.text["key"]
@@ -240,5 +232,5 @@ def tables(given: Answer) -> str:
 
 FINISH: dict[str, Callable[[Answer], str]] = {
     each.__name__: each
-    for each in (groups, missing, counts, shares, mode, leader, difference, profile, tables)
+    for each in (groups, missing, counts, mode, leader, difference, profile, tables)
 }

@@ -10,7 +10,7 @@ from typing import Any
 from ipyagent.explorer.frame import Frame, Where, has, values_of
 from ipyagent.explorer.markdown import code, codes
 from ipyagent.explorer.names import fresh
-from ipyagent.explorer.snippets import cut, rows
+from ipyagent.explorer.snippets import literal, mask
 from ipyagent.explorer.steps import MisfitError
 from ipyagent.explorer.workspace import Table, Workspace
 
@@ -90,11 +90,18 @@ class Query:
     @property
     def rows(self) -> str:
         """Code for the rows in question."""
-        return rows(self.data, self.where)
+        return self.rows_where(self.where)
+
+    def rows_where(self, where: Where) -> str:
+        """Return code for the rows that meet all conditions."""
+        return f"{self.data.name}[{mask(self.data, where)}]" if where else self.data.name
 
     def cut(self, columns: str | Sequence[str]) -> str:
-        """Return code for columns of the rows in question."""
-        return cut(self.data, self.where, columns)
+        """Return code for one column (a name) or several (a list) of the rows in question."""
+        cells = f"{mask(self.data, self.where)}, {literal(columns)}" if self.where else ""
+        return (
+            f"{self.data.name}.loc[{cells}]" if cells else f"{self.data.name}[{literal(columns)}]"
+        )
 
     @property
     def colour(self) -> list[str]:
@@ -124,12 +131,6 @@ class Query:
     def name(self, wanted: str) -> str:
         """Return an unused variable name like this."""
         return fresh(wanted, {*self.workspace.variables, self.table.name})
-
-    def pandas_only(self, what: str) -> None:
-        """Refuse tables of other libraries than pandas."""
-        if self.polars:
-            table = code(self.table.name)
-            raise MisfitError(f"{what} work for pandas tables only; {table} is polars.")
 
     def refuse_strangers(self) -> None:
         """Refuse to count rows where something else may be meant: airlines among flights."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,20 +46,6 @@ class FinishedCall:
 
 
 @dataclass(frozen=True)
-class Exchange:
-    """The newest prompt. `context` is None if the prompt had none.
-
-    `earlier` are the contexts of prompts before it, `prompts` those themselves, the newest first.
-    """
-
-    prompt: str
-    context: str | None
-    done: tuple[FinishedCall, ...]
-    earlier: tuple[str, ...] = ()
-    prompts: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class ExplorerReply:
     """One reply: the rule as `thinking`, and either calls or an answer."""
 
@@ -73,12 +60,17 @@ def reply(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> Explor
     Pure: the same conversation gives the same reply. The calls made since the newest prompt are
     followed from the start, so nothing has to be remembered between replies.
     """
-    conversation = _read(messages)
-    offered = {tool.get("function", {}).get("name") for tool in tools}
-    workspace = of_context(conversation.context or "", *conversation.earlier)
-    unseen = [] if conversation.context is not None else [files.at_variables, files.at_files]
-    for done in conversation.done[:MAX_CALLS]:
-        step = _step(conversation, workspace, unseen)
+    # A user message of nothing but images is the tail of a tool's result.
+    said = [_text(each).strip() if each.get("role") == "user" else "" for each in messages]
+    asked = [at for at, text in enumerate(said) if text]
+    calls = _finished_calls(messages[asked[-1] + 1 :] if asked else messages)
+    newest = [said[at] for at in reversed(asked)] or [""]
+    prompts = [_CONTEXT.sub("", each).strip() for each in newest]
+    contexts = [found and found[1] for found in map(_CONTEXT.search, newest)]
+    workspace = of_context(contexts[0] or "", *filter(None, contexts[1:]))
+    unseen = [] if contexts[0] is not None else [files.at_variables, files.at_files]
+    for done in calls[:MAX_CALLS]:
+        step = _step(prompts, workspace, unseen)
         if isinstance(step, Say) or (step.tool, step.arguments) != (done.tool, done.arguments):
             return ExplorerReply("a call that I did not ask for", _STRANGE)
         if done.has_failed:
@@ -91,17 +83,18 @@ def reply(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> Explor
         except (UnreadableError, ValueError, KeyError):
             return _explain_stop(done)
         unseen = [see for see in unseen if see(workspace).tool != step.tool]
-    if len(conversation.done) >= MAX_CALLS:
+    if len(calls) >= MAX_CALLS:
         text = f"I stopped after {MAX_CALLS} calls without an answer. Please ask for less at once."
         return ExplorerReply("too many calls", text)
-    return _next(_step(conversation, workspace, unseen), offered)
+    offered = {tool.get("function", {}).get("name") for tool in tools}
+    return _next(_step(prompts, workspace, unseen), offered)
 
 
 def _step(
-    conversation: Exchange, workspace: Workspace, unseen: Sequence[Callable[[Workspace], Look]]
+    prompts: Sequence[str], workspace: Workspace, unseen: Sequence[Callable[[Workspace], Look]]
 ) -> Step:
     """Return the next step; a look at the workspace, if it was not shown, before it is needed."""
-    step = next_step(conversation.prompt, workspace, conversation.prompts)
+    step = next_step(prompts[0], workspace, prompts[1:])
     if isinstance(step, Say):
         return unseen[0](workspace) if unseen and step.declined else step
     if step.tool == "run_python" and files.at_variables in unseen:
@@ -144,23 +137,6 @@ def _explain_stop(done: FinishedCall) -> ExplorerReply:
     return ExplorerReply("the call failed", "\n\n".join(parts))
 
 
-def _read(messages: list[dict[str, Any]]) -> Exchange:
-    """Parse a conversation in OpenAI's chat format: its newest prompt, and the calls since."""
-    # A user message of nothing but images is the tail of a tool's result.
-    asked = [
-        at for at, each in enumerate(messages) if each.get("role") == "user" and _text(each).strip()
-    ]
-    prompts = [_CONTEXT.sub("", _text(messages[at])).strip() for at in reversed(asked)]
-    found = [_CONTEXT.search(_text(messages[at])) for at in reversed(asked)]
-    return Exchange(
-        prompt=prompts[0] if asked else "",
-        context=found[0][1] if asked and found[0] else None,
-        done=_finished_calls(messages[asked[-1] + 1 :] if asked else messages),
-        earlier=tuple(each[1] for each in found[1:] if each),
-        prompts=tuple(prompts[1:]),
-    )
-
-
 def _text(message: dict[str, Any]) -> str:
     content = message.get("content") or ""
     if isinstance(content, str):
@@ -168,21 +144,18 @@ def _text(message: dict[str, Any]) -> str:
     return "\n".join(part.get("text", "") for part in content if part.get("type") == "text")
 
 
-def _finished_calls(messages: list[dict[str, Any]]) -> tuple[FinishedCall, ...]:
+def _finished_calls(messages: list[dict[str, Any]]) -> list[FinishedCall]:
     results = {m.get("tool_call_id"): _text(m) for m in messages if m.get("role") == "tool"}
-    calls = (call for message in messages for call in message.get("tool_calls") or ())
-    return tuple(
+    calls = [call for message in messages for call in message.get("tool_calls") or ()]
+    return [
         FinishedCall(call["function"]["name"], _arguments(call), results[call.get("id")])
         for call in calls
         if call.get("id") in results
-    )
+    ]
 
 
 def _arguments(call: dict[str, Any]) -> dict[str, Any]:
-    arguments = call["function"].get("arguments") or {}
-    if isinstance(arguments, str):
-        try:
-            arguments = json.loads(arguments)
-        except ValueError:
-            return {}
+    arguments = call["function"].get("arguments")
+    with suppress(ValueError, TypeError):  # it may be an object already
+        arguments = json.loads(arguments)
     return arguments if isinstance(arguments, dict) else {}

@@ -1,6 +1,6 @@
 """Pieces of code. Text from a prompt or from data appears in them only as a literal.
 
-They leave the user's names alone: imports and helpers give way to other names.
+They leave the user's names alone: imports give way to other names.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 from ipyagent.explorer.frame import Condition, Where
@@ -17,10 +17,10 @@ from ipyagent.explorer.steps import Look, Step, Task
 from ipyagent.explorer.workspace import Table, Workspace
 
 _IMPORTS = {
-    "plt.": "import matplotlib.pyplot as plt",
-    "pd.": "import pandas as pd",
-    "pl.": "import polars as pl",
-    "stats.": "from scipy import stats",
+    "plt": "import matplotlib.pyplot as plt",
+    "pd": "import pandas as pd",
+    "pl": "import polars as pl",
+    "stats": "from scipy import stats",
 }
 PLAIN = {
     "pstd": "{0}.std(ddof=0)", "pvar": "{0}.var(ddof=0)",
@@ -39,18 +39,6 @@ def literal(value: object) -> str:
     return repr(value)
 
 
-def rows(table: Table, where: Where) -> str:
-    """Return the table, or its rows that meet all conditions."""
-    return f"{table.name}[{mask(table, where)}]" if where else table.name
-
-
-def cut(table: Table, where: Where, columns: str | Sequence[str]) -> str:
-    """Return one column (a name) or several (a list) of the rows that meet all conditions."""
-    if not where:
-        return f"{table.name}[{literal(columns)}]"
-    return f"{table.name}.loc[{mask(table, where)}, {literal(columns)}]"
-
-
 def mask(table: Table, where: Where) -> str:
     """Return the test that rows meet all conditions."""
     tests = [_test(table, each) for each in where]
@@ -61,15 +49,10 @@ def _test(table: Table, condition: Condition) -> str:
     column = f"{table.name}[{literal(condition.column)}]"
     if condition.part:
         column = f"{dates(table, column, condition.column)}.dt.{condition.part}"
-    match condition.sign:
-        case "null":
-            return f"{column}.isna()"
-        case "known":
-            return f"{column}.notna()"
-        case "in":
-            return f"{column}.isin({literal(condition.value)})"
-        case "not in":
-            return f"~{column}.isin({literal(condition.value)})"
+    if condition.sign in ("null", "known"):
+        return f"{column}.{'isna' if condition.sign == 'null' else 'notna'}()"
+    if condition.sign in ("in", "not in"):
+        return f"{'~' * (condition.sign == 'not in')}{column}.isin({literal(condition.value)})"
     if isinstance(condition.value, bool) and condition.sign in ("==", "!="):
         return column if condition.value == (condition.sign == "==") else f"~{column}"
     return f"{column} {condition.sign} {literal(condition.value)}"
@@ -83,12 +66,10 @@ def dates(table: Table, values: str, column: str) -> str:
 def script(*lines: str) -> str:
     """Return the lines as one cell, after their imports."""
     body = "\n".join(lines)
-    imports = [line for alias, line in _IMPORTS.items() if _uses(alias, body)]
+    used = rf"(?<![\w.\"'])({'|'.join(_IMPORTS)})\.\w"
+    aliases = {found[1] for found in re.finditer(used, body)}
+    imports = [line for alias, line in _IMPORTS.items() if alias in aliases]
     return "\n".join([*imports, *[""] * bool(imports), body])
-
-
-def _uses(alias: str, body: str) -> bool:
-    return bool(re.search(rf"(?<![\w.\"']){re.escape(alias)}\w", body))
 
 
 def spare_names_in(step: Task | Look, workspace: Workspace) -> Step:
@@ -100,10 +81,9 @@ def spare_names_in(step: Task | Look, workspace: Workspace) -> Step:
 
 
 def spare_names(code: str, workspace: Workspace) -> str:
-    """Return the code with other names for imports and helpers that the user's variables have.
+    """Return the code with other names for imports that the user's variables have.
 
-    A helper is a variable that the code deletes at its end. Functions of Python whose names are
-    the user's, such as `list`, are called by their full names.
+    Functions of Python whose names are the user's, such as `list`, are called by their full names.
     """
     tree = ast.parse(code)
     names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
@@ -116,9 +96,6 @@ def spare_names(code: str, workspace: Workspace) -> str:
             is_there = workspace.modules.get(wanted) == module
             new = renamed[name] = wanted if is_there else fresh(wanted, {*taken, name})
             lines[line - 1] = f"import {module}" + (f" as {new}" if new != module else "")
-    for node in names:
-        if isinstance(node.ctx, ast.Del) and node.id in workspace.variables:
-            renamed.setdefault(node.id, fresh(node.id, taken))
     bound = {node.id for node in names if not isinstance(node.ctx, ast.Load)}
     hidden = {n.id for n in names if hasattr(builtins, n.id)} & workspace.variables - bound
     module = fresh("builtins", taken) if hidden else ""

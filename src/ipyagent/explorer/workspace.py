@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import takewhile
 from pathlib import PurePosixPath
 from typing import Literal
@@ -18,8 +18,11 @@ Library = Literal["pandas", "polars"]
 TIMES = "\N{MULTIPLICATION SIGN}"
 TABLE_ENDINGS = ("csv", "tsv", "parquet", "xlsx", "json", "jsonl")
 
-_NUMBER = re.compile(r"u?int\d*|float\d*|decimal", re.IGNORECASE)
-_DATE = re.compile(r"datetime|date\b", re.IGNORECASE)
+Kind = Literal["number", "date", "text", "bool", "other"]
+_KINDS: dict[Kind, str] = {
+    "bool": "bool", "date": r"datetime|date\b", "number": r"u?int\d*|float\d*|decimal",
+    "text": "str|string|object|category|utf8|categorical|enum",
+}  # fmt: skip
 _POLARS = re.compile(r"String|Utf8|Boolean|Date|Categorical|Enum|List|Struct|Null|Decimal")
 _VARIABLE = re.compile(r"(?:- )?(?P<name>[^\W\d]\w*): (?P<rest>\S.*)")
 _FRAME = re.compile(
@@ -36,6 +39,12 @@ _READING = re.compile(
 )
 _LITERAL = (ast.Constant, ast.Dict, ast.List, ast.Name, ast.Load, ast.Call)
 _SAME = re.compile(r"same columns as (?P<name>\w+)")
+
+
+@cache
+def _kind(dtype: str) -> Kind:
+    kinds = (kind for kind, names in _KINDS.items() if re.match(names, dtype, re.IGNORECASE))
+    return next(kinds, "other")
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,17 +70,9 @@ class Table:
         """Return the name of a column's type."""
         return (self.columns or {}).get(column, "unknown")
 
-    def kind(self, column: str) -> Literal["number", "date", "text", "bool", "other"]:
+    def kind(self, column: str) -> Kind:
         """Return the kind of a column, judged by its dtype."""
-        dtype = self.dtype(column)
-        if dtype.lower().startswith("bool"):
-            return "bool"
-        if _DATE.match(dtype):
-            return "date"
-        if _NUMBER.match(dtype):
-            return "number"
-        text = r"str|string|object|category|utf8|categorical|enum"
-        return "text" if re.match(text, dtype, re.IGNORECASE) else "other"
+        return _kind(self.dtype(column))
 
     def of_kind(self, kind: str) -> list[str]:
         """Return the columns of one kind, in order."""
