@@ -9,8 +9,7 @@ from ipyagent.explorer.intents import Env, Intent
 from ipyagent.explorer.markdown import code, codes
 from ipyagent.explorer.query import Query
 from ipyagent.explorer.snippets import dates, literal, mask
-from ipyagent.explorer.steps import MisfitError
-from ipyagent.explorer.workspace import Table
+from ipyagent.explorer.workspace import MisfitError, Table, refuse_if
 
 PERIODS = {"day": "D", "week": "W", "month": "M", "quarter": "Q", "year": "Y"}
 _METHODS = {"pearson": "pearsonr", "spearman": "spearmanr", "kendall": "kendalltau"}
@@ -55,8 +54,7 @@ def _common(env: Env, query: Query) -> None:
     env.say("edge", edge)
     env.text["first"] = "first" if edge == "head" else "last"
     many = first_of(core, "NUMBER", default=row.n)
-    if row.n and not (isinstance(many, int) and 0 < many <= 50):
-        raise MisfitError("I can show 1 to 50 rows.")
+    refuse_if(row.n and not (isinstance(many, int) and 0 < many <= 50), "I can show 1 to 50 rows.")
     env.say("n", str(many))
     env.say("threshold", f"{frame.options.get('THRESHOLD', row.threshold):g}")
     stats = [s for s in query.all("STAT", "EXTREME") if s]
@@ -108,8 +106,7 @@ def _numbers(env: Env, query: Query, columns: list[str]) -> None:
 
 
 def _any(env: Env, query: Query, columns: list[str]) -> None:
-    if not columns and env.row.columns != "anys?":
-        raise MisfitError("Of which column?")
+    refuse_if(not columns and env.row.columns != "anys?", "Of which column?")
     env.put("cols", columns or list(query.table.columns or {}))
     if len(columns) == 1:
         env.put("col", columns[0])
@@ -125,12 +122,10 @@ def _date(env: Env, query: Query, columns: list[str]) -> None:
 
 def _group(env: Env, query: Query, columns: list[str]) -> None:
     every = list(dict.fromkeys([*query.by, *columns]))
-    if len(every) != 1:
-        raise MisfitError("I need exactly one column of categories for that.")
+    refuse_if(len(every) != 1, "I need exactly one column of categories for that.")
     is_number = query.table.kind(every[0]) == "number"
     if env.row.columns == "category" and query.has("MOST"):
-        if is_number:
-            raise MisfitError("The most of which column?")
+        refuse_if(is_number, "The most of which column?")
         query.refuse_strangers()
     if env.row.columns == "group" or not is_number:
         query.groups(*every)
@@ -148,8 +143,7 @@ def _pair_by(env: Env, query: Query, columns: list[str]) -> None:
 
 
 def _two(env: Env, columns: list[str]) -> None:
-    if len(columns) != 2:
-        raise MisfitError("I need two different columns for that.")
+    refuse_if(len(columns) != 2, "I need two different columns for that.")
     env.put("a", columns[0])
     env.put("b", columns[1])
 
@@ -159,8 +153,7 @@ def _along(env: Env, query: Query, columns: list[str]) -> None:
     columns += query.by
     if len(columns) == 1 and query.table.kind(columns[0]) == "number":
         columns.append(query.date_column)
-    if len(columns) != 2:
-        raise MisfitError("A line plot needs a column to draw and one to draw it over.")
+    refuse_if(len(columns) != 2, "A line plot needs a column to draw and one to draw it over.")
     (y, x), when = columns, query.table.date_columns
     if y in when or (y.lower() == "year" and x.lower() != "year"):
         y, x = x, y
@@ -172,8 +165,7 @@ def _along(env: Env, query: Query, columns: list[str]) -> None:
 
 def _groups(env: Env, query: Query, columns: list[str]) -> None:
     every = list(dict.fromkeys([*query.by, *columns]))
-    if not every or "count" in every or "rows" in every:
-        raise MisfitError("I need a column to count by.")
+    refuse_if(not every or "count" in every or "rows" in every, "I need a column to count by.")
     numbers = any(query.table.kind(c) == "number" for c in columns)
     if numbers and query.by and not query.has("COUNT", "UNIQUE"):
         raise MisfitError("I need a statistic for numbers by groups.")
@@ -213,8 +205,7 @@ def _two_groups(env: Env, query: Query, columns: list[str]) -> None:
         (key, one), (_, other) = pair[0]
     else:
         keys = [c for c in [*columns, *query.by] if _two_values(query.table, c)]
-        if len(keys) != 1:
-            raise MisfitError("Which two groups?")
+        refuse_if(len(keys) != 1, "Which two groups?")
         key, (one, other) = keys[0], _two_values(query.table, keys[0])
         columns = [c for c in columns if c != key]
     if env.row.columns == "two groups":

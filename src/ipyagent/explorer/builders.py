@@ -15,8 +15,7 @@ from ipyagent.explorer.names import fresh, usable
 from ipyagent.explorer.query import Query, sentence_case, title
 from ipyagent.explorer.rendering import render
 from ipyagent.explorer.snippets import PLAIN, literal
-from ipyagent.explorer.steps import MisfitError, Part
-from ipyagent.explorer.workspace import Table
+from ipyagent.explorer.workspace import MisfitError, Part, Table, refuse_if
 
 _SUMMARY = ["mean", "std", "min", "median", "max"]
 _ENDINGS = {
@@ -99,8 +98,7 @@ def _expression(values: str, stat: str, library: str) -> str:
 def all_statistics(query: Query, env: Env) -> Part | str | None:
     """Compute statistics of all columns of numbers, if they are asked for: `averages`."""
     plural = all(t.text.lower().endswith("s") for t in query.frame.core if t.tag == "STAT")
-    if query.frame.entity or not (query.has("COLUMNS") or plural):
-        raise MisfitError("Of which column?")
+    refuse_if(query.frame.entity or not (query.has("COLUMNS") or plural), "Of which column?")
     return statistics(query, env)
 
 
@@ -108,8 +106,7 @@ def percentile(query: Query, env: Env) -> None:
     """Add the share of a percentile."""
     share = float(query.all("NUMBER")[0])
     share = share / 100 if share > 1 else share
-    if not 0 <= share <= 1:
-        raise MisfitError("A percentile lies between 0 and 100.")
+    refuse_if(not 0 <= share <= 1, "A percentile lies between 0 and 100.")
     env.say("share", str(round(share, 6)))
 
 
@@ -131,16 +128,13 @@ def by_group(
 ) -> Part:
     """Compute statistics by groups; `many` of the highest or lowest ones, if it is a number."""
     keys, single = query.groups(*query.by), len(columns) == 1
-    if not columns:
-        raise MisfitError("Of which column?")
-    if {*keys} & {*columns}:
-        raise MisfitError("A column can't be measured and grouped by at the same time.")
+    refuse_if(not columns, "Of which column?")
+    refuse_if({*keys} & {*columns}, "A column can't be measured and grouped by at the same time.")
     refused = {"iqr", "kurt", "quartiles", "mode", "pstd", "pvar"}
     if {*stats} & refused or (len(columns) > 1 < len(stats)):
         raise MisfitError("By groups I compute means, medians, sums, deviations and ends.")
     asked = list(dict.fromkeys([*stats, "count"]))
-    if {*keys} & {*asked}:
-        raise MisfitError("I can't group by a column that is named like a statistic.")
+    refuse_if({*keys} & {*asked}, "I can't group by a column that is named like a statistic.")
     in_order = len(keys) > 1 or (many is None and query.table.kind(keys[0]) == "number")
     ascending = many is not None and env.code["ascending"] == "True"
     order = f"\n    .sort_values({literal(stats[0])}, ascending={ascending})"
@@ -163,8 +157,7 @@ def best_group(query: Query, env: Env) -> Part:
     if stat not in ("mean", "median", "sum", "std"):
         raise MisfitError("To rank groups I need a mean, median, sum or deviation.")
     many = first_of(query.frame.core, "NUMBER", default=1)
-    if not (isinstance(many, int) and 0 < many <= 30):
-        raise MisfitError("I can show the first 1 to 30.")
+    refuse_if(not (isinstance(many, int) and 0 < many <= 30), "I can show the first 1 to 30.")
     query.frame.by = env.lists["key"]
     return by_group(query, env, env.lists["col"], [stat], many)
 
@@ -231,8 +224,7 @@ def leader(query: Query, env: Env) -> Part | None:
 
 def fill(query: Query, env: Env) -> None:
     """Add what gaps are filled with: a statistic of the column, or a value."""
-    if "col" not in env.lists:
-        raise MisfitError("Fill the gaps of which column?")
+    refuse_if("col" not in env.lists, "Fill the gaps of which column?")
     (column,) = env.lists["col"]
     if stats := query.all("STAT", "MODE"):
         stat = stats[0] or "mode"
@@ -247,8 +239,7 @@ def fill(query: Query, env: Env) -> None:
         return
     given = query.all("NUMBER", "QUOTED", "VALUE", "UNKNOWN")
     given = [v[1] if isinstance(v, tuple) else v for v in given]
-    if len(given) != 1:
-        raise MisfitError("Fill the gaps with what: the median, the mean, or a value?")
+    refuse_if(len(given) != 1, "Fill the gaps with what: the median, the mean, or a value?")
     if (query.table.kind(column) == "number") != isinstance(given[0], int | float):
         raise MisfitError(f"{code(str(given[0]))} doesn't fit {code(column)}.")
     env.put("filling", given[0])
@@ -278,8 +269,7 @@ def kind(query: Query, env: Env) -> None:
 def date_part(query: Query, env: Env) -> None:
     """Add the part of dates that becomes a column."""
     part = query.all("PERIOD")[0]
-    if part == "week":
-        raise MisfitError("I extract years, quarters, months and days.")
+    refuse_if(part == "week", "I extract years, quarters, months and days.")
     env.say("part", part)
     env.put("new", fresh(part, query.table.columns or {}))
 
@@ -308,8 +298,7 @@ def file(query: Query, env: Env) -> None:
     """Add the file that rows are saved to."""
     path = query.frame.path
     ending = path.rpartition(".")[2].lower()
-    if ending not in _ENDINGS:
-        raise MisfitError("I save to .csv, .tsv, .xlsx, .json and .parquet.")
+    refuse_if(ending not in _ENDINGS, "I save to .csv, .tsv, .xlsx, .json and .parquet.")
     if path in query.workspace.files:
         raise MisfitError(
             f"{code(path)} is there already, so I leave it alone; choose another name."
@@ -321,8 +310,7 @@ def file(query: Query, env: Env) -> None:
 def file_of_groups(query: Query, env: Env) -> None:
     """Add the file that statistics by groups are saved to, and their code."""
     file(query, env)
-    if not query.frame.path.endswith(".csv"):
-        raise MisfitError("I save such results to a .csv file.")
+    refuse_if(not query.frame.path.endswith(".csv"), "I save such results to a .csv file.")
     numbers = [c for c in query.table.of_kind("number") if c not in query.by]
     columns = query.numeric(*query.columns) or numbers
     groups = f"{query.rows}.groupby({literal(query.groups(*query.by))})"

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from ipyagent.explorer.frame import Condition, Frame, Token, Tokens, first_of, has, values_of
 from ipyagent.explorer.markdown import code, codes
 from ipyagent.explorer.names import split_name, words
-from ipyagent.explorer.steps import MisfitError
-from ipyagent.explorer.workspace import Table
+from ipyagent.explorer.workspace import MisfitError, Table, refuse_if
 
 _SIGN = r"(OP|OVER|AFTER)"
 _LEADING = ("IN", "ON", "FOR", "WITH", "OF", "WHERE")
@@ -118,8 +117,7 @@ class Clauses:
     def pair(self, part: Tokens) -> Tokens:
         """Take two values of a column that are compared."""
         one, other = (t for t in part if t.tag == "VALUE")
-        if one.value[0] != other.value[0]:
-            raise MisfitError("I compare two values of the same column.")
+        refuse_if(one.value[0] != other.value[0], "I compare two values of the same column.")
         gone = ("VALUE", "AND", "OR", "VS", "THAN", "TO", "COMMA", "BETWEEN")
         pair = Token("PAIR", (one.value, other.value), f"{one.text} and {other.text}")
         return [*(t for t in part if t.tag not in gone), pair]

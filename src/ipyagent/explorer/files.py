@@ -17,10 +17,14 @@ from ipyagent.explorer.names import fresh, words
 from ipyagent.explorer.query import Query
 from ipyagent.explorer.rendering import render
 from ipyagent.explorer.snippets import literal, script
-from ipyagent.explorer.steps import Look, MisfitError, Say, Step, Task
 from ipyagent.explorer.workspace import (
     FileReading,
+    Look,
+    MisfitError,
+    Say,
+    Step,
     Table,
+    Task,
     Workspace,
     is_table_file,
     table_from_inspection,

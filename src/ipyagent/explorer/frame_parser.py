@@ -7,8 +7,8 @@ from dataclasses import replace
 from ipyagent.explorer.clauses import CLAUSES, COMPARED, PAIRED, Clauses
 from ipyagent.explorer.frame import Frame, Token, Tokens, find_pattern, has, values_of
 from ipyagent.explorer.names import UNITS, singular, words
-from ipyagent.explorer.steps import MisfitError
 from ipyagent.explorer.vocabulary import MEASUREMENTS
+from ipyagent.explorer.workspace import MisfitError
 
 _OPTIONS = frozenset({
     "METHOD", "LIBRARY", "PVALUE", "SIGNIFICANT", "SHAPIRO", "DAGOSTINO", "WELCH", "IQR", "ZSCORE",

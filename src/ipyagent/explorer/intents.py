@@ -94,13 +94,13 @@ class Env:
 
     def put_period(self, period: str) -> None:
         """Add a period of time."""
-        self.code["quoted_period"], self.lists["period"] = literal(period), [period]
+        self.lists["period"] = [period]
         self.text |= {"period": period, "Period": period.capitalize()}
 
     def say_stat(self, stat: str, rows: str = "rows") -> None:
         """Add a statistic; where rows are counted, they have this name."""
         self.say("stat", stat, rows if stat == "count" else title(stat))
-        self.code["quoted_stat"], self.lists["stat"] = literal(stat), [stat]
+        self.lists["stat"] = [stat]
         self.text["Stat"] = "Rows" if stat == "count" else sentence_case(title(stat))
 
 

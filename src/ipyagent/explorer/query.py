@@ -11,8 +11,7 @@ from ipyagent.explorer.frame import Frame, Where, has, values_of
 from ipyagent.explorer.markdown import code, codes
 from ipyagent.explorer.names import fresh
 from ipyagent.explorer.snippets import literal, mask
-from ipyagent.explorer.steps import MisfitError
-from ipyagent.explorer.workspace import Table, Workspace
+from ipyagent.explorer.workspace import MisfitError, Table, Workspace
 
 _TITLES = {
     "std": "standard deviation", "pstd": "population standard deviation", "var": "variance",
@@ -98,10 +97,8 @@ class Query:
 
     def cut(self, columns: str | Sequence[str]) -> str:
         """Return code for one column (a name) or several (a list) of the rows in question."""
-        cells = f"{mask(self.data, self.where)}, {literal(columns)}" if self.where else ""
-        return (
-            f"{self.data.name}.loc[{cells}]" if cells else f"{self.data.name}[{literal(columns)}]"
-        )
+        where = f".loc[{mask(self.data, self.where)}, " if self.where else "["
+        return f"{self.data.name}{where}{literal(columns)}]"
 
     @property
     def colour(self) -> list[str]:

@@ -14,9 +14,8 @@ from ipyagent.explorer.lexer import Lexer, name_loaded
 from ipyagent.explorer.markdown import code
 from ipyagent.explorer.names import singular, words
 from ipyagent.explorer.query import Query
-from ipyagent.explorer.steps import MisfitError, Part
 from ipyagent.explorer.vocabulary import MEASUREMENTS, TURNING, names_of
-from ipyagent.explorer.workspace import Table, Workspace
+from ipyagent.explorer.workspace import MisfitError, Part, Table, Workspace, refuse_if
 
 _SENTENCES = re.compile(r"(?<=[.?!])(?<!\bvs\.)\s+|\n+")
 _LABEL = re.compile(
@@ -243,8 +242,7 @@ def _take_path(frame: Frame, table: Table) -> str:
     frame.named = [t for t in frame.named if t.value not in paths]
     dropped = ("TO", "NOFILE") if paths else ("TO", "NOFILE", "ENDING", "FILES")
     frame.core = [t for t in frame.core if t.tag not in dropped]
-    if not paths and not frame.by:
-        raise MisfitError("Save to which file? Say “save … to name.csv”.")
+    refuse_if(not paths and not frame.by, "Save to which file? Say “save … to name.csv”.")
     return str(paths[0]) if paths else f"{table.name}_by_{'_'.join(words(frame.by[0]))}.csv"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import csv
 import re
 
@@ -11,7 +10,7 @@ from ipyagent.explorer.intents import Answer, Env
 from ipyagent.explorer.markdown import UnreadableError, block, cell, label, number, percent
 from ipyagent.explorer.query import Query
 from ipyagent.explorer.snippets import literal
-from ipyagent.explorer.steps import Part
+from ipyagent.explorer.workspace import Part
 
 
 def render(env: Env) -> Part:
@@ -22,7 +21,7 @@ def render(env: Env) -> Part:
     template = row.code
     if query.polars and row.polars:
         template, env.code["t"] = row.polars, query.table.name
-    lines = [line for line in _fill(template, env.code).splitlines() if line.strip()]
+    lines = [line for line in _fill(template, env).splitlines() if line.strip()]
     drop = [env.code[name] for name in row.names.split()]
     of = next((text[name] for name in ("a", "col", "keys") if name in text), "")
     rule = text.get("rule") or (f"{row.name} of {of.replace('`', '')}" if of else row.name)
@@ -31,22 +30,15 @@ def render(env: Env) -> Part:
     return Part(rule, tuple(lines), lambda out: _answer(env, out), tuple(drop), copies)
 
 
-_PIECE = r'"[^"{]*"|\{\w+\}'
-_SIDE_BY_SIDE = re.compile(rf"(?:{_PIECE})(?: (?:{_PIECE}))+")
+def _fill(template: str, env: Env) -> str:
+    """Put names into a template; within a text, as in `"mean of {col}"`, they become part of it."""
 
+    def join(text: re.Match[str]) -> str:
+        named = re.sub(r"(?<!\{)\{(\w+)\}", lambda name: env.lists[name[1]][0], text[1])
+        made = literal(named).replace("{", "{{").replace("}", "}}")
+        return made if named != text[1] else text[0]
 
-def _fill(template: str, names: dict[str, str]) -> str:
-    """Put names into a template; texts side by side, as in `"mean of " {col}`, become one."""
-
-    def join(found: re.Match[str]) -> str:
-        pieces = re.findall(_PIECE, found[0])
-        if not any(each.startswith('"') for each in pieces):
-            return found[0]
-        codes = (each if each.startswith('"') else names[each[1:-1]] for each in pieces)
-        text = literal("".join(str(ast.literal_eval(each)) for each in codes))
-        return text.replace("{", "{{").replace("}", "}}")
-
-    return _SIDE_BY_SIDE.sub(join, template.strip("\n")).format_map(names)
+    return re.sub(r'"([^"\n]*)"', join, template.strip("\n")).format_map(env.code)
 
 
 def _answer(env: Env, output: str) -> str:

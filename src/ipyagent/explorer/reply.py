@@ -12,9 +12,8 @@ from typing import Any
 from ipyagent.explorer import files
 from ipyagent.explorer.markdown import UnreadableError, code, fence
 from ipyagent.explorer.snippets import spare_names_in
-from ipyagent.explorer.steps import Look, Say, Step, Task
 from ipyagent.explorer.understanding import next_step
-from ipyagent.explorer.workspace import Workspace, of_context
+from ipyagent.explorer.workspace import Look, Say, Step, Task, Workspace, of_context
 
 MAX_CALLS = 6
 

@@ -13,8 +13,7 @@ from dataclasses import replace
 
 from ipyagent.explorer.frame import Condition, Where
 from ipyagent.explorer.names import fresh
-from ipyagent.explorer.steps import Look, Step, Task
-from ipyagent.explorer.workspace import Table, Workspace
+from ipyagent.explorer.workspace import Look, Step, Table, Task, Workspace
 
 _IMPORTS = {
     "plt": "import matplotlib.pyplot as plt",

@@ -9,8 +9,7 @@ from importlib.resources import files
 
 from ipyagent.explorer.frame import Frame
 from ipyagent.explorer.markdown import code, codes
-from ipyagent.explorer.steps import Say
-from ipyagent.explorer.workspace import Workspace
+from ipyagent.explorer.workspace import Say, Workspace
 from ipyagent.providers import default_models
 
 _ABOUT = """\

@@ -24,9 +24,17 @@ from ipyagent.explorer.names import nearest, words
 from ipyagent.explorer.query import Query
 from ipyagent.explorer.reading import Reading, TableReader, turns
 from ipyagent.explorer.snippets import script
-from ipyagent.explorer.steps import MisfitError, Part, Say, Step, Task
 from ipyagent.explorer.vocabulary import names_of
-from ipyagent.explorer.workspace import Table, Workspace, is_table_file
+from ipyagent.explorer.workspace import (
+    MisfitError,
+    Part,
+    Say,
+    Step,
+    Table,
+    Task,
+    Workspace,
+    is_table_file,
+)
 
 _MAX_UNSEEN = 3  # tables of unknown columns that are looked at when none is named
 _MAX_OFFERS, _MAX_TRIES = 3, 16

@@ -1,15 +1,15 @@
-"""The known workspace: its tables, its other variables, its files."""
+"""The known workspace: its tables, its other variables, its files; and the steps from it."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from itertools import takewhile
 from pathlib import PurePosixPath
-from typing import Literal
+from typing import Any, Literal
 
 from ipyagent.explorer.names import fresh, split_name
 
@@ -153,20 +153,15 @@ def of_context(context: str, *earlier: str) -> Workspace:
     described = [sections.get("Tables", ""), *(_sections(c).get("Tables", "") for c in earlier)]
     readings: dict[str, FileReading] = {}
     profiles: dict[str, Table] = {}
-    for block in _blocks("\n\n".join(described)):
-        for path in workspace.files:
-            if block.startswith((f"{path}: ", f"{path!r}: ")):
-                line = block.partition("\n")[2].partition("\n")[0]
-                readings.setdefault(path, _reading(path, line))
-                if (profile := _profile(path, block)) is not None:
-                    profiles.setdefault(path, profile)
+    named = {name: path for path in workspace.files for name in (path, repr(path))}
+    # The description of one file has blank lines of its own.
+    for block in re.split(r"\n\n(?!column |first )", "\n\n".join(described)):
+        if path := named.get(block.partition(": ")[0]):
+            readings.setdefault(path, _reading(path, block.partition("\n")[2].partition("\n")[0]))
+            if (profile := _profile(path, block)) is not None:
+                profiles.setdefault(path, profile)
     tables = {name: _with_profile(each, profiles) for name, each in workspace.tables.items()}
     return replace(workspace, readings=readings, profiles=profiles, tables=tables)
-
-
-def _blocks(text: str) -> list[str]:
-    """Return the descriptions of files; that of one file has blank lines of its own."""
-    return re.split(r"\n\n(?!column |first )", text)
 
 
 _PROFILE_TYPES = {
@@ -325,3 +320,70 @@ def _library(described: str, columns: dict[str, str] | None) -> Library:
         return "polars"
     dtypes = (columns or {}).values()
     return "polars" if any(map(_POLARS.match, dtypes)) else "pandas"
+
+
+# Steps after a prompt: a call, a look before it, or words.
+
+
+@dataclass(frozen=True)
+class Task:
+    """An understood prompt: one call, and how to put its result into words.
+
+    `answer` raises UnreadableError if the tool's output has not the form of the call's.
+    """
+
+    rule: str
+    tool: str
+    arguments: dict[str, Any]
+    answer: Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Look:
+    """A call whose result is needed to understand the prompt."""
+
+    rule: str
+    tool: str
+    arguments: dict[str, Any]
+    learn: Callable[[str], Workspace]
+
+
+@dataclass(frozen=True)
+class Say:
+    """An answer that needs no call."""
+
+    rule: str
+    text: str
+    declined: bool = False
+
+
+@dataclass(frozen=True)
+class Part:
+    """Lines that answer one question, the names to delete after them, and the answer in words."""
+
+    rule: str
+    lines: tuple[str, ...]
+    answer: Callable[[str], str]
+    drop: tuple[str, ...] = ()
+    copies: bool = False
+    """Its code works on a copy of the table in pandas: it is one of polars."""
+
+
+Step = Task | Look | Say
+
+
+class MisfitError(Exception):
+    """The words fit an intent, but not this table. The message says why.
+
+    `offers` are pairs of words of the prompt and what could be written for them.
+    """
+
+    def __init__(self, why: str, offers: tuple[tuple[str, str], ...] = ()) -> None:
+        super().__init__(why)
+        self.offers = offers
+
+
+def refuse_if(misfits: object, why: str) -> None:
+    """Raise MisfitError if something does not fit."""
+    if misfits:
+        raise MisfitError(why)
