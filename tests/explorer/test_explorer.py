@@ -408,7 +408,12 @@ def test_polars_tables_give_the_same_numbers(root: Path, case: tuple[str, ...]) 
     assert isinstance(kernel.namespace["penguins"], pl.DataFrame)
 
 
-CHANGES = ["fill sex with 'unknown'", "drop duplicates", "drop column sex", "keep only sex and year"]
+CHANGES = [
+    "fill sex with 'unknown'",
+    "drop duplicates",
+    "drop column sex",
+    "keep only sex and year",
+]
 
 
 @pytest.mark.parametrize("prompt", CHANGES)

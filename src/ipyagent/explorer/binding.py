@@ -139,7 +139,7 @@ def _pair(env: Env, query: Query, columns: list[str]) -> None:
 
 def _pair_by(env: Env, query: Query, columns: list[str]) -> None:
     _two(env, query.numeric(*columns))
-    env.put("key", query.groups(*query.by, *query.colour)[0])
+    env.put("key", query.groups(*query.by, *query.frame.colour)[0])
 
 
 def _two(env: Env, columns: list[str]) -> None:
@@ -179,7 +179,7 @@ def _groups(env: Env, query: Query, columns: list[str]) -> None:
 
 
 def _key_and_number(env: Env, query: Query, columns: list[str]) -> None:
-    columns = list(dict.fromkeys([*query.by, *columns, *query.colour]))
+    columns = list(dict.fromkeys([*query.by, *columns, *query.frame.colour]))
     numbers = [c for c in columns if query.table.kind(c) == "number"]
     keys = [c for c in columns if c not in numbers]
     keys = keys or [c for c in numbers if c in query.by] or numbers[:1]

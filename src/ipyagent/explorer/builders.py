@@ -144,7 +144,7 @@ def by_group(
     env.lists["top"] = [str(many or 0)]
     env.say("aggregated", f"agg({literal(asked)})" if single else f"{stats[0]}()")
     env.say("order", "" if in_order or not single else order)
-    env.say("rounding", "" if query.digits is None else f"\n    .round({query.digits})")
+    env.say("rounding", "" if query.frame.digits is None else f"\n    .round({query.frame.digits})")
     titles = [title(each) for each in stats]
     env.text["stat"] = ", ".join(t for t, s in zip(titles, stats, strict=True) if s != "count")
     env.text["rule"] = f"{', '.join(titles)} of {', '.join(columns)} by {', '.join(keys)}"
@@ -337,7 +337,7 @@ def roles(query: Query, env: Env) -> None:
 def plot(query: Query, env: Env) -> str:
     """Choose the plot that is named, or the one that suits the columns."""
     chart, stats = first_of(query.frame.core, "CHART"), query.all("STAT", "EXTREME")
-    columns, keys = query.columns, list(dict.fromkeys([*query.by, *query.colour]))
+    columns, keys = query.columns, list(dict.fromkeys([*query.by, *query.frame.colour]))
     numeric = [c for c in columns if query.table.kind(c) == "number"]
     refused = {*stats} & {"mode", "range", "quartiles", "iqr", "kurt"}
     if len(keys) > 1 or len(stats) > 1 or refused:

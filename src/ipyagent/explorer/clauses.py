@@ -159,7 +159,7 @@ class Clauses:
 
     def tint(self, part: Tokens) -> None:
         """Take `coloured by c`."""
-        self.frame.colour = part[-1].value
+        self.frame.colour = [part[-1].value]
 
     def rounding(self, part: Tokens) -> None:
         """Take `rounded to two decimals`."""

@@ -204,12 +204,8 @@ def find_errand(frame: Frame) -> Callable[[Frame, Workspace], Step] | None:
     if frame.slots or frame.options:
         return None
     named = spell_tags(frame.named)
-    ways = (do for ways, names, do in _WAYS if names == named and _fits(ways, frame))
-    return next(ways, None)
-
-
-def _fits(ways: str, frame: Frame) -> bool:
-    return bool(compile_pattern(ways).fullmatch(frame.tags))
+    ways = ((compile_pattern(words), do) for words, names, do in _WAYS if names == named)
+    return next((do for words, do in ways if words.fullmatch(frame.tags)), None)
 
 
 # Looks, without whose results a prompt cannot be understood.

@@ -38,7 +38,7 @@ def describe_statistics(
     is_short = len(columns) > 1 and any(len(line) <= len(names) for line in lines)
     if len(lines) != len(columns) or is_short:
         raise UnreadableError("no figures")
-    counts, digits = [line[0] for line in lines], query.digits
+    counts, digits = [line[0] for line in lines], query.frame.digits
     if {*counts} == {"0"}:
         return f"There are no values to compute from in {query.about}."
     if len(columns) == len(names) == 1:
@@ -147,7 +147,7 @@ def leader(given: Answer) -> str:
         return f"There are no values of {column} in {query.about}."
     best, width = given.rows[0][at], len(heading)
     tied = [row for row in given.rows if row[at] == best]
-    head = f"The {end} {column} is **{number(best, query.digits)}** (in {query.about})"
+    head = f"The {end} {column} is **{number(best, query.frame.digits)}** (in {query.about})"
     if query.also:
         said = {c: dict.fromkeys(cell(row[heading.index(c)]) for row in tied) for c in query.also}
         head += ": " + ", ".join(f"{code(c)} **{' / '.join(s)}**" for c, s in said.items())
@@ -172,7 +172,7 @@ def difference(given: Answer) -> str:
     if not all(ends):
         return f"One of {codes(names)} has no values of {column} in {query.about}."
     gap = float(ends[0] or 0) - float(ends[1] or 0)
-    higher, by = cell(names[gap < 0]), number(str(abs(gap)), query.digits)
+    higher, by = cell(names[gap < 0]), number(str(abs(gap)), query.frame.digits)
     head = f"**{higher} has the higher {stat} {column}**, by **{by}**"
     if gap == 0:
         head = f"**{cell(names[0])} and {cell(names[1])} have the same {stat} {column}**"

@@ -60,7 +60,7 @@ class Frame:
     target: Condition | None = None
     by: list[str] = field(default_factory=list)
     period: str = ""
-    colour: str = ""
+    colour: list[str] = field(default_factory=list)
     digits: int | None = None
     options: dict[str, Any] = field(default_factory=dict)
     order: tuple[str, str] | None = None  # a column, and the end that comes first

@@ -117,7 +117,7 @@ class Answer:
     @property
     def digits(self) -> int | None:
         """The decimals to round to."""
-        asked = self.env.query.digits
+        asked = self.env.query.frame.digits
         return asked if asked is not None else self.env.row.digits
 
     def show(self) -> str:

@@ -239,7 +239,7 @@ class Lexer:
         return Token("COL", found[0], text) if len(found) == 1 else None
 
     def _loose(self, run: Words, text: str) -> Token | None:
-        """Return the column or value that these words may name, if it is one."""
+        """Return the column that these words may name, if it is one."""
         ends = any(word in IDLE or (word,) in PHRASES for word in (run[0], run[-1]))
         measures = run[-1] in MEASUREMENTS and run[0] not in IDLE
         if (ends and not measures) or (len(run) == 1 and (ends or run[0] in MEASUREMENTS)):
@@ -256,14 +256,7 @@ class Lexer:
                 return Token("COL", found[0], text)
             if found:
                 return Token("AMBIGUOUS", tuple(found), text)
-        return self._loose_value(run, text)
-
-    def _loose_value(self, run: Words, text: str) -> Token | None:
-        if len(run) > 1 or len(run[0]) < 5 or self.names.table is None:
-            return None
-        values = self.names.table.values
-        fitting = [e for e in values if len(e[1]) >= 4 and run[0].startswith(e[1].casefold())]
-        return Token("VALUE", fitting[0], text) if len(fitting) == 1 else None
+        return None
 
     def _read_quotation(self, quoted: Token) -> Token:
         if path := self.names.paths.get(quoted.value.casefold()):

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from difflib import SequenceMatcher
 from functools import lru_cache
-from itertools import permutations
+from itertools import chain, count, permutations
 
 Words = tuple[str, ...]
 
@@ -192,8 +192,6 @@ def fresh(name: str, taken: Iterable[str]) -> str:
     """Return a valid, unused variable name like `name`."""
     base = re.sub(r"[^a-z0-9]+", "_", name.casefold()).strip("_")[:60] or "table"
     base = base if usable(base) else f"table_{base}"
-    number, candidate, used = 1, base, set(taken)
-    while candidate in used:
-        number += 1
-        candidate = f"{base}_{number}"
-    return candidate
+    used = set(taken)
+    names = chain([base], (f"{base}_{number}" for number in count(2)))
+    return next(name for name in names if name not in used)

@@ -11,7 +11,7 @@ from ipyagent.explorer.frame import Frame, Where, has, values_of
 from ipyagent.explorer.markdown import code, codes
 from ipyagent.explorer.names import fresh
 from ipyagent.explorer.snippets import literal, mask
-from ipyagent.explorer.workspace import MisfitError, Table, Workspace
+from ipyagent.explorer.workspace import MisfitError, Table, Workspace, refuse_if
 
 _TITLES = {
     "std": "standard deviation", "pstd": "population standard deviation", "var": "variance",
@@ -64,11 +64,6 @@ class Query:
         return self.frame.by
 
     @property
-    def digits(self) -> int | None:
-        """The decimals to round to."""
-        return self.frame.digits
-
-    @property
     def where(self) -> Where:
         """The conditions that rows have to meet."""
         return tuple(self.frame.where)
@@ -100,11 +95,6 @@ class Query:
         where = f".loc[{mask(self.data, self.where)}, " if self.where else "["
         return f"{self.data.name}{where}{literal(columns)}]"
 
-    @property
-    def colour(self) -> list[str]:
-        """The column whose groups are coloured, if there is one."""
-        return [self.frame.colour] * bool(self.frame.colour)
-
     def categories(self, columns: Sequence[str]) -> list[str]:
         """Return those of the columns that hold text or truth values, and no dates."""
         kinds = {c: self.table.kind(c) for c in columns if c not in self.table.date_columns}
@@ -113,16 +103,15 @@ class Query:
     def numeric(self, *columns: str) -> list[str]:
         """Return the columns, if they hold numbers."""
         for column in columns:
-            if self.table.kind(column) != "number":
-                dtype = self.table.dtype(column)
-                raise MisfitError(f"{code(column)} is {dtype}, but this needs numbers.")
+            why = f"{code(column)} is {self.table.dtype(column)}, but this needs numbers."
+            refuse_if(self.table.kind(column) != "number", why)
         return list(columns)
 
     def groups(self, *columns: str) -> list[str]:
         """Return the columns, if they can be grouped by: anything but decimal fractions."""
         for column in columns:
-            if self.table.dtype(column).lower().startswith(("float", "decimal")):
-                raise MisfitError(f"{code(column)} holds decimal numbers, which form no groups.")
+            is_decimal = self.table.dtype(column).lower().startswith(("float", "decimal"))
+            refuse_if(is_decimal, f"{code(column)} holds decimal numbers, which form no groups.")
         return list(columns)
 
     def name(self, wanted: str) -> str:

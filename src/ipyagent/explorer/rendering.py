@@ -75,7 +75,7 @@ def _words(given: Answer) -> dict[str, str]:
     for place, value in enumerate(figures):
         is_whole = re.fullmatch(r"-?\d+", value)
         said[str(place)] = number(value, None if is_whole else given.digits)
-        said[f"s{place}"] = _significant(value, query.digits)
+        said[f"s{place}"] = _significant(value, query.frame.digits)
     if len(figures) > 1 and figures[0].isdecimal() and figures[1].isdecimal():
         said["p"] = percent(*figures[:2])
     if figures and re.fullmatch(r"[-\d.e+]+|nan", figures[-1]):

@@ -89,7 +89,8 @@ def spare_names(code: str, workspace: Workspace) -> str:
     taken = {*workspace.variables, *workspace.modules, *(node.id for node in names)}
     lines, renamed = code.splitlines(), dict[str, str]()
     for line, name, module in _imports(tree):
-        if _is_taken(name, module, workspace):
+        known = workspace.modules.get(name)  # more names may be taken than a listing names
+        if known != module if known else workspace.is_cut or name in workspace.variables:
             short = module.rpartition(".")[2]
             wanted = module.replace(".", "_") if short == name else short
             is_there = workspace.modules.get(wanted) == module
@@ -117,11 +118,3 @@ def _imports(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
             (alias,) = node.names
             package = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
             yield node.lineno, alias.asname or alias.name, f"{package}{alias.name}"
-
-
-def _is_taken(name: str, module: str, workspace: Workspace) -> bool:
-    """Return whether the name is the user's, or may be one that no listing names."""
-    known = workspace.modules.get(name)
-    if known is not None:
-        return known != module
-    return workspace.is_cut or name in workspace.variables

@@ -240,10 +240,8 @@ def _only_reads(code: str, path: str) -> bool:
 
 def _sections(context: str) -> dict[str, str]:
     parts = re.split(r"^(Variables|Files|Mentioned with @|Tables):\n", context, flags=re.MULTILINE)
-    sections: dict[str, str] = {}
-    for name, text in zip(parts[1::2], parts[2::2], strict=True):
-        sections.setdefault(name, text)  # a cell of a table can look like a heading
-    return sections
+    # The first of a name counts: a cell of a table can look like a heading.
+    return dict(reversed([*zip(parts[1::2], parts[2::2], strict=True)]))
 
 
 def with_variables(workspace: Workspace, listing: str) -> Workspace:
