@@ -177,7 +177,7 @@ def _profile(path: str, block: str) -> Table | None:
         return None
     columns, values = dict[str, str](), list[tuple[str, str]]()
     keys, dates = set[str](), set[str]()
-    for cells in _listed(block):
+    for cells in _read_listing(block):
         name, dtype = _plain(cells["column"]), cells["dtype"].partition(" ")[0].rstrip(",")
         columns[name] = _PROFILE_TYPES.get(dtype, dtype)
         unique, listed = cells.get("unique", "").replace(",", ""), cells.get("values", "")
@@ -193,7 +193,7 @@ def _profile(path: str, block: str) -> Table | None:
     return Table("", "pandas", columns, tuple(values), frozenset(keys), frozenset(dates), path)
 
 
-def _listed(text: str) -> Iterator[dict[str, str]]:
+def _read_listing(text: str) -> Iterator[dict[str, str]]:
     """Yield the rows of an aligned listing that begins with `column` and `dtype`, by heading."""
     lines = text.splitlines()
     starts = [i for i, each in enumerate(lines) if re.match(r"column +dtype\b", each)]
@@ -282,7 +282,7 @@ def table_from_inspection(table: Table, output: str) -> Table | None:
     first, _, listing = output.strip().partition("\n")
     found = _VARIABLE.fullmatch(first.strip())
     frame = _FRAME.match(found["rest"]) if found else None
-    rows = {_plain(each["column"]): each["dtype"] for each in _listed(listing)}
+    rows = {_plain(each["column"]): each["dtype"] for each in _read_listing(listing)}
     if frame is None or (columns := _whole(rows, frame["width"])) is None:
         return None
     return replace(table, columns=columns, library=_library(frame["rest"], columns))
