@@ -17,6 +17,8 @@ import pytest
 from explorer_runner import TOOLS, Kernel, offered
 
 from ipyagent.explorer import ExplorerReply, reply
+from ipyagent.explorer.vocabulary import names_of
+from ipyagent.explorer.workspace import of_context
 
 PENGUINS = Path(__file__).parents[2] / "notebooks" / "data" / "penguins.csv"
 CONTEXT = (
@@ -406,9 +408,36 @@ def test_polars_tables_give_the_same_numbers(root: Path, case: tuple[str, ...]) 
     assert isinstance(kernel.namespace["penguins"], pl.DataFrame)
 
 
-def test_what_polars_lacks_is_declined_with_the_reason(root: Path) -> None:
+CHANGES = [
+    "fill sex with 'unknown'",
+    "drop duplicates",
+    "drop column sex",
+    "keep only sex and year",
+]
+
+
+@pytest.mark.parametrize("prompt", CHANGES)
+def test_what_polars_lacks_is_declined_with_the_reason(root: Path, prompt: str) -> None:
     kernel = Kernel(root, penguins=pl.read_csv(PENGUINS, null_values="NA"))
-    assert "for pandas tables only" in kernel.ask("fill sex with 'unknown'").text
+    assert "for pandas tables only" in kernel.ask(prompt).text
+    assert kernel.code == []
+
+
+def test_the_names_of_a_prompt_are_put_together_once() -> None:
+    workspace = of_context("Variables:\n- t: DataFrame, 3 rows × 1 columns (a: int64)\n")
+    assert names_of(workspace, workspace.tables["t"]) is names_of(workspace, workspace.tables["t"])
+
+
+def test_two_tables_without_a_common_column_are_not_compared(root: Path) -> None:
+    kernel = Kernel(root, one=pd.DataFrame({"a": [1]}), two=pd.DataFrame({"b": [1]}))
+    assert "a column of the same type in common" in kernel.ask("compare one and two").text
+    assert "By which column?" in kernel.ask("join one and two").text
+
+
+def test_columns_whose_types_differ_are_named(root: Path) -> None:
+    one, two = ({"id": [1], "price": [each]} for each in (1.5, "1.5"))
+    kernel = Kernel(root, one=pd.DataFrame(one), two=pd.DataFrame(two))
+    assert "- Of different types: `price`" in kernel.ask("compare one and two").text
 
 
 @pytest.mark.parametrize("dtype", [pl.Float64(), pl.Decimal(10, 2)])

@@ -12,7 +12,7 @@ import polars
 import pytest
 from explorer_runner import Kernel
 
-from ipyagent.explorer.spared_names import spare_names
+from ipyagent.explorer.snippets import spare_names
 from ipyagent.explorer.workspace import Workspace, with_variables
 
 TABLE = pd.DataFrame(
@@ -101,7 +101,6 @@ def test_a_name_that_the_user_gives_is_the_name(root: Path) -> None:
 
 
 IMPORT_PANDAS = "import json\nimport pandas as pd"
-HELPER = "helper = 2\nprint(helper)\ndel helper"
 GIVE_WAY = [
     ("pl: int", "import polars as pl\npl.f('pl', pl=pl)",
      "import polars\npolars.f('pl', pl=polars)"),
@@ -111,7 +110,6 @@ GIVE_WAY = [
      "import scipy.stats as scipy_stats\nscipy_stats.t"),
     ("json: int", "import json\njson.x", "import json as json_2\njson_2.x"),
     ("pd: int", "import pandas as pd\n'é'; pd.x; 'pd'", "import pandas\n'é'; pandas.x; 'pd'"),
-    ("helper: int", HELPER, HELPER.replace("helper", "helper_2")),
     ("helper: int", "helper = 2", "helper = 2"),
     ("modules: pd (pandas), json", IMPORT_PANDAS, IMPORT_PANDAS),
     ("modules: pd (pandas), …", IMPORT_PANDAS, "import json as json_2\nimport pandas as pd"),

@@ -1,28 +1,42 @@
-"""Files and variables: list them, show them, load a table."""
+"""Files and variables: list them, show them, load a table; looks at what nobody described."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import PurePosixPath
-from typing import Any
 
 from ipyagent.explorer import talk
-from ipyagent.explorer.frame import Frame, compile_pattern
-from ipyagent.explorer.markdown import block, code, codes, fence, figures
-from ipyagent.explorer.names import fresh
+from ipyagent.explorer.binding import bind
+from ipyagent.explorer.frame import Frame, compile_pattern, first_of, spell_tags, values_of
+from ipyagent.explorer.intents import intents
+from ipyagent.explorer.markdown import UnreadableError, block, code, codes, fence, figures
+from ipyagent.explorer.names import fresh, words
+from ipyagent.explorer.query import Query
+from ipyagent.explorer.rendering import render
 from ipyagent.explorer.snippets import literal, script
-from ipyagent.explorer.steps import MisfitError, Say, Step, Task, UnreadableError
-from ipyagent.explorer.workspace import FileReading, Table, Workspace, is_table_file
+from ipyagent.explorer.workspace import (
+    FileReading,
+    Look,
+    MisfitError,
+    Say,
+    Step,
+    Table,
+    Task,
+    Workspace,
+    is_table_file,
+    table_from_inspection,
+    with_files,
+    with_variables,
+)  # fmt: skip
 
 _READERS = {
-    "csv": "pd.read_csv({})",
-    "tsv": 'pd.read_csv({}, sep="\\t")',
-    "parquet": "pd.read_parquet({})",
-    "xlsx": "pd.read_excel({})",
-    "json": "pd.read_json({})",
-    "jsonl": "pd.read_json({}, lines=True)",
-}
+    "csv": "pd.read_csv({})", "tsv": 'pd.read_csv({}, sep="\\t")',
+    "parquet": "pd.read_parquet({})", "xlsx": "pd.read_excel({})",
+    "json": "pd.read_json({})", "jsonl": "pd.read_json({}, lines=True)",
+}  # fmt: skip
 SCHEMA = ["column", "dtype"]
 
 
@@ -81,25 +95,19 @@ def schema_line(table: Table) -> str:
     return f'print({table.name}.dtypes.rename("dtype").to_csv(index_label="column"))'
 
 
-def _values(frame: Frame, *tags: str) -> list[Any]:
-    return [each.value for each in frame.core if each.tag in tags]
-
-
 def list_files(frame: Frame, workspace: Workspace) -> Step:
     """List the files, of a folder or with an ending."""
-    folder = next(iter(_values(frame, "FOLDER")), "")
-    ending = next(iter(_values(frame, "ENDING")), None)
-    arguments: dict[str, Any] = {"path": folder.rstrip("/") or ".", "recursive": True}
-    if ending:
-        arguments["pattern"] = f"*.{ending}"
+    folder = first_of(frame.core, "FOLDER", default="")
+    ending = first_of(frame.core, "ENDING")
+    pattern = {"pattern": f"*.{ending}"} if ending else {}
+    arguments = {"path": folder.rstrip("/") or ".", "recursive": True, **pattern}
     kind = f"{ending} files" if ending else "files"
-    where = code(folder) if folder else "the workspace"
+    where = f"{kind} in {code(folder) if folder else 'the workspace'}"
 
     def answer(output: str) -> str:
-        lines = [line for line in output.strip().splitlines() if line.strip()]
-        if not lines or lines[0].startswith("(empty"):
-            return f"There are no {kind} in {where}."
-        return f"**The {kind} in {where}**\n\n{fence(output)}"
+        if output.strip().startswith("(empty") or not output.strip():
+            return f"There are no {where}."
+        return f"**The {where}**\n\n{fence(output)}"
 
     return Task(f"list {kind}", "list_files", arguments, answer)
 
@@ -107,35 +115,30 @@ def list_files(frame: Frame, workspace: Workspace) -> Step:
 def read_file(frame: Frame, workspace: Workspace) -> Step:
     """Show the beginning of a file, or a short one whole."""
     path = frame.named[0].value
-    limit = next(iter(_values(frame, "NUMBER")), 10 if is_table_file(path) else None)
+    limit = first_of(frame.core, "NUMBER", default=10 if is_table_file(path) else None)
     if limit is not None and not (isinstance(limit, int) and 0 < limit <= 1000):
         raise MisfitError("I can show 1 to 1000 lines.")
-    arguments = {"path": path} | ({"limit": limit} if limit else {})
+    arguments = {"path": path, **({"limit": limit} if limit else {})}
     head = f"**The first {limit} lines of {code(path)}**" if limit else f"**{code(path)}**"
-    shown = limit or 60
+    most = (limit or 60) + 2
     return Task(
-        f"read {path}",
-        "read_file",
-        arguments,
-        lambda out: f"{head}\n\n{fence(out, lines=shown + 2)}",
+        f"read {path}", "read_file", arguments, lambda o: f"{head}\n\n{fence(o, lines=most)}"
     )
 
 
 def load(frame: Frame, workspace: Workspace) -> Step:
     """Load a table file into a variable."""
-    paths = [t.value for t in frame.named if t.tag == "FILE"] or workspace.table_files
+    paths = values_of(frame.named, "FILE") or workspace.table_files
     if len(paths) != 1:
-        raise MisfitError(
-            f"Load which file: {codes(paths)}?" if paths else "I see no table to load."
-        )
-    (path,), names = paths, _values(frame, "NAME")
+        which = f"Load which file: {codes(paths)}?"
+        raise MisfitError(which if paths else "I see no table to load.")
+    (path,), given = paths, first_of(frame.core, "NAME")
     if not is_table_file(path):
         raise MisfitError(
             f"{code(path)} is no table that I can load (csv, tsv, parquet, xlsx, json)."
         )
     stem = fresh(PurePosixPath(path).stem, ())
-    name = names[0] if names else stem
-    if not names and stem in workspace.tables:
+    if not given and stem in workspace.tables:
         return Say(
             f"{path} seems loaded already",
             f"There is a table {code(stem)} already, so I loaded nothing. To load the file again, "
@@ -143,8 +146,7 @@ def load(frame: Frame, workspace: Workspace) -> Step:
         )
     if doubt := explain_doubt(path, workspace):
         return doubt
-    if not names:
-        name = fresh(stem, workspace.variables)
+    name = given or fresh(stem, workspace.variables)
     note = " It replaces what that variable held before." if name in workspace.variables else ""
 
     def answer(output: str) -> str:
@@ -163,22 +165,19 @@ def list_variables(frame: Frame, workspace: Workspace) -> Step:
     """List the variables."""
 
     def answer(output: str) -> str:
-        if not output.strip() or output.strip().startswith("("):
-            return "There are no variables yet."
-        return f"**The variables in this kernel**\n\n{fence(output)}"
+        is_empty = output.strip()[:1] in ("", "(")
+        shown = f"**The variables in this kernel**\n\n{fence(output)}"
+        return "There are no variables yet." if is_empty else shown
 
     return Task("list the variables", "list_variables", {}, answer)
 
 
 def inspect(frame: Frame, workspace: Workspace) -> Step:
     """Inspect a variable."""
-    name = [*_values(frame, "VAR"), *(t.value for t in frame.named)][0]
-    return Task(
-        f"inspect {name}",
-        "inspect_variable",
-        {"name": name},
-        lambda output: f"**{code(name)}**\n\n{fence(output)}",
-    )
+    name = first_of([*frame.core, *frame.named], "VAR", "TABLE")
+    head = f"**{code(name)}**"
+    arguments = {"name": name}
+    return Task(f"inspect {name}", "inspect_variable", arguments, lambda o: f"{head}\n\n{fence(o)}")
 
 
 _WAYS: tuple[tuple[str, str, Callable[[Frame, Workspace], Step]], ...] = (
@@ -204,12 +203,70 @@ def find_errand(frame: Frame) -> Callable[[Frame, Workspace], Step] | None:
     """Return how to answer a request that is not about the inside of a table, if it is one."""
     if frame.slots or frame.options:
         return None
-    named = "".join(f"{token.tag} " for token in frame.named)
-    return next(
-        (
-            do
-            for words, names, do in _WAYS
-            if names == named and compile_pattern(words).fullmatch(frame.tags)
-        ),
-        None,
-    )
+    named = spell_tags(frame.named)
+    ways = ((compile_pattern(words), do) for words, names, do in _WAYS if names == named)
+    return next((do for words, do in ways if words.fullmatch(frame.tags)), None)
+
+
+# Looks, without whose results a prompt cannot be understood.
+
+
+def at_variables(workspace: Workspace) -> Look:
+    """List the variables."""
+    learn = partial(with_variables, workspace)
+    return Look("which variables there are", "list_variables", {}, learn)
+
+
+def at_files(workspace: Workspace) -> Look:
+    """List the files."""
+    learn = partial(with_files, workspace)
+    return Look("which files there are", "list_files", {"path": ".", "recursive": True}, learn)
+
+
+def at_file(path: str, workspace: Workspace) -> Look | Say:
+    """Load a table file that nobody has described into an unused variable, for its columns.
+
+    If it is in doubt how to read the file, say so instead.
+    """
+    if doubt := explain_doubt(path, workspace):
+        return doubt
+    name = fresh(PurePosixPath(path).stem, workspace.variables)
+
+    def learn(output: str) -> Workspace:
+        return workspace.with_table(Table(name, columns=read_schema(output)), path)
+
+    return Look(f"load {path}", "run_python", {"code": load_code(path, name, workspace)}, learn)
+
+
+def at_columns(table: Table, workspace: Workspace) -> Look:
+    """Get the columns of a table: by inspecting it, or else by printing them."""
+
+    def learn(output: str) -> Workspace:
+        if table.opaque:
+            return workspace.with_table(replace(table, columns=dict(block(output, SCHEMA))))
+        known = table_from_inspection(table, output) or replace(table, opaque=True)
+        return workspace.with_table(known)
+
+    rule = f"columns of {table.name}"
+    if table.opaque:
+        return Look(rule, "run_python", {"code": script(schema_line(table))}, learn)
+    return Look(rule, "inspect_variable", {"name": table.name}, learn)
+
+
+def at_values(table: Table, said: Sequence[str], workspace: Workspace) -> Look:
+    """Find, in each column of text, the values that begin like these words; load a file for it."""
+    starts = sorted({word[:4] for text in said for word in words(text)})
+    env = bind(intents()["values that begin so"], Query(Frame(), table, workspace))
+    env.put("cols", table.of_kind("text"))
+    env.put("pattern", "|".join(map(re.escape, starts)))
+    part, path = render(env), table.path
+    lines = [load_line(path, table.name, workspace)] if path else []
+    lines += [*part.lines, f"del {', '.join(part.drop)}"]
+
+    def learn(output: str) -> Workspace:
+        pairs = [(column, value) for column, value in block(output, ["variable", "value"])]
+        known = tuple(dict.fromkeys((*table.values, *pairs)))
+        seen = replace(table, path="", values=known, looked_up=table.looked_up | {*said})
+        return workspace.with_table(seen, path)
+
+    return Look(f"values in {table.name}", "run_python", {"code": script(*lines)}, learn)

@@ -11,10 +11,41 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from ipyagent.explorer.chunks import Token
-from ipyagent.explorer.snippets import Condition
+
+@dataclass(frozen=True)
+class Token:
+    """A piece of a prompt. `text` is the original spelling; UNKNOWN: nothing accounts for it."""
+
+    tag: str
+    value: Any
+    text: str
+
 
 Tokens = list[Token]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A test on one column, such as `species == "Adelie"`, or on a part of its dates.
+
+    The sign may be `in` or `not in` a list of values, and `null` or `known` without a value.
+    """
+
+    column: str
+    sign: str
+    value: Any = None
+    part: str = ""
+
+    def __str__(self) -> str:
+        left = f"{self.part} of {self.column}" if self.part else self.column
+        if self.sign in ("null", "known"):
+            return f"{left} is {'missing' if self.sign == 'null' else 'known'}"
+        if self.sign in ("in", "not in"):
+            return f"{left} {self.sign} {', '.join(map(str, self.value))}"
+        return f"{left} {'=' if self.sign == '==' else self.sign} {self.value}"
+
+
+Where = tuple[Condition, ...]
 
 
 @dataclass
@@ -29,13 +60,15 @@ class Frame:
     target: Condition | None = None
     by: list[str] = field(default_factory=list)
     period: str = ""
-    colour: str = ""
+    colour: list[str] = field(default_factory=list)
     digits: int | None = None
     options: dict[str, Any] = field(default_factory=dict)
     order: tuple[str, str] | None = None  # a column, and the end that comes first
     named: Tokens = field(default_factory=list)
     entity: Token | None = None
     pronoun: bool = False
+    path: str = ""  # of the file to save to
+    follows: bool = False  # another question, whose rows it may mean
     asks: bool = False  # begins with `is`: a question for yes or no
 
     @property
@@ -46,11 +79,8 @@ class Frame:
     @property
     def slots(self) -> set[str]:
         """The names of the slots that are filled."""
-        filled = {
-            "where": self.where, "by": self.by, "period": self.period, "colour": self.colour,
-            "order": self.order, "target": self.target,
-        }  # fmt: skip
-        return {name for name, value in filled.items() if value}
+        names = ("where", "by", "period", "colour", "order", "target")
+        return {name for name in names if getattr(self, name)}
 
     @property
     def only_modifies(self) -> bool:
@@ -58,6 +88,21 @@ class Frame:
         return {t.tag for t in self.core} <= {"KEEP", "ROWS"} and bool(
             self.where or self.options or self.digits is not None
         )
+
+
+def values_of(tokens: Sequence[Token], *tags: str) -> list[Any]:
+    """Return the values of the tokens with these tags, in order."""
+    return [each.value for each in tokens if each.tag in tags]
+
+
+def first_of(tokens: Sequence[Token], *tags: str, default: object = None) -> Any:
+    """Return the value of the first token with one of these tags."""
+    return next(iter(values_of(tokens, *tags)), default)
+
+
+def has(tokens: Sequence[Token], *tags: str) -> bool:
+    """Return whether there is a token with one of these tags."""
+    return any(each.tag in tags for each in tokens)
 
 
 def spell_tags(tokens: Sequence[Token]) -> str:

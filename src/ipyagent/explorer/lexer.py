@@ -1,4 +1,7 @@
-"""Split a prompt into tokens: names of the workspace, words of the vocabulary, what is unknown."""
+"""Split a prompt into tokens: names of the workspace, words of the vocabulary, what is unknown.
+
+Chunks come first: words, numbers, quotations, signs and paths, of which only paths are looked up.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from ipyagent.explorer.chunks import Token, chunks
-from ipyagent.explorer.name_table import WEEKDAYS, NameTable
+from ipyagent.explorer import vocabulary as known
+from ipyagent.explorer.frame import Token
 from ipyagent.explorer.names import (
     UNITS,
     Words,
@@ -15,25 +18,117 @@ from ipyagent.explorer.names import (
     match_loosely,
     match_parts,
     singular,
+    usable,
     words,
 )
-from ipyagent.explorer.vocabulary import (
-    COUNTED,
-    ENTITIES,
-    IDLE,
-    LONGEST,
-    MEASURED,
-    MEASUREMENTS,
-    MONTHS,
-    PHRASES,
-    SEXES,
-    SUPERLATIVES,
-    TURNING,
-)
+from ipyagent.explorer.vocabulary import ENTITIES, IDLE, MEASUREMENTS, PHRASES, NameTable
 from ipyagent.explorer.workspace import Workspace
 
-# Which reading wins where a name is also a word.
+_CHUNK = re.compile(
+    r"""
+      "(?P<double>[^"\n]*)" | “(?P<curly>[^”\n]*)” | `(?P<back>[^`\n]*)`
+    | (?<![\w'])'(?P<single>[^'\n]+)'(?!\w)
+    | (?P<date>\d{4}-\d\d-\d\d)(?![\w-])
+    | (?P<number>(?<![\w.])-?\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\w])
+        |(?<![\w.])-?\d{1,15}(?:\.\d{1,15})?(?![\w]|\.\d))(?P<percent>\s?%)?
+    | (?P<ordinal>\d{1,3})(?:st|nd|rd|th)\b
+    | (?P<word>[^\W_]+(?:-[^\W\d_]+)*)
+    | (?P<sign>>=|<=|==|!=|[^\w\s])
+    """,
+    re.VERBOSE,
+)
+_SHORT = re.compile(r"(?<=\w)'(?:s|d|t|re|ll|ve|m)\b")
+_NOT = re.compile(r"\b(?:(can)not|(\w+)n't)\b", re.IGNORECASE)
+# The one name that a prompt may bring along is the one that it gives.
+_NEW_NAMES = tuple(
+    re.compile(pattern, re.IGNORECASE | re.DOTALL)
+    for pattern in (
+        r"\b(?:load|import|read)\b.*\b(?:as|into|called|named)\s+"
+        r"[`'\"]?(?P<name>[A-Za-z]\w*)[`'\"]?(?=\s*[.!]?\s*\Z)",
+        r"\b(?:add|create|make|derive|new)\s(?:.*\b(?:column|called|named)\s+)?[`'\"]?"
+        r"(?P<name>[A-Za-z]\w*)[`'\"]?(?=\s*(?:=(?!=)|:|\bas\b|\bwith\b|\bfrom\b))",
+        r"\brename\b.+\b(?:to|as|into)\s+[`'\"]?(?P<name>[A-Za-z][\w ]*?)[`'\"]?(?=\s*[.!]?\s*\Z)",
+        r"\A\s*(?P<name>[A-Za-z][\w ]{0,40}?)\s*(?==(?!=)[^=]*[-+*/])",
+    )
+)
+_A_PATH = re.compile(
+    r"[\w./~-]*\w\.(?:csv|tsv|parquet|xlsx|xls|jsonl?|txt|md|py|ipynb|ya?ml|toml|log|html|pdf)"
+    r"|[\w.~-]*/[\w./~-]*\.\w{1,8}",
+    re.IGNORECASE,
+)
+_AROUND = "\"'`@,;:!?()“”"
+
+
+def chunks(prompt: str, paths: dict[str, str]) -> list[Token]:
+    """Return words, numbers, quotations, signs and paths; only paths are looked up."""
+    plain = prompt.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").replace("\n", " . ")
+    for pattern in _NEW_NAMES:
+        new = pattern.search(plain)
+        if new is not None and (usable(new["name"]) or " " in new["name"]):
+            before = plain[: new.start("name")].rstrip("`\"'")
+            after = plain[new.end("name") :].lstrip("`\"'")
+            name = Token("NAME", new["name"], new["name"])
+            return [*_parts(before, paths), name, *_parts(after, paths)]
+    return _parts(plain, paths)
+
+
+def _parts(text: str, paths: dict[str, str]) -> list[Token]:
+    """Split text at paths with blanks, then what is between them."""
+    folded = text.casefold()
+    spaced = [(at, p) for p in paths if " " in p and (at := folded.find(p)) >= 0]
+    if not spaced:
+        return _words_and_paths(text, paths)
+    at, path = min(spaced)
+    before, after = text[:at].rstrip(_AROUND), text[at + len(path) :].lstrip(_AROUND)
+    file = Token("FILE", paths[path], path)
+    return [*_words_and_paths(before, paths), file, *_parts(after, paths)]
+
+
+def _words_and_paths(text: str, paths: dict[str, str]) -> list[Token]:
+    found: list[Token] = []
+    raw = ""
+    for part in re.split(r"(\s+)", text):
+        token = _path(part.strip(_AROUND).removesuffix(".").strip(_AROUND), paths)
+        if token is None:
+            raw += part
+            continue
+        found += [*_cut(raw.rstrip("\"'`(“")), token]
+        raw = " . " if part.endswith((".", "!", "?")) else "," if part.endswith(",") else ""
+    return found + _cut(raw)
+
+
+def _path(written: str, paths: dict[str, str]) -> Token | None:
+    if "." not in written and "/" not in written:
+        return None
+    if path := paths.get(written.casefold()):
+        return Token("FOLDER" if path.endswith("/") else "FILE", path, written)
+    return Token("NOFILE", written, written) if _A_PATH.fullmatch(written) else None
+
+
+def _cut(text: str) -> list[Token]:
+    found: list[Token] = []
+    plain = _SHORT.sub("", _NOT.sub(r"\1\2 not", text))
+    for match in _CHUNK.finditer(plain):
+        kind, written = str(match.lastgroup), match[0]
+        if number := match["number"] or match["ordinal"]:
+            digits = number.replace(",", "")
+            value = float(digits) if "." in digits else int(digits)
+            found.append(Token("NUMBER", value, match["number"] or written))
+        elif kind in ("double", "curly", "back", "single"):
+            found.append(Token("QUOTED", match[kind], written))
+        elif kind == "date":
+            found.append(Token("DATE", written, written))
+        elif kind == "word":
+            found += [Token("WORD", each.casefold(), each) for each in written.split("-")]
+        elif written not in "@'\"`{}[]_" and not (
+            written == "-" and plain[match.start() - 1 : match.start()].isalnum()
+        ):
+            found.append(Token("SIGN", written, written))
+    return found
+
+
 ORDERS = ("names", "words")
+"""The orders of reading: either wins where a name is also a word."""
 
 
 @dataclass
@@ -43,7 +138,6 @@ class Lexer:
     names: NameTable
     order: str = ORDERS[0]
     corrected: dict[str, str] = field(default_factory=dict)
-    started: bool = False  # a word was read: a capital is no beginning of a sentence
 
     def tokens(self, prompt: str) -> list[Token]:
         """Return the prompt in tokens, without idle words."""
@@ -52,7 +146,6 @@ class Lexer:
         found: list[Token] = []
         at = 0
         while at < len(parts):
-            self.started = at > 0
             made, length = self._next(parts, at)
             found += made
             at += length
@@ -60,19 +153,18 @@ class Lexer:
 
     def _with_columns(self, prompt: str) -> str:
         """Return the prompt with typing errors in names like `tottal_bill` put right."""
-        known = [c for c in self.names.columns if "_" in c]
+        own = [c for c in self.names.columns if "_" in c]
 
         def right(found: re.Match[str]) -> str:
-            close = correct(
-                found[0].replace("_", "").casefold(), [c.replace("_", "").casefold() for c in known]
-            )
-            named = [c for c in known if c.replace("_", "").casefold() in close]
+            joined = {c: c.replace("_", "").casefold() for c in own}
+            close = correct(found[0].replace("_", "").casefold(), joined.values())
+            named = [c for c in own if joined[c] in close]
             if len(named) != 1 or found[0].casefold() == named[0].casefold():
                 return found[0]
             self.corrected[found[0]] = named[0]
             return named[0]
 
-        return re.sub(r"\b[^\W_]+(?:_[^\W_]+)+\b", right, prompt) if known else prompt
+        return re.sub(r"\b[^\W_]+(?:_[^\W_]+)+\b", right, prompt) if own else prompt
 
     def _next(self, parts: Sequence[Token], at: int) -> tuple[list[Token], int]:
         """Return the tokens that start here, and how many chunks they take."""
@@ -81,7 +173,7 @@ class Lexer:
             return [self._read_quotation(first)], 1
         if first.tag not in ("WORD", "NUMBER", "SIGN"):
             return [first], 1
-        runs = list(_runs(parts, at))
+        runs = _runs(parts, at)
         for run, text, length in runs:
             token = self._exact(run, text)
             if token is None and len(run) > 1 and first.tag == "WORD" and "(" not in text:
@@ -90,60 +182,41 @@ class Lexer:
                 return [token] if token.tag != "IDLE" else [], length
         if first.tag in ("NUMBER", "SIGN"):
             return [first], 1
-        word = first.value
-        if any(c in self.names.columns for c in COUNTED.get(word, ())):
-            return [Token("UNKNOWN", word, first.text)], 1  # how many were sold: rows, or sales?
+        word, text = first.value, first.text
+        if any(c in self.names.columns for c in known.COUNTED.get(word, ())):
+            return [Token("UNKNOWN", word, text)], 1  # how many were sold: rows, or sales?
         own = singular(word) in self.names.entities
         if own and not any(run[-1] in MEASUREMENTS for run, _, _ in runs[:-1]):
-            return [Token("ENTITY", True, first.text)], 1
+            return [Token("ENTITY", True, text)], 1
         if word in IDLE or word in ("left", "lost"):
             return [], 1
-        for run, text, length in runs:
-            if "(" not in text and (token := self._loose(run, text)):
+        for run, said, length in runs:
+            if "(" not in said and (token := self._loose(run, said)):
                 return [token], length
         like = [value for tag, value in self.names.index.get((word,), []) if tag == "LIKE"]
         if len(like) == 1 and not any((word,) == words(c) for c in self.names.columns):
-            return [Token("COL", like[0], first.text)], 1
-        if own or singular(word) in ENTITIES:
-            return [Token("ENTITY", own, first.text)], 1
-        return [Token("UNKNOWN", first.text, first.text)], 1
+            return [Token("COL", like[0], text)], 1
+        is_entity = own or singular(word) in ENTITIES
+        return [Token("ENTITY", own, text) if is_entity else Token("UNKNOWN", text, text)], 1
 
     def _exact(self, run: Words, text: str) -> Token | None:
+        """Return the name, or else the phrase, that these words are; words first in that order."""
         named = self.names.index.get(run, [])
-        if len(run) == 1 and (run[0] in IDLE or run in PHRASES):  # `a` is no grade A
+        is_idle = len(run) == 1 and run[0] in IDLE
+        if is_idle or (len(run) == 1 and run in PHRASES):  # `a` is no grade A
             named = [n for n in named if n[0] != "VALUE" or str(n[1][1]) == text]
-        tag, value = PHRASES.get(run, ("", ""))
-        said = Token(tag, int(value) if tag == "NUMBER" else value, text) if tag else None
-        if not said and run in SUPERLATIVES:
-            said = Token("BEST", SUPERLATIVES[run], text)
-        if not said and len(run) == 1 and run[0] in MONTHS:
-            said = Token("MONTH", MONTHS.index(run[0]) + 1, text)
-        if (
-            len(run) == 1
-            and run[0] in IDLE
-            and self.order != "names"
-            and not any(n[0] == "VALUE" for n in named)
-        ):
+        said = _phrase(run, text)
+        if not named or (is_idle and self.order != "names" and "VALUE" not in dict(named)):
             return said
-        if said and said.tag == "MEASURES":
-            said = Token("MEASURES", ("max", MEASURED[value]), text)
-        computes = PHRASES.get(run[:1], ("",))[0] in ("STAT", "EXTREME")
-        if self.order != "names" and named and len(run) == 2 and computes and named[0][0] == "COL":
+        computes = len(run) == 2 and _computes(run) and named[0][0] == "COL"
+        if self.order != "names" and (said or computes):
             return said  # total volume: the total of TotalVolume
-        if not named or (said and self.order != "names"):
-            return said
-        kinds = {tag for tag, _ in named}
         for tag in ("COL", "VALUE", "TABLE", "FILE", "VAR", "FOLDER"):
-            if tag not in kinds:
-                continue
-            values = [value for kind, value in named if kind == tag]
-            if tag == "COL" and self._are_rows(run, values):
-                return Token("ENTITY", True, text)
-            return (
-                Token(tag, values[0], text)
-                if len(values) == 1
-                else Token("AMBIGUOUS", tuple(values), text)
-            )
+            if values := [value for kind, value in named if kind == tag]:
+                if tag == "COL" and self._are_rows(run, values):
+                    return Token("ENTITY", True, text)
+                one = len(values) == 1
+                return Token(tag if one else "AMBIGUOUS", values[0] if one else tuple(values), text)
         return said
 
     def _are_rows(self, run: Words, columns: Sequence[str]) -> bool:
@@ -159,18 +232,17 @@ class Lexer:
             return None
         if all((word,) in PHRASES or word in MEASUREMENTS for word in run):
             return None
-        computes = PHRASES.get(run[:1], ("",))[0] in ("STAT", "EXTREME")
-        if any((word,) in self.names.index for word in run) or (computes and self.order != "names"):
+        is_named = any((word,) in self.names.index for word in run)
+        if is_named or (_computes(run) and self.order != "names"):
             return None
         found = match_loosely(run, self.names.columns)
         return Token("COL", found[0], text) if len(found) == 1 else None
 
     def _loose(self, run: Words, text: str) -> Token | None:
-        """Return the column or value that these words may name, if it is one."""
+        """Return the column that these words may name, if it is one."""
         ends = any(word in IDLE or (word,) in PHRASES for word in (run[0], run[-1]))
-        if ends and not (len(run) > 1 and run[-1] in MEASUREMENTS and run[0] not in IDLE):
-            return None
-        if len(run) == 1 and run[0] in MEASUREMENTS:
+        measures = run[-1] in MEASUREMENTS and run[0] not in IDLE
+        if (ends and not measures) or (len(run) == 1 and (ends or run[0] in MEASUREMENTS)):
             return None
         columns = self.names.columns
         bare = tuple(word for word in run if singular(word) not in MEASUREMENTS) or run
@@ -184,30 +256,17 @@ class Lexer:
                 return Token("COL", found[0], text)
             if found:
                 return Token("AMBIGUOUS", tuple(found), text)
-        return self._loose_value(run, text)
-
-    def _loose_value(self, run: Words, text: str) -> Token | None:
-        (word, *more) = run
-        values = self.names.table.values if self.names.table is not None else ()
-        if more or len(word) < 5:
-            return None
-        fitting = [e for e in values if len(e[1]) >= 4 and word.startswith(e[1].casefold())]
-        return Token("VALUE", fitting[0], text) if len(fitting) == 1 else None
+        return None
 
     def _read_quotation(self, quoted: Token) -> Token:
         if path := self.names.paths.get(quoted.value.casefold()):
             return Token("FILE", path, quoted.text)
-        exact = [e for e in self.names.columns if e == quoted.value]
-        if exact:
-            return Token("COL", exact[0], quoted.text)
-        named = self._name(words(quoted.value), quoted.text)
+        if quoted.value in self.names.columns:
+            return Token("COL", quoted.value, quoted.text)
+        run = words(quoted.value)
+        lexer = Lexer(self.names)  # a quotation is a name rather than a word
+        named = lexer._exact(run, quoted.text) if run in self.names.index else None
         return named or Token("QUOTED", quoted.value, quoted.text)
-
-    def _name(self, run: Words, text: str) -> Token | None:
-        order, self.order = self.order, "names"
-        token = self._exact(run, text) if run in self.names.index else None
-        self.order = order
-        return token
 
     def _correct(self, chunk: Token, *, is_first: bool) -> Token:
         """Return a word with its typing error put right, if it is close to one known word."""
@@ -216,19 +275,38 @@ class Lexer:
             return chunk
         if match_loosely((word,), self.names.columns):
             return chunk
-        vocabulary = () if chunk.text[:1].isupper() and not is_first else _CORRECTED
-        for known in (self.names.words, vocabulary):
-            close = correct(word, known)
+        is_name = chunk.text[:1].isupper() and not is_first
+        for spelled in (self.names.words, frozenset() if is_name else _CORRECTED):
+            close = sorted(correct(word, spelled))
             if len({PHRASES.get((each,), (each, "")) for each in close}) == 1:
                 self.corrected[chunk.text] = close[0]
                 return replace(chunk, value=close[0])
         return chunk
 
 
-_SPOKEN = {word for way in (*PHRASES, *SUPERLATIVES) for word in way}
-_KNOWN = _SPOKEN | IDLE | TURNING | UNITS | MEASUREMENTS | {*MONTHS, *WEEKDAYS, *SEXES}
+_SPOKEN = {word for way in (*PHRASES, *known.SUPERLATIVES) for word in way}
+_KNOWN = _SPOKEN | IDLE | known.TURNING | UNITS | MEASUREMENTS
+_KNOWN |= {*known.MONTHS, *known.WEEKDAYS, *known.SEXES}
 _KNOWN |= ENTITIES | {f"{each}s" for each in (*ENTITIES, *MEASUREMENTS)}
-_CORRECTED = {word for word in _SPOKEN if len(word) > 4 and word.isalpha()}
+_CORRECTED = frozenset(word for word in _SPOKEN if len(word) > 4 and word.isalpha())
+
+
+def _phrase(run: Words, text: str) -> Token | None:
+    """Return the token of a phrase, an adjective, or a month."""
+    if run in PHRASES:
+        tag, value = PHRASES[run]
+        if tag == "MEASURES":
+            return Token(tag, ("max", known.MEASURED[value]), text)
+        return Token(tag, int(value) if tag == "NUMBER" else value, text)
+    if run in known.SUPERLATIVES:
+        return Token("BEST", known.SUPERLATIVES[run], text)
+    if len(run) == 1 and run[0] in known.MONTHS:
+        return Token("MONTH", known.MONTHS.index(run[0]) + 1, text)
+    return None
+
+
+def _computes(run: Words) -> bool:
+    return PHRASES.get(run[:1], ("",))[0] in ("STAT", "EXTREME")
 
 
 def _runs(parts: Sequence[Token], at: int) -> list[tuple[Words, str, int]]:
@@ -239,8 +317,8 @@ def _runs(parts: Sequence[Token], at: int) -> list[tuple[Words, str, int]]:
     runs: list[tuple[Words, str, int]] = []
     run: list[str] = []
     text: list[str] = []
-    for length, part in enumerate(parts[at : at + LONGEST + 3], 1):
-        is_bracket = part.tag == "SIGN" and part.value in "()" and run and len(run) < LONGEST
+    for length, part in enumerate(parts[at : at + known.LONGEST + 3], 1):
+        is_bracket = part.tag == "SIGN" and part.value in "()" and run and len(run) < known.LONGEST
         if is_bracket and length < len(parts[at:]):
             if part.value == ")" and "(" in text:
                 runs[-1] = (runs[-1][0], f"{runs[-1][1]})", length)
@@ -257,25 +335,21 @@ def _runs(parts: Sequence[Token], at: int) -> list[tuple[Words, str, int]]:
 
 
 def name_loaded(tokens: Sequence[Token], workspace: Workspace) -> list[Token]:
-    """Let a file that was loaded for this prompt stand for its table."""
+    """Let a file that was loaded for this prompt stand for its table; drop ends of sentences."""
     loaded = workspace.loaded
     return [
         Token("TABLE", loaded[t.value], t.text) if t.tag == "FILE" and t.value in loaded else t
         for t in tokens
+        if not (t.tag == "SIGN" and t.value in ".?!;:")
     ]
-
-
-def without_stops(tokens: Sequence[Token]) -> list[Token]:
-    """Return the tokens without the signs that end or divide sentences."""
-    return [t for t in tokens if not (t.tag == "SIGN" and t.value in ".?!;:")]
 
 
 def _without_units(found: list[Token]) -> list[Token]:
     """Drop units after numbers: `> 4000 g`, `longer than 30 minutes`."""
     kept: list[Token] = []
     for token in found:
-        unit = token.tag in ("UNKNOWN", "AMBIGUOUS") and words(str(token.text))[:1] != ()
-        is_unit = unit and words(token.text)[0] in UNITS and len(words(token.text)) == 1
+        said = words(token.text) if token.tag in ("UNKNOWN", "AMBIGUOUS") else ()
+        is_unit = len(said) == 1 and said[0] in UNITS
         if not (is_unit and kept and kept[-1].tag == "NUMBER"):
             kept.append(token)
     return kept

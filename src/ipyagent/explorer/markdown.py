@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from itertools import takewhile
 
-from ipyagent.explorer.steps import UnreadableError
 from ipyagent.phrases import ellipsize, join_words
 
 Rows = list[list[str]]
@@ -14,30 +15,19 @@ Rows = list[list[str]]
 MAX_ROWS = 60  # of a table in an answer
 
 
+class UnreadableError(Exception):
+    """A tool's output lacks the lines that its call should have printed."""
+
+
 def block(output: str, heading: Sequence[str]) -> Rows:
     """Return the rows of the CSV block with this heading; raises UnreadableError if missing."""
     lines = output.splitlines(keepends=True)
     for start in range(len(lines)):
         reader = csv.reader(lines[start:])
-        if _next(reader) == list(heading):
-            return _rows(reader, len(heading))
+        with suppress(csv.Error):
+            if next(reader, []) == list(heading):
+                return list(takewhile(lambda row: len(row) == len(heading), reader))
     raise UnreadableError(f"no block {', '.join(heading)}")
-
-
-def _next(reader: Iterable[list[str]]) -> list[str]:
-    try:
-        return next(iter(reader), [])
-    except csv.Error:
-        return []
-
-
-def _rows(reader: Iterable[list[str]], width: int) -> Rows:
-    found: Rows = []
-    for row in reader:
-        if len(row) != width:
-            break
-        found.append(row)
-    return found
 
 
 def figures(output: str, pattern: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from difflib import SequenceMatcher
 from functools import lru_cache
-from itertools import permutations
+from itertools import chain, count, permutations
 
 Words = tuple[str, ...]
 
@@ -45,17 +45,12 @@ def spellings(name: str) -> set[Words]:
 
 
 def _numbers(name: Words) -> Iterable[Words]:
-    """Yield the name in the singular and in the plural."""
+    """Return the name in the singular and in the plural."""
     *front, last = name
-    if len(last) < 3:
-        return
-    if last.endswith("s"):
-        yield (*front, last[:-1])
-        yield (*front, last + "es")
-    else:
-        yield (*front, last + ("es" if last.endswith(("x", "ch", "sh")) else "s"))
-        if last.endswith("y"):
-            yield (*front, last[:-1] + "ies")
+    ends = [last + ("es" if last.endswith(("x", "ch", "sh")) else "s")]
+    ends += [last[:-1] + "ies"] * last.endswith("y")
+    ends = [last[:-1], last + "es"] if last.endswith("s") else ends
+    return [(*front, end) for end in ends] if len(last) > 2 else []
 
 
 def singular(word: str) -> str:
@@ -97,26 +92,24 @@ def _likeness(run: Words, column: str) -> float:
 
 def _names(run: Words, column: str) -> bool:
     compact, own = "".join(words(column)), split_name(column)
+    bare = "".join(own)
     if len(run) == 1 and len(own) > 2 and run[0] == "".join(word[0] for word in own):
         return True
     for way in (run, (*run[:-1], singular(run[-1]))):
-        joined = "".join(way)
-        if joined in (compact, "".join(own)):
+        if "".join(way) in (compact, bare):
             return True
         if len(way) == 1:
-            if _stands_alone("".join(own), joined):
+            if _stands_alone(bare, way[0]):
                 return True
-        elif any(_consume(each, way, after_word=False) for each in {compact, "".join(own)} - {""}):
+        elif any(_consume(each, way, after_word=False) for each in {compact, bare} - {""}):
             return len(compact) > 1
-        elif _pairs_up(own, way):
+        elif len(own) == len(way) < 5 and _pairs_up(own, way):
             return True
     return False
 
 
 def _pairs_up(own: Words, run: Words) -> bool:
     """Return whether each word of the name shortens one of the words, in any order."""
-    if len(own) != len(run) or len(own) > 4:
-        return False
     return any(all(map(_shortens, own, way)) for way in permutations(run))
 
 
@@ -199,8 +192,6 @@ def fresh(name: str, taken: Iterable[str]) -> str:
     """Return a valid, unused variable name like `name`."""
     base = re.sub(r"[^a-z0-9]+", "_", name.casefold()).strip("_")[:60] or "table"
     base = base if usable(base) else f"table_{base}"
-    number, candidate, used = 1, base, set(taken)
-    while candidate in used:
-        number += 1
-        candidate = f"{base}_{number}"
-    return candidate
+    used = set(taken)
+    names = chain([base], (f"{base}_{number}" for number in count(2)))
+    return next(name for name in names if name not in used)

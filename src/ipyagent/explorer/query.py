@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from ipyagent.explorer.chunks import Token
-from ipyagent.explorer.frame import Frame
+from ipyagent.explorer.frame import Frame, Where, has, values_of
 from ipyagent.explorer.markdown import code, codes
 from ipyagent.explorer.names import fresh
-from ipyagent.explorer.snippets import Where, cut, rows
-from ipyagent.explorer.steps import MisfitError, Part
-from ipyagent.explorer.workspace import Table, Workspace
+from ipyagent.explorer.snippets import literal, mask
+from ipyagent.explorer.workspace import MisfitError, Table, Workspace, refuse_if
 
 _TITLES = {
     "std": "standard deviation", "pstd": "population standard deviation", "var": "variance",
@@ -39,24 +37,16 @@ class Query:
     frame: Frame
     table: Table
     workspace: Workspace
-    path: str = ""
-    """The file to save to."""
     also: list[str] = field(default_factory=list)
     """Columns that a second question asks of the row that the first one finds."""
 
     def all(self, *tags: str) -> list[Any]:
         """Return the values of the core's tokens with these tags, in order."""
-        return [each.value for each in self.frame.core if each.tag in tags]
+        return values_of(self.frame.core, *tags)
 
     def has(self, *tags: str) -> bool:
         """Return whether the core or the options have such a token."""
-        return any(t in self.frame.options for t in tags) or any(
-            each.tag in tags for each in self.frame.core
-        )
-
-    def token(self, tag: str) -> Token | None:
-        """Return the first token with a tag."""
-        return next((each for each in self.frame.core if each.tag == tag), None)
+        return has(self.frame.core, *tags) or any(t in self.frame.options for t in tags)
 
     @cached_property
     def columns(self) -> list[str]:
@@ -72,11 +62,6 @@ class Query:
     def by(self) -> list[str]:
         """The columns to group by."""
         return self.frame.by
-
-    @property
-    def digits(self) -> int | None:
-        """The decimals to round to."""
-        return self.frame.digits
 
     @property
     def where(self) -> Where:
@@ -99,63 +84,39 @@ class Query:
     @property
     def rows(self) -> str:
         """Code for the rows in question."""
-        return rows(self.data, self.where)
+        return self.rows_where(self.where)
 
     def rows_where(self, where: Where) -> str:
-        """Return code for the rows that meet conditions."""
-        return rows(self.data, where)
+        """Return code for the rows that meet all conditions."""
+        return f"{self.data.name}[{mask(self.data, where)}]" if where else self.data.name
 
     def cut(self, columns: str | Sequence[str]) -> str:
-        """Return code for columns of the rows in question."""
-        return cut(self.data, self.where, columns)
+        """Return code for one column (a name) or several (a list) of the rows in question."""
+        where = f".loc[{mask(self.data, self.where)}, " if self.where else "["
+        return f"{self.data.name}{where}{literal(columns)}]"
 
-    @property
-    def number(self) -> str:
-        """The one column that the core names, if it holds numbers."""
-        if len(self.columns) != 1:
-            raise MisfitError("I need exactly one column of numbers for that.")
-        return self.numeric(*self.columns)[0]
-
-    @property
-    def number_columns(self) -> list[str]:
-        """The columns of numbers."""
-        if not (found := self.table.of_kind("number")):
-            raise MisfitError(f"{code(self.table.name)} has no columns of numbers.")
-        return found
+    def categories(self, columns: Sequence[str]) -> list[str]:
+        """Return those of the columns that hold text or truth values, and no dates."""
+        kinds = {c: self.table.kind(c) for c in columns if c not in self.table.date_columns}
+        return [c for c in columns if kinds.get(c) in ("text", "bool")]
 
     def numeric(self, *columns: str) -> list[str]:
         """Return the columns, if they hold numbers."""
         for column in columns:
-            if self.table.kind(column) != "number":
-                dtype = (self.table.columns or {}).get(column, "unknown")
-                raise MisfitError(f"{code(column)} is {dtype}, but this needs numbers.")
+            why = f"{code(column)} is {self.table.dtype(column)}, but this needs numbers."
+            refuse_if(self.table.kind(column) != "number", why)
         return list(columns)
 
     def groups(self, *columns: str) -> list[str]:
         """Return the columns, if they can be grouped by: anything but decimal fractions."""
         for column in columns:
-            if (self.table.columns or {}).get(column, "").lower().startswith(("float", "decimal")):
-                raise MisfitError(f"{code(column)} holds decimal numbers, which form no groups.")
+            is_decimal = self.table.dtype(column).lower().startswith(("float", "decimal"))
+            refuse_if(is_decimal, f"{code(column)} holds decimal numbers, which form no groups.")
         return list(columns)
 
     def name(self, wanted: str) -> str:
         """Return an unused variable name like this."""
         return fresh(wanted, {*self.workspace.variables, self.table.name})
-
-    def part(
-        self, rule: str, lines: Sequence[str], answer: Callable[[str], str], *drop: str
-    ) -> Part:
-        """Return lines to run; names that only they need are deleted afterwards.
-
-        Otherwise each answer would leave a table behind that the next question could be about.
-        """
-        return Part(f"{rule} ({self.table.name})", tuple(lines), answer, drop, self.polars)
-
-    def pandas_only(self, what: str) -> None:
-        """Refuse tables of other libraries than pandas."""
-        if self.polars:
-            table = code(self.table.name)
-            raise MisfitError(f"{what} work for pandas tables only; {table} is polars.")
 
     def refuse_strangers(self) -> None:
         """Refuse to count rows where something else may be meant: airlines among flights."""

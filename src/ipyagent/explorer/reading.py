@@ -7,18 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from ipyagent.explorer.builders import make_part
-from ipyagent.explorer.chunks import Token
-from ipyagent.explorer.frame import Frame, compile_pattern
+from ipyagent.explorer.frame import Frame, Token, compile_pattern, first_of, has, values_of
 from ipyagent.explorer.frame_parser import FrameParser
-from ipyagent.explorer.lexer import Lexer, name_loaded, without_stops
+from ipyagent.explorer.intents import intents
+from ipyagent.explorer.lexer import Lexer, name_loaded
 from ipyagent.explorer.markdown import code
-from ipyagent.explorer.name_table import names_of
 from ipyagent.explorer.names import singular, words
 from ipyagent.explorer.query import Query
-from ipyagent.explorer.rendering import intents
-from ipyagent.explorer.steps import MisfitError, Part
-from ipyagent.explorer.vocabulary import MEASUREMENTS, TURNING
-from ipyagent.explorer.workspace import Table, Workspace
+from ipyagent.explorer.vocabulary import MEASUREMENTS, TURNING, names_of
+from ipyagent.explorer.workspace import MisfitError, Part, Table, Workspace, refuse_if
 
 _SENTENCES = re.compile(r"(?<=[.?!])(?<!\bvs\.)\s+|\n+")
 _LABEL = re.compile(
@@ -27,38 +24,21 @@ _LABEL = re.compile(
 _STATEMENT = re.compile(
     r"(?:the|these|this|it|i|we|each|my|our|there|here|a|an|\S+\.\w+)\b", re.IGNORECASE
 )
-_INSTRUCTIONS = frozenset(
-    {"KEEP", "NOT", "WITHOUT", "IGNORE", "ROUND", "DROP", "FILL", "OUTLIERS", "METHOD", "LIBRARY"}
-    | {"PLOT", "CHART", "SAVE", "SORT", "ALPHA", "THRESHOLD", "SHOW", "COMPARE", "TTEST", "CHI2"}
-)
-_ASKING = frozenset(
-    {
-        "STAT",
-        "EXTREME",
-        "COUNT",
-        "SHARE",
-        "MISSING",
-        "MOST",
-        "MODE",
-        "BEST",
-        "HIGHER",
-        "SHOW",
-        "PLOT",
-    }
-    | {"OUTLIERS", "CORR", "UNIQUE", "DUPLICATES", "TOP", "DROP", "FILL", "CHART", "LOAD", "KEEP"}
-)
+_INSTRUCTIONS = frozenset({
+    "KEEP", "NOT", "WITHOUT", "IGNORE", "ROUND", "DROP", "FILL", "OUTLIERS", "METHOD", "LIBRARY",
+    "PLOT", "CHART", "SAVE", "SORT", "ALPHA", "THRESHOLD", "SHOW", "COMPARE", "TTEST", "CHI2",
+})  # fmt: skip
+_ASKING = (
+    "STAT", "EXTREME", "COUNT", "SHARE", "MISSING", "MOST", "MODE", "BEST", "HIGHER", "SHOW",
+    "PLOT", "OUTLIERS", "CORR", "UNIQUE", "DUPLICATES", "TOP", "DROP", "FILL", "CHART", "LOAD",
+    "KEEP",
+)  # fmt: skip
+_LINKS = ("IN", "FROM", "ON", "OF", "FOR", "TO", "SHOW")
+_ASKS = ("WHAT", "WHEN", "COUNT", "HOWMUCH", "SAVE", "PLOT", "CHART")
 _ONLY_NAMES = frozenset(["FILES", "IS", "FILE", "TABLE", "AS", "IN", "NOUN", "BY"])
-_LED = frozenset(["IN", "ON", "FOR", "OF", "BY", "IS", "WHERE", "EQ", "WITH", "AND", "OR", "NOT"])
+_LED = ("IN", "ON", "FOR", "OF", "BY", "IS", "WHERE", "EQ", "WITH", "AND", "OR", "NOT")
+_SAME_ROWS = "Does the second question mean the same rows as the first?"
 _UNCLEAR = "I know these words, but not what they ask for together."
-
-
-@dataclass
-class Question:
-    """One question of a prompt: its frame, a file to save to, and if it follows another one."""
-
-    frame: Frame
-    path: str = ""
-    follows: bool = False
 
 
 @dataclass
@@ -87,9 +67,8 @@ class Reading:
         """Note why a sentence is not understood."""
         self.reasons.append(str(misfit))
         self.swaps += misfit.offers
-        self.unknown += [
-            t for t in tokens if t.tag in ("UNKNOWN", "QUOTED") and t not in self.unknown
-        ]
+        unknown = [t for t in tokens if t.tag in ("UNKNOWN", "QUOTED")]
+        self.unknown += [t for t in unknown if t not in self.unknown]
 
 
 class TableReader:
@@ -102,14 +81,14 @@ class TableReader:
         self.lexer = Lexer(names_of(workspace, table), order)
         parts = (_LABEL.sub("", each).strip() for each in _SENTENCES.split(prompt))
         self.sentences = [each for each in parts if words(each)]
-        self.questions: list[Question] = []
+        self.questions: list[Frame] = []
         self.modifiers: list[Frame] = []
 
     def read(self) -> Reading:
         """Return the reading."""
         reading = Reading()
         for number, sentence in enumerate(self.sentences, 1):
-            tokens = without_stops(name_loaded(self.lexer.tokens(sentence), self.workspace))
+            tokens = name_loaded(self.lexer.tokens(sentence), self.workspace)
             tokens = _guess_values(tokens, self.guess) if self.guess else tokens
             introduces = number < len(self.sentences) and _introduces(sentence, tokens)
             if introduces and {t.tag for t in tokens} & {"IS", "HAS", "UNKNOWN"}:
@@ -118,39 +97,36 @@ class TableReader:
             try:
                 self._read_sentence(tokens, reading)
             except MisfitError as misfit:
-                if introduces:
-                    reading.ignored.append(sentence)
-                else:
+                if not introduces:
                     reading.refuse(misfit, tokens)
+                reading.ignored += [sentence] * introduces
         if not self.questions and not reading.reasons:
             reading.reasons.append(_UNCLEAR)
         for question in self.questions:
-            _modify(question.frame, self.modifiers)
-            named = (t.value for t in question.frame.core if t.tag == "COL")
-            reading.names |= {*question.frame.by, *map(str, question.frame.where), *named}
+            _modify(question, self.modifiers)
+            named = values_of(question.core, "COL")
+            reading.names |= {*question.by, *map(str, question.where), *named}
         self._answer(reading)
         reading.corrected = self.lexer.corrected
         return reading
 
     def _read_sentence(self, tokens: list[Token], reading: Reading) -> None:
         for token in (t for t in tokens if t.tag == "AMBIGUOUS"):
-            names = [
-                " ".join(code(str(e)) for e in (each if isinstance(each, tuple) else [each]))
-                for each in token.value
-            ]
+            pairs = [each if isinstance(each, tuple) else (each,) for each in token.value]
+            names = [" ".join(code(str(name)) for name in pair) for pair in pairs]
             reading.swaps += [(token.text, name) for name in names]
             raise MisfitError(f"{code(token.text)} may be {', '.join(names[:4])}.")
         tags = {t.tag for t in tokens}
         if "FILE" in tags <= _ONLY_NAMES:
             return
         if {"WHERE", "PVALUE", "OP"} <= tags:  # if the p-value is less than 0.05, …
-            numbers = [t.value for t in tokens if t.tag == "NUMBER"]
-            self.modifiers.append(Frame(options={"ALPHA": numbers[0]} if numbers else {}))
+            level = first_of(tokens, "NUMBER", default=0.05)
+            self.modifiers.append(Frame(options={"ALPHA": level}))
             return
-        made: list[Question] = []
+        made: list[Frame] = []
         for segment in _split_asks(tokens):
             frame = FrameParser(segment, self.table).parse()
-            path = _take_path(frame, self.table)
+            frame.path = _take_path(frame, self.table)
             fills = frame.core or frame.slots or frame.options or frame.digits is not None
             if not fills and frame.named and not made:
                 continue
@@ -159,37 +135,34 @@ class TableReader:
                 self.modifiers.append(frame)
                 continue
             short = frame.tags in ("COUNT ", "SHARE ", "WHEN ", "STAT ")
-            follows = bool(made) or (before and short)
-            made += [Question(each, path, follows) for each in _split_statistics(frame)]
+            frame.follows = bool(made) or (before and short)
+            made += _split_statistics(frame)
         self.questions += made
 
     def _answer(self, reading: Reading) -> None:
         """Find the parts that answer the questions, the second ones after their first ones."""
         first: Query | None = None
         for question in self.questions:
-            query = Query(question.frame, self.table, self.workspace, question.path)
+            query = Query(question, self.table, self.workspace)
             try:
                 if question.follows and first and reading.parts:
                     if (part := _follow(query, first, reading.parts[-1])) is not None:
                         reading.parts[-1] = part
                         continue
-                    if first.where and not query.where:
-                        if not query.frame.pronoun:
-                            raise MisfitError(
-                                "Does the second question mean the same rows as the first?"
-                            )
-                        query.frame.where = list(first.where)
+                    if first.where and not query.where and not query.frame.pronoun:
+                        raise MisfitError(_SAME_ROWS)
+                    query.frame.where = list(query.where or first.where)
                 part, first = first_part(query), query
                 if part.lines not in reading.lines:
                     reading.parts.append(part)
             except MisfitError as misfit:
-                reading.refuse(misfit, question.frame.core)
+                reading.refuse(misfit, question.core)
 
 
 def first_part(query: Query) -> Part:
     """Return the part of the first intent that fits; raises MisfitError if there is none."""
     why: MisfitError | None = None
-    for row in intents():
+    for row in intents().values():
         if row.fits(query.frame):
             try:
                 return make_part(row, query)
@@ -204,21 +177,19 @@ def _follow(query: Query, first: Query, part: Part) -> Part | None:
     if query.where or query.by:
         return None
     gives_share = rule.startswith(("missing", "rows", "duplicate", "share"))
-    said = query.frame.core[0].value if query.frame.core else ""
+    said = str(query.frame.core[0].value) if query.frame.core else ""
     if (
         tags in ("COUNT ", "", "COUNT ROWS ", "COUNT MISSING ")
-        or (tags == "UNKNOWN " and singular(str(said).casefold()) in MEASUREMENTS)
+        or (tags == "UNKNOWN " and singular(said.casefold()) in MEASUREMENTS)
         or (tags in ("SHARE ", "SHARE ROWS ", "COUNT SHARE ") and gives_share)
         or (tags == "STAT " and f"{said} of" in rule)
     ):
         return part
     if rule.startswith("row ") and re.fullmatch(r"(?:(?:COL|WHEN|PERIOD|AND) )+", tags):
-        for token in query.frame.core:
-            if token.tag == "COL":
-                first.also.append(token.value)
-            elif token.tag in ("WHEN", "PERIOD"):
-                own = [c for c in first.table.columns or {} if words(c) == (token.value,)]
-                first.also.append(own[0] if own else first.date_column)
+        for token in (t for t in query.frame.core if t.tag != "AND"):
+            own = [c for c in first.table.columns or {} if words(c) == (token.value,)]
+            is_column = token.tag == "COL"
+            first.also.append(token.value if is_column else own[0] if own else first.date_column)
         return first_part(first)
     return None
 
@@ -239,14 +210,8 @@ def _split_asks(tokens: list[Token]) -> list[list[Token]]:
     while at < len(tokens):
         ahead = [t.tag for t in tokens[at : at + 4]]
         joins = next((i for i, tag in enumerate(ahead) if tag not in ("AND", "COMMA")), len(ahead))
-        rest = [
-            tag
-            for tag in ahead[joins:]
-            if tag not in ("IN", "FROM", "ON", "OF", "FOR", "TO", "SHOW")
-        ]
-        asks = rest[:1] and rest[0] in ("WHAT", "WHEN", "COUNT", "HOWMUCH", "SAVE", "PLOT", "CHART")
-        says = {t.tag for t in segments[-1]} & _ASKING
-        if joins and asks and says:
+        asks = [tag for tag in ahead[joins:] if tag not in _LINKS][:1]
+        if joins and {*asks} & {*_ASKS} and has(segments[-1], *_ASKING):
             segments.append([])
             at += joins
         else:
@@ -262,7 +227,7 @@ def _split_statistics(frame: Frame) -> list[Frame]:
         return [frame]
     cores: list[list[Token]] = [[]]
     for token in frame.core:
-        if token.tag in ("STAT", "EXTREME") and any(t.tag == "COL" for t in cores[-1]):
+        if token.tag in ("STAT", "EXTREME") and has(cores[-1], "COL"):
             cores[-1].pop()  # the `and` before it
             cores.append([])
         cores[-1].append(token)
@@ -271,34 +236,29 @@ def _split_statistics(frame: Frame) -> list[Frame]:
 
 def _take_path(frame: Frame, table: Table) -> str:
     """Take the file that a request saves to."""
-    if not any(t.tag == "SAVE" for t in frame.core):
+    if not has(frame.core, "SAVE"):
         return ""
-    paths = [t for t in frame.core if t.tag == "NOFILE"] or [
-        t for t in frame.named if t.tag == "FILE"
-    ][-1:]
-    frame.named = [t for t in frame.named if t not in paths]
-    dropped = {"TO", "NOFILE"} | ({"ENDING", "FILES"} if not paths else set())
+    paths = values_of(frame.core, "NOFILE") or values_of(frame.named, "FILE")[-1:]
+    frame.named = [t for t in frame.named if t.value not in paths]
+    dropped = ("TO", "NOFILE") if paths else ("TO", "NOFILE", "ENDING", "FILES")
     frame.core = [t for t in frame.core if t.tag not in dropped]
-    if paths:
-        return str(paths[0].value)
-    if not frame.by:
-        raise MisfitError("Save to which file? Say “save … to name.csv”.")
-    return f"{table.name}_by_{'_'.join(words(frame.by[0]))}.csv"
+    refuse_if(not paths and not frame.by, "Save to which file? Say “save … to name.csv”.")
+    return str(paths[0]) if paths else f"{table.name}_by_{'_'.join(words(frame.by[0]))}.csv"
 
 
 def _guess_values(tokens: list[Token], column: str) -> list[Token]:
     """Return the tokens with unknown words, where a value may stand, as values of a column."""
     made: list[Token] = []
     for token in tokens:
-        last = made[-1] if made else None
+        is_name = token.tag == "QUOTED" or (token.text[:1].isupper() and made)
         if token.tag not in ("UNKNOWN", "QUOTED"):
             made.append(token)
-        elif last and last.tag == "VALUE" and last.text == "?":
+        elif made and made[-1].tag == "VALUE" and made[-1].text == "?":
             continue
-        elif token.tag == "QUOTED" or (last and (token.text[:1].isupper() or last.tag in _LED)):
-            beside = last is not None and last.tag in ("IS", "EQ", "COL")
-            named = next((t.value for t in made[-3:] if t.tag == "COL"), None) if beside else None
-            made.append(Token("VALUE", (named or column, "?"), "?"))
+        elif is_name or has(made[-1:], *_LED):
+            beside = made[-3:] if has(made[-1:], "IS", "EQ", "COL") else []
+            named = first_of(beside, "COL", default=column)
+            made.append(Token("VALUE", (named, "?"), "?"))
         else:
             made.append(token)
     return made
@@ -306,7 +266,10 @@ def _guess_values(tokens: list[Token], column: str) -> list[Token]:
 
 def _introduces(sentence: str, tokens: Sequence[Token]) -> bool:
     """Return whether a sentence only tells what the data is about."""
-    if sentence.endswith("?") or not _STATEMENT.match(sentence):
-        return False
-    turned = any(t.tag == "UNKNOWN" and t.value.casefold() in TURNING for t in tokens)
-    return not turned and not {t.tag for t in tokens} & _INSTRUCTIONS
+    states = _STATEMENT.match(sentence) and not sentence.endswith("?")
+    return bool(states) and not turns(tokens) and not has(tokens, *_INSTRUCTIONS)
+
+
+def turns(tokens: Sequence[Token]) -> bool:
+    """Return whether an unknown word may turn the meaning of a sentence around."""
+    return any(t.tag == "UNKNOWN" and t.text.casefold() in TURNING for t in tokens)

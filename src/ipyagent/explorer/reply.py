@@ -1,21 +1,23 @@
-"""The reply to a conversation: the next call, or the answer."""
+"""The reply to a conversation: its parts, and from them the next call, or the answer."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from ipyagent.explorer import lookups
-from ipyagent.explorer.conversation import Exchange, FinishedCall, read
-from ipyagent.explorer.markdown import code, fence
-from ipyagent.explorer.spared_names import spare_names_in
-from ipyagent.explorer.steps import Look, Say, Step, Task, UnreadableError
+from ipyagent.explorer import files
+from ipyagent.explorer.markdown import UnreadableError, code, fence
+from ipyagent.explorer.snippets import spare_names_in
 from ipyagent.explorer.understanding import next_step
-from ipyagent.explorer.workspace import Workspace, of_context
+from ipyagent.explorer.workspace import Look, Say, Step, Task, Workspace, of_context
 
 MAX_CALLS = 6
+
+_CONTEXT = re.compile(r"\n?<context>\n(.*)\n</context>\s*\Z", re.DOTALL)
 
 _REASON = re.compile(
     r"Their reason: (.*?)(?: Do not repeat it; ask or find another way\.)?$"
@@ -26,6 +28,20 @@ _DENIED = re.compile(r"\b(denied|not run|not approved)\b", re.IGNORECASE)
 _ABSENT = re.compile(r"No module named '([\w.]+)'|Missing optional dependency '([\w.]+)'")
 
 _STRANGE = "This conversation holds a call that I did not ask for; please ask again."
+
+
+@dataclass(frozen=True)
+class FinishedCall:
+    """A finished call, and its result as text."""
+
+    tool: str
+    arguments: dict[str, Any]
+    output: str
+
+    @property
+    def has_failed(self) -> bool:
+        """True if its result is an error."""
+        return self.output.startswith("Error")
 
 
 @dataclass(frozen=True)
@@ -43,34 +59,45 @@ def reply(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> Explor
     Pure: the same conversation gives the same reply. The calls made since the newest prompt are
     followed from the start, so nothing has to be remembered between replies.
     """
-    conversation = read(messages)
-    offered = {tool.get("function", {}).get("name") for tool in tools}
-    workspace = of_context(conversation.context or "", *conversation.earlier)
-    unseen = [] if conversation.context is not None else [lookups.at_variables, lookups.at_files]
-    for done in conversation.done[:MAX_CALLS]:
-        step = _step(conversation, workspace, unseen)
-        if not isinstance(step, Look):
-            return _answer(step, done)
-        learned = _apply_lookup(step, done)
-        if isinstance(learned, ExplorerReply):
-            return learned
-        workspace = learned
+    # A user message of nothing but images is the tail of a tool's result.
+    said = [_text(each).strip() if each.get("role") == "user" else "" for each in messages]
+    asked = [at for at, text in enumerate(said) if text]
+    calls = _finished_calls(messages[asked[-1] + 1 :] if asked else messages)
+    newest = [said[at] for at in reversed(asked)] or [""]
+    prompts = [_CONTEXT.sub("", each).strip() for each in newest]
+    contexts = [found and found[1] for found in map(_CONTEXT.search, newest)]
+    workspace = of_context(contexts[0] or "", *filter(None, contexts[1:]))
+    unseen = [] if contexts[0] is not None else [files.at_variables, files.at_files]
+    for done in calls[:MAX_CALLS]:
+        step = _step(prompts, workspace, unseen)
+        if isinstance(step, Say) or (step.tool, step.arguments) != (done.tool, done.arguments):
+            return ExplorerReply("a call that I did not ask for", _STRANGE)
+        if done.has_failed:
+            return _explain_stop(done)
+        try:
+            if isinstance(step, Task):
+                text = step.answer(done.output)
+                return ExplorerReply("Put what the tool returned into words.", text)
+            workspace = step.learn(done.output)
+        except (UnreadableError, ValueError, KeyError):
+            return _explain_stop(done)
         unseen = [see for see in unseen if see(workspace).tool != step.tool]
-    if len(conversation.done) >= MAX_CALLS:
+    if len(calls) >= MAX_CALLS:
         text = f"I stopped after {MAX_CALLS} calls without an answer. Please ask for less at once."
         return ExplorerReply("too many calls", text)
-    return _next(_step(conversation, workspace, unseen), offered)
+    offered = {tool.get("function", {}).get("name") for tool in tools}
+    return _next(_step(prompts, workspace, unseen), offered)
 
 
 def _step(
-    conversation: Exchange, workspace: Workspace, unseen: Sequence[Callable[[Workspace], Look]]
+    prompts: Sequence[str], workspace: Workspace, unseen: Sequence[Callable[[Workspace], Look]]
 ) -> Step:
     """Return the next step; a look at the workspace, if it was not shown, before it is needed."""
-    step = next_step(conversation.prompt, workspace, conversation.prompts)
+    step = next_step(prompts[0], workspace, prompts[1:])
     if isinstance(step, Say):
         return unseen[0](workspace) if unseen and step.declined else step
-    if step.tool == "run_python" and lookups.at_variables in unseen:
-        return lookups.at_variables(workspace)
+    if step.tool == "run_python" and files.at_variables in unseen:
+        return files.at_variables(workspace)
     return spare_names_in(step, workspace)
 
 
@@ -88,60 +115,46 @@ def _next(step: Step, offered: set[str | None]) -> ExplorerReply:
     return ExplorerReply(f"{kind}: {step.rule}.", "", ((step.tool, step.arguments),))
 
 
-def _answer(step: Task | Say, done: FinishedCall) -> ExplorerReply:
-    if isinstance(step, Say) or (step.tool, step.arguments) != (done.tool, done.arguments):
-        return ExplorerReply("a call that I did not ask for", _STRANGE)
-    if _has_failed(done):
-        return _explain_stop(done)
-    try:
-        return ExplorerReply("Put what the tool returned into words.", step.answer(done.output))
-    except (UnreadableError, ValueError, KeyError):
-        return _explain_stop(done)
-
-
-def _apply_lookup(step: Look, done: FinishedCall) -> Workspace | ExplorerReply:
-    if (step.tool, step.arguments) != (done.tool, done.arguments):
-        return ExplorerReply("a call that I did not ask for", _STRANGE)
-    if _has_failed(done):
-        return _explain_stop(done)
-    try:
-        return step.learn(done.output)
-    except (UnreadableError, ValueError):
-        return _explain_stop(done)
-
-
-def _has_failed(done: FinishedCall) -> bool:
-    return done.output.startswith("Error")
-
-
 def _explain_stop(done: FinishedCall) -> ExplorerReply:
     """End honestly: the call was denied, it failed, or its result is unreadable."""
     output = done.output
     if "dry run" in output[:200].lower():
         return ExplorerReply("a dry run", "This was a dry run: the call is shown, nothing was run.")
-    reason = fence(output.removeprefix("Error: "), lines=15)
-    if _has_failed(done) and _DENIED.search(output[:400]):
-        why = _reason(output)
-        text = (
-            f"**The call of {code(done.tool)} was not approved, so I stopped;** it was not run."
-            + (f"\n\n{fence(why, lines=15)}" if why else "")
-        )
-        return ExplorerReply("denied", text)
-    if not _has_failed(done):
-        text = (
-            f"**{code(done.tool)} returned something that I can't read**, so I draw no conclusion:"
-        )
+    called, reason = code(done.tool), fence(output.removeprefix("Error: "), lines=15)
+    if not done.has_failed:
+        text = f"**{called} returned something that I can't read**, so I draw no conclusion:"
         return ExplorerReply("unreadable output", f"{text}\n\n{reason}")
-    hint = ""
+    if _DENIED.search(output[:400]):
+        known = _REASON.search(output)  # without the words that are meant for a model
+        why = next(filter(None, known.groups()), "").strip() if known else ""
+        text = f"**The call of {called} was not approved, so I stopped;** it was not run."
+        return ExplorerReply("denied", "\n\n".join([text, *[fence(why, lines=15)] * bool(why)]))
+    parts = [f"**{called} failed, so I stopped.**", reason]
     if absent := _ABSENT.search(output):
-        hint = (
-            f"\n\nInstall it with {code(f'%pip install {absent[1] or absent[2]}')}, then ask again."
-        )
-    text = f"**{code(done.tool)} failed, so I stopped.**\n\n{reason}{hint}"
-    return ExplorerReply("the call failed", text)
+        install = code(f"%pip install {absent[1] or absent[2]}")
+        parts.append(f"Install it with {install}, then ask again.")
+    return ExplorerReply("the call failed", "\n\n".join(parts))
 
 
-def _reason(output: str) -> str:
-    """Return why a call was denied, without the words that are meant for a model."""
-    known = _REASON.search(output)
-    return next(filter(None, known.groups()), "").strip() if known else ""
+def _text(message: dict[str, Any]) -> str:
+    content = message.get("content") or ""
+    if isinstance(content, str):
+        return content
+    return "\n".join(part.get("text", "") for part in content if part.get("type") == "text")
+
+
+def _finished_calls(messages: list[dict[str, Any]]) -> list[FinishedCall]:
+    results = {m.get("tool_call_id"): _text(m) for m in messages if m.get("role") == "tool"}
+    calls = [call for message in messages for call in message.get("tool_calls") or ()]
+    return [
+        FinishedCall(call["function"]["name"], _arguments(call), results[call.get("id")])
+        for call in calls
+        if call.get("id") in results
+    ]
+
+
+def _arguments(call: dict[str, Any]) -> dict[str, Any]:
+    arguments = call["function"].get("arguments")
+    with suppress(ValueError, TypeError):  # it may be an object already
+        arguments = json.loads(arguments)
+    return arguments if isinstance(arguments, dict) else {}

@@ -1,47 +1,32 @@
-"""Pieces of code. Text from a prompt or from data appears in them only as a literal."""
+"""Pieces of code. Text from a prompt or from data appears in them only as a literal.
+
+They leave the user's names alone: imports give way to other names.
+"""
 
 from __future__ import annotations
 
+import ast
+import builtins
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import replace
 
-from ipyagent.explorer.workspace import Table
+from ipyagent.explorer.frame import Condition, Where
+from ipyagent.explorer.names import fresh
+from ipyagent.explorer.workspace import Look, Step, Table, Task, Workspace
 
-_WIDTH = 88
 _IMPORTS = {
-    "plt.": "import matplotlib.pyplot as plt",
-    "pd.": "import pandas as pd",
-    "pl.": "import polars as pl",
-    "stats.": "from scipy import stats",
+    "plt": "import matplotlib.pyplot as plt",
+    "pd": "import pandas as pd",
+    "pl": "import polars as pl",
+    "stats": "from scipy import stats",
 }
-PLAIN = {"pstd": "std(ddof=0)", "pvar": "var(ddof=0)"}
+PLAIN = {
+    "pstd": "{0}.std(ddof=0)", "pvar": "{0}.var(ddof=0)",
+    "iqr": "{0}.quantile(0.75) - {0}.quantile(0.25)",
+    "quartiles": "{0}.quantile(0.25), {0}.quantile(0.5), {0}.quantile(0.75)",
+}  # fmt: skip
 """Statistics that are no methods without arguments."""
-
-
-@dataclass(frozen=True)
-class Condition:
-    """A test on one column, such as `species == "Adelie"`, or on a part of its dates.
-
-    The sign may be `in` or `not in` a list of values, and `null` or `known` without a value.
-    """
-
-    column: str
-    sign: str
-    value: Any = None
-    part: str = ""
-
-    def __str__(self) -> str:
-        left = f"{self.part} of {self.column}" if self.part else self.column
-        if self.sign in ("null", "known"):
-            return f"{left} is {'missing' if self.sign == 'null' else 'known'}"
-        if self.sign in ("in", "not in"):
-            return f"{left} {self.sign} {', '.join(map(str, self.value))}"
-        return f"{left} {'=' if self.sign == '==' else self.sign} {self.value}"
-
-
-Where = tuple[Condition, ...]
 
 
 def literal(value: object) -> str:
@@ -51,18 +36,6 @@ def literal(value: object) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(literal, value))}]"
     return repr(value)
-
-
-def rows(table: Table, where: Where) -> str:
-    """Return the table, or its rows that meet all conditions."""
-    return f"{table.name}[{mask(table, where)}]" if where else table.name
-
-
-def cut(table: Table, where: Where, columns: str | Sequence[str]) -> str:
-    """Return one column (a name) or several (a list) of the rows that meet all conditions."""
-    if not where:
-        return f"{table.name}[{literal(columns)}]"
-    return f"{table.name}.loc[{mask(table, where)}, {literal(columns)}]"
 
 
 def mask(table: Table, where: Where) -> str:
@@ -75,15 +48,10 @@ def _test(table: Table, condition: Condition) -> str:
     column = f"{table.name}[{literal(condition.column)}]"
     if condition.part:
         column = f"{dates(table, column, condition.column)}.dt.{condition.part}"
-    match condition.sign:
-        case "null":
-            return f"{column}.isna()"
-        case "known":
-            return f"{column}.notna()"
-        case "in":
-            return f"{column}.isin({literal(condition.value)})"
-        case "not in":
-            return f"~{column}.isin({literal(condition.value)})"
+    if condition.sign in ("null", "known"):
+        return f"{column}.{'isna' if condition.sign == 'null' else 'notna'}()"
+    if condition.sign in ("in", "not in"):
+        return f"{'~' * (condition.sign == 'not in')}{column}.isin({literal(condition.value)})"
     if isinstance(condition.value, bool) and condition.sign in ("==", "!="):
         return column if condition.value == (condition.sign == "==") else f"~{column}"
     return f"{column} {condition.sign} {literal(condition.value)}"
@@ -94,23 +62,59 @@ def dates(table: Table, values: str, column: str) -> str:
     return values if table.kind(column) == "date" else f"pd.to_datetime({values})"
 
 
-def print_chain(source: str, *links: str) -> list[str]:
-    """Return lines that print a chain of calls: one, if it fits."""
-    line = f"print({source}{''.join(links)})"
-    if len(line) <= _WIDTH:
-        return [line]
-    start, rest = f"{source}{links[0]}", links[1:]
-    if len(start) > _WIDTH:
-        start, rest = source, links
-    return ["print(", *(f"    {line}" for line in (start, *rest)), ")"]
-
-
 def script(*lines: str) -> str:
     """Return the lines as one cell, after their imports."""
     body = "\n".join(lines)
-    imports = [line for alias, line in _IMPORTS.items() if _uses(alias, body)]
+    used = rf"(?<![\w.\"'])({'|'.join(_IMPORTS)})\.\w"
+    aliases = {found[1] for found in re.finditer(used, body)}
+    imports = [line for alias, line in _IMPORTS.items() if alias in aliases]
     return "\n".join([*imports, *[""] * bool(imports), body])
 
 
-def _uses(alias: str, body: str) -> bool:
-    return bool(re.search(rf"(?<![\w.\"']){re.escape(alias)}\w", body))
+def spare_names_in(step: Task | Look, workspace: Workspace) -> Step:
+    """Return the step with code that binds no name of the user's, but what they asked for."""
+    if step.tool != "run_python":
+        return step
+    code = spare_names(step.arguments["code"], workspace)
+    return replace(step, arguments={**step.arguments, "code": code})
+
+
+def spare_names(code: str, workspace: Workspace) -> str:
+    """Return the code with other names for imports that the user's variables have.
+
+    Functions of Python whose names are the user's, such as `list`, are called by their full names.
+    """
+    tree = ast.parse(code)
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    taken = {*workspace.variables, *workspace.modules, *(node.id for node in names)}
+    lines, renamed = code.splitlines(), dict[str, str]()
+    for line, name, module in _imports(tree):
+        known = workspace.modules.get(name)  # more names may be taken than a listing names
+        if known != module if known else workspace.is_cut or name in workspace.variables:
+            short = module.rpartition(".")[2]
+            wanted = module.replace(".", "_") if short == name else short
+            is_there = workspace.modules.get(wanted) == module
+            new = renamed[name] = wanted if is_there else fresh(wanted, {*taken, name})
+            lines[line - 1] = f"import {module}" + (f" as {new}" if new != module else "")
+    bound = {node.id for node in names if not isinstance(node.ctx, ast.Load)}
+    hidden = {n.id for n in names if hasattr(builtins, n.id)} & workspace.variables - bound
+    module = fresh("builtins", taken) if hidden else ""
+    renamed |= {name: f"{module}.{name}" for name in hidden}
+    for node in sorted(names, key=lambda node: node.col_offset, reverse=True):
+        if node.id in renamed:
+            text = lines[node.lineno - 1].encode()
+            end = node.col_offset + len(node.id.encode())
+            start, rest = text[: node.col_offset].decode(), text[end:].decode()
+            lines[node.lineno - 1] = f"{start}{renamed[node.id]}{rest}"
+    if hidden:
+        lines.insert(0, "import builtins" + (f" as {module}" if module != "builtins" else ""))
+    return "\n".join(lines) if renamed else code
+
+
+def _imports(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
+    """Yield the line of each import, the name that it binds, and the module."""
+    for node in tree.body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            (alias,) = node.names
+            package = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+            yield node.lineno, alias.asname or alias.name, f"{package}{alias.name}"

@@ -9,8 +9,7 @@ from importlib.resources import files
 
 from ipyagent.explorer.frame import Frame
 from ipyagent.explorer.markdown import code, codes
-from ipyagent.explorer.steps import Say
-from ipyagent.explorer.workspace import Table, Workspace
+from ipyagent.explorer.workspace import Say, Workspace
 from ipyagent.providers import default_models
 
 _ABOUT = """\
@@ -29,33 +28,10 @@ _LANGUAGES: dict[str, dict[str, str]] = tomllib.loads(
     files("ipyagent.explorer").joinpath("languages.toml").read_text("utf-8")
 )
 _MARKS = {name: frozenset(each["words"].split()) for name, each in _LANGUAGES.items()}
-_ENGLISH = frozenset(
-    [
-        "the",
-        "of",
-        "in",
-        "is",
-        "are",
-        "what",
-        "which",
-        "how",
-        "show",
-        "me",
-        "by",
-        "for",
-        "and",
-        "with",
-        "to",
-        "a",
-        "an",
-        "i",
-        "no",
-        "in",
-        "per",
-        "file",
-        "data",
-    ]
-)
+_ENGLISH = frozenset({
+    "the", "of", "in", "is", "are", "what", "which", "how", "show", "me", "by", "for", "and",
+    "with", "to", "a", "an", "i", "no", "per", "file", "data",
+})  # fmt: skip
 
 
 def find_language(prompt: str) -> str | None:
@@ -77,35 +53,23 @@ def _suggest_model() -> str:
     )
 
 
-def suggestions(workspace: Workspace) -> list[str]:
-    """Return three requests that can be understood in this workspace."""
-    table = next(iter(workspace.tables.values()), None)
-    if table is not None:
-        return _about_table(table)
-    if workspace.table_files:
-        path = workspace.table_files[0]
-        return [f"Load {code(path)}", f"Profile {code(path)}", f"Missing values in {code(path)}"]
-    return ["List files", "What variables are there?", "What can you do?"]
-
-
-def _about_table(table: Table) -> list[str]:
-    name = code(table.name)
-    numbers, texts = table.of_kind("number"), table.of_kind("text")
-    floats = [n for n in numbers if "float" in (table.columns or {})[n].lower()] or numbers
-    if floats and texts:
-        middle = f"Plot {code(floats[-1])} by {code(texts[0])}"
-    elif texts:
-        middle = f"Count {name} by {code(texts[0])}"
-    elif floats:
-        middle = f"Histogram of {code(floats[-1])}"
-    else:
-        middle = f"First 5 rows of {name}"
-    return [f"Profile {name}", middle, f"Missing values in {name}"]
-
-
 def list_suggestions(workspace: Workspace) -> str:
-    """Return the suggestions as a Markdown list."""
-    return "\n".join(f"- {each}" for each in suggestions(workspace))
+    """Return three requests that can be understood in this workspace, as a Markdown list."""
+    made = ["List files", "What variables are there?", "What can you do?"]
+    if table := next(iter(workspace.tables.values()), None):
+        name, numbers, texts = code(table.name), table.of_kind("number"), table.of_kind("text")
+        floats = [n for n in numbers if "float" in table.dtype(n).lower()] or numbers
+        middle = f"Histogram of {code(floats[-1])}" if floats else f"First 5 rows of {name}"
+        if texts:
+            what = f"Plot {code(floats[-1])}" if floats else f"Count {name}"
+            middle = f"{what} by {code(texts[0])}"
+        made = [f"Profile {name}", middle, f"Missing values in {name}"]
+    elif workspace.table_files:
+        made = [
+            f"{do} {code(workspace.table_files[0])}"
+            for do in ("Load", "Profile", "Missing values in")
+        ]
+    return "\n".join(f"- {each}" for each in made)
 
 
 def help_out(frame: Frame | None, workspace: Workspace) -> Say:

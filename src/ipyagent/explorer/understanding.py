@@ -10,32 +10,39 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import reduce
 from itertools import islice
-from pathlib import PurePosixPath
 
-from ipyagent.explorer import lookups, talk, two_tables
-from ipyagent.explorer.chunks import Token, chunks
+from ipyagent.explorer import files, talk
+from ipyagent.explorer.builders import two_tables
 from ipyagent.explorer.files import explain_doubt, find_errand, load_line
-from ipyagent.explorer.frame import Frame, find_pattern
+from ipyagent.explorer.frame import Frame, Token, find_pattern, first_of, has, values_of
 from ipyagent.explorer.frame_parser import FrameParser
-from ipyagent.explorer.lexer import ORDERS, Lexer, name_loaded, without_stops
+from ipyagent.explorer.lexer import ORDERS, Lexer, chunks, name_loaded
 from ipyagent.explorer.markdown import cell, code, codes
-from ipyagent.explorer.name_table import names_of
-from ipyagent.explorer.names import fresh, nearest, words
+from ipyagent.explorer.names import nearest, words
 from ipyagent.explorer.query import Query
-from ipyagent.explorer.reading import Reading, TableReader
+from ipyagent.explorer.reading import Reading, TableReader, turns
 from ipyagent.explorer.snippets import script
-from ipyagent.explorer.steps import Look, MisfitError, Part, Say, Step, Task
-from ipyagent.explorer.vocabulary import TURNING
-from ipyagent.explorer.workspace import Table, Workspace, is_table_file
+from ipyagent.explorer.vocabulary import names_of
+from ipyagent.explorer.workspace import (
+    MisfitError,
+    Part,
+    Say,
+    Step,
+    Table,
+    Task,
+    Workspace,
+    is_table_file,
+)
 
 _MAX_UNSEEN = 3  # tables of unknown columns that are looked at when none is named
 _MAX_OFFERS, _MAX_TRIES = 3, 16
 _SEPARATOR = "---"
 _IT = re.compile(r"\b(?:it|that)\b", re.IGNORECASE)
-_FUNCTION_WORDS = frozenset(
-    ["UNKNOWN", "SIGN", "ENTITY", "AND", "OF", "IS", "WHAT", "WHERE", "NOT"]
-)
+_FUNCTION_WORDS = frozenset({
+    "UNKNOWN", "SIGN", "ENTITY", "AND", "OF", "IS", "WHAT", "WHERE", "NOT",
+})  # fmt: skip
 _TWO_TABLES = (
     "(COMPARE|DIFFERENCE|JOIN) BETWEEN? OF? (TABLE|FILE) (AND|WITH|TO|VS) (TABLE|FILE) "
     "((BY|ON) (UNKNOWN|AMBIGUOUS|COL|QUOTED|ENTITY|PERIOD)+)?"
@@ -59,6 +66,10 @@ class PromptReader:
     def __init__(self, prompt: str, workspace: Workspace, *, offering: bool = True) -> None:
         self.prompt, self.workspace, self.offering = prompt, workspace, offering
         self.names = names_of(workspace, None)
+        self.tokens = {
+            order: name_loaded(Lexer(self.names, order).tokens(prompt), workspace)
+            for order in ORDERS
+        }
         self.readings: list[tuple[Table, Reading]] = []
 
     def step(self) -> Step:
@@ -71,18 +82,13 @@ class PromptReader:
         except MisfitError as misfit:
             return talk.decline(self.workspace, [], [str(misfit)])
 
-    def tokens(self, order: str) -> list[Token]:
-        """Return the prompt in tokens, without columns of a table."""
-        tokens = Lexer(self.names, order).tokens(self.prompt)
-        return without_stops(name_loaded(tokens, self.workspace))
-
     # Requests that are not about the inside of one table.
 
     def errand(self) -> Step | None:
         """Return the step for a request about files, variables, two tables, or the explorer."""
         for order in ORDERS:
             try:
-                frame = FrameParser(self.tokens(order), Table("")).parse()
+                frame = FrameParser(self.tokens[order], Table("")).parse()
             except MisfitError:
                 continue
             if errand := find_errand(frame):
@@ -91,7 +97,7 @@ class PromptReader:
 
     def two_tables(self) -> Step | None:
         """Return the step for a comparison or a join of two tables; files are loaded first."""
-        tokens = [t for t in self.tokens("names") if t.tag not in ("NOUN", "SIGN")]
+        tokens = [t for t in self.tokens["names"] if t.tag not in ("NOUN", "SIGN")]
         if find_pattern(_TWO_TABLES, tokens) != (0, len(tokens)):
             return None
         named = list(dict.fromkeys((t.tag, t.value) for t in tokens if t.tag in ("TABLE", "FILE")))
@@ -99,42 +105,28 @@ class PromptReader:
             raise MisfitError(f"{code(str(named[0][1]))} is one table; name another beside it.")
         for tag, value in named:
             if tag == "FILE":
-                return lookups.at_file(value, self.workspace) if is_table_file(value) else None
+                return files.at_file(value, self.workspace) if is_table_file(value) else None
             if self.workspace.tables[value].columns is None:
-                return lookups.at_columns(self.workspace.tables[value], self.workspace)
+                return files.at_columns(self.workspace.tables[value], self.workspace)
         one, other = (self.workspace.tables[value] for _, value in named)
         if "polars" in (one.library, other.library):
             raise MisfitError("I can compare and join two pandas tables only.")
         own = Lexer(names_of(self.workspace, one), "names").tokens(self.prompt)
-        key = next((t.value for t in own if t.tag == "COL"), None)
-        joins = any(t.tag == "JOIN" for t in own)
-        do = two_tables.join_tables if joins else two_tables.compare_tables
-        return self.run([do(Query(Frame(), one, self.workspace), other, key)], one, Reading())
+        key, joins = first_of(own, "COL"), has(own, "JOIN")
+        part = two_tables(Query(Frame(), one, self.workspace), other, key, joins=joins)
+        return self.run([part], one, Reading())
 
     # Requests about one table.
 
     def candidates(self) -> list[Table]:
         """Return the tables that the prompt may be about, those in files without a name yet."""
-        found = {(t.tag, t.value) for t in self.tokens("names") if t.tag in ("TABLE", "FILE")}
-        if found:
-            tables = [self._table_of(tag, value) for tag, value in found]
-            return [each for each in tables if each is not None] if len(tables) == 1 else []
-        if self.workspace.tables:
-            return list(self.workspace.tables.values())
-        return [t for path in self.workspace.table_files if (t := self._table_of("FILE", path))]
-
-    def _table_of(self, tag: str, value: str) -> Table | None:
-        if tag == "TABLE":
-            return self.workspace.tables[value]
-        if not is_table_file(value):
-            return None
-        name, bare = (
-            fresh(PurePosixPath(value).stem, self.workspace.variables),
-            Table("", path=value),
-        )
-        in_doubt = explain_doubt(value, self.workspace) is not None
-        profile = bare if in_doubt else self.workspace.profiles.get(value, bare)
-        return replace(profile, name=name)
+        known, in_files = self.workspace.tables, self.workspace.in_files
+        named = {(t.tag, t.value) for t in self.tokens["names"] if t.tag in ("TABLE", "FILE")}
+        if len(named) == 1:
+            ((tag, value),) = named
+            table = known.get(value) if tag == "TABLE" else in_files.get(value)
+            return [table] if table else []
+        return [] if named else list(known.values()) or list(in_files.values())
 
     def on_tables(self) -> Step | None:
         """Return the step for a request about the named table, or the only possible one."""
@@ -143,9 +135,9 @@ class PromptReader:
         if 0 < len(unseen) <= _MAX_UNSEEN and (look := self.look_at(unseen[0], len(candidates))):
             return look
         steps = {
-            t.path or t.name: s
-            for t in candidates
-            if t.columns is not None and (s := self.on_table(t))
+            each.path or each.name: step
+            for each in candidates
+            if each.columns is not None and (step := self.on_table(each))
         }
         if len(steps) > 1:
             what = "table" if self.workspace.tables else "file"
@@ -157,24 +149,20 @@ class PromptReader:
 
     def look_at(self, table: Table, many: int) -> Step | None:
         """Look at the columns of a table that nobody described, if the prompt may be about them."""
-        guess = Lexer(names_of(self.workspace, replace(table, columns={}, values=())), "words")
-        tokens = guess.tokens(self.prompt)
-        turned = any(t.tag == "UNKNOWN" and t.value.casefold() in TURNING for t in tokens)
-        may_fit = not turned and bool({t.tag for t in tokens} - _FUNCTION_WORDS)
+        bare = replace(table, columns={}, values=())
+        tokens = Lexer(names_of(self.workspace, bare), "words").tokens(self.prompt)
+        may_fit = not turns(tokens) and bool({t.tag for t in tokens} - _FUNCTION_WORDS)
         if table.path:
-            return lookups.at_file(table.path, self.workspace) if many == 1 and may_fit else None
-        return lookups.at_columns(table, self.workspace) if may_fit or not table.opaque else None
+            return files.at_file(table.path, self.workspace) if many == 1 and may_fit else None
+        return files.at_columns(table, self.workspace) if may_fit or not table.opaque else None
 
     def on_table(self, table: Table) -> Step | None:
         """Return the step for a request about this very table."""
         readings = [TableReader(self.prompt, table, self.workspace, o).read() for o in ORDERS]
         understood = [each for each in readings if each.is_understood]
-        if len(understood) == 2 and understood[0].names == understood[1].names:
-            understood = understood[1:]  # `average price` of AveragePrice
-        if len(understood) == 2:  # one of them may have taken a name for a word that says nothing
-            longer = max(understood, key=lambda each: len(each.names))
-            if all(each.names <= longer.names for each in understood):
-                understood = [longer]
+        longer = max(reversed(understood), key=lambda each: len(each.names), default=None)
+        if longer and all(each.names <= longer.names for each in understood):
+            understood = [longer]  # the other took a name for a word: `average price`, AveragePrice
         if len(understood) == 2 and understood[0].lines != understood[1].lines:
             self.readings.append((table, Reading(reasons=[_AMBIGUOUS])))
             return None
@@ -190,18 +178,12 @@ class PromptReader:
         texts = [c for c in table.of_kind("text") if c not in table.dates]
         if not texts or not 0 < len(said) <= 4 or set(said) <= table.looked_up:
             return None
-        if talk.find_language(self.prompt) or any(
-            t.casefold() in TURNING or not words(t) for t in said
-        ):
+        if talk.find_language(self.prompt) or turns(reading.unknown) or not all(map(words, said)):
             return None
-        for order in ORDERS:
-            if (
-                TableReader(self.prompt, table, self.workspace, order, texts[-1])
-                .read()
-                .is_understood
-            ):
-                doubt = explain_doubt(table.path, self.workspace) if table.path else None
-                return doubt or lookups.at_values(table, said, self.workspace)
+        guesses = (TableReader(self.prompt, table, self.workspace, o, texts[-1]) for o in ORDERS)
+        if any(each.read().is_understood for each in guesses):
+            doubt = explain_doubt(table.path, self.workspace) if table.path else None
+            return doubt or files.at_values(table, said, self.workspace)
         return None
 
     def run(self, parts: Sequence[Part], table: Table, reading: Reading) -> Step:
@@ -231,36 +213,33 @@ class PromptReader:
 
     def decline(self, found: Sequence[Token]) -> Say:
         """Decline, with the words that were not understood and what may be meant."""
-        if missing := [each.value for each in found if each.tag == "NOFILE"]:
-            return talk.decline(
-                self.workspace, [], [f"I see no file {codes(missing)} in the workspace."]
-            )
+        workspace = self.workspace
+        if missing := values_of(found, "NOFILE"):
+            reason = f"I see no file {codes(missing)} in the workspace."
+            return talk.decline(workspace, [], [reason])
         if language := talk.find_language(self.prompt):
-            return talk.decline_in(language, self.workspace)
+            return talk.decline_in(language, workspace)
         if not self.readings:
-            paths = [] if self.workspace.tables else self.workspace.table_files
-            several = [f"That could be about {codes(paths)}: please name the file."] * (
-                len(paths) > 1
-            )
-            unknown = [t.text for t in self.tokens("words") if t.tag == "UNKNOWN"]
-            return talk.decline(self.workspace, list(dict.fromkeys(unknown)), several)
+            paths = [] if workspace.tables else workspace.table_files
+            reasons = [f"That could be about {codes(paths)}: please name the file."]
+            unknown = dict.fromkeys(t.text for t in self.tokens["words"] if t.tag == "UNKNOWN")
+            return talk.decline(workspace, list(unknown), reasons * (len(paths) > 1))
         table, reading = min(self.readings, key=lambda e: (len(e[1].unknown), len(e[1].reasons)))
-        unknown = list(dict.fromkeys(t.text for t in reading.unknown if t.text))
+        unknown = dict.fromkeys(t.text for t in reading.unknown if t.text)
         reasons = [e for e in reading.reasons if not (unknown and "know these words" in e)]
         if len(self.readings) > 1 and not unknown:
             reasons = []  # they are about tables that the prompt may not mean
-        return talk.decline(
-            self.workspace, unknown, reasons, self.understood(self._near(table, reading))
-        )
+        offers = self.understood(self._near(table, reading))
+        return talk.decline(workspace, list(unknown), reasons, offers)
 
     def understood(self, offers: Iterator[str] | Sequence[str]) -> list[str]:
         """Return the first of these prompts that are understood, without a look at values."""
-        found: list[str] = []
-        for offer in islice(dict.fromkeys(offers), _MAX_TRIES if self.offering else 0):
-            step = PromptReader(offer, self.workspace, offering=False).step()
-            if isinstance(step, Task) or (isinstance(step, Look) and "values in" not in step.rule):
-                found.append(offer)
-        return found[:_MAX_OFFERS]
+        tries = islice(dict.fromkeys(offers), _MAX_TRIES if self.offering else 0)
+        return list(islice(filter(self._is_understood, tries), _MAX_OFFERS))
+
+    def _is_understood(self, offer: str) -> bool:
+        step = PromptReader(offer, self.workspace, offering=False).step()
+        return not isinstance(step, Say) and "values in" not in step.rule
 
     def _near(self, table: Table, reading: Reading) -> Iterator[str]:
         """Yield prompts with other words for those that were not understood, or without them."""
@@ -269,19 +248,15 @@ class PromptReader:
         runs = _runs_of(self.prompt, reading.unknown)
         values = {value: column for column, value in table.values}
         for run in runs:
-            yield from (
-                _with(self.prompt, run, code(c)) for c in nearest(words(run), table.columns or {})
-            )
+            for column in nearest(words(run), table.columns or {}):
+                yield _with(self.prompt, run, code(column))
             for value in nearest(words(run), values):
                 yield _with(self.prompt, run, f"{code(values[value])} {code(value)}")
         tokens = Lexer(names_of(self.workspace, table), "names").tokens(self.prompt)
         for token in (t for t in tokens if t.tag == "ENTITY" and not t.value):
             yield from (_with(self.prompt, token.text, code(c)) for c in table.of_kind("text")[:6])
         yield from (_with(self.prompt, run, "rows") for run in runs)
-        shorter = self.prompt
-        for run in runs:
-            shorter = _with(shorter, run, "")
-        yield shorter
+        yield reduce(lambda prompt, run: _with(prompt, run, ""), runs, self.prompt)
         yield from _from_pieces(table, tokens)
 
 
@@ -305,16 +280,15 @@ def _runs_of(prompt: str, unknown: Sequence[Token]) -> list[str]:
 
 def _from_pieces(table: Table, tokens: Sequence[Token]) -> Iterator[str]:
     """Yield simple requests about the columns and values that a prompt names."""
-    columns = list(dict.fromkeys(t.value for t in tokens if t.tag == "COL"))
+    columns = list(dict.fromkeys(values_of(tokens, "COL")))
     numbers = [c for c in columns if table.kind(c) == "number"]
     others = [c for c in columns if table.kind(c) in ("text", "bool")]
-    pairs = [t.value for t in tokens if t.tag == "VALUE"]
+    pairs = values_of(tokens, "VALUE")
     said = ((c, v if isinstance(v, bool) else f'"{v}"') for c, v in pairs)
     where = " and ".join(f"{code(c)} is {v}" for c, v in said)
     name = code(table.path or table.name)
-    stat = next(
-        (t.text for t in tokens if t.tag == "STAT" and " " not in t.text), "mean"
-    ).capitalize()
+    stats = [t.text for t in tokens if t.tag == "STAT" and " " not in t.text]
+    stat = (stats or ["mean"])[0].capitalize()
     for number in numbers[:2]:
         yield from (f"{stat} {code(number)} by {code(key)} in {name}" for key in others[:1])
         if where:

@@ -1,22 +1,28 @@
-"""The known workspace: its tables, its other variables, its files."""
+"""The known workspace: its tables, its other variables, its files; and the steps from it."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from functools import cache, cached_property
+from itertools import takewhile
+from pathlib import PurePosixPath
+from typing import Any, Literal
 
-from ipyagent.explorer.names import split_name
+from ipyagent.explorer.names import fresh, split_name
 
 Library = Literal["pandas", "polars"]
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 TABLE_ENDINGS = ("csv", "tsv", "parquet", "xlsx", "json", "jsonl")
 
-_NUMBER = re.compile(r"u?int\d*|float\d*|decimal", re.IGNORECASE)
-_DATE = re.compile(r"datetime|date\b", re.IGNORECASE)
+Kind = Literal["number", "date", "text", "bool", "other"]
+_KINDS: dict[Kind, str] = {
+    "bool": "bool", "date": r"datetime|date\b", "number": r"u?int\d*|float\d*|decimal",
+    "text": "str|string|object|category|utf8|categorical|enum",
+}  # fmt: skip
 _POLARS = re.compile(r"String|Utf8|Boolean|Date|Categorical|Enum|List|Struct|Null|Decimal")
 _VARIABLE = re.compile(r"(?:- )?(?P<name>[^\W\d]\w*): (?P<rest>\S.*)")
 _FRAME = re.compile(
@@ -35,7 +41,13 @@ _LITERAL = (ast.Constant, ast.Dict, ast.List, ast.Name, ast.Load, ast.Call)
 _SAME = re.compile(r"same columns as (?P<name>\w+)")
 
 
-@dataclass(frozen=True)
+@cache
+def _kind(dtype: str) -> Kind:
+    kinds = (kind for kind, names in _KINDS.items() if re.match(names, dtype, re.IGNORECASE))
+    return next(kinds, "other")
+
+
+@dataclass(frozen=True, eq=False)
 class Table:
     """A table in a variable, or in the file at `path` that is not loaded yet.
 
@@ -54,17 +66,13 @@ class Table:
     looked_up: frozenset[str] = frozenset()
     opaque: bool = False  # inspecting it did not tell its columns
 
-    def kind(self, column: str) -> Literal["number", "date", "text", "bool", "other"]:
+    def dtype(self, column: str) -> str:
+        """Return the name of a column's type."""
+        return (self.columns or {}).get(column, "unknown")
+
+    def kind(self, column: str) -> Kind:
         """Return the kind of a column, judged by its dtype."""
-        dtype = (self.columns or {}).get(column, "")
-        if dtype.lower().startswith("bool"):
-            return "bool"
-        if _DATE.match(dtype):
-            return "date"
-        if _NUMBER.match(dtype):
-            return "number"
-        text = r"str|string|object|category|utf8|categorical|enum"
-        return "text" if re.match(text, dtype, re.IGNORECASE) else "other"
+        return _kind(self.dtype(column))
 
     def of_kind(self, kind: str) -> list[str]:
         """Return the columns of one kind, in order."""
@@ -92,7 +100,7 @@ class FileReading:
     choices: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Workspace:
     """Known tables and other variables by name, files by path, with the readings of some.
 
@@ -108,10 +116,23 @@ class Workspace:
     readings: dict[str, FileReading] = field(default_factory=dict)
     profiles: dict[str, Table] = field(default_factory=dict)  # by path
 
-    def with_table(self, table: Table) -> Workspace:
-        """Return the workspace with this table added."""
+    def with_table(self, table: Table, path: str = "") -> Workspace:
+        """Return the workspace with this table added, which was loaded from a file just now."""
         tables = {**self.tables, table.name: _with_profile(table, self.profiles)}
-        return replace(self, tables=tables, variables=self.variables | {table.name})
+        loaded = {**self.loaded, **({path: table.name} if path else {})}
+        names = self.variables | {table.name}
+        return replace(self, tables=tables, variables=names, loaded=loaded)
+
+    @cached_property
+    def in_files(self) -> dict[str, Table]:
+        """The tables in files that are not loaded, by path, with the names that they would get."""
+        found = {}
+        for path in self.table_files:
+            in_doubt = self.readings.get(path, FileReading()).doubt
+            known = None if in_doubt else self.profiles.get(path)
+            name = fresh(PurePosixPath(path).stem, self.variables)
+            found[path] = replace(known or Table("", path=path), name=name)
+        return found
 
     @property
     def table_files(self) -> list[str]:
@@ -132,71 +153,56 @@ def of_context(context: str, *earlier: str) -> Workspace:
     described = [sections.get("Tables", ""), *(_sections(c).get("Tables", "") for c in earlier)]
     readings: dict[str, FileReading] = {}
     profiles: dict[str, Table] = {}
-    for block in _blocks("\n\n".join(described)):
-        for path in workspace.files:
-            if block.startswith((f"{path}: ", f"{path!r}: ")):
-                readings.setdefault(
-                    path, _reading(path, block.partition("\n")[2].partition("\n")[0])
-                )
-                if (profile := _profile(path, block)) is not None:
-                    profiles.setdefault(path, profile)
+    named = {name: path for path in workspace.files for name in (path, repr(path))}
+    # The description of one file has blank lines of its own.
+    for block in re.split(r"\n\n(?!column |first )", "\n\n".join(described)):
+        if path := named.get(block.partition(": ")[0]):
+            readings.setdefault(path, _reading(path, block.partition("\n")[2].partition("\n")[0]))
+            if (profile := _profile(path, block)) is not None:
+                profiles.setdefault(path, profile)
     tables = {name: _with_profile(each, profiles) for name, each in workspace.tables.items()}
     return replace(workspace, readings=readings, profiles=profiles, tables=tables)
 
 
-def _blocks(text: str) -> list[str]:
-    """Return the descriptions of files; that of one file has blank lines of its own."""
-    found: list[str] = []
-    for part in text.split("\n\n"):
-        if found and part.startswith(("column ", "first ")):
-            found[-1] += f"\n\n{part}"
-        else:
-            found.append(part)
-    return found
-
-
 _PROFILE_TYPES = {
-    "text": "str",
-    "datetime": "str",
-    "date": "str",
-    "int": "int64",
-    "float": "float64",
-}
+    "text": "str", "datetime": "str", "date": "str", "int": "int64", "float": "float64",
+}  # fmt: skip
 _ROWS = re.compile(rf"([\d,]+) rows? [x{TIMES}] ([\d,]+) columns?")
 
 
 def _profile(path: str, block: str) -> Table | None:
     """Return the table in a described file: its columns, types, and the values of some columns."""
     size = _ROWS.search(block.partition("\n")[0])
-    lines = block.splitlines()
-    start = next((i for i, each in enumerate(lines) if re.match(r"column +dtype\b", each)), None)
-    if size is None or start is None or "header=None" in block:
+    if size is None or "header=None" in block:
         return None
-    marks = [(found[0], found.start()) for found in re.finditer(r"\w+", lines[start])]
     columns, values = dict[str, str](), list[tuple[str, str]]()
     keys, dates = set[str](), set[str]()
-    for line in lines[start + 1 :]:
-        if not line.strip():
-            break
-        ends = [at for _, at in marks[1:]] + [len(line)]
-        cells = {name: line[at:end].strip() for (name, at), end in zip(marks, ends, strict=True)}
+    for cells in _read_listing(block):
         name, dtype = _plain(cells["column"]), cells["dtype"].partition(" ")[0].rstrip(",")
         columns[name] = _PROFILE_TYPES.get(dtype, dtype)
-        unique = _number(cells.get("unique", ""))
-        listed = cells.get("values", "").split(", ")
-        if dtype == "text" and unique == len(listed):
-            values += [(name, each) for each in listed]
-        if unique == _integer(size[1]):
+        unique, listed = cells.get("unique", "").replace(",", ""), cells.get("values", "")
+        each = listed.split(", ")
+        if dtype == "text" and unique == str(len(each)):
+            values += [(name, value) for value in each]
+        if unique == size[1].replace(",", ""):
             keys.add(name)
         if dtype in ("date", "datetime"):
             dates.add(name)
-    if _whole(columns, _integer(size[2])) is None:
+    if _whole(columns, size[2]) is None:
         return None
     return Table("", "pandas", columns, tuple(values), frozenset(keys), frozenset(dates), path)
 
 
-def _number(text: str) -> int | None:
-    return _integer(text) if re.fullmatch(r"[\d,]+", text) else None
+def _read_listing(text: str) -> Iterator[dict[str, str]]:
+    """Yield the rows of an aligned listing that begins with `column` and `dtype`, by heading."""
+    lines = text.splitlines()
+    starts = [i for i, each in enumerate(lines) if re.match(r"column +dtype\b", each)]
+    if not starts:
+        return
+    marks = [(found[0], found.start()) for found in re.finditer(r"\w+", lines[starts[0]])]
+    ends = [at for _, at in marks[1:]] + [None]
+    for line in takewhile(str.strip, lines[starts[0] + 1 :]):
+        yield {name: line[at:end].strip() for (name, at), end in zip(marks, ends, strict=True)}
 
 
 def _with_profile(table: Table, profiles: dict[str, Table]) -> Table:
@@ -228,35 +234,32 @@ def _only_reads(code: str, path: str) -> bool:
         return False
     nodes = [node for option in call.keywords for node in ast.walk(option.value)]
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
-    return (
-        ast.unparse(call.func) in ("pd.read_csv", "pd.read_excel")
-        and all(isinstance(node, _LITERAL) for node in nodes)
-        and names <= {"str", "range"}
-    )
+    reads = ast.unparse(call.func) in ("pd.read_csv", "pd.read_excel")
+    return reads and all(isinstance(n, _LITERAL) for n in nodes) and names <= {"str", "range"}
 
 
 def _sections(context: str) -> dict[str, str]:
     parts = re.split(r"^(Variables|Files|Mentioned with @|Tables):\n", context, flags=re.MULTILINE)
-    sections: dict[str, str] = {}
-    for name, text in zip(parts[1::2], parts[2::2], strict=True):
-        sections.setdefault(name, text)  # a cell of a table can look like a heading
-    return sections
+    # The first of a name counts: a cell of a table can look like a heading.
+    return dict(reversed([*zip(parts[1::2], parts[2::2], strict=True)]))
 
 
 def with_variables(workspace: Workspace, listing: str) -> Workspace:
     """Return the workspace with the variables of a listing."""
+    workspace = replace(workspace, modules=dict(workspace.modules))
     known: dict[str, Table] = {}
     for line in listing.splitlines():
         found = _VARIABLE.fullmatch(line.strip())
         if line.startswith("… and ") or (found and found["rest"].endswith(", …")):
             workspace = replace(workspace, is_cut=True)
         if not found or found["name"] == "modules":
-            modules = dict(_modules(found["rest"])) if found else {}
-            workspace = replace(workspace, modules={**workspace.modules, **modules})
+            for each in found["rest"].split(", ") if found else ():  # as in `json, pd (pandas)`
+                if module := _MODULE.fullmatch(each):
+                    workspace.modules[module["name"]] = module["module"] or module["name"]
             continue
         if frame := _FRAME.match(found["rest"]):
             listed = frame["rest"].removesuffix(" [polars]").removeprefix(" (").removesuffix(")")
-            columns = _named_in_line(listed, _integer(frame["width"]))
+            columns = _named_in_line(listed, frame["width"])
             library = _library(frame["rest"], columns)
             if same := _SAME.fullmatch(listed):
                 other = known.get(same["name"])
@@ -267,38 +270,25 @@ def with_variables(workspace: Workspace, listing: str) -> Workspace:
     return workspace
 
 
-def _modules(listing: str) -> Iterator[tuple[str, str]]:
-    """Yield the names of a list like `json, pd (pandas)`, and their modules."""
-    for each in listing.split(", "):
-        if found := _MODULE.fullmatch(each):
-            yield found["name"], found["module"] or found["name"]
-
-
 def with_files(workspace: Workspace, listing: str) -> Workspace:
     """Return the workspace with the files of a listing."""
     lines = (_SIZE.sub("", line.strip().removeprefix("- ")) for line in listing.splitlines())
-    files = tuple(line for line in lines if line and not line.startswith(("(", "…")))
-    return replace(workspace, files=tuple(each for each in files if not each.endswith("/")))
+    files = (line for line in lines if not line.startswith(("(", "…")) and line[-1:] not in "/")
+    return replace(workspace, files=tuple(files))
 
 
 def table_from_inspection(table: Table, output: str) -> Table | None:
     """Return the table with the columns in a listing of `inspect_variable`; None if unreadable."""
-    first, *lines = output.strip().splitlines() or [""]
+    first, _, listing = output.strip().partition("\n")
     found = _VARIABLE.fullmatch(first.strip())
     frame = _FRAME.match(found["rest"]) if found else None
-    if frame is None:
-        return None
-    columns = _named_in_rows(lines, _integer(frame["width"]))
-    if columns is None:
+    rows = {_plain(each["column"]): each["dtype"] for each in _read_listing(listing)}
+    if frame is None or (columns := _whole(rows, frame["width"])) is None:
         return None
     return replace(table, columns=columns, library=_library(frame["rest"], columns))
 
 
-def _integer(text: str) -> int:
-    return int(text.replace(",", ""))
-
-
-def _named_in_line(text: str, width: int) -> dict[str, str] | None:
+def _named_in_line(text: str, width: str) -> dict[str, str] | None:
     """Return columns of `name: dtype, name: dtype`; None if they cannot be told apart."""
     columns, at = {}, 0
     while found := _COLUMN.match(text, at):
@@ -307,26 +297,10 @@ def _named_in_line(text: str, width: int) -> dict[str, str] | None:
     return _whole(columns, width) if at == len(text) else None
 
 
-def _named_in_rows(lines: list[str], width: int) -> dict[str, str] | None:
-    """Return columns of an aligned listing with the heading `column` and `dtype`."""
-    start = next((i for i, line in enumerate(lines) if re.match(r"column +dtype\b", line)), None)
-    if start is None:
-        return None
-    heading, columns = lines[start], {}
-    at = heading.index("dtype")
-    end = at + len(re.match(r"dtype *", heading[at:])[0])  # type: ignore[index]
-    for line in lines[start + 1 :]:
-        if not line.strip():
-            break
-        dtype = line[at:end] if len(heading) > end else line[at:]
-        columns[_plain(line[:at].strip())] = dtype.strip()
-    return _whole(columns, width)
-
-
-def _whole(columns: dict[str, str], width: int) -> dict[str, str] | None:
+def _whole(columns: dict[str, str], width: str) -> dict[str, str] | None:
     """Return the columns, if they are complete and no name was cut."""
     cut = any(name.endswith("…") or not dtype for name, dtype in columns.items())
-    return columns if len(columns) == width and not cut else None
+    return columns if str(len(columns)) == width.replace(",", "") and not cut else None
 
 
 def _plain(name: str) -> str:
@@ -344,3 +318,70 @@ def _library(described: str, columns: dict[str, str] | None) -> Library:
         return "polars"
     dtypes = (columns or {}).values()
     return "polars" if any(map(_POLARS.match, dtypes)) else "pandas"
+
+
+# Steps after a prompt: a call, a look before it, or words.
+
+
+@dataclass(frozen=True)
+class Task:
+    """An understood prompt: one call, and how to put its result into words.
+
+    `answer` raises UnreadableError if the tool's output has not the form of the call's.
+    """
+
+    rule: str
+    tool: str
+    arguments: dict[str, Any]
+    answer: Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Look:
+    """A call whose result is needed to understand the prompt."""
+
+    rule: str
+    tool: str
+    arguments: dict[str, Any]
+    learn: Callable[[str], Workspace]
+
+
+@dataclass(frozen=True)
+class Say:
+    """An answer that needs no call."""
+
+    rule: str
+    text: str
+    declined: bool = False
+
+
+@dataclass(frozen=True)
+class Part:
+    """Lines that answer one question, the names to delete after them, and the answer in words."""
+
+    rule: str
+    lines: tuple[str, ...]
+    answer: Callable[[str], str]
+    drop: tuple[str, ...] = ()
+    copies: bool = False
+    """Its code works on a copy of the table in pandas: it is one of polars."""
+
+
+Step = Task | Look | Say
+
+
+class MisfitError(Exception):
+    """The words fit an intent, but not this table. The message says why.
+
+    `offers` are pairs of words of the prompt and what could be written for them.
+    """
+
+    def __init__(self, why: str, offers: tuple[tuple[str, str], ...] = ()) -> None:
+        super().__init__(why)
+        self.offers = offers
+
+
+def refuse_if(misfits: object, why: str) -> None:
+    """Raise MisfitError if something does not fit."""
+    if misfits:
+        raise MisfitError(why)
